@@ -18,7 +18,7 @@ from lakeward.adapters.formats.shared.side_tables.side_table import CHANGES
 from lakeward.core.dimension import TableName
 from lakeward.core.pipeline.job import Report
 from lakeward.entrypoints.container import Container
-from lakeward.entrypoints.runtime.pipeline_run import hands, run_tables
+from lakeward.entrypoints.runtime.pipeline_run import run_tables, worker_pool
 from lakeward.entrypoints.runtime.stop_signal import Stop
 from lakeward.entrypoints.runtime.table_run import TableRun
 from lakeward.entrypoints.settings.configuration import FILE, load
@@ -110,7 +110,7 @@ class Mirror:
     def __init__(self, settings: Path) -> None:
         structlog.configure(wrapper_class=structlog.make_filtering_bound_logger("error"))
         self.container = Container(configured=load(settings))
-        self.hands = hands(self.container)
+        self.worker_pool = worker_pool(self.container)
         self.container.source(), self.container.target()  # what they need Spark is started with
         self.container.spark()()
 
@@ -121,7 +121,7 @@ class Mirror:
     def apply(self, files: Sequence[Path]) -> float:
         """Apply what waits in the landing folder, which must be these files; return the seconds it took."""
         began = time.perf_counter()
-        (run,) = run_tables(self.container, [TABLE], Unobserved(), Stop(print), self.hands)
+        (run,) = run_tables(self.container, [TABLE], Unobserved(), Stop(print), self.worker_pool)
         seconds = time.perf_counter() - began
         if run.error is not None:
             raise run.error
@@ -134,7 +134,7 @@ class Mirror:
         """Apply what waits for all tables; return the seconds it took."""
         began = time.perf_counter()
         tables = [*self.container.configured().tables]
-        for run in run_tables(self.container, tables, Unobserved(), Stop(print), self.hands):
+        for run in run_tables(self.container, tables, Unobserved(), Stop(print), self.worker_pool):
             if run.error is not None:
                 raise run.error
         return time.perf_counter() - began

@@ -25,7 +25,7 @@ from processes import HEAP, Elsewhere
 from lakeward.adapters.formats.iceberg.java import Jvm
 from lakeward.entrypoints.container import Container
 from lakeward.entrypoints.runtime.follower import follow_tables
-from lakeward.entrypoints.runtime.pipeline_run import hands
+from lakeward.entrypoints.runtime.pipeline_run import worker_pool
 from lakeward.entrypoints.runtime.stop_signal import Stop
 from lakeward.entrypoints.settings.configuration import load
 
@@ -58,7 +58,7 @@ class Soak:
         self.feed.load()
         self.container = Container(configured=load(self.settings))
         self.stop = Stop(print, clock=lambda: self.now)
-        with hands(self.container) as pool:
+        with worker_pool(self.container) as pool:
             (run,) = follow_tables(self.container, [TABLE], mirror.Unobserved(), self.stop, pool, self._idle)
         self.container.spark().stop()
         if run.error is not None:

@@ -1,4 +1,4 @@
-"""What is kept of an entity: its key, its columns, and in which manner."""
+"""A dimension: the key and the columns of an entity, and how its table keeps them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Final, NamedTuple, TypeAlias
 from lakeward.core.events import Sequences
 from lakeward.core.history.options import History
 from lakeward.core.schema import Column, Schema, Type
-from lakeward.core.schema_changes.evolution import FOLLOWING, Policies
+from lakeward.core.schema_changes.evolution import DEFAULT_POLICIES, Policies
 
 
 class TableName(NamedTuple):
@@ -29,7 +29,7 @@ class TableName(NamedTuple):
 
 
 class Mode(Enum):
-    """In which manner rows are kept."""
+    """How rows are kept: the newest of each key, or every version."""
 
     MIRROR = "mirror"
     HISTORY = "history"
@@ -43,16 +43,16 @@ class Deletes(Enum):
 
 
 DELETED: Final = "_lakeward_deleted"
-"""The column of a table whose deletes are soft that says of a row whether it went.
+"""The column of a table with soft deletes that says of a row whether it is deleted.
 
 No table of Iceberg may have a column `_deleted`: iceberg.apache.org/spec/#reserved-field-ids (docs/decisions/0010).
 """
 
 
 class Ties(Enum):
-    """What becomes of two facts of one key that the source puts at one place, and that do not say the same.
+    """What happens on a tie: two facts of one key at one place in the source's order, with different contents.
 
-    The one that arrives later wins; it goes into quarantine and holds the key; or the table stops.
+    The one that arrives later wins; it is quarantined and holds the key; or the table stops.
     """
 
     ARRIVAL = "arrival"
@@ -64,8 +64,8 @@ class Ties(Enum):
 class Ordered:
     """First deliveries of a key come in order.
 
-    `redelivery` is the longest stretch that the source may deliver again, counted in
-    objects; deletes are remembered for that long.
+    `redelivery` is the longest stretch that the source may deliver again, counted in objects; deletes are
+    remembered for that long.
     """
 
     redelivery: int = 1000
@@ -84,7 +84,7 @@ class Unbounded:
 
 
 class Match(Enum):
-    """What an update or a delete finds its row by: its key, or the image of the row before the change."""
+    """How an update or a delete finds its row: by its key, or by the image of the row before the change."""
 
     KEY = "key"
     IMAGE = "image"
@@ -96,7 +96,7 @@ ORDERED: Final = Ordered()
 
 
 class Unreadable(Enum):
-    """What a row whose key cannot be read does to its table: it is inexact from then on, or it stops."""
+    """What a row without a readable key does to its table: it marks the table as inexact, or stops it."""
 
     INEXACT = "inexact"
     STOP = "stop"
@@ -104,9 +104,9 @@ class Unreadable(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tolerance:
-    """How much of a batch may go into quarantine; above either limit the table stops instead.
+    """The part of a batch that may be quarantined; above either limit the table stops instead.
 
-    The share is not counted in batches of fewer than `SHARE_FROM` rows: of ten rows, one is a tenth.
+    The share is not checked in batches of fewer than `SHARE_FROM` rows: of ten rows, one is a tenth.
     """
 
     max_share: float = 0.05
@@ -115,13 +115,13 @@ class Tolerance:
 
 
 SHARE_FROM: Final = 100
-"""In smaller batches the share of quarantined rows says nothing."""
+"""The least number of rows for which the share of quarantined rows is checked."""
 
 
 class Older(Enum):
-    """What becomes of a snapshot that is older than what a table shows: it stops the table where nobody says more.
+    """What happens to a snapshot that is older than those of the table. By default it stops the table.
 
-    It is spliced into the history at its place, or skipped.
+    It can be spliced into the history at its place, or skipped.
     """
 
     SPLICE = "splice"
@@ -131,11 +131,11 @@ class Older(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshots:
-    """Each complete full load takes the place of all rows.
+    """The source delivers full loads again and again, and each complete one replaces all rows.
 
-    It is complete where nothing of it changed for `settles` microseconds; one of less than
-    `least_share` of the rows, in a history of the current versions, stops the table. `older` says
-    what becomes of one that comes behind newer ones.
+    A load is complete when none of its files has changed for `settles` microseconds. One with less than
+    `least_share` of the rows, in a history of the current versions, stops the table. `older` is the policy for one
+    that arrives after newer ones.
     """
 
     settles: int = 3_600_000_000
@@ -147,14 +147,13 @@ class Snapshots:
 class Dimension:
     """An entity of the source and how the lake keeps it.
 
-    Without a `key` the table is append-only, unless rows `match` by their images. `sequences` says what the order
-    of its events is made of. With `keeps_text` a source gives the text of every row, not of rejects alone: rows may
-    be refused after they are read. With `has_column_rules` column rules make its columns. What the
-    source's catalogue says: `orders` are the columns of files that do not name them, in order, those of now first;
-    the types of `announced` are said by it alone, so that a file which has types is believed before it. With
-    `snapshots` its full loads come again and again. With a `history` every version of a row is kept, not the last
-    alone. `reads` is what its source calls it, where that is another name; so many `readers`, itself included, are
-    made of that.
+    Without a `key` the table is append-only, unless rows `match` by their images. `sequences` is the kind of order
+    of its events. With `keeps_text` a source supplies the text of every row, not only of rejects, because rows may
+    be refused after they are read. `has_column_rules` says that column rules make its columns. `orders` are the
+    column orders of files without headers that the source's catalogue knows, the present one first. The types of
+    `announced` columns come from the catalogue alone, so types in a file take precedence. With `snapshots` its full
+    loads come again and again. With a `history` every version of a row is kept. `reads` is the name of its source
+    table, where that differs; `readers` is the number of tables, itself included, that are made of that.
     """
 
     name: TableName
@@ -165,7 +164,7 @@ class Dimension:
     lateness: Lateness = ORDERED
     ties: Ties = Ties.ARRIVAL
     sequences: Sequences = Sequences.TIMES
-    policies: Policies = FOLLOWING
+    policies: Policies = DEFAULT_POLICIES
     tolerance: Tolerance = Tolerance()
     keeps_text: bool = False
     has_column_rules: bool = False
@@ -178,35 +177,36 @@ class Dimension:
 
     @property
     def source(self) -> TableName:
-        """What its source calls it."""
+        """The name of its source table."""
         return self.name if self.reads is None else self.reads
 
     @property
     def told_before(self) -> tuple[str, ...]:
-        """The columns of which it matters what they were before a change."""
+        """The columns whose values before a change are needed."""
         return self.schema.names if self.match is Match.IMAGE else self.key
 
     @property
     def mode(self) -> Mode:
-        """In which manner its rows are kept."""
+        """How its rows are kept."""
         return Mode.MIRROR if self.history is None else Mode.HISTORY
 
     @property
     def is_soft(self) -> bool:
-        """Whether a row that is deleted stays, and says so."""
+        """Whether deleted rows stay and are flagged."""
         return self.deletes is Deletes.SOFT
 
     @property
     def keeps_ended(self) -> bool:
-        """Whether the table still has what ended: versions in a history, and rows where deletes are soft."""
+        """Whether the table keeps what ended: versions in a history, and rows where deletes are soft."""
         return self.history is not None or self.is_soft
 
     @property
     def stored(self) -> Dimension:
-        """The dimension as its table has it: of a history each version is a row, told from others by its start.
+        """The dimension with the columns and the key of its stored table.
 
-        Where it is known since when a row is believed, several may tell of one version, and that tells them apart.
-        Where deletes are soft, a row of a mirror says whether it went.
+        In a history each version is a row, identified by the key and its start and, with the option `known`, by the
+        batch from which it was believed. In a mirror with soft deletes a row has the column that flags it as
+        deleted.
         """
         if self.history is None:
             deleted = (Column(DELETED, Type("boolean")),) if self.is_soft else ()
@@ -216,7 +216,7 @@ class Dimension:
 
     @property
     def new_names(self) -> Mapping[str, str]:
-        """What columns of its table are called now, by the old names; in a history what is made of them, too."""
+        """The new names of columns by their old ones, in a history including those of derived columns."""
         renames = self.policies.renames
         return renames if self.history is None else self.history.new_names(renames)
 

@@ -1,7 +1,7 @@
-"""Everything lakeward raises on purpose, by what the caller should do about it.
+"""The errors that lakeward raises on purpose, by what the caller should do about them.
 
-Each error says what is wrong, what was found, and what to do. The command line prints
-just that; `retryable` decides between exit code 75 (try again) and 1 or 4.
+Each error says what is wrong, what was found, and what to do. The command line prints just that; `retryable`
+decides between exit code 75 (try again) and 1 or 4.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Collection, Sequence
 
 
 class LakewardError(Exception):
-    """The root of lakeward's errors."""
+    """The base class of lakeward's errors."""
 
     retryable = False
 
@@ -24,7 +24,7 @@ class LakewardError(Exception):
         return "\n".join(part for part in (self.what, self.found, self.todo) if part)
 
     def __reduce__(self) -> tuple[object, ...]:
-        """Let an error pass from one process to another, whatever its class is made with."""
+        """Make an error picklable, whatever arguments its class takes."""
         return _remade, (type(self), self.args, self.__dict__)
 
 
@@ -35,7 +35,7 @@ def _remade(kind: type[LakewardError], args: tuple[object, ...], state: dict[str
 
 
 class ConfigError(LakewardError):
-    """The settings are wrong: mend them and start again."""
+    """The settings are wrong: correct them and start again."""
 
 
 class SetupError(LakewardError):
@@ -47,25 +47,25 @@ class PluginError(LakewardError):
 
 
 class CatalogueUnreachable(LakewardError):
-    """The source's catalogue does not answer; nothing is wrong with the settings that can be seen."""
+    """The source's catalogue does not answer. The settings may be right."""
 
 
 class SourceError(LakewardError):
-    """A source cannot be read as it is: a missing folder, a corrupt file."""
+    """A source cannot be read: for example a missing folder or a corrupt file."""
 
 
 class TableError(LakewardError):
-    """A table cannot be written as it is: no permission, no space, another schema."""
+    """A table cannot be written: for example no permission, no space or another schema."""
 
 
 class SchemaConflict(LakewardError):
-    """A batch and its table disagree about columns; nothing of the batch was applied."""
+    """The columns of a batch and of its table conflict; nothing of the batch was applied."""
 
 
 class RepairError(LakewardError):
-    """A row in quarantine cannot be mended like that: correct it and try again. Nothing was changed.
+    """A quarantined row cannot be repaired like that: correct it and try again. Nothing was changed.
 
-    `rows` are the rows that are wrong, each by the order of its object and its number, where the error names them.
+    `rows` are the wrong rows, each by the order of its object and its number, where the error names them.
     """
 
     def __init__(
@@ -81,13 +81,13 @@ class RepairError(LakewardError):
 
 
 class QuarantineFull(LakewardError):
-    """More of a batch cannot be applied than a person could look through; nothing of it was applied."""
+    """More rows of a batch cannot be applied than the tolerance allows; nothing of the batch was applied."""
 
 
 class AlarmRaised(LakewardError):
-    """What the source shows may mean loss: a person decides. `code` names the alarm's page.
+    """The source shows what may be a loss, and a person must decide. `code` names the page of the alarm.
 
-    `about` is what an operator lets pass who goes on all the same; of an alarm without it nobody can.
+    `about` is what an operator accepts who continues all the same; an alarm without it cannot be accepted.
     """
 
     def __init__(
@@ -105,34 +105,34 @@ class AlarmRaised(LakewardError):
 
 
 class ConservationError(LakewardError):
-    """The counts of a batch do not add up, so it was not committed: a defect of lakeward."""
+    """The counts of a batch do not add up, so it was not committed. This is a defect of lakeward."""
 
 
 class CommitConflict(LakewardError):
-    """Another writer kept committing to the table in between."""
+    """Other writers kept committing to the table."""
 
     retryable = True
 
 
 class LockedError(LakewardError):
-    """Another process runs this pipeline, or took the place of this one while it slept."""
+    """Another process runs this pipeline, or took over its lease."""
 
     retryable = True
 
 
 class StoreUnreachable(LakewardError):
-    """Where files or leases lie does not answer, or asks to be left alone for now; nothing is seen to be wrong."""
+    """The store of files or leases does not answer, or throttles requests. No fault of the settings is known."""
 
     retryable = True
 
 
 class EngineLost(LakewardError):
-    """What carries out the work was ended from outside; what was not committed is read again by the next run."""
+    """The engine was ended from outside. The next run reads again what was not committed."""
 
     retryable = True
 
 
 class EngineExhausted(EngineLost):
-    """It ran out of memory, and so would the next run that has no more."""
+    """The engine ran out of memory. The next run would as well, unless it gets more."""
 
     retryable = False

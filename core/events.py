@@ -1,8 +1,8 @@
 """Change events, their order and their cells.
 
-A change event is one row-level fact of a source: an operation on a key, at a position.
-Positions are totally ordered within a source table and compare the same way here, in
-Spark and in the stored rows (`docs/decisions/0001`).
+A change event is one row-level fact of a source: an operation on a key, at a position. Positions are totally
+ordered within a source table and compare the same way here, in Spark and in the stored rows
+(`docs/decisions/0001`).
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ LOAD_SEQUENCE: Final = -(2**63)
 """The sequence of every row of a declared full load: before all changes of its epoch."""
 
 READ_SEQUENCE: Final = LOAD_SEQUENCE + 1
-"""The sequence of a snapshot row that tells no place in the log of its source: before all changes of its epoch.
+"""The sequence of a snapshot row without a place in the log of its source: before all changes of its epoch.
 
-Arrival alone orders such rows, and none replaces a change of its key that arrived before it (semantics 2.6).
+Only arrival orders such rows, and none replaces a change of its key that arrived before it (semantics 2.6).
 """
 
 NO_SEQUENCE: Final = 0
-"""The sequence of a change that tells no place in the order of its source."""
+"""The sequence of a change without a place in the order of its source."""
 
 UNORDERED: Final = frozenset({NO_SEQUENCE, LOAD_SEQUENCE, READ_SEQUENCE})
 """The sequences that do not say which of two events came first."""
@@ -34,12 +34,11 @@ UNORDERED: Final = frozenset({NO_SEQUENCE, LOAD_SEQUENCE, READ_SEQUENCE})
 class Sequences(Enum):
     """What the sequences of a source are.
 
-    `TIMES` are commit times in microseconds since 1970, or 0 throughout where there are none.
-    `ARRIVAL` is 0 throughout though there are commit times: changes come in the order of their
-    transactions, which those need not have.
-    `PLACES` are places in the source's log, which several changes may share, or 0 throughout in
-    a table whose rows tell none; `UNIQUE` are numbers of which each change has its own, so that a
-    copy of it is known by its number. Both have more digits than a bigint holds.
+    `TIMES` are commit times in microseconds since 1970, or 0 throughout where there are none. `ARRIVAL` is 0
+    throughout although there are commit times: changes come in the order of their transactions, which may differ
+    from that of their times. `PLACES` are places in the source's log, which several changes may share, or 0
+    throughout in a table without them. `UNIQUE` are numbers that each change has alone, so that a copy of a change
+    is known by its number. Both have more digits than a bigint holds.
     """
 
     TIMES = "times"
@@ -97,17 +96,17 @@ class Position(NamedTuple):
 
     @property
     def has_order(self) -> bool:
-        """Whether its sequence says which of two events came first; else their arrival does."""
+        """Whether its sequence says which of two events came first; otherwise their arrival does."""
         return self.sequence not in UNORDERED
 
     @property
     def mark(self) -> Mark:
-        """The part of the position that lateness is judged by."""
+        """The epoch and the sequence, by which lateness is judged."""
         return Mark(self.epoch, self.sequence)
 
 
 class Mark(NamedTuple):
-    """A point in the source's own order; nothing at or below it may arrive any more."""
+    """A point in the source's own order. As a low watermark, nothing at or below it may arrive any more."""
 
     epoch: int
     sequence: int
@@ -117,15 +116,13 @@ class Mark(NamedTuple):
 class ChangeEvent:
     """One row-level fact.
 
-    `cells` is the after image (the last known image for a delete); columns that the
-    source did not send are `UNSET` or missing. `before` is the whole row as it was before an
-    update or a delete, None where the source did not send all of it. `old_key` is set for a key change and
-    differs from `key`. `transaction` names the source transaction by the best thing
-    known of it: its id, else its commit position, else its commit time. `time` is the
-    source time in microseconds since 1970, UTC. `instant` is from when the event counts in
-    a history, in the history's own unit (None: from the instant that its key has reached). Of what is remembered,
-    `was_whole` says that it sent all columns that its table had when it came: it waits for no row, whatever the
-    table got since.
+    `cells` is the after image (the last known image for a delete); columns that the source did not send are `UNSET`
+    or missing. `before` is the complete row before an update or a delete, None where the source did not send all of
+    it. `old_key` is set for a key change and differs from `key`. `transaction` identifies the source transaction:
+    by its id, else its commit position, else its commit time. `time` is the source time in microseconds since 1970,
+    UTC. `instant` is that from which the event counts in a history, in the history's own unit (None: the instant
+    that its key has reached). `was_whole` is set on remembered events that sent all columns that their table had
+    when they came: such an event waits for no row, whatever columns the table got since.
     """
 
     operation: Operation
@@ -152,7 +149,7 @@ class ChangeEvent:
         return self.position.sequence == LOAD_SEQUENCE
 
     def lacks(self, columns: Sequence[str]) -> bool:
-        """Tell whether any of the columns, or a field within one, was not sent."""
+        """Return True if any of the columns, or a field within one, was not sent."""
         cells = self.cells
         for column in columns:
             value = cells.get(column, UNSET)
@@ -162,27 +159,26 @@ class ChangeEvent:
 
 
 def is_sent(value: object) -> bool:
-    """Tell whether a value, and every field within it, was sent."""
+    """Return True if a value, and every field within it, was sent."""
     if has_fields(value):
         return all(map(is_sent, value.values()))
     return value is not UNSET
 
 
 _WITHOUT_FIELDS: Final = frozenset((str, int, float, bool, bytes, Decimal, date, datetime, type(None)))
-"""The types of most values. To ask each of them whether it is a mapping would take a third of a fold."""
+"""The types of most values. Checking each of them for being a mapping would take a third of the time of a fold."""
 
 
 def has_fields(value: object) -> TypeGuard[Mapping[str, Cell]]:
-    """Tell whether a value is that of a struct, of which each field may be sent or not."""
+    """Return True if a value is that of a struct, of which each field may be sent or not."""
     return type(value) not in _WITHOUT_FIELDS and isinstance(value, Mapping)
 
 
 def canonical(value: object) -> Hashable:
-    """Return a stand-in that is equal exactly where Spark's `<=>` says so.
+    """Return a value that is equal exactly where Spark's `<=>` finds the original values equal.
 
-    NaN equals NaN (its stand-in is a text, which no float column holds), -0.0 equals
-    0.0; decimals compare by value already. A map is a mapping or, as Arrow has it, a list of pairs, whose order
-    does not count.
+    NaN equals NaN (it becomes a text, which no float column holds), -0.0 equals 0.0; decimals compare by value
+    already. A map is a mapping or, as Arrow has it, a list of pairs, whose order does not count.
 
     >>> canonical(-0.0) == canonical(0.0), canonical(float("nan")) == canonical(float("nan"))
     (True, True)
@@ -209,8 +205,8 @@ def key_of(cells: Mapping[str, Cell], columns: Sequence[str]) -> Key | None:
     return tuple(canonical(value) for value in values)
 
 
-def same(left: Mapping[str, Cell], right: Mapping[str, Cell]) -> bool:
-    """Tell whether two images are equal, cell by cell, as `<=>` compares; a cell that one lacks was not sent."""
+def same_cells(left: Mapping[str, Cell], right: Mapping[str, Cell]) -> bool:
+    """Return True if two images are equal, cell by cell, as `<=>` compares; a cell that one lacks was not sent."""
     return left == right or all(
         canonical(left.get(name, UNSET)) == canonical(right.get(name, UNSET)) for name in left.keys() | right.keys()
     )

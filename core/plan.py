@@ -1,7 +1,7 @@
 """The merge plan: a value that says all that applying a batch will do.
 
-Planned here, printed by `lakeward plan`, carried out by a table format. What carrying
-it out must amount to is said by `lakeward.core.merge.fold.apply`.
+The core makes it, `lakeward plan` prints it, and a table format carries it out. `lakeward.core.merge.fold.apply`
+defines the expected result.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ from lakeward.core.merge.truncates import Truncates, remembered_truncates
 from lakeward.core.progress import Progress
 from lakeward.core.schema import Schema
 from lakeward.core.schema_changes.evolution import Evolution, Kind, SchemaChange, evolve
-from lakeward.core.shaping.recomputed_columns import RecomputedColumns, in_table
+from lakeward.core.shaping.recomputed_columns import RecomputedColumns, select_recomputable
 
 _NUMBERS: Final = frozenset({"int", "bigint", "decimal"})
-"""The types that a decimal holds without loss."""
+"""The types whose values a decimal holds without loss."""
 _FLOATING: Final = frozenset({"float", "double"})
 
 
@@ -43,20 +43,20 @@ _FLOATING: Final = frozenset({"float", "double"})
 class MergePlan:
     """Everything that one batch will do to one table.
 
-    The dimension has the columns that the table takes of the batch; `evolution` says which
-    the table has afterwards. `recalls` says that some event may be older than what the table
-    has seen, so that its memory of deletes must be asked; `folds`, that its events must be
-    taken one by one, in order; `in_part`, that they must then meet what is remembered, since
-    some may not be whole. What lies at or below the `mark` comes too late; `copies` are the
-    orders of objects that were delivered before, `truncates` those that the batch meets.
-    `ran` is when the batch was begun, in microseconds since 1970: in a history it dates what the source does not.
-    `holds` are the keys that wait for a person. `releases` marks a batch of events that waited
-    rather than of new ones: what held them is given up, or `repaired`. `recomputed` says which
-    columns are made again of the rows that the fold leaves. `numbered` is the highest surrogate
-    number that was given before, 0 if none was. With `splices` it is a snapshot that comes behind
-    newer ones, and counts for so long; one that `is_first` takes the place of the only one there was, itself, and
-    its rows count from where those of a first load do. Of the `suspect_objects`, by their order, it is to be told
-    which change is newer than what came of its row, and lower in the log.
+    The dimension has the columns that the table stores from the batch; `evolution` has all columns of the table
+    afterwards. `recalls` says that some event may be older than what the table has seen, so that the remembered
+    deletes must be read. `folds` says that its events must be applied one by one, in order; `in_part` says that
+    this must include remembered events, since some may be partial. Events at or below `low_watermark`
+    are too late. `copies` are the orders of objects that were delivered before, `truncates` those that the batch
+    meets. `ran` is when the batch was begun, in microseconds since 1970; in a history it dates events without a
+    time.
+
+    `holds` are the held keys. `releases` marks a batch of events that waited: the quarantined events that held them
+    are discarded, or `repaired`. `recomputed` says which columns are computed again from the rows that the fold
+    leaves. `numbered` is the highest surrogate number assigned before, 0 if none was. With `splices` the batch is a
+    snapshot that arrives after newer ones, and counts for that span. One that `is_first` replaces the only load
+    before it, and its rows count from the instant of a first load. The `suspect_objects`, by their order, are those
+    whose changes are compared with earlier ones of their keys, by time and by place in the log.
     """
 
     dimension: Dimension
@@ -69,7 +69,7 @@ class MergePlan:
     creates: bool
     folds: bool = False
     in_part: bool = False
-    mark: Mark | None = None
+    low_watermark: Mark | None = None
     copies: frozenset[int] = frozenset()
     truncates: Truncates = field(default_factory=Truncates)
     holds: tuple[Hold, ...] = ()
@@ -85,33 +85,33 @@ class MergePlan:
 
     @property
     def whole(self) -> Dimension:
-        """The dimension with the columns that it has after the batch."""
+        """The dimension with all columns of the table after the batch."""
         return replace(self.dimension, schema=self.evolution.schema)
 
     @property
     def stored(self) -> Dimension:
-        """The dimension as its table has it after the batch."""
+        """The dimension with the columns and the key of the stored table after the batch."""
         return self.whole.stored
 
     @property
     def changes(self) -> tuple[SchemaChange, ...]:
-        """How the columns of the table change; what a history makes of a column changes as it does."""
+        """The changes of the columns of the table, including those of derived columns of a history."""
         found, history = self.evolution.changes, self.dimension.history
         return found if history is None else tuple(every for change in found for every in history.derived(change))
 
     @property
     def renames(self) -> Mapping[str, str]:
-        """The columns that the table calls by another name from now on, by the old one."""
+        """The new names of renamed columns, by their old ones."""
         return {change.path: change.to for change in self.changes if change.to is not None}
 
     @property
     def folded(self) -> Schema:
-        """The columns of the table that are folded; the others are made of them."""
+        """The columns of the table that are folded. The others are computed from them."""
         return Schema(tuple(c for c in self.evolution.schema if c.name not in self.recomputed.columns))
 
     @property
     def record(self) -> Record | None:
-        """The record of the batch, or None where nothing arrives with it."""
+        """The record of the batch, or None where no event arrives with it."""
         facts = self.facts
         if self.releases or facts.least is None or facts.greatest is None:
             return None
@@ -129,10 +129,10 @@ class MergePlan:
 
     @property
     def has_late(self) -> bool:
-        """Whether some event of the batch comes too late; what waited never does."""
-        if self.releases or self.mark is None or self.facts.least is None:
+        """Whether some event of the batch is too late. A released event never is."""
+        if self.releases or self.low_watermark is None or self.facts.least is None:
             return False
-        return self.facts.least.mark <= self.mark
+        return self.facts.least.mark <= self.low_watermark
 
 
 def plan(
@@ -151,15 +151,17 @@ def plan(
     ran: int = 0,
     is_first: bool = False,
 ) -> MergePlan:
-    """Decide what applying a batch will do.
+    """Return the plan of a batch.
 
-    `seen` are the objects of earlier batches of the table's epoch, `records` what those of all held;
-    `in_part` says that some event that is remembered may not be whole; `is_first` is that of `ObjectSelection`.
-    A dimension that declares no columns has those of the batch. `stored` is the schema of the table as it is,
-    or None where there is none yet. Raises SchemaConflict where the batch's columns are not the table's and no
-    policy says what to do, or its order, its key or its history is made of something else, QuarantineFull or
-    SourceError where more of the batch cannot be applied than the table tolerates, and
-    ConfigError where the table format cannot do what the batch calls for.
+    `seen` are the objects of earlier batches of the table's epoch, `records` the records of all batches. `in_part`
+    says that some remembered event may be partial; `is_first` is that of `ObjectSelection`. A dimension without
+    declared columns has those of the batch. `stored` is the schema of the stored table, or None where it does not
+    exist.
+
+    Raises SchemaConflict where the batch's columns differ from the table's and no policy allows it, or where the
+    order, the key or the history of the table has changed; QuarantineFull or SourceError where more of the batch
+    cannot be applied than the table tolerates; and ConfigError where the table format cannot do what the batch
+    needs.
     """
     refuse_other_options(dimension, progress)
     replaces = facts.loaded is not None and facts.loaded > progress.epoch
@@ -172,8 +174,8 @@ def plan(
     epoch = facts.loaded if replaces and facts.loaded else progress.epoch
     splices = span_of(dimension, facts, progress, records)
     records = [record for record in records if record.is_of(epoch)]
-    mark = _mark(dimension, progress, epoch)
-    truncates = _truncates(dimension, facts, records, mark, delivered)
+    low_watermark = _low_watermark(dimension, progress, epoch)
+    truncates = _truncates(dimension, facts, records, low_watermark, delivered)
     is_in_part = _is_in_part(dimension, facts, records, in_part=in_part)
     return MergePlan(
         dimension=dimension,
@@ -181,12 +183,12 @@ def plan(
         batch=progress.batch + 1,
         epoch=epoch,
         facts=facts,
-        recalls=not _is_above(facts.least, progress.high_water),
+        recalls=not _is_above(facts.least, progress.high_watermark),
         appends=not dimension.key,
         creates=stored is None,
         folds=is_in_part or dimension.keeps_ended or _meets_truncates(dimension, facts, truncates),
         in_part=is_in_part,
-        mark=mark,
+        low_watermark=low_watermark,
         copies=delivered,
         truncates=truncates,
         holds=tuple(hold for hold in holds if hold.position.epoch == epoch),
@@ -203,9 +205,9 @@ def plan(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Reading:
-    """A batch as its table takes it: with which columns, and which of its updates as parts of rows.
+    """A batch as its table reads it: its columns, and which of its updates are partial rows.
 
-    `needs` is what the table format must be able to do for it.
+    `needs` are the capabilities that the table format must have for it.
     """
 
     dimension: Dimension
@@ -223,7 +225,7 @@ def _reading(
     *,
     replaces: bool,
 ) -> _Reading:
-    """Return how a table takes a batch; raises SchemaConflict as `plan` does."""
+    """Return how a table reads a batch; raises SchemaConflict as `plan` does."""
     evolution = _evolution(dimension, facts, stored)
     dimension = replace(dimension, schema=evolution.selection(facts.schema))
     meets_less = _meets_less(dimension, facts, progress, evolution, records)
@@ -235,25 +237,27 @@ def _reading(
 
 
 def _is_dated_alike(dimension: Dimension, facts: BatchFacts) -> bool:
-    """Whether all rows of a snapshot count from its time in a history."""
+    """Return True if all rows of a snapshot count from its time in a history."""
     history = dimension.history
     return history is not None and isinstance(history.validity, ByTime) and not facts.own_times
 
 
-def _mark(dimension: Dimension, progress: Progress, epoch: int) -> Mark | None:
-    """Return the mark of an epoch: that of one before says nothing of its sequences, which may begin anew.
+def _low_watermark(dimension: Dimension, progress: Progress, epoch: int) -> Mark | None:
+    """Return the low watermark of an epoch.
 
-    An `ordered` table has none: that of a time when it was not would have what is delivered again come too late.
+    That of an earlier epoch does not apply, because its sequences may begin again.
+
+    An `ordered` table has none: one from a time with another lateness would make redelivered events too late.
     """
-    is_of_it = progress.mark is not None and progress.mark.epoch == epoch
-    return progress.mark if is_of_it and not isinstance(dimension.lateness, Ordered) else None
+    is_of_it = progress.low_watermark is not None and progress.low_watermark.epoch == epoch
+    return progress.low_watermark if is_of_it and not isinstance(dimension.lateness, Ordered) else None
 
 
 def _takes_parts(dimension: Dimension, facts: BatchFacts, evolution: Evolution) -> bool:
-    """Whether updates are taken as parts of rows: what a table keeps of rows that ended is made of what was before.
+    """Return True if updates are folded as partial rows, because ended rows depend on earlier values.
 
-    Nothing older comes to an `ordered` table; but where its versions are dated by a column that the batch lacks,
-    new rows are refused and hold their keys, and updates that wait behind them must say what they lack.
+    Nothing older comes to an `ordered` table. But where its versions are dated by a column that the batch lacks,
+    new rows are refused and hold their keys, and the updates that wait behind them must record what they lack.
     """
     history = dimension.history
     if isinstance(dimension.lateness, Ordered):
@@ -265,17 +269,18 @@ def _takes_parts(dimension: Dimension, facts: BatchFacts, evolution: Evolution) 
 def _meets_less(
     dimension: Dimension, facts: BatchFacts, progress: Progress, evolution: Evolution, records: Sequence[Record]
 ) -> bool:
-    """Whether something of a batch lies below what came before its table got columns: updates there lack those.
+    """Return True if some event of the batch lies below one that came before its table got columns.
 
-    They say nothing of them (6.1), so what is older may have their value, and is folded with them.
+    Updates from before lack these columns and say nothing of them (6.1), so an older event may have their value and
+    is folded with them.
     """
     epoch = progress.epoch if facts.loaded is None else max(facts.loaded, progress.epoch)
-    mark = _mark(dimension, progress, epoch)
+    low_watermark = _low_watermark(dimension, progress, epoch)
     grown = progress.batch + 1 if evolution.added else max((r.batch for r in records if r.added), default=0)
     if isinstance(dimension.lateness, Ordered) or not dimension.key or facts.least is None:
         return False
     before = [r.greatest for r in records if r.batch < grown and r.is_of(epoch)]
-    return any(facts.least < place and (mark is None or place.mark > mark) for place in before)
+    return any(facts.least < place and (low_watermark is None or place.mark > low_watermark) for place in before)
 
 
 def _needs(dimension: Dimension, facts: BatchFacts, *, replaces: bool) -> frozenset[Capability]:
@@ -291,42 +296,44 @@ def _needs(dimension: Dimension, facts: BatchFacts, *, replaces: bool) -> frozen
 
 
 def _remaking(dimension: Dimension, facts: BatchFacts, evolution: Evolution, *, is_new: bool) -> RecomputedColumns:
-    """Return what is made again of rows that stand; those of a table that is not new lack what it adds.
+    """Return which columns are computed again from stored rows.
 
-    Without a key no row is completed; in a history that is refused where it would be.
+    Rows of a table that is not new lack the added columns.
+
+    Without a key no row is completed; in a history this is refused where it would be necessary.
     """
     if not dimension.key or dimension.history is not None:
         return RecomputedColumns()
     added = frozenset(change.path for change in evolution.changes if change.kind is Kind.ADD and not is_new)
-    return in_table(str(dimension.name), facts.recomputed, frozenset(evolution.schema.names), added)
+    return select_recomputable(str(dimension.name), facts.recomputed, frozenset(evolution.schema.names), added)
 
 
 def _truncates(
     dimension: Dimension,
     facts: BatchFacts,
     records: Iterable[Record],
-    mark: Mark | None,
+    low_watermark: Mark | None,
     delivered: frozenset[int],
 ) -> Truncates:
-    """Return the truncates that a batch meets; those that come too late are none of them."""
-    in_time = [place for place in facts.truncates if mark is None or place.mark > mark]
+    """Return the truncates that a batch meets, without those that are too late."""
+    in_time = [place for place in facts.truncates if low_watermark is None or place.mark > low_watermark]
     came = [place for place in in_time if place.object not in delivered]
-    found = Truncates.of(remembered_truncates(records, mark), came, unique=dimension.unique_sequences)
+    found = Truncates.of(remembered_truncates(records, low_watermark), came, unique=dimension.unique_sequences)
     found = replace(found, copies=found.copies + len(in_time) - len(came))
     return found.met_from(facts.least) if isinstance(dimension.lateness, Ordered) else found
 
 
 def _meets_truncates(dimension: Dimension, facts: BatchFacts, truncates: Truncates) -> bool:
-    """Whether a batch has a truncate, or an event that is older than one that is remembered."""
+    """Return True if a batch has a truncate, or an event that is older than a remembered one."""
     if not dimension.key or truncates.arrived or facts.least is None or truncates.newest is None:
         return bool(dimension.key and truncates.arrived)
     return facts.least < truncates.newest
 
 
 def _is_in_part(dimension: Dimension, facts: BatchFacts, records: Iterable[Record], *, in_part: bool) -> bool:
-    """Whether events must meet what is remembered: some are in part, or any may meet such a one.
+    """Return True if events must be folded with remembered ones: some are partial, or may meet a partial one.
 
-    Nothing but rows of a full load meets nothing.
+    A batch of full-load rows alone, in a table that has nothing else, meets none.
     """
     if not dimension.key or PARTIAL & facts.needs:
         return bool(dimension.key)
@@ -341,27 +348,31 @@ def _delivered(facts: BatchFacts, seen: Iterable[SourceObject]) -> frozenset[int
     return frozenset(found.object.order for found in facts.objects if found.object.order in orders)
 
 
-def _is_above(least: Position | None, high_water: Position | None) -> bool:
-    """Whether everything is newer than all that was seen, by (epoch, sequence) alone."""
-    if least is None or high_water is None:
+def _is_above(least: Position | None, high_watermark: Position | None) -> bool:
+    """Return True if every event of the batch is above the high watermark, compared by (epoch, sequence)."""
+    if least is None or high_watermark is None:
         return True
-    return Mark(*least[:2]) > high_water.mark
+    return Mark(*least[:2]) > high_watermark.mark
 
 
 def backwards(plan: MergePlan, rejects: Mapping[Reason, int]) -> Backwards | None:
-    """Return the first object of a batch whose order runs backwards, within itself or against the table's mark."""
+    """Return the first object of a batch whose order runs backwards, within itself or against the low watermark."""
     within = [Backwards(f.object.name, f.backwards) for f in plan.facts.objects if f.backwards is not None]
     new = [f for f in plan.facts.objects if f.object.order not in plan.copies and not f.is_load]
     late = []
-    if plan.mark is not None and rejects.get(Reason.TOO_LATE):
-        late = [Backwards(f.object.name, None) for f in new if f.least is not None and f.least.mark <= plan.mark]
+    if plan.low_watermark is not None and rejects.get(Reason.TOO_LATE):
+        late = [
+            Backwards(f.object.name, None)
+            for f in new
+            if f.least is not None and f.least.mark <= plan.low_watermark
+        ]
     return next(iter([*within, *late]), None)
 
 
 def tolerance_of(dimension: Dimension) -> int | None:
-    """Return by how much a sequence may run backwards within an object, or None where it always may.
+    """Return by how much a sequence may run backwards within an object, or None where any amount is allowed.
 
-    A number may not; a time may by as much as a change may be late.
+    Log positions may not at all. A commit time may by as much as a change may be late, in microseconds.
     """
     if dimension.sequences.are_wide or isinstance(dimension.lateness, Ordered):
         return 0
@@ -369,7 +380,7 @@ def tolerance_of(dimension: Dimension) -> int | None:
 
 
 def _what_can_be_done(dimension: Dimension, evolution: Evolution) -> str:
-    """Return what helps where a table cannot follow: no policy makes another type of a column that is there."""
+    """Return what to do where a table cannot follow. No policy gives an existing column another type."""
     name = dimension.name
     retyped = [change for change in evolution.refused if change.kind is Kind.RETYPE]
     if retyped:
@@ -393,7 +404,7 @@ def _what_can_be_done(dimension: Dimension, evolution: Evolution) -> str:
 
 
 def _that_holds(types: Collection[str]) -> str:
-    """Return which type holds the values of all of these, and what it costs where none does so exactly."""
+    """Return the type that holds the values of all of these types, with what it costs where none is exact."""
     if _NUMBERS.issuperset(types):
         return "the decimal with the most digits on both sides of the point (docs/reference/types.md#from-parquet)"
     if not (_NUMBERS | _FLOATING).issuperset(types):

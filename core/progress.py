@@ -1,4 +1,4 @@
-"""What a table says of itself, in the commit that carries its rows."""
+"""The progress of a table, which is part of the commit that carries its rows."""
 
 from __future__ import annotations
 
@@ -20,9 +20,12 @@ _OF_FEW: Final = frozenset(
     | {"order_by", "key_form", "header"}
 )
 
+_STORED_NAMES: Final[Mapping[str, str]] = {"high_watermark": "high_water", "low_watermark": "mark"}
+"""The names in JSON of attributes that are called otherwise; tables have them, so they stay."""
+
 _READERS: Final[Mapping[str, Callable[[Any], object]]] = {
-    "high_water": lambda parts: Position(*parts),
-    "mark": lambda parts: Mark(*parts),
+    "high_watermark": lambda parts: Position(*parts),
+    "low_watermark": lambda parts: Mark(*parts),
     "ahead": lambda parts: Ahead(*parts),
     "backwards": lambda parts: Backwards(*parts[:2]),  # older versions wrote a third
     "twin": lambda parts: DuplicateObject(*parts),
@@ -36,40 +39,41 @@ _READERS: Final[Mapping[str, Callable[[Any], object]]] = {
     "databases": tuple,
     "header": tuple,
 }
-"""How a field is read from JSON, where it is not as JSON has it."""
+"""How a field is read from JSON, where its type is not one of JSON."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """How far a table is: the truth on restart, whatever a ledger or a queue says.
+    """How far a table is. On restart it is believed, whatever a ledger or a queue says.
 
-    `mark` is what the table's lateness has left behind: nothing at or below it may arrive.
-    `object` names the last object applied, in the source's own terms; `time` is the
-    greatest source time seen, in microseconds since 1970, but for what lay too far `ahead`
-    to be believed; the order of the newest batch may run `backwards`, an object of it have a
-    `twin`. `sequences` says what that order is made of, `key` by which columns rows are told
-    apart (None: nobody wrote it down), `match` by what a change finds its row. `counts` are
-    those of the batch, `totals` those of all batches of the epoch. `digest` is that of the
-    objects of the batch (None: as before). In a history
-    `rows` are versions, of which so many are `current`, and `history` are its options, as
-    `core.history.stored_options` writes them (None: it is none); where deletes are soft, so many rows are
-    `current`, and `history` says that. `numbered` is the highest surrogate number that was
-    given (None: versions have none). In a joined table `joined` says how far it has passed its sources, as
-    `core.joined.plan` writes it (None: it is none). `logs` names the logs of the source that its changes came from,
-    where messages do, as `core.checks.log_restart.LogName` writes them; `partitions` are how far each partition of
-    a topic has come there, by the order behind its objects (None: there are none). `snapshot` is where the highest
-    initial snapshot lies there (None: there is none). `others` are the messages of other tables in the objects of
-    all batches of the epoch (None: there are none). `databases` are those that the rows of these batches name
-    (None: they name none). `order_by` is the column whose values put its events in order, as `Source.order_by`
-    returns it, and `key_form` what changes the values of its key, as `Source.key_form` does (None: nobody wrote it
-    down). `header` has the columns as the last header of a file had them, where that is another order than was
-    declared (None: it is not, or no file had a header).
+    Its names are stored as JSON (`_STORED_NAMES`). `high_watermark` is the greatest position that was
+    applied. At or below `low_watermark` nothing may arrive any more. `object` is the name of the
+    last object applied, in the source's own terms. `time` is the greatest source time seen, in microseconds since
+    1970, without times too far `ahead` to be believed. `backwards` and `twin` say that the order of the newest
+    batch runs backwards, and that an object of it has a duplicate. `sequences` is the kind of order, `key` are the
+    key columns (None: not recorded), `match` is how a change finds its row. `counts` are those of the batch,
+    `totals` those of all batches of the epoch. `digest` is that of the objects of the batch (None: as before).
+
+    In a history `rows` counts versions, of which `current` are current, and `history` has its options, as
+    `core.history.stored_options` writes them (None: no history). Where deletes are soft, `current` rows are not
+    deleted, and `history` says that deletes are soft. `numbered` is the highest surrogate number assigned (None:
+    versions have none). In a joined table `joined` says how far it has passed its sources, as `core.joined.plan`
+    writes it (None: not a joined table).
+
+    `logs` are the logs of the source that its changes came from, where messages name them, as
+    `core.checks.log_restart.LogName` writes them. `partitions` is how far each partition of a topic has come there,
+    by the order of the end of its objects (None: no partitions). `snapshot` is the place of the highest initial
+    snapshot there (None: no snapshot). `others` are the messages of other tables in the objects of all batches of
+    the epoch (None: none). `databases` are those that the rows of these batches name (None: none). `order_by` is
+    the column that orders the events, as `Source.order_by` returns it, and `key_form` describes what changes the
+    values of its key, as `Source.key_form` does (None: not recorded). `header` has the columns in the order of the
+    last header of a file, where that differs from the declared order (None: it does not, or no file had a header).
     """
 
     batch: int = 0
     epoch: int = 1
-    high_water: Position | None = None
-    mark: Mark | None = None
+    high_watermark: Position | None = None
+    low_watermark: Mark | None = None
     object: str | None = None
     time: int | None = None
     rows: int = 0
@@ -105,19 +109,25 @@ class Progress:
     def to_json(self) -> str:
         """Return the progress as one line of JSON, small enough for a commit's properties.
 
-        What only some tables have, as histories, joined tables or those of messages, is absent elsewhere.
+        Fields that only some tables have, such as histories, joined tables or those of messages, are left out
+        elsewhere.
         """
         match = None if self.match is Match.KEY else self.match.value
         values = {**asdict(self), "sequences": self.sequences.value, "match": match}
         values["partitions"] = self.partitions and {end: found.parts for end, found in self.partitions.items()}
-        told = {name: value for name, value in values.items() if value is not None or name not in _OF_FEW}
-        return json.dumps(told, separators=(",", ":"))
+        stored = {
+            _STORED_NAMES.get(name, name): value
+            for name, value in values.items()
+            if value is not None or name not in _OF_FEW
+        }
+        return json.dumps(stored, separators=(",", ":"))
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """Read what `to_json` wrote; names that this version does not know are left out."""
+        """Return the progress that `to_json` wrote; names that this version does not know are ignored."""
         values = json.loads(text)
-        known = {name: values[name] for name in cls.__slots__ if name in values}
+        stored = {name: _STORED_NAMES.get(name, name) for name in cls.__slots__}
+        known = {name: values[stored_name] for name, stored_name in stored.items() if stored_name in values}
         for name, read in _READERS.items():
             if known.get(name) is not None:
                 known[name] = read(known[name])

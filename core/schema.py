@@ -55,12 +55,12 @@ class Type:
 
     @property
     def with_article(self) -> str:
-        """The type as it stands in a sentence: `a date`, `an int`."""
+        """The type with its article, for a sentence: `a date`, `an int`."""
         return f"{'an' if self.name[0] in 'aeiou' else 'a'} {self}"
 
     @property
     def is_floating(self) -> bool:
-        """Whether its values are floating numbers, whose digits in a text depend on what writes them."""
+        """Whether its values are floating-point numbers, whose digits as text depend on the writer."""
         return self.name in ("float", "double")
 
     @property
@@ -70,7 +70,7 @@ class Type:
 
 
 UNDECLARED: Final = Type("undeclared")
-"""The type of a column that a header names and nobody declares: no table has it."""
+"""The type of a column that a header names and nobody declares. No table has it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,11 +110,11 @@ WIDER: Final = (
     "A wider type may be declared for these alone: bigint for int, double for float, and a decimal with as many "
     "digits or more on both sides of the point for a decimal, int or bigint."
 )
-"""The types that `is_within` lets a column be declared as, in words."""
+"""The types that `is_within` accepts for a declared column, as a text."""
 
 
 def is_within(type_: Type, other: Type) -> bool:
-    """Return True if every value of a type is one of another, exactly: then it may be read as that.
+    """Return True if every value of a type is exactly a value of another, so that it may be read as that.
 
     >>> is_within(parse_type("decimal(10,2)"), parse_type("decimal(14,4)"))
     True
@@ -134,14 +134,14 @@ _TOKEN: Final = re.compile(rf"\s*(?:(?P<name>{_PLAIN}|`(?:[^`]|``)*`)|(?P<number
 
 
 def _name(name: str) -> str:
-    """Return the name of a part as `parse_type` reads it: in backticks where it is more than a word."""
+    """Return the name of a part as `parse_type` reads it, in backticks where it is not a plain word."""
     return name if re.fullmatch(_PLAIN, name) else "`" + name.replace("`", "``") + "`"
 
 
 def parse_type(text: str) -> Type:
-    """Read a type such as `decimal(12,2)` or `struct<a: int, b: list<string>>`.
+    """Return the type that a text such as `decimal(12,2)` or `struct<a: int, b: list<string>>` describes.
 
-    Raises ConfigError, with the names that exist, where the text is no type.
+    Raises ConfigError, which lists the types, where the text is not a type.
     """
     parser = _TypeParser(text)
     parsed = parser.type()
@@ -150,7 +150,7 @@ def parse_type(text: str) -> Type:
 
 
 class _TypeParser:
-    """Recursive descent over the handful of tokens a type is made of."""
+    """A recursive-descent parser of types."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -234,10 +234,10 @@ class _TypeParser:
                 return Type("struct", parts=tuple(parts))
 
 
-def alike(names: Iterable[str]) -> tuple[str, str] | None:
-    """Return the first two names that differ only in case, or None: most readers would not tell them apart.
+def find_case_clash(names: Iterable[str]) -> tuple[str, str] | None:
+    """Return the first two names that differ only in case, or None. Most readers cannot distinguish them.
 
-    >>> alike(["id", "Name", "name"]), alike(["id", "id"])
+    >>> find_case_clash(["id", "Name", "name"]), find_case_clash(["id", "id"])
     (('Name', 'name'), None)
     """
     known: dict[str, str] = {}

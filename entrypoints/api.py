@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from lakeward.entrypoints.commands import plan as planning
 from lakeward.entrypoints.commands import run as running
 from lakeward.entrypoints.commands import status as reading
-from lakeward.entrypoints.runtime.join_run import chosen
+from lakeward.entrypoints.runtime.join_run import select_tables
 from lakeward.entrypoints.settings.configuration import FILE, Configured, of_program
 from lakeward.entrypoints.startup.context import AT_END, complete, open_settings, start_logging
 from lakeward.entrypoints.views import documents
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 Given: TypeAlias = str | Path | Mapping[str, Any]
-"""A settings file, the address of a settings store, or what would stand in a file.
+"""A settings file, the address of a settings store, or the content of a file.
 
 Where it is no file, paths begin in the current folder.
 """
@@ -34,7 +34,7 @@ Log: TypeAlias = Literal["auto", "text", "json", "off"]
 def run(
     settings: Given = FILE, tables: Sequence[str] = (), *, spark: SparkSession | None = None, log: Log = "auto"
 ) -> dict[str, Any]:
-    """Apply what waits, batch by batch, until nothing does, as `lakeward run --once`.
+    """Apply waiting changes, batch by batch, until none wait, as `lakeward run --once`.
 
     `tables` are names as "schema.table"; without any, all are run. `spark` is a session that is there: it is used
     as it is, and goes on afterwards. Without it lakeward takes the one that runs, or starts and stops its own.
@@ -45,14 +45,14 @@ def run(
     """
     with _prepared(spark, log) as run_id:
         configured = _open(settings, asks=True)
-        ran = running.carry_out_once(configured, chosen(configured, tables))
-        return documents.json_values("run", {"run": run_id, **running.document(ran)})
+        result = running.carry_out_once(configured, select_tables(configured, tables))
+        return documents.json_values("run", {"run": run_id, **running.document(result)})
 
 
 def plan(
     settings: Given = FILE, tables: Sequence[str] = (), *, spark: SparkSession | None = None, log: Log = "auto"
 ) -> dict[str, Any]:
-    """Return what the next batch of each table would do, as `lakeward plan`; it changes nothing.
+    """Return the plans of the next batch of each table, as `lakeward plan`, without changes.
 
     The arguments, and what it raises, are those of `run`.
     """
@@ -61,13 +61,13 @@ def plan(
 
 
 def status(settings: Given = FILE, tables: Sequence[str] = ()) -> dict[str, Any]:
-    """Return how far each table is, as `lakeward status`. It needs no Spark."""
+    """Return the status of each table, as `lakeward status`. It needs no Spark."""
     return documents.json_values("status", reading.read_status(_open(settings), tables).document)
 
 
 @contextmanager
 def _prepared(spark: SparkSession | None, log: Log) -> Iterator[str]:
-    """Log as asked, in the session that is there; yields the id of the run."""
+    """Configure logging and use the active Spark session within the context; yields the id of the run."""
     with _using(spark):
         try:
             yield start_logging(log, debug=False)
@@ -78,7 +78,7 @@ def _prepared(spark: SparkSession | None, log: Log) -> Iterator[str]:
 def _using(spark: SparkSession | None) -> AbstractContextManager[None]:
     if spark is None and "pyspark.sql" not in sys.modules:
         return nullcontext()
-    from lakeward.adapters.spark.session.spark_session import using_session  # noqa: PLC0415  # Spark takes a second to import
+    from lakeward.adapters.spark.session.spark_session import using_session  # noqa: PLC0415  # slow to import
 
     return using_session(spark)
 

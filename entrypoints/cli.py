@@ -1,4 +1,4 @@
-"""The command `lakeward`: one small module a command, errors as sentences, exit codes that mean something."""
+"""The command line `lakeward`: assembles the commands, prints errors, and sets exit codes."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ COMMANDS: Final = (
 )
 
 GROUPS: Final = ("quarantine", "settings", "ledger", "plugins", "jars", "package", "deploy")
-"""Those that have commands of their own."""
+"""Commands that have subcommands."""
 
 _EPILOG: Final = (
     "Exit codes: 0 done · 1 your mistake, or something is missing · 2 wrong usage · 3 done, but something is held "
@@ -68,7 +68,7 @@ def _main(
 
 
 def application(*names: str) -> typer.Typer:
-    """Return the application with these commands, or with all: what a command needs, others need not import."""
+    """Return the application with these commands, or with all; only the modules of these are imported."""
     app = typer.Typer(
         name="lakeward",
         help="Change data capture into lakehouse tables, on Spark: exact, restartable, provable.",
@@ -87,7 +87,7 @@ def application(*names: str) -> typer.Typer:
 
 
 def _let_flow(app: typer.Typer) -> None:
-    """Join the lines of each paragraph of help: a terminal breaks them where it must. Examples keep their lines."""
+    """Join the lines of each paragraph of a help text, which the terminal wraps; examples keep their lines."""
     said: list[Any] = [app.info, *app.registered_commands]
     for one in said:
         if isinstance(one.help, str):
@@ -117,7 +117,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _misused(given: Sequence[str], error: Any) -> int:
-    """Say how the command is used, and return its exit code."""
+    """Print a usage error, and return its exit code."""
     code = int(error.exit_code)
     what = {"kind": "UsageError", "what": error.format_message(), "found": None, "todo": None, "retryable": False}
     _emit_error(given, what, code)
@@ -126,7 +126,7 @@ def _misused(given: Sequence[str], error: Any) -> int:
 
 
 def _emit_error(given: Sequence[str], error: Mapping[str, Any], code: int) -> None:
-    """Write the document of a command that ended with an error, where one was asked for."""
+    """Write the JSON document of an error, if --json was given."""
     if AS_JSON in given:
         words = [word for word in given if not word.startswith("-")]
         called = words[: 2 if words[:1] in [[name] for name in GROUPS] else 1]
@@ -134,12 +134,12 @@ def _emit_error(given: Sequence[str], error: Mapping[str, Any], code: int) -> No
 
 
 def exit_code_of(error: BaseException) -> int:
-    """Return what a whole command ends with that this error ended."""
+    """Return the exit code of a command that this error ended."""
     return 75 if isinstance(error, CommitConflict) or getattr(error, "retryable", False) else 1
 
 
 def run() -> None:
-    """Run as the installed script."""
+    """Entry point of the installed script."""
     sys.exit(main())
 
 

@@ -1,4 +1,4 @@
-"""The only place where parts are put together."""
+"""The composition root: builds all ports and jobs from the settings."""
 
 from __future__ import annotations
 
@@ -25,7 +25,6 @@ from lakeward.core.ports import (
     Backlog,
     ChangeLog,
     DirectLoads,
-    Landing,
     Layout,
     Lease,
     Ledger,
@@ -36,21 +35,21 @@ from lakeward.core.ports import (
     Quarantine,
     Queue,
     RawDescriber,
-    Reading,
     Registration,
     Source,
     SourceCatalogue,
     SourceDatabase,
+    SourceInventory,
     Statistics,
     Table,
     TableDescriber,
+    TableReader,
     Target,
     UnroutedRows,
-    Verification,
     Versions,
 )
 from lakeward.core.schema import Schema
-from lakeward.entrypoints.runtime.locks.writer_lease import Tenure
+from lakeward.entrypoints.runtime.locks.writer_lease import WriterLease
 from lakeward.entrypoints.runtime.reporting.logs import ids_of_run
 from lakeward.entrypoints.settings.configuration import Configured
 from lakeward.entrypoints.settings.models.joined_tables import JoinedSettings
@@ -80,14 +79,14 @@ class LateSpark:
         self._lock = threading.Lock()
 
     def __call__(self) -> Any:
-        """Return the session of the calling thread."""
+        """Return the session of the calling thread; starts Spark at the first call."""
         with self._lock:
             if self._sessions is None:
                 self._sessions = self._make()
         return self._sessions()
 
     def _make(self) -> Any:
-        from lakeward.adapters.spark.session.spark_session import Sessions  # noqa: PLC0415  # Spark takes a second to import
+        from lakeward.adapters.spark.session.spark_session import Sessions  # noqa: PLC0415  # slow to import
 
         spark = self.configured.settings.spark
         given = {"spark.master": spark.master, "spark.driver.memory": spark.memory, **spark.settings}
@@ -98,7 +97,7 @@ class LateSpark:
         return Sessions(jars, {**given, **asked}, log, self.on_fetch, archives=self.archives, run_ids=ids)
 
     def lost(self, what: str, error: BaseException) -> EngineLost | None:
-        """Return what to say where an error comes of this: Java has ended by itself."""
+        """Return the EngineLost error if the JVM has exited by itself, else None."""
         return None if self._sessions is None else self._sessions.lost(what, error)
 
     def stop(self) -> None:
@@ -108,9 +107,9 @@ class LateSpark:
 
     @property
     def master(self) -> str:
-        """Where Spark runs, or will run; nothing is started."""
+        """The place where Spark runs or will run; nothing is started."""
         if sys.modules.get("pyspark") is not None:
-            from lakeward.adapters.spark.session.spark_session import running  # noqa: PLC0415  # no session without pyspark
+            from lakeward.adapters.spark.session.spark_session import running  # noqa: PLC0415  # imports pyspark
 
             if (session := running()) is not None:
                 return str(session.sparkContext.master)
@@ -119,12 +118,12 @@ class LateSpark:
 
     @property
     def archive(self) -> Path | None:
-        """Where the archive of Java's classes for this Spark lies, if it was made."""
+        """Path of the archive of Java's classes for this Spark, if it was written."""
         return None if self._sessions is None else self._sessions.archive
 
 
 def make_runtime(registry: Registry, configured: Configured, spark: LateSpark) -> Runtime:
-    """Return what factories may use."""
+    """Return the runtime that factories receive."""
     runtime = Runtime(spark, configured.base, configured.file, now=clock, state=configured.state)
     runtime.table_keys, runtime.joined_keys = keys_of(TableSettings), keys_of(JoinedSettings)
     runtime.joined = list(configured.joined)
@@ -139,31 +138,33 @@ def make_runtime(registry: Registry, configured: Configured, spark: LateSpark) -
 
 
 def make_source(registry: Registry, configured: Configured, runtime: Runtime) -> Source[Any]:
-    """Build the source that the settings name; raises ConfigError where a table cannot be kept of such a one."""
-    with configured.blame.defaults():
+    """Build the source of the settings; raises ConfigError if a table cannot be built from such a source."""
+    with configured.error_origins.defaults():
         source: Source[Any] = _build(registry.sources, _source_options(configured), runtime)
     configured.check_lateness(source.lateness)
     return source
 
 
-def make_landing(registry: Registry, configured: Configured, runtime: Runtime) -> Landing | None:
-    """Build what looks at the tables of the source, or return None for a source that has nothing of the kind."""
+def make_landing(registry: Registry, configured: Configured, runtime: Runtime) -> SourceInventory | None:
+    """Build the inventory of the source; None if its kind has none."""
     options = _source_options(configured)
-    with configured.blame.defaults():
-        return _build(registry.landings, options, runtime) if options["kind"] in [*registry.landings] else None
+    with configured.error_origins.defaults():
+        return (
+            _build(registry.inventories, options, runtime) if options["kind"] in [*registry.inventories] else None
+        )
 
 
 def make_backlog(registry: Registry, configured: Configured, runtime: Runtime) -> Backlog | None:
-    """Build what says how much waits at the source, or return None for a source that has nothing of the kind."""
+    """Build the backlog counter of the source; None if its kind has none."""
     options = _source_options(configured)
-    with configured.blame.defaults():
+    with configured.error_origins.defaults():
         return _build(registry.backlogs, options, runtime) if options["kind"] in [*registry.backlogs] else None
 
 
-def make_strays(registry: Registry, configured: Configured, runtime: Runtime) -> UnroutedRows | None:
-    """Build where rows of no table wait, or return None for a source that has nothing of the kind."""
+def make_unrouted_rows(registry: Registry, configured: Configured, runtime: Runtime) -> UnroutedRows | None:
+    """Build the store of rows that name no table; None if the kind of the source has none."""
     options = _source_options(configured)
-    with configured.blame.defaults():
+    with configured.error_origins.defaults():
         return (
             _build(registry.unrouted_rows, options, runtime)
             if options["kind"] in [*registry.unrouted_rows]
@@ -178,9 +179,9 @@ def _source_options(configured: Configured) -> Mapping[str, Any]:
 
 
 def make_target(registry: Registry, configured: Configured, runtime: Runtime) -> Target[Any]:
-    """Build the lake that the settings name."""
+    """Build the lake of the settings."""
     options = {**configured.settings.target, "tables": configured.format_options()}
-    with configured.blame.defaults():
+    with configured.error_origins.defaults():
         target = _build(registry.formats, options, runtime)
     if configured.joined and not isinstance(target, Joins):
         raise ConfigError(
@@ -191,7 +192,7 @@ def make_target(registry: Registry, configured: Configured, runtime: Runtime) ->
 
 
 def make_queue(registry: Registry, configured: Configured, runtime: Runtime, tables_at: TablesAt) -> Queue:
-    """Build the queue that the settings name."""
+    """Build the queue of the settings."""
     own = configured.settings.queue.model_extra or {}
     added = {
         "kind": configured.settings.queue.kind,
@@ -202,9 +203,9 @@ def make_queue(registry: Registry, configured: Configured, runtime: Runtime, tab
 
 
 class TablesAt:
-    """Tells which configured tables read an object, by its URL; the landing is looked at with the first."""
+    """Finds the configured tables that read an object, by its URL; the inventory is read at the first call."""
 
-    def __init__(self, configured: Configured, landing: Callable[[], Landing | None]) -> None:
+    def __init__(self, configured: Configured, landing: Callable[[], SourceInventory | None]) -> None:
         self._read = configured.read
         self._landing = landing
 
@@ -220,19 +221,19 @@ class TablesAt:
 
 
 def make_ledger(registry: Registry, configured: Configured, runtime: Runtime) -> Ledger:
-    """Build the ledger that the settings name."""
+    """Build the ledger of the settings."""
     return _build(registry.ledgers, {**configured.settings.ledger, "state": configured.state}, runtime)
 
 
 def make_lease(registry: Registry, configured: Configured, runtime: Runtime) -> Lease | None:
-    """Build the lease that the settings name; without one, the lock in the state folder is all there is."""
+    """Build the lease of the settings; None without one: then the lock in the state folder is the only one."""
     options = configured.settings.lease
     return None if options is None else _build(registry.leases, options, runtime)
 
 
-def make_tenure(lease: Lease | None, configured: Configured, runtime: Runtime) -> Tenure | None:
-    """Return what takes and keeps the lease of the pipeline."""
-    return None if lease is None else Tenure(lease, configured.settings.pipeline.name, runtime.now)
+def make_writer_lease(lease: Lease | None, configured: Configured, runtime: Runtime) -> WriterLease | None:
+    """Return the context that takes and renews the lease of the pipeline; None without a lease."""
+    return None if lease is None else WriterLease(lease, configured.settings.pipeline.name, runtime.now)
 
 
 def make_registration(
@@ -272,7 +273,7 @@ def _raw_names(
     settings: RegistrationSettings,
     selection: Collection[tuple[str, str]],
 ) -> Sequence[tuple[str, str]]:
-    """Return what the folders of files are called; raises ConfigError where a table of the lake is called so."""
+    """Return the namespaces of raw tables; raises ConfigError if a table of the lake has such a name."""
     named: list[tuple[str, str]] = []
     for table in dict.fromkeys(configured.read.values()):
         named += source.identify_raw(table, settings.raw_namespace(table.schema))
@@ -286,7 +287,7 @@ def _raw_names(
 
 
 def make_statistics(registry: Registry, configured: Configured, runtime: Runtime) -> Statistics | None:
-    """Build what the task that writes the files says of itself, where the settings name it."""
+    """Build the reader of load status of the replication task, if the settings name it."""
     options = configured.settings.statistics
     return None if options is None else _build(registry.statistics, options, runtime)
 
@@ -294,7 +295,7 @@ def make_statistics(registry: Registry, configured: Configured, runtime: Runtime
 def make_notifiers(
     registry: Registry, configured: Configured, runtime: Runtime
 ) -> Mapping[str, Notifier]:
-    """Build what the settings name under [[notify]], by its kind; a second one of a kind is called `sns 2`."""
+    """Build the notifiers of [[notify]] by name: their kind; a second one of a kind is named `sns 2`."""
     found, kinds = dict[str, Notifier](), Counter[str]()
     for options in configured.settings.notify:
         kind = str(options["kind"])
@@ -318,11 +319,11 @@ def make_job(
     statistics: Statistics | None,
     runtime: Runtime,
     spark: Callable[[], Any],
-    tenure: Tenure | None,
+    writer_lease: WriterLease | None,
     table: TableName,
     notices: Sequence[Notice] = (),
 ) -> Job[Any]:
-    """Put one table's job together."""
+    """Build the job of a table."""
     dimension = configured.dimension(table, source.lateness, source.sequences)
     ruled = shaped(source, configured.rules(table), spark, runtime.secret)
     ledger_writer = LedgerWriter(ledger=ledger, now=runtime.now, whole_every=configured.full_listing)
@@ -337,8 +338,8 @@ def make_job(
         statistics=statistics,
         read_table_state=partial(target.standing, dimension),
         attempts=configured.settings.pipeline.commit_attempts,
-        check=(lambda: None) if tenure is None else tenure.check,
-        siblings=[_sibling(target, name) for name in configured.beside(table)],
+        check=(lambda: None) if writer_lease is None else writer_lease.check,
+        siblings=[_sibling(target, name) for name in configured.siblings_of(table)],
     )
 
 
@@ -350,15 +351,14 @@ _PARTS: Final[Mapping[str, type]] = {
     "maintenance": Maintenance,
     "adoption": Adoption,
     "layout": Layout,
-    "verification": Verification,
-    "reading": Reading,
+    "reader": TableReader,
     "loads": DirectLoads,
 }
-"""The ports of a table that is opened."""
+"""The ports of an opened table."""
 
 
 def _open(target: Target[Any], dimension: Dimension) -> Opened[Any]:
-    """Open a table; raises PluginError where a part of it lacks something, which no run should find half-way."""
+    """Open a table; raises PluginError if a port of it is incomplete, before the run begins."""
     opened = target.open(dimension)
     check_parts(opened, Opened, _PARTS)
     return opened
@@ -374,10 +374,10 @@ def make_join_job(
     source: Source[Any],
     target: Target[Any],
     runtime: Runtime,
-    tenure: Tenure | None,
+    writer_lease: WriterLease | None,
     table: TableName,
 ) -> JoinJob:
-    """Put the job of one joined table together."""
+    """Build the job of a joined table."""
     if not isinstance(target, Joins):
         raise LookupError(f"{table} has no lake that joins")
     joined = configured.joined[table]
@@ -388,23 +388,28 @@ def make_join_job(
         target=target,
         now=runtime.now,
         attempts=configured.settings.pipeline.commit_attempts,
-        check=(lambda: None) if tenure is None else tenure.check,
+        check=(lambda: None) if writer_lease is None else writer_lease.check,
     )
 
 
 def make_joined_upkeep(
-    *, configured: Configured, source: Source[Any], target: Target[Any], tenure: Tenure | None, table: TableName
+    *,
+    configured: Configured,
+    source: Source[Any],
+    target: Target[Any],
+    writer_lease: WriterLease | None,
+    table: TableName,
 ) -> Job[Any]:
-    """Put together what keeps a joined table in shape: it is taken as it stands."""
+    """Build the job that inspects and maintains a joined table in its current state."""
     bare = Dimension(name=table, schema=Schema(()), history=configured.joined[table].history)
     stands = target.standing(bare)
     dimension = replace(bare, schema=stands.schema or bare.schema, key=stands.progress.key or ())
-    check = (lambda: None) if tenure is None else tenure.check
+    check = (lambda: None) if writer_lease is None else writer_lease.check
     return Job(dimension=dimension, source=source, opened=_open(target, dimension), check=check)
 
 
 def make_catalogue(registry: Registry, configured: Configured, runtime: Runtime) -> SourceCatalogue:
-    """Build the catalogue that the settings name."""
+    """Build the catalogue of the settings."""
     settings = configured.settings.catalogue
     if settings is None:
         raise ConfigError("there is no [catalogue]")
@@ -431,7 +436,7 @@ def make_database(registry: Registry, configured: Configured, runtime: Runtime) 
 
 
 class Container(containers.DeclarativeContainer):
-    """Everything a command needs, built once, when it is first asked for."""
+    """All parts that a command may need; each is built once, at its first use."""
 
     configured = providers.Dependency(instance_of=Configured)
     on_fetch: providers.Object[Any] = providers.Object(lambda _file, _size: None)
@@ -442,7 +447,7 @@ class Container(containers.DeclarativeContainer):
     source = providers.Singleton(make_source, registry, configured, runtime)
     landing = providers.Singleton(make_landing, registry, configured, runtime)
     backlog = providers.Singleton(make_backlog, registry, configured, runtime)
-    unrouted_rows = providers.Singleton(make_strays, registry, configured, runtime)
+    unrouted_rows = providers.Singleton(make_unrouted_rows, registry, configured, runtime)
     target = providers.Singleton(make_target, registry, configured, runtime)
     tables_at = providers.Singleton(TablesAt, configured, landing.provider)
     queue = providers.Singleton(make_queue, registry, configured, runtime, tables_at)
@@ -450,7 +455,7 @@ class Container(containers.DeclarativeContainer):
         make_registration, registry, configured, runtime, target, source.provider
     )
     lease = providers.Singleton(make_lease, registry, configured, runtime)
-    tenure = providers.Singleton(make_tenure, lease, configured, runtime)
+    writer_lease = providers.Singleton(make_writer_lease, lease, configured, runtime)
     ledger = providers.Singleton(make_ledger, registry, configured, runtime)
     catalogue = providers.Singleton(make_catalogue, registry, configured, runtime)
     database = providers.Singleton(make_database, registry, configured, runtime)
@@ -466,23 +471,28 @@ class Container(containers.DeclarativeContainer):
         statistics=statistics,
         runtime=runtime,
         spark=spark,
-        tenure=tenure,
+        writer_lease=writer_lease,
     )
     join_job = providers.Factory(
-        make_join_job, configured=configured, source=source, target=target, runtime=runtime, tenure=tenure
+        make_join_job,
+        configured=configured,
+        source=source,
+        target=target,
+        runtime=runtime,
+        writer_lease=writer_lease,
     )
     joined_upkeep = providers.Factory(
-        make_joined_upkeep, configured=configured, source=source, target=target, tenure=tenure
+        make_joined_upkeep, configured=configured, source=source, target=target, writer_lease=writer_lease
     )
     rules = providers.Callable(check_rules, configured=configured, source=source, spark=spark, runtime=runtime)
 
 
-_SHARED: Final = ("spark", "manager", "registry", "lease", "tenure", "ledger", "statistics")
-"""Parts that do not depend on which tables there are."""
+_SHARED: Final = ("spark", "manager", "registry", "lease", "writer_lease", "ledger", "statistics")
+"""Parts that do not depend on the tables."""
 
 
 def remake(before: Container, configured: Configured) -> Container:
-    """Return a container by other settings of tables, with the Spark, the ledger and the lease of one before."""
+    """Return a container for changed settings of tables, with Spark, ledger and lease of the one `before`."""
     made = Container(configured=configured, on_fetch=before.on_fetch())
     for name in _SHARED:
         getattr(made, name).override(providers.Object(getattr(before, name)()))
@@ -490,5 +500,5 @@ def remake(before: Container, configured: Configured) -> Container:
 
 
 def bind_spark(container: Container) -> None:
-    """Let Spark start as this container says: it starts as the one does that was made of it last."""
+    """Let Spark start with the settings of this container; it would use those of the container remade last."""
     container.spark().runtime = container.runtime()

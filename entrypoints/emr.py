@@ -8,7 +8,7 @@ from lakeward.entrypoints import job
 
 
 def main() -> None:
-    """Run as the arguments say; the exit status is 0, or 1 behind the exception of a job that failed."""
+    """Run by the arguments; the exit status is 0, or 1 after the exception of a failed job."""
     job.run(sys.argv[1:])
 
 

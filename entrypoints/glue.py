@@ -28,11 +28,11 @@ RESERVED: Final = frozenset(
         "WORKFLOW_NAME", "WORKFLOW_RUN_ID", "write-shuffle-files-to-s3", "write-shuffle-spills-to-s3",
     )
 )
-"""What Glue hands on beside our own: "Using job parameters in AWS Glue jobs" (docs.aws.amazon.com/glue)."""
+"""Arguments that Glue adds: "Using job parameters in AWS Glue jobs" (docs.aws.amazon.com/glue)."""
 
 
 def main() -> None:
-    """Run as the job's arguments say; an exception is what Glue shows of a job that failed."""
+    """Run by the arguments of the job; Glue shows the exception of a failed job."""
     job.run(sys.argv[1:], RESERVED)
 
 

@@ -28,7 +28,7 @@ from lakeward.entrypoints.job_command import (
     carry_out,
     words_of,
 )
-from lakeward.entrypoints.runtime.join_run import chosen
+from lakeward.entrypoints.runtime.join_run import select_tables
 from lakeward.entrypoints.runtime.reporting.logs import RUN_IDS, bind_run_ids
 from lakeward.entrypoints.settings.configuration import Configured
 from lakeward.entrypoints.startup.context import AT_END, container_of, open_settings, start_logging
@@ -41,15 +41,15 @@ log = structlog.get_logger()
 
 
 class JobFailed(Exception):
-    """A table failed, or nothing could be run: the text says what, what was found, and what to do."""
+    """The job failed. The text says what is wrong, what was found, and what to do."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """What a job is asked for: a `command`, and what it takes.
+    """Arguments of a job: a `command` and its parameters.
 
-    A run has `tables`, or those that read an `object`, by its URL; none of both are all. Another command has
-    `words`, as the command line takes them. `formats` are those that the platform brings (None: it does not say).
+    A run has `tables`, or the tables that read `object` (a URL), or all tables if neither is given. Another command
+    has `words`, its arguments on the command line. `formats` are the table formats of the platform (None: unknown).
     """
 
     settings: str
@@ -107,7 +107,7 @@ def read_arguments(arguments: Sequence[str], reserved: Collection[str] = ()) -> 
 
 
 def _command_of(arguments: Sequence[str]) -> str:
-    """Return the command that a job is asked for; raises ConfigError for one that is no job."""
+    """Return the command of a job; raises ConfigError for a command that cannot run as a job."""
     parser = _Parser(allow_abbrev=False, add_help=False, usage="")
     parser.add_argument("--command", default=RUN)
     command = str(parser.parse_known_args(list(arguments))[0].command)
@@ -121,7 +121,7 @@ def _command_of(arguments: Sequence[str]) -> str:
 
 
 def _report_of(arguments: Sequence[str]) -> str | None:
-    """Return where the report is to be written, whatever else is wrong with arguments."""
+    """Return the place of the report, even if other arguments are wrong."""
     parser = _Parser(allow_abbrev=False, add_help=False, usage="")
     parser.add_argument("--report")
     try:
@@ -163,12 +163,11 @@ def _minutes(text: str) -> float:
 
 
 def run(arguments: Sequence[str], reserved: Collection[str] = ()) -> dict[str, Any]:
-    """Run tables once, or carry out another command, as the arguments of a job say; return its document of JSON.
+    """Run tables once, or another command, by the arguments of a job; return its JSON document.
 
-    The last log line has the sum of it, and `--report` all. Raises JobFailed where a table failed, nothing could be
-    done, a signal stopped the run, or the report cannot be written. What is held or inexact (exit code 3) does not
-    fail a job, and neither does the end of `--max-minutes` (75, without an error) of a run. What `verify` finds
-    does.
+    The last log line has a summary, and `--report` the whole document. Raises JobFailed if a table failed, nothing
+    could be run, a signal stopped the run, or the report cannot be written. Held keys and inexact tables (exit code
+    3) do not fail a job, nor does a run that `--max-minutes` ended (75, without an error). Findings of `verify` do.
     """
     run_id = start_logging("json", debug=False)
     request, errors = None, list[str]()
@@ -205,7 +204,7 @@ def _carry_out(request: Request) -> Mapping[str, Any]:
         if request.command != RUN:
             return carry_out(request.command, request.words, request.settings)
         tables = request.tables if request.object is None else tables_that_read(configured, request.object)
-        wanted = chosen(configured, tables)
+        wanted = select_tables(configured, tables)
         ran = running.carry_out_once(configured, wanted, minutes=request.max_minutes)
     for words in ran.found.warnings:
         log.warning("caution", what=words)
@@ -213,7 +212,7 @@ def _carry_out(request: Request) -> Mapping[str, Any]:
 
 
 def tables_that_read(configured: Configured, url: str) -> Sequence[str]:
-    """Return the tables that read an object; raises ConfigError where none does."""
+    """Return the tables that read an object; raises ConfigError if none does."""
     with container_of(configured) as container:
         found: Sequence[str] = container.tables_at()(url)
     if not found:
@@ -227,7 +226,7 @@ def tables_that_read(configured: Configured, url: str) -> Sequence[str]:
 
 
 def _open(request: Request) -> Configured:
-    """Return the settings of a file or of a store; what is relative in a store begins in the current folder."""
+    """Return the settings of a file or a store; relative paths of a store are relative to the current folder."""
     configured = open_settings(request.settings, asks=True)
     kind = configured.settings.target["kind"]
     if request.formats is not None and kind not in request.formats:
@@ -240,8 +239,8 @@ def _open(request: Request) -> Configured:
 
 
 def _session(configured: Configured) -> SparkSession:
-    """Return the session of the platform; the first one is started with what table formats need from the start."""
-    from pyspark.sql import SparkSession  # noqa: PLC0415  # Spark takes a second to import
+    """Return the Spark session of the platform; a new one is started with the static options of table formats."""
+    from pyspark.sql import SparkSession  # noqa: PLC0415  # slow to import
 
     with container_of(configured) as container:
         container.source(), container.target()
@@ -253,14 +252,14 @@ def _session(configured: Configured) -> SparkSession:
 
 
 def _write(place: str, text: str) -> Sequence[str]:
-    """Write a report into a file, or an object of S3; return in words why that did not work."""
+    """Write a report to a file or an object of S3; return a sentence if that failed."""
     try:
         if is_url(place):
             access = find_access()
-            from lakeward.adapters.aws.s3.error_messages import told  # noqa: PLC0415  # it imports boto3
+            from lakeward.adapters.aws.s3.error_messages import explain_s3_errors  # noqa: PLC0415  # it imports boto3
 
             bucket, key = split(normal(place))
-            with told(place):
+            with explain_s3_errors(place):
                 access.client.put_object(Bucket=bucket, Key=key, Body=text.encode(), ContentType="application/json")
         else:
             Path(place).parent.mkdir(parents=True, exist_ok=True)
@@ -271,12 +270,12 @@ def _write(place: str, text: str) -> Sequence[str]:
 
 
 def _applied(document: Mapping[str, Any]) -> Mapping[str, int]:
-    """Return how many events of each table a run applied."""
+    """Return the number of applied events of each table of a run."""
     return {one["table"]: one["counts"]["applied"] for one in document.get("tables", ()) if "counts" in one}
 
 
 def _errors(document: Mapping[str, Any]) -> Sequence[str]:
-    """Return what fails the job, in words: the whole, tables, or what the exit code says without an error."""
+    """Return the text with which the job fails: the error of the whole, of tables, or of the exit code."""
     found = [document.get("error"), *map(_error_of, document.get("tables", ()))]
     found += map(_error_of, document.get("joined", ()))
     words = [". ".join(str(part) for part in (e["what"], e["found"], e["todo"]) if part) for e in found if e]
@@ -290,6 +289,6 @@ def _errors(document: Mapping[str, Any]) -> Sequence[str]:
 
 
 def _error_of(table: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """Return what failed of a table, or ended its last run."""
+    """Return the error of a table, or the error that ended its last run."""
     found: Mapping[str, Any] | None = table.get("error") or table.get("last_error")
     return found

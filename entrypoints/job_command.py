@@ -1,4 +1,4 @@
-"""Commands as jobs of a platform: what the command line has as arguments and options, as `--key value` alone."""
+"""Commands as jobs of a platform, which take all arguments and options as `--key value`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ WITHOUT_SPARK: Final = ("status", "load-complete", "reload")
 COMMANDS: Final = (RUN, *WITH_SPARK, *WITHOUT_SPARK)
 
 _OF_JOBS: Final = ("config", "as_json", "log", "debug", "yes", "help")
-"""Options that a job sets itself, or has no use for."""
+"""Options that a job sets itself or does not need."""
 
 _TRUE, _FALSE = ("", "true", "yes", "1"), ("false", "no", "0")
 
@@ -41,7 +41,7 @@ class JobParameter:
     is_required: bool
 
     def words(self, value: str) -> Sequence[str]:
-        """Return what the command line has for a value; raises ConfigError for a flag that is neither."""
+        """Return the arguments on the command line; raises ConfigError for an invalid flag."""
         if self.is_flag:
             if value.lower() not in (*_TRUE, *_FALSE):
                 raise ConfigError(f"--{self.key} is neither true nor false", found=repr(value))
@@ -51,7 +51,7 @@ class JobParameter:
 
 
 def parameters_of(command: str) -> Sequence[JobParameter]:
-    """Return what a command takes as a job, in its order: a key is the name that its help shows."""
+    """Return the parameters of a command as a job, in order; a key is the name in its help."""
     (found,) = typer.main.get_group(application(command)).commands.values()
     return [_parameter(one) for one in found.params if one.name not in _OF_JOBS]
 
@@ -69,14 +69,14 @@ def _parameter(found: Any) -> JobParameter:
 
 
 def add_parameters(parser: ArgumentParser, command: str) -> None:
-    """Let a parser of a job take what a command does; a flag may stand without a value."""
+    """Add the parameters of a command to the parser of a job; a flag may have no value."""
     for one in parameters_of(command):
         value: dict[str, Any] = {"nargs": "?", "const": "true"} if one.is_flag else {}
         parser.add_argument(f"--{one.key}", dest=f"of_command_{one.key}", required=one.is_required, **value)
 
 
 def words_of(command: str, found: Namespace) -> Sequence[str]:
-    """Return the arguments and options of a command as the command line takes them, arguments last."""
+    """Return the arguments and options of a command for the command line, arguments last."""
     options, arguments = list[str](), list[str]()
     for one in parameters_of(command):
         value = getattr(found, f"of_command_{one.key}")
@@ -114,7 +114,7 @@ def _names_of(app: typer.Typer) -> Sequence[str]:
 
 @contextmanager
 def _own_end() -> Iterator[None]:
-    """Let the command undo what it did itself, and leave what the job will."""
+    """Run the end callbacks of the command only, and keep those of the job."""
     of_job = AT_END.pop_all()
     try:
         yield

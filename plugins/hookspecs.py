@@ -1,4 +1,4 @@
-"""Every hook of lakeward, on one screen."""
+"""The hooks of lakeward and the version of the plugin API."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ PROJECT: Final = "lakeward"
 API: Final = (2, 0)
 """The version of hooks, ports and registry.
 
-What plugins may use or have, and need not, raises the second number; what they must have, or have in another way,
-the first: docs/extend/hooks.md tells what changed.
+An optional addition raises the second number. A change that existing plugins must follow raises the first.
+docs/extend/hooks.md lists the changes.
 """
 
 hookspec = pluggy.HookspecMarker(PROJECT)
@@ -30,4 +30,4 @@ def register(registry: Registry) -> None:
 
 @hookspec
 def after_commit(report: Report) -> None:
-    """Look at what a batch did to a table, after its commit. What it raises stops nothing."""
+    """Called with the report of each batch after its commit. Errors are logged and stop nothing."""

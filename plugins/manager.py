@@ -1,4 +1,4 @@
-"""Finding plugins and letting them register."""
+"""Find plugins, check them and let them register."""
 
 from __future__ import annotations
 
@@ -47,16 +47,17 @@ BUILTIN: Final = (
     "lakeward.adapters.settings_stores.dynamodb",
     "lakeward.adapters.notifiers",
 )
-"""The adapters that come with lakeward; they register as anyone's do."""
+"""The adapters that come with lakeward. They register in the same way as other plugins."""
 
 
 def load(
     *extra: object, entry_points: bool = True, manager: pluggy.PluginManager | None = None
 ) -> pluggy.PluginManager:
-    """Return a manager of the built-in, the given and the installed plugins: a new one, or `manager`.
+    """Return a manager of the built-in plugins, the plugins `extra`, and the installed ones.
 
-    Raises PluginError for a hook that does not exist or is not marked as one, for a plugin that cannot be
-    imported, and for one that is written for another version of the plugin API, naming it.
+    `entry_points` says whether installed plugins are loaded. `manager` is filled and returned if it is given.
+    Raises PluginError, naming the plugin, for a hook that does not exist or lacks `@hookimpl`, for a plugin that
+    cannot be imported, and for one that is written for another version of the plugin API.
     """
     manager = pluggy.PluginManager(PROJECT) if manager is None else manager
     manager.add_hookspecs(hookspecs)
@@ -77,9 +78,9 @@ def load(
 
 
 def registry_of(manager: pluggy.PluginManager) -> Registry:
-    """Let every plugin register, and return what there is.
+    """Call the hook `register` of every plugin, and return the filled registry.
 
-    Raises PluginError, naming the plugin, where one raises what is no error of lakeward's.
+    Raises PluginError, naming the plugin, if it raises an error that is not a LakewardError.
     """
     registry = Registry()
     try:
@@ -93,9 +94,10 @@ def registry_of(manager: pluggy.PluginManager) -> Registry:
 
 
 def who_raised(error: BaseException, hook: pluggy.HookCaller) -> str:
-    """Return the name of the plugin in whose part of a hook an error was raised; pluggy does not say.
+    """Return the name of the plugin whose implementation of a hook raised an error.
 
-    Where it was raised in none of them, they are all named.
+    pluggy does not tell it, so the traceback does. If no implementation is in the traceback, all plugins of the
+    hook are named.
     """
     parts = {
         function.__code__: part.plugin_name
@@ -108,7 +110,7 @@ def who_raised(error: BaseException, hook: pluggy.HookCaller) -> str:
 
 
 def raised_in(error: BaseException) -> str | None:
-    """Return the installed plugin that an error came through, the innermost one, or None."""
+    """Return the name of the innermost installed plugin in the traceback of an error, or None."""
     plugins = {plugin.module.partition(".")[0]: plugin.name for plugin in installed(group=PROJECT)}
     packages = (frame.f_globals.get("__name__", "").partition(".")[0] for frame, _ in walk_tb(error.__traceback__))
     through = [plugins[package] for package in packages if package in plugins]
@@ -116,12 +118,12 @@ def raised_in(error: BaseException) -> str | None:
 
 
 def announced() -> Mapping[str, str]:
-    """Return what announces itself as a plugin, by name: the module, which is not imported."""
+    """Return the module of each installed plugin by name. Imports none."""
     return {plugin.name: plugin.value for plugin in installed(group=PROJECT)}
 
 
 def _load_installed(manager: pluggy.PluginManager) -> None:
-    """Load what announces itself as a plugin; whatever its import raises is said with its name."""
+    """Load the installed plugins. Raises PluginError, naming the plugin, for whatever its import raises."""
     values: dict[str, str] = {}
     for plugin in installed(group=PROJECT):
         if values.setdefault(plugin.name, plugin.value) != plugin.value:
@@ -135,13 +137,13 @@ def _load_installed(manager: pluggy.PluginManager) -> None:
         except (Exception, SystemExit) as error:
             found = f"{plugin.name} ({plugin.value}): {error}"
             wanted = _version_in_the_code_of(plugin)
-            if wanted is None or _is_had(wanted):
+            if wanted is None or _is_supported(wanted):
                 raise _not_loaded(found) from error
-            raise _of_another_version(plugin.name, wanted, found) from error
+            raise _wrong_version(plugin.name, wanted, found) from error
 
 
 def _version_in_the_code_of(plugin: EntryPoint) -> tuple[int, int] | None:
-    """Return the version of the plugin API that the code of a plugin says it is for; it is read, and not run."""
+    """Return `LAKEWARD_API` as it is written in the code of a plugin, without importing it; None if it has none."""
     codes = (_code_of(plugin.value.partition(end)[0]) for end in (":", "."))
     every = (re.search(r"^LAKEWARD_API\b[^=\n]*=\s*\((\d+), *(\d+)\)", code, re.MULTILINE) for code in codes)
     said = next(filter(None, every), None)
@@ -166,38 +168,39 @@ def _not_loaded(found: str) -> PluginError:
 
 
 def _refuse_other_versions(manager: pluggy.PluginManager) -> None:
-    """Refuse plugins of another plugin API, before their hooks are looked at. One that says none is of 1.0."""
+    """Raise PluginError for a plugin of another version of the plugin API. Without `LAKEWARD_API` it is 1.0."""
     for name, plugin in manager.list_name_plugin():
         if name in BUILTIN:
             continue
         wanted = getattr(plugin, "LAKEWARD_API", None)
         if wanted is not None and not _is_version(wanted):
             raise _not_loaded(f"{name}: LAKEWARD_API is {wanted!r}, and not two numbers such as {API}")
-        if not _is_had(wanted or _SILENT):
-            raise _of_another_version(name, wanted)
+        if not _is_supported(wanted or _DEFAULT_VERSION):
+            raise _wrong_version(name, wanted)
 
 
-_SILENT: Final = (1, 0)
-"""The version of a plugin that says none."""
+_DEFAULT_VERSION: Final = (1, 0)
+"""The version of a plugin without `LAKEWARD_API`."""
 
 
-def _of_another_version(name: str, wanted: tuple[int, int] | None, found: str | None = None) -> PluginError:
-    needs = f"needs {_version_text(wanted)}" if wanted else f"says no version, which is {_version_text(_SILENT)}"
+def _wrong_version(name: str, wanted: tuple[int, int] | None, found: str | None = None) -> PluginError:
+    default = _version_text(_DEFAULT_VERSION)
+    needs = f"needs {_version_text(wanted)}" if wanted else f"says no version, which is {default}"
     versions = f"the plugin {needs}; lakeward {__version__} has {_version_text(API)}"
     is_newer = wanted is not None and wanted > API
-    repair_row = f"Install a newer {'lakeward' if is_newer else name}, or uninstall the plugin."
+    remedy = f"Install a newer {'lakeward' if is_newer else name}, or uninstall the plugin."
     own = (
         f" If it is yours: docs/extend/hooks.md tells what changed. Then say `LAKEWARD_API = {API}` in its module."
     )
     return PluginError(
         f"{name} is written for another version of the plugin API",
         found=versions if found is None else f"{versions}; {found}",
-        todo=repair_row if is_newer else repair_row + own,
+        todo=remedy if is_newer else remedy + own,
     )
 
 
-def _is_had(wanted: tuple[int, int]) -> bool:
-    """Whether what is written for a version of the plugin API works with that of lakeward."""
+def _is_supported(wanted: tuple[int, int]) -> bool:
+    """Return True if a plugin for version `wanted` of the plugin API works with this lakeward."""
     return wanted[0] == API[0] and wanted[1] <= API[1]
 
 
@@ -210,7 +213,7 @@ def _version_text(version: tuple[int, int]) -> str:
 
 
 def _refuse_unknown_hooks(manager: pluggy.PluginManager) -> None:
-    """Refuse them: pluggy takes a misspelt hook for one that another plugin may specify; nobody may here."""
+    """Raise an error for a misspelt hook. pluggy alone accepts it, as a hook that another plugin may specify."""
     for hook in vars(manager.hook).values():
         if isinstance(hook, pluggy.HookCaller) and not hook.has_spec():
             (first, *_) = hook.get_hookimpls()
@@ -220,16 +223,21 @@ def _refuse_unknown_hooks(manager: pluggy.PluginManager) -> None:
 
 
 def _refuse_unmarked_hooks(manager: pluggy.PluginManager) -> None:
-    """Refuse what looks like a hook in all but its mark, where nothing else is it: pluggy says nothing of it."""
+    """Raise PluginError for a function with the name and the arguments of a hook and without `@hookimpl`.
+
+    pluggy would silently never call it.
+    """
     for hook in vars(manager.hook).values():
         marked = [part.plugin for part in hook.get_hookimpls()]
         for name, plugin in manager.list_name_plugin():
             function = inspect.getattr_static(plugin, hook.name, None)
-            if plugin not in marked and inspect.isfunction(function) and _takes(function) == hook.spec.argnames:
+            if plugin in marked or not inspect.isfunction(function):
+                continue
+            if _argument_names(function) == hook.spec.argnames:
                 raise _not_loaded(
                     f"{name} has a function {hook.name!r} without @hookimpl: it would never be called"
                 )
 
 
-def _takes(function: Callable[..., object]) -> tuple[str, ...]:
+def _argument_names(function: Callable[..., object]) -> tuple[str, ...]:
     return tuple(name for name in inspect.signature(function).parameters if name != "self")

@@ -1,4 +1,4 @@
-"""Typed options: what a plugin does with its table of the settings."""
+"""Validation of the options of a plugin by a pydantic model."""
 
 from __future__ import annotations
 
@@ -19,10 +19,11 @@ M = TypeVar("M", bound=BaseModel)
 def validated(
     model: type[M], values: Mapping[str, Any], where: str, *, also: Iterable[str] = (), within: str = ""
 ) -> M:
-    """Return the options as a model; raises ConfigError, in words and with the nearest key.
+    """Return the options as an instance of `model`.
 
-    `where` begins the message; `within` is the path of the table that the values are
-    from, and `also` are keys that this table has beside those of the model.
+    `where` begins the error message, `within` is the path of the table in the settings, and `also` are keys that
+    the table may have besides those of the model. Raises ConfigError that names each wrong key and the nearest
+    known one.
     """
     try:
         return model.model_validate(values)
@@ -32,12 +33,12 @@ def validated(
 
 
 def keys_of(model: type[BaseModel]) -> tuple[str, ...]:
-    """Return the keys of a model, as they are written."""
+    """Return the keys of a model as they are written in the settings."""
     return tuple(field.alias or name for name, field in model.model_fields.items())
 
 
 def _named_secret(value: Any) -> Any:
-    """Take `{ env = "NAME" }`, or the same as `env:NAME`, for the name of a secret; nothing else is shown."""
+    """Return the secret name of `{ env = "NAME" }` or `env:NAME`. Errors never show the value."""
     if isinstance(value, Mapping) and len(value) == 1:
         ((kind, name),) = value.items()
         value = f"{kind}:{name}" if isinstance(kind, str) and isinstance(name, str) else None
@@ -52,7 +53,7 @@ def _not_named() -> Any:
 
 
 NamedSecret: TypeAlias = Annotated[SecretName, BeforeValidator(_named_secret)]
-"""In a model of options: where a secret is. The settings never have one."""
+"""The type of an option that names a secret. Settings never contain the secret itself."""
 
 
 def _in_words(
@@ -86,25 +87,25 @@ def _in_words(
 
 
 def _key_of(item: Any) -> str:
-    """Return the key that tells the form of a table."""
+    """Return the discriminator key of a table."""
     return str(item["ctx"]["discriminator"]).strip("'")
 
 
 def _shown(within: str, path: Iterable[str]) -> str:
-    """Name a table of the settings, or a key in one, as TOML would; of a list, by its number from 1."""
+    """Return the path of a table or key as TOML writes it. Entries of lists are numbered from 1."""
     parts = [part if re.fullmatch(r"[\w-]+", part) else f'"{part}"' for part in path]
     inside = ".".join([*([within] if within else []), *parts])
     return f"[{inside}]" if inside else "the file"
 
 
 def _walk(model: type[BaseModel], place: Sequence[int | str]) -> tuple[list[str], list[str]]:
-    """Return the path of an error as it is shown, and the keys that the table it is in knows."""
+    """Return the path of an error as it is shown, and the known keys of the table that it is in."""
     path: list[str] = []
     known: Any = model
     keys: list[str] = []
     for part in place:
         choices = [choice for choice in _choices(known) if _is_model(choice)]
-        if len(choices) > 1:  # a table whose form one of its keys tells: that key's value is part of the place
+        if len(choices) > 1:  # a discriminated union: the value of the discriminator is part of the place
             known = next((choice for choice in choices if part in _tags(choice)), None)
             continue
         if choices:
@@ -112,7 +113,7 @@ def _walk(model: type[BaseModel], place: Sequence[int | str]) -> tuple[list[str]
             keys = [*keys_of(known)]
             named = {field.alias or name: field.annotation for name, field in known.model_fields.items()}
             known = named.get(str(part))
-        else:  # a list or a table of tables of one form, or nothing that is known
+        else:  # a list, a table of tables of one model, or an unknown value
             keys = []
             (*_, known) = get_args(known) or (None,)
         path.append(str(part + 1) if isinstance(part, int) else part)
@@ -120,14 +121,14 @@ def _walk(model: type[BaseModel], place: Sequence[int | str]) -> tuple[list[str]
 
 
 def _choices(annotation: Any) -> tuple[Any, ...]:
-    """Return the forms that a value may have."""
+    """Return the types that a value may have."""
     if get_origin(annotation) is Annotated:
         annotation = get_args(annotation)[0]
     return get_args(annotation) if get_origin(annotation) in (Union, UnionType) else (annotation,)
 
 
 def _tags(model: type[BaseModel]) -> set[Any]:
-    """Return the values of the keys that tell the form of a table."""
+    """Return the possible values of the discriminator of a table."""
     fields = model.model_fields.values()
     return {
         tag for field in fields if get_origin(field.annotation) is Literal for tag in get_args(field.annotation)

@@ -1,4 +1,4 @@
-"""What is registered, and errors that say so."""
+"""The registry: factories of ports by kind and name, and the runtime that factories get."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from lakeward.core.dimension import TableName
 from lakeward.core.errors import LakewardError, PluginError
 from lakeward.core.ports import (
     Backlog,
-    Landing,
     Lease,
     Ledger,
     Notifier,
@@ -25,6 +24,7 @@ from lakeward.core.ports import (
     Source,
     SourceCatalogue,
     SourceDatabase,
+    SourceInventory,
     SourceProbe,
     Statistics,
     Target,
@@ -36,14 +36,14 @@ from lakeward.core.settings.secrets import Secret, SecretName
 P = TypeVar("P")
 
 SMALL_BATCH: Final = 20_000
-"""How many rows a small batch has at most, where the settings do not say."""
+"""The default for the greatest number of rows of a small batch."""
 
 Options: TypeAlias = Mapping[str, Any]
-"""One table of the settings, as written there, for the adapter that it names."""
+"""One table of the settings, as it is written, for the adapter that its `kind` names."""
 
 
 def clock() -> int:
-    """Return the time of this machine, in microseconds since 1970."""
+    """Return the time of this machine in microseconds since 1970."""
     return time.time_ns() // 1000
 
 
@@ -53,22 +53,27 @@ def _no_secret(name: SecretName) -> Secret:
 
 @dataclass(slots=True)
 class Runtime:
-    """What a factory may use of the run it serves.
+    """The parts of a run that a factory may use.
 
-    `spark` starts Spark when it is first called and returns a session of its own each
-    time; a run that never calls it starts none. Before that, a factory says with
-    `require` which jars and settings its session needs. Relative paths are relative to
-    `base`, the folder of the settings `file`. `table_keys` are the keys that every table
-    of the settings has beside those of its format, and `joined_keys` those of the tables that are `joined`, which
-    stand in a section of their own. `now` is the clock, in microseconds
-    since 1970. In the folder `state` an adapter may keep what can be made anew. `secret` reads
-    a secret, when it is needed and not before. `declared` are the columns, as the lake has them, of those tables of
-    which the settings, or the catalogue, say them all, joined tables included. A batch of at most `small_batch`
-    rows may be read and worked out without Spark; 0 means that none is. A process that `runs_once` ends with what
-    was there when it looked first, so that a source which never rests does not keep it. `run_ids` are what an
-    orchestrator calls the run, by their names: a commit keeps them among its properties. `pipeline` is its
-    name, which tells it from others that have a store in common. `staging` is a prefix of a bucket for files that
-    Spark's workers read, where these are on other machines and the lake is in S3; else it is None.
+    - `spark`: returns the Spark session of the calling thread, and starts Spark at the first call. A run that never
+      calls it starts no Spark. A factory names the jars and settings of its session with `require` before.
+    - `base`: the folder of the settings file. Relative paths are relative to it.
+    - `file`: the settings file, for messages.
+    - `table_keys`: the keys that a table of the settings has besides those of its format.
+    - `jars`, `settings`: what factories asked for with `require`.
+    - `now`: the clock, in microseconds since 1970.
+    - `secret`: reads a secret by its name. Call it when the secret is needed, not before.
+    - `state`: the folder in which an adapter may keep data that can be made anew.
+    - `declared`: the columns, as the lake has them, of tables whose columns the settings or the catalogue say.
+      Joined tables are included.
+    - `joined`: the joined tables. `joined_keys`: the keys of their sections besides those of the format.
+    - `small_batch`: the greatest number of rows of a batch that may be read and worked out without Spark; 0 means
+      none.
+    - `runs_once`: the process ends after the changes that it found first, even if a source always has new ones.
+    - `run_ids`: the names and ids that an orchestrator gives the run. Commits keep them in their properties.
+    - `pipeline`: the name of the pipeline, which is unique among pipelines that share a store.
+    - `staging`: a prefix of a bucket for files that Spark workers on other machines read, if the lake is in S3;
+      else None.
     """
 
     spark: Callable[[], Any]
@@ -90,17 +95,20 @@ class Runtime:
     staging: str | None = None
 
     def require(self, *jars: str, settings: Mapping[str, str] | None = None) -> None:
-        """Ask for groups of jars, for other jars by `coordinates@sha256`, and for session settings."""
+        """Request groups of jars, single jars by `coordinates@sha256`, and settings of the Spark session."""
         self.jars.update(jars)
         self.settings.update(settings or {})
 
 
 Factory: TypeAlias = Callable[[Options, Runtime], P]
-"""What every adapter registers: options and runtime to a port."""
+"""A function from options and runtime to a port. Every adapter registers one."""
 
 
 def failed(plugin: str, doing: str, error: BaseException) -> PluginError:
-    """Return what to say of a plugin that raised what is no error of lakeward's."""
+    """Return the error to raise after a plugin raised an error that is not a LakewardError.
+
+    `doing` says in words what the plugin was asked to do.
+    """
     return PluginError(
         f"the plugin {plugin} failed in {doing}",
         found=f"{type(error).__name__}: {error}",
@@ -120,7 +128,11 @@ class FactoryRegistry(Generic[P]):
         return iter(sorted(self._factories))
 
     def add(self, name: str, factory: Factory[P]) -> None:
-        """Register a factory; raises PluginError where the name is taken, TypeError for what is none of both."""
+        """Register a factory by its name.
+
+        Raises PluginError if the name is registered already, and TypeError if `name` is not a text or `factory` is
+        not callable.
+        """
         if not isinstance(name, str) or not callable(factory):
             raise TypeError(f"add({name!r}, {factory!r}): a {self.kind} is registered by its name and a factory")
         if name in self._factories:
@@ -132,14 +144,14 @@ class FactoryRegistry(Generic[P]):
         self._factories[name] = (factory, _module_of(factory))
 
     def origin(self, name: str) -> str:
-        """Return the module that registered a name."""
+        """Return the module that registered a name. Raises KeyError for an unknown name."""
         return self._factories[name][1]
 
     def build(self, name: str, options: Options, runtime: Runtime) -> P:
-        """Make the port of that name.
+        """Return the port that the factory of a name builds.
 
-        Raises PluginError where there is none, saying what is installed, and where its factory fails with an
-        error that is none of lakeward's, or makes what is no such port, naming the plugin.
+        Raises PluginError if the name is unknown (the error lists the installed names), if the factory raises an
+        error that is not a LakewardError, or if its result lacks a member of the port.
         """
         if name not in self._factories:
             near = difflib.get_close_matches(name, self._factories, n=1)
@@ -150,27 +162,28 @@ class FactoryRegistry(Generic[P]):
                 todo="Is the plugin that provides it installed in this environment?",
             )
         try:
-            made = self._factories[name][0](options, runtime)
+            port = self._factories[name][0](options, runtime)
         except LakewardError:
             raise
         except (Exception, SystemExit) as error:
             raise failed(self.origin(name), f"making the {self.kind} {name!r}", error) from error
-        if lacking := _lacking(made, self._members):
+        if missing := _missing_members(port, self._members):
             raise PluginError(
                 f"what the plugin {self.origin(name)} makes is no {self.kind}",
-                found=f"{name!r} is of the type {type(made).__name__}, which lacks {', '.join(lacking)}",
+                found=f"{name!r} is of the type {type(port).__name__}, which lacks {', '.join(missing)}",
                 todo=_MEND,
             )
-        return made
+        return port
 
 
 _MEND: Final = "Mend the plugin; `docs/extend/hooks.md` has what belongs to each port."
 
 
 def check_parts(made: object, whole: type, ports: Mapping[str, type]) -> None:
-    """Raise PluginError where a part of what a plugin made lacks something of its port, naming it.
+    """Raise PluginError if an attribute of `made` lacks a member of its port.
 
-    `ports` are those of the attributes of `made`, which is a `whole`; one that is None is not there.
+    `made` must be an instance of `whole`. `ports` has the port of each attribute by name. Attributes that are None
+    are not checked.
     """
     if not isinstance(made, whole):
         raise PluginError(
@@ -178,17 +191,17 @@ def check_parts(made: object, whole: type, ports: Mapping[str, type]) -> None:
         )
     for name, port in ports.items():
         part = getattr(made, name)
-        lacking = () if part is None else _lacking(part, _members(port))
-        if lacking:
+        missing = () if part is None else _missing_members(part, _members(port))
+        if missing:
             raise PluginError(
                 f"what the plugin {type(part).__module__} makes is no {port.__name__}",
-                found=f"`{name}` is of the type {type(part).__name__}, which lacks {', '.join(lacking)}",
+                found=f"`{name}` is of the type {type(part).__name__}, which lacks {', '.join(missing)}",
                 todo=_MEND,
             )
 
 
-def _lacking(made: object, members: Iterable[str]) -> Sequence[str]:
-    """Return what is lacking, without asking a property for its value."""
+def _missing_members(made: object, members: Iterable[str]) -> Sequence[str]:
+    """Return the sorted names of missing members. Properties are not evaluated."""
     return sorted(name for name in {*members} - {*dir(made)} if not hasattr(made, name))
 
 
@@ -197,7 +210,7 @@ def _module_of(factory: Callable[..., object]) -> str:
 
 
 def _members(port: type) -> Iterator[str]:
-    """Yield the names of what belongs to a port: methods, properties and attributes."""
+    """Yield the names of the methods, properties and attributes of a port."""
     for base in port.__mro__:
         if getattr(base, "_is_protocol", False):
             named = {*vars(base), *vars(base).get("__annotations__", {})}
@@ -205,11 +218,11 @@ def _members(port: type) -> Iterator[str]:
 
 
 class Registry:
-    """Everything that plugins provide, by kind."""
+    """The factories of all plugins, by kind of port."""
 
     def __init__(self) -> None:
         self.sources: FactoryRegistry[Source[Any]] = FactoryRegistry("source", Source)
-        self.landings: FactoryRegistry[Landing] = FactoryRegistry("landing", Landing)
+        self.inventories: FactoryRegistry[SourceInventory] = FactoryRegistry("source inventory", SourceInventory)
         self.backlogs: FactoryRegistry[Backlog] = FactoryRegistry("backlog", Backlog)
         self.unrouted_rows: FactoryRegistry[UnroutedRows] = FactoryRegistry(
             "quarantine of a pipeline", UnroutedRows
@@ -219,7 +232,7 @@ class Registry:
         self.ledgers: FactoryRegistry[Ledger] = FactoryRegistry("ledger", Ledger)
         self.leases: FactoryRegistry[Lease] = FactoryRegistry("lease", Lease)
         self.catalogues: FactoryRegistry[SourceCatalogue] = FactoryRegistry("catalogue", SourceCatalogue)
-        self.scouts: FactoryRegistry[SourceProbe] = FactoryRegistry("scout", SourceProbe)
+        self.probes: FactoryRegistry[SourceProbe] = FactoryRegistry("source probe", SourceProbe)
         self.databases: FactoryRegistry[SourceDatabase[Any]] = FactoryRegistry(
             "database of a source", SourceDatabase
         )
@@ -230,6 +243,6 @@ class Registry:
         self.notifiers: FactoryRegistry[Notifier] = FactoryRegistry("notifier", Notifier)
 
     def __iter__(self) -> Iterator[FactoryRegistry[Any]]:
-        every = (self.sources, self.landings, self.formats, self.queues, self.ledgers, self.leases)
-        others = (self.catalogues, self.scouts, self.statistics, self.secrets, self.unrouted_rows, self.backlogs)
+        every = (self.sources, self.inventories, self.formats, self.queues, self.ledgers, self.leases)
+        others = (self.catalogues, self.probes, self.statistics, self.secrets, self.unrouted_rows, self.backlogs)
         return iter((*every, *others, self.databases, self.registrations, self.settings_stores, self.notifiers))

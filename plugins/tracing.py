@@ -1,4 +1,4 @@
-"""Which plugin answers which call of a hook, about what, and how long it takes."""
+"""A plugin manager that records each call of a hook, for `lakeward plugins trace`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from lakeward.plugins.registry import Registry
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
-    """A plugin's answer to a call of a hook: about what, in so many seconds, and which error ended it."""
+    """One call of a hook implementation: its subject in words, its duration, and the class of its error."""
 
     hook: str
     plugin: str
@@ -29,9 +29,9 @@ class Call:
 
 
 class Tracing(pluggy.PluginManager):
-    """A manager that notes each answer when it ends, in `calls`; what hooks do is the same.
+    """A plugin manager that records each call of a hook in `calls` when it ends. Hooks work as usual.
 
-    Of what they are given no more is said than is known to hold no secret and no row.
+    The recorded words have no rows and no secrets.
     """
 
     def __init__(self) -> None:
@@ -39,12 +39,12 @@ class Tracing(pluggy.PluginManager):
         self.calls: list[Call] = []
 
     def register(self, plugin: object, name: str | None = None) -> str | None:
-        """Register a stand-in that has all that the plugin has, its hooks watched."""
+        """Register a copy of the plugin whose hooks are recorded."""
         called = name or self.get_canonical_name(plugin)
-        own = {key: self._watched(plugin, key, called) for key in dir(plugin) if not key.startswith("__")}
+        own = {key: self._recorded(plugin, key, called) for key in dir(plugin) if not key.startswith("__")}
         return super().register(SimpleNamespace(**own), called)
 
-    def _watched(self, plugin: object, key: str, called: str) -> Any:
+    def _recorded(self, plugin: object, key: str, called: str) -> Any:
         found = getattr(plugin, key)
         # A generator is pluggy's way to stand around a call: it answers nothing by itself.
         if self.parse_hookimpl_opts(plugin, key) is None or inspect.isgeneratorfunction(found):
@@ -67,8 +67,8 @@ class Tracing(pluggy.PluginManager):
 
 
 def _about(given: Mapping[str, object]) -> Callable[[], str]:
-    """Return what says, afterwards, what a call was about."""
-    befores = {name: _shelves(value) for name, value in given.items() if isinstance(value, Registry)}
+    """Return a function that describes a call in words after it has ended."""
+    befores = {name: _registered_names(value) for name, value in given.items() if isinstance(value, Registry)}
 
     def tell() -> str:
         return " · ".join(_words(name, value, befores.get(name, set())) for name, value in given.items())
@@ -79,7 +79,7 @@ def _about(given: Mapping[str, object]) -> Callable[[], str]:
 def _words(name: str, value: object, before: set[tuple[str, str]]) -> str:
     match value:
         case Registry():
-            added = sorted(_shelves(value) - before)
+            added = sorted(_registered_names(value) - before)
             return "added " + (", ".join(f"{kind} {called!r}" for kind, called in added) or "nothing")
         case Report():
             done = f"{value.counts.read:,} read, {value.written:,} written, {value.removed:,} removed"
@@ -88,5 +88,5 @@ def _words(name: str, value: object, before: set[tuple[str, str]]) -> str:
             return f"{name}: {type(value).__name__}"
 
 
-def _shelves(registry: Registry) -> set[tuple[str, str]]:
-    return {(shelf.kind, called) for shelf in registry for called in shelf}
+def _registered_names(registry: Registry) -> set[tuple[str, str]]:
+    return {(factories.kind, called) for factories in registry for called in factories}

@@ -117,7 +117,7 @@ def test_a_table_is_gone_on_with_behind_the_last_file_that_was_applied(shop: Pro
     written(shop, THEIRS)
     before = state_of(shop)
     said = shop.call("adopt", "shop.item").out
-    assert "shop.item has 3 rows, 3 columns, and nothing that stands in the way" in said
+    assert "shop.item has 3 rows and 3 columns, and can be adopted" in said
     assert "3 files are there" in said
     told = adopt(shop, "--from", FIRST, "--dry-run")
     assert (told["applied"], told["behind"], told["done"]) == ([LOAD, FIRST], [SECOND], False)

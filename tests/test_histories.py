@@ -244,7 +244,7 @@ def test_a_version_keeps_its_number_where_its_beginning_moves_and_no_other_gets_
     listed = shop.call("rollback", "shop.customer", "--json").document["versions"]
     (name,) = [found["name"] for found in listed if found["batch"] == 2]
     said = shop.call("rollback", "shop.customer", "--to", name, "--dry-run").out
-    assert "surrogate numbers above 5 will be given again" in said
+    assert "surrogate numbers above 5 will be assigned again" in said
     configured(shop, f'{OLD}\nsurrogate = "hash"')
     put(shop, 9, "D,1,Ann,Paris,2")
     assert "its versions were made with surrogate: number" in shop.fails("shop.customer")
@@ -348,7 +348,7 @@ def test_rows_that_do_not_say_from_when_they_count_wait_and_are_mended(shop: Pro
     assert shop.call("quarantine", "fix", "shop.customer", "--from", "fix.toml").code == 0
     ended = shop.call("quarantine", "replay", "shop.customer")
     assert ended.code == 1
-    assert "20261105-100000000.csv, row 1 as it was mended does not say from when it counts" in ended.err
+    assert "20261105-100000000.csv, row 1 as it was repaired does not say from when it counts" in ended.err
     fix.write_text(fix.read_text("utf-8").replace('"seen" = { null = true }', '"seen" = "4"'), "utf-8")
     assert shop.call("quarantine", "fix", "shop.customer", "--from", "fix.toml").code == 0
     assert shop.call("quarantine", "replay", "shop.customer").code == 0
@@ -457,7 +457,7 @@ def test_a_load_a_truncate_and_a_delete_without_a_time_end_rows_at_the_run_where
     ended = [(2, "Rome", "2026-11-05", today), (3, "Bonn", "2026-11-02", today)]
     assert sorted(versions(project, *PERIODS)) == [(1, "Oslo", "2026-11-01", None), *ended]
     said = project.call("truncate", "shop.customer", "--at", "now", "--yes")
-    assert "what stood has ended, 0 rows are current, of 3 versions" in said.out
+    assert "older rows have ended, 0 rows are current, of 3 versions" in said.out
     assert sorted(versions(project, *PERIODS)) == [(1, "Oslo", "2026-11-01", today), *ended]
 
 

@@ -18,7 +18,7 @@ from joined_runs import TIMED, joined, put, shown
 from project import Project, any_kind
 from pyspark.sql import SparkSession
 
-from lakeward.adapters.formats.shared.joined.joined_table import Joint
+from lakeward.adapters.formats.shared.joined.joined_table import JoinedLakeTable
 from lakeward.core.errors import CommitConflict, TableError
 from lakeward.entrypoints import container
 
@@ -286,20 +286,20 @@ def test_a_crash_between_the_commits_of_sources_and_the_joined_table_loses_nothi
         raise TableError("the machine stops")
 
     with monkeypatch.context() as stopped:
-        stopped.setattr(Joint, "commit", stops)
+        stopped.setattr(JoinedLakeTable, "commit", stops)
         assert joined(project, code=4)["error"]["what"] == "the machine stops"
     assert "keys touched by orders 2–2" in project.call("plan").out
     put(project, "orders", 4, "D,13,3,7")
     assert "keys touched by orders 2–2, and by the next batch of shop.orders" in project.call("plan").out
-    commit, tries = Joint.commit, []
+    commit, tries = JoinedLakeTable.commit, []
 
-    def loses(self: Joint, *given: Any) -> Any:
+    def loses(self: JoinedLakeTable, *given: Any) -> Any:
         tries.append(1)
         if len(tries) == 1:
             raise CommitConflict("another writer was there first")
         return commit(self, *given)
 
-    monkeypatch.setattr(Joint, "commit", loses)
+    monkeypatch.setattr(JoinedLakeTable, "commit", loses)
     last = joined(project)["last"]
     assert (last["since"], last["whole"], len(tries)) == ({"orders": 1}, [], 2)
     assert summary(project)[1:] == [(1, "Ann", 2, 70, 50, 20), (2, "Bea", 1, 20, 20, 20)]

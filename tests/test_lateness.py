@@ -14,7 +14,7 @@ from project import NOW, Project
 from lakeward.adapters.formats.iceberg.metadata.catalog import IcebergCatalog
 from lakeward.adapters.formats.iceberg.options import IcebergOptions
 from lakeward.adapters.formats.iceberg.side_tables import side_table
-from lakeward.adapters.formats.iceberg.side_tables.side_table import IcebergBeside
+from lakeward.adapters.formats.iceberg.side_tables.side_table import IcebergSideTable
 from lakeward.adapters.formats.shared.change_log import entries, retention
 from lakeward.adapters.formats.shared.side_tables.side_table import CHANGES
 from lakeward.core.dimension import TableName
@@ -217,7 +217,8 @@ def test_what_the_mark_has_passed_is_forgotten_and_few_files_remain(
         at = f"{10 + minute // 60}:{minute % 60:02}"
         put(late, f"{at.replace(':', '')}00000", change("I", at, minute, "x"), change("D", at, minute, "x"))
     assert len(late.run()["shop.item"]["batches"]) == 20
-    kept = IcebergBeside(catalog_of(late), TableName("shop", "item"), None, CHANGES, {}, tuple)  # type: ignore[arg-type]
+    item = TableName("shop", "item")
+    kept = IcebergSideTable(catalog_of(late), item, None, CHANGES, {}, tuple)  # type: ignore[arg-type]
     assert kept.rows(f"{entries.KIND} = 'batch'", (entries.KIND,)).num_rows == 20
     for kind in ("delete", "change"):
         found = kept.rows(f"{entries.KIND} = '{kind}'", ("id", "name"))

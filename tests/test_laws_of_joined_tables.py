@@ -19,7 +19,7 @@ from joined_laws import shapes
 from project import NOW, Project, any_kind
 from pyspark.sql import DataFrame
 
-from lakeward.adapters.formats.shared.joined.joined_sources import Reader
+from lakeward.adapters.formats.shared.joined.joined_sources import SourceReader
 from lakeward.core.dimension import TableName
 from lakeward.core.history.options import ByRun, History, Shown
 from lakeward.core.joined.declared import Joined
@@ -168,21 +168,21 @@ Break = Callable[[pytest.MonkeyPatch], None]
 
 
 def forgets_what_one_source_touched(patch: pytest.MonkeyPatch) -> None:
-    changes = Reader.changes
+    changes = SourceReader.changes
 
-    def of_others(self: Reader) -> DataFrame:
+    def of_others(self: SourceReader) -> DataFrame:
         return changes(self).limit(0) if self.side.name == "orders" else changes(self)
 
-    patch.setattr(Reader, "changes", of_others)
+    patch.setattr(SourceReader, "changes", of_others)
 
 
 def takes_nothing_back_of_what_was_deleted(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Reader, "_remembered", lambda _: [])
+    patch.setattr(SourceReader, "_remembered", lambda _: [])
 
 
 def looks_at_rows_as_they_are_alone(patch: pytest.MonkeyPatch) -> None:
-    before = Reader.before
-    patch.setattr(Reader, "before", lambda self, changes: before(self, changes).limit(0))
+    before = SourceReader.before
+    patch.setattr(SourceReader, "before", lambda self, changes: before(self, changes).limit(0))
 
 
 @pytest.mark.long

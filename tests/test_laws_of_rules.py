@@ -19,7 +19,7 @@ from lakeward.core.ledger.selection import ObjectSelection
 from lakeward.core.merge.facts import ObjectFacts
 from lakeward.core.merge.fold import apply
 from lakeward.core.ports import Batch
-from lakeward.core.shaping.cells import shaped
+from lakeward.core.shaping.cells import shape_row
 from lakeward.core.shaping.column_rules import TEXT, Cast, Default, Hash, Rename
 from lakeward.core.shaping.file_rules import Inputs, RowCount
 from lakeward.core.shaping.quality_rules import Action, Range
@@ -65,7 +65,7 @@ def played(script: Script, rules: TableRules) -> Player:
 
 
 def made(cells: Mapping[str, Any]) -> Mapping[str, Any]:
-    return shaped(cells, FORM, SECRETS).cells
+    return shape_row(cells, FORM, SECRETS).cells
 
 
 def expected(rows: Rows) -> Rows:

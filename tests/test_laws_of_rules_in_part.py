@@ -36,7 +36,7 @@ from lakeward.core.plan import MergePlan
 from lakeward.core.ports import Batch, MergeResult
 from lakeward.core.schema import Column, Schema, Type
 from lakeward.core.shaping import cells as core_cells
-from lakeward.core.shaping.cells import Shaped, remade, shaped
+from lakeward.core.shaping.cells import ShapedRow, recompute, shape_row
 from lakeward.core.shaping.column_rules import TEXT, Cast, Default, Hash, Mask, Rename, Rule, Trim
 from lakeward.core.shaping.recomputed_columns import RecomputedColumns, recomputed
 from lakeward.core.shaping.reshaping_rules import Concat, Constant, Drop, Split, Sql
@@ -97,14 +97,14 @@ def folded_and_made_again(batch: Batch[Any]) -> Any:
     again = batch.facts.recomputed
     columns = Schema(tuple(column for column in FORM.schema if column.name not in again.columns))
     folded = apply(replace(TABLE, schema=columns), {}, batch.frame)
-    rows = {key: remade(row.cells, again) for key, row in folded.rows.items() if not row.deleted}
+    rows = {key: recompute(row.cells, again) for key, row in folded.rows.items() if not row.deleted}
     return rows, folded
 
 
 def differ(events: Sequence[ChangeEvent], found: Callable[[Batch[Any]], Any] = folded_and_made_again) -> bool:
     """Whether rules and then the fold give other rows than the fold and then the rules."""
     folded = apply(Dimension(name=NAME, schema=SOURCE, key=("id",)), {}, events)
-    wanted = {key: shaped(row.cells, FORM, {}).cells for key, row in folded.rows.items() if not row.deleted}
+    wanted = {key: shape_row(row.cells, FORM, {}).cells for key, row in folded.rows.items() if not row.deleted}
     rows, noted = found(shaped_feed(events))
     return bool(rows != wanted or noted.incomplete != folded.incomplete)
 
@@ -121,13 +121,13 @@ def test_inserts_that_send_a_part_are_counted(events: Sequence[ChangeEvent]) -> 
     assert partial <= apply(TABLE, {}, shaped_feed(events).frame).unset_as_null
 
 
-def takes_nothing_for_sent(cells: Mapping[str, Any], form: Shape, secrets: Mapping[str, bytes]) -> Shaped:
+def takes_nothing_for_sent(cells: Mapping[str, Any], form: Shape, secrets: Mapping[str, bytes]) -> ShapedRow:
     known = {name: None if value is UNSET else value for name, value in cells.items()}
-    return core_cells.shaped(known, form, secrets)
+    return core_cells.shape_row(known, form, secrets)
 
 
 def test_the_law_sees_rules_that_take_what_was_not_sent_for_null(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(memory_shaping, "shaped", takes_nothing_for_sent)
+    monkeypatch.setattr(memory_shaping, "shape_row", takes_nothing_for_sent)
     assert differ(find(feeds(), differ, settings=settings(max_examples=500, phases=[Phase.generate])))
 
 
@@ -155,11 +155,11 @@ def made_and_made_again(
         random = Random(seed)
         form = shape(rules(random, random.randrange(2, 12)), MANY)
         again = recomputed(form, ("id",), in_part=False, moves=True)
-        made = shaped(cells(random, 1), form, SECRETS)
+        made = shape_row(cells(random, 1), form, SECRETS)
         if again and not made.misfits:
             assert again.inputs <= set(form.schema.names) - again.columns.keys()
             left = {name: value for name, value in made.cells.items() if name not in again.columns}
-            yield made.cells, remade(left, of(again))
+            yield made.cells, recompute(left, of(again))
 
 
 def test_what_is_made_again_of_a_whole_row_is_what_was_made() -> None:
@@ -275,7 +275,7 @@ def test_the_law_sees_an_iceberg_table_that_makes_nothing_again(
     spark: SparkSession, make_lake: MakeLake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     player = on_iceberg(spark, make_lake, in_three_batches())
-    monkeypatch.setattr(core_plan, "in_table", lambda *_: RecomputedColumns())
+    monkeypatch.setattr(core_plan, "select_recomputable", lambda *_: RecomputedColumns())
     with pytest.raises(AssertionError):
         player.play()
 

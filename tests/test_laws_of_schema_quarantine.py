@@ -25,7 +25,7 @@ from lakeward.core.pipeline.release import find_replayable, release
 from lakeward.core.ports import Entry
 from lakeward.core.schema import Schema
 from lakeward.core.schema_changes import changed_rows
-from lakeward.core.schema_changes.evolution import FOLLOWING, Policies, Policy, evolve
+from lakeward.core.schema_changes.evolution import DEFAULT_POLICIES, Policies, Policy, evolve
 
 NAME = TableName("shop", "item")
 ALL = Policies(
@@ -148,13 +148,13 @@ def test_what_waited_is_replayed_as_if_the_table_had_followed(case: Case) -> Non
     for entry in entries:
         with pytest.raises(RepairError, match="cannot be replayed as it was written"):
             find_replayable(lake.job(ALL), [entry])
-    ready = find_replayable(lake.job(FOLLOWING), entries)
+    ready = find_replayable(lake.job(DEFAULT_POLICIES), entries)
     assert len(ready) == len(entries)
     if ready:
-        release(lake.job(FOLLOWING), Settlement(repaired=ready))
-    schema = evolve(drift.before, drift.after, FOLLOWING, ["id"]).schema
+        release(lake.job(DEFAULT_POLICIES), Settlement(repaired=ready))
+    schema = evolve(drift.before, drift.after, DEFAULT_POLICIES, ["id"]).schema
     assert [held(row, schema) for _, row in sorted(lake.rows().items())] == rows_after(drift, schema, then, now)
-    assert not lake.entries(FOLLOWING)
+    assert not lake.entries(DEFAULT_POLICIES)
 
 
 def sees_nothing(*_: object) -> bool:
@@ -162,11 +162,11 @@ def sees_nothing(*_: object) -> bool:
 
 
 def looks_at_columns_alone(change: Any, cells: Mapping[str, Any], incoming: Schema) -> bool:
-    return not change.is_nested and changed_rows.shows(change, cells, incoming)
+    return not change.is_nested and changed_rows.shows_change(change, cells, incoming)
 
 
 @pytest.mark.parametrize("broken", [sees_nothing, looks_at_columns_alone])
 def test_the_law_sees_what_loses_values(broken: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(table, "shows", broken)
+    monkeypatch.setattr(table, "shows_change", broken)
     few = settings(max_examples=500, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
     assert breaks(find(cases(legal() | illegal()), breaks, settings=few))

@@ -57,7 +57,7 @@ def test_the_memory_has_the_mark_of_the_table(seed: int, lateness: Lateness) -> 
     lake = MemoryLake()
     Player(pack_late(Random(seed), 4, lateness), lake).play()
     table = lake.target.tables[NAME]
-    assert table.memory.mark == table.progress.mark
+    assert table.memory.low_watermark == table.progress.low_watermark
 
 
 def test_an_update_whose_row_never_came_is_final_once_the_mark_has_passed_it() -> None:
@@ -85,7 +85,7 @@ def test_the_mark_moves_and_what_lies_below_it_comes_too_late() -> None:
     for seed in range(30):
         script = pack_late(Random(seed), 4, Within(3), too_late=True)
         player = Player(script, MemoryLake()).play()
-        marks += player.moments[-1].progress.mark is not None
+        marks += player.moments[-1].progress.low_watermark is not None
         late += player.moments[-1].progress.totals.quarantined
         assert player.moments[-1].progress.totals.add_up()
     assert marks > 10

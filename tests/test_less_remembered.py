@@ -94,7 +94,7 @@ def by_batch(beside: ChangeLogTable, progress: Progress, _: object) -> str:
     passed = [
         n
         for n, r in beside.batches.records.items()
-        if r.record and progress.mark and r.record.greatest.mark <= progress.mark
+        if r.record and progress.low_watermark and r.record.greatest.mark <= progress.low_watermark
     ]
     return f"({kinds} and {names.BATCH} <= {max(passed, default=0)})"
 
@@ -173,7 +173,7 @@ def test_a_smaller_lateness_helps_where_more_key_changes_are_remembered_than_are
     soon: list[Turn] = [(Within(5), [event(INSERT, at, at)]) for at in (500, 600, 700)]
     player = turned(make(), DIMENSION, *[(LATER, [move]) for move in moves], *soon)
     assert cells(player.moments[-1].rows, "id") == [(key,) for key in (11, 12, 13, 500, 600, 700)]
-    assert player.moments[-1].progress.mark is not None
+    assert player.moments[-1].progress.low_watermark is not None
 
 
 @pytest.mark.parametrize("operation", [pytest.param(UPDATE, marks=pytest.mark.long), DELETE])

@@ -83,7 +83,7 @@ def test_a_held_row_is_fixed_in_a_file_and_replayed_with_what_waited(project: Pr
     project.put(CDC, 'U,1,"c, #1",not a price\nU,2,e,5.00\nU,2,f,NULL\nU,2,g,much\n')
     project.run(3)
     written = project.call("quarantine", "fix", "shop.item")
-    assert "say which rows to mend" in written.err
+    assert "say which rows to fix" in written.err
     written = project.call("quarantine", "fix", "shop.item", "--reason", "cast")
     assert (written.code, f"Wrote {FIX}: 2 rows" in written.out) == (0, True)
     assert f"lakeward quarantine fix shop.item --from {FIX}" in written.out
@@ -100,13 +100,13 @@ def test_a_held_row_is_fixed_in_a_file_and_replayed_with_what_waited(project: Pr
 
     correct(project, price='"3.50"')
     selection = project.call("quarantine", "fix", "shop.item", "--from", FIX)
-    assert (selection.code, selection.out.count("mended: ")) == (0, 2), selection.err
+    assert (selection.code, selection.out.count("repaired: ")) == (0, 2), selection.err
     assert project.rows() == [(1, "a", D("1.00")), (2, "f", None)]
     project.put(LATER, "U,1,d,4.00\nD,2,g,3.50\n")
     counts = project.run(3)["shop.item"]["counts"]
     assert counts["waiting"] == 2, "what is mended holds its key until it is replayed"
-    assert [(entry["state"], entry["waits"]) for entry in project.entries()] == [("mended", 1), ("mended", 1)]
-    assert "(mended)" in project.call("quarantine", "show", "shop.item").out
+    assert [(entry["state"], entry["waits"]) for entry in project.entries()] == [("repaired", 1), ("repaired", 1)]
+    assert "(repaired)" in project.call("quarantine", "show", "shop.item").out
 
     replayed = project.call("quarantine", "replay", "shop.item", "1")
     assert (replayed.code, "1 row that waited is settled; 1 row written, 1 removed" in replayed.out) == (0, True)
@@ -144,7 +144,7 @@ def test_a_file_that_is_not_right_is_refused_and_nothing_is_mended(project: Proj
         assert words in refusal(project), after
     assert [entry["state"] for entry in project.entries()] == ["held", "final"]
     ended = project.call("quarantine", "replay", "shop.item", "1")
-    assert (ended.code, "nothing of that is mended" in ended.err) == (1, True)
+    assert (ended.code, "no row can be replayed" in ended.err) == (1, True)
     assert "What can be done: let the source write the row again, with its key" in refusal(
         project, "--at", f"{CDC}:2", "--to", "other.toml"
     )
@@ -279,7 +279,7 @@ def test_rows_are_chosen_by_reason_file_and_time_and_exported_with_their_texts(p
     project.put(CDC, 'U,1,"with ""quotes"", and ü",x\nU,1,d,1.00\nI,NULL,f,1.00\nI,NULL,g,1.00\n')
     project.run(3)
     listed = project.call("quarantine", "list").out
-    held, final = listed.split("Final: they hold nothing.")
+    held, final = listed.split("Final: no change waits behind them.")
     assert "cast" in held
     assert "null_key" in final
     assert "let the source write the row again, with its key" in final

@@ -12,12 +12,12 @@ from project import ITEM, Project
 from pyiceberg.catalog import load_catalog
 from pyspark.sql import SparkSession
 
-from lakeward.adapters.formats.delta_rs.change_log_versions import DeltaEarlier
+from lakeward.adapters.formats.delta_rs.change_log_versions import DeltaChangeLogVersions
 from lakeward.adapters.formats.hudi.java import Jvm
 from lakeward.adapters.formats.hudi.metadata.timeline import Timeline
 from lakeward.adapters.formats.hudi.options import TableOptions
 from lakeward.adapters.formats.hudi.writes.write_options import options_of
-from lakeward.adapters.formats.iceberg.side_tables.change_log_versions import IcebergEarlier
+from lakeward.adapters.formats.iceberg.side_tables.change_log_versions import IcebergChangeLogVersions
 from lakeward.adapters.formats.shared.change_log import entries, retention
 from lakeward.adapters.formats.shared.storage.folder import DiskFolder
 from lakeward.core.dimension import Dimension, TableName
@@ -170,11 +170,11 @@ def test_a_crash_in_between_is_taken_up_by_asking_again(
         raise Crash("the process ends here")
 
     with monkeypatch.context() as patch:
-        for earlier in (IcebergEarlier, DeltaEarlier):
-            patch.setattr(earlier, "bring_back", ends)
+        for earlier in (IcebergChangeLogVersions, DeltaChangeLogVersions):
+            patch.setattr(earlier, "restore", ends)
         with pytest.raises(Crash):
             shop.call("rollback", "shop.item", "--to", name, "--json")
-    assert "`lakeward rollback shop.item` takes back what it remembers, too" in shop.fails()
+    assert "`lakeward rollback shop.item` rolls back its change log too" in shop.fails()
     assert take_back(shop, to)["done"]
     shop.run()
     assert shop.rows() == AFTER_ALL
@@ -228,7 +228,7 @@ def test_a_table_that_others_took_back_is_given_the_memory_of_then(shop: Project
         with in_iceberg(shop).manage_snapshots() as manage:
             manage.rollback_to_snapshot(int(second))
 
-    assert "`lakeward rollback shop.item` takes back what" in shop.fails()
+    assert "`lakeward rollback shop.item` rolls " in shop.fails()
     take_back(shop, 2)
     shop.run()
     assert shop.rows() == AFTER_ALL

@@ -83,7 +83,7 @@ def test_updates_that_find_their_rows_are_not_folded_for_a_column_that_is_missin
     put(project, 11, "Op,id,name", "U,1,b", "I,3,b", "U,3,c", "U,2,b", "D,2,b", "D,9,b")
     with monkeypatch.context() as patch:
         use_spark_in_commands(patch)
-        patch.setattr(whole_rows, "by_folding", None)
+        patch.setattr(whole_rows, "resolve_in_order", None)
         project.run()
     assert project.rows() == [(1, "b", 1), (3, "c", None)]
 

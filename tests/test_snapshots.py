@@ -256,7 +256,7 @@ def ends_one_late(shown: VersionRows, span: SnapshotSpan, had: str) -> str:
 
 
 def leaves_what_vanished(shown: VersionRows, span: SnapshotSpan, had: str) -> str:
-    return f"CASE WHEN {snapshot_splice._SAID} IS NULL THEN {had} ELSE {VERSIONS(shown, span, had)} END"
+    return f"CASE WHEN {snapshot_splice._SNAPSHOT} IS NULL THEN {had} ELSE {VERSIONS(shown, span, had)} END"
 
 
 def places_a_row_by_its_own_file(shown: VersionRows, span: SnapshotSpan, had: str) -> str:

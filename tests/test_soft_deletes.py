@@ -56,7 +56,7 @@ def test_a_truncate_and_a_new_full_load_leave_the_values_of_rows_that_go(project
     project.put("LOAD00000001.csv", _rows((1, "a"), (2, "a"), (3, "a")))
     project.run()
     said = project.call("truncate", "shop.item", "--at", "now", "--yes")
-    assert "what stood has ended, 0 rows are current, of 3 rows that are kept" in said.out
+    assert "older rows have ended, 0 rows are current, of 3 stored rows" in said.out
     assert project.rows(columns=COLUMNS) == [(1, "a", True), (2, "a", True), (3, "a", True)]
     put(project, "item", 25, "I,1,b", "I,2,b")
     project.run()

@@ -122,13 +122,13 @@ def test_rows_of_no_table_wait_for_a_person_and_too_many_stop_all(project: Proje
     put(project, name, "I,item,shop,1,a,1.00\na piece, of a, broken row\nI,orders\nI,orders,shop,1,x\n")
     project.run(code=3)
     assert [project.rows(), project.rows("orders", columns=("id",))] == [[(1, "a", D("1.00"))], [(1,)]]
-    listed = project.call("quarantine", "strays", "--json")
-    assert (listed.code, [(s["object"], s["row"]) for s in listed.document["strays"]]) == (
+    listed = project.call("quarantine", "unrouted", "--json")
+    assert (listed.code, [(s["object"], s["row"]) for s in listed.document["unrouted_rows"]]) == (
         3,
         [(f"cdc/{name}", 2), (f"cdc/{name}", 3)],
     )
-    assert "2 rows do not say of which table they are" in " ".join(project.call("status").out.split())
-    assert project.call("quarantine", "strays", "--discard").code == 0
+    assert "2 rows name no table" in " ".join(project.call("status").out.split())
+    assert project.call("quarantine", "unrouted", "--discard").code == 0
     assert project.call("status").code == 0
     put(project, "CDC_TXN-20261121100000001.csv", "I,item,shop,2,b,1.00\n")
     put(project, "CDC_TXN-20261121100000002.csv", 'I,item,shop,3,c,1.00\nI,item,shop,4,"open,1.00\n')

@@ -29,7 +29,7 @@ from lakeward.core.pipeline.apply import apply_changes
 from lakeward.core.plan import MergePlan
 from lakeward.core.ports import Commit, MergeResult
 from lakeward.core.progress import Progress
-from lakeward.entrypoints.runtime.locks.writer_lease import Tenure
+from lakeward.entrypoints.runtime.locks.writer_lease import WriterLease
 from lakeward.plugins.testing import MemoryLake, Player, Script
 from lakeward.plugins.testing.scripts import NAME, PACKED, TOLERANT
 
@@ -66,16 +66,16 @@ class Machines:
     def __post_init__(self) -> None:
         self.lease = MemoryLease(self.clock)
 
-    def tenure(self) -> Tenure:
-        return Tenure(self.lease, "shop", self.clock)
+    def writer_lease(self) -> WriterLease:
+        return WriterLease(self.lease, "shop", self.clock)
 
     def another_takes_over(self) -> None:
         """All the time of who has the lease goes by, and another machine applies all but the last delivery."""
         self.clock.turn(1.1 * self.lease.lasts)
-        with self.tenure() as tenure:
+        with self.writer_lease() as writer_lease:
             player = Player(self.script, self.lake)
             player.source.arrived = 2
-            apply_changes(replace(player.job(), check=tenure.check))
+            apply_changes(replace(player.job(), check=writer_lease.check))
 
     def run(self, sleeps_at: int) -> None:
         """Apply what there is on a machine that is stopped behind one of its looks at the lease, and goes on."""
@@ -83,12 +83,12 @@ class Machines:
         player.source.arrived = 3
         looks = 0
 
-        with self.tenure() as tenure:
+        with self.writer_lease() as writer_lease:
 
             def check() -> None:
                 nonlocal looks
                 looks += 1
-                tenure.check()
+                writer_lease.check()
                 if looks == sleeps_at:
                     self.another_takes_over()
 
@@ -105,7 +105,7 @@ class Machines:
 def check_that_nothing_is_twice(machines: Machines, sleeps_at: int) -> None:
     """Looks 1 and 3 are those before a batch writes anything, 2 and 4 those before its commit."""
     machines.run(sleeps_at)
-    assert machines.told == ["this process has lost its turn at the pipeline"]
+    assert machines.told == ["this process has lost the lease of the pipeline"]
     assert (machines.table.progress.batch, machines.table.progress.totals.read) == (2, 4)
     machines.run(sleeps_at=0)
     assert (machines.table.progress.batch, machines.table.progress.totals.read) == (3, 6)
@@ -240,7 +240,7 @@ def test_a_follower_that_is_stopped_is_followed_by_another_and_gives_up_when_it_
             _, said = follower.communicate(timeout=60)
         finally:
             follower.kill()
-    assert (follower.returncode, "this process has lost its turn at the pipeline" in said) == (75, True), said
+    assert (follower.returncode, "this process has lost the lease of the pipeline" in said) == (75, True), said
     first.write(3)
     assert first.run("run")[0] == 0
     assert first.rows() == [1, 2, 3]

@@ -32,13 +32,13 @@ def _moved(event: ChangeEvent, old: int) -> ChangeEvent:
 def judged(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     """Whether each batch that Spark worked out was judged; the change log is trimmed often."""
     monkeypatch.setattr(retention, "_TRIM_EVERY", 2)
-    noted, may_be_judged = list[bool](), resolver.may_be_judged
+    noted, whole_rows_suffice = list[bool](), resolver.whole_rows_suffice
 
     def note(*given: Any) -> bool:
-        noted.append(may_be_judged(*given))
+        noted.append(whole_rows_suffice(*given))
         return noted[-1]
 
-    monkeypatch.setattr(resolver, "may_be_judged", note)
+    monkeypatch.setattr(resolver, "whole_rows_suffice", note)
     return noted
 
 

@@ -1,1 +1,1 @@
-"""What adapters share that reach a service of AWS: clients, error messages, and access to S3 and DynamoDB."""
+"""Shared code of adapters for AWS services: clients, error messages, and access to S3 and DynamoDB."""

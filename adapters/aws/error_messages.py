@@ -1,4 +1,4 @@
-"""What keeps a service of AWS from answering, in a person's words; what may be over soon is told apart."""
+"""Translate errors of AWS services, and separate transient errors from others."""
 
 from __future__ import annotations
 
@@ -40,10 +40,11 @@ CUT_OFF: Final = (NotConnected, HTTPClientError, ResponseStreamingError, Incompl
 def explaining_errors(
     what: str, page: str, refused: Callable[[str, ClientError], Exception], later: Callable[[str, str], Exception]
 ) -> Iterator[None]:
-    """Say why a service did not do what it was asked for; `what` names that, and `page` is where help stands.
+    """Translate errors of a service; `what` names the requested object, `page` the documentation.
 
-    What it says itself `refused` puts into words, and `later` what may be over soon, with what was found. Raises
-    what these return, and ConfigError for what is missing here: credentials, a region, a profile.
+    `refused` returns the error for a response with an error code. `later` returns the error for a connection
+    failure, which may be transient, and gets its text. Raises these, and ConfigError for missing credentials,
+    region or profile.
     """
     try:
         yield
@@ -76,11 +77,11 @@ INVALID_CREDENTIALS: Final = frozenset(
         "UnrecognizedClientException",
     }
 )
-"""The codes by which services refuse credentials themselves, whatever is asked for."""
+"""The error codes with which services reject the credentials themselves, for any request."""
 
 
 def invalid_credentials(what: str, found: str) -> ConfigError:
-    """Return what to say where a service does not take the credentials for valid ones."""
+    """Return the error for credentials that a service does not accept."""
     return ConfigError(
         f"{what}: the credentials are not valid",
         found=found,
@@ -89,7 +90,7 @@ def invalid_credentials(what: str, found: str) -> ConfigError:
 
 
 def access_denied(what: str, found: str, error: ClientError, page: str) -> ConfigError:
-    """Return what to say where credentials lack a permission; `page` lists those that are needed."""
+    """Return the error for credentials that lack a permission; `page` lists the needed ones."""
     return ConfigError(
         f"{what}: access is denied",
         found=f"{found} ({error.operation_name})",
@@ -98,8 +99,8 @@ def access_denied(what: str, found: str, error: ClientError, page: str) -> Confi
 
 
 def answer_of(error: ClientError) -> tuple[str, str, int]:
-    """Return what a service said: its code, that with its words, and the status of the request."""
-    said: Any = error.response
-    answer = said.get("Error", {})
-    status = int(said.get("ResponseMetadata", {}).get("HTTPStatusCode", 0))
+    """Return the error code of a response, the code with the message, and the HTTP status."""
+    response: Any = error.response
+    answer = response.get("Error", {})
+    status = int(response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0))
     return str(answer.get("Code", "")), f"{answer.get('Code')}: {answer.get('Message')}", status

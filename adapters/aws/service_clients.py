@@ -1,4 +1,4 @@
-"""Clients of services of AWS, reached as the AWS command line reaches them, and their errors in words."""
+"""Create clients of AWS services, with the configuration of the AWS command line, and translate their errors."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from botocore.exceptions import ClientError
 
 _PATIENCE: Final = 10
-"""Seconds in which a connection must be made."""
+"""Seconds in which a connection must be established."""
 
 _GONE: Final = (
     "EntityNotFoundException",
@@ -36,11 +36,11 @@ _LATER: Final = (
 
 
 def client_of(service: str, region: str | None = None) -> Any:
-    """Return a client of a service, of the usual region or this one.
+    """Return a client of a service in this region, or in the configured one.
 
-    It is made within `translate_errors`, which says what is missing.
+    Call it within `translate_errors`, which explains what is missing.
     """
-    import boto3  # noqa: PLC0415  # who asks AWS nothing needs none of it
+    import boto3  # noqa: PLC0415  # boto3 is optional
     from botocore.config import Config  # noqa: PLC0415
 
     config = Config(connect_timeout=_PATIENCE, user_agent_extra="lakeward")
@@ -49,13 +49,13 @@ def client_of(service: str, region: str | None = None) -> Any:
 
 @contextmanager
 def translate_errors(what: str, page: str, done: Literal["read", "written", "told"] = "read") -> Iterator[None]:
-    """Say why AWS did not let `what` be read, written or told; `page` has the permissions.
+    """Translate errors of reading, writing or notifying `what`; `page` lists the permissions.
 
-    Raises ConfigError where it is not there or not allowed, StoreUnreachable for what may be over soon, and
+    Raises ConfigError if it does not exist or access is denied, StoreUnreachable for transient errors, and
     SetupError without boto3.
     """
     if find_spec("boto3") is None:
-        raise SetupError("boto3 is not installed, which asks AWS", todo="pip install 'lakeward[s3]'")
+        raise SetupError("boto3 is not installed, and AWS needs it", todo="pip install 'lakeward[s3]'")
     from lakeward.adapters.aws.error_messages import explaining_errors  # noqa: PLC0415  # it imports boto3
 
     def refused(what: str, error: ClientError) -> LakewardError:
@@ -71,8 +71,8 @@ def translate_errors(what: str, page: str, done: Literal["read", "written", "tol
 def _refused(what: str, error: ClientError, page: str, done: str) -> LakewardError:
     from lakeward.adapters.aws.error_messages import answer_of  # noqa: PLC0415  # it imports boto3
 
-    code, said, status = answer_of(error)
-    found = f"AWS says {said}"
+    code, message, status = answer_of(error)
+    found = f"AWS says {message}"
     if code in _GONE:
         return ConfigError(
             f"{what} is not there",

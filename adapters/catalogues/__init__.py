@@ -1,4 +1,4 @@
-"""Catalogues: what the database of a source says of its tables."""
+"""Adapters of the port `SourceCatalogue`: what the database of a source says of its tables."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ from lakeward.plugins.options import validated
 
 
 def build_file(options: Options, runtime: Runtime) -> SourceCatalogue:
-    """Make the catalogue `file` from the table [catalogue]."""
-    from lakeward.adapters.catalogues.files import FileCatalogue, FileOptions  # noqa: PLC0415  # sqlglot, for who uses it
+    """Build the catalogue `file` from the section [catalogue]."""
+    from lakeward.adapters.catalogues.files import FileCatalogue, FileOptions  # noqa: PLC0415  # imports sqlglot
 
     settings = validated(FileOptions, options, str(runtime.file), within="catalogue")
     return FileCatalogue(runtime.base / settings.path, settings)
 
 
 def build_jdbc(options: Options, runtime: Runtime) -> SourceCatalogue:
-    """Make the catalogue `jdbc` from the table [catalogue]; the database is not asked yet."""
+    """Build the catalogue `jdbc` from the section [catalogue]; the database is not asked yet."""
     check_spark()
-    from lakeward.adapters.catalogues.connection import ConnectionOptions  # noqa: PLC0415  # py4j, for who uses it
+    from lakeward.adapters.catalogues.connection import ConnectionOptions  # noqa: PLC0415  # imports py4j
     from lakeward.adapters.catalogues.jdbc import JdbcCatalogue, JdbcOptions  # noqa: PLC0415
 
-    said = {name: value for name, value in options.items() if name != "source"}
-    if "url" not in said:  # then it is that of the source `jdbc`
+    own = {name: value for name, value in options.items() if name != "source"}
+    if "url" not in own:  # use the connection of the source `jdbc`
         of_source = options.get("source", {})
-        said = {**{name: of_source[name] for name in ConnectionOptions.model_fields if name in of_source}, **said}
-    return JdbcCatalogue(validated(JdbcOptions, said, str(runtime.file), within="catalogue"), runtime.secret)
+        own = {**{name: of_source[name] for name in ConnectionOptions.model_fields if name in of_source}, **own}
+    return JdbcCatalogue(validated(JdbcOptions, own, str(runtime.file), within="catalogue"), runtime.secret)
 
 
 @hookimpl

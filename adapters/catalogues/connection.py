@@ -1,4 +1,4 @@
-"""Connections to a database by its driver in Java: settings, jars, and what errors may say."""
+"""Connections to a database by its Java driver: settings, jars, and errors without secrets."""
 
 from __future__ import annotations
 
@@ -19,22 +19,23 @@ from lakeward.core.settings.secrets import Secret
 from lakeward.plugins.options import NamedSecret
 
 _DRIVERS: Final = {"postgresql": "postgresql", "mariadb": "mariadb"}
-"""Databases whose driver is in the list of jars, by the word behind `jdbc:`; the value is what needs it there."""
+"""By the word after `jdbc:`, the group of the jar list that has the driver."""
 
 _AS_THEY_ARE: Final[Mapping[str, Mapping[str, str]]] = {
     "mysql": {"tinyInt1isBit": "false", "yearIsDateType": "false"},
 }
-"""Properties by the word behind `jdbc:`, without which a driver gives values as others: a `tinyint(1)` of 7 as true
-(dev.mysql.com/doc/connector-j/en/connector-j-connp-props-result-sets.html)."""
+"""By the word after `jdbc:`, properties without which a driver changes values: it would return a `tinyint(1)` of 7
+as true (dev.mysql.com/doc/connector-j/en/connector-j-connp-props-result-sets.html).
+"""
 
 _LOGIN: Final = "28"
-"""The class of SQLSTATE that says who may not log in (ISO 9075; both PostgreSQL and MariaDB)."""
+"""The class of SQLSTATE for a refused login (ISO 9075; both PostgreSQL and MariaDB)."""
 
 _OF_SECRETS: Final = re.compile(r"(?i)pass|pwd|pw$|secret|token|credential|(?:api|access|private)_?key$")
-"""What the names of properties have in them whose values are secrets, whatever the driver."""
+"""Matches names of properties whose values are secrets, in any driver."""
 
 _PROPERTY: Final = re.compile(r"([^?&;,:(){}=\[\]]+)=")
-"""The name of a property within a URL: each driver has delimiters of its own."""
+"""Matches the name of a property in a URL; the delimiters depend on the driver."""
 
 
 def _url(value: str) -> str:
@@ -93,22 +94,22 @@ class ConnectionOptions(BaseModel):
 
     @property
     def product(self) -> str:
-        """The word behind `jdbc:`."""
+        """The word after `jdbc:`."""
         return self.url.split(":")[1].lower()
 
     @property
     def types(self) -> str | None:
-        """The database whose types these are; None for one that is not known."""
+        """The database that defines the types; None if it is unknown."""
         return self.database or (self.product if self.product in DATABASES else None)
 
 
 def driver_group(options: ConnectionOptions) -> str | None:
-    """Return the group of jars that has the driver of a database; None where lakeward knows of none."""
+    """Return the group of jars with the driver of a database; None if lakeward knows none."""
     return _DRIVERS.get(options.product)
 
 
 def driver_jars(options: ConnectionOptions, section: str) -> Sequence[Jar]:
-    """Return the jars of the driver; raises ConfigError where `section` of the settings must name them."""
+    """Return the jars of the driver; raises ConfigError if `section` of the settings must name them."""
     given = [Jar(one.coordinates, section, one.sha256, 0) for one in options.drivers]
     group = driver_group(options)
     jars = given or locked([] if group is None else [group])
@@ -124,25 +125,25 @@ def driver_jars(options: ConnectionOptions, section: str) -> Sequence[Jar]:
 def connect(
     java: Any, options: ConnectionOptions, password: Secret | None, again: Callable[[], Secret | None]
 ) -> Iterator[Any]:
-    """Connect to the database, in a JVM whose class path has the driver; closed with the context.
+    """Connect to the database in a JVM that has the driver, and close the connection after the context.
 
-    Where nobody is let in, the password is read `again`: it may have been changed just now, and is tried once.
-    Raises Py4JError as the driver does: show of it what `driver_message` returns, and nothing else.
+    If the login is refused, the password is read `again` and tried once: it may have been rotated. Raises Py4JError
+    of the driver. Show only its `driver_message`.
     """
     java.java.sql.DriverManager.setLoginTimeout(options.timeout)
-    connection = _let_in(java, options, password, again)
+    connection = _login(java, options, password, again)
     try:
         yield connection
     finally:
         connection.close()
 
 
-def _let_in(
+def _login(
     java: Any, options: ConnectionOptions, password: Secret | None, again: Callable[[], Secret | None]
 ) -> Any:
-    """Return a connection; a password that was refused is read again, and another one is tried."""
+    """Return a connection; after a refused login the password is read again, and tried if it has changed."""
     try:
-        return _opened(java, options, password)
+        return _open(java, options, password)
     except Py4JJavaError as error:
         if not is_login(error.java_exception):
             raise
@@ -151,14 +152,14 @@ def _let_in(
     if newer is None or password is None or newer.reveal() == password.reveal():
         raise refused
     try:
-        return _opened(java, options, newer)
+        return _open(java, options, newer)
     except Py4JJavaError as error:
-        if is_login(error.java_exception):  # as the first was, and who shows it knows the first password alone
+        if is_login(error.java_exception):  # the caller can hide only the first password
             raise refused from None
         raise error from None
 
 
-def _opened(java: Any, options: ConnectionOptions, password: Secret | None) -> Any:
+def _open(java: Any, options: ConnectionOptions, password: Secret | None) -> Any:
     properties = java.java.util.Properties()
     for name, value in login(options, password).items():
         properties.setProperty(name, value)
@@ -166,51 +167,51 @@ def _opened(java: Any, options: ConnectionOptions, password: Secret | None) -> A
 
 
 def is_login(java: Any) -> bool:
-    """Return whether an exception of Java, or one that led to it, says that nobody is let in."""
+    """Return whether a Java exception, or one of its causes, says that the login was refused."""
     return any(state.startswith(_LOGIN) for state in states_of(java))
 
 
 def states_of(java: Any) -> Sequence[str]:
-    """Return the SQLSTATEs of an exception of Java and of those that led to it."""
+    """Return the SQLSTATEs of a Java exception and of its causes."""
     return [state for state in map(_state, chain_of(java)) if state is not None]
 
 
 def chain_of(java: Any) -> Sequence[Any]:
-    """Return an exception of Java and those that led to it."""
-    found: list[Any] = []
-    while java is not None and len(found) < 20:
-        found.append(java)
+    """Return a Java exception and its causes."""
+    chain: list[Any] = []
+    while java is not None and len(chain) < 20:
+        chain.append(java)
         java = java.getCause()
-    return found
+    return chain
 
 
 def _state(java: Any) -> str | None:
-    """Return the SQLSTATE of an exception; None of one that is not of a database."""
+    """Return the SQLSTATE of an exception; None if it is not from a database."""
     try:
         state = java.getSQLState()
-    except Exception:  # noqa: BLE001  # py4j has an error of its own for a method that is not there
+    except Exception:  # noqa: BLE001  # py4j raises its own error for a missing method
         return None
     return None if state is None else str(state)
 
 
 def login(options: ConnectionOptions, password: Secret | None) -> dict[str, str]:
-    """Return the properties with which a driver connects, the password among them; those of the settings count."""
-    found = {**_AS_THEY_ARE.get(options.product, {}), **options.properties}
+    """Return the connection properties with the password; the settings take precedence over defaults."""
+    properties = {**_AS_THEY_ARE.get(options.product, {}), **options.properties}
     if options.user is not None:
-        found["user"] = options.user
+        properties["user"] = options.user
     if password is not None:
-        found["password"] = password.reveal().decode("utf-8", "surrogateescape")
-    return found
+        properties["password"] = password.reveal().decode("utf-8", "surrogateescape")
+    return properties
 
 
 def bare_url(options: ConnectionOptions) -> str:
-    """Return the URL without its properties: the name of one may be one that nobody knows for a secret's."""
+    """Return the URL without its properties: one of them may be a secret under an unknown name."""
     return re.split(r"[?;]", options.url)[0]
 
 
 def driver_message(error: BaseException, options: ConnectionOptions, password: Secret | None) -> str:
-    """Return the first line of what a driver says, without the password and the properties of the URL."""
-    said = str(error.java_exception.getMessage()) if isinstance(error, Py4JJavaError) else "Java ended"
-    said = said.splitlines()[0] if said else "it does not say why"
-    said = said.replace(options.url, bare_url(options))
-    return said if password is None else password.hidden_in(said)
+    """Return the first line of a driver's message, without the password and the properties of the URL."""
+    message = str(error.java_exception.getMessage()) if isinstance(error, Py4JJavaError) else "Java ended"
+    message = message.splitlines()[0] if message else "it does not say why"
+    message = message.replace(options.url, bare_url(options))
+    return message if password is None else password.hidden_in(message)

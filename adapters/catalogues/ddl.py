@@ -1,8 +1,7 @@
-"""Tables as a file of SQL makes them: `CREATE TABLE`, keys that are added behind it, comments.
+"""Tables in a file of SQL: `CREATE TABLE`, keys that are added afterwards, and comments.
 
-The library takes the text apart, as the database's own dialect has it: quotes, comments,
-brackets. What a column is stands in its first words, so that nothing else of a definition
-needs to be known: storage, constraints, partitions (docs/decisions/0018).
+sqlglot splits the text into tokens by the dialect of the database: quotes, comments, brackets. The first words of a
+column definition are enough, so storage, constraints and partitions need not be understood (docs/decisions/0018).
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ DIALECTS: Final[Mapping[str, str]] = {
     "sqlserver": "tsql",
     "oracle": "oracle",
 }
-"""What the library calls the databases."""
+"""The names of the databases in sqlglot."""
 
 
 def _words(text: str) -> frozenset[str]:
@@ -38,7 +37,7 @@ def _words(text: str) -> frozenset[str]:
 _OF_TABLE: Final = _words(
     "CONSTRAINT PRIMARY UNIQUE FOREIGN CHECK KEY INDEX EXCLUDE LIKE PERIOD FULLTEXT SPATIAL SUPPLEMENTAL"
 )
-"""First words of what stands among the columns of a table and is none."""
+"""First words of table elements that are not columns."""
 
 _AFTER_TYPE: Final = _words(
     "NOT NULL DEFAULT CONSTRAINT PRIMARY UNIQUE REFERENCES CHECK GENERATED COLLATE CHARSET COMMENT "
@@ -50,7 +49,7 @@ _AFTER_TYPE: Final = _words(
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A word, a mark or what stands in quotes; `is_string` is a text, and no name."""
+    """A word, a mark or a quoted text; with `is_string` it is a string and not a name."""
 
     text: str
     is_quoted: bool = False
@@ -58,15 +57,15 @@ class Token:
 
     @property
     def word(self) -> str:
-        """A word or a mark in capitals; nothing for what is in quotes."""
+        """The word or mark in upper case; '' for quoted text."""
         return "" if self.is_quoted else self.text.upper()
 
 
 def tables(sql: str, database: str, schema: str | None, file: str) -> Sequence[SourceTable]:
-    """Return the tables that a file makes; `schema` is that of those whose name says none.
+    """Return the tables that a file creates; `schema` is the schema of tables that name none.
 
-    Raises ConfigError for what cannot be read, and for a file that changes columns of a table: it is
-    a history, and not the tables as they are.
+    Raises ConfigError for unreadable SQL, and for a file that changes the columns of a table: such a file is a
+    series of changes, not the current tables.
     """
     reader = _Reader(database, schema, file)
     try:
@@ -83,7 +82,7 @@ def tables(sql: str, database: str, schema: str | None, file: str) -> Sequence[S
 
 
 def _tokens(sql: str, dialect: str) -> Iterator[Token]:
-    """Yield what the library makes of a text; a keyword of two words is two."""
+    """Yield the tokens of sqlglot; a keyword of two words becomes two tokens."""
     for token in sqlglot.tokenize(sql, read=dialect):
         if token.token_type in (TokenType.IDENTIFIER, TokenType.STRING):
             yield Token(token.text, True, token.token_type is TokenType.STRING)
@@ -92,7 +91,7 @@ def _tokens(sql: str, dialect: str) -> Iterator[Token]:
 
 
 def _statements(tokens: Sequence[Token]) -> Iterator[list[Token]]:
-    """Cut tokens at semicolons, and at what the shells of SQL Server and Oracle cut at."""
+    """Split tokens at semicolons, and at the separators of the shells of SQL Server and Oracle."""
     part, depth = list[Token](), 0
     for token in tokens:
         depth += (token.word == "(") - (token.word == ")")
@@ -106,7 +105,7 @@ def _statements(tokens: Sequence[Token]) -> Iterator[list[Token]]:
 
 @dataclass(slots=True)
 class _Reader:
-    """What is known of the tables of a file so far."""
+    """The tables of a file that were read so far."""
 
     database: str
     schema: str | None
@@ -127,7 +126,7 @@ class _Reader:
         inside, behind = _in_brackets(rest)
         columns: list[SourceColumn] = []
         key: tuple[str, ...] = ()
-        for part in _parted(inside):
+        for part in _split_at_commas(inside):
             if part[0].word in _OF_TABLE:
                 key = self._key_of(part) or key
                 continue
@@ -147,19 +146,19 @@ class _Reader:
             depth += (token.word == "(") - (token.word == ")")
             words.append(token)
         return SourceColumn(
-            name=self._spelled(part[0]),
+            name=self._folded_name(part[0]),
             written=_joined(words) or "nothing",
             type=our_type(self.database, _written(words)),
             comment=_comment_in(part[1:]),
         )
 
     def _key_of(self, part: Sequence[Token]) -> tuple[str, ...]:
-        """Return the columns of a primary key that stands by itself; none where it is another constraint."""
+        """Return the columns of a primary key constraint; none for other constraints."""
         pairs = _pairs(part)
         if ("PRIMARY", "KEY") not in pairs:
             return ()
         inside, _ = _in_brackets(part[pairs.index(("PRIMARY", "KEY")) + 2 :])
-        return tuple(self._spelled(column[0]) for column in _parted(inside))
+        return tuple(self._folded_name(column[0]) for column in _split_at_commas(inside))
 
     def _alter(self, rest: Sequence[Token]) -> None:
         name, rest = self._name(_without(_without(rest, "ONLY"), "IF", "EXISTS"))
@@ -181,25 +180,28 @@ class _Reader:
             self.found[name] = replace(self.found[name], key=key)
 
     def _comment(self, what: str, rest: Sequence[Token]) -> None:
-        parts = [self._spelled(token) for token in rest if token.word != "."]
+        parts = [self._folded_name(token) for token in rest if token.word != "."]
         names = parts[: next((n for n, part in enumerate(parts) if part.upper() == "IS"), 0)]
-        said = rest[-1].text if rest[-1].is_string else None
+        comment = rest[-1].text if rest[-1].is_string else None
         column = names.pop() if what == "COLUMN" and names else None
         name = self._named(names)
         table = self.found.get(name)
         if table is None:
             return
         if column is None:
-            self.found[name] = replace(table, comment=said)
+            self.found[name] = replace(table, comment=comment)
             return
-        columns = [replace(c, comment=said) if c.name == column else c for c in table.columns]
+        columns = [replace(c, comment=comment) if c.name == column else c for c in table.columns]
         self.found[name] = replace(table, columns=tuple(columns))
 
     def _name(self, tokens: Sequence[Token]) -> tuple[TableName, Sequence[Token]]:
-        """Take the name of a table; of one with a database, too, the last two parts count."""
-        parts, rest = [self._spelled(tokens[0])], tokens[1:]
+        """Return the name of a table and the tokens after it.
+
+        Of a name with a database the last two parts count.
+        """
+        parts, rest = [self._folded_name(tokens[0])], tokens[1:]
         while len(rest) > 1 and rest[0].word == ".":
-            parts.append(self._spelled(rest[1]))
+            parts.append(self._folded_name(rest[1]))
             rest = rest[2:]
         return self._named(parts), rest
 
@@ -212,8 +214,8 @@ class _Reader:
             )
         return TableName(schema, parts[-1])
 
-    def _spelled(self, token: Token) -> str:
-        """Return a name as the database keeps it: it folds those without quotes."""
+    def _folded_name(self, token: Token) -> str:
+        """Return a name as the database stores it: unquoted names are folded."""
         if token.is_quoted:
             return token.text
         fold = {"postgresql": str.lower, "oracle": str.upper}.get(self.database, str)
@@ -221,7 +223,7 @@ class _Reader:
 
 
 def _without(tokens: Sequence[Token], *words: str) -> Sequence[Token]:
-    """Leave out words that stand at the beginning, all or none."""
+    """Return the tokens without these words, if they begin with all of them."""
     return tokens[len(words) :] if [token.word for token in tokens[: len(words)]] == [*words] else tokens
 
 
@@ -232,7 +234,7 @@ def _pairs(tokens: Sequence[Token]) -> list[tuple[str, str]]:
 
 
 def _in_brackets(tokens: Sequence[Token]) -> tuple[Sequence[Token], Sequence[Token]]:
-    """Return what is in the first brackets, and what stands behind them."""
+    """Return the tokens in the first brackets, and the tokens after them."""
     depth, start = 0, None
     for place, token in enumerate(tokens):
         if token.word == "(":
@@ -245,8 +247,8 @@ def _in_brackets(tokens: Sequence[Token]) -> tuple[Sequence[Token], Sequence[Tok
     return (), tokens
 
 
-def _parted(tokens: Sequence[Token]) -> Iterator[list[Token]]:
-    """Cut at commas, but for those within brackets."""
+def _split_at_commas(tokens: Sequence[Token]) -> Iterator[list[Token]]:
+    """Split tokens at commas that are not in brackets."""
     part, depth = list[Token](), 0
     for token in tokens:
         depth += (token.word == "(") - (token.word == ")")
@@ -260,14 +262,14 @@ def _parted(tokens: Sequence[Token]) -> Iterator[list[Token]]:
 
 
 def _comment_in(tokens: Sequence[Token]) -> str | None:
-    """Return what stands behind the word COMMENT."""
+    """Return the text after the word COMMENT."""
     behind = (tokens[place + 1 :] for place, token in enumerate(tokens) if token.word == "COMMENT")
     texts = (token.text for rest in behind for token in rest[:2] if token.is_string)
     return next(texts, None)
 
 
 def _written(words: Sequence[Token]) -> Written:
-    """Return a type by its words outside of brackets, and the numbers within."""
+    """Return a type from its words outside brackets and the numbers within."""
     name, numbers, depth, sign = list[str](), list[str](), 0, ""
     for token in words:
         depth += token.word == "("
@@ -281,7 +283,7 @@ def _written(words: Sequence[Token]) -> Written:
 
 
 def _joined(words: Sequence[Token]) -> str:
-    """Write the words of a type as one would."""
+    """Return the words of a type as text with usual spacing."""
     text = " ".join(f"'{token.text}'" if token.is_string else token.text for token in words)
     for loose, tight in ((" (", "("), ("( ", "("), (" )", ")"), (" ,", ","), (" [", "["), ("[ ", "["), (" ]", "]")):
         text = text.replace(loose, tight)

@@ -1,4 +1,4 @@
-"""Tables as a JSON document describes them; also what a run remembers of the catalogue has this form."""
+"""Tables described by a JSON document. A run also remembers the catalogue in this form."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class _Described(BaseModel):
 
 
 class DescribedColumn(_Described):
-    """A column: the type in the words of the database, or in ours where none is said."""
+    """A column. Its type is in the words of the database, or lakeward's own if no database is named."""
 
     name: str = Field(min_length=1)
     type: str
@@ -42,14 +42,16 @@ class Described(_Described):
 
 
 def tables(text: str, database: str | None, schema: str | None, file: str) -> Sequence[SourceTable]:
-    """Return the tables of a document; raises ConfigError, with the place, for what is not right in it."""
+    """Return the tables of a document; raises ConfigError, with the place, for errors in it."""
     try:
         described = Described.model_validate_json(text)
     except ValidationError as error:
-        said = [f"{'.'.join(map(str, item['loc'])) or 'the document'}: {item['msg']}" for item in error.errors()]
+        problems = [
+            f"{'.'.join(map(str, item['loc'])) or 'the document'}: {item['msg']}" for item in error.errors()
+        ]
         raise ConfigError(
             f"{file} does not describe tables as a catalogue does",
-            found="\n".join(said[:5]),
+            found="\n".join(problems[:5]),
             todo="docs/reference/catalogue.md shows what it has to look like.",
         ) from error
     return [_table(table, database, schema, file) for table in described.tables]

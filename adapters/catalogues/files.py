@@ -1,4 +1,4 @@
-"""The catalogue `file`: tables described in files that somebody puts beside the feed, as SQL or as JSON."""
+"""The catalogue `file`: tables described in files next to the feed, as SQL or JSON."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ class FileOptions(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class FileCatalogue:
-    """Files that describe tables, read when they are asked."""
+    """Files that describe tables, read at each request."""
 
     path: Path
     options: FileOptions
 
     def describe(self, tables: Collection[TableName]) -> Mapping[TableName, SourceTable]:
-        """Return what the files say of these tables."""
+        """Return the descriptions of these tables in the files."""
         found: dict[TableName, tuple[SourceTable, Path]] = {}
         for file in self._files():
             for table in self._tables(file):
@@ -93,14 +93,14 @@ class FileCatalogue:
 def chosen(
     known: Mapping[TableName, SourceTable], wanted: Collection[TableName]
 ) -> Mapping[TableName, SourceTable]:
-    """Return the tables that are wanted, by the names given: without case, where none is exactly that.
+    """Return the wanted tables by the names given; names match without case if there is no exact match.
 
-    Raises ConfigError where two names differ only in case and neither is exactly the one that is wanted.
+    Raises ConfigError if several names match without case and none is exact.
     """
     plain: dict[tuple[str, ...], list[TableName]] = {}
     for name in known:
         plain.setdefault(_plain(name), []).append(name)
-    found: dict[TableName, SourceTable] = {}
+    tables: dict[TableName, SourceTable] = {}
     for name in wanted:
         alike = [name] if name in known else plain.get(_plain(name), [])
         if len(alike) > 1:
@@ -110,8 +110,8 @@ def chosen(
                 todo=f'Name it as the database does, by `name` under [tables."{name}".catalogue].',
             )
         if alike:
-            found[name] = known[alike[0]]
-    return found
+            tables[name] = known[alike[0]]
+    return tables
 
 
 def _plain(name: TableName) -> tuple[str, ...]:

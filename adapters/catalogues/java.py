@@ -1,8 +1,7 @@
-"""A small JVM beside Spark, for what only a driver in Java knows.
+"""A small JVM next to Spark, for questions that only a Java driver can answer.
 
-Spark cannot be asked: it is started with what the settings say, and they are not whole
-before the catalogue has answered. This one starts in a second, has the drivers alone on
-its class path, and ends with the question.
+Spark cannot be used: it starts with the settings, and these are complete only after the catalogue has answered.
+This JVM starts in a second, has only the drivers on its class path, and ends after the question.
 """
 
 from __future__ import annotations
@@ -21,12 +20,12 @@ from lakeward.core.errors import SetupError
 
 _OPTIONS: Final = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Duser.timezone=UTC")
 _PATIENCE: Final = 20
-"""Seconds that Java has to end."""
+"""Seconds in which Java must end."""
 
 
 @contextmanager
 def jvm(jars: Sequence[Path]) -> Iterator[Any]:
-    """Start Java with these jars; it ends with the context. Only who knows a random word may talk to it."""
+    """Start Java with these jars, and end it after the context. A random token protects the connection."""
     port, word, process = launch_gateway(
         jarpath=str(_bridge()),
         classpath=":".join(map(str, jars)),
@@ -47,7 +46,7 @@ def jvm(jars: Sequence[Path]) -> Iterator[Any]:
 
 
 def _end(process: Popen[bytes]) -> None:
-    """Wait until Java has ended; one that hangs, because its database does, is ended."""
+    """Wait until Java has ended; kill it if it hangs, for example because its database does."""
     try:
         process.wait(_PATIENCE)
     except TimeoutExpired:
@@ -56,7 +55,7 @@ def _end(process: Popen[bytes]) -> None:
 
 
 def _bridge() -> Path:
-    """Return the jar of py4j that pyspark brings."""
+    """Return the jar of py4j from the installed pyspark."""
     spec = find_spec("pyspark")
     places = [] if spec is None else [Path(place) for place in spec.submodule_search_locations or ()]
     found = [jar for place in places for jar in sorted(place.glob("jars/py4j-*.jar"))]

@@ -1,4 +1,4 @@
-"""The catalogue `jdbc`: the database of the source itself, by the metadata of its driver."""
+"""The catalogue `jdbc`: metadata of the source database, read by its driver."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class JdbcCatalogue:
     secret: Callable[[SecretName], Secret]
 
     def describe(self, tables: Collection[TableName]) -> Mapping[TableName, SourceTable]:
-        """Return what the database says of these tables."""
+        """Return the descriptions of these tables in the database."""
         password = self._password()
         jars = [fetch(jar) for jar in driver_jars(self.options, "catalogue")]
         with jvm(jars) as java:
@@ -47,7 +47,7 @@ class JdbcCatalogue:
                 with connect(java, self.options, password, self._password) as connection:
                     return describe(connection, self.options, tables)
             except Py4JError as error:
-                # Not `from error`: what a driver says may have the password in it.
+                # Not `from error`: the message of a driver may contain the password.
                 raise self._unreachable(error, password) from None
 
     def _password(self) -> Secret | None:
@@ -65,16 +65,19 @@ class JdbcCatalogue:
 def describe(
     connection: Any, options: ConnectionOptions, tables: Collection[TableName]
 ) -> Mapping[TableName, SourceTable]:
-    """Return what the metadata of a connection says of tables; raises Py4JError as the driver does."""
+    """Return the descriptions of tables in the metadata of a connection; raises Py4JError of the driver."""
     return _Metadata(connection.getMetaData(), options.types, connection.getCatalog()).describe(tables)
 
 
-# What a driver says of tables: java.sql.DatabaseMetaData.
+# The metadata of tables: java.sql.DatabaseMetaData.
 
 
 @dataclass(frozen=True, slots=True)
 class _Metadata:
-    """The metadata of a connection. Where a schema is called a catalog, that is the first part of a name."""
+    """The metadata of a connection.
+
+    If the database calls its schemas catalogs, the catalog is the first part of a name.
+    """
 
     of: Any
     database: str | None
@@ -85,19 +88,19 @@ class _Metadata:
         missing = [name for name in wanted if name not in found]
         if missing:
             alike = {tuple(part.lower() for part in name) for name in missing}
-            listed = [name for name in self._every() if tuple(part.lower() for part in name) in alike]
+            listed = [name for name in self._all_tables() if tuple(part.lower() for part in name) in alike]
             known = {name: comment for name in listed for comment in self._comments(name)}
             tables = {name: self._table(name, comment) for name, comment in known.items()}
             found.update(chosen(tables, missing))
         return found
 
     def _comments(self, name: TableName) -> list[str | None]:
-        """Return the comment of a table, or nothing where there is none of that name."""
+        """Return a list with the comment of a table, empty if there is no table of that name."""
         place = self._place(name, self._escaped)
         rows = _rows(self.of.getTables(*place, None), "TABLE_TYPE", "REMARKS")
         return [remarks or None for kind, remarks in rows if _is_table(kind)][:1]
 
-    def _every(self) -> list[TableName]:
+    def _all_tables(self) -> list[TableName]:
         catalog = self.own_catalog if self._has_schemas() else None
         rows = _rows(
             self.of.getTables(catalog, None, "%", None), "TABLE_CAT", "TABLE_SCHEM", "TABLE_NAME", "TABLE_TYPE"
@@ -139,20 +142,20 @@ class _Metadata:
         return bool(self.of.supportsSchemasInTableDefinitions())
 
     def _escaped(self, name: str) -> str:
-        """Return a name as a pattern that takes nothing else."""
+        """Return a name as a pattern that matches only this name."""
         escape = self.of.getSearchStringEscape()
         return re.sub(r"([_%\\])", lambda found: escape + found[1], name) if escape else name
 
 
 def _rows(result: Any, *columns: str) -> list[tuple[Any, ...]]:
-    """Read a result set of the driver; columns in the order that it has them, which some drivers want."""
-    found = []
+    """Read a result set; columns are read in its order, which some drivers require."""
+    rows = []
     try:
         while result.next():
-            found.append(tuple(result.getString(column) for column in columns))
+            rows.append(tuple(result.getString(column) for column in columns))
     finally:
         result.close()
-    return found
+    return rows
 
 
 def _is_table(kind: str | None) -> bool:
@@ -161,7 +164,7 @@ def _is_table(kind: str | None) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Native:
-    """A type as a driver tells it: its name, its code in java.sql.Types, size and digits behind the point."""
+    """A type as a driver describes it: name, code of java.sql.Types, size, and digits after the point."""
 
     name: str
     code: int
@@ -170,7 +173,7 @@ class Native:
 
     @property
     def is_number(self) -> bool:
-        """Whether it has digits before and behind a point."""
+        """Whether it is an exact number with digits before and after a point."""
         return self.code in (2, 3)
 
     def __str__(self) -> str:
@@ -184,7 +187,7 @@ def _column(database: str | None, native: Native, name: str, comment: str | None
 
 
 def type_of(database: str | None, native: Native) -> Type | None:
-    """Return our type of what a driver tells; of a database that is not known, by its code."""
+    """Return the column type for a driver's type; for an unknown database by its code."""
     if database is None:
         return _by_code(native)
     name = written(native.name).name.removesuffix(" identity")

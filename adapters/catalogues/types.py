@@ -1,8 +1,8 @@
-"""The types of databases and ours: for each database a table of its names; see `docs/reference/catalogue.md`.
+"""Map the types of databases to lakeward's, with one table of names for each; see `docs/reference/catalogue.md`.
 
-A name that is not in the table has no type here, and neither has a number that no decimal
-holds: the settings must say what becomes of such a column. What a table says is what DMS
-writes of such values as text (docs.aws.amazon.com/dms/latest/userguide/CHAP_Source.html).
+A name that is not in the table has no type here, nor has a number that does not fit into a decimal: the settings
+must define such a column. The tables follow what DMS writes of such values as text
+(docs.aws.amazon.com/dms/latest/userguide/CHAP_Source.html).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ MOST_DIGITS: Final = 38
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """A type in the words of a database: its name in small letters, and the numbers in its brackets."""
+    """A type in the words of a database: its name in lower case, and the numbers in its brackets."""
 
     name: str
     numbers: tuple[int, ...] = ()
@@ -31,9 +31,9 @@ Types: TypeAlias = Mapping[str, Rule]
 
 
 def decimal(precision: int, scale: int) -> Type | None:
-    """Return the decimal that holds all numbers of so many digits, of which `scale` stand behind the point.
+    """Return the decimal for numbers of `precision` digits, `scale` of them after the point; None if too large.
 
-    A scale below zero is of numbers that end in zeros, one above the precision of small fractions.
+    A negative scale means numbers that end in zeros, a scale above the precision small fractions.
 
     >>> str(decimal(5, -2)), str(decimal(2, 4)), decimal(39, 0)
     ('decimal(7,0)', 'decimal(4,4)', None)
@@ -43,7 +43,10 @@ def decimal(precision: int, scale: int) -> Type | None:
 
 
 def _numbers(default: tuple[int, int] | None) -> Rule:
-    """Take `(precision, scale)`; without brackets it is the default of the database, if it has one."""
+    """Return the rule for `(precision, scale)`.
+
+    Without brackets the default of the database applies, if it has one.
+    """
 
     def rule(numbers: Sequence[int]) -> Type | None:
         if not numbers:
@@ -64,13 +67,16 @@ def _one_bit(numbers: Sequence[int]) -> Type | None:
     return Type("boolean") if tuple(numbers) in ((), (1,)) else None
 
 
-def _each(**names: str) -> dict[str, Rule]:
-    """Turn `our type: names of the database, parted by commas` about."""
+def _invert(**names: str) -> dict[str, Rule]:
+    """Return the mapping from type names of a database to lakeward's types.
+
+    `names` has the reverse, with names of the database separated by commas.
+    """
     return {word: ours for ours, words in names.items() for word in words.split(", ")}
 
 
 POSTGRESQL: Final[Types] = {
-    **_each(
+    **_invert(
         boolean="boolean, bool",
         int="smallint, int2, smallserial, serial2, integer, int, int4, serial, serial4",
         bigint="bigint, int8, bigserial, serial8, oid",
@@ -91,7 +97,7 @@ POSTGRESQL: Final[Types] = {
 """PostgreSQL (postgresql.org/docs/current/datatype.html); arrays of any type are texts."""
 
 MARIADB: Final[Types] = {
-    **_each(
+    **_invert(
         int="tinyint, tinyint unsigned, bool, boolean, smallint, smallint unsigned, mediumint, "
         "mediumint unsigned, int, integer, year",
         bigint="int unsigned, integer unsigned, bigint",
@@ -112,7 +118,7 @@ MARIADB: Final[Types] = {
 """MySQL and MariaDB (mariadb.com/kb/en/data-types/)."""
 
 SQLSERVER: Final[Types] = {
-    **_each(
+    **_invert(
         boolean="bit",
         int="tinyint, smallint, int, integer",
         bigint="bigint",
@@ -132,7 +138,7 @@ SQLSERVER: Final[Types] = {
 """SQL Server (learn.microsoft.com/sql/t-sql/data-types/data-types-transact-sql)."""
 
 ORACLE: Final[Types] = {
-    **_each(
+    **_invert(
         boolean="boolean",
         float="binary_float",
         double="float, binary_double, double precision, real",
@@ -154,7 +160,7 @@ DATABASES: Final[Mapping[str, Types]] = MappingProxyType(
 
 
 def our_type(database: str | None, written: Written) -> Type | None:
-    """Return our type of a database's, or None where it has none; without a database it is one of ours by name."""
+    """Return lakeward's type for a type of a database, or None if there is none."""
     types = DATABASES.get(database or "", {})
     if database == "postgresql" and ("[" in written.name or written.name.startswith("interval ")):
         return Type("string")
@@ -167,7 +173,7 @@ _BRACKETS: Final = re.compile(r"\(([^()]*)\)")
 
 
 def written(text: str) -> Written:
-    """Take a type apart.
+    """Parse a type.
 
     >>> written("NUMERIC (12, 2)"), written("timestamp(6) with time zone").name, written("varchar2(20 char)")
     (Written(name='numeric', numbers=(12, 2)), 'timestamp with time zone', Written(name='varchar2', numbers=(20,)))
@@ -175,11 +181,11 @@ def written(text: str) -> Written:
     (Written(name='number', numbers=(38, 0)), 'interval year to month')
     """
     inside = _BRACKETS.search(text)
-    found = re.findall(r"-?\d+|\*", inside[1]) if inside else []
+    numbers = re.findall(r"-?\d+|\*", inside[1]) if inside else []
     name = _SPACES.sub(" ", _BRACKETS.sub(" ", text)).strip().lower()
     name = " ".join(word for word in name.split(" ") if word not in _NO_PART)
-    return Written(name, tuple(MOST_DIGITS if item == "*" else int(item) for item in found))
+    return Written(name, tuple(MOST_DIGITS if item == "*" else int(item) for item in numbers))
 
 
 _NO_PART: Final = ("zerofill", "signed")
-"""Words of a type that change nothing of the values it holds."""
+"""Words of a type that do not change its values."""

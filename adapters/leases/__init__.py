@@ -1,1 +1,1 @@
-"""Leases, which keep two processes from working on one table."""
+"""Adapters of the port `Lease`, which keeps two processes from running one pipeline at the same time."""

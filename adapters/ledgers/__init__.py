@@ -1,1 +1,1 @@
-"""Ledgers, which keep what is known of the objects of a source."""
+"""Adapters of the port `Ledger`: what is known of the objects of a source."""

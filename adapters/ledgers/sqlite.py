@@ -1,7 +1,7 @@
-"""The ledger in a SQLite file beside the lock: one row an object.
+"""The ledger in a SQLite file next to the lock: one row for each object.
 
-It may be deleted at any time. A run that finds none makes it anew from the batch records
-of the tables; only what it alone knew is lost.
+It may be deleted at any time. A run that finds none rebuilds it from the batch records of the tables; only what is
+kept nowhere else is lost.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from lakeward.core.errors import TableError
 from lakeward.core.events import Position
 from lakeward.core.ledger.full_loads import AwaitedLoad
 from lakeward.core.ledger.objects import Account, Notes, ObjectRecord, ObjectState, SourceObject
-from lakeward.core.ledger.writer import before
+from lakeward.core.ledger.writer import states_before
 from lakeward.core.reporting.alarms import Alarm
 from lakeward.core.reporting.failures import Failure
 from lakeward.core.reporting.notices import SentEntry
@@ -33,9 +33,9 @@ FILE: Final = "ledger.db"
 
 _VERSION: Final = 5
 _READABLE: Final = 2
-"""Of this version on, a ledger is read as it is; the next note brings it up to date."""
+"""The oldest version that is read unchanged; the next write upgrades it."""
 _PATIENCE: Final = 30.0
-"""Seconds to wait for another thread's note."""
+"""Seconds to wait for another writing thread."""
 
 _SCHEMA: Final = """
 CREATE TABLE objects (
@@ -78,13 +78,13 @@ class LedgerOptions(BaseModel):
 
 
 class SqliteLedger:
-    """The ledger of a pipeline. Each call has a connection of its own, so that threads may share it."""
+    """The ledger of a pipeline. Each call has its own connection, so threads may share it."""
 
     def __init__(self, file: Path) -> None:
         self.file = file
 
     def account(self, table: str) -> Account:
-        """Return what is known of a table; nothing where there is no file."""
+        """Return the account of a table, empty if there is no file."""
         with self._reading() as db:
             if db is None:
                 return Account()
@@ -112,7 +112,7 @@ class SqliteLedger:
     def objects(
         self, table: str, *states: ObjectState, names: Collection[str] | None = None
     ) -> Iterator[ObjectRecord]:
-        """Return the objects of a table in order."""
+        """Yield the objects of a table in order."""
         with self._reading() as db:
             if db is not None:
                 yield from _objects(db, table, states, names)
@@ -126,7 +126,7 @@ class SqliteLedger:
             db.execute("INSERT INTO tables (of) VALUES (?) ON CONFLICT DO NOTHING", (table,))
             db.executemany(_PUT, (_row(table, record) for record in notes.records))
             for state, names in notes.states.items():
-                allowed = sorted(one.value for one in before(state))
+                allowed = sorted(one.value for one in states_before(state))
                 marks = ", ".join("?" * len(allowed))
                 db.executemany(
                     f"UPDATE objects SET state = ? WHERE of = ? AND name = ? AND state IN ({marks})",
@@ -144,15 +144,15 @@ class SqliteLedger:
         if not self.file.exists():
             yield None
             return
-        with self._said(), closing(self._connect()) as db:
-            if self._version_of(db) < _READABLE:  # it is about to be made, or to be brought up to date
+        with self._translating_errors(), closing(self._connect()) as db:
+            if self._version_of(db) < _READABLE:  # about to be created or upgraded
                 yield None
                 return
             yield db
 
     @contextmanager
     def _writing(self) -> Iterator[sqlite3.Connection]:
-        with self._said():
+        with self._translating_errors():
             self.file.parent.mkdir(parents=True, exist_ok=True)
             with closing(self._connect()) as db:
                 db.execute("BEGIN IMMEDIATE")
@@ -178,7 +178,7 @@ class SqliteLedger:
         return version
 
     @contextmanager
-    def _said(self) -> Iterator[None]:
+    def _translating_errors(self) -> Iterator[None]:
         try:
             yield
         except (sqlite3.Error, OSError) as error:
@@ -275,7 +275,7 @@ def _position(text: str | None) -> Position | None:
 
 
 def build(options: Options, runtime: Runtime) -> SqliteLedger:
-    """Make the ledger; its file is made by the first note."""
+    """Build the ledger; the first write creates its file."""
     own: Mapping[str, Any] = {name: value for name, value in options.items() if name != "state"}
     validated(LedgerOptions, own, str(runtime.file), within="ledger")
     return SqliteLedger(Path(options["state"]) / FILE)

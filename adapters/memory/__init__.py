@@ -1,7 +1,7 @@
 """The reference adapter: a source, a lake, a queue, a ledger, a lease and statistics in plain Python.
 
-It does what the core says a plan means, and keeps what it did where a test can see it.
-Other adapters are held to it, and it is the default of the fast tests.
+It does exactly what the core defines, and tests can read its state. Other adapters must give the same results, and
+fast tests use it by default.
 """
 
 from __future__ import annotations
@@ -29,32 +29,32 @@ __all__ = [
 
 
 def build_source(options: Options, runtime: Runtime) -> MemorySource:
-    """Make an empty source."""
+    """Build an empty source."""
     return MemorySource(now=runtime.now)
 
 
 def build_target(options: Options, runtime: Runtime) -> MemoryTarget:
-    """Make an empty lake."""
+    """Build an empty lake."""
     return MemoryTarget()
 
 
 def build_queue(options: Options, runtime: Runtime) -> MemoryQueue:
-    """Make an empty queue."""
+    """Build an empty queue."""
     return MemoryQueue()
 
 
 def build_ledger(options: Options, runtime: Runtime) -> MemoryLedger:
-    """Make an empty ledger."""
+    """Build an empty ledger."""
     return MemoryLedger()
 
 
 def build_lease(options: Options, runtime: Runtime) -> MemoryLease:
-    """Make leases that nobody has."""
+    """Build leases that nobody holds."""
     return MemoryLease(runtime.now)
 
 
 def build_statistics(options: Options, runtime: Runtime) -> MemoryStatistics:
-    """Make statistics that say nothing."""
+    """Build statistics without any loads."""
     return MemoryStatistics()
 
 

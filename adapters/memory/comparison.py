@@ -1,4 +1,4 @@
-"""The rows of a table in plain Python, compared with those of its source."""
+"""Compare the rows of a table in plain Python with those of its source."""
 
 from __future__ import annotations
 
@@ -19,17 +19,19 @@ if TYPE_CHECKING:
 def compare(
     table: MemoryTable, source: Frame, columns: ComparedColumns, among: Collection[str] | None
 ) -> Comparison:
-    """Compare the rows that stand with the cells of the events of a frame, which have the names of the source."""
-    given = [(column.name, column.source.name) for column in columns.columns]
-    there = [
-        ({name: event.cells[own] for name, own in given}, 0) for event in source if isinstance(event, ChangeEvent)
+    """Compare the stored rows with the events of a frame, whose cells have the column names of the source."""
+    source_names = [(column.name, column.source.name) for column in columns.columns]
+    source_rows = [
+        ({name: event.cells[own] for name, own in source_names}, 0)
+        for event in source
+        if isinstance(event, ChangeEvent)
     ]
-    digests = (list(_digests(table, rows, columns)) for rows in (there, _rows_that_stand(table)))
+    digests = (list(_digests(table, rows, columns)) for rows in (source_rows, _current_rows(table)))
     return compare_rows(*digests, among=among)
 
 
-def _rows_that_stand(table: MemoryTable) -> Iterator[tuple[Mapping[str, Cell], int]]:
-    """Return the cells of the rows that stand, and the sequence of the last change of each."""
+def _current_rows(table: MemoryTable) -> Iterator[tuple[Mapping[str, Cell], int]]:
+    """Yield the cells of the current rows, and the sequence of the last change of each."""
     for row in table.rows.values():
         if not row.deleted and (not row.versions or row.versions[-1].valid_to is None):
             yield row.versions[-1].cells if row.versions else row.cells, row.position.sequence
@@ -41,6 +43,6 @@ def _digests(
     names = [column.name for column in columns.columns]
     for row, stamp in rows:
         key = tuple(canonical(row[name]) for name in columns.key)
-        told = repr([canonical(row.get(name)) for name in names])
-        hash_ = int.from_bytes(hashlib.blake2b(told.encode(), digest_size=8).digest(), "big", signed=True)
+        text = repr([canonical(row.get(name)) for name in names])
+        hash_ = int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "big", signed=True)
         yield RowDigest(key, key_text(table.dimension, key), hash_, stamp)

@@ -11,7 +11,10 @@ from lakeward.core.ports import LeaseGrant
 
 @dataclass(slots=True)
 class MemoryLease:
-    """Terms in a dictionary. They last `lasts` microseconds of the clock `now`, which all owners share."""
+    """Lease grants in a dictionary.
+
+    A grant lasts for `lasts` microseconds of the clock `now`, which all owners share.
+    """
 
     now: Callable[[], int]
     lasts: int = 60_000_000
@@ -19,26 +22,26 @@ class MemoryLease:
     _lock: Lock = field(default_factory=Lock, init=False, repr=False, compare=False)
 
     def take(self, lease: str, owner: str) -> LeaseGrant:
-        """Return a term of this owner, or that of another whose time is not over."""
+        """Return a grant of this owner, or the unexpired grant of another."""
         with self._lock:
-            found, now = self.terms.get(lease), self.now()
-            if found is not None and found.owner != owner and now < found.until:
-                return found
-            fence = 1 if found is None else found.fence + (found.owner != owner or now >= found.until)
+            grant, now = self.terms.get(lease), self.now()
+            if grant is not None and grant.owner != owner and now < grant.until:
+                return grant
+            fence = 1 if grant is None else grant.fence + (grant.owner != owner or now >= grant.until)
             self.terms[lease] = LeaseGrant(lease=lease, owner=owner, until=now + self.lasts, fence=fence)
             return self.terms[lease]
 
     def renew(self, term: LeaseGrant) -> LeaseGrant:
-        """Return the term made longer, or the one that stands."""
+        """Return the extended grant, or the current one of another owner."""
         with self._lock:
-            found = self.terms.get(term.lease, replace(term, owner="", until=0, fence=0))
-            if (found.owner, found.fence) == (term.owner, term.fence):
-                found = self.terms[term.lease] = replace(term, until=self.now() + self.lasts)
-            return found
+            grant = self.terms.get(term.lease, replace(term, owner="", until=0, fence=0))
+            if (grant.owner, grant.fence) == (term.owner, term.fence):
+                grant = self.terms[term.lease] = replace(term, until=self.now() + self.lasts)
+            return grant
 
     def give_back(self, term: LeaseGrant) -> None:
-        """End it now; the fence is kept."""
+        """End a grant now; its fence is kept."""
         with self._lock:
-            found = self.terms.get(term.lease)
-            if found is not None and (found.owner, found.fence) == (term.owner, term.fence):
-                self.terms[term.lease] = replace(found, owner="", until=0)
+            grant = self.terms.get(term.lease)
+            if grant is not None and (grant.owner, grant.fence) == (term.owner, term.fence):
+                self.terms[term.lease] = replace(grant, owner="", until=0)

@@ -19,21 +19,21 @@ class MemoryLedger:
     lock: Lock = field(default_factory=Lock, repr=False, compare=False)
 
     def account(self, table: str) -> Account:
-        """Return what is known of a table."""
-        found = self.known.get(table, {}).values()
-        waiting = {record.object.name: record.object for record in found if record.state is ObjectState.SEEN}
+        """Return the account of a table."""
+        records = self.known.get(table, {}).values()
+        waiting = {record.object.name: record.object for record in records if record.state is ObjectState.SEEN}
         return replace(self.accounts.get(table, Account()), waiting=waiting)
 
     def objects(
         self, table: str, *states: ObjectState, names: Collection[str] | None = None
     ) -> Iterator[ObjectRecord]:
-        """Return objects in order."""
+        """Yield the objects of a table in order, with these states and names."""
         for record in sorted(self.known.get(table, {}).values(), key=lambda r: (r.object.order, r.object.name)):
             if (not states or record.state in states) and (names is None or record.object.name in names):
                 yield record
 
     def write(self, table: str, notes: Notes) -> None:
-        """Take in notes."""
+        """Apply notes to the ledger."""
         with self.lock:
             self.known[table] = records_after(self.known.get(table, {}), notes)
             self.accounts[table] = account_after(self.accounts.get(table, Account()), notes)

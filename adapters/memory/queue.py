@@ -17,11 +17,11 @@ class MemoryQueue:
     _lock: Lock = field(default_factory=Lock, init=False, repr=False, compare=False)
 
     def receive(self) -> Sequence[Notice]:
-        """Return the notices that wait."""
+        """Return the waiting notices."""
         return list(self.notices)
 
     def acknowledge(self, notices: Sequence[Notice]) -> None:
-        """Forget these notices; one that came meanwhile has another receipt."""
+        """Remove these notices. A notice that arrived since has another receipt and is kept."""
         with self._lock:
             for notice in notices:
                 while notice in self.notices:

@@ -1,4 +1,4 @@
-"""The rows of a table in plain Python, as they are read from it."""
+"""Read the rows of a table in plain Python."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ if TYPE_CHECKING:
 
 
 def first(table: MemoryTable, wanted: Selection, limit: int) -> Sample:
-    """Return the first rows that are wanted, in the order of their keys, and how many there are."""
-    found = list(_selected(table, wanted))
+    """Return the first selected rows in key order, and the number of selected rows."""
+    selected = list(_selected(table, wanted))
     columns = table.dimension.stored.schema.names
-    return Sample(len(found), columns, [{name: row.get(name) for name in columns} for row in found[:limit]])
+    return Sample(len(selected), columns, [{name: row.get(name) for name in columns} for row in selected[:limit]])
 
 
 def write(table: MemoryTable, wanted: Selection, folder: str) -> int:
-    """Write the rows that are wanted as one file."""
-    found = list(_selected(table, wanted))
-    pq.write_table(pa.Table.from_pylist(found), Path(folder) / "rows.parquet")
-    return len(found)
+    """Write the selected rows to one Parquet file, and return their number."""
+    selected = list(_selected(table, wanted))
+    pq.write_table(pa.Table.from_pylist(selected), Path(folder) / "rows.parquet")
+    return len(selected)
 
 
 def _selected(table: MemoryTable, wanted: Selection) -> Iterator[Mapping[str, Cell]]:
@@ -44,11 +44,11 @@ def _selected(table: MemoryTable, wanted: Selection) -> Iterator[Mapping[str, Ce
         elif history.known:
             names = dimension.stored.schema.names
             known = table.progress.batch if wanted.known is None else wanted.known
-            told = table.beliefs[key] if wanted.at is None else known_after(table.beliefs[key], known)
-            yield from (b.row(history, names) for b in told if _is_valid(history, b.cells, wanted.at))
+            rows_known = table.beliefs[key] if wanted.at is None else known_after(table.beliefs[key], known)
+            yield from (b.row(history, names) for b in rows_known if _is_valid(history, b.cells, wanted.at))
         else:
-            told_now = rows(dimension, key, row.versions, table.numbers)
-            yield from (cells for cells in told_now if _is_valid(history, cells, wanted.at))
+            current_rows = rows(dimension, key, row.versions, table.numbers)
+            yield from (cells for cells in current_rows if _is_valid(history, cells, wanted.at))
 
 
 def _is_valid(history: History, cells: Mapping[str, Cell], at: int | None) -> bool:

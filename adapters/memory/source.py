@@ -1,4 +1,4 @@
-"""A source in plain Python: objects that a test delivers."""
+"""A source in plain Python, whose objects a test delivers."""
 
 from __future__ import annotations
 
@@ -37,9 +37,10 @@ Frame: TypeAlias = Sequence[ChangeEvent | Reject]
 
 @dataclass(slots=True)
 class MemoryObject:
-    """An object of a memory source, and what it holds; its columns, where they are not those of the table.
+    """An object of a memory source and its content.
 
-    `others` are how many rows of other tables it has, by their names.
+    `schema` is set if its columns differ from those of the table. `others` are its numbers of rows of other tables,
+    by table name.
     """
 
     object: SourceObject
@@ -49,19 +50,21 @@ class MemoryObject:
 
     @property
     def is_load(self) -> bool:
-        """Whether it is one of a declared full load."""
+        """Whether it belongs to a declared full load."""
         return any(item.position.sequence == LOAD_SEQUENCE for item in self.items)
 
 
 @dataclass(slots=True)
 class MemorySource:
-    """Objects per table, in a dictionary that a test fills.
+    """Objects by table, in a dictionary that a test fills.
 
-    Where each snapshot has names of its own, `snapshot` tells them apart; with `dates_snapshots` these tell
-    their time, too, which is that of their rows; with `own_times` rows have theirs from a column. Where sequences
-    are places in a log of the source, `logs` tells of which log a change is. Where objects are of partitions of a
-    topic, `partition_end` is the order behind those of the one that an order is of. Sequences are of the column
-    `order_column`; `form_of_keys` is what `key_form` says.
+    - `snapshot`: returns the name of the snapshot of an object, if snapshots are named
+    - `dates_snapshots`: whether the names of snapshots give their time, which is that of their rows
+    - `own_times`: whether rows have their times from a column
+    - `logs`: returns the source log of a change, if sequences are places in a log
+    - `partition_end`: returns the end of the topic partition that an order belongs to
+    - `order_column`: the column of the sequences
+    - `form_of_keys`: the result of `key_form`
     """
 
     limits: Limits = field(default_factory=Limits)
@@ -87,7 +90,7 @@ class MemorySource:
         modified: int = 0,
         others: Mapping[str, int] | None = None,
     ) -> None:
-        """Deliver an object, in the manner of a file named by its order; it takes the place of one of that name."""
+        """Deliver an object with the name of its order. With `modified` it replaces an object of that name."""
         name = f"{order:08d}"
         listed = self.tables.setdefault(table, [])
         if modified:
@@ -96,15 +99,15 @@ class MemorySource:
         listed.append(MemoryObject(item, items, schema, others or {}))
 
     def order_by(self, dimension: Dimension) -> str | None:
-        """Return the column that sequences are of."""
+        """Return the column of the sequences."""
         return self.order_column
 
     def key_form(self, dimension: Dimension) -> str | None:
-        """Return what was said of keys, which are values already."""
+        """Return the configured form of keys; keys are values already."""
         return self.form_of_keys
 
     def select_objects(self, dimension: Dimension, past: ObjectHistory) -> ObjectSelection:
-        """Choose the next objects, in order."""
+        """Select the next objects, in order."""
         every = {one.object.name: one for one in self.tables.get(dimension.source, [])}
         listed = [one.object for one in self.tables.get(dimension.source, [])]
         naming = Naming(
@@ -117,16 +120,16 @@ class MemorySource:
         return select_objects(str(dimension.name), listed, past, self.limits, naming)
 
     def read(self, dimension: Dimension, selection: ObjectSelection, epoch: int) -> Batch[Frame]:
-        """Return what the objects hold, up to the first that changed, or has other columns than the first."""
+        """Return the rows of the objects, up to the first that has changed or has other columns than the first."""
         listed = {one.object.name: one for one in self.tables[dimension.source]}
-        same = until_changed(selection, {name: one.object for name, one in listed.items()})
-        every = [listed[item.name] for item in same.objects]
+        unchanged = until_changed(selection, {name: one.object for name, one in listed.items()})
+        every = [listed[item.name] for item in unchanged.objects]
         schema = next((one.schema for one in every), None)
         objects = list(takewhile(lambda one: one.schema == schema, every))
         dimension = replace(dimension, schema=schema or dimension.schema)
         objects = [one if epoch == 1 else _of_epoch(one, epoch) for one in objects]
         written = objects
-        objects = [_lifted(one, selection.restarts) for one in objects] if selection.restarts else objects
+        objects = [_lift(one, selection.restarts) for one in objects] if selection.restarts else objects
         items = [item for one in objects for item in one.items]
         limit = None if self.now is None else believed(self.now())
         tolerance = tolerance_of(dimension)
@@ -136,8 +139,8 @@ class MemorySource:
         behind = None if all(one.is_load for one in objects) else epoch
         others = sum((Counter(one.others) for one in objects), Counter[str]())
         if others:
-            told = OtherTables(others.total(), tuple(others.most_common()))
-            facts = replace(facts, skipped=facts.skipped + told.messages, others=told)
+            other_tables = OtherTables(others.total(), tuple(others.most_common()))
+            facts = replace(facts, skipped=facts.skipped + other_tables.messages, others=other_tables)
         loaded = selection.load or self.loaded.get(dimension.source) or behind
         return Batch(items, replace(facts, loaded=loaded, own_times=self.own_times))
 
@@ -148,8 +151,8 @@ class MemorySource:
         selection: ObjectSelection,
         limit: int | None,
     ) -> list[ObjectFacts]:
-        """Add what each object has of the source's log."""
-        logs, reached, told = self.logs, selection.reached, []
+        """Add the spans and steps of each object in the source log."""
+        logs, reached, object_facts = self.logs, selection.reached, []
         if logs is None:
             return list(found)
         for one, facts in zip(objects, found, strict=True):
@@ -157,19 +160,19 @@ class MemorySource:
             changes = [_in_log(event, logs(event), selection.restarts, limit) for event in events]
             spans, order = spans_of(changes), one.object.order
             steps = find_steps(changes, reached.of(order), selection.reached.of(order))
-            told.append(replace(facts, spans=spans, steps=steps))
+            object_facts.append(replace(facts, spans=spans, steps=steps))
             for span in spans:
                 reached = reached.after(order, span)
-        return told
+        return object_facts
 
     def find_missing(self, dimension: Dimension, objects: Sequence[SourceObject]) -> Sequence[str]:
-        """Return the names of those that would not be taken by a table that begins."""
+        """Return the names of the objects that a new table would not select."""
         selection = self.select_objects(dimension, ObjectHistory())
-        there = {item.name for item in (*selection.objects, *selection.left)}
-        return [item.name for item in objects if item.name not in there]
+        names = {item.name for item in (*selection.objects, *selection.left)}
+        return [item.name for item in objects if item.name not in names]
 
     def truncation(self, dimension: Dimension, place: Position, time: int | None) -> Frame:
-        """Return a truncate."""
+        """Return a frame with one truncate."""
         return [ChangeEvent(operation=Operation.TRUNCATE, position=place, time=time)]
 
     def archive(self, dimension: Dimension, objects: Sequence[SourceObject]) -> Sequence[str]:
@@ -181,30 +184,30 @@ class MemorySource:
         return dimension
 
     def recomputed(self, dimension: Dimension, may_need: frozenset[Capability]) -> RecomputedColumns:
-        """Return nothing: rules stand behind a source."""
+        """Return no columns: rules belong to a shaped source."""
         return RecomputedColumns()
 
     def cells(self, dimension: Dimension, entry: Entry) -> Cells:
-        """Return nothing: objects here hold no row as it was written."""
+        """Return no cells: these objects have no source text."""
         return Cells()
 
     def repair_row(self, dimension: Dimension, entries: Sequence[Entry]) -> Frame:
-        """Return mended rows as events, the others as they were delivered."""
+        """Return repaired rows as events, and other rows as delivered."""
         return [
-            self._delivered(dimension, entry)
+            self._find_delivered(dimension, entry)
             if entry.repaired is None
             else event_of(dimension, entry, entry.repaired)
             for entry in entries
         ]
 
-    def _delivered(self, dimension: Dimension, entry: Entry) -> ChangeEvent:
+    def _find_delivered(self, dimension: Dimension, entry: Entry) -> ChangeEvent:
         every = [_of_epoch(one, entry.epoch) for one in self.tables[dimension.source]]
         items = [item for one in every for item in one.items]
         return next(item for item in items if isinstance(item, ChangeEvent) and item.position == entry.position)
 
 
 def _in_log(event: ChangeEvent, log: LogName, restarts: Sequence[LogRestart], limit: int | None) -> LogChange:
-    """Return a change as it is compared with others of its log; it is not lifted yet."""
+    """Return a change as it is compared with other changes of its log."""
     return LogChange(
         row=event.position.row,
         place=lift_place(event.position, restarts).sequence,
@@ -216,37 +219,37 @@ def _in_log(event: ChangeEvent, log: LogName, restarts: Sequence[LogRestart], li
     )
 
 
-def _lifted(found: MemoryObject, restarts: Sequence[LogRestart]) -> MemoryObject:
-    """Return an object with its places lifted above those of the logs before a restart."""
+def _lift(found: MemoryObject, restarts: Sequence[LogRestart]) -> MemoryObject:
+    """Return an object with its places lifted above those of logs before a restart."""
     return replace(
         found, items=[replace(item, position=lift_place(item.position, restarts)) for item in found.items]
     )
 
 
 def _of_epoch(found: MemoryObject, epoch: int) -> MemoryObject:
-    """Return an object as it is of an epoch, which objects themselves do not tell."""
+    """Return an object with its positions in an epoch; objects themselves have none."""
     items = [replace(item, position=item.position._replace(epoch=epoch)) for item in found.items]
     return replace(found, items=items)
 
 
 def event_of(dimension: Dimension, entry: Entry, repaired: RepairedRow) -> ChangeEvent:
-    """Return a mended row as an event; raises MendError where a cell does not fit its column."""
+    """Return a repaired row as an event; raises RepairError if a cell does not fit its column."""
     position, time = entry.position, entry.time
-    given = _typed(dimension, Column("time", Type("bigint")), repaired.time)
-    if isinstance(given, int):
-        time = given
-        position = position if dimension.sequences.are_wide else position._replace(sequence=given)
-    placed = _typed(dimension, Column("sequence", Type("bigint")), repaired.sequence)
-    if isinstance(placed, int):
-        position = position._replace(sequence=placed)
+    time_cell = _typed(dimension, Column("time", Type("bigint")), repaired.time)
+    if isinstance(time_cell, int):
+        time = time_cell
+        position = position if dimension.sequences.are_wide else position._replace(sequence=time_cell)
+    sequence_cell = _typed(dimension, Column("sequence", Type("bigint")), repaired.sequence)
+    if isinstance(sequence_cell, int):
+        position = position._replace(sequence=sequence_cell)
     cells = {c.name: _typed(dimension, c, repaired.cells[c.name]) for c in dimension.schema}
-    then = {c.name: _typed(dimension, c, (repaired.old_key or {}).get(c.name)) for c in dimension.schema}
+    old_cells = {c.name: _typed(dimension, c, (repaired.old_key or {}).get(c.name)) for c in dimension.schema}
     return ChangeEvent(
         operation=repaired.operation,
         position=position,
         key=key_of(cells, dimension.key) or (),
         cells=cells,
-        old_key=key_of(then, dimension.key) if repaired.old_key is not None else None,
+        old_key=key_of(old_cells, dimension.key) if repaired.old_key is not None else None,
         time=time,
     )
 
@@ -272,7 +275,7 @@ def _typed(dimension: Dimension, item: Column, text: Written) -> object:
 
 def _object_facts(found: MemoryObject, limit: int | None, tolerance: int | None) -> ObjectFacts:
     every = [item.position for item in found.items]
-    places = _placed(found.items)
+    places = _known_positions(found.items)
     changes = [(place.row, place.sequence) for place in every if place.sequence != LOAD_SEQUENCE]
     reasons = [item.reason for item in found.items if isinstance(item, Reject)]
     ahead = beyond((item.time for item in found.items), limit)
@@ -293,7 +296,7 @@ def _object_facts(found: MemoryObject, limit: int | None, tolerance: int | None)
 
 
 def _refusal(found: MemoryObject) -> Refusal | None:
-    """Return why no row of an object can be read, where that is one reason."""
+    """Return the refusal of an object if no row can be read, for one reason."""
     rejects = [item for item in found.items if isinstance(item, Reject)]
     reasons = {reject.reason for reject in rejects}
     if len(rejects) < len(found.items) or len(reasons) != 1 or not reasons <= READ_REASONS:
@@ -302,8 +305,8 @@ def _refusal(found: MemoryObject) -> Refusal | None:
     return Refusal(first.reason, len(rejects), first.position.row, first.detail)
 
 
-def _placed(items: Frame) -> Sequence[Position]:
-    """Return the positions that bound the others: those that are known, if there are any."""
+def _known_positions(items: Frame) -> Sequence[Position]:
+    """Return the positions that bound the others: the known ones, or all if none is known."""
     known = [item.position for item in items if isinstance(item, ChangeEvent) or item.has_place]
     return known or [item.position for item in items]
 
@@ -311,10 +314,10 @@ def _placed(items: Frame) -> Sequence[Position]:
 def facts_of(
     dimension: Dimension, items: Frame, objects: Sequence[ObjectFacts] = (), limit: int | None = None
 ) -> BatchFacts:
-    """Find what the core needs to know of a batch; `limit` is the latest source time that is believed."""
+    """Return the batch facts that the core needs; `limit` is the latest source time that is believed."""
     events = [item for item in items if isinstance(item, ChangeEvent)]
     rejects = [item for item in items if isinstance(item, Reject)]
-    places = _placed(items)
+    places = _known_positions(items)
     operations = [event.operation for event in events]
     return BatchFacts(
         schema=dimension.schema,

@@ -1,4 +1,4 @@
-"""Statistics of a task in plain Python."""
+"""Load statistics of a replication task, in plain Python."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from lakeward.core.ledger.full_loads import LoadStatus
 
 @dataclass(slots=True)
 class MemoryStatistics:
-    """What a task says of the full loads of its tables."""
+    """The load status of the tables of a task."""
 
     loads: dict[TableName, LoadStatus] = field(default_factory=dict)
 
     def full_load(self, table: TableName) -> LoadStatus | None:
-        """Return what it says of a table."""
+        """Return the load status of a table, None if it is unknown."""
         return self.loads.get(table)

@@ -1,4 +1,4 @@
-"""Tables in plain Python: they do what the core says a plan means."""
+"""Tables in plain Python that do exactly what the core defines for a plan."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from lakeward.adapters.memory import comparison, row_reader, versions
 from lakeward.adapters.memory.source import Frame, facts_of
-from lakeward.adapters.memory.versions import Kept
+from lakeward.adapters.memory.versions import SavedState
 from lakeward.core.dimension import Dimension, Match, TableName
 from lakeward.core.errors import CommitConflict, TableError
 from lakeward.core.events import UNSET, ChangeEvent, Key, Operation, Position
@@ -49,9 +49,9 @@ from lakeward.core.progress import Progress
 from lakeward.core.quarantine.holds import Waiter, Waiters
 from lakeward.core.quarantine.repair import check_same_keys
 from lakeward.core.schema import Schema
-from lakeward.core.schema_changes.changed_rows import shows, without
-from lakeward.core.schema_changes.evolution import Recorded, SchemaChange
-from lakeward.core.shaping.cells import remade
+from lakeward.core.schema_changes.changed_rows import shows_change, without_added
+from lakeward.core.schema_changes.evolution import RecordedChange, SchemaChange
+from lakeward.core.shaping.cells import recompute
 from lakeward.core.shaping.recomputed_columns import RecomputedColumns
 from lakeward.core.text.literals import key_text
 from lakeward.core.verification.compared_columns import ComparedColumns
@@ -60,7 +60,7 @@ from lakeward.core.verification.row_comparison import Comparison
 
 @dataclass(slots=True)
 class MemoryTable:
-    """Rows and progress, replaced together; the memory and the quarantine beside them."""
+    """Rows and progress, replaced together, with the change log and the quarantine."""
 
     dimension: Dimension
     exists: bool = False
@@ -76,7 +76,7 @@ class MemoryTable:
     given_up: dict[int, frozenset[Position]] = field(default_factory=dict)
     repaired: dict[Position, RepairedRow] = field(default_factory=dict)
     shown: dict[int, tuple[SchemaChange, ...]] = field(default_factory=dict)
-    kept: dict[int, Kept] = field(default_factory=dict)
+    kept: dict[int, SavedState] = field(default_factory=dict)
     beliefs: dict[Key, KnownVersions] = field(default_factory=dict)
     numbers: Numbers = field(default_factory=dict)
     capabilities: frozenset[Capability] = frozenset(Capability)
@@ -84,12 +84,12 @@ class MemoryTable:
     # The table.
 
     def standing(self) -> TableState:
-        """Return progress and columns."""
+        """Return the table state: progress and columns."""
         return TableState(self.progress, self.dimension.schema if self.exists else None)
 
     def resolve(self, plan: MergePlan, frame: Frame) -> MergeResult:
-        """Work out what the plan means."""
-        events = [_nulled(item, plan.evolution.absent) for item in frame if isinstance(item, ChangeEvent)]
+        """Return the merge result of a plan."""
+        events = [_with_nulls(item, plan.evolution.absent) for item in frame if isinstance(item, ChangeEvent)]
         repaired = {event.position[2:]: event for event in events if plan.releases}
         delivery = Delivery(
             number=plan.batch,
@@ -108,13 +108,15 @@ class MemoryTable:
         if plan.splices is not None:
             settled = splice(dimension, self.rows, self.memory, delivery, plan.splices, plan.facts)
         else:
-            settled = _work_of(plan)(dimension, self.rows, self.memory, delivery)
-        settled = replace(settled, rows={key: _remade(row, plan.recomputed) for key, row in settled.rows.items()})
+            settled = _resolver_of(plan)(dimension, self.rows, self.memory, delivery)
+        settled = replace(
+            settled, rows={key: _with_recomputed(row, plan.recomputed) for key, row in settled.rows.items()}
+        )
         counts = replace(settled.counts, read=settled.counts.read + plan.facts.skipped, skipped=plan.facts.skipped)
         holds = [h for h in self.memory.holds.values() if h.position not in settled.closed]
         holds = [h for h in holds if h.position.epoch == settled.epoch]
-        waited = {change.event.position for change in self.memory.changes.values() if change.waiting}
-        told = set() if plan.releases else {item.position for item in frame} - waited
+        waiting_positions = {change.event.position for change in self.memory.changes.values() if change.waiting}
+        new_positions = set() if plan.releases else {item.position for item in frame} - waiting_positions
         held = {key for hold in [*holds, *settled.holds] for key in hold.keys}
         held |= Waiters.of(_waiters(settled.changes, settled.epoch)).moved()
         written, removed = self._differences(plan, settled)
@@ -126,35 +128,35 @@ class MemoryTable:
             current=sum(_current(row) - _current(self.rows.get(key)) for key, row in settled.rows.items()),
             numbered=sum(number > plan.numbered for number in numbers.values()),
             held=len(held),
-            rejects=Counter(reject.reason for reject in settled.rejects if reject.position in told),
+            rejects=Counter(reject.reason for reject in settled.rejects if reject.position in new_positions),
             log_regressions=settled.log_regressions,
             detail=settled,
         )
 
     def commit(self, plan: MergePlan, resolved: MergeResult, progress: Progress) -> Commit:
-        """Replace rows and progress at once."""
+        """Replace rows and progress together."""
         if plan.batch != self.progress.batch + 1:
             raise CommitConflict(f"{self.dimension.name} is at batch {self.progress.batch} already")
         if self.exists:
-            self.kept[self.progress.batch] = Kept.of(self)
+            self.kept[self.progress.batch] = SavedState.of(self)
         self.dimension = replace(self.dimension, schema=plan.evolution.schema)
         rows = self.rows_after(resolved.detail)
         changed = {key: rows.get(key) for key in resolved.detail.rows}
         self.beliefs = {**self.beliefs, **self.beliefs_after(plan, changed)}
-        stay = {place: number for place, number in self.numbers.items() if place[0] not in changed}
-        self.numbers = {**stay, **self.numbers_after(plan, changed)}
+        kept_numbers = {place: number for place, number in self.numbers.items() if place[0] not in changed}
+        self.numbers = {**kept_numbers, **self.numbers_after(plan, changed)}
         self.rows = rows
         self.progress = progress
         self.exists = True
         return Commit(str(plan.batch), resolved.written, resolved.removed)
 
     def rows_after(self, settled: DeliveryResult) -> dict[Key, Row]:
-        """Return the rows with what was worked out in place."""
+        """Return the rows after a merge result."""
         changed = {key: None if row is None else _stored(row) for key, row in settled.rows.items()}
         return {key: row for key, row in {**self.rows, **changed}.items() if row is not None}
 
     def beliefs_after(self, plan: MergePlan, rows: Mapping[Key, Row | None]) -> dict[Key, KnownVersions]:
-        """Return what was ever believed of these keys, after the batch that leaves these rows; {} if not kept."""
+        """Return the bitemporal rows of these keys after a batch that leaves these rows; {} for other tables."""
         dimension = replace(plan.dimension, schema=plan.evolution.schema)
         if dimension.history is None or not dimension.history.known:
             return {}
@@ -165,35 +167,35 @@ class MemoryTable:
         }
 
     def numbers_after(self, plan: MergePlan, rows: Mapping[Key, Row | None]) -> Numbers:
-        """Return the surrogate numbers of the versions of these keys, after the batch that leaves these rows."""
+        """Return the surrogate numbers of the versions of these keys after a batch that leaves these rows."""
         dimension = replace(plan.dimension, schema=plan.evolution.schema)
         columns = columns_of(dimension)
         if dimension.history is None or columns is None or not dimension.history.has_numbers:
             return {}
-        had = _versions({key: self.rows.get(key) for key in rows})
-        return assign_numbers(columns, self.numbers, had, _versions(rows), plan.numbered)
+        earlier = _versions({key: self.rows.get(key) for key in rows})
+        return assign_numbers(columns, self.numbers, earlier, _versions(rows), plan.numbered)
 
     def _differences(self, plan: MergePlan, settled: DeliveryResult) -> tuple[int, int]:
-        """Return how many rows a batch adds, and how many it takes away."""
+        """Return how many rows a batch adds, and how many it removes."""
         if beliefs := self.beliefs_after(plan, settled.rows):
             pairs = [(self.beliefs.get(key, ()), after) for key, after in beliefs.items()]
-            return sum(_lacking(*pair) for pair in pairs), sum(_lacking(after, had) for had, after in pairs)
+            return sum(_lacking(*pair) for pair in pairs), sum(_lacking(after, earlier) for earlier, after in pairs)
         rows = [(self.rows.get(key), row) for key, row in settled.rows.items()]
-        return sum(_added(*pair) for pair in rows), sum(_added(after, had) for had, after in rows)
+        return sum(_added(*pair) for pair in rows), sum(_added(after, earlier) for earlier, after in rows)
 
-    # The companion.
+    # The change log.
 
     def read_state(self, progress: Progress) -> ChangeLogState:
-        """Take in what is stamped up to the table's batch; what is stamped above does not exist."""
+        """Return the change log state up to the table's batch. Entries of later batches are deleted."""
         if self.remembered > progress.batch:
             raise TableError(
                 f"{self.dimension.name} was rolled back to batch {progress.batch}",
                 found=f"its memory knows batch {self.remembered}",
                 todo="Load the table again.",
             )
-        for kept in (self.written, self.objects, self.epochs, self.quarantined, self.given_up, self.shown):
-            for batch in [batch for batch in kept if batch > progress.batch]:
-                del kept[batch]
+        for stamped in (self.written, self.objects, self.epochs, self.quarantined, self.given_up, self.shown):
+            for batch in [batch for batch in stamped if batch > progress.batch]:
+                del stamped[batch]
         for batch in sorted(self.written):
             self.memory = absorb(self.dimension, self.memory, self.written.pop(batch))
             self.remembered = batch
@@ -209,25 +211,25 @@ class MemoryTable:
         )
 
     def record_batch(self, plan: MergePlan, resolved: MergeResult) -> None:
-        """Write down what the batch leaves to remember, stamped with its number."""
+        """Record the change log of a batch, stamped with its number."""
         self.written[plan.batch] = resolved.detail
         self.objects[plan.batch] = plan.facts.objects
         self.epochs[plan.batch] = plan.epoch
         self.shown[plan.batch] = plan.evolution.shown
 
     def trim(self, progress: Progress) -> None:
-        """Forget what the mark has passed; events that found no row to complete until then go into quarantine."""
+        """Fold remembered events that the low watermark has passed. Incomplete ones go into quarantine."""
         self.read_state(progress)
         for event in trim(self.dimension, self.memory):
             reject = Reject(event.position, Reason.INCOMPLETE_ROW, event.keys, event.transaction, event.time)
             self.quarantined.setdefault(progress.batch, []).append(reject)
 
     def record_decision(self, progress: Progress, word: OperatorDecision) -> None:
-        """Remember what an operator said."""
+        """Record an operator decision."""
         self.words.append(word)
 
     def applied(self, progress: Progress, after: int) -> Sequence[ObjectRecord]:
-        """Return the objects of later batches."""
+        """Return the objects of batches after `after`."""
         return [
             applied_record(found, batch)
             for batch, objects in sorted(self.objects.items())
@@ -238,26 +240,26 @@ class MemoryTable:
     # The quarantine.
 
     def refuse(self, plan: MergePlan, batch: Batch[Frame]) -> Batch[Frame]:
-        """Return a batch with the rows as rejects that show changes which go into quarantine."""
-        items = [_refused(item, plan, batch.facts.schema) for item in batch.frame]
+        """Return a batch with the rows that show quarantined schema changes as rejects."""
+        items = [_refuse_row(item, plan, batch.facts.schema) for item in batch.frame]
         found = facts_of(plan.dimension, items)
         return Batch(items, replace(batch.facts, operations=found.operations, rejects=found.rejects), batch.close)
 
     def hold(self, plan: MergePlan, resolved: MergeResult) -> None:
-        """Write down the rejects, and what was given up or overruled by a truncate, stamped with the batch."""
+        """Record the rejects, and what was discarded or overruled by a truncate, stamped with the batch."""
         self.quarantined[plan.batch] = list(resolved.detail.rejects)
         self.given_up[plan.batch] = frozenset(resolved.detail.closed)
 
     def entries(self, progress: Progress) -> Sequence[Entry]:
-        """Return what is in quarantine."""
+        """Return the entries of the quarantine."""
         self.read_state(progress)
-        gone = {p for batch, given in self.given_up.items() if batch <= progress.batch for p in given}
-        gone |= set(self.memory.closed)
+        closed = {p for batch, given in self.given_up.items() if batch <= progress.batch for p in given}
+        closed |= set(self.memory.closed)
         return [
             self._entry(batch, reject)
             for batch, rejects in sorted(self.quarantined.items())
             for reject in rejects
-            if batch <= progress.batch and reject.position not in gone and reject.position.epoch == progress.epoch
+            if batch <= progress.batch and reject.position not in closed and reject.position.epoch == progress.epoch
         ]
 
     def _entry(self, batch: int, reject: Reject) -> Entry:
@@ -285,19 +287,19 @@ class MemoryTable:
         )
 
     def key_text(self, key: Key) -> str:
-        """Return the texts of a key's parts, as a list in JSON."""
+        """Return a key as a JSON list of texts."""
         return key_text(self.dimension, key)
 
     def incomplete(self, progress: Progress) -> Sequence[Entry]:
-        """Return the events that send a part of a row and wait for the rest."""
+        """Return the events that sent a part of a row and wait for the rest."""
         self.read_state(progress)
         changes = [change for change in self.memory.changes.values() if not change.waiting]
         rows = {key: base.row for key, base in self.memory.bases.items() if base.row is not None}
         folded = apply(self.dimension, rows, [change.event for change in changes])
-        found = [self._part(change) for change in changes if folded.is_waiting(change.event)]
-        return sorted(found, key=lambda entry: (entry.batch, entry.position))
+        entries = [self._incomplete_entry(change) for change in changes if folded.is_waiting(change.event)]
+        return sorted(entries, key=lambda entry: (entry.batch, entry.position))
 
-    def _part(self, change: Change) -> Entry:
+    def _incomplete_entry(self, change: Change) -> Entry:
         reject = Reject(change.event.position, Reason.INCOMPLETE_ROW, change.event.keys, time=change.event.time)
         lacking = [name for name in self.dimension.schema.names if change.event.cells.get(name, UNSET) is UNSET]
         entry = self._entry(change.batch, reject)
@@ -305,7 +307,7 @@ class MemoryTable:
         return replace(entry, operation=operation, detail=f"not sent: {', '.join(lacking)}", is_waiting=True)
 
     def repair_row(self, progress: Progress, entries: Sequence[Entry], events: Frame) -> None:
-        """Write down what a person mended."""
+        """Record repaired rows."""
         for entry, event in zip(entries, events, strict=True):
             if entry.key is not None and isinstance(event, ChangeEvent):
                 old = None if event.old_key is None else self.key_text(event.old_key)
@@ -313,55 +315,55 @@ class MemoryTable:
         self.repaired.update({entry.position: entry.repaired for entry in entries if entry.repaired is not None})
 
     def waiting(self, progress: Progress, resolved: Sequence[Entry], repaired: Frame | None) -> Batch[Frame]:
-        """Return what was mended: what waited is in the memory, and settling releases it."""
+        """Return the repaired rows as a batch. Waiting events are in the change log, and settling releases them."""
         return Batch(repaired or (), facts_of(self.dimension, repaired or ()))
 
-    # What was before.
+    # Earlier states.
 
     def versions(self) -> Sequence[Version]:
-        """Return the batches before the last."""
+        """Return the batches before the last one."""
         return versions.versions(self)
 
     def behind(self, name: str) -> RollbackPreview:
-        """Return what goes with the batches behind one."""
+        """Return the preview of a rollback to a batch."""
         return versions.behind(self, name)
 
     def roll_back(self, preview: RollbackPreview) -> None:
-        """Put back what a batch left."""
+        """Restore the state after a batch."""
         versions.roll_back(self, preview)
 
     def maintain(self, policy: MaintenancePolicy, *, is_dry: bool) -> MaintenanceReport:
-        """Forget how the table stood before its last batches."""
+        """Delete states of earlier batches."""
         return versions.expire(self, policy, is_dry=is_dry)
 
     def check_history(self, examples: int) -> HistoryCheck:
-        """Hold all versions against the rules."""
+        """Check all versions against the rules of a history."""
         return versions.check(self, examples)
 
     def compare(
         self, source: Frame, columns: ComparedColumns, among: Collection[str] | None
     ) -> Comparison:
-        """Compare the rows that stand with those of the source."""
+        """Compare the stored rows with those of the source."""
         return comparison.compare(self, source, columns, among)
 
     # All rows.
 
     def first(self, wanted: Selection, limit: int) -> Sample:
-        """Return the first rows, and how many there are."""
+        """Return the first rows, and the number of rows."""
         return row_reader.first(self, wanted, limit)
 
     def write(self, wanted: Selection, folder: str) -> int:
-        """Write rows as one file of Parquet."""
+        """Write rows to one Parquet file."""
         return row_reader.write(self, wanted, folder)
 
     # One key.
 
     def known(self, key: Key) -> Known:
-        """Return all that is known of a key."""
+        """Return everything that is known of a key."""
         self.read_state(self.progress)
         changes = [c for c in self.memory.changes.values() if key in c.event.keys or not c.event.keys]
         row = self.rows.get(key)
-        found = None if row is None else self.memory.changes.get(row.position)
+        change = None if row is None else self.memory.changes.get(row.position)
         return Known(
             key=key,
             progress=self.progress,
@@ -375,40 +377,40 @@ class MemoryTable:
                     batch=batch,
                     detail=r.detail,
                     time=r.time,
-                    given_up=self._gone(r.position),
+                    given_up=self._discarding_batch(r.position),
                 )
                 for batch, rejects in self.quarantined.items()
                 for r in rejects
                 if key in r.keys and r.position.epoch == self.progress.epoch
             ],
-            stored=None if row is None or row.deleted else Stored(row, None if found is None else found.batch),
-            gone=Stored(row, None if found is None else found.batch) if row is not None and row.deleted else None,
+            stored=None if row is None or row.deleted else Stored(row, None if change is None else change.batch),
+            gone=Stored(row, None if change is None else change.batch) if row is not None and row.deleted else None,
             base=self.memory.bases.get(key),
             objects={x.object.order: x.object.name for objects in self.objects.values() for x in objects},
             has_loads=any(record.loads for record in self.memory.records),
         )
 
-    def _gone(self, position: Position) -> int | None:
-        """Return the batch with which an entry of the quarantine was given up, or None."""
+    def _discarding_batch(self, position: Position) -> int | None:
+        """Return the batch with which a quarantine entry was discarded, or None."""
         return next((batch for batch, given in self.given_up.items() if position in given), None)
 
 
-def _nulled(event: ChangeEvent, absent: Sequence[str]) -> ChangeEvent:
-    """Return an event that comes as a whole with NULL in columns that its file has not: it left none out."""
+def _with_nulls(event: ChangeEvent, absent: Sequence[str]) -> ChangeEvent:
+    """Return an insert or read with NULL in the columns that its file lacks: such an event is always whole."""
     if not absent or event.operation not in (Operation.INSERT, Operation.READ):
         return event
     return replace(event, cells={**event.cells, **dict.fromkeys(absent)})
 
 
-def _refused(item: ChangeEvent | Reject, plan: MergePlan, incoming: Schema) -> ChangeEvent | Reject:
-    """Return a row as a reject where it shows a change, else as if the changes were not there."""
+def _refuse_row(item: ChangeEvent | Reject, plan: MergePlan, incoming: Schema) -> ChangeEvent | Reject:
+    """Return a row as a reject if it shows a schema change, else without the changed columns."""
     if isinstance(item, Reject):
         return item
     changes = plan.evolution.shown
     leaves_values = item.operation not in (Operation.DELETE, Operation.TRUNCATE)
-    if leaves_values and any(shows(change, item.cells, incoming) for change in changes):
+    if leaves_values and any(shows_change(change, item.cells, incoming) for change in changes):
         return Reject(item.position, Reason.SCHEMA, item.keys, item.transaction, item.time)
-    return replace(item, cells=without(changes, item.cells))
+    return replace(item, cells=without_added(changes, item.cells))
 
 
 @dataclass(slots=True)
@@ -418,36 +420,36 @@ class MemoryTarget:
     tables: dict[TableName, MemoryTable] = field(default_factory=dict)
 
     def standing(self, dimension: Dimension) -> TableState:
-        """Return how far the table of that name is."""
+        """Return the table state of a table; the default for a table that does not exist."""
         table = self.tables.get(dimension.name)
         return TableState(Progress(), None) if table is None else table.standing()
 
-    def schema_changes(self, dimension: Dimension) -> Sequence[Recorded]:
-        """Return nothing: how their columns changed is not kept."""
+    def schema_changes(self, dimension: Dimension) -> Sequence[RecordedChange]:
+        """Return none: changes of columns are not recorded."""
         return ()
 
     def known(self, dimension: Dimension, key: Key) -> Known:
-        """Return what the table of that name knows of a key."""
+        """Return everything that a table knows of a key."""
         table = self.tables.setdefault(dimension.name, MemoryTable(dimension))
         return table.known(key)
 
     def open(self, dimension: Dimension) -> Opened[Frame]:
-        """Return the table of that name."""
+        """Return a table by name, created if it does not exist."""
         table = self.tables.setdefault(dimension.name, MemoryTable(dimension))
-        return Opened(str(dimension.name), table, table, table, table, table, verification=table, reading=table)
+        return Opened(str(dimension.name), table, table, table, table, table, reader=table)
 
 
-def _work_of(
+def _resolver_of(
     plan: MergePlan,
 ) -> Callable[[Dimension, Mapping[Key, Row], ChangeLogContents, Delivery], DeliveryResult]:
-    """Return what works a batch out: rows are found by their key, by their images, or not at all."""
+    """Return the function that resolves a plan: by image, by key, or by appending."""
     if plan.dimension.match is Match.IMAGE:
         return match
     return append if plan.appends else settle
 
 
 def _added(before: Row | None, after: Row | None) -> int:
-    """Return how many rows a table has of a key that it had not before; of a history each version is one."""
+    """Return how many rows of a key are new; in a history each version is a row."""
     if after is None or not after.versions:
         return int(after is not None)
     return _lacking(() if before is None else before.versions, after.versions)
@@ -462,24 +464,24 @@ def _versions(rows: Mapping[Key, Row | None]) -> Mapping[Key, Versions]:
 
 
 def _current(row: Row | None) -> int:
-    """Return how many versions of a key are current, or rows stand: one or none, where nobody has altered them."""
+    """Return how many versions of a key are current, or for a mirror whether the row is live."""
     if row is None or not row.versions:
         return int(row is not None and not row.deleted)
     return sum(version.is_current for version in row.versions)
 
 
 def _stored(row: Row) -> Row:
-    """Return a row as a table gives it back: of a history the versions are all that it has."""
+    """Return a row as a table returns it: a history stores only the versions."""
     return row_of(row.versions) if row.versions else row
 
 
-def _remade(row: Row | None, recomputed: RecomputedColumns) -> Row | None:
-    """Return a row with the columns that are made of it."""
-    return row if row is None or not recomputed else replace(row, cells=remade(row.cells, recomputed))
+def _with_recomputed(row: Row | None, recomputed: RecomputedColumns) -> Row | None:
+    """Return a row with its recomputed columns."""
+    return row if row is None or not recomputed else replace(row, cells=recompute(row.cells, recomputed))
 
 
 def _waiters(changes: Iterable[Change], epoch: int) -> Iterator[Waiter[Key]]:
-    """Return the events that wait behind a hold; what waits for a load does not."""
+    """Yield the events that wait behind a hold. Events that wait for a load are left out."""
     for change in changes:
         if change.waiting and change.event.position.epoch <= epoch:
             yield Waiter(change.event.position, change.event.keys)

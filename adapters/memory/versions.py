@@ -1,4 +1,4 @@
-"""How a table in plain Python stood before each of its batches, and the way back there; what it has of versions."""
+"""Earlier states of a table in plain Python, rollback, and the check of its history."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
-    """What a batch leaves, once the next one takes its place."""
+class SavedState:
+    """The state of a table after a batch that is not the last."""
 
     dimension: Dimension
     rows: dict[Key, Row]
@@ -48,7 +48,7 @@ class Kept:
 
     @classmethod
     def of(cls, table: MemoryTable) -> Self:
-        """Keep what a table is; its memory goes on changing in place."""
+        """Copy the state of a table, since its change log is changed in place."""
         words, repaired = tuple(table.words), dict(table.repaired)
         memory = _copy(table.memory)
         return cls(
@@ -57,23 +57,23 @@ class Kept:
 
 
 def versions(table: MemoryTable) -> Sequence[Version]:
-    """Return the batches before the last, newest first."""
-    return [Version(name=str(batch), progress=kept.progress) for batch, kept in sorted(table.kept.items())][::-1]
+    """Return the batches before the last one, newest first."""
+    return [Version(name=str(batch), progress=state.progress) for batch, state in sorted(table.kept.items())][::-1]
 
 
 def behind(table: MemoryTable, name: str) -> RollbackPreview:
-    """Return what goes with the batches behind one."""
-    found = {version.name: version for version in versions(table)}
-    if name not in found:
+    """Return the preview of a rollback to a batch."""
+    by_name = {version.name: version for version in versions(table)}
+    if name not in by_name:
         raise ConfigError(
             f"{table.dimension.name} cannot be taken back to {name}",
-            found=f"there are {', '.join(found) or 'no commits before its last'}",
+            found=f"there are {', '.join(by_name) or 'no commits before its last'}",
             todo="Name one of them. Nothing was changed.",
         )
-    batch = found[name].progress.batch
+    batch = by_name[name].progress.batch
     later = {n: objects for n, objects in sorted(table.objects.items()) if batch < n <= table.progress.batch}
     return RollbackPreview(
-        version=found[name],
+        version=by_name[name],
         objects=[applied_record(item, n) for n, objects in later.items() for item in objects],
         batches=len(later),
         by_hand=sum(not objects for objects in later.values()),
@@ -82,13 +82,13 @@ def behind(table: MemoryTable, name: str) -> RollbackPreview:
 
 
 def roll_back(table: MemoryTable, preview: RollbackPreview) -> None:
-    """Put back what a batch left, and forget all that is stamped above it."""
+    """Restore the state after a batch, and delete everything stamped with later batches."""
     batch = preview.version.progress.batch
-    kept = table.kept[batch]
-    table.dimension, table.rows, table.progress = kept.dimension, kept.rows, kept.progress
-    table.beliefs, table.numbers = kept.beliefs, kept.numbers
-    table.memory, table.remembered, table.written = _copy(kept.memory), batch, {}
-    table.words, table.repaired = list(kept.words), dict(kept.repaired)
+    state = table.kept[batch]
+    table.dimension, table.rows, table.progress = state.dimension, state.rows, state.progress
+    table.beliefs, table.numbers = state.beliefs, state.numbers
+    table.memory, table.remembered, table.written = _copy(state.memory), batch, {}
+    table.words, table.repaired = list(state.words), dict(state.repaired)
     for stamped in (table.objects, table.epochs, table.quarantined, table.given_up, table.shown, table.kept):
         for number in [number for number in stamped if number > batch]:
             del stamped[number]
@@ -96,34 +96,38 @@ def roll_back(table: MemoryTable, preview: RollbackPreview) -> None:
 
 
 def expire(table: MemoryTable, policy: MaintenancePolicy, *, is_dry: bool) -> MaintenanceReport:
-    """Forget what batches left, but the last; a table here has no files, and no time passes in it."""
+    """Delete the states of earlier batches. Time does not pass here, so `keep` only enables it."""
     before_last = max(0, policy.keep_last - 1)
-    gone = [] if policy.keep is None else sorted(table.kept)[: max(0, len(table.kept) - before_last)]
-    for batch in () if is_dry else gone:
+    expired = [] if policy.keep is None else sorted(table.kept)[: max(0, len(table.kept) - before_last)]
+    for batch in () if is_dry else expired:
         del table.kept[batch]
-    return MaintenanceReport(snapshots=len(gone))
+    return MaintenanceReport(snapshots=len(expired))
 
 
 def check(table: MemoryTable, examples: int) -> HistoryCheck:
-    """Hold all versions against the rules."""
+    """Check all versions against the rules of a history."""
     history, columns = table.dimension.history, columns_of(table.dimension)
     if history is None or columns is None:
         return HistoryCheck()
-    found, broken = list[Finding](), Counter[VersionRule]()
+    findings, broken = list[Finding](), Counter[VersionRule]()
     for key, row in sorted(table.rows.items(), key=lambda item: table.key_text(item[0])):
-        wrong = violation(columns, row.versions)
-        if wrong is None:
+        broken_rule = violation(columns, row.versions)
+        if broken_rule is None:
             continue
-        broken[wrong.rule] += 1
-        if broken[wrong.rule] <= examples:
-            found.append(Finding(table.key_text(key), wrong.rule, _begins(wrong.version.valid_from, history.shown)))
+        broken[broken_rule.rule] += 1
+        if broken[broken_rule.rule] <= examples:
+            findings.append(
+                Finding(
+                    table.key_text(key), broken_rule.rule, _begins(broken_rule.version.valid_from, history.shown)
+                )
+            )
     versions = sum(len(row.versions) for row in table.rows.values())
     rules = [rule for rule in VersionRule if rule in broken]
     return HistoryCheck(
         keys=len(table.rows),
         versions=versions,
         broken={rule: broken[rule] for rule in rules},
-        examples=[finding for rule in rules for finding in found if finding.rule is rule],
+        examples=[finding for rule in rules for finding in findings if finding.rule is rule],
     )
 
 

@@ -1,1 +1,1 @@
-"""Figures of a run as those who watch it take them: CloudWatch from the log, Prometheus by HTTP."""
+"""Metrics of a run for monitoring: CloudWatch reads them from the log, Prometheus by HTTP."""

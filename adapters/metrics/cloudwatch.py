@@ -1,7 +1,7 @@
-"""Figures in the embedded metric format of CloudWatch: lines of JSON of which CloudWatch Logs makes metrics.
+"""Metrics in the embedded metric format of CloudWatch: JSON lines from which CloudWatch Logs extracts metrics.
 
-The form is that of "Specification: Embedded metric format" in the user guide of CloudWatch. A line is of one table,
-or of the pipeline as a whole, since each of its dimensions has one value.
+The format is "Specification: Embedded metric format" in the user guide of CloudWatch. Each dimension of a line has
+one value, so a line is for one table or for the whole pipeline.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from typing import Any, Final
 from lakeward.core.reporting.figures import METRICS, Number, PipelineFigures, TableFigures
 
 _LONGEST: Final = 1024
-"""Characters of the value of a dimension, at the most, which is of ASCII: the reference of `Dimension`."""
+"""The largest number of characters of a dimension value, which is ASCII (reference of `Dimension`)."""
 
 
 def embedded_lines(figures: PipelineFigures, namespace: str, tables: Iterable[TableFigures] = ()) -> Iterator[str]:
-    """Yield a line for the pipeline, with the figures of all tables together, and one for each of some `tables`."""
+    """Yield a line for the pipeline with the totals of all tables, and one line for each of `tables`."""
     yield _line(figures, namespace, {"Pipeline": figures.pipeline}, _of_pipeline(figures))
     for table in tables:
         dimensions = {"Pipeline": figures.pipeline, "Table": table.table}
@@ -29,11 +29,11 @@ def _of_table(table: TableFigures) -> Mapping[str, tuple[Number | None, str]]:
 
 
 def _of_pipeline(figures: PipelineFigures) -> Mapping[str, tuple[Number | None, str]]:
-    """Return the figures of all tables together; a run that failed as a whole is a failure of its own."""
-    found = {_name(metric.name): (metric.of_tables(figures.tables), metric.unit) for metric in METRICS}
-    failures, unit = found["Failures"]
-    found["Failures"] = ((failures or 0) + figures.has_failed, unit)
-    return {**found, "RunSeconds": (figures.seconds, "Seconds"), "TablesWaiting": (figures.waiting, "Count")}
+    """Return the totals of all tables; a run that failed as a whole counts as one failure."""
+    values = {_name(metric.name): (metric.of_tables(figures.tables), metric.unit) for metric in METRICS}
+    failures, unit = values["Failures"]
+    values["Failures"] = ((failures or 0) + figures.has_failed, unit)
+    return {**values, "RunSeconds": (figures.seconds, "Seconds"), "TablesWaiting": (figures.waiting, "Count")}
 
 
 def _line(
@@ -58,7 +58,7 @@ def _line(
 
 
 def _name(name: str) -> str:
-    """Return a name as CloudWatch has them.
+    """Return a name in the style of CloudWatch.
 
     >>> _name("events_applied")
     'EventsApplied'
@@ -67,7 +67,7 @@ def _name(name: str) -> str:
 
 
 def _as_dimension(value: str) -> str:
-    r"""Return a name as the value of a dimension may be.
+    r"""Return a name as a valid dimension value.
 
     >>> print(_as_dimension("shop.été"))
     shop.\xe9t\xe9

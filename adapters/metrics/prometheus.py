@@ -1,7 +1,7 @@
-"""Figures for Prometheus: its text format, and a server of HTTP that has the newest ones.
+"""Metrics for Prometheus: its text format, and an HTTP server with the newest values.
 
-The format is written here, since all that it takes is a line for a value; the library `prometheus_client` would
-have to be installed, and packed into jobs, for a registry of metrics that are values already.
+The format is written here because it needs only a line for each value. The library `prometheus_client` would have
+to be installed, and packed into jobs, for a registry of metrics that already are plain values.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 PATH: Final = "/metrics"
 
 _PATIENCE: Final = 10
-"""Seconds in which a request must be told."""
+"""Seconds in which a client must send its request."""
 _OF_ITSELF: Final = {"seconds": "work_seconds"}
-"""Figures whose name does not say what they are, where it stands alone."""
+"""Names of metrics that are not clear without their context, and their names here."""
 
 
 def prometheus_text(figures: PipelineFigures) -> str:
-    """Return figures in the text format of Prometheus, version 0.0.4."""
+    """Return metrics in the text format of Prometheus, version 0.0.4."""
     return "".join(f"{line}\n" for line in _lines(figures))
 
 
@@ -47,7 +47,7 @@ def _lines(figures: PipelineFigures) -> Iterator[str]:
 def _family(
     name: str, kind: str, words: str, samples: Iterable[tuple[Mapping[str, str], Number | None]]
 ) -> Iterator[str]:
-    """Yield what a metric is, and its values that are known."""
+    """Yield the description of a metric, and its known values."""
     yield f"# HELP {name} {words}"
     yield f"# TYPE {name} {kind}"
     for labels, value in samples:
@@ -57,7 +57,7 @@ def _family(
 
 
 def _escaped(text: str) -> str:
-    r"""Return the value of a label as the format has it.
+    r"""Return a label value, escaped.
 
     >>> print(_escaped('a"b\\c\nd'))
     a\"b\\c\nd
@@ -66,9 +66,9 @@ def _escaped(text: str) -> str:
 
 
 class MetricsServer:
-    """Has the newest `figures` at `/metrics` while the context lasts, in threads of its own; it only reads.
+    """Serves the newest `figures` at `/metrics` in the context, in threads of its own. The server only reads.
 
-    `port` 0 is any that is free. Raises SetupError where the address cannot be had.
+    Port 0 is any free port. Raises SetupError if the address cannot be used.
     """
 
     def __init__(self, address: str, port: int, figures: PipelineFigures) -> None:
@@ -86,32 +86,32 @@ class MetricsServer:
 
     @property
     def url(self) -> str:
-        """Where the figures are."""
+        """The URL of the metrics."""
         address = str(self._server.server_address[0])
         return f"http://{f'[{address}]' if ':' in address else address}:{self._server.server_port}{PATH}"
 
     def __enter__(self) -> MetricsServer:
-        """Begin to answer."""
+        """Start to answer requests."""
         self._thread.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
     ) -> None:
-        """Answer no more, and give the port back."""
+        """Stop to answer, and free the port."""
         self._server.shutdown()
         self._thread.join()
         self._server.server_close()
 
 
-def _server_of(shown: MetricsServer, address: str, port: int) -> ThreadingHTTPServer:
+def _server_of(metrics: MetricsServer, address: str, port: int) -> ThreadingHTTPServer:
     class Handler(BaseHTTPRequestHandler):
         server_version, sys_version, timeout = "lakeward", "", _PATIENCE
 
         def do_GET(self) -> None:
             """Answer with the newest figures."""
             is_there = self.path.partition("?")[0] == PATH
-            body = prometheus_text(shown.figures).encode() if is_there else f"It is {PATH}\n".encode()
+            body = prometheus_text(metrics.figures).encode() if is_there else f"It is {PATH}\n".encode()
             self.send_response(200 if is_there else 404)
             self.send_header("Content-Type", CONTENT_TYPE if is_there else "text/plain")
             self.send_header("Content-Length", str(len(body)))
@@ -124,12 +124,12 @@ def _server_of(shown: MetricsServer, address: str, port: int) -> ThreadingHTTPSe
             self.do_GET()
 
         def log_message(self, *_: object) -> None:
-            """Say nothing: who reads figures does so every few seconds."""
+            """Log nothing: metrics are read every few seconds."""
 
     class Server(ThreadingHTTPServer):
         address_family = socket.AF_INET6 if ":" in address else socket.AF_INET
 
         def handle_error(self, *_: object) -> None:
-            """Say nothing of one who went away before he was answered."""
+            """Log nothing if a client closes the connection early."""
 
     return Server((address, port), Handler)

@@ -1,4 +1,4 @@
-"""Where a run tells what it has found: the log, a topic of SNS, a webhook."""
+"""Adapters of the port `Notifier`: the log, a topic of SNS, a webhook."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from lakeward.plugins.options import NamedSecret, validated
 
 
 def _no_url(name: SecretName) -> SecretName:
-    """Refuse a URL, which would pass for a secret of the name `//…` in a place that is called `https`."""
+    """Refuse a URL: it would be read as a secret with the name `//…` of the kind `https`."""
     if name.kind in ("http", "https"):
         raise ValueError('the URL does not stand here: say where it is, as `{ env = "NAME" }`')
     return name
@@ -61,21 +61,21 @@ class WebhookOptions(BaseModel):
 
 
 def build_log(options: Options, runtime: Runtime) -> Notifier:
-    """Make what writes notices into the log."""
+    """Build the notifier that writes to the log."""
     validated(LogOptions, options, str(runtime.file), within="notify")
     return LogNotifier()
 
 
 def build_sns(options: Options, runtime: Runtime) -> Notifier:
-    """Make what publishes notices; SNS is not asked yet."""
-    from lakeward.adapters.notifiers.sns import SnsNotifier  # noqa: PLC0415  # who has no topic needs no boto3
+    """Build the notifier that publishes to SNS; no request is sent yet."""
+    from lakeward.adapters.notifiers.sns import SnsNotifier  # noqa: PLC0415  # boto3 is optional
 
     settings = validated(SnsOptions, options, str(runtime.file), within="notify")
     return SnsNotifier(settings.topic, settings.region or settings.topic.split(":")[3], settings.endpoint)
 
 
 def build_webhook(options: Options, runtime: Runtime) -> Notifier:
-    """Make what posts notices; the URL is read with the first one."""
+    """Build the notifier that posts; the URL is read with the first notice."""
     settings = validated(WebhookOptions, options, str(runtime.file), within="notify")
     return Webhook(settings.url, runtime.secret, settings.timeout)
 

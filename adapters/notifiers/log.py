@@ -1,4 +1,4 @@
-"""Notices in the log."""
+"""Write notices to the log."""
 
 from __future__ import annotations
 
@@ -16,6 +16,6 @@ class LogNotifier:
     """Writes each notice as one line of the log."""
 
     def send(self, notice: RunNotice) -> None:
-        """Write it."""
-        said = notice.to_document()
-        log.warning("notice", subject=said["subject"], entries=said["entries"], more=said["more"])
+        """Write a notice."""
+        document = notice.to_document()
+        log.warning("notice", subject=document["subject"], entries=document["entries"], more=document["more"])

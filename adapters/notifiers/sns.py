@@ -1,4 +1,4 @@
-"""Notices as messages of a topic of SNS."""
+"""Publish notices to a topic of SNS."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from lakeward.core.reporting.notices import RunNotice
 
 _PAGE: Final = "docs/reference/notices.md"
 _SUBJECT: Final = 99
-"""Characters of a subject, which is of ASCII and shorter than 100: the reference of `Publish`."""
+"""The largest number of characters of a subject: ASCII and shorter than 100 (reference of `Publish`)."""
 
 _PATIENCE: Final = 10
 """Seconds in which SNS must answer: a process that follows waits for it."""
@@ -21,7 +21,7 @@ _ATTEMPTS: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class SnsNotifier:
-    """Publishes each notice as text for people; the name of the pipeline is an attribute, to filter by.
+    """Publishes each notice as text for people. The name of the pipeline is an attribute, for filters.
 
     In a FIFO topic the notices of a pipeline are a group.
     """
@@ -31,7 +31,7 @@ class SnsNotifier:
     endpoint: str | None = None
 
     def send(self, notice: RunNotice) -> None:
-        """Publish it; raises StoreUnreachable where SNS does not answer, ConfigError where it refuses."""
+        """Publish a notice; raises StoreUnreachable if SNS does not answer, ConfigError if it refuses."""
         what = f"the topic {self.topic}"
         with translate_errors(what, _PAGE, "told"), closing(_client(self.region, self.endpoint)) as client:
             client.publish(
@@ -45,12 +45,12 @@ class SnsNotifier:
     def _of_fifo(self, notice: RunNotice) -> dict[str, Any]:
         if not self.topic.endswith(".fifo"):
             return {}
-        told = sha256(f"{notice.pipeline} {notice.run} {notice.at}".encode()).hexdigest()
-        return {"MessageGroupId": notice.pipeline[:128], "MessageDeduplicationId": told}
+        digest = sha256(f"{notice.pipeline} {notice.run} {notice.at}".encode()).hexdigest()
+        return {"MessageGroupId": notice.pipeline[:128], "MessageDeduplicationId": digest}
 
 
 def _client(region: str, endpoint: str | None) -> Any:
-    import boto3  # noqa: PLC0415  # it is made within `translate_errors`, which says where it is missing
+    import boto3  # noqa: PLC0415  # called in `translate_errors`, which checks that it is installed
     from botocore.config import Config  # noqa: PLC0415
 
     config = Config(

@@ -1,7 +1,7 @@
-"""Notices as JSON that is posted to a URL, which is a secret: nothing that is said of it here shows any of it.
+"""Post notices as JSON to a URL. The URL is a secret, so errors and log messages never show it.
 
-The standard library posts it, since urllib3 writes paths of URLs into its own log, a warning for each try. Nothing
-is tried again: what was not taken is told by the next run, or the next look of a follower.
+The standard library sends the request, since urllib3 logs the path of a URL with each attempt. Nothing is repeated
+here: a notice that was not accepted is sent by the next run, or the next check of a process that follows.
 """
 
 from __future__ import annotations
@@ -28,21 +28,20 @@ _PAGE: Final = "docs/reference/notices.md"
 
 
 class _NoRedirects(HTTPRedirectHandler):
-    """Follows none: a POST would become a GET, and go where nobody wrote that it should."""
+    """Follows no redirect: a POST would become a GET, and go to an address that nobody configured."""
 
     def redirect_request(
         self, req: Request, fp: IO[bytes], code: int, msg: str, headers: Message, newurl: str
     ) -> None:
-        """Say that there is nothing to follow."""
+        """Return no request."""
 
 
 @dataclass(frozen=True, slots=True)
 class Webhook:
-    """Posts each notice: `text` for people, as hooks of chats take it, beside its fields for programs.
+    """Posts each notice: `text` for people, as webhooks of chats expect it, and fields for programs.
 
-    In `text` the characters are escaped of which Slack makes commands: `<!channel>` would call everybody.
-
-    `secret` reads the `url`, with each notice: it may have been replaced. It must answer within `timeout` seconds.
+    Characters with a special meaning in Slack are escaped in `text`: `<!channel>` would notify everybody. `secret`
+    reads the `url` for each notice, since it may have been replaced. `timeout` is in seconds.
     """
 
     url: SecretName
@@ -50,10 +49,10 @@ class Webhook:
     timeout: float
 
     def send(self, notice: RunNotice) -> None:
-        """Post it; raises StoreUnreachable where nothing answers, ConfigError where it is refused."""
+        """Post a notice; raises StoreUnreachable if nothing answers, ConfigError if it is refused."""
         body = json.dumps({"text": escape(notice.text, quote=False), **notice.to_document()}).encode()
         error = self._post(self._read_url(), body)
-        if error is not None:  # raised here, so that no error of another, which may show the URL, is its context
+        if error is not None:  # raised here, so that its context has no error that may show the URL
             raise error
 
     def _read_url(self) -> str:
@@ -67,9 +66,9 @@ class Webhook:
         return url
 
     def _post(self, url: str, body: bytes) -> LakewardError | None:
-        """Post; return why that did not work."""
+        """Post a body; return the error if that failed."""
         headers = {"Content-Type": "application/json", "User-Agent": "lakeward"}
-        request = Request(url, body, headers, method="POST")  # noqa: S310  # its scheme was looked at
+        request = Request(url, body, headers, method="POST")  # noqa: S310  # the scheme was checked
         try:
             with build_opener(_NoRedirects).open(request, timeout=self.timeout):
                 return None
@@ -78,7 +77,7 @@ class Webhook:
             return self._refused(error.code)
         except URLError as error:
             return self._unreachable(self._reason(error.reason))
-        except Exception as error:  # noqa: BLE001  # whatever the library raises may show the URL
+        except Exception as error:  # noqa: BLE001  # any error of the library may show the URL
             return self._unreachable(self._reason(error))
 
     def _refused(self, status: int) -> LakewardError:
@@ -100,7 +99,7 @@ class Webhook:
         )
 
     def _reason(self, reason: BaseException | str) -> str:
-        """Return why nothing was answered, in words that cannot have a part of the URL in them."""
+        """Return why there was no response, in text that cannot contain the URL."""
         if isinstance(reason, TimeoutError):
             return f"no answer within {self.timeout:g} s"
         if isinstance(reason, ssl.SSLError):
@@ -115,7 +114,7 @@ class Webhook:
 
 
 def _is_url(text: str) -> bool:
-    """Return True for a URL of HTTP with a host, without blanks and what else a request cannot have."""
+    """Return True for an HTTP URL with a host and only characters that a request may have."""
     try:
         parts = urlsplit(text)
         has_place = bool(parts.hostname) and (parts.port is None or parts.port > 0)

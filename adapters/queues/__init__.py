@@ -1,1 +1,1 @@
-"""Queues that say which tables may have something new."""
+"""Adapters of the port `Queue`: which tables may have something new."""

@@ -1,4 +1,4 @@
-"""The queue of a pipeline that has none: every table is looked at, each time."""
+"""The queue of a pipeline without one: every table is checked each time."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from lakeward.plugins import Options, Registry, Runtime, hookimpl
 
 
 class Poll:
-    """Returns a notice for every configured table; there is nothing to acknowledge."""
+    """Returns a notice for every configured table; nothing needs to be acknowledged."""
 
     def __init__(self, tables: Sequence[str]) -> None:
         self.tables = tables
@@ -19,17 +19,17 @@ class Poll:
         return [Notice(table) for table in self.tables]
 
     def acknowledge(self, notices: Sequence[Notice]) -> None:
-        """Do nothing: the next poll looks again."""
+        """Do nothing: the next poll returns all tables again."""
 
     def give_back(self, notices: Sequence[Notice]) -> None:
-        """Do nothing: the next poll looks again."""
+        """Do nothing: the next poll returns all tables again."""
 
     def extend(self, notices: Sequence[Notice]) -> None:
         """Do nothing: no notice is hidden."""
 
 
 def build(options: Options, runtime: Runtime) -> Poll:
-    """Make the queue from the names of the configured tables."""
+    """Build the queue from the names of the configured tables."""
     return Poll(options["tables"])
 
 

@@ -1,9 +1,9 @@
-"""A queue in a SQLite file in the folder `state`: a trigger on the same machine writes a row into it.
+"""A queue in a SQLite file in the folder `state`. A trigger on the same machine inserts a row:
 
-    INSERT INTO notices (name) VALUES ('shop.orders')
+INSERT INTO notices (name) VALUES ('shop.orders')
 
-is all that it takes. A notice that was received is hidden from others for a while. One that was received too often
-without an end goes into the table `dead_letters`.
+A received notice is hidden for a while. A notice that was received too often and never acknowledged is moved to the
+table `dead_letters`.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ log = structlog.get_logger()
 FILE: Final = "queue.db"
 
 _PATIENCE: Final = 30.0
-"""Seconds to wait for another process that writes."""
+"""Seconds to wait for another writing process."""
 
 _AT_ONCE: Final = 1000
-"""Notices that are received at once, at the most."""
+"""The largest number of notices that one `receive` returns."""
 
 _PRIMARY: Final = 0xFF
 _DAMAGED: Final = (sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
-"""Primary result codes of a file that is broken, or has other tables than a queue: time mends none of them."""
+"""Primary result codes of a file that is damaged, or has other tables than a queue: a retry does not help."""
 
 _SECOND: Final = 1_000_000
 _SCHEMA: Final = """
@@ -65,9 +65,9 @@ class SqliteQueueOptions(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class SqliteQueue:
-    """Notices in a file, each hidden for `hidden` microseconds of the clock `now` once it is received.
+    """Notices in a file, each hidden for `hidden` microseconds of the clock `now` after it is received.
 
-    Each call has a connection of its own, so that threads may share it.
+    Each call has its own connection, so threads may share the queue.
     """
 
     file: Path
@@ -76,20 +76,20 @@ class SqliteQueue:
     max_receives: int
 
     def ring(self, table: str) -> None:
-        """Say that a table may have something new."""
+        """Add a notice that a table may have something new."""
         with self._writing() as db:
             db.execute("INSERT INTO notices (name) VALUES (?)", (table,))
 
     def receive(self) -> Sequence[Notice]:
-        """Return the notices that wait, and hide them; the oldest first."""
+        """Return the waiting notices, oldest first, and hide them."""
         with self._writing() as db:
             now = self.now()
-            self._bury(db, now)
+            self._move_dead_letters(db, now)
             waiting = "SELECT id, name FROM notices WHERE hidden_until <= ? ORDER BY id LIMIT ?"
-            found = db.execute(waiting, (now, _AT_ONCE)).fetchall()
+            rows = db.execute(waiting, (now, _AT_ONCE)).fetchall()
             hide = "UPDATE notices SET hidden_until = ?, receives = receives + 1 WHERE id = ?"
-            db.executemany(hide, ((now + self.hidden, number) for number, _ in found))
-        return [Notice(name, str(number)) for number, name in found]
+            db.executemany(hide, ((now + self.hidden, number) for number, _ in rows))
+        return [Notice(name, str(number)) for number, name in rows]
 
     def acknowledge(self, notices: Sequence[Notice]) -> None:
         """Delete notices."""
@@ -101,7 +101,7 @@ class SqliteQueue:
         self._hide(notices, 0)
 
     def extend(self, notices: Sequence[Notice]) -> None:
-        """Hide notices from now on."""
+        """Hide notices again from now on."""
         self._hide(notices, self.now() + self.hidden)
 
     def _hide(self, notices: Sequence[Notice], until: int) -> None:
@@ -109,8 +109,8 @@ class SqliteQueue:
             hide = "UPDATE notices SET hidden_until = ? WHERE id = ?"
             db.executemany(hide, ((until, notice.receipt) for notice in notices))
 
-    def _bury(self, db: sqlite3.Connection, now: int) -> None:
-        """Put notices away that were received too often."""
+    def _move_dead_letters(self, db: sqlite3.Connection, now: int) -> None:
+        """Move notices that were received too often to `dead_letters`."""
         which = "hidden_until <= ? AND receives >= ?"
         values = (now, self.max_receives)
         names = [name for (name,) in db.execute(f"SELECT DISTINCT name FROM notices WHERE {which}", values)]
@@ -133,14 +133,14 @@ class SqliteQueue:
             raise self._unusable(error) from error
 
     def _unusable(self, error: sqlite3.Error | OSError) -> StoreUnreachable:
-        """Return what to say of the file; it only has hints, so that none of its errors stops a table."""
+        """Return the error for the file. A queue only has hints, so its errors never stop a table."""
         rest = (
             "no change is lost with it, as all tables are looked at until there is one again "
             "(docs/reference/queues.md)"
         )
         if getattr(error, "sqlite_errorcode", 0) & _PRIMARY in _DAMAGED:
             return StoreUnreachable(
-                f"the queue {self.file} is damaged, or is none",
+                f"the queue {self.file} is damaged, or not a queue",
                 found=f"SQLite says: {error}",
                 todo=f"Delete the file: {rest}. The next run makes it anew.",
             )
@@ -152,7 +152,7 @@ class SqliteQueue:
 
 
 def build(options: Options, runtime: Runtime) -> SqliteQueue:
-    """Make the queue; the file is made when it is first asked."""
+    """Build the queue; its file is created at the first use."""
     own = {name: value for name, value in options.items() if name not in ("tables", "tables_at")}
     settings = validated(SqliteQueueOptions, own, str(runtime.file), within="queue")
     hidden = seconds_of(settings.visibility) * _SECOND

@@ -1,4 +1,4 @@
-"""How long queues hide what was received: a duration of the settings."""
+"""The setting for how long a queue hides received notices."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pydantic import AfterValidator
 
 _UNITS: Final = {"s": 1, "m": 60, "h": 3600}
 LEAST: Final = 60
-"""Seconds for which what was received is hidden, at the least."""
+"""The least number of seconds for which received notices are hidden."""
 
 _MOST: Final = 12 * 3600
 
@@ -30,4 +30,4 @@ def _visibility(text: str) -> str:
 
 
 Visibility: TypeAlias = Annotated[str, AfterValidator(_visibility)]
-"""A duration, as `5m`: several times as long as the seconds after which notices in work are extended."""
+"""A duration such as `5m`. It is several times the interval in which notices in work are extended."""

@@ -1,1 +1,1 @@
-"""Catalogs in which tables are registered for other engines."""
+"""Adapters of the port `Registration`: catalogs in which tables are registered for other engines."""

@@ -1,1 +1,1 @@
-"""Places where secrets of the settings are kept."""
+"""Adapters of the port `Secrets`: places where secrets of the settings are kept."""

@@ -1,8 +1,8 @@
 """Secrets in AWS Secrets Manager and in the Parameter Store of Systems Manager.
 
-A secret is named by its name or ARN, `shop/database`; one whose text is a JSON object, as rotation keeps logins, by
-a field of it as well: `shop/database#password`. It is asked for each time it is needed, so that one that was
-rotated is the new one; nothing is kept.
+A secret is named by its name or ARN, as in `shop/database`. If its text is a JSON object, as rotation stores
+logins, a field of it can be named: `shop/database#password`. A secret is read each time it is needed and not
+cached, so that a rotated secret takes effect.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ _PAGE: Final = "docs/how-to/aws/secrets.md"
 
 @dataclass(frozen=True, slots=True)
 class AwsSecrets(ABC):
-    """A store of secrets of AWS, reached as the AWS command line reaches it."""
+    """A secret store of AWS, with the credentials and region of the AWS command line."""
 
     kind: ClassVar[str]
     service: ClassVar[str]
 
     def read(self, name: str) -> Secret:
-        """Return a secret, or a field of one; raises ConfigError where it is not there, without showing it."""
+        """Return a secret, or a field of one. Raises ConfigError, without its content, if it does not exist."""
         (place, _, field), what = name.partition("#"), f"the secret {self.kind}:{name}"
         with translate_errors(what, _PAGE):
-            found = self._ask(self._client(), place)
-        return Secret(found if not field else _field_of(found, field, what))
+            content = self._ask(self._client(), place)
+        return Secret(content if not field else _field_of(content, field, what))
 
     @abstractmethod
     def _ask(self, client: Any, place: str) -> bytes:
-        """Return what stands there."""
+        """Return the stored bytes."""
 
     def _client(self) -> Any:
         return client_of(self.service)
@@ -45,20 +45,20 @@ class AwsSecrets(ABC):
 
 @dataclass(frozen=True, slots=True)
 class SecretsManager(AwsSecrets):
-    """Secrets Manager: the version of a secret that is current."""
+    """Reads the current version of a secret in Secrets Manager."""
 
     kind: ClassVar[str] = "aws-secrets-manager"
     service: ClassVar[str] = "secretsmanager"
 
     def _ask(self, client: Any, place: str) -> bytes:
-        found = client.get_secret_value(SecretId=place, VersionStage="AWSCURRENT")
-        text = found.get("SecretString")
-        return bytes(found["SecretBinary"]) if text is None else str(text).encode()
+        response = client.get_secret_value(SecretId=place, VersionStage="AWSCURRENT")
+        text = response.get("SecretString")
+        return bytes(response["SecretBinary"]) if text is None else str(text).encode()
 
 
 @dataclass(frozen=True, slots=True)
 class ParameterStore(AwsSecrets):
-    """Parameters of Systems Manager, deciphered."""
+    """Reads decrypted parameters of Systems Manager."""
 
     kind: ClassVar[str] = "aws-ssm"
     service: ClassVar[str] = "ssm"
@@ -67,10 +67,10 @@ class ParameterStore(AwsSecrets):
         return str(client.get_parameter(Name=place, WithDecryption=True)["Parameter"]["Value"]).encode()
 
 
-def _field_of(found: bytes, field: str, what: str) -> bytes:
-    """Return a field of a JSON object; what is wrong with that is said without a word of its text."""
+def _field_of(text: bytes, field: str, what: str) -> bytes:
+    """Return a field of a JSON object. Errors do not show its text."""
     try:
-        content = json.loads(found)
+        content = json.loads(text)
     except ValueError:
         content = None
     if not isinstance(content, dict):
@@ -82,12 +82,12 @@ def _field_of(found: bytes, field: str, what: str) -> bytes:
 
 
 def build_secrets_manager(options: Options, runtime: Runtime) -> Secrets:
-    """Make what reads Secrets Manager."""
+    """Build the reader of Secrets Manager."""
     return SecretsManager()
 
 
 def build_parameter_store(options: Options, runtime: Runtime) -> Secrets:
-    """Make what reads the Parameter Store."""
+    """Build the reader of the Parameter Store."""
     return ParameterStore()
 
 

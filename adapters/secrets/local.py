@@ -15,50 +15,53 @@ from lakeward.plugins import Options, Registry, Runtime, hookimpl
 
 @dataclass(frozen=True, slots=True)
 class EnvironmentSecrets:
-    """Secrets in variables of the environment."""
+    """Secrets in environment variables."""
 
     environment: Mapping[str, str] = field(default_factory=lambda: os.environ, repr=False)
 
     def read(self, name: str) -> Secret:
-        """Return what a variable has."""
-        found = self.environment.get(name, "")
-        if not found:
+        """Return the value of a variable; raises ConfigError if it is not set or empty."""
+        value = self.environment.get(name, "")
+        if not value:
             raise ConfigError(
                 f"the secret env:{name} is not there",
                 todo=f"Set the environment variable {name}.",
             )
-        return Secret(found.encode("utf-8", "surrogateescape"))
+        return Secret(value.encode("utf-8", "surrogateescape"))
 
 
 @dataclass(frozen=True, slots=True)
 class FileSecrets:
-    """Secrets in files, each alone in its own; relative paths are below a folder."""
+    """Secrets in files, one in each; relative paths are below the folder `base`."""
 
     base: Path
 
     def read(self, name: str) -> Secret:
-        """Return what a file has, without the end of its line."""
+        """Return the content of a file without its last line end.
+
+        Raises ConfigError if it is empty or unreadable.
+        """
         try:
-            found = (self.base / name).expanduser().read_bytes()
+            content = (self.base / name).expanduser().read_bytes()
         except OSError as error:
             raise ConfigError(
                 f"the secret file:{name} cannot be read",
                 found=error.strerror,
                 todo="Name the file that has it, and nothing else.",
             ) from error
-        found = found.removesuffix(b"\n").removesuffix(b"\r")
-        if not found:
+        content = content.removesuffix(b"\n").removesuffix(b"\r")
+        if not content:
             raise ConfigError(f"the secret file:{name} is empty", todo="Write the secret into it.")
-        return Secret(found)
+        return Secret(content)
 
 
 def build_environment(options: Options, runtime: Runtime) -> Secrets:
-    """Make what reads the environment."""
+    """Build the reader of the environment."""
     return EnvironmentSecrets()
 
 
 def build_files(options: Options, runtime: Runtime) -> Secrets:
-    """Make what reads files; relative paths are relative to the settings file."""
+    """Build the reader of files; relative paths are relative to the settings file."""
     return FileSecrets(runtime.base)
 
 

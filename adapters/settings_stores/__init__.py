@@ -1,1 +1,1 @@
-"""Places where settings are kept: files, objects of S3, and services of AWS."""
+"""Adapters of the port `SettingsStore`: files, objects of S3, and services of AWS."""

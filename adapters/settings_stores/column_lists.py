@@ -1,4 +1,4 @@
-"""Lists of columns as tools of AWS write them: in one text, separated by commas."""
+"""Column lists in the form of AWS tools: one text, separated by commas."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Final
 from lakeward.core.errors import ConfigError
 
 _COMMA: Final = re.compile(r",(?![^(]*\))")
-"""A comma that is not within the brackets of a transform."""
+"""A comma that is not in the brackets of a transform."""
 
 
 def split_columns(text: str, origin: str) -> list[str]:
-    """Return the columns, or the transforms of columns, that a text lists; an empty one lists none.
+    """Return the columns, or transforms of columns, in a text; an empty text has none.
 
-    Raises ConfigError for a list in which a column has no name; `origin` says where it stands.
+    Raises ConfigError if a column has no name; `origin` is the place of the text in messages.
 
     >>> split_columns("bucket(16, id), region,", "a parameter")
     ['bucket(16, id)', 'region']
@@ -31,7 +31,7 @@ def split_columns(text: str, origin: str) -> list[str]:
 
 
 def split_key(text: str, origin: str) -> list[str]:
-    """Return the columns of a key, of which there must be one. Raises ConfigError as `split_columns` does."""
+    """Return the columns of a key, at least one. Raises ConfigError as `split_columns` does."""
     found = split_columns(text, origin)
     if not found:
         raise ConfigError(f"{origin}: the key has no column", todo="A table without a key leaves it out.")

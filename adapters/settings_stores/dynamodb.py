@@ -1,4 +1,4 @@
-"""Settings in a control table of DynamoDB: an item for each table, and how its last run ended."""
+"""Settings in a control table of DynamoDB: an item for each table, with the result of its last run."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _PAGE: Final = "docs/how-to/aws/settings.md"
 _KEY: Final = "table"
 _LISTS: Final = {"record_key": "key", "partition_key": "partition_by"}
 _STATUS: Final = ("load_status", "job_status", "job_name", "last_run", "error")
-"""Attributes that say how a table is, and not how it shall be."""
+"""Attributes with the state of a table, not its settings."""
 
 _KNOWN: Final = (_KEY, "enabled", "settings", *_LISTS, *_STATUS)
 
@@ -45,12 +45,12 @@ class DynamoDbStoreOptions(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class ControlTable:
-    """A control table, which is read whole."""
+    """A control table, which is read as a whole."""
 
     name: str
 
     def read(self) -> SettingsLayer:
-        """Return what the items say; the other attributes of one that is not enabled are not looked at."""
+        """Return the settings in the items; other attributes of an item that is not enabled are ignored."""
         with translate_errors(self.place, _PAGE):
             items = [*_scan(client_of("dynamodb"), TableName=self.name, ConsistentRead=True)]
         nameless = [item for item in items if not isinstance(item.get(_KEY), str)]
@@ -63,7 +63,7 @@ class ControlTable:
 
     @property
     def place(self) -> str:
-        """What it is called in messages."""
+        """Its name in messages."""
         return f"dynamodb table {self.name}"
 
     def _entry(self, item: Mapping[str, Any]) -> SettingsEntry:
@@ -79,12 +79,12 @@ class ControlTable:
 
 @dataclass(frozen=True, slots=True)
 class WrittenControlTable(ControlTable):
-    """A control table that takes down how runs end."""
+    """A control table into which the results of runs are written."""
 
     def write(self, statuses: Sequence[TableStatus]) -> None:
-        """Write into the items that are there; one that is removed meanwhile is not made again.
+        """Write results into existing items; an item that was deleted meanwhile is not created again.
 
-        One that cannot be written stops no other. Raises the first error, with how many there were.
+        An item that cannot be written does not stop others. Raises the first error, with the number of the others.
         """
         with translate_errors(self.place, _PAGE):
             client = client_of("dynamodb")
@@ -103,18 +103,18 @@ class WrittenControlTable(ControlTable):
                     break
         if errors:
             first, number = errors[0], format_count(len(errors) - 1, "other item", "other items")
-            more = f"so it is with {number}" if errors[1:] else None
+            more = f"{number} failed too" if errors[1:] else None
             raise type(first)(first.what, found="; ".join(filter(None, (first.found, more))), todo=first.todo)
 
     def _update(self, client: Any, table: str, status: TableStatus) -> None:
-        said = {
+        attributes = {
             "load_status": "delta" if status.is_loaded else "full",
             "job_status": "succeeded" if status.error is None else "failed",
             "last_run": datetime.fromtimestamp(status.at // 1_000_000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
             **({} if status.error is None else {"error": status.error}),
         }
-        changes = "SET " + ", ".join(f"#{name} = :{name}" for name in said)
-        names = {f"#{name}": name for name in (*said, "error", _KEY)}
+        changes = "SET " + ", ".join(f"#{name} = :{name}" for name in attributes)
+        names = {f"#{name}": name for name in (*attributes, "error", _KEY)}
         try:
             client.update_item(
                 TableName=self.name,
@@ -122,22 +122,22 @@ class WrittenControlTable(ControlTable):
                 UpdateExpression=changes if status.error is not None else f"{changes} REMOVE #error",
                 ConditionExpression=f"attribute_exists(#{_KEY})",
                 ExpressionAttributeNames=names,
-                ExpressionAttributeValues={f":{name}": {"S": value} for name, value in said.items()},
+                ExpressionAttributeValues={f":{name}": {"S": value} for name, value in attributes.items()},
             )
         except client.exceptions.ConditionalCheckFailedException:
             return
 
 
 def _is_cut_off(error: LakewardError) -> bool:
-    """Return True if there was no answer, for which each further item would wait as long."""
-    from lakeward.adapters.aws.error_messages import CUT_OFF  # noqa: PLC0415  # it imports boto3
+    """Return True if there was no response: each further item would wait as long."""
+    from lakeward.adapters.aws.error_messages import CUT_OFF  # noqa: PLC0415  # imports boto3
 
     return isinstance(error.__cause__, CUT_OFF)
 
 
 def _scan(client: Any, **arguments: Any) -> Iterator[Mapping[str, Any]]:
-    """Yield the items of a table, with values of Python."""
-    from boto3.dynamodb.types import TypeDeserializer  # noqa: PLC0415  # who has no such table needs no boto3
+    """Yield the items of a table, with Python values."""
+    from boto3.dynamodb.types import TypeDeserializer  # noqa: PLC0415  # boto3 is optional
 
     read = TypeDeserializer().deserialize
     for page in client.get_paginator("scan").paginate(**arguments):
@@ -146,7 +146,7 @@ def _scan(client: Any, **arguments: Any) -> Iterator[Mapping[str, Any]]:
 
 
 def _keys(item: Mapping[str, Any], origin: str) -> Mapping[str, Any]:
-    """Return the settings of a table; raises ConfigError for what an item cannot say."""
+    """Return the settings of a table; raises ConfigError for attributes that an item cannot have."""
     enabled = item.get("enabled", True)
     if not isinstance(enabled, bool):
         raise ConfigError(f"{origin}: `enabled` is neither true nor false", todo="Make it a boolean (BOOL).")
@@ -158,12 +158,12 @@ def _keys(item: Mapping[str, Any], origin: str) -> Mapping[str, Any]:
                 f"{origin} has no attribute {name!r}",
                 todo=f"{nearest(name, _KNOWN)} Keys of the table stand in the map `settings`.".lstrip(),
             )
-    found: dict[str, Any] = {}
+    keys: dict[str, Any] = {}
     for name, key in _LISTS.items():
         if name in item:
-            found[key] = _listed(item[name], name, origin)
-    found |= _settings(item.get("settings", {}), origin)
-    return {**found, "skip": False} if "enabled" in item else found
+            keys[key] = _listed(item[name], name, origin)
+    keys |= _settings(item.get("settings", {}), origin)
+    return {**keys, "skip": False} if "enabled" in item else keys
 
 
 def _listed(value: Any, name: str, origin: str) -> list[str]:
@@ -182,7 +182,7 @@ def _settings(value: Any, origin: str) -> Mapping[str, Any]:
 
 
 def _plain(value: Any, where: str) -> Any:
-    """Return a value as TOML has it: whole numbers as such; sets and bytes have none."""
+    """Return a value as TOML has it: whole numbers as integers. TOML has no sets or bytes."""
     if isinstance(value, Mapping):
         return {name: _plain(inner, where) for name, inner in value.items()}
     if isinstance(value, list):
@@ -195,7 +195,7 @@ def _plain(value: Any, where: str) -> Any:
 
 
 def build(options: Options, runtime: Runtime) -> SettingsStore:
-    """Make what reads a control table, and writes into it where it is told to; it is not asked for yet."""
+    """Build the reader of a control table, which also writes if configured; no request is sent yet."""
     settings = validated(DynamoDbStoreOptions, options, str(runtime.file), within="settings.stores")
     return (WrittenControlTable if settings.write_back else ControlTable)(settings.name)
 

@@ -25,13 +25,13 @@ class FileStoreOptions(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class SettingsFile:
-    """A file. What is wrong in one that `fails_whole` stops all tables, else the table that it is of."""
+    """A settings file. With `fails_whole` an error in it stops all tables, else only its table."""
 
     path: Path
     fails_whole: bool = False
 
     def read(self) -> SettingsLayer:
-        """Return what is in the file; raises ConfigError where it is not there, or is no TOML or JSON."""
+        """Return the content of the file; raises ConfigError if it does not exist, or is not TOML or JSON."""
         try:
             text = self.path.read_text(encoding="utf-8-sig")
         except FileNotFoundError as error:
@@ -48,7 +48,7 @@ class SettingsFile:
 
 
 def build(options: Options, runtime: Runtime) -> SettingsStore:
-    """Make what reads a file."""
+    """Build the reader of a file."""
     settings = validated(FileStoreOptions, options, str(runtime.file), within="settings.stores")
     return SettingsFile(runtime.file.parent / settings.name)
 

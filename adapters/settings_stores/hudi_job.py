@@ -1,4 +1,4 @@
-"""Parameters of a generic Hudi job, which are options of Hudi's own, as keys of a table."""
+"""Parameters of a generic Hudi job, which are options of Hudi, as keys of a table."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ _LISTS: Final = {
 _TYPE: Final = "hoodie.datasource.write.table.type"
 _MODES: Final = {"COPY_ON_WRITE": "copy-on-write", "MERGE_ON_READ": "merge-on-read"}
 _DECIDED: Final = ("hoodie.table.name", "hoodie.datasource.write.precombine.field")
-"""What lakeward knows otherwise: the name of the secret, and the order of the source."""
+"""Options that lakeward does not need: it knows the name of the secret, and the order of the source."""
 
 
-def read_parameters(said: Mapping[str, Any], place: str) -> Mapping[str, Any]:
-    """Return the keys of a table: those of lakeward as they stand, and what options of Hudi become.
+def read_parameters(parameters: Mapping[str, Any], place: str) -> Mapping[str, Any]:
+    """Return the keys of a table: those of lakeward unchanged, and those that options of Hudi become.
 
-    Other options of Hudi are `properties` of the table. Raises ConfigError for one that is no text, or that says
-    what a key beside it says as well.
+    Other options of Hudi become `properties` of the table. Raises ConfigError for an option that is not a text, or
+    that says the same as another key.
     """
-    found = {name: value for name, value in said.items() if not name.startswith("hoodie.")}
+    keys = {name: value for name, value in parameters.items() if not name.startswith("hoodie.")}
     properties: dict[str, str] = {}
-    for name, value in said.items():
-        if name in found or name in _DECIDED:
+    for name, value in parameters.items():
+        if name in keys or name in _DECIDED:
             continue
         if not isinstance(value, str):
             raise ConfigError(
@@ -35,14 +35,14 @@ def read_parameters(said: Mapping[str, Any], place: str) -> Mapping[str, Any]:
             )
         if name in _LISTS:
             split = split_key if _LISTS[name] == "key" else split_columns
-            _put(found, _LISTS[name], split(value, f"{place}: {name!r}"), name, place)
+            _put(keys, _LISTS[name], split(value, f"{place}: {name!r}"), name, place)
         elif name == _TYPE:
-            _put(found, "write_mode", _MODES.get(value.upper(), value), name, place)
+            _put(keys, "write_mode", _MODES.get(value.upper(), value), name, place)
         else:
             properties[name] = value
     if properties:
-        _put(found, "properties", properties, next(iter(properties)), place)
-    return found
+        _put(keys, "properties", properties, next(iter(properties)), place)
+    return keys
 
 
 def _put(found: dict[str, Any], key: str, value: Any, name: str, place: str) -> None:

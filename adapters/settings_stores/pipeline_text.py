@@ -1,4 +1,4 @@
-"""Settings of a whole pipeline that are one text of a service of AWS: a parameter, a secret."""
+"""Settings of a whole pipeline in one text of an AWS service: a parameter or a secret."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from lakeward.core.settings.text import read_settings
 
 @dataclass(frozen=True, slots=True)
 class PipelineText:
-    """The text that a service keeps under a name; `get` reads it, and `place` is what messages call it."""
+    """The text that a service stores under a name; `get` reads it, `place` is its name in messages."""
 
     place: str
     service: str
@@ -21,7 +21,7 @@ class PipelineText:
     get: Callable[[Any, str], str]
 
     def read(self) -> SettingsLayer:
-        """Return the settings that the text has."""
+        """Return the settings in the text."""
         with translate_errors(self.place, "docs/how-to/aws/settings.md"):
             text = self.get(client_of(self.service), self.name)
         return SettingsLayer(origin=self.place, content=read_settings(text, self.place))

@@ -2,8 +2,8 @@
 
 The pipeline is "Automate replication of relational sources into a transactional data lake with Apache Iceberg and
 AWS Glue" (aws.amazon.com/blogs/big-data). It has two parameters: `<stack>-iceberg-tables`, with an object for each
-`schema.table`, and `<stack>-iceberg-config`, with the buckets. docs/how-to/aws/settings.md says what becomes of
-each key.
+`schema.table`, and `<stack>-iceberg-config`, with the buckets. docs/how-to/aws/settings.md describes how each key
+is used.
 """
 
 from __future__ import annotations
@@ -26,42 +26,42 @@ _TODO: Final = "docs/how-to/aws/settings.md lists what is read of it."
 
 
 def read_tables(text: str, place: str) -> Iterator[SettingsEntry]:
-    """Yield what the parameter with the tables says of each; one that is wrong is a broken entry.
+    """Yield the settings of each table in the tables parameter; a wrong one is a broken entry.
 
-    Raises ConfigError where the parameter is no JSON object at all.
+    Raises ConfigError if the parameter is not a JSON object.
     """
-    for name, said in read_object(text, place).items():
+    for name, content in read_object(text, place).items():
         origin = f"{place}, {name}"
         try:
-            table, keys = _table(name, said, origin)
+            table, keys = _table(name, content, origin)
         except ConfigError as error:
             yield SettingsEntry(table=name, origin=origin, error=error)
         else:
             yield SettingsEntry(table=table, origin=origin, keys=keys)
 
 
-def _table(name: str, said: Any, origin: str) -> tuple[str, Mapping[str, Any]]:
+def _table(name: str, content: Any, origin: str) -> tuple[str, Mapping[str, Any]]:
     """Return the name of a table in the lake and its settings."""
     schema, dot, table = name.partition(".")
     if not (schema and dot and table) or "." in table:
         raise ConfigError(f"{origin}: the name is not that of a table", todo="It is written as schema.table.")
-    texts = _texts(said, _OF_A_TABLE, origin)
+    texts = _texts(content, _OF_A_TABLE, origin)
     for key in ("primaryKey", "domain"):
         if key not in texts:
             raise ConfigError(f"{origin} lacks the key {key!r}", todo=_TODO)
     domain = texts["domain"]
     if not domain or "." in domain:
         raise ConfigError(f"{origin}: `domain` is not the name of a database", todo="It is one word, as `sports`.")
-    found: dict[str, Any] = {"key": split_columns(texts["primaryKey"], f"{origin}, primaryKey")}
+    keys: dict[str, Any] = {"key": split_columns(texts["primaryKey"], f"{origin}, primaryKey")}
     if "partitionCols" in texts:
-        found["partition_by"] = split_columns(texts["partitionCols"], f"{origin}, partitionCols")
-    return f"{domain}.{table}", found if domain == schema else {**found, "reads": name}
+        keys["partition_by"] = split_columns(texts["partitionCols"], f"{origin}, partitionCols")
+    return f"{domain}.{table}", keys if domain == schema else {**keys, "reads": name}
 
 
 def read_pipeline(text: str, place: str) -> Mapping[str, Any]:
-    """Return the sections that the parameter with the buckets stands for; raises ConfigError where it is wrong."""
+    """Return the settings sections for the parameter with the buckets; raises ConfigError if it is wrong."""
     texts = _texts(read_object(text, place), _OF_THE_PIPELINE, place)
-    found: dict[str, Any] = {}
+    sections: dict[str, Any] = {}
     for key in ("rawBucket", "stageS3BucketName"):
         if key in texts and not _BUCKET.fullmatch(texts[key]):
             raise ConfigError(
@@ -71,18 +71,18 @@ def read_pipeline(text: str, place: str) -> Mapping[str, Any]:
             )
     if "rawBucket" in texts:
         path = "/".join(part for part in (texts["rawBucket"], texts.get("rawBucketPrefix", "").strip("/")) if part)
-        found["source"] = {"path": f"s3://{path}"}
+        sections["source"] = {"path": f"s3://{path}"}
     if "stageS3BucketName" in texts:
-        found["target"] = {"warehouse": f"s3://{texts['stageS3BucketName']}"}
-    return found
+        sections["target"] = {"warehouse": f"s3://{texts['stageS3BucketName']}"}
+    return sections
 
 
-def _texts(said: Any, known: tuple[str, ...], origin: str) -> Mapping[str, str]:
-    if not isinstance(said, Mapping):
+def _texts(content: Any, known: tuple[str, ...], origin: str) -> Mapping[str, str]:
+    if not isinstance(content, Mapping):
         raise ConfigError(f"{origin} is no JSON object", todo=_TODO)
-    for key, value in said.items():
+    for key, value in content.items():
         if key not in known:
             raise ConfigError(f"{origin} has no key {key!r}", todo=f"{nearest(key, known)} {_TODO}".lstrip())
         if not isinstance(value, str):
             raise ConfigError(f"{origin}: {key!r} must be a text", todo=_TODO)
-    return said
+    return content

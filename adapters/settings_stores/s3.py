@@ -31,22 +31,22 @@ class SettingsObject:
     access: Access = field(repr=False)
 
     def read(self) -> SettingsLayer:
-        """Return what is in the object; raises ConfigError where it is not there, or is no TOML or JSON."""
-        from lakeward.adapters.aws.s3.error_messages import told  # noqa: PLC0415  # it imports boto3
+        """Return the content of the object; raises ConfigError if it does not exist, or is not TOML or JSON."""
+        from lakeward.adapters.aws.s3.error_messages import explain_s3_errors  # noqa: PLC0415  # imports boto3
 
         bucket, key = split(self.url)
         try:
-            with told(self.url):
-                found = self.access.client.get_object(Bucket=bucket, Key=key)["Body"].read().decode("utf-8-sig")
+            with explain_s3_errors(self.url):
+                text = self.access.client.get_object(Bucket=bucket, Key=key)["Body"].read().decode("utf-8-sig")
         except FileNotFoundError as error:
             raise ConfigError(f"{self.url} does not exist", todo="Correct the URL, or put it there.") from error
         except (OSError, UnicodeDecodeError) as error:
             raise ConfigError(f"{self.url} cannot be read", found=str(error)) from error
-        return SettingsLayer(origin=self.url, content=read_settings(found, self.url))
+        return SettingsLayer(origin=self.url, content=read_settings(text, self.url))
 
 
 def build(options: Options, runtime: Runtime) -> SettingsStore:
-    """Make what reads an object; it is not asked for yet."""
+    """Build the reader of an object; no request is sent yet."""
     settings = validated(S3StoreOptions, options, str(runtime.file), within="settings.stores")
     return SettingsObject(normal(settings.name), find_access())
 

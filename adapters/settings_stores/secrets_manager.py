@@ -49,13 +49,13 @@ class SecretsManagerStoreOptions(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class TableSecrets:
-    """A secret for each table, under its name behind a prefix; only some `tables`, or all that are there."""
+    """A secret for each table, named by a prefix and the table; for some `tables`, or all that exist."""
 
     prefix: str
     tables: Sequence[str] | None = None
 
     def read(self) -> SettingsLayer:
-        """Return what is in the secrets; raises ConfigError where there is none, which is a wrong prefix."""
+        """Return the content of the secrets. Raises ConfigError if there are none: the prefix must be wrong."""
         place = f"secrets {self.prefix}*"
         with translate_errors(place, _PAGE):
             client = client_of("secretsmanager")
@@ -77,7 +77,7 @@ class TableSecrets:
 
 
 def _below(client: Any, prefix: str) -> Iterator[str]:
-    """Yield what stands behind a prefix in the names of secrets."""
+    """Yield the names of secrets with a prefix, without the prefix."""
     pages = client.get_paginator("list_secrets").paginate(Filters=[{"Key": "name", "Values": [prefix]}])
     for page in pages:
         for secret in page["SecretList"]:
@@ -86,15 +86,15 @@ def _below(client: Any, prefix: str) -> Iterator[str]:
 
 
 def _value(client: Any, name: str) -> str:
-    found = client.get_secret_value(SecretId=name, VersionStage="AWSCURRENT")
-    text = found.get("SecretString")
+    response = client.get_secret_value(SecretId=name, VersionStage="AWSCURRENT")
+    text = response.get("SecretString")
     if text is None:
         raise ConfigError(f"secret {name} is no text", todo="Settings are TOML, or the same as JSON.")
     return str(text)
 
 
 def build(options: Options, runtime: Runtime) -> SettingsStore:
-    """Make what reads secrets; none is asked for yet."""
+    """Build the reader of secrets; no request is sent yet."""
     settings = validated(SecretsManagerStoreOptions, options, str(runtime.file), within="settings.stores")
     if settings.form == "tables":
         return TableSecrets(settings.name, settings.tables)

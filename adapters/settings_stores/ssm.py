@@ -1,4 +1,4 @@
-"""Settings in the Parameter Store of Systems Manager: a pipeline in one parameter, or a parameter a table."""
+"""Settings in the Parameter Store of Systems Manager: one parameter for a pipeline, or one for each table."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class TableParameters:
     path: str
 
     def read(self) -> SettingsLayer:
-        """Return what is in the parameters; raises ConfigError where there is none, which is a wrong path."""
+        """Return the content of the parameters. Raises ConfigError if there are none: the path must be wrong."""
         place = f"ssm path {self.path}"
         with translate_errors(place, _PAGE):
             found = dict(_below(client_of("ssm"), self.path))
@@ -60,7 +60,7 @@ class TableParameters:
         return layer_of_entries(place, [self._entry(name, text) for name, text in found.items()])
 
     def _entry(self, name: str, text: str) -> SettingsEntry:
-        """Return what a parameter says of the table that it is called like behind the path."""
+        """Return the settings in a parameter, for the table that is named after the path."""
         table, place = name.removeprefix(f"{self.path.rstrip('/')}/"), f"ssm parameter {name}"
         try:
             if "/" in table:
@@ -75,12 +75,12 @@ class TableParameters:
 
 @dataclass(frozen=True, slots=True)
 class PublishedParameters:
-    """The two parameters of a stack of the published pipeline; that with the buckets may be missing."""
+    """The two parameters of a stack of the published pipeline; the one with the buckets may be missing."""
 
     stack: str
 
     def read(self) -> SettingsLayer:
-        """Return the tables of the one parameter, and the places of the other."""
+        """Return the tables of one parameter, and the paths of the other."""
         tables, config = (f"{self.stack}-iceberg-{name}" for name in ("tables", "config"))
         place, of_config = f"ssm parameter {tables}", f"ssm parameter {config}"
         with translate_errors(place, _PAGE):
@@ -106,7 +106,7 @@ def _value(client: Any, name: str) -> str:
 
 
 def _below(client: Any, path: str) -> Iterator[tuple[str, str]]:
-    """Yield the name and the text of each parameter below a path, however deep."""
+    """Yield name and text of each parameter below a path, at any depth."""
     pages = client.get_paginator("get_parameters_by_path").paginate(Path=path, Recursive=True, WithDecryption=True)
     for page in pages:
         for parameter in page["Parameters"]:
@@ -114,7 +114,7 @@ def _below(client: Any, path: str) -> Iterator[tuple[str, str]]:
 
 
 def build(options: Options, runtime: Runtime) -> SettingsStore:
-    """Make what reads parameters; none is asked for yet."""
+    """Build the reader of parameters; no request is sent yet."""
     settings = validated(SsmStoreOptions, options, str(runtime.file), within="settings.stores")
     if settings.form == "published":
         return PublishedParameters(settings.name)

@@ -1,1 +1,1 @@
-"""What no batch may do to its table: each check says what was found and what an operator can do."""
+"""Checks that refuse a batch: each error says what was found and what an operator can do."""

@@ -1,4 +1,4 @@
-"""What no batch may do to a table: each refusal says what was found, and what a person can do."""
+"""Checks of the settings, the facts and the result of a batch against its table."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from lakeward.core.merge.change_log import Reason
 from lakeward.core.merge.counts import Counts
 from lakeward.core.merge.facts import BatchFacts, Capability
 from lakeward.core.progress import Progress
-from lakeward.core.schema import Column, Schema, alike
+from lakeward.core.schema import Column, Schema, find_case_clash
 from lakeward.core.schema_changes.evolution import SchemaChange
 from lakeward.core.text.numbers import format_count
 
@@ -35,9 +35,9 @@ _SEQUENCES: Final[Mapping[Sequences, str]] = {
 
 
 def refuse_other_options(dimension: Dimension, progress: Progress) -> None:
-    """Refuse what cannot be said anew of a table that has data.
+    """Raise SchemaConflict where settings changed that cannot change in a table that has data.
 
-    That is its order, its key, what changes find their rows by, versions, and what deletes leave.
+    They are: what orders its events, its key, how changes find rows, versions, and what deletes leave.
     """
     _refuse_other_sequences(dimension, progress)
     _refuse_other_key(dimension, progress)
@@ -47,7 +47,7 @@ def refuse_other_options(dimension: Dimension, progress: Progress) -> None:
 
 
 def _refuse_other_deletes(dimension: Dimension, progress: Progress) -> None:
-    """Refuse to keep deleted rows from now on, or no more: those before are not known, or would seem to stand."""
+    """Refuse to switch between soft and hard deletes: earlier deleted rows are unknown, or would seem to exist."""
     was_soft = progress.history == SOFT
     if not progress.batch or was_soft == dimension.is_soft:
         return
@@ -62,7 +62,7 @@ def _refuse_other_deletes(dimension: Dimension, progress: Progress) -> None:
 
 
 def _refuse_soft(dimension: Dimension) -> None:
-    """Raise ConfigError where rows that are deleted cannot be kept: no key tells them."""
+    """Raise ConfigError for soft deletes in a table without a key."""
     if dimension.is_soft and not dimension.key:
         raise ConfigError(
             f"{dimension.name}: a table without a key has no deletes that could be soft",
@@ -73,7 +73,7 @@ def _refuse_soft(dimension: Dimension) -> None:
 
 
 def _refuse_other_sequences(dimension: Dimension, progress: Progress) -> None:
-    """Refuse to put events into an order that is made of something else than that of the table."""
+    """Refuse sequences of another kind than those of the stored rows."""
     if progress.batch and progress.sequences is not dimension.sequences:
         raise SchemaConflict(
             f"{dimension.name}: the order of its changes cannot be made of something else",
@@ -86,7 +86,7 @@ def _refuse_other_sequences(dimension: Dimension, progress: Progress) -> None:
 
 
 def _refuse_other_key(dimension: Dimension, progress: Progress) -> None:
-    """Refuse to tell rows apart by other columns than before: what is stored and remembered goes by those."""
+    """Refuse another key than the one by which rows are stored and changes remembered."""
     if not progress.batch or progress.key is None:
         return
     known = tuple(dimension.policies.renames.get(name, name) for name in progress.key)
@@ -101,9 +101,10 @@ def _refuse_other_key(dimension: Dimension, progress: Progress) -> None:
 
 
 def _refuse_other_match(dimension: Dimension, progress: Progress) -> None:
-    """Refuse to find rows by their images from now on, or no more: not all changes would have found theirs.
+    """Refuse to switch between append-only and image match.
 
-    Nor would rows that another writer made, as those of an adopted table: they have no places to be told apart by.
+    Before the switch some changes would not have found their rows. Rows of another writer, as in an adopted table,
+    have no positions to tell them apart.
     """
     if not progress.batch or progress.match is dimension.match:
         return
@@ -125,9 +126,10 @@ def _refuse_other_match(dimension: Dimension, progress: Progress) -> None:
 def refuse_batch(
     dimension: Dimension, facts: BatchFacts, delivered: frozenset[int], *, lacks: frozenset[Capability]
 ) -> None:
-    """Refuse a batch of which too much cannot be applied, or that its table cannot take: it `lacks` what it needs.
+    """Refuse a batch that has too many unusable rows, or that its table format or settings cannot take.
 
-    `delivered` are the orders of its objects that were delivered before.
+    `delivered` are the orders of its objects that were delivered before. `lacks` are the capabilities that the
+    batch needs and the table format does not have. Raises SourceError, QuarantineFull or ConfigError.
     """
     _refuse_unreadable(dimension, facts, delivered)
     refuse_flood(dimension, facts.rejects, facts.read - facts.skipped, example=_example(facts))
@@ -137,7 +139,7 @@ def refuse_batch(
 
 
 def _refuse_incapable(dimension: Dimension, lacks: frozenset[Capability]) -> None:
-    """Raise ConfigError where the table format cannot do what a batch calls for."""
+    """Raise ConfigError where the table format lacks a capability that the batch needs."""
     if lacks:
         raise ConfigError(
             f"{dimension.name}: the table format cannot do what this batch needs",
@@ -147,21 +149,22 @@ def _refuse_incapable(dimension: Dimension, lacks: frozenset[Capability]) -> Non
 
 
 def refuse_covered_rows(planned: MergePlan, counts: Counts) -> None:
-    """Refuse key changes in an `ordered` table whose halves count apart, and put rows where others stand.
+    """Refuse key changes in an `ordered` table whose halves count apart, where they insert rows over existing ones.
 
-    These leave their keys later, in the same transaction, and would take the new rows away.
+    The existing rows leave their keys later in the same transaction, and would take the new rows away.
     """
     if planned.facts.key_halves and counts.insert_on_existing and isinstance(planned.dimension.lateness, Ordered):
         raise _key_changes(planned.dimension, planned.facts)
 
 
 def _refuse_key_changes(dimension: Dimension, facts: BatchFacts) -> None:
-    """Refuse key changes in an `ordered` table: it forgets the rows that they cover between two batches."""
+    """Refuse key changes in an `ordered` table: it forgets, between two batches, the rows that they cover."""
     if isinstance(dimension.lateness, Ordered) and Capability.KEY_CHANGE in facts.needs and dimension.key:
         raise _key_changes(dimension, facts)
 
 
 def _key_changes(dimension: Dimension, facts: BatchFacts) -> ConfigError:
+    """Return the error for key changes in an `ordered` table."""
     where = f" in {facts.objects[0].object.name}" if len(facts.objects) == 1 else ""
     return ConfigError(
         f"{dimension.name}: the key of a row changes, and the table is `ordered`",
@@ -172,16 +175,16 @@ def _key_changes(dimension: Dimension, facts: BatchFacts) -> ConfigError:
 
 
 def _example(facts: BatchFacts) -> str:
-    """Return the first row of the first file of which every row is refused for one reason, in words."""
+    """Return, in words, the first row of the first file of which every row is refused for one reason; else ""."""
     refused = ((item.object.name, item.refusal) for item in facts.objects)
     return next((f"; {name}, row {one.row}: {one.detail}" for name, one in refused if one is not None), "")
 
 
 def refuse_flood(dimension: Dimension, reasons: Mapping[Reason, int], read: int, *, example: str = "") -> None:
-    """Raise QuarantineFull where more of a batch cannot be applied than the table tolerates.
+    """Raise QuarantineFull where a batch has more unusable rows than the table tolerates.
 
-    Rows that show a change of columns count towards no share: of a file that has it, they may all be. `example` is
-    one of the rows, in words.
+    Rows that show a change of columns do not count for `max_share`: in a file with such a change all rows may show
+    it. `example` is one of the rows, in words.
     """
     rejected, tolerance = sum(reasons.values()), dimension.tolerance
     is_many = rejected > tolerance.max_rows
@@ -200,9 +203,9 @@ def refuse_flood(dimension: Dimension, reasons: Mapping[Reason, int], read: int,
 
 
 def refuse_small_load(plan: MergePlan, progress: Progress, acked: Mapping[str, frozenset[str]]) -> None:
-    """Raise LOAD-001 where a snapshot has too few of the rows that the table has; see `Snapshots`.
+    """Raise LOAD-001 where a snapshot has too few rows compared with its table; see `Snapshots`.
 
-    Those of a history are its current versions: the others are of rows that went, or were another.
+    In a history the current versions are counted: others are of rows that were deleted or changed.
     """
     snapshots, facts = plan.dimension.snapshots, plan.facts
     if snapshots is None or not (plan.replaces or plan.splices):
@@ -224,17 +227,17 @@ def refuse_small_load(plan: MergePlan, progress: Progress, acked: Mapping[str, f
 
 
 def refuse_half_load(table: str, facts: BatchFacts, past: ObjectHistory) -> None:
-    """Raise LOAD-002 where a full load has fewer rows than its task says that it wrote."""
+    """Raise LOAD-002 where a full load has fewer rows than its replication task says that it wrote."""
     objects = [found.object for found in facts.objects]
-    told = None if past.load is None else past.load.told
-    if told is None or told.rows is None or not objects or not told.is_of(objects):
+    status = None if past.load is None else past.load.status
+    if status is None or status.rows is None or not objects or not status.covers(objects):
         return
     about = [item.version for item in objects]
-    if facts.read >= told.rows or past.passed("LOAD-002").issuperset(about):
+    if facts.read >= status.rows or past.passed("LOAD-002").issuperset(about):
         return
     raise AlarmRaised(
         "LOAD-002",
-        f"{table}: the full load has {format_count(facts.read, 'row')}, and its task wrote {told.rows:,}",
+        f"{table}: the full load has {format_count(facts.read, 'row')}, and its task wrote {status.rows:,}",
         found=f"{format_count(len(about), 'file')}; by the statistics of the task the load has ended",
         todo="Nothing was applied. Are all of its files here? Run again when they are. If these are all there ever "
         f"will be: `lakeward ack {table} LOAD-002`.",
@@ -245,26 +248,29 @@ def refuse_half_load(table: str, facts: BatchFacts, past: ObjectHistory) -> None
 def refuse_log_restart(
     dimension: Dimension, facts: BatchFacts, reached: LogReached, acked: Sequence[LogRestart]
 ) -> None:
-    """Raise AlarmRaised where the log of the source starts over in a batch, unless an operator let it pass."""
-    found = find_restarts([item.in_log for item in facts.objects], reached, acked)
-    if found:
-        raise _log_restart(dimension, found)
+    """Raise SEQUENCE-002 where the log of the source starts over in a batch, unless an operator acknowledged it."""
+    restarts = find_restarts([item.in_log for item in facts.objects], reached, acked)
+    if restarts:
+        raise _log_restart(dimension, restarts)
 
 
 def refuse_regressions(
     planned: MergePlan, resolved: MergeResult, reached: LogReached, acked: Sequence[LogRestart]
 ) -> None:
-    """Raise AlarmRaised where a batch lies below what stands because its log has started over, not for its age."""
+    """Raise SEQUENCE-002 where a batch is stale because its log started over, and not because it is old."""
     objects, has_stale = [item.in_log for item in planned.facts.objects], resolved.counts.stale > 0
-    found = find_likely_restart(objects, reached, acked, regressions=resolved.log_regressions, has_stale=has_stale)
-    if found is not None:
-        raise _log_restart(planned.dimension, [found])
+    restart = find_likely_restart(
+        objects, reached, acked, regressions=resolved.log_regressions, has_stale=has_stale
+    )
+    if restart is not None:
+        raise _log_restart(planned.dimension, [restart])
 
 
-def _log_restart(dimension: Dimension, found: Sequence[FoundRestart]) -> AlarmRaised:
-    name, (first, *others) = dimension.name, found
+def _log_restart(dimension: Dimension, restarts: Sequence[FoundRestart]) -> AlarmRaised:
+    """Return the alarm for restarts of the log."""
+    name, (first, *others) = dimension.name, restarts
     more = f"; so it does in {format_count(len(others), 'other partition')}" if others else ""
-    if all(one.was_open for one in found):
+    if all(one.was_open for one in restarts):
         return AlarmRaised(
             "SEQUENCE-002",
             f"{name}: a transaction was committed behind the snapshot, and its place does not say so",
@@ -273,7 +279,7 @@ def _log_restart(dimension: Dimension, found: Sequence[FoundRestart]) -> AlarmRa
             f"`lakeward ack {name} {LOG_ALARM}` lets this row, and what comes behind it, count above the snapshot. "
             "Where it is an old change that was sent again, load the table anew instead "
             "(docs/reference/alarms.md).",
-            about=[one.about for one in found],
+            about=[one.about for one in restarts],
         )
     return AlarmRaised(
         "SEQUENCE-002",
@@ -284,18 +290,18 @@ def _log_restart(dimension: Dimension, found: Sequence[FoundRestart]) -> AlarmRa
         'from there on counts above the old log. With `places = "arrival"` under [source] as well, changes are '
         f"ordered by their arrival from there on. Or load the table anew: `lakeward reload {name}`, or for "
         "messages as docs/reference/alarms.md says.",
-        about=[one.about for one in found],
+        about=[one.about for one in restarts],
     )
 
 
 def _refuse_unreadable(dimension: Dimension, facts: BatchFacts, delivered: frozenset[int]) -> None:
-    """Raise SourceError at a row whose key cannot be read, where the table stops at one."""
+    """Raise SourceError for a row whose key cannot be read, where `unreadable` is "stop"."""
     if dimension.tolerance.unreadable is not Unreadable.STOP:
         return
-    for found in facts.objects:
-        if found.unreadable and found.object.order not in delivered:
+    for item in facts.objects:
+        if item.unreadable and item.object.order not in delivered:
             raise SourceError(
-                f"{dimension.name}: {found.object.name} has {format_count(found.unreadable, 'row')} whose key "
+                f"{dimension.name}: {item.object.name} has {format_count(item.unreadable, 'row')} whose key "
                 "cannot be read",
                 found='`unreadable = "stop"` is set: nobody can know which rows they change',
                 todo="Nothing of this batch was applied; other tables go on. Replace the file by a right one, or "
@@ -304,7 +310,7 @@ def _refuse_unreadable(dimension: Dimension, facts: BatchFacts, delivered: froze
 
 
 def cannot_rename(dimension: Dimension, change: SchemaChange, stored: Schema | None, where: str) -> SchemaConflict:
-    """Say what stands in the way of a new name: a column of that name, or one that still has the old one."""
+    """Return the error for a rename whose new name exists, or whose old name the source still has."""
     has_both = stored is not None and stored.find(change.path) is not None
     found = f"the table has both {change.path} and {change.to}, or two columns that would be called so"
     return SchemaConflict(
@@ -317,7 +323,7 @@ def cannot_rename(dimension: Dimension, change: SchemaChange, stored: Schema | N
 
 
 def cannot_rename_within(table: TableName, old: str, new: str | None) -> ConfigError:
-    """Say that a rename is of a field within a column: no table format does that as it does it of a column."""
+    """Return the error for a rename of a field within a column: no table format can do that."""
     return ConfigError(
         f"{table}: {old} cannot be called {new}: fields within columns cannot be renamed",
         found=f"{old!r} under `schema.rename` is a path within a column",
@@ -328,10 +334,10 @@ def cannot_rename_within(table: TableName, old: str, new: str | None) -> ConfigE
 
 
 def refuse_names_alike(dimension: Dimension, columns: Sequence[Column]) -> None:
-    """Refuse two columns, or fields of one, that differ only in case: most readers would not tell them apart."""
+    """Refuse two columns, or two fields of one, that differ only in case: most readers cannot tell them apart."""
     for column in columns:
         refuse_names_alike(dimension, column.type.parts)
-    both = alike(column.name for column in columns)
+    both = find_case_clash(column.name for column in columns)
     if both is not None:
         raise SchemaConflict(
             f"{dimension.name}: two columns differ only in case",
@@ -342,7 +348,7 @@ def refuse_names_alike(dimension: Dimension, columns: Sequence[Column]) -> None:
 
 
 def refuse_other_memory(dimension: Dimension, progress: Progress, remembered: Sequence[SourceObject]) -> None:
-    """Refuse a table whose memory of its newest batch has other objects than the batch that was committed."""
+    """Raise TableError where the change log of the newest batch has other objects than the committed batch."""
     if digest_of(remembered) != progress.digest:
         raise TableError(
             f"{dimension.name}: what is remembered of batch {progress.batch} is not of the batch that was made",

@@ -1,6 +1,6 @@
-"""The databases that the messages of a table name: rows of two databases with one key would become one row.
+"""Check that the messages of a table name one database: rows of two databases with one key would become one row.
 
-A database is called by the connector that reads it, and by its own name where rows name a schema beside it.
+A database is named by the connector that reads it, and by its own name where rows name a schema as well.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ _MOST_SHOWN: Final = 5
 def refuse_other_databases(
     table: TableName, found: Mapping[str, int], known: Collection[str], acked: Collection[str]
 ) -> None:
-    """Raise AlarmRaised where the rows of a table come from more than one database.
+    """Raise SOURCE-001 where the rows of a table come from more than one database.
 
     `found` are the databases that messages of a batch name, with the number of messages, `known` those of earlier
-    batches, and `acked` those that an operator let pass.
+    batches, and `acked` those that an operator acknowledged.
     """
     new = sorted(found.keys() - {*known, *acked})
     if not new or len({*known, *found}) < 2:
@@ -44,5 +44,5 @@ def refuse_other_databases(
 
 
 def add_databases(known: Collection[str] | None, found: Collection[str]) -> tuple[str, ...] | None:
-    """Return the databases of a table once a batch is committed, None where there are none."""
+    """Return the databases of a table after a batch, sorted, or None where there are none."""
     return tuple(sorted({*(known or ()), *found})) or None

@@ -1,4 +1,4 @@
-"""What puts the events of a table in order, and why that cannot become something else under its rows."""
+"""Check that what orders the events of a table does not change while it has rows."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ COMMIT_TIME: Final = "the commit time"
 LOG_PLACE: Final = "the place in the log of the source"
 ARRIVAL: Final = "arrival alone"
 _NO_COLUMNS: Final = frozenset({COMMIT_TIME, LOG_PLACE, ARRIVAL})
-"""What puts events in order where that is no column of the settings."""
+"""What may order events without a column of the settings."""
 
 _ZONELESS: Final = frozenset({"int", "bigint", "decimal", "date", "timestamp_ntz"})
-"""The types of columns whose values no zone changes."""
+"""Types of columns whose values do not depend on a time zone."""
 
 
 class OrderBy(NamedTuple):
-    """A column whose values put events in order: its format, and the zone of times in it that have none.
+    """A column that orders events, with its format and the zone of its times that have none.
 
-    A source tells it as a text, which a table keeps. The format is "" where the settings tell none. Neither zone
-    nor format is known of one that was written down without it.
+    A source gives it as a text, which the table stores. The format is "" where the settings have none. In texts of
+    earlier versions, without zone and format, both are None.
     """
 
     column: str
@@ -33,33 +33,31 @@ class OrderBy(NamedTuple):
 
     @classmethod
     def of(cls, text: str) -> Self:
-        """Read it from its text.
+        """Return the value of a stored text.
 
         >>> OrderBy.of(str(OrderBy("at", "Europe/Berlin", "epoch"))), OrderBy.of("at")
         (OrderBy(column='at', zone='Europe/Berlin', format='epoch'), OrderBy(column='at', zone=None, format=None))
         """
-        column, *told = text.split("\n")
-        zone, format_ = [*told, None, None][:2]
+        column, *options = text.split("\n")
+        zone, format_ = [*options, None, None][:2]
         return cls(column, zone or None, format_)
 
     def __str__(self) -> str:
         if self.zone is None and self.format is None:
             return self.column
-        told = (self.column, self.zone or "", self.format)
-        return "\n".join(one for one in told if one is not None)
+        parts = (self.column, self.zone or "", self.format)
+        return "\n".join(part for part in parts if part is not None)
 
 
 def refuse_other_order(
     dimension: Dimension, stored: Schema | None, progress: Progress, order_by: str | None
 ) -> None:
-    """Refuse to put events in order by another column than before: the places of rows that stand are by that one.
+    """Raise SchemaConflict where another column, zone or format orders events than that of the stored positions.
 
-    Or by times of another zone or format. Where places are commit times, these may take over from the order of
-    objects, which come in that of commits; none may appear among those any more
-    (`core.merge.change_log.object_watermark`).
-    Where a log starts over, an operator may let messages count by their arrival from then on (SEQUENCE-002), and
-    never by their places again. What else an order may be made of is refused by
-    `lakeward.core.checks.batch_checks.refuse_other_options`.
+    Two changes are allowed. Where positions are commit times, these may replace the order of objects, which come in
+    the order of commits; no object may appear among the earlier ones any more (`core.merge.change_log.floor`).
+    After a restart of the log an operator may let messages count by their arrival (SEQUENCE-002), and never by
+    their log positions again. `core.checks.batch_checks.refuse_other_options` refuses other kinds of sequences.
     """
     known = progress.order_by
     if known is None or order_by is None or progress.sequences is not dimension.sequences:
@@ -78,7 +76,7 @@ def refuse_other_order(
 
 
 def _is_same(dimension: Dimension, stored: Schema | None, known: OrderBy, now: OrderBy) -> bool:
-    """Whether both are one column, by its name now or before, and its values are read as they were."""
+    """Return True if both are one column, also under its earlier name, and its values are read alike."""
     renames = dimension.policies.renames
     name, dot, field = known.column.partition(".")
     if now.column not in (known.column, renames.get(known.column), renames.get(name, name) + dot + field):
@@ -90,7 +88,7 @@ def _is_same(dimension: Dimension, stored: Schema | None, known: OrderBy, now: O
 
 
 def _words(order_by: str, other: str) -> str:
-    """Return what puts events in order in words, with zone and format where these differ from another's."""
+    """Return in words what orders events, with zone and format where they differ from those of `other`."""
     if not order_by:
         return "the order of files and rows alone"
     if order_by in _NO_COLUMNS:

@@ -1,4 +1,4 @@
-"""How the values of a key are written at the source, and why that cannot become something else under its rows."""
+"""Check that the values of a key are read in the same form while a table has rows."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ def key_form(
     *,
     is_trimmed: bool = False,
 ) -> str | None:
-    """Return in words what of the settings changes the values that are read of a key; "" where nothing does.
+    """Return in words which settings change the values that are read of a key; "" where none does.
 
-    `formats` are those of columns, by name, and `ways` how messages write those that have none, of types that are
-    written in several. Times without a zone are read in the `source_zone`, and texts, with `is_trimmed`, without
-    the blanks at their end. None where the settings do not tell the types of the key, and where each load takes the
-    place of all rows.
+    `formats` are formats by column. `ways` say how messages write columns without a format, for types that can be
+    written in several ways. Times without a zone are read in the `source_zone`. With `is_trimmed` texts lose the
+    blanks at their end. Returns None where the settings do not have the types of the key, and where each load
+    replaces all rows.
 
     >>> from lakeward.core.dimension import TableName
     >>> from lakeward.core.schema import Column, Schema, Type
@@ -42,26 +42,23 @@ def key_form(
     if dimension.snapshots is not None or None in columns:
         return None
     numbered = [*enumerate(dimension.key, 1)]
-    told = [f"column {number} in the format {formats[name]!r}" for number, name in numbered if name in formats]
-    told += [f"column {number}{_WRITTEN_AS}{ways[name]}" for number, name in numbered if name in ways]
-    told += [f"times in {source_zone}"] if "timestamp" in types and source_zone else []
-    told += ["texts without blanks at their end"] if "string" in types and is_trimmed else []
-    return ", ".join(told)
+    parts = [f"column {number} in the format {formats[name]!r}" for number, name in numbered if name in formats]
+    parts += [f"column {number}{_WRITTEN_AS}{ways[name]}" for number, name in numbered if name in ways]
+    parts += [f"times in {source_zone}"] if "timestamp" in types and source_zone else []
+    parts += ["texts without blanks at their end"] if "string" in types and is_trimmed else []
+    return ", ".join(parts)
 
 
-def refuse_other_key_form(dimension: Dimension, progress: Progress, told: str | None) -> None:
-    """Refuse to read a key in another way than before: no change would reach the rows that stand.
-
-    Raises SchemaConflict.
-    """
+def refuse_other_key_form(dimension: Dimension, progress: Progress, current: str | None) -> None:
+    """Raise SchemaConflict where a key is read in another form: changes would not find the stored rows."""
     known = progress.key_form
-    if known is not None and told is not None and _WRITTEN_AS not in known:  # so earlier versions wrote it down
-        told = ", ".join(part for part in told.split(", ") if _WRITTEN_AS not in part)
-    if known is None or told is None or known == told:
+    if known is not None and current is not None and _WRITTEN_AS not in known:  # earlier versions stored it so
+        current = ", ".join(part for part in current.split(", ") if _WRITTEN_AS not in part)
+    if known is None or current is None or known == current:
         return
     raise SchemaConflict(
         f"{dimension.name}: the values of its key cannot be read in another way",
-        found=f"the key of the table was read {_words(known)}; the settings say {_words(told)}",
+        found=f"the key of the table was read {_words(known)}; the settings say {_words(current)}",
         todo="Nothing of the table was applied; other tables go on. Set back whichever of `format`, "
         "`source_zone`, `trim_padding`, `decimals`, `times` and `binary` was changed; or load the table anew: "
         "`lakeward reload` where it has full loads, else drop it and what is kept beside it "
@@ -69,5 +66,5 @@ def refuse_other_key_form(dimension: Dimension, progress: Progress, told: str | 
     )
 
 
-def _words(told: str) -> str:
-    return f"with {told}" if told else _AS_IT_IS
+def _words(form: str) -> str:
+    return f"with {form}" if form else _AS_IT_IS

@@ -1,9 +1,9 @@
-"""Detection of a source log that starts over: a failover, a restore, a new slot, another server.
+"""Detect a source log that starts over: a failover, a restore, a new slot, another server.
 
-A place in a log orders the changes of a table. After a restart the log counts from elsewhere: a change that is
-newer by time and by arrival has a lower place, and would be dropped as stale. Such a batch stops its table before
-a commit (semantics 2.5). An operator who lets the alarm pass begins a new epoch of the log at that row: from there
-on an offset is added to each place, so that it counts above all places of the old log.
+A log position orders the changes of a table. After a restart the log counts from elsewhere: a change that is newer
+by time and by arrival has a lower position, and would be dropped as stale. Such a batch stops its table before a
+commit (semantics 2.5). An operator who acknowledges the alarm begins a new epoch of the log at that row: from there
+on an offset is added to each position, so that it is above all positions of the old log.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from lakeward.core.checks.log_steps import LogReached, LogSpan, LogStep, LogStep
 from lakeward.core.events import LOAD_SEQUENCE, READ_SEQUENCE, Position
 
 LOG_ALARM: Final = "SEQUENCE-002"
-"""The alarm of a log that starts over."""
+"""The code of the alarm for a log that starts over."""
 
 _LOWER: Final = "is newer by its time than all before it, and its place in the log is lower"
 _READ: Final = (
@@ -44,10 +44,10 @@ class ObjectSpans(NamedTuple):
 
 
 class LogRestart(NamedTuple):
-    """A row at which the log starts over, and the offset that lifts its places above those of the old log.
+    """A row at which the log starts over, and the offset that raises its positions above those of the old log.
 
-    It is for that row and all behind it, before the order `end` where the object is of a partition of a topic:
-    each goes over to the new log at a row of its own.
+    It is for that row and all behind it. Where the object is of a partition of a topic, it is for rows before the
+    order `end`: each partition switches to the new log at a row of its own.
     """
 
     order: int
@@ -57,7 +57,7 @@ class LogRestart(NamedTuple):
 
     @classmethod
     def of(cls, about: str) -> Self:
-        """Read what an operator let pass: `name order row offset`, or `name order row offset<end`.
+        """Return the restart that an operator acknowledged: `name order row offset`, with `<end` in a partition.
 
         >>> LogRestart.of("a b.json 7 1 900001")
         LogRestart(order=7, row=1, offset=900001, end=None)
@@ -68,20 +68,20 @@ class LogRestart(NamedTuple):
         return cls(order, row, int(offset), int(end) if end else None)
 
     def is_at_or_before(self, position: Position) -> bool:
-        """Whether it is for a row."""
+        """Return True if the restart applies to the row at a position."""
         has_begun = (self.order, self.row) <= (position.object, position.row)
         return has_begun and (self.end is None or position.object < self.end)
 
     @classmethod
     def all_of(cls, acked: Iterable[str]) -> tuple[Self, ...]:
-        """Return all that operators let pass, in the order of their places."""
+        """Return all acknowledged restarts in the order of their rows."""
         return tuple(sorted(map(cls.of, acked)))
 
 
 class FoundRestart(NamedTuple):
-    """A restart that no operator has decided about, with the object and what shows it, in words.
+    """A restart that no operator has acknowledged, with its object and, in words, what shows it.
 
-    With `was_open` nothing started over: a change is of a transaction that an initial snapshot did not see.
+    With `was_open` the log did not start over: the change is of a transaction that an initial snapshot did not see.
     """
 
     object: str
@@ -91,14 +91,16 @@ class FoundRestart(NamedTuple):
 
     @property
     def about(self) -> str:
-        """What an operator lets pass, as `LogRestart.of` reads it."""
+        """What an operator acknowledges, in the form that `LogRestart.of` reads."""
         _, _, offset, end = self.restart
         lifts = offset if end is None else f"{offset}<{end}"
         return f"{self.object} {self.restart.order} {self.restart.row} {lifts}"
 
 
 def lift_place(position: Position, restarts: Sequence[LogRestart]) -> Position:
-    """Return a position with the offset of the newest restart at or before its row; a full load has no place.
+    """Return a position raised by the offset of the newest restart at or before its row.
+
+    Rows of a full load have no log position and stay as they are.
 
     >>> lift_place(Position(1, 5, 8, 3), [LogRestart(8, 1, 100)]).sequence
     105
@@ -113,18 +115,19 @@ def lift_place(position: Position, restarts: Sequence[LogRestart]) -> Position:
 def find_restarts(
     objects: Iterable[ObjectSpans], reached: LogReached, acked: Collection[LogRestart]
 ) -> Sequence[FoundRestart]:
-    """Return the first row at which the log starts over, of each partition of a topic in which it does.
+    """Return the first row at which the log starts over, one for each partition of a topic in which it does.
 
-    Rows are compared with what the table has `reached`. Places are lifted already: a row in `acked` steps back no
-    more, but its log has another name still. Rows of a snapshot that come right before the first change of the new
-    log, newer and lower than all, are of it as well; so are those of other partitions, where it is found in one.
+    Rows are compared with what the table has `reached`. Positions are raised already, so a row in `acked` does not
+    step back any more, but its log may still have another name. Rows of a snapshot right before the first change of
+    the new log, newer and lower than all others, are of the new log as well; so are such rows of other partitions,
+    once a restart is found in one.
     """
     reads: dict[int | None, _FirstRow] = {}
-    found: dict[int | None, _FirstRow] = {}
+    restarts: dict[int | None, _FirstRow] = {}
     table = reached
     for item in objects:
         end = reached.ends.get(item.order)
-        if end in found:
+        if end in restarts:
             continue
         rows = _rows_of_new_partition(item, table, acked) if reached.is_new(item.order) else ()
         first = min((*rows, *_rows_of_restart(item, reached.of(item.order), acked)), default=None)
@@ -133,15 +136,15 @@ def find_restarts(
                 _note_first_reads(reads, item, span, reached)
             reached = reached.after(item.order, span)
         if first is not None:
-            found[end] = reads.get(end) or _FirstRow(item, *first)
-        if None in found:
+            restarts[end] = reads.get(end) or _FirstRow(item, *first)
+        if None in restarts:
             break
-    shown = {**reads, **found}.values() if found else ()
-    return sorted((_found(one, reached, acked) for one in shown), key=lambda one: one.restart)
+    first_rows = {**reads, **restarts}.values() if restarts else ()
+    return sorted((_restart_at(row, reached, acked) for row in first_rows), key=lambda restart: restart.restart)
 
 
 class _FirstRow(NamedTuple):
-    """A row that is of a new log, and what shows it, in words."""
+    """The first row of a new log, and, in words, what shows it."""
 
     item: ObjectSpans
     row: int
@@ -170,8 +173,8 @@ def _rows_of_new_partition(
 ) -> Iterator[tuple[int, str]]:
     """Yield the first row of a partition that begins with a new log, and what shows it.
 
-    Its keys may have been in other partitions, so it is compared with the `table` before the batch. Where others
-    went over to a new log, lower places may be of that one, whatever their times.
+    Its keys may have been in other partitions, so it is compared with the `table` before the batch. Where other
+    partitions switched to a new log, lower positions may be of that one, whatever their times.
     """
     ends = {restart.end for restart in acked}
     first, highest = min((span.row for span in item.spans), default=0), table.highest or 0
@@ -191,20 +194,20 @@ def _rows_of_new_partition(
 
 
 def find_suspects(objects: Iterable[ObjectSpans], reached: LogReached) -> frozenset[int]:
-    """Return the orders of objects whose changes may be of a new log, though no time or place alone shows it.
+    """Return the orders of objects whose changes may be of a new log, though no time or position alone shows it.
 
-    These have changes of a log in which transactions overlap, below what came before of the table or partition.
+    They have changes below earlier ones of the table or partition, in a log in which transactions overlap.
     """
-    found: set[int] = set()
+    suspects: set[int] = set()
     for item in objects:
         is_new = reached.is_new(item.order)  # its keys may have been in other partitions
         highest = (reached if is_new else reached.of(item.order)).highest
         for span in sorted(item.spans, key=lambda span: span.row):
             is_lower = item.steps.likely is not None or (highest is not None and span.least < highest)
             if span.log.overlap and not span.of_reads and is_lower:
-                found.add(item.order)
+                suspects.add(item.order)
             reached = reached.after(item.order, span)
-    return frozenset(found)
+    return frozenset(suspects)
 
 
 def find_likely_restart(
@@ -217,9 +220,9 @@ def find_likely_restart(
 ) -> FoundRestart | None:
     """Return the first row at which the log may start over, or None.
 
-    Of one log the changes of a row come in order, so none that is newer than what came of its row lies below that.
-    `regressions` are the first that do, by the order of the object. Rows of snapshots that are newer than all, and
-    lower than all, may be the first that a new slot sends, if the batch `has_stale` changes.
+    In one log the changes of a row come in order: a newer change of a row never has a lower position. `regressions`
+    has the first row that breaks this, by the order of its object. Rows of snapshots that are newer and lower than
+    all others may be the first that a new slot sends, if the batch `has_stale` changes.
     """
     for item in objects:
         before, row = reached.of(item.order), regressions.get(item.order)
@@ -227,11 +230,11 @@ def find_likely_restart(
             row = min(row, item.steps.likely.row)
         for span in sorted(item.spans, key=lambda span: span.row):
             if row is None and has_stale and _may_begin_a_log(span, before):
-                return _found(_FirstRow(item, span.row, _STALE), reached, acked)
+                return _restart_at(_FirstRow(item, span.row, _STALE), reached, acked)
             if row is None or span.row < row:
                 reached = reached.after(item.order, span)
         if row is not None:
-            return _found(_FirstRow(item, row, _REGRESSION), reached, acked)
+            return _restart_at(_FirstRow(item, row, _REGRESSION), reached, acked)
     return None
 
 
@@ -247,26 +250,27 @@ def _note_first_reads(
 
 
 def _may_begin_a_log(span: LogSpan, reached: LogReached) -> bool:
-    """Whether rows of a snapshot are newer than all that came before them, and lower."""
+    """Return True if rows of a snapshot are newer and lower than all rows before them."""
     is_lowest = reached.lowest is not None and 0 < span.greatest < reached.lowest
     return span.of_reads and is_lowest and reached.is_newer(span.earliest)
 
 
-def _found(shown: _FirstRow, reached: LogReached, acked: Collection[LogRestart]) -> FoundRestart:
-    order = shown.item.order
+def _restart_at(first: _FirstRow, reached: LogReached, acked: Collection[LogRestart]) -> FoundRestart:
+    """Return the restart that a row shows."""
+    order = first.item.order
     end = reached.ends.get(order)
-    restart = LogRestart(order, shown.row, _offset(end, reached, acked), end)
-    return FoundRestart(shown.item.name, restart, shown.why, was_open=shown.why == _OPEN)
+    restart = LogRestart(order, first.row, _offset(end, reached, acked), end)
+    return FoundRestart(first.item.name, restart, first.why, was_open=first.why == _OPEN)
 
 
 def _offset(end: int | None, reached: LogReached, acked: Collection[LogRestart]) -> int:
-    """Return what lifts the places of the new log above those of the old one.
+    """Return the offset that raises the positions of the new log above those of the old one.
 
-    Partitions go over to a new log one after the other, and its places are lifted alike in all of them: the offset
-    leaves room for as much of the old log as there was, which may come in partitions that lag.
+    Partitions switch to a new log one after the other, and all get the same offset: it leaves room for as much of
+    the old log as there was, which may still come in partitions that lag.
     """
     snapshot = 0 if reached.snapshot is None else reached.snapshot.place
-    above = max(reached.highest or 0, snapshot) + 2  # a snapshot row without a place is lifted to one below it
+    above = max(reached.highest or 0, snapshot) + 2  # a snapshot row without a place gets one below it
     if end is None:
         return above
     newest = max((restart.offset for restart in acked), default=0)
@@ -276,7 +280,7 @@ def _offset(end: int | None, reached: LogReached, acked: Collection[LogRestart])
 
 
 def _why(step: LogStep, before: LogReached) -> str:
-    """Say what shows that a row is of another log than those before its object."""
+    """Return in words what shows that a row is of another log than those before its object."""
     if step.is_read:
         return _READ
     if step.was_open:
@@ -290,7 +294,7 @@ def _why(step: LogStep, before: LogReached) -> str:
 
 
 def _other_log(span: LogSpan, reached: LogReached) -> str | None:
-    """Say that changes are of a log by another name."""
+    """Return in words that changes are of a log with another name, or None."""
     bases = sorted({log.base for log in reached.logs if log.base})
     if not span.log.base or not bases or span.log.base in bases:
         return None

@@ -1,7 +1,7 @@
-"""Places in the log of a source, compared one by one: which change steps back in the log.
+"""Compare positions in the log of a source one by one, to find changes that step back in the log.
 
-Changes are compared in the order of their arrival, with the highest place and the latest time before them. The
-comparison begins with what the table has: a new log may soon climb past the place where the old one ended.
+Changes are compared in the order of their arrival with the highest position and the latest time before them. The
+comparison begins with what the table has: a new log may soon pass the position where the old one ended.
 """
 
 from __future__ import annotations
@@ -13,21 +13,21 @@ LEAST_GAP: Final = 1_000_000
 """By how many microseconds a change must be newer than all before it: commit times of one log may cross by less."""
 
 OPEN_FOR: Final = 3600 * 1_000_000
-"""How many microseconds before the first row of a snapshot a change may be committed that the snapshot has not."""
+"""How many microseconds before the first row of a snapshot a change may be committed that the snapshot lacks."""
 
 OVERLAP: Final = "~"
-"""What begins the name of a log in which transactions overlap."""
+"""The prefix of the name of a log in which transactions overlap."""
 
 
 FOLLOWS: Final = "^"
-"""What begins the name of a log in which places begin with the last commit before a change."""
+"""The prefix of the name of a log in which a position begins with the last commit before the change."""
 
 
 class LogName(NamedTuple):
-    """What a message says of the log that its place is in: base name of a binlog, id of its server ('': unknown).
+    """The log that a position is in, as a message says: base name of a binlog and id of its server; "" is unknown.
 
-    Where transactions `overlap` in it, place and time are not both those of the commit: what is later by its time
-    may have a lower place. Where a place `follows` a commit, it begins with the last one before the change
+    Where transactions `overlap`, position and time are not both those of the commit: a later change may have a
+    lower position. Where a position `follows` a commit, it begins with the last commit before the change
     (PostgreSQL), which may lie below a snapshot that was taken before the change.
     """
 
@@ -38,33 +38,33 @@ class LogName(NamedTuple):
 
     @classmethod
     def of(cls, text: str | None) -> Self:
-        """Read `base server`, the form in which sources tell it, with a `~` or a `^` before it.
+        """Return the value of `base server`, the form that sources write, with a `~` or a `^` before it.
 
         >>> LogName.of("mysql-bin. 42").server, LogName.of("~ ").overlap, LogName.of("^ ").follows, LogName.of(None)
         ('42', True, True, LogName(base='', server='', overlap=False, follows=False))
         """
-        told = text or ""
-        base, _, server = told.removeprefix(OVERLAP).removeprefix(FOLLOWS).rpartition(" ")
-        return cls(base, server, told.startswith(OVERLAP), told.startswith(FOLLOWS))
+        name = text or ""
+        base, _, server = name.removeprefix(OVERLAP).removeprefix(FOLLOWS).rpartition(" ")
+        return cls(base, server, name.startswith(OVERLAP), name.startswith(FOLLOWS))
 
     def __str__(self) -> str:
         return f"{OVERLAP if self.overlap else FOLLOWS if self.follows else ''}{self.base} {self.server}"
 
     @property
     def is_told(self) -> bool:
-        """Whether it names anything."""
+        """True if base or server is known."""
         return bool(self.base or self.server)
 
 
 class LogSpan(NamedTuple):
     """The changes that one object has of one log, or, with `of_reads`, its rows of snapshots.
 
-    Only the name of the log counts for rows of snapshots: their places may lie anywhere in it. Those of an
-    initial snapshot (`is_initial`) have the place at which it began: none that is lower than earlier changes.
+    `row` is the number of the first row, `least` and `greatest` are the bounds of their positions, `earliest` and
+    `latest` of their times, in microseconds since 1970, None if unknown. Changes without a position are a span of
+    their own, with `has_places` False: their position is 0, or the offset of the restart before them.
 
-    `row` is that of the first, `least` and `greatest` are their places, `earliest` and `latest` their times in
-    microseconds since 1970 (None: unknown). Changes that tell no place are a span of their own, without
-    `has_places`: their place is 0, or the offset of the restart that they come after.
+    Of rows of snapshots only the name of the log counts: their positions may lie anywhere in it. Rows of an initial
+    snapshot (`is_initial`) have the position at which it began, and no earlier change lies above that.
     """
 
     log: LogName
@@ -79,10 +79,10 @@ class LogSpan(NamedTuple):
 
 
 class LogStep(NamedTuple):
-    """A row that steps back in the log of its source: of which log it is, and whether it tells a place.
+    """A row that steps back in the log of its source, with its log.
 
-    `is_read` says that it is a row of an initial snapshot, `was_open` that it is a change of a transaction that
-    such a snapshot did not see: it was open then, or began later.
+    `has_place` says whether it has a position. `is_read` says that it is a row of an initial snapshot, `was_open`
+    that it is a change of a transaction that such a snapshot did not see: it was open at that time, or began later.
     """
 
     row: int
@@ -93,10 +93,10 @@ class LogStep(NamedTuple):
 
 
 class LogSteps(NamedTuple):
-    """What comparing the changes of one object row by row finds.
+    """The result of comparing the changes of one object row by row.
 
-    `sure` is the first row that can only be of a new log. `likely` is the first in a log with overlapping
-    transactions that is newer than all before it and lower than some.
+    `sure` is the first row that can only be of a new log. `likely` is the first row, in a log with overlapping
+    transactions, that is newer than all before it and lower than some.
     """
 
     sure: LogStep | None = None
@@ -104,20 +104,20 @@ class LogSteps(NamedTuple):
 
 
 class SnapshotPlace(NamedTuple):
-    """The place of an initial snapshot, and the time of its first row, in microseconds since 1970."""
+    """The position of an initial snapshot, and the time of its first row, in microseconds since 1970."""
 
     place: int
     time: int
 
 
 class LogReached(NamedTuple):
-    """How far a table has come: least and greatest place, greatest time, and the logs that it has seen.
+    """How far a table has come in the log: lowest and highest position, greatest time, and the logs seen.
 
-    `read_time` is the greatest time of rows of snapshots in the batch, `snapshot` where the highest initial one
-    lies, whatever the partition that it came in. Until it `has_begun`, by a change or an earlier batch, all rows of
-    snapshots are of an initial one, whether they say so or not. Partitions of a topic come one apart from another:
-    `partitions` are how far each has come, by the order behind its objects, and `ends` has that order for the
-    objects of the batch that are of partitions, by theirs.
+    Times are in microseconds since 1970. `read_time` is the greatest time of rows of snapshots in the batch,
+    `snapshot` the highest initial snapshot in any partition. Until it `has_begun`, by a change or an earlier batch,
+    all rows of snapshots count as rows of an initial one. Partitions of a topic advance independently: `partitions`
+    has how far each has come, by the order behind its objects, and `ends` has that order for each object of the
+    batch that is of a partition, by the order of the object.
     """
 
     lowest: int | None = None
@@ -132,28 +132,28 @@ class LogReached(NamedTuple):
 
     @property
     def parts(self) -> Sequence[Any]:
-        """Its places, its time and its logs, as JSON has them; it is what `of_parts` reads."""
+        """Positions, time and logs in their JSON form, which `of_parts` reads."""
         return [self.lowest, self.highest, self.time, *sorted(map(str, self.logs))]
 
     @classmethod
     def of_parts(cls, parts: Sequence[Any]) -> Self:
-        """Read places, time and logs of a partition."""
+        """Return the value of the JSON form of a partition."""
         lowest, highest, time, *logs = parts
         return cls(lowest, highest, time, frozenset(map(LogName.of, logs)))
 
     def of(self, order: int) -> LogReached:
-        """Return how far the partition of an object has come; the table, where it is of none."""
+        """Return how far the partition of an object has come, or the table where the object is of no partition."""
         if order not in self.ends:
             return self
         known = self.partitions.get(self.ends[order], LogReached())
         return known._replace(snapshot=self.snapshot, has_begun=self.has_begun)
 
     def is_new(self, order: int) -> bool:
-        """Whether an object is of a partition of which nothing is known yet."""
+        """Return True if an object is of a partition of which nothing is known yet."""
         return order in self.ends and self.ends[order] not in self.partitions
 
     def after(self, order: int, span: LogSpan) -> LogReached:
-        """Return how far a table is once it has these changes of an object."""
+        """Return how far the table is after these changes of an object."""
         whole = self.with_span(span)
         if order not in self.ends:
             return whole
@@ -161,14 +161,14 @@ class LogReached(NamedTuple):
         return whole._replace(partitions={**self.partitions, end: self.of(order).with_span(span)})
 
     def with_span(self, span: LogSpan) -> LogReached:
-        """Return this with the bounds and the log of these changes, whatever the partition that they are of."""
+        """Return this with the bounds and the log of these changes added, without regard to partitions."""
         logs = self.logs | {span.log} if span.log.is_told else self.logs
         if span.of_reads:
             snapshot = self.snapshot
             if span.is_initial:
                 snapshot = _higher(snapshot, span, span.greatest)
             elif not self.has_begun:
-                snapshot = _higher(snapshot, span, span.least)  # rows behind the first change may be of a later one
+                snapshot = _higher(snapshot, span, span.least)  # later rows may be of a later snapshot
             return self._replace(logs=logs, read_time=_greatest(span.latest, self.read_time), snapshot=snapshot)
         least = span.least if span.has_places else 0
         lowest = [place for place in (least, self.lowest) if place]
@@ -182,23 +182,24 @@ class LogReached(NamedTuple):
         )
 
     def is_other_server(self, log: LogName) -> bool:
-        """Whether a log is of a server that is not among those seen, where both are told."""
+        """Return True if the server of a log is known and is not among the known servers seen."""
         return bool(log.server and self.servers) and log.server not in self.servers
 
     @property
     def servers(self) -> Sequence[str]:
-        """The ids of the servers whose logs were seen."""
+        """The ids of the servers whose logs were seen, sorted."""
         return sorted({log.server for log in self.logs if log.server})
 
     def is_newer(self, time: int | None) -> bool:
-        """Whether a time is later than all that were seen, by more than times of one log may cross."""
+        """Return True if a time is later than all seen, by more than times of one log may cross."""
         return time is not None and self.time is not None and time - self.time >= LEAST_GAP
 
     def is_below_snapshot(self, change: LogChange) -> bool:
-        """Whether a change lies below an initial snapshot that came before it, which cannot have seen it.
+        """Return True if a change lies below an initial snapshot before it that cannot have seen it.
 
-        Its transaction committed behind the snapshot. It tells the place at which it wrote, or the last commit
-        before that, and not where it committed: then places do not say which of the two is newer.
+        Its transaction committed after the snapshot. The change has the position at which it was written, or that
+        of the last commit before, and not that of its own commit: so positions do not say which of the two is
+        newer.
         """
         if self.snapshot is None or change.time is None:
             return False
@@ -206,11 +207,11 @@ class LogReached(NamedTuple):
         return change.place < self.snapshot.place and change.time >= since
 
     def is_of_new_log(self, read: LogChange) -> bool:
-        """Whether a row of an initial snapshot can only be of a log that starts over.
+        """Return True if a row of an initial snapshot can only be of a log that starts over.
 
-        It is newer than all changes and snapshot rows before it, and its place lies between those of changes. Below
-        all of them lies the initial snapshot of the same log, of which one partition may come behind changes of
-        another.
+        It is newer than all changes and snapshot rows before it, and its position lies between those of changes.
+        The initial snapshot of the same log lies below all changes; its rows may still come in one partition after
+        changes of another.
         """
         if not (read.is_initial and read.has_place) or self.lowest is None or self.highest is None:
             return False
@@ -219,10 +220,11 @@ class LogReached(NamedTuple):
 
 
 class LogChange(NamedTuple):
-    """One change as it is compared with others: `time` is None where it is not told, or not believed.
+    """One change as it is compared with others.
 
-    `place` is lifted already; `has_place` says whether its message tells one. A truncate locks its table, so no
-    change of that lies about it in the log, though transactions overlap.
+    `time` is in microseconds since 1970, None where it is unknown or not plausible. `place` is raised already by
+    the offset of a restart; `has_place` says whether the message has a position. A truncate locks its table, so no
+    change of that table overlaps it in the log, even where transactions overlap.
     """
 
     row: int
@@ -236,21 +238,22 @@ class LogChange(NamedTuple):
 
 
 def _higher(known: SnapshotPlace | None, span: LogSpan, place: int) -> SnapshotPlace | None:
-    """Return the higher of initial snapshots, with the time of its first row; a span's is at a place."""
+    """Return the higher initial snapshot, with the time of its first row; the snapshot of `span` is at `place`."""
     if not span.has_places or span.earliest is None:
         return known
-    found = SnapshotPlace(place, span.earliest)
-    if known is None or known.place < found.place:
-        return found
-    return known if found.place < known.place else min(known, found)
+    snapshot = SnapshotPlace(place, span.earliest)
+    if known is None or known.place < snapshot.place:
+        return snapshot
+    return known if snapshot.place < known.place else min(known, snapshot)
 
 
 def _greatest(*times: int | None) -> int | None:
+    """Return the greatest of the known times, or None."""
     return max((time for time in times if time is not None), default=None)
 
 
 def spans_of(changes: Iterable[LogChange]) -> tuple[LogSpan, ...]:
-    """Return the spans of the changes of one object, by their first rows: what an engine finds in SQL."""
+    """Return the spans of the changes of one object, by their first rows; engines compute the same in SQL."""
     groups: dict[tuple[LogName, bool, bool, bool], list[LogChange]] = {}
     for change in changes:
         kind = (change.log, change.is_read, change.has_place, change.is_initial)
@@ -259,6 +262,7 @@ def spans_of(changes: Iterable[LogChange]) -> tuple[LogSpan, ...]:
 
 
 def _span(changes: Sequence[LogChange]) -> LogSpan:
+    """Return the span of changes of one log and kind."""
     times = [change.time for change in changes if change.time is not None]
     return LogSpan(
         changes[0].log,
@@ -276,12 +280,14 @@ def _span(changes: Sequence[LogChange]) -> LogSpan:
 def find_steps(changes: Iterable[LogChange], before: LogReached, table: LogReached) -> LogSteps:
     """Compare the rows of an object one by one; of snapshots only rows of an initial one may step back.
 
-    `before` is how far the table, or the object's partition, is before the object, `table` that before the batch. A
-    row steps back for sure if it is newer than all before it and below the highest place before it; where
-    transactions overlap, below the lowest that the table had, unless it is a truncate: of those that a table begins
-    with, the longest may be the first that began. One that is below the highest place and is of a server not seen
-    before the object, or tells no place, does so whatever its time. So does one below an initial snapshot that came
-    before it and cannot have seen it.
+    `before` is how far the table, or the partition of the object, is before the object, `table` that before the
+    batch.
+
+    A row surely steps back in these cases. It is newer than all before it and below the highest position before it.
+    Where transactions overlap it must be below the lowest position that the table had, unless it is a truncate: of
+    the first transactions of a table the longest may be the one that began first. Or it is below the highest
+    position and is of a server not seen before the object, or has no position, whatever its time. Or it is below an
+    initial snapshot before it that cannot have seen it.
     """
     reached, sure, likely = before, None, None
     for change in sorted(changes):

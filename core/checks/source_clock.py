@@ -1,4 +1,4 @@
-"""Source times that cannot be true, and an order that runs backwards."""
+"""Checks of source times: times in the future, and an order that runs backwards."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 SLACK: Final = 3600 * 1_000_000
-"""By how much, in microseconds, the clocks of source and machine may differ."""
+"""By how much the clocks of source and machine may differ, in microseconds."""
 
 
 class Ahead(NamedTuple):
@@ -17,19 +17,22 @@ class Ahead(NamedTuple):
 
     @property
     def about(self) -> str:
-        """What an operator lets pass who goes on all the same."""
+        """What an operator acknowledges."""
         return f"{self.object} {self.time}"
 
 
 class Backwards(NamedTuple):
-    """An object whose order runs backwards: from which row on, or None where that is against the table's mark."""
+    """An object whose order runs backwards.
+
+    `row` is the row from which on it does, or None where the object lies below the mark of the table.
+    """
 
     object: str
     row: int | None
 
 
 def believed(now: int) -> int:
-    """Return the latest source time that is believed: an hour ahead of the clock.
+    """Return the latest source time that is plausible: an hour ahead of the clock, in microseconds.
 
     >>> believed(0) == SLACK
     True
@@ -38,17 +41,17 @@ def believed(now: int) -> int:
 
 
 def latest(times: Iterable[int | None], limit: int | None) -> int | None:
-    """Return the greatest of the times that are believed (all, where there is no limit)."""
+    """Return the greatest of the times that are at or below the limit, or of all where there is no limit."""
     return max((t for t in times if t is not None and (limit is None or t <= limit)), default=None)
 
 
 def beyond(times: Iterable[int | None], limit: int | None) -> int | None:
-    """Return the greatest of the times that are not believed."""
+    """Return the greatest of the times above the limit, or None."""
     return max((t for t in times if t is not None and limit is not None and t > limit), default=None)
 
 
 def first_step_back(places: Iterable[tuple[int, int]], tolerance: int) -> int | None:
-    """Return the first row whose sequence lies more than `tolerance` behind one of a row before it, or None.
+    """Return the first row whose sequence lies more than `tolerance` below that of an earlier row, or None.
 
     >>> first_step_back([(1, 10), (3, 12), (2, 20)], 5), first_step_back([(1, 10), (3, 12), (2, 20)], 8)
     (3, None)

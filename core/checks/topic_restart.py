@@ -1,8 +1,8 @@
-"""Detection of a topic that is made anew, where only the order of its messages says which change is newer.
+"""Detect a topic that was made anew, where only the order of its messages says which change is newer.
 
-A topic that was deleted, or moved to another broker, counts its offsets from 0 again. The files that a sink writes
-of it lie, by their names, before those of the old one, and newer changes would be stale. Where messages tell a
-place in the log of the source, that orders them (`core.checks.log_restart`).
+A topic that was deleted, or moved to another broker, counts its offsets from 0 again. Files that a sink writes from
+it sort by their names before those of the old topic, and newer changes would be stale. Where messages have a
+position in the log of the source, that orders them (`core.checks.log_restart`).
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from lakeward.core.merge.facts import ObjectFacts
 from lakeward.core.text.numbers import format_count
 
 TOPIC_ALARM: Final = "SEQUENCE-003"
-"""The alarm of a topic that is made anew."""
+"""The code of the alarm for a topic that was made anew."""
 
 
-class _Found(NamedTuple):
-    """A file that is newer by its times than what comes behind it by its name, in words."""
+class _Regression(NamedTuple):
+    """A file whose times are newer than those of `behind`, which follows it by name; both in words."""
 
     name: str
     behind: str
@@ -38,22 +38,26 @@ def refuse_topic_restart(
     time: int | None,
     acked: Collection[str],
 ) -> None:
-    """Raise AlarmRaised where files of a partition come in another order by their offsets than by their times.
+    """Raise SEQUENCE-003 where files of a partition have another order by their offsets than by their times.
 
-    `time` is the greatest source time that the table has, in microseconds since 1970, and `acked` are the names of
-    files that an operator let pass, and with them their partitions. Offsets alone order the changes of these files.
-    One shows a topic that is made anew if all of its changes are newer, by a second or more, than all that the next
-    file has, and it was written after that one; or if it comes late, and its changes are newer than all that the
-    table has. Messages that are delivered again have older times behind newer ones as well, but their files are
+    `time` is the greatest source time of the table, in microseconds since 1970. `acked` are the names of files that
+    an operator acknowledged, which lets their partitions pass. Only files whose changes are ordered by offsets
+    alone are checked.
+
+    A file shows a topic that was made anew in two cases. All of its changes are newer, by a second or more, than
+    those of the file behind it, and it was written after that file. Or it is late, and its changes are newer than
+    all of the table. Messages that are delivered again also have older times behind newer ones, but their files are
     written later.
     """
-    passed = {selection.partition_end(name) for name in acked}
-    found = [
-        one for one in _newer_below(objects, selection, time) if selection.partition_end(one.name) not in passed
+    passed_partitions = {selection.partition_end(name) for name in acked}
+    regressions = [
+        one
+        for one in _find_regressions(objects, selection, time)
+        if selection.partition_end(one.name) not in passed_partitions
     ]
-    if not found:
+    if not regressions:
         return
-    first, *others = found
+    first, *others = regressions
     more = f"; so does {format_count(len(others), 'other file')}" if others else ""
     raise AlarmRaised(
         "SEQUENCE-003",
@@ -63,11 +67,14 @@ def refuse_topic_restart(
         "broker? Give the files of the new one another partition in their names (docs/reference/alarms.md), and "
         f"they come behind the old ones. `lakeward ack {table} {TOPIC_ALARM}` takes those of this partition in the "
         "order of their names, whatever their times.",
-        about=[one.name for one in found],
+        about=[one.name for one in regressions],
     )
 
 
-def _newer_below(objects: Sequence[ObjectFacts], selection: ObjectSelection, time: int | None) -> Iterator[_Found]:
+def _find_regressions(
+    objects: Sequence[ObjectFacts], selection: ObjectSelection, time: int | None
+) -> Iterator[_Regression]:
+    """Yield the files that are newer by their times than what follows them by name."""
     partitions: defaultdict[int, list[ObjectFacts]] = defaultdict(list)
     for item in sorted(objects, key=lambda item: item.object.order):
         end = selection.partition_end(item.object.name)
@@ -76,17 +83,18 @@ def _newer_below(objects: Sequence[ObjectFacts], selection: ObjectSelection, tim
     for items in partitions.values():
         for item in items:
             if item.object.name in selection.late and _is_newer(item, time):
-                yield _Found(item.object.name, "a file that was applied")
+                yield _Regression(item.object.name, "a file that was applied")
         for item, behind in pairwise(items):
             if _is_newer(item, behind.latest) and item.object.modified > behind.object.modified:
-                yield _Found(item.object.name, behind.object.name)
+                yield _Regression(item.object.name, behind.object.name)
 
 
 def _has_no_place(item: ObjectFacts) -> bool:
-    """Whether nothing but arrival orders the changes of a file."""
+    """Return True if only arrival orders the changes of a file."""
     bounds = (item.least, item.greatest)
     return all(bound is not None and bound.sequence in UNORDERED for bound in bounds)
 
 
 def _is_newer(item: ObjectFacts, time: int | None) -> bool:
+    """Return True if all changes of a file are newer than `time` by `LEAST_GAP` or more."""
     return item.earliest is not None and time is not None and item.earliest - time >= LEAST_GAP

@@ -1,9 +1,9 @@
-"""Truncates that nothing puts into an order with rows of other partitions of a topic.
+"""Check for truncates that have no order relative to rows of other partitions of a topic.
 
-Where messages tell no place in the log of their source, their arrival orders them: the partition, then the
-offset. A truncate is of one partition, and for the rows of all. So one that comes with a batch would spare the rows
-of higher partitions, and one that is remembered would drop what a lower one brings later, and spare what a higher
-one does, whatever it removed at the source (docs/explanation/semantics.md).
+Where messages have no position in the log of their source, arrival orders them: the partition, then the offset. A
+truncate is in one partition and removes the rows of all. A truncate of the batch would keep the rows of higher
+partitions. A remembered one would drop later rows of lower partitions, and keep those of higher ones, whatever it
+removed at the source (docs/explanation/semantics.md).
 """
 
 from __future__ import annotations
@@ -27,45 +27,47 @@ def refuse_unordered_truncate(
     applied: Iterable[SourceObject],
     records: Iterable[Record],
 ) -> None:
-    """Raise SourceError for a truncate without a place, of a batch or before it, in a topic of several partitions.
+    """Raise SourceError for a truncate without a log position in a topic of several partitions.
 
-    One that is remembered stops the table where rows of another partition come.
+    A truncate of the batch always stops the table; a remembered one does where rows of another partition come.
     """
-    came, remembered = sorted(facts.truncates), remembered_truncates(records)
-    if not came and not remembered:
+    new_truncates, remembered = sorted(facts.truncates), remembered_truncates(records)
+    if not new_truncates and not remembered:
         return
     ends = _ends(selection, [*applied, *(one.object for one in facts.objects)])
     if len(ends) < 2:
         return
-    for place in came:
-        if not _tells_place(place, selection.restarts):
+    for place in new_truncates:
+        if not _has_log_place(place, selection.restarts):
             name = next(one.object.name for one in facts.objects if one.object.order == place.object)
             raise _refusal(table, f"row {place.row} of {name} is a truncate", ends)
     for place in remembered:
         end = next((end for end in ends if end > place.object), None)
         others = [one.object.name for one in facts.objects if selection.partition_end(one.object.name) != end]
-        if others and not _tells_place(place, selection.restarts):
+        if others and not _has_log_place(place, selection.restarts):
             raise _refusal(table, f"{others[0]} comes after a truncate of another partition", ends)
 
 
 def is_ordered(
     truncate: Position, selection: ObjectSelection, applied: Iterable[SourceObject], restarts: Sequence[LogRestart]
 ) -> bool:
-    """Whether the place of a truncate is before or behind each row of these objects, whatever its partition."""
-    return len(_ends(selection, applied)) < 2 or _tells_place(truncate, restarts)
+    """Return True if a truncate lies before or behind each row of these objects, in every partition."""
+    return len(_ends(selection, applied)) < 2 or _has_log_place(truncate, restarts)
 
 
 def _ends(selection: ObjectSelection, objects: Iterable[SourceObject]) -> Sequence[int]:
-    """Return the orders behind the partitions that objects are of."""
-    found = {selection.partition_end(item.name) for item in objects}
-    return sorted(end for end in found if end is not None)
+    """Return the orders behind the partitions of these objects, sorted."""
+    ends = {selection.partition_end(item.name) for item in objects}
+    return sorted(end for end in ends if end is not None)
 
 
-def _tells_place(truncate: Position, restarts: Sequence[LogRestart]) -> bool:
+def _has_log_place(truncate: Position, restarts: Sequence[LogRestart]) -> bool:
+    """Return True if a truncate has a position in the log of the source."""
     return truncate.sequence != lift_place(truncate._replace(sequence=NO_SEQUENCE), restarts).sequence
 
 
 def _refusal(table: str, what: str, ends: Sequence[int]) -> SourceError:
+    """Return the error for a truncate without an order."""
     return SourceError(
         f"{table}: nothing tells which rows a truncate removes",
         found=f"{what}; arrival alone orders the messages, and the topic has at least {len(ends)} partitions",

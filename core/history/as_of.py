@@ -1,4 +1,4 @@
-"""Which rows of a history were valid at an instant: the condition, as SQL for the engine of who reads the table."""
+"""The rows of a history that were valid at an instant, as an SQL condition for the engine that reads the table."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from lakeward.core.text.literals import text_of
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """How an engine writes the name of a column, a time, given as its text in UTC, and one without zone."""
+    """How an engine writes the name of a column, a time given as text in UTC, and a time without zone."""
 
     quote: str
     timestamp: str
     timestamp_ntz: str
 
     def name(self, column: str) -> str:
-        """Return the name of a column as the engine takes any."""
+        """Return the quoted name of a column."""
         return f"{self.quote}{column.replace(self.quote, 2 * self.quote)}{self.quote}"
 
     def literal(self, instant: int, type_: Type) -> str:
@@ -46,13 +46,14 @@ DIALECTS: Final[Mapping[str, Dialect]] = {
     "duckdb": Dialect('"', "TIMESTAMPTZ '{}+00'", "TIMESTAMP '{}'"),
     "trino": Dialect('"', "TIMESTAMP '{} UTC'", "TIMESTAMP '{}'"),
 }
-"""By the names of engines; Athena takes what Trino does."""
+"""The dialects by engine. Athena accepts that of Trino."""
 
 
 def valid_at(history: History, at: int, known: int | None = None, dialect: Dialect = SPARK) -> str:
-    """Return the condition that a row of a history was valid at an instant: from its beginning, up to its end.
+    """Return the condition that a row of a history was valid at an instant.
 
-    Where the history has `known`, it is what is believed now, or (`known`) what was believed after that batch.
+    In a history with the option `known` the condition selects the versions believed now or, with the argument
+    `known`, those believed after that batch.
     """
     form, name = history.shown, dialect.name
     begins, ends, moment = name(form.valid_from), name(form.valid_to), dialect.literal(at, form.type)
@@ -68,7 +69,7 @@ def valid_at(history: History, at: int, known: int | None = None, dialect: Diale
 
 
 def is_current(history: History, dialect: Dialect = SPARK) -> str:
-    """Return the condition that a row of a history shows what is valid now, as far as is believed."""
+    """Return the condition that a row of a history is valid now, as far as is known."""
     form = history.shown
     ends = dialect.name(form.valid_to)
     if form.is_current is not None:
@@ -81,7 +82,7 @@ def is_current(history: History, dialect: Dialect = SPARK) -> str:
 
 
 def check(table: object, history: History, at: int, known: int | None) -> None:
-    """Raise ConfigError where no row tells of an instant, or a history does not say what was known when."""
+    """Raise ConfigError where no row can say what was valid at an instant, or what was known after a batch."""
     form = history.shown
     if form.open_end is not None and at >= form.open_end:
         end = text_of(value_of_instant(form.open_end, form.type), form.type)

@@ -1,8 +1,7 @@
-"""What was believed when: where a history has `known`, what a batch finds otherwise stays as it was told.
+"""Bitemporal histories: with the option `known`, a version that a batch corrects stays in the table.
 
-A history says how things were; a belief says since which batch it has said so, and until which. A late event
-changes the first, and with `known` writes the second down: *the history as known at a batch is the history as it
-stood after that batch*.
+A history says how rows were. A known version also says from which batch on, and up to which, the table showed it.
+The history as known at a batch is the history as it was stored after that batch.
 """
 
 from __future__ import annotations
@@ -21,10 +20,10 @@ from lakeward.core.history.versions import Versions
 
 @dataclass(frozen=True, slots=True)
 class KnownVersion:
-    """A version as a table shows it: since batch `known_from`, and until another found otherwise.
+    """A version as a table shows it, with the batches between which it was believed.
 
-    `known_to` is that other one; None of what is believed still. `position` is that of the last event that was
-    folded into the version.
+    It was believed from batch `known_from` on, up to and without batch `known_to`, which corrected it (None: it
+    still is). `position` is that of the last event folded into the version.
     """
 
     cells: Mapping[str, Cell]
@@ -33,22 +32,22 @@ class KnownVersion:
     known_to: int | None = None
 
     def stood_after(self, batch: int) -> bool:
-        """Whether it was believed after a batch."""
+        """Return True if the version was believed after a batch."""
         return self.known_from <= batch and (self.known_to is None or self.known_to > batch)
 
     def says(self, other: Mapping[str, Cell]) -> bool:
-        """Whether a row shows the same; of columns that one of both lacks it is NULL."""
+        """Return True if a row shows the same cells. A column that one of the two lacks counts as NULL."""
         names = {**self.cells, **other}
         return all(canonical(self.cells.get(name)) == canonical(other.get(name)) for name in names)
 
     def row(self, history: History, names: Sequence[str]) -> Mapping[str, Cell]:
-        """Return it as a row of the table, in these columns."""
+        """Return the version as a row of the table with these columns."""
         known = dict(zip(history.knowing, (self.known_from, self.known_to), strict=True))
         return {name: known[name] if name in known else self.cells.get(name) for name in names}
 
 
 KnownVersions: TypeAlias = tuple[KnownVersion, ...]
-"""What a table has of one key: all that was ever believed of its versions."""
+"""All versions of one key that a table has, including corrected ones."""
 
 
 def update_known_versions(
@@ -59,10 +58,10 @@ def update_known_versions(
     batch: int,
     numbers: Numbers = NO_NUMBERS,
 ) -> KnownVersions:
-    """Return what a table has of a key after a batch that leaves these versions, with these surrogate numbers.
+    """Return the known versions of a key after a batch that leaves these versions, with these surrogate numbers.
 
-    What shows the same is believed on, also where another event is its last now. All else that stood is believed
-    no more, and what is new is believed from the batch on.
+    A version that shows the same cells stays, even if its last event is another one. Every other version that was
+    believed ends with the batch, and new ones begin with it.
     """
     history = dimension.history or History()
     begins = history.shown.valid_from
@@ -80,5 +79,5 @@ def update_known_versions(
 
 
 def known_after(beliefs: Iterable[KnownVersion], batch: int) -> KnownVersions:
-    """Return what was believed after a batch."""
+    """Return the versions that were believed after a batch."""
     return tuple(belief for belief in beliefs if belief.stood_after(batch))

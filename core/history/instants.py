@@ -1,4 +1,4 @@
-"""When an event counts, and how an instant is shown: the one place that knows units and zones."""
+"""The instant of an event, and an instant as a column value. Only this module knows units and time zones."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _FIRST: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICRO: Final = timedelta(microseconds=1)
 _DAY: Final = 86_400_000_000
 _CYCLE: Final = 146_097
-"""The days after which the calendar, and with it the rules of zones, begins again: 400 years."""
+"""The calendar, and with it the rules of time zones, repeats after this number of days, which are 400 years."""
 
 _FIRST_DAY: Final = date.min.toordinal() - _FIRST.toordinal()
 _LAST_DAY: Final = date.max.toordinal() - _FIRST.toordinal()
@@ -25,9 +25,9 @@ _LEAVES_NO_ROW: Final = (Operation.DELETE, Operation.TRUNCATE)
 def instant_of(event: ChangeEvent, history: History, ran: int, *, is_first: bool = False) -> int | None:
     """Return the instant from which an event counts, or None where it has none of its own.
 
-    `ran` is when the batch was begun, in microseconds since 1970: it dates what the source does not.
-    What leaves no row has its instant in no column: it is its source time, or the run, where those are of the unit.
-    Rows of a full load that `is_first` count from `first_load`, as those of the first epoch do.
+    `ran` is when the batch was begun, in microseconds since 1970; it dates events without a time. An event that
+    leaves no row has no validity column: its instant is its source time or that of the run, where instants are
+    times or days. Rows of a full load that `is_first` count from `first_load`, as do those of the first epoch.
     """
     if event.is_load and (is_first or event.position.epoch == 1) and history.first_load is not None:
         return history.first_load
@@ -44,16 +44,16 @@ def instant_of(event: ChangeEvent, history: History, ran: int, *, is_first: bool
 
 
 def undated_detail(event: ChangeEvent, history: History) -> str | None:
-    """Return in words why an event that must say from when it counts does not; None of all others.
+    """Return why an event has no usable instant, or None where it has one or needs none.
 
-    No change counts from the open end on, or behind it: a current version would end before it begins; and none from
-    an instant that the validity columns do not show. Else it must where a column says when (`ByColumn`), it leaves
-    a row (an insert, a read, an update), and `instant_of` gives none: so where the column is NULL, or a number too
-    large, and where it was not sent with an insert, a read, or a change of the key. An update of the same key that
-    does not send the column need not say it, as what leaves no row need not: such a row stands already (else the
-    update waits for it), and they count from the instant that their key has reached.
+    An instant at or after the open end is not usable, because a current version would end before it begins; nor is
+    one that the validity columns cannot show. An event needs an instant where a column dates versions (`ByColumn`)
+    and it leaves a row. It has none where that column is NULL or holds too large a number, and where an insert, a
+    read or a key change does not send it. An update of the same key that does not send the column needs none, nor
+    does an event that leaves no row: their row exists already (otherwise the update waits for it), and they count
+    from the instant that their key has reached.
 
-    The event alone decides, not what stands of its key: in any order and any batches the same events are refused.
+    Only the event decides, not the stored row: the same events are refused in any order and in any batches.
     """
     if event.instant is not None:
         if event.operation is Operation.TRUNCATE:
@@ -77,13 +77,13 @@ def undated_detail(event: ChangeEvent, history: History) -> str | None:
 
 
 def open_end_detail(history: History) -> str:
-    """Return why no change counts from the open end on."""
+    """Return why an instant at or after the open end is refused."""
     end = value_of_instant(history.shown.open_end or 0, history.shown.type)
     return f"{_what(history)} is not before {end}, at which current versions end"
 
 
 def out_of_range_detail(history: History) -> str:
-    """Return why no change counts from an instant that the validity columns do not show."""
+    """Return why an instant that the validity columns cannot show is refused."""
     return f"{_what(history)} lies outside of what {history.shown.type.with_article} shows"
 
 
@@ -93,7 +93,10 @@ def _what(history: History) -> str:
 
 
 def instant_range(type_: Type) -> tuple[int, int]:
-    """Return the least and the greatest instant that validity columns of a type show; of times all are shown."""
+    """Return the least and the greatest instant that validity columns of a type can show.
+
+    Every time can be shown.
+    """
     most = _MOST.get(type_.name, 2**63 - 1)
     if type_.name == DAYS:
         return _FIRST_DAY, most
@@ -104,13 +107,13 @@ def instant_range(type_: Type) -> tuple[int, int]:
 
 
 def valid_instant_range(history: History) -> tuple[int, int]:
-    """Return the first and the last instant from which a version may be valid: those shown, before the open end."""
+    """Return the first and the last instant at which a version may begin: those shown, before the open end."""
     end, (least, most) = history.shown.open_end, instant_range(history.shown.type)
     return least, most if end is None else min(most, end - 1)
 
 
 def instant_of_run(history: History, ran: int) -> int | None:
-    """Return the instant of a run, or None where instants are no times."""
+    """Return the instant of a run, or None where instants are neither times nor days."""
     return instant_of_time(ran, history) if history.by_day or history.shown.type.name in TIMES else None
 
 
@@ -128,13 +131,13 @@ def day_of(micros: int, zone: str) -> int:
 
 
 def _cycles(day: int) -> int:
-    """Return by how many cycles a day is moved to lie within the years of Python, in any zone: mostly by none."""
+    """Return the number of cycles by which a day must be moved to lie within the years of Python: usually 0."""
     above, below = day - _LAST_DAY + 1, _FIRST_DAY + 1 - day
     return -(-above // _CYCLE) if above > 0 else below // -_CYCLE if below > 0 else 0
 
 
 def value_of_instant(instant: int, type_: Type) -> Cell:
-    """Return an instant as a value of the type of the validity columns; a time without zone is in UTC."""
+    """Return an instant as a value of the type of the validity columns. A time without zone is in UTC."""
     match type_.name:
         case "date":
             return date.fromordinal(_FIRST.toordinal() + instant)
@@ -149,9 +152,9 @@ def value_of_instant(instant: int, type_: Type) -> Cell:
 
 
 def instant_of_value(value: object, history: History) -> int | None:
-    """Return the instant that a value is: a time without zone is taken as it is, a number as a number.
+    """Return the instant of a value. A time without zone is not converted; a number is its own instant.
 
-    What is neither date nor time nor whole number of 64 bits is none.
+    Returns None for a value that is neither a date, a time nor a whole number of 64 bits.
     """
     match value:
         case datetime():

@@ -1,9 +1,8 @@
-"""What a snapshot that comes behind newer ones makes of the versions of a key.
+"""The effect of a snapshot that arrives after newer ones on the versions of a key.
 
-A snapshot says of every key how it stood at its instant, or that it was not there: it is a witness for all of
-them. So where a history is made of snapshots alone, versions begin and end at their instants and nowhere else, and
-one that is older than others is put in its place by the versions that stand and by these instants: nothing else has
-to be remembered.
+A snapshot says of every key how its row was at its instant, or that there was none: it is a witness for all keys.
+In a history of snapshots alone, versions begin and end only at their instants. So an older snapshot is inserted
+from the stored versions and these instants, and nothing else has to be remembered.
 """
 
 from __future__ import annotations
@@ -17,9 +16,9 @@ from lakeward.core.history.versions import Columns, Version, Versions, order_ver
 
 @dataclass(frozen=True, slots=True)
 class SnapshotSpan:
-    """For how long a snapshot counts: from its instant until that of the next one, in the unit of the history.
+    """The time for which a snapshot counts: from its instant to that of the next, in the unit of the history.
 
-    `position` is where it stands in the order, before all of its rows and below the snapshots behind it.
+    `position` is its place in the order: before all of its rows, and below the snapshots after it.
     """
 
     begins: int
@@ -29,18 +28,20 @@ class SnapshotSpan:
 
 @dataclass(frozen=True, slots=True)
 class SnapshotRow:
-    """What a snapshot has of a key, and in which of its rows."""
+    """The row that a snapshot has of a key, and the number of that row."""
 
     cells: Mapping[str, Cell]
     row: int = 0
 
 
 def insert_snapshot(columns: Columns, versions: Versions, row: SnapshotRow | None, span: SnapshotSpan) -> Versions:
-    """Return the versions of a key once a snapshot between others says how it stood; None: it was not there.
+    """Return the versions of a key after an older snapshot is inserted.
 
-    Of untracked columns a version shows what the last snapshot says that fell into it. Where one is cut, the part
-    before goes on showing that, for what was said earlier is not known any more. Versions that say the same already
-    stay as they are. A span in which no instant lies changes nothing: the next snapshot counts from the same one.
+    `row` is None where the snapshot lacks the key.
+
+    In untracked columns a version shows the last snapshot within it. Where a version is cut, the part before keeps
+    these values, because the earlier ones are no longer known. Versions that already show the same are unchanged. A
+    span without an instant changes nothing: the next snapshot counts from the same one.
     """
     if span.begins >= span.ends:
         return versions
@@ -55,16 +56,17 @@ def insert_snapshot(columns: Columns, versions: Versions, row: SnapshotRow | Non
 
 
 def _cut(version: Version, span: SnapshotSpan) -> Version:
-    """Return what is left of a version before a snapshot."""
+    """Return the part of a version before a snapshot."""
     if version.valid_to is not None and version.valid_to <= span.begins:
         return version
     return replace(version, valid_to=span.begins, reached=span.begins, position=span.position)
 
 
 def _within(versions: Versions, row: SnapshotRow, span: SnapshotSpan) -> Version:
-    """Return the version that a snapshot says; where one that stands says the very same, as a part of that.
+    """Return the version that a snapshot adds. Where a stored version shows the same, it is a part of that one.
 
-    Along the versions of a key positions never fall: where one is cut, what is behind is of a later snapshot.
+    Positions never fall along the versions of a key: where a version is cut, the part after it belongs to a later
+    snapshot.
     """
     position = span.position._replace(row=row.row)
     for version in versions:
@@ -75,7 +77,7 @@ def _within(versions: Versions, row: SnapshotRow, span: SnapshotSpan) -> Version
 
 
 def _joined(columns: Columns, versions: Iterable[Version]) -> Versions:
-    """Return versions with those in one that follow each other at once and are equal."""
+    """Return the versions with adjacent equal ones joined."""
     found: list[Version] = []
     for version in versions:
         last = found[-1] if found else None

@@ -1,7 +1,7 @@
-"""How a history is kept: what dates a version, what opens one, and how both are shown.
+"""The options of a history: what dates a version, what opens one, and how both are shown.
 
-Instants are whole numbers, in one unit per history: days since 1970 where the validity columns
-are dates, microseconds since 1970 (UTC) where they are timestamps, else the number itself.
+Instants are whole numbers, in one unit per history: days since 1970 where the validity columns are dates,
+microseconds since 1970 (UTC) where they are timestamps, else the number itself.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from lakeward.core.text.suggestions import nearest
 
 
 class Kind(Enum):
-    """What a change of a column does, by the numbers that the field gives to slowly changing dimensions."""
+    """What a change of a column does, by the numbers of the types of slowly changing dimensions."""
 
     KEEP_FIRST = 0
     OVERWRITE = 1
@@ -30,7 +30,7 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Track:
-    """Which columns are tracked: those named, or (`but`) all but those; all, where nothing is said."""
+    """The tracked columns: those named or, with `but`, all except those. By default all are tracked."""
 
     columns: frozenset[str] = frozenset()
     but: bool = True
@@ -46,7 +46,7 @@ class ByTime:
 
 @dataclass(frozen=True, slots=True)
 class ByColumn:
-    """A version begins at what the event has in one column."""
+    """A version begins at the value of a column of the event."""
 
     column: str
 
@@ -60,7 +60,7 @@ Validity: TypeAlias = ByTime | ByColumn | ByRun
 
 
 class Surrogate(Enum):
-    """What a surrogate key is: a hash of key and start, or a number that a version keeps."""
+    """The kind of a surrogate key: a hash of key and start, or a number that a version keeps."""
 
     HASH = "hash"
     NUMBER = "number"
@@ -74,11 +74,11 @@ NUMBERS: Final = ("int", "bigint", "decimal")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shown:
-    """How validity is shown: the names of its columns, their type, and what a current version ends at.
+    """How validity is shown: the names and the type of its columns, and the end of a current version.
 
-    With `closed` a version shows the last day on which it is valid, else the instant at which the next
-    begins. `open_end` is in the unit of instants (None: NULL). `surrogate_column` names the surrogate key,
-    `known_from` and `known_to` the batches between which a row was believed.
+    With `closed` a version shows the last day on which it is valid, else the instant at which the next begins.
+    `open_end` is in the unit of instants (None: NULL). `surrogate_column` names the surrogate key, `known_from` and
+    `known_to` the batches between which a row was believed.
     """
 
     valid_from: str = "valid_from"
@@ -99,12 +99,12 @@ PREVIOUS_KEY: Final = "_previous_key"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class History:
-    """Options of a dimension whose versions are kept.
+    """The options of a dimension that keeps every version of a row.
 
-    `kinds` overrules `track` column by column. `first_load` is the instant at which rows of the first
-    full load begin (None: at their own). Days are cut in `zone`. With `previous_key` a version that a
-    key change opened tells which key its row had before. With `known` a version that a batch finds to be
-    otherwise stays, with the batches between which it was believed (`lakeward.core.history.bitemporal`).
+    `kinds` overrides `track` for single columns. `first_load` is the instant from which rows of the first full load
+    count (None: their own). Days are cut in `zone`. With `previous_key` a version that a key change opened has the
+    key from before. With `known` a version that a batch corrects stays, with the batches between which it was
+    believed (`lakeward.core.history.bitemporal`).
     """
 
     validity: Validity = ByTime()
@@ -123,12 +123,12 @@ class History:
 
     @property
     def dated_by(self) -> str | None:
-        """The column that dates versions; None where none does."""
+        """The column that dates versions, or None."""
         return self.validity.column if isinstance(self.validity, ByColumn) else None
 
     @property
     def knowing(self) -> tuple[str, ...]:
-        """The columns that say since which batch a row is believed, and until which; none where nothing does."""
+        """The columns for the batches between which a row was believed; none without `known`."""
         return (self.shown.known_from, self.shown.known_to) if self.known else ()
 
     @property
@@ -138,7 +138,7 @@ class History:
 
     @property
     def takes_snapshots_between(self) -> bool:
-        """Whether a snapshot can be put between others: these have a time each, and no value is kept for ever."""
+        """Whether an older snapshot can be inserted: versions have times, and no column keeps earlier values."""
         kept = {Kind.KEEP_FIRST, Kind.PREVIOUS}.intersection(self.kinds.values())
         return isinstance(self.validity, ByTime) and not kept
 
@@ -147,7 +147,7 @@ class History:
         return self.kinds.get(column) or (Kind.VERSION if column in self.track else Kind.OVERWRITE)
 
     def of_kind(self, columns: Sequence[str], key: Sequence[str], *kinds: Kind) -> tuple[str, ...]:
-        """Return those of the columns that are of these kinds; what is in the key has none."""
+        """Return the columns of these kinds. A column of the key has no kind."""
         return tuple(name for name in columns if name not in key and self.kind(name) in kinds)
 
     def tracked(self, columns: Sequence[str], key: Sequence[str]) -> tuple[str, ...]:
@@ -155,9 +155,9 @@ class History:
         return self.of_kind(columns, key, Kind.VERSION, Kind.CURRENT)
 
     def schema(self, own: Schema, key: Sequence[str], renames: Mapping[str, str] = _NO_NAMES) -> Schema:
-        """Return the columns that the table shows: those of the source, and what tells of versions.
+        """Return the columns that the table shows: those of the source, and those that describe versions.
 
-        Those of the source have their names, or the old ones of `renames`.
+        Columns of the source have their present names, or the old ones of `renames`.
         """
         shown, now = self.shown, {column.name: renames.get(column.name, column.name) for column in own}
         derived = [
@@ -175,7 +175,7 @@ class History:
         return Schema((*([Column(shown.surrogate_column, first)] if first else []), *own, *derived))
 
     def own(self, shown: Schema, renames: Mapping[str, str] = _NO_NAMES) -> Schema:
-        """Return the columns of the source, of those a table shows by their names or the old ones of `renames`."""
+        """Return the columns of the source among those of a table, by their names or the old ones of `renames`."""
         form = self.shown
         derived = {form.valid_from, form.valid_to, form.is_current, *self.knowing}
         derived |= {form.surrogate_column} if form.surrogate is not None else set()
@@ -186,7 +186,7 @@ class History:
         return Schema(tuple(column for column in kept if column.name not in made))
 
     def derived(self, change: SchemaChange) -> Iterator[SchemaChange]:
-        """Return a change of a column, and those of the columns that are made of it."""
+        """Yield a change of a column, and the same change of each column derived from it."""
         yield change
         name, *within = change.names
         for word in self._derives(change.to or name):
@@ -195,17 +195,17 @@ class History:
             yield replace(change, path=".".join(path), within=path if within else (), to=to)
 
     def new_names(self, renames: Mapping[str, str]) -> Mapping[str, str]:
-        """Return the new names of columns, by the old ones, with those of the columns that are made of them."""
+        """Return the new names of columns by their old ones, including those of derived columns."""
         made = {f"{word}_{old}": f"{word}_{new}" for old, new in renames.items() for word in self._derives(new)}
         return {**renames, **made}
 
     def _derives(self, column: str) -> Sequence[str]:
-        """Return what stands before the name of a column that is made of this one."""
+        """Return the prefixes of the columns that are derived from a column."""
         kind = self.kind(column)
         return [word for word, of in (("previous", Kind.PREVIOUS), ("current", Kind.CURRENT)) if kind is of]
 
     def check(self, table: str, own: Schema, key: Sequence[str]) -> None:
-        """Raise ConfigError where these options cannot be kept of a table with these columns and this key."""
+        """Raise ConfigError where these options cannot be kept for a table with these columns and this key."""
         if not key:
             raise _wrong(table, "a history needs a key", "Name the columns of its key, or keep it as a mirror.")
         named = {*self.kinds, *self.track.columns}
@@ -230,11 +230,11 @@ class History:
             )
 
     def _said_to_change(self) -> frozenset[str]:
-        """Return the columns of which the options say by name what a change does."""
+        """Return the columns whose kind the options name."""
         return frozenset(self.kinds) | (frozenset() if self.track.but else self.track.columns)
 
     def _check_type(self, table: str, column: Column | None) -> None:
-        """Raise ConfigError where the validity columns cannot be of their type; `column` is what dates versions."""
+        """Raise ConfigError where the type of the validity columns does not fit; `column` dates versions."""
         given = self.shown.type
         allowed: Sequence[str] = (*TIMES, DAYS)
         if column is not None and (column.type.name not in (*TIMES, DAYS, *NUMBERS) or column.type.scale):
@@ -264,7 +264,7 @@ _DIGITS: Final[Mapping[str, int]] = {"int": 10, "bigint": 19}
 
 
 def _holds(wide: Type, narrow: Type) -> bool:
-    """Whether a type has every whole number of another."""
+    """Return True if a type has every whole number of another."""
     if wide.name not in NUMBERS or wide.scale:
         return False
     if wide.name == "decimal" or narrow.name == "decimal":
@@ -274,7 +274,7 @@ def _holds(wide: Type, narrow: Type) -> bool:
 
 
 def _holding(type_: Type) -> Sequence[str]:
-    """Return the types that have every whole number of another, of decimals the shortest."""
+    """Return the types that have every whole number of another; of decimals only the shortest."""
     digits = _DIGITS.get(type_.name, type_.precision)
     return [*(name for name in _DIGITS if _holds(Type(name), type_)), f"decimal({digits},0)"]
 

@@ -1,4 +1,4 @@
-"""What no batch may do to a history, or to a table that is to be one."""
+"""Checks that refuse batches whose options do not fit a history, or a table that is to become one."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from lakeward.core.text.numbers import format_count
 
 
 def refuse_history(dimension: Dimension, facts: BatchFacts, evolution: Evolution) -> None:
-    """Raise ConfigError where the options of a history, or what else the table asks for, cannot be kept with it.
+    """Raise ConfigError where the options of a history, or others of its table, cannot be kept.
 
-    What rules make of several columns is a cell of a version as any other, as long as rows come whole: of one in
-    part it would have to be made again within the fold, for it may open a version.
+    A column that rules make of several others is a cell of a version like any other, as long as rows come complete.
+    For a partial row it would have to be computed again within the fold, because it may open a version.
     """
     if dimension.history is None:
         return
@@ -42,7 +42,7 @@ def _cannot(dimension: Dimension, found: str, todo: str) -> ConfigError:
 
 
 def refuse_other_history(dimension: Dimension, progress: Progress) -> None:
-    """Refuse to keep versions by other options than before: those that stand were made and are shown by those."""
+    """Raise SchemaConflict where the options of a history differ from those of its stored versions."""
     if not progress.batch:
         return
     history, was = dimension.history, None if progress.history == SOFT else progress.history
@@ -63,7 +63,10 @@ def refuse_other_history(dimension: Dimension, progress: Progress) -> None:
 
 
 def _put_back(changed: Iterable[str]) -> str:
-    """Say what may be set as it was. A zone is that in which times are read, and may be right as it is now."""
+    """Return which settings to restore.
+
+    The zone is that in which times are read, and its present value may be right.
+    """
     if "source_zone" not in changed:
         return "Set `track` and `history` as they were"
     return (
@@ -74,7 +77,7 @@ def _put_back(changed: Iterable[str]) -> str:
 
 
 def no_versions(table: object, asked: str) -> ConfigError:
-    """Return what to say of a mirror of which something is asked that only versions can tell."""
+    """Return the error for a question about versions that is asked of a mirror."""
     return ConfigError(
         f"{table} is a mirror: it has no versions to {asked}",
         found="it keeps the newest of each row alone",
@@ -83,7 +86,7 @@ def no_versions(table: object, asked: str) -> ConfigError:
 
 
 def _other_mode(dimension: Dimension, progress: Progress) -> SchemaConflict:
-    """Say that a mirror does not become a history, nor a history a mirror."""
+    """Return the error that a mirror cannot become a history, nor a history a mirror."""
     was, is_ = Mode.MIRROR, Mode.HISTORY
     found = (
         f"it has the newest of each of {format_count(progress.rows, 'row')}, and how they were before is not known"

@@ -1,4 +1,4 @@
-"""What a complete full load makes of a history: rows that it does not hold end, all others go on."""
+"""Full loads in a history: versions of rows that a complete load does not hold end, all others continue."""
 
 from __future__ import annotations
 
@@ -15,16 +15,17 @@ from lakeward.core.merge.fold import Row
 
 @dataclass(frozen=True, slots=True)
 class EndInstants:
-    """The instants at which rows may end that a full load lacks, the best one first.
+    """The instants at which rows missing from a full load may end, the preferred one first.
 
-    One is not behind what a key has reached if it is less, or (`is_strict`) as much.
+    A key ends at the first instant that is later than the last one it has reached or, unless `is_strict`, equal to
+    it.
     """
 
     instants: tuple[int, ...]
     is_strict: bool
 
     def after(self, reached: int) -> int | None:
-        """Return the first that is behind what a key has reached, or None: then it ends there."""
+        """Return the first usable instant for a key that has reached this one, or None: then the key ends there."""
         found = (at for at in self.instants if at > reached or (at == reached and not self.is_strict))
         return next(found, None)
 
@@ -38,14 +39,14 @@ def find_end_instants(
     own_times: bool = False,
     is_first: bool = False,
 ) -> EndInstants:
-    """Return when rows end that a full load lacks: at the greatest instant of its rows, `newest`.
+    """Return the instants at which rows missing from a full load end, first that of its newest row.
 
-    What dates its rows need not tell when it was made: a column, or a source time that is one, may say of all of
-    them what it said before. Where a key has reached that, it is the `time` of the load, or that of the run that
-    takes it (`ran`), in microseconds since 1970. But where no column dates them, a load whose rows count from the
-    very instant that a key has reached takes the place of one before: of several states at one instant the last
-    counts. Where rows have `own_times`, a column dates them as well. The rows of one that `is_first` do not tell
-    its time, either: a key may have reached that by one that was written anew when only epochs counted.
+    Where a column dates the rows, or their source times come from one (`own_times`), that instant need not tell
+    when the load was made: all rows may have the dates they had before. Where a key has already reached it, the row
+    ends at the `time` of the load or at `ran`, the start of the run, both in microseconds since 1970. Without such
+    a column, a load whose rows count from the very instant that a key has reached replaces an earlier load: of
+    several states at one instant the last counts. The rows of a load that `is_first` do not tell its time either: a
+    key may have reached that instant by a load that was written again when only epochs counted.
     """
     by_column, run = isinstance(history.validity, ByColumn), instant_of_run(history, ran)
     tells = (by_column or is_first) and run is not None
@@ -63,10 +64,11 @@ def rows_before_load(
     own_times: bool = False,
     is_first: bool = False,
 ) -> Mapping[Key, Row]:
-    """Return the rows as they stand before the rows of a full load meet them, which a run takes that `ran` then.
+    """Return the rows before those of a full load are folded.
 
-    What the load does not hold ends (`find_end_instants`), and lies in the order before them. A row that waits in
-    quarantine is held by the load, too.
+    Rows that the load does not hold end (`find_end_instants`), at a position before all rows of the load. A row of
+    the load that waits in quarantine counts as held by it. `ran` is the start of the run, in microseconds since
+    1970.
     """
     events = [item for item in load if isinstance(item, ChangeEvent)]
     newest = max((event.instant for event in events if event.instant is not None), default=None)

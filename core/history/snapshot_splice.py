@@ -1,6 +1,6 @@
-"""Snapshots that come behind newer ones: where one belongs in a history, and what it makes of it.
+"""Snapshots that arrive after newer ones: where one belongs in a history, and the result of inserting it.
 
-It is taken whole, in a batch of the epoch that stands: nothing that is newer is undone.
+Such a snapshot is applied as a whole, in a batch of the present epoch. No newer version is undone.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from lakeward.core.text.numbers import format_count
 def span_of(
     dimension: Dimension, facts: BatchFacts, progress: Progress, records: Sequence[Record]
 ) -> SnapshotSpan | None:
-    """Return for how long a snapshot counts that comes behind newer ones; None of any other batch.
+    """Return the span of a snapshot that arrives after newer ones, or None of any other batch.
 
-    `records` are those of all batches of the table. Raises SourceError where it cannot be told.
+    `records` are those of all batches of the table. Raises SourceError where the span is unknown.
     """
     history, objects = dimension.history, [found.object for found in facts.objects]
     if dimension.snapshots is None or history is None or not progress.batch or not objects:
@@ -57,7 +57,10 @@ def span_of(
 
 
 def refuse_incomplete_snapshot(dimension: Dimension, facts: BatchFacts) -> None:
-    """Raise SourceError where rows of a snapshot that is spliced in would hold their keys: it is taken whole."""
+    """Raise SourceError where rows of an older snapshot would hold their keys.
+
+    It is applied as a whole or not at all.
+    """
     held = sum(rows for reason, rows in facts.rejects.items() if reason in HOLDING)
     unreadable = facts.rejects.get(Reason.UNREADABLE, 0)
     if held or unreadable:
@@ -66,7 +69,7 @@ def refuse_incomplete_snapshot(dimension: Dimension, facts: BatchFacts) -> None:
 
 
 def refuse_broken(dimension: Dimension, facts: BatchFacts, keys: int, example: str) -> NoReturn:
-    """Raise SourceError: versions of so many keys would break a rule, for others altered them in the table."""
+    """Raise SourceError: versions of so many keys would break a rule, because others altered them."""
     found = f"versions of {format_count(keys, 'key')} were altered by others: {example}"
     raise _cannot(dimension, facts.objects[0].object.name, found)
 
@@ -88,7 +91,7 @@ def splice(
     span: SnapshotSpan,
     facts: BatchFacts,
 ) -> DeliveryResult:
-    """Work out what a snapshot between others does to a table that holds `rows`; of twins its last row counts."""
+    """Return the result of inserting a snapshot between others. Of several rows of one key the last counts."""
     columns = columns_of(dimension)
     if columns is None:
         raise ValueError(f"{dimension.name} keeps no versions")
@@ -121,7 +124,7 @@ def splice(
 
 
 def _row(dimension: Dimension, event: ChangeEvent | None) -> SnapshotRow | None:
-    """Return the row that a snapshot has of a key, None where it has none; what it did not send is NULL."""
+    """Return the row that a snapshot has of a key, or None. Cells that were not sent are NULL."""
     if event is None:
         return None
     found = {name: event.cells.get(name, UNSET) for name in dimension.schema.names}

@@ -1,4 +1,4 @@
-"""The options of a history as its table keeps them: a small text, by which is seen that they are others now."""
+"""The options of a history as its table stores them: a short text that shows when they have changed."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from lakeward.core.history.options import ByColumn, ByRun, History, Kind, Validi
 from lakeward.core.text.literals import text_of
 
 SOFT: Final = '{"deletes":"soft"}'
-"""What is said of a mirror that keeps rows which were deleted."""
+"""The stored text of a mirror with soft deletes."""
 
 _Told: TypeAlias = dict[str, Any]
 
 
 def text_of_options(history: History, key: Sequence[str]) -> str:
-    """Return the options as one line of JSON: equal where equal versions come of them, whatever columns there are.
+    """Return the options as one line of JSON: equal where they make equal versions, whatever columns there are.
 
-    Options that are as if nobody had said them are left out, so that a later version may know more of them.
+    Options with their default values are left out, so that a later version of lakeward may add options.
 
     >>> text_of_options(History(previous_key=True), ["id"])
     '{"previous_key":true}'
@@ -30,7 +30,7 @@ def text_of_options(history: History, key: Sequence[str]) -> str:
 
 
 def options_of(dimension: Dimension) -> str | None:
-    """Return what the progress of a table says of its history, or of soft deletes; None of any other mirror."""
+    """Return the stored text of a table's history or soft deletes, None of any other mirror."""
     if dimension.history is None:
         return SOFT if dimension.is_soft else None
     return text_of_options(dimension.history, dimension.key)
@@ -39,9 +39,9 @@ def options_of(dimension: Dimension) -> str | None:
 def differences(
     text: str, history: History, key: Sequence[str], renames: Mapping[str, str]
 ) -> Iterator[tuple[str, str, str]]:
-    """Yield each option that is another than in a text of `text_of_options`: its name, what it was, and what it is.
+    """Yield each option that differs from a stored text: its name, its old value and its new one.
 
-    `renames` says by old names what columns are called now.
+    `renames` has the new names of columns by their old ones.
     """
     was: _Told = {**_UNSAID, **json.loads(text)}
     is_ = _told(history, key)
@@ -91,7 +91,7 @@ def _instant(instant: int | None, history: History) -> str | None:
 
 
 def _by_column(told: _Told, named: Sequence[str]) -> Mapping[str, object]:
-    """Return options with the kind of each of these columns beside the others."""
+    """Return the options with the kind of each of these columns as an option of its own."""
     kinds, default = told["kinds"], told["kind of all other columns"]
     options = {name: value for name, value in told.items() if name != "kinds"}
     return {**options, **{f"kind of {name}": kinds.get(name, default) for name in named}}

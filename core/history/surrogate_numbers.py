@@ -1,4 +1,4 @@
-"""Surrogate numbers: a version gets one when it is first written, and keeps it for as long as it lives on."""
+"""Surrogate numbers: a version gets one when it is first written, and keeps it."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ def assign_numbers(
     made: Mapping[Key, Versions],
     highest: int,
 ) -> Numbers:
-    """Return the numbers of the versions that a batch has `made` of some keys, in the place of those they `had`.
+    """Return the numbers of the versions that a batch has `made` of some keys, in place of those they `had`.
 
-    A version lives on in the one of its key that begins when it did; where there is none, in the one that ends
-    when it did and is equal to it in the tracked columns: its start has moved. All others are new, and are
-    numbered on from the `highest` number that was ever given; the first is 1.
+    A version keeps the number of the one of its key that begins at the same instant. Where there is none, it keeps
+    that of the one that ends at the same instant and is equal in the tracked columns: its start has moved. All
+    others are new, and get the numbers after `highest`, the greatest that was ever assigned; the first is 1.
     """
     found: dict[tuple[Key, int], int] = {}
     for key, versions in made.items():
@@ -39,7 +39,7 @@ def assign_numbers(
 
 
 def _lives_on(columns: Columns, had: Versions, made: Versions) -> Iterator[tuple[Version, Version | None]]:
-    """Yield each version that was made with the one that lives on in it, if there is one."""
+    """Yield each new version with the old one whose number it keeps, or None."""
     starts = {version.valid_from for version in made}
     by_start = {version.valid_from: version for version in had}
     moved = {version.valid_to: version for version in had if version.valid_from not in starts}

@@ -1,4 +1,4 @@
-"""What must be true of the versions of each key, whatever made them; checked before they are committed."""
+"""The rules of the versions of a key. They are checked before versions are committed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from lakeward.core.text.literals import text_of
 
 
 class VersionRule(Enum):
-    """A rule that versions break; the last two are of rows, and broken by others alone."""
+    """A rule that versions may break. The last two are rules of stored rows, which only other writers break."""
 
     EMPTY = "a version ends where it begins, or before"
     OVERLAP = "two versions are valid at once"
@@ -27,22 +27,22 @@ class VersionRule(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """A rule that is broken, and by which version."""
+    """A broken rule, and the version that breaks it."""
 
     rule: VersionRule
     version: Version
 
     def told(self, form: Shown) -> str:
-        """Return it in words: the rule, and where the version begins, as the table shows it."""
+        """Return the rule in words, with the beginning of the version as the table shows it."""
         begins = text_of(value_of_instant(self.version.valid_from, form.type), form.type)
         return f"{self.rule.value} ({form.valid_from} = {begins})"
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A key of which the versions break a rule: the texts of its parts, as a list in JSON, and where one begins.
+    """A key whose versions break a rule: the texts of its parts as a JSON list, the rule, and the version.
 
-    That is the version that breaks the rule, as its table shows it; None where it does not say when it begins.
+    `begins` is the beginning of the version as the table shows it, None where it has none.
     """
 
     key: str
@@ -52,10 +52,10 @@ class Finding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HistoryCheck:
-    """What there is in a whole history: so many keys and versions, and how many keys break which rule.
+    """The result of checking a whole history: the numbers of keys, of versions, and of keys by broken rule.
 
-    A key counts once, by the first rule that it breaks. `examples` are some of these keys, a few of each rule, rule
-    by rule.
+    A key counts once, by the first rule that it breaks. `examples` are a few of these keys for each rule, rule by
+    rule.
     """
 
     keys: int = 0
@@ -65,12 +65,12 @@ class HistoryCheck:
 
     @property
     def wrong(self) -> int:
-        """How many keys break a rule."""
+        """The number of keys that break a rule."""
         return sum(self.broken.values())
 
 
 def violation(columns: Columns, versions: Versions) -> Violation | None:
-    """Return the first rule that the versions of a key break, or None where they are right."""
+    """Return the first rule that the versions of a key break, or None."""
     for version in versions:
         if version.valid_to is not None and version.valid_to <= version.valid_from:
             return Violation(VersionRule.EMPTY, version)

@@ -1,4 +1,4 @@
-"""Versions as the rows of a table: validity in its columns, what is derived, and surrogate keys."""
+"""Versions as rows of a table: validity columns, derived columns and surrogate keys."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from lakeward.core.text.literals import key_text, text_of
 
 
 def rows(dimension: Dimension, key: Key, versions: Versions, numbers: Numbers) -> Iterable[Mapping[str, Cell]]:
-    """Return the versions of a key as a table shows them, in order, without since when that is known."""
+    """Return the versions of a key as a table shows them, in order, without the columns of `known`."""
     history = dimension.history or History()
     names = [n for n in history.schema(dimension.schema, dimension.key).names if n not in history.knowing]
     for version in versions:
@@ -29,9 +29,9 @@ def rows(dimension: Dimension, key: Key, versions: Versions, numbers: Numbers) -
 
 
 def current_row(history: History, rows: Sequence[Mapping[str, Cell]]) -> Mapping[str, Cell] | None:
-    """Return the row of the current version, of the versions of a key as a table shows them; None where none is.
+    """Return the row of the current version, of the rows of one key, or None where there is none.
 
-    What was found to be otherwise since is none.
+    A version that a batch corrected is not current.
     """
     form = history.shown
     open_end = None if form.open_end is None else value_of_instant(form.open_end, form.type)
@@ -44,7 +44,7 @@ def current_row(history: History, rows: Sequence[Mapping[str, Cell]]) -> Mapping
 
 
 def surrogate_hash(dimension: Dimension, key: Key, valid_from: int) -> str:
-    """Return the SHA-256 of the texts of the key's parts and of the start, each behind its length and a colon."""
+    """Return the SHA-256 of the texts of the key's parts and of the start, each after its length and a colon."""
     parts = [*_texts(dimension, key), str(valid_from)]
     return hashlib.sha256("".join(f"{len(part)}:{part}" for part in parts).encode()).hexdigest()
 

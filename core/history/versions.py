@@ -1,8 +1,8 @@
-"""The versions of one key, and what one event more makes of them.
+"""The versions of one key, and the effect of one event on them.
 
-Versions are taken on event by event, in position order. All that is needed for the next event
-is in the last two versions (`last_versions`): so a fold goes on from what a table has, and one that
-begins anew somewhere in the middle keeps all versions before that as they are (`splice_versions`).
+Events are applied in position order. The next event needs only the last two versions (`last_versions`). So a fold
+continues from the stored versions, and one that starts again in the middle keeps all earlier versions
+(`splice_versions`).
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from lakeward.core.events import Cell, Key, Position, canonical
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """How a row was in `[valid_from, valid_to)`; `valid_to` is None while it is current.
+    """The state of a row in `[valid_from, valid_to)`; `valid_to` is None while it is current.
 
-    `position` is that of the last event folded into it, that which closed it included, and `reached`
-    the instant of that event, which never runs back from event to event. With `deleted` it ended
-    because the row went. `previous` has for each column of kind 3 the value before; `previous_key` is
-    the key that the row had before the last key change folded into the version.
+    `position` is that of the last event folded into it, including the one that closed it. `reached` is the instant
+    of that event, which never runs back from event to event. `deleted` says that it ended because the row was
+    deleted. `previous` has for each column of kind 3 the value before; `previous_key` is the key that the row had
+    before the last key change folded into the version.
     """
 
     valid_from: int
@@ -40,19 +40,19 @@ class Version:
         return self.valid_to is None
 
     def covers(self, instant: int) -> bool:
-        """Whether it is what was valid at an instant."""
+        """Return True if the version was valid at an instant."""
         return self.valid_from <= instant and (self.valid_to is None or instant < self.valid_to)
 
 
 Versions: TypeAlias = tuple[Version, ...]
-"""The versions of one key, in order; one that ends where the next begins was followed by it at once."""
+"""The versions of one key, in order. A version that ends where the next begins was replaced by it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What an event does to the versions of a key: from when, and where it stands in the order.
+    """The time and the position of an event for the versions of a key.
 
-    An event that has no instant of its own (None) counts from the one that its key has reached.
+    An event without an instant of its own (None) counts from the one that its key has reached.
     """
 
     instant: int | None
@@ -69,16 +69,16 @@ class Columns:
     previous: tuple[str, ...] = ()
 
     def same(self, one: Mapping[str, Cell], other: Mapping[str, Cell]) -> bool:
-        """Tell whether two images are one version."""
+        """Return True if two images belong to one version, because their tracked columns are equal."""
         return all(canonical(one.get(name)) == canonical(other.get(name)) for name in self.tracked)
 
 
 def apply_row(columns: Columns, versions: Versions, cells: Mapping[str, Cell], step: Step) -> Versions:
     """Return the versions of a key after its row became `cells`.
 
-    A change of a tracked column ends the open version and opens another; any other overwrites it. Of
-    several states at one instant the last counts: what would be empty goes, and what ended at that
-    instant and is equal goes on.
+    A change of a tracked column ends the open version and opens another; any other change overwrites the open
+    version. Of several states at one instant the last counts: an empty version is removed, and an equal one that
+    ended at that instant continues.
     """
     at = _instant(versions, step)
     old_key = step.old_key
@@ -100,7 +100,7 @@ def apply_row(columns: Columns, versions: Versions, cells: Mapping[str, Cell], s
 
 
 def apply_delete(versions: Versions, step: Step) -> Versions:
-    """Return the versions of a key after its row went; where none is open, the last tells how far they are."""
+    """Return the versions of a key after its row was deleted. If none is open, the last one records the delete."""
     if not versions:
         return ()
     at, last = _instant(versions, step), versions[-1]
@@ -114,15 +114,15 @@ def apply_delete(versions: Versions, step: Step) -> Versions:
 
 
 def last_versions(versions: Versions) -> Versions:
-    """Return what is needed of the versions of a key to go on from them."""
+    """Return the versions that a fold needs to continue: the last two."""
     return versions[-2:]
 
 
 def splice_versions(stored: Versions, base: Versions, versions: Versions) -> Versions:
-    """Return the stored versions with those in place that a fold from `base` on has made.
+    """Return the stored versions with those replaced that a fold from `base` on has made.
 
-    Those before it stay: they begin earlier. Of a base of two versions no event takes away the first; one alone may
-    go, and the versions of the key begin anew earlier, so no event behind it was folded into those that stay.
+    Earlier versions stay. No event removes the first of two base versions. A single base version may be removed,
+    and then the versions of the key begin again earlier: only those stay into which no later event was folded.
     """
     if not base:
         return versions
@@ -132,7 +132,7 @@ def splice_versions(stored: Versions, base: Versions, versions: Versions) -> Ver
 
 
 def order_versions(versions: Sequence[Version]) -> Versions:
-    """Return the versions of a key as a table has them, in order; what ended without a follower was deleted."""
+    """Return the versions of a key in order. A version that ended without a successor was deleted."""
     ordered = sorted(versions, key=lambda version: version.valid_from)
     starts = {one.valid_from: following.valid_from for one, following in pairwise(ordered)}
     return tuple(
@@ -142,7 +142,7 @@ def order_versions(versions: Sequence[Version]) -> Versions:
 
 
 def _instant(versions: Versions, step: Step) -> int:
-    """Return the instant of an event: its own, or the one reached where that would run back."""
+    """Return the instant of an event: its own, or the one that its key has reached where that is later."""
     reached = versions[-1].reached if versions else step.instant
     if reached is None:
         raise ValueError(f"the event at {tuple(step.position)} has no instant, and its key has reached none")
@@ -156,7 +156,7 @@ def _kept(columns: Columns, before: Version | None, cells: Mapping[str, Cell]) -
 
 
 def _previous(columns: Columns, before: Version | None, cells: Mapping[str, Cell]) -> Mapping[str, Cell]:
-    """Return the values that columns of kind 3 had before they got those that they have."""
+    """Return the values that columns of kind 3 had before their present ones."""
     if before is None:
         return dict.fromkeys(columns.previous)
     return {

@@ -1,1 +1,1 @@
-"""Joined tables: rows or versions made of several mirrors or histories, kept up by the keys that were touched."""
+"""Joined tables: rows or versions made of several mirrors or histories, refreshed by the keys that changed."""

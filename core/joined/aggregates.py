@@ -1,4 +1,4 @@
-"""What aggregates are made of rows, exactly: nothing is rounded, and no order of the rows matters."""
+"""Compute aggregates of rows exactly: nothing is rounded, and the order of rows does not matter."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ Cells: TypeAlias = Mapping[str, Cell]
 
 _EXACT: Final = Context(prec=76)
 _SUMS: Final[Mapping[str, str]] = {"int": "bigint", "bigint": "decimal", "decimal": "decimal"}
-"""The types that can be summed without rounding, and what is wide enough for their sums."""
+"""The types that can be summed without rounding, and the types that hold their sums."""
 
 
 def type_of(aggregate: Aggregate, column: Type) -> Type | None:
-    """Return the type of an aggregate of a column, or None where there is none of such a column.
+    """Return the type of an aggregate of a column, or None where the column does not have that aggregate.
 
-    The sum of an int is a bigint, that of a bigint or a decimal has 38 digits; that of a float would depend on
-    the order of its rows.
+    The sum of an int is a bigint, that of a bigint or a decimal has 38 digits. A sum of floats would depend on the
+    order of the rows.
     """
     if aggregate.function is Function.COUNT:
         return Type("bigint")
@@ -34,7 +34,7 @@ def type_of(aggregate: Aggregate, column: Type) -> Type | None:
 
 
 def aggregated(aggregate: Aggregate, rows: Sequence[Cells], key: Sequence[str]) -> Cell:
-    """Return the aggregate of rows of a source that has this key; of none, all but a count are NULL."""
+    """Return the aggregate of rows of a source with this key. Of no rows, all but a count are NULL."""
     if aggregate.function is Function.COUNT and aggregate.column is None:
         return len(rows)
     column = aggregate.column or ""
@@ -59,7 +59,7 @@ def _sum(values: Sequence[Any]) -> Cell:
 
 
 def _rank(value: Any) -> tuple[int, Any]:
-    """Return what values of one type are ordered by, as Spark does: NULL before all, NaN behind all."""
+    """Return the sort key of a value, in the order of Spark: NULL before all, NaN after all."""
     if value is None:
         return (0, 0)
     return (2, 0) if isinstance(value, float) and math.isnan(value) else (1, value)

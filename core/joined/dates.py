@@ -1,4 +1,4 @@
-"""From when a joined row counts where its sources are mirrors, of which nothing else tells."""
+"""The instant from which a joined row counts where its sources are mirrors."""
 
 from __future__ import annotations
 
@@ -14,30 +14,30 @@ from lakeward.core.joined.declared import Source
 from lakeward.core.text.literals import text_of
 
 BEGINNING: Final = 0
-"""From when the row is valid that stands for whatever has none: 1970, or the number 0."""
+"""The instant from which the unknown row is valid: 1970, or the number 0."""
 
-BEYOND: Final = "a version begins or ends at the open end, or behind it"
-"""Why a key is left whose versions cannot be shown."""
+BEYOND_OPEN_END: Final = "a version begins or ends at the open end, or behind it"
+"""Why a key is left unchanged whose versions cannot be shown."""
 
 _CHANGED: Final = Position(1, 0, 0, 0)
 _LOADED: Final = Position(1, LOAD_SEQUENCE, 0, 0)
 
 
-def time_of(position: Position, sequences: Sequences) -> int | None:
-    """Return the source time of a row of a mirror, in microseconds since 1970; None where its place tells none.
+def source_time(position: Position, sequences: Sequences) -> int | None:
+    """Return the source time of a row of a mirror, in microseconds since 1970, or None where its position has none.
 
-    A row that a full load brought has none, and no row of a source whose places are no commit times.
+    Rows of a full load have none, nor have rows of a source whose sequences are not commit times.
     """
     is_time = sequences is Sequences.TIMES and position.sequence not in (0, LOAD_SEQUENCE)
     return position.sequence if is_time else None
 
 
-def of_row(history: History, source: Source, cells: Cells | None, time: int | None) -> int | None:
-    """Return from when a row of a mirror counts, in the unit of the joined history; None where nothing tells.
+def row_instant(history: History, source: Source, cells: Cells | None, time: int | None) -> int | None:
+    """Return the instant from which a row of a mirror counts, in the unit of the joined history, or None.
 
-    `cells` are those of the row, None of one that was deleted; `time` is the source time of its last change, in
-    microseconds since 1970. A row is dated by the validity column of its source, if that has one. An instant from
-    which no version may be valid, such as a "never" at the open end, tells nothing.
+    `cells` are those of the row, None if it was deleted; `time` is the source time of its last change, in
+    microseconds since 1970. A row is dated by the validity column of its source, if that has one. An instant at
+    which no version may begin, such as a "never" at the open end, is None.
     """
     validity = ByTime() if source.validity is None or cells is None else ByColumn(source.validity)
     if isinstance(validity, ByTime) and time is None:
@@ -48,13 +48,14 @@ def of_row(history: History, source: Source, cells: Cells | None, time: int | No
     return instant if instant is not None and least <= instant <= most else None
 
 
-def of_change(
+def change_instant(
     instant: int | None, history: History, ran: int, *, is_first: bool, is_dated: bool = True
 ) -> int | None:
-    """Return from when a joined row counts; of its rows and changes the last counts from `instant` (None: unknown).
+    """Return the instant from which a joined row counts.
 
-    The run that `ran` then, in microseconds since 1970, dates it by option, and where nothing else does: nothing at
-    all, or not all of it (`is_dated`). What the first batch of the table brings may begin at a given instant.
+    `instant` is the greatest instant of its source rows and changes (None: unknown). The run `ran`, in microseconds
+    since 1970, dates it by option, and where nothing dates it or not all of it (`is_dated`). Rows of the first
+    batch of the table may begin at a given instant.
     """
     is_given = is_first and history.first_load is not None
     is_known = instant is not None and not is_given and not isinstance(history.validity, ByRun)
@@ -65,16 +66,16 @@ def of_change(
     return run if run is None or instant is None or not is_known else max(run, instant)
 
 
-def beyond(history: History, versions: Versions) -> str | None:
-    """Return why versions cannot be shown: one begins or ends at the open end, or behind it; None where none does.
+def open_end_violation(history: History, versions: Versions) -> str | None:
+    """Return why versions cannot be shown, because one begins or ends at or after the open end; else None.
 
-    The current version is shown to end there. What ended there would be current as well, and what began there
-    would end where it begins. Sources without an open end, or with a later one, may have such instants.
+    The current version is shown to end at the open end. A version that ended there would look current as well, and
+    one that began there would end where it begins. Sources without an open end, or with a later one, may have such
+    instants.
     """
     form, end = history.shown, history.shown.open_end
     for one in versions:
         if end is not None and max(one.valid_from, one.valid_to or one.valid_from) >= end:
-            return (
-                f"{BEYOND} ({form.valid_from} = {text_of(value_of_instant(one.valid_from, form.type), form.type)})"
-            )
+            begins = text_of(value_of_instant(one.valid_from, form.type), form.type)
+            return f"{BEYOND_OPEN_END} ({form.valid_from} = {begins})"
     return None

@@ -1,4 +1,8 @@
-"""How a joined table is declared: what it is made of, how that is joined, and what is taken of it."""
+"""The declaration of a joined table: its sources, how they are joined, and which columns are selected.
+
+The names of these dataclasses and of their fields are part of `Joined.digest`: renaming one makes lakeward build
+every joined table again.
+"""
 
 from __future__ import annotations
 
@@ -12,15 +16,15 @@ from lakeward.core.dimension import TableName
 from lakeward.core.history.options import History
 
 
-class Way(Enum):
-    """What becomes of a row that finds none of a source: it stays, with NULL, or it goes."""
+class JoinType(Enum):
+    """What happens to a row that finds no row of a source: it stays, with NULL, or it is left out."""
 
     LEFT = "left"
     INNER = "inner"
 
 
 class Function(Enum):
-    """What is made of several rows of a source."""
+    """How several rows of a source are aggregated."""
 
     COUNT = "count"
     SUM = "sum"
@@ -31,10 +35,10 @@ class Function(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Aggregate:
-    """A value made of the rows of a source that belong together.
+    """A value computed from the rows of a source that belong together.
 
-    `count` counts rows, or with a `column` its values that are not NULL. `latest` is the value of the
-    column in the row with the greatest `by`, NULL being the least; of several, in that with the greatest key.
+    `count` counts rows, or with a `column` its values that are not NULL. `latest` is the value of the column in the
+    row with the greatest `by`, where NULL is the least; of several such rows, in that with the greatest key.
     """
 
     function: Function
@@ -44,17 +48,17 @@ class Aggregate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """A table that a joined table is made of, and what is taken of it.
+    """A source of a joined table, and the columns selected from it.
 
-    `columns` and `aggregates` are by the names that the joined table gives them. The columns `on` equal the
+    `columns` and `aggregates` are by the names that the joined table gives them. The columns `on` must equal the
     columns `to` of the source `beside` (None: the driving one), in that order; NULL equals nothing. With
-    aggregates, all rows that are equal `on` these columns count as one. In a history, `validity` names the
-    column that dates a row of a mirror (None: its source time); of a source `as_now` all versions of the joined
-    table show what is there now.
+    aggregates, all rows that are equal in `on` count as one. In a history, `validity` names the column that dates a
+    row of a mirror (None: its source time). Of a source that is `as_now`, all versions of the joined table show the
+    present row.
 
-    A source that is a history is looked up `at` what a column of the source `beside` says, in a joined mirror:
-    the version is taken that was valid then, and its columns may be those that the history adds. What finds none
-    has NULL in the columns of a source, or by their names what these texts of `otherwise` write.
+    In a joined mirror, a source that is a history can be looked up `at` the value of a column of the source
+    `beside`: the version that was valid then is selected, and its columns may be those that the history adds. Where
+    no row is found, the columns of a source are NULL, or have the values of `otherwise`, which are texts by column.
     """
 
     table: TableName
@@ -63,7 +67,7 @@ class Source:
     on: tuple[str, ...] = ()
     to: tuple[str, ...] = ()
     beside: str | None = None
-    way: Way = Way.LEFT
+    way: JoinType = JoinType.LEFT
     validity: str | None = None
     as_now: bool = False
     at: str | None = None
@@ -72,11 +76,11 @@ class Source:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Joined:
-    """A joined table: its sources by their names, the driving one first; the others are joined in this order.
+    """A joined table: its sources by name, the driving one first. The others are joined in this order.
 
-    It has a row for each key of the driving source or, where that names columns `on`, for each group of its
-    rows that are equal there. With a `history` it keeps every version, else the last alone. `unknown` are
-    the texts of the row that stands for whatever has none, by column (empty: -1 in its key, NULL elsewhere).
+    It has a row for each key of the driving source or, where that names columns `on`, for each group of its rows
+    that are equal there. With a `history` it keeps every version of a row, else the last alone. `unknown` has the
+    texts of the row that stands for missing ones, by column (empty: -1 in its key, NULL elsewhere).
     """
 
     name: TableName
@@ -86,12 +90,12 @@ class Joined:
 
     @property
     def driving(self) -> str:
-        """The name of the source of whose keys or groups there is a row each."""
+        """The name of the driving source, which has the keys or groups of the joined rows."""
         return next(iter(self.sources))
 
     @property
     def others(self) -> Sequence[str]:
-        """The names of the sources that are joined to it, each behind that which it is joined to."""
+        """The names of all other sources, each after the one that it is joined to."""
         return tuple(self.sources)[1:]
 
     def beside(self, name: str) -> str:
@@ -104,14 +108,14 @@ class Joined:
 
     @property
     def digest(self) -> str:
-        """A name for exactly this declaration: a table made by another one is made anew."""
+        """A hash of this declaration. A table made by another declaration is made again."""
         return hashlib.sha256(json.dumps(_told(self)).encode()).hexdigest()[:16]
 
 
 def _told(value: object) -> object:
-    """Return a value as JSON has it, the same in each process: sets in order, options that were said, with names.
+    """Return a value as JSON, equal in each process: sets sorted, options with their names.
 
-    What is as if nobody had said it is left out, so that a later version may know more options.
+    Options with their default values are left out, so that a later version of lakeward may add options.
     """
     match value:
         case Enum():

@@ -1,4 +1,4 @@
-"""A declaration together with the tables that it names, once it was checked that they fit."""
+"""A declaration of a joined table with its source tables, after the check that they fit."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from lakeward.core.text.values import from_text
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Joining:
-    """A declaration, the tables of its sources by the names of those, and what the joined table is."""
+    """A declaration, the tables of its sources by name, and the dimension of the joined table."""
 
     joined: Joined
     tables: Mapping[str, Dimension]
@@ -24,7 +24,7 @@ class Joining:
 
     @property
     def over_time(self) -> bool:
-        """Whether versions are those of the sources, joined; else they begin when a row was seen to change."""
+        """Whether versions come from those of the sources; else they begin when a row was seen to change."""
         driving = self.joined.driving
         return self.joined.history is not None and self.keeps_versions(driving)
 
@@ -33,25 +33,25 @@ class Joining:
         return self.tables[name].history is not None and not self.joined.sources[name].as_now
 
     def looks_up(self, name: str) -> bool:
-        """Whether of a source the version is taken that was valid at a time of the row that asks."""
+        """Whether the version of a source is looked up that was valid at a time of another row."""
         return self.joined.sources[name].at is not None
 
     def reads_versions(self, name: str) -> bool:
-        """Whether all versions of a source are read, not the rows that it has now."""
+        """Whether all versions of a source are read, not only its present rows."""
         return self.looks_up(name) or (self.over_time and self.keeps_versions(name))
 
     def asked_at(self, name: str, beside: Cells) -> int | None:
-        """Return as of which instant a row of the source beside it looks a source up; None: it finds nothing."""
+        """Return the instant at which a row of another source looks this one up; None: it finds nothing."""
         at, history = self.joined.sources[name].at, self.tables[name].history
         return None if at is None else instant_of_value(beside[at], history or History())
 
     def otherwise(self, name: str) -> Mapping[str, Cell]:
-        """Return what the joined table has in columns of a source of which a row finds none."""
+        """Return the values of the columns of a source where no row of it is found."""
         texts, own = self.joined.sources[name].otherwise, self.dimension.schema
         return {column.name: from_text(texts[column.name], column.type) for column in own if column.name in texts}
 
     def found_by(self, name: str) -> Sequence[str]:
-        """Return the columns by which the rows of a source are found: its key, or those that it is joined on."""
+        """Return the columns by which rows of a source are found: those that it is joined on, else its key."""
         return found_by(self.joined, name, self.tables[name])
 
     def is_grouped(self, name: str) -> bool:
@@ -59,12 +59,12 @@ class Joining:
         return bool(self.joined.sources[name].aggregates)
 
     def needs_before(self, name: str) -> bool:
-        """Whether rows of a source must be known as they were: a change may part one from what it belonged to."""
+        """Whether earlier rows of a source must be known, because a change may move one to another joined row."""
         return not set(self.found_by(name)) <= set(self.tables[name].key)
 
     @property
     def unknown(self) -> tuple[Key, Mapping[str, Cell]] | None:
-        """The row that stands for whatever has none, with its key, or None where there is none."""
+        """The key and the cells of the row that stands for missing ones, or None."""
         texts = self.joined.unknown
         if texts is None:
             return None

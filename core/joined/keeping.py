@@ -1,7 +1,7 @@
-"""Keeping a joined table up: what a table format does for it, and a batch of it, in named steps.
+"""Refresh a joined table: the port of a table format for it, and a batch of it in named steps.
 
-One commit carries rows and how far the table has passed its sources. A crash before it changes nothing;
-what a source commits while a batch is worked out is for the next one.
+One commit carries the rows and how far the table has passed its sources. A crash before it changes nothing. What a
+source commits during a batch is left to the next one.
 """
 
 from __future__ import annotations
@@ -13,45 +13,45 @@ from typing import Final, Protocol, runtime_checkable
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import CommitConflict, SchemaConflict, TableError
 from lakeward.core.history.stored_options import differences, options_of
-from lakeward.core.joined.check import checked
-from lakeward.core.joined.dates import BEYOND
+from lakeward.core.joined.check import validate_joined
+from lakeward.core.joined.dates import BEYOND_OPEN_END
 from lakeward.core.joined.declared import Joined
 from lakeward.core.joined.joining import Joining
-from lakeward.core.joined.plan import NONE_PASSED, JoinPlan, JoinProgress, Passed, SourceState, plan_join
+from lakeward.core.joined.plan import NO_COMMIT, JoinPlan, JoinProgress, SourceCommit, SourceState, plan_join
 from lakeward.core.merge.counts import Counts
 from lakeward.core.merge.facts import BatchFacts
 from lakeward.core.pipeline.job import ATTEMPTS, StepObserver, no_observer
 from lakeward.core.plan import MergePlan
 from lakeward.core.ports import Commit, MergeResult, SkippedKeys, TableState
 from lakeward.core.progress import Progress
-from lakeward.core.schema_changes.evolution import FOLLOWING, Evolution, Kind, evolve, with_new_names
+from lakeward.core.schema_changes.evolution import DEFAULT_POLICIES, Evolution, Kind, evolve, with_new_names
 from lakeward.core.text.numbers import format_count
 
 _PAST: Final = ", but without its past, which mirrors do not know."
 
 
 class JoinedTable(Protocol):
-    """A joined table of a lake, with the tables that it is made of."""
+    """A joined table of a lake, with its source tables."""
 
     @property
     def name(self) -> str:
-        """What it is called in the lake."""
+        """Its name in the lake."""
         ...
 
     def standing(self) -> TableState:
-        """Return what its last commit of ours says; no engine is started."""
+        """Return the table state of its last commit; no engine is started."""
         ...
 
     def sources(self, progress: JoinProgress | None) -> Mapping[str, SourceState]:
-        """Return its sources as they are, those that have a commit, seen from how far they were passed."""
+        """Return the states of the sources that have a commit, as seen from the commits that were passed."""
         ...
 
     def resolve(self, plan: JoinPlan, merge: MergePlan) -> MergeResult:
-        """Work out what becomes of its rows, of the commits that the plan names; nothing is written."""
+        """Return the effect of a plan on the rows, from the commits that the plan names; nothing is written."""
         ...
 
     def commit(self, merge: MergePlan, resolved: MergeResult, progress: Progress) -> Commit:
-        """Make rows and progress visible in one commit; raises CommitConflict where it lost a race."""
+        """Make rows and progress visible in one commit; raises CommitConflict where another writer was first."""
         ...
 
 
@@ -60,7 +60,7 @@ class Joins(Protocol):
     """A lake that can keep joined tables."""
 
     def standing(self, dimension: Dimension) -> TableState:
-        """Return how far a table is; no engine is started."""
+        """Return the state of a table; no engine is started."""
         ...
 
     def joined(self, joining: Joining) -> JoinedTable:
@@ -70,10 +70,10 @@ class Joins(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JoinJob:
-    """A joined table that is to be kept up: its declaration, and its sources as they are declared.
+    """The job of refreshing a joined table: its declaration, and the dimensions of its sources.
 
-    A batch is worked out `attempts` times, in all, where another writer commits in between. `check`
-    raises where this process may not write any more; `now` is the clock, in microseconds since 1970.
+    A batch is tried at most `attempts` times, where other writers commit in between. `check` raises where this
+    process may no longer write. `now` is the clock, in microseconds since 1970.
     """
 
     joined: Joined
@@ -86,7 +86,7 @@ class JoinJob:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JoinReport:
-    """What one batch did to a joined table; `error` is about keys that were left as they stand, if any were."""
+    """The result of one batch of a joined table; `error` names keys that were left unchanged, if there are any."""
 
     table: str
     plan: JoinPlan
@@ -97,22 +97,25 @@ class JoinReport:
     error: TableError | None = None
 
     @property
-    def passed(self) -> Mapping[str, Passed]:
-        """How far it has passed its sources: not as far as it read them, where keys were left."""
+    def passed(self) -> Mapping[str, SourceCommit]:
+        """The commits of the sources that it has passed.
+
+        Where keys were left unchanged, these are older than those read.
+        """
         return {} if self.progress.joined is None else JoinProgress.from_json(self.progress.joined).passed
 
     @property
     def cautions(self) -> Sequence[str]:
-        """What to know of the table: which rows of its sources it cannot show."""
+        """Warnings about source rows that the table cannot show."""
         return cautions(self.plan.joining.joined, self.progress)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Joinable:
-    """A joined table as it stands, and the plan of its next batch, None where there is nothing to do.
+class PreparedJoin:
+    """The state of a joined table and the plan of its next batch, None where there is nothing to do.
 
-    `merge` is that plan in the words of all tables. `lacking` are the sources that have no commit yet: it begins
-    when each of them has one.
+    `merge` is that plan as a `MergePlan`. `lacking` are the sources without a commit: the table begins when each
+    has one.
     """
 
     standing: TableState = field(default_factory=lambda: TableState(Progress(), None))
@@ -122,37 +125,39 @@ class Joinable:
     lacking: tuple[TableName, ...] = ()
 
 
-def plan_next(job: JoinJob, observe: StepObserver = no_observer) -> Joinable:
-    """Decide what the next batch of a joined table will do; nothing is written, and no engine is started.
+def plan_next(job: JoinJob, observe: StepObserver = no_observer) -> PreparedJoin:
+    """Plan the next batch of a joined table; nothing is written, and no engine is started.
 
-    Raises ConfigError where it cannot be made of its sources as they stand, TableError where the lake
-    has another table of its name, and SchemaConflict where what stands cannot follow how it is declared.
+    Raises ConfigError where it cannot be made of its sources, TableError where the lake has another table of its
+    name, and SchemaConflict where the stored table cannot follow its declaration.
     """
     with observe("read_table"):
         found = {name: job.target.standing(one) for name, one in job.sources.items()}
     lacking = tuple(name for name, one in found.items() if one.schema is None or not one.progress.batch)
     if lacking:
-        return Joinable(lacking=lacking)
-    with observe("plan"):
-        joining = checked(job.joined, {name: _as_it_stands(job.sources[name], one) for name, one in found.items()})
+        return PreparedJoin(lacking=lacking)
+    with observe("decide"):
+        joining = validate_joined(
+            job.joined, {name: _as_it_stands(job.sources[name], one) for name, one in found.items()}
+        )
         table = job.target.joined(joining)
         standing = table.standing()
         passed = progress_of(joining, standing)
         plan = plan_join(joining, passed, table.sources(passed), job.now())
         merge = None if plan is None else merge_of(plan, standing)
-        return Joinable(standing=standing, table=table, plan=plan, merge=merge)
+        return PreparedJoin(standing=standing, table=table, plan=plan, merge=merge)
 
 
 def _as_it_stands(source: Dimension, standing: TableState) -> Dimension:
-    """Return a source with the columns that it has, by the names that they get with its next batch."""
+    """Return a source with its stored columns, by the names that they get with its next batch."""
     found = standing.schema or source.schema
     return replace(source, schema=with_new_names(found, source.policies.renames))
 
 
 def progress_of(joining: Joining, standing: TableState) -> JoinProgress | None:
-    """Return how far a joined table has passed its sources, or None where nothing stands yet.
+    """Return how far a joined table has passed its sources, or None where it does not exist yet.
 
-    Raises TableError where what stands is no joined table.
+    Raises TableError where the stored table is not a joined one.
     """
     if standing.progress.joined is not None:
         return JoinProgress.from_json(standing.progress.joined)
@@ -166,9 +171,9 @@ def progress_of(joining: Joining, standing: TableState) -> JoinProgress | None:
 
 
 def merge_of(plan: JoinPlan, standing: TableState) -> MergePlan:
-    """Return a plan of a joined table in the words of all tables, with how its columns change.
+    """Return the plan of a joined table as a `MergePlan`, with the changes of its columns.
 
-    Raises SchemaConflict where what stands has other columns than it is declared with, and nothing can follow.
+    Raises SchemaConflict where the stored columns differ from the declared ones and cannot follow them.
     """
     dimension = plan.joining.dimension
     evolution = Evolution(dimension.schema) if standing.schema is None else _evolution(plan, standing)
@@ -189,7 +194,7 @@ def merge_of(plan: JoinPlan, standing: TableState) -> MergePlan:
 def _evolution(plan: JoinPlan, standing: TableState) -> Evolution:
     dimension, before = plan.joining.dimension, standing.progress
     assert standing.schema is not None  # noqa: S101
-    evolution = evolve(standing.schema, dimension.schema, FOLLOWING, dimension.key)
+    evolution = evolve(standing.schema, dimension.schema, DEFAULT_POLICIES, dimension.key)
     others = [str(change) for change in evolution.refused]
     others += [str(change) for change, _ in evolution.differences if change.kind not in (Kind.ADD, Kind.WIDEN)]
     if before.batch and before.key != dimension.key:
@@ -207,7 +212,7 @@ def _evolution(plan: JoinPlan, standing: TableState) -> Evolution:
 
 
 def _ways(dimension: Dimension, was: str | None) -> str:
-    """Say which options a joined history was made with that are others now; of what was or is a mirror, nothing."""
+    """Return the options of a joined history that have changed since it was made. A mirror has none."""
     if dimension.history is None or was is None:
         return ""
     changed = differences(was, dimension.history, dimension.key, {})
@@ -215,23 +220,23 @@ def _ways(dimension: Dimension, was: str | None) -> str:
     return f" ({told})" if told else ""
 
 
-def keep_up(job: JoinJob, observe: StepObserver = no_observer) -> JoinReport | None:
-    """Bring a joined table to where its sources are, in one commit; None where it is there.
+def refresh(job: JoinJob, observe: StepObserver = no_observer) -> JoinReport | None:
+    """Refresh a joined table from its sources in one commit; returns None where it is up to date.
 
-    Keys of a history whose versions break a rule are left as they stand: others have altered them, or a source has
-    an instant at the open end. Then its sources were not passed, and each batch joins anew what they touched, until
-    those are right. Raises CommitConflict where others kept committing to it, TableError where such keys alone are
-    left to be written.
+    Keys of a history whose versions break a rule are left unchanged: others have altered them, or a source has an
+    instant at the open end. Then the sources count as not passed, and each batch joins these keys again until they
+    are right. Raises CommitConflict where others kept committing to the table, and TableError where only such keys
+    are to be written.
     """
     for _ in range(job.attempts - 1):
         try:
-            return _keep_up(job, observe)
+            return _refresh_once(job, observe)
         except CommitConflict:
             continue
-    return _keep_up(job, observe)
+    return _refresh_once(job, observe)
 
 
-def _keep_up(job: JoinJob, observe: StepObserver) -> JoinReport | None:
+def _refresh_once(job: JoinJob, observe: StepObserver) -> JoinReport | None:
     found = plan_next(job, observe)
     merge = found.merge
     if found.plan is None or found.table is None or merge is None:
@@ -260,7 +265,7 @@ def _keep_up(job: JoinJob, observe: StepObserver) -> JoinReport | None:
 
 
 def cautions(joined: Joined, progress: Progress) -> Sequence[str]:
-    """Return what to know of a joined table, by what its last commit says: which rows it cannot show."""
+    """Return warnings about source rows that a joined table cannot show, from its last commit."""
     return () if progress.joined is None else JoinProgress.from_json(progress.joined).unshown.words(joined)
 
 
@@ -271,8 +276,8 @@ def _left(joined: Joined, left: SkippedKeys) -> TableError:
         f"their versions right, or drop the table, and the next run makes it anew{_PAST}"
     )
     beyond = (
-        f"Where {BEYOND}, a source says so, as by a date that means never. Put that right there. Or let `open_end` "
-        "lie behind it, or leave it out, and drop the joined table: the next run makes it anew."
+        f"Where {BEYOND_OPEN_END}, a source says so, as by a date that means never. Put that right there. Or let "
+        "`open_end` lie behind it, or leave it out, and drop the joined table: the next run makes it anew."
     )
     todo = [altered] * (left.beyond < left.keys) + [beyond] * (left.beyond > 0)
     return TableError(
@@ -298,9 +303,9 @@ def _progress_after(plan: JoinPlan, before: Progress, resolved: MergeResult) -> 
 
 
 def _passed(plan: JoinPlan, before: Progress, resolved: MergeResult) -> JoinProgress:
-    """Return how far the sources are passed: where keys are left as they stand, not further than before."""
+    """Return how far the sources are passed: where keys are left unchanged, no further than before."""
     passed = plan.progress
     if resolved.left is not None:
-        none = replace(passed, passed=dict.fromkeys(passed.passed, NONE_PASSED), behind={})
+        none = replace(passed, passed=dict.fromkeys(passed.passed, NO_COMMIT), behind={})
         passed = none if before.joined is None else JoinProgress.from_json(before.joined)
     return replace(passed, batch=plan.batch, unshown=resolved.unshown)

@@ -1,8 +1,8 @@
-"""What a batch of a joined table will do: which changes of its sources it takes, or that it is made anew.
+"""The plan of a batch of a joined table: which changes of its sources it processes, or that it compares all rows.
 
-A joined table notes in each commit how far it has passed its sources. It goes on from there where every
-source still remembers all that was touched since, and else compares all its rows with what it is made of. What
-lay behind the commit of a source is noted as well: where it was taken back, that tells what came since then.
+Each commit of a joined table notes which commits of its sources it has passed. The next batch continues from there
+where every source still remembers all changes since, and otherwise compares all rows. Some earlier commits of each
+source are noted as well: after a rollback of the source they show what has changed since.
 """
 
 from __future__ import annotations
@@ -13,39 +13,40 @@ from dataclasses import asdict, dataclass, field
 from typing import Final, NamedTuple, Self
 
 from lakeward.core.joined.joining import Joining
-from lakeward.core.joined.unshown import Unshown
+from lakeward.core.joined.unshown import OmittedRows
 
 _NOTED: Final = 8
-"""How many commits of a source are noted behind the one that was passed; of each some 40 bytes, in every commit."""
+"""The number of earlier commits of a source that are noted; each takes some 40 bytes, in every commit."""
 
 
-class Passed(NamedTuple):
-    """A commit of a source that a joined table has taken: its batch, and how its format names it."""
+class SourceCommit(NamedTuple):
+    """A commit of a source: its batch, and the name that its format gives it."""
 
     batch: int
     commit: str
 
 
-NONE_PASSED: Final = Passed(0, "")
-"""What is passed of a source whose rows were read, and some left: none of its commits."""
+NO_COMMIT: Final = SourceCommit(0, "")
+"""Stands for the commit that is passed of a source whose rows were read and some keys left unchanged."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JoinProgress:
-    """How far a joined table is, in the commit that carries its rows; `digest` is that of its declaration.
+    """How far a joined table has passed its sources, in the commit that carries its rows.
 
-    Of each source `behind` are commits that the one which it `passed` was made of, the newest first (`noted`).
-    `unshown` is what it cannot show of the rows that this commit was made of.
+    `digest` is that of the declaration. `passed` has the commit of each source that the rows were made of, and
+    `behind` some commits before that one, newest first (`recent_commits`). `unshown` are the rows of the sources
+    that this commit could not show.
     """
 
     batch: int
     digest: str
-    passed: Mapping[str, Passed]
-    behind: Mapping[str, Sequence[Passed]] = field(default_factory=dict)
-    unshown: Unshown = field(default_factory=Unshown)
+    passed: Mapping[str, SourceCommit]
+    behind: Mapping[str, Sequence[SourceCommit]] = field(default_factory=dict)
+    unshown: OmittedRows = field(default_factory=OmittedRows)
 
-    def known(self, name: str) -> Sequence[Passed]:
-        """Return the commits that a source is known to have been made of when it was passed, the newest first."""
+    def known(self, name: str) -> Sequence[SourceCommit]:
+        """Return the known commits of a source at the time when it was passed, newest first."""
         return [self.passed[name], *self.behind.get(name, ())] if name in self.passed else []
 
     def to_json(self) -> str:
@@ -54,44 +55,47 @@ class JoinProgress:
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """Read what `to_json` wrote; before it noted what lay behind, that was nothing."""
+        """Return the progress that `to_json` wrote; earlier versions wrote no `behind`."""
         values = json.loads(text)
-        passed = {name: Passed(*one) for name, one in values["passed"].items()}
-        behind = {name: tuple(Passed(*one) for one in found) for name, found in values.get("behind", {}).items()}
+        passed = {name: SourceCommit(*one) for name, one in values["passed"].items()}
+        behind = {
+            name: tuple(SourceCommit(*one) for one in found) for name, found in values.get("behind", {}).items()
+        }
         return cls(
             batch=values["batch"],
             digest=values["digest"],
             passed=passed,
             behind=behind,
-            unshown=Unshown.of(values.get("unshown", {})),
+            unshown=OmittedRows.of(values.get("unshown", {})),
         )
 
 
-def noted(line: Sequence[Passed]) -> Sequence[Passed]:
-    """Return which of the commits that a source is made of, newest first, are noted as behind the newest.
+def recent_commits(line: Sequence[SourceCommit]) -> Sequence[SourceCommit]:
+    """Return which earlier commits of a source are noted, from all of its commits, newest first.
 
-    None between them is left out: where the source is taken back, the newest that is left is where it parted.
+    There are no gaps: after a rollback of the source, the newest noted commit that is left is where it was rolled
+    back to.
     """
     return tuple(line[1 : _NOTED + 1])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceState:
-    """A source as a joined table finds it.
+    """The state of a source as a joined table finds it.
 
-    `now` is its newest commit, the one that is read, and `behind` are those of which it is made that are to be
-    `noted`. It `goes_on` where the commit that was passed is behind that one: it was not taken back. Else `kept` is
-    the newest of those that are `known` which still is (None: none is; it was made anew, or nobody can tell).
-    Deletes of the batches above `remembers` are all remembered; `emptied` is the newest batch with a truncate or a
-    complete full load (0: none), `spliced` the newest that put a snapshot between others: the versions that this
-    took out are not remembered. `shows_before` says whether rows can be read as they were at the commit that was
-    passed, or kept.
+    `now` is its newest commit, which is read; `behind` are the commits before it that are to be noted
+    (`recent_commits`). It `goes_on` where the commit that was passed is still one of its commits, so that it was
+    not rolled back. Otherwise `kept` is the newest of the `known` commits that still is (None: there is none, since
+    the table was made again, or it is unknown). Deletes of the batches above `remembers` are all remembered.
+    `emptied` is the newest batch with a truncate or a complete full load (0: none). `spliced` is the newest batch
+    that put a snapshot between others: the versions that it removed are not remembered. `shows_before` says whether
+    rows can be read as of the commit that was passed, or kept.
     """
 
-    now: Passed
-    behind: Sequence[Passed] = ()
+    now: SourceCommit
+    behind: Sequence[SourceCommit] = ()
     goes_on: bool = True
-    kept: Passed | None = None
+    kept: SourceCommit | None = None
     remembers: int = 0
     emptied: int = 0
     spliced: int = 0
@@ -100,15 +104,15 @@ class SourceState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JoinPlan:
-    """Everything that one batch will do to a joined table.
+    """The plan of one batch of a joined table.
 
-    Of each source of `since`, the keys that it touched above that batch are taken. With reasons in `whole`, all
-    rows are made anew and what stands is compared; then these keys only tell when something changed. Sources
-    that are `untold` do not tell when that was. One that was taken back is none where it tells what it touched
-    since then: what else is otherwise there was taken back, and did not change.
-    `before` are those whose touched rows must be read as they were as well. `ran` is when the batch was begun,
-    in microseconds since 1970; `is_first` says that nothing stands yet, `is_redeclared` that what stands was
-    declared in another way: then no time of its sources says since when a row shows something else.
+    `since` has, for each source whose changes are processed, the batch after which they are. With reasons in
+    `whole`, all rows are computed and compared with the stored ones; the changed keys then only date changes.
+    Sources in `untold` do not date their changes. A source that was rolled back is not among them where it knows
+    its changes since then: all other differences come from the rollback. `before` are the sources whose changed
+    rows are also read as they were. `ran` is when the batch was begun, in microseconds since 1970. `is_first` says
+    that the table does not exist yet, `is_redeclared` that it was made by another declaration: then no time of its
+    sources dates a difference.
     """
 
     joining: Joining
@@ -130,9 +134,9 @@ class JoinPlan:
 def plan_join(
     joining: Joining, progress: JoinProgress | None, states: Mapping[str, SourceState], ran: int = 0
 ) -> JoinPlan | None:
-    """Decide what a batch of a joined table will do; None where its sources have nothing that it has not passed.
+    """Return the plan of a batch of a joined table, or None where its sources have nothing new.
 
-    It begins when each of its sources stands: those without a commit have no state.
+    The table begins when each of its sources has a commit; sources without one have no state.
     """
     if any(name not in states for name in joining.joined.sources):
         return None
@@ -162,28 +166,28 @@ def plan_join(
     )
 
 
-def _cannot_tell(joining: Joining, name: str, passed: Passed, state: SourceState) -> str | None:
-    """Say why a source does not tell all that was touched since it was passed, or return None where it does."""
-    if passed == NONE_PASSED:
+def _cannot_tell(joining: Joining, name: str, passed: SourceCommit, state: SourceState) -> str | None:
+    """Return why a source cannot list all changes since it was passed, or None where it can."""
+    if passed == NO_COMMIT:
         return f"{name} was read, and keys were left"
     if not state.goes_on:
         return f"{name} was taken back behind batch {passed.batch}, or made anew"
     return _has_lost(joining, name, passed, state)
 
 
-def _tells_since(joining: Joining, name: str, passed: Passed, state: SourceState) -> Passed | None:
-    """Return the commit since which a source tells all that it touched, or None where it tells of none.
+def _tells_since(joining: Joining, name: str, passed: SourceCommit, state: SourceState) -> SourceCommit | None:
+    """Return the commit since which a source can list all its changes, or None.
 
-    That is the one that was passed or, where it was taken back, the one up to which it was.
+    That is the commit that was passed or, after a rollback, the one that the source was rolled back to.
     """
     since = passed if state.goes_on else state.kept
-    if since is None or passed == NONE_PASSED or _has_lost(joining, name, since, state) is not None:
+    if since is None or passed == NO_COMMIT or _has_lost(joining, name, since, state) is not None:
         return None
     return since
 
 
-def _has_lost(joining: Joining, name: str, passed: Passed, state: SourceState) -> str | None:
-    """Say why a source does not tell all that it touched since a commit that is behind it, or return None."""
+def _has_lost(joining: Joining, name: str, passed: SourceCommit, state: SourceState) -> str | None:
+    """Return why a source cannot list all changes since one of its commits, or None where it can."""
     if state.emptied > passed.batch:
         return f"{name} was truncated or loaded anew in batch {state.emptied}"
     if state.spliced > passed.batch:

@@ -1,7 +1,7 @@
-"""Which rows of a joined table are touched by changes of its sources, and what must be read to make them anew.
+"""Find the rows of a joined table that changes of its sources touch, and the source rows needed to compute them.
 
-Touched is what was found before a change and what is found after it: a row that is joined by a column
-that is not its key leaves one joined row and enters another.
+A change touches the rows found before it and those found after it: a row that is joined by a column other than its
+key leaves one joined row and enters another.
 """
 
 from __future__ import annotations
@@ -13,44 +13,44 @@ from typing import NamedTuple, TypeAlias
 from lakeward.core.events import Key, key_of
 from lakeward.core.joined.aggregates import Cells
 from lakeward.core.joined.joining import Joining
-from lakeward.core.joined.rows import Known, Table, Tables, greatest
+from lakeward.core.joined.rows import RowsBySource, SourceRow, SourceRows, greatest
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
-    """What is known of a key of a source that was touched, its deletes included, beside the rows that it has now.
+class SourceChange:
+    """What is known of a changed key of a source, deletes included, besides its present rows.
 
-    `before` is how its row was (of a history: its versions were) when the joined table last passed; only where
-    the source is found by a column that is not of its key. `instant` dates its last change.
+    `before` is its row (in a history: its versions) when the joined table last passed the source. It is known only
+    where the source is found by a column that is not part of its key. `instant` dates its last change.
     """
 
     before: Sequence[Cells] = ()
     instant: int | None = None
 
 
-Changes: TypeAlias = Mapping[str, Mapping[Key, Change]]
-"""The keys of each source that were touched since the joined table last passed it, by the names of the sources."""
+SourceChanges: TypeAlias = Mapping[str, Mapping[Key, SourceChange]]
+"""The keys of each source that changed since the joined table last passed it, by the names of the sources."""
 
 
-class Touch(NamedTuple):
-    """The greatest instant of some changes (None: none has one), and the sources of which some have none."""
+class ChangeDates(NamedTuple):
+    """The greatest instant of some changes (None: none has one), and the sources of changes that have none."""
 
     instant: int | None = None
     undated: frozenset[str] = frozenset()
 
 
-Touched: TypeAlias = Mapping[Key, Touch]
-"""Keys of the joined table, with what dates the changes that touched them."""
+TouchedKeys: TypeAlias = Mapping[Key, ChangeDates]
+"""Keys of the joined table, with the dates of the changes that touched them."""
 
 
-def touched(joining: Joining, changes: Changes, tables: Tables) -> Touched:
+def find_touched_keys(joining: Joining, changes: SourceChanges, tables: RowsBySource) -> TouchedKeys:
     """Return the keys of the joined table that changes of its sources may have changed.
 
-    A source is looked at after those that are joined to it, so that what touched those reaches its rows as they
-    are now; as they were, they count where they were touched themselves.
+    A source is processed after those that are joined to it, so that their changes reach its present rows. Its
+    earlier rows count only where they changed themselves.
     """
     joined = joining.joined
-    found: dict[str, dict[Key, Touch]] = {}
+    found: dict[str, dict[Key, ChangeDates]] = {}
     for name in reversed(tuple(joined.sources)):
         links = list(_changed(joining, name, changes.get(name, {}), tables[name]))
         for other in joined.beneath(name):
@@ -62,8 +62,8 @@ def touched(joining: Joining, changes: Changes, tables: Tables) -> Touched:
     return found[joined.driving]
 
 
-def needed(joining: Joining, tables: Tables, keys: Collection[Key]) -> Tables:
-    """Return the rows of the sources that rows of the joined table with these keys are made of."""
+def select_needed_rows(joining: Joining, tables: RowsBySource, keys: Collection[Key]) -> RowsBySource:
+    """Return the rows of the sources that the joined rows with these keys are made of."""
     joined = joining.joined
     part = {joined.driving: _found(tables[joined.driving], joining.found_by(joined.driving), keys)}
     for name in joined.others:
@@ -74,12 +74,15 @@ def needed(joining: Joining, tables: Tables, keys: Collection[Key]) -> Tables:
 
 
 def _changed(
-    joining: Joining, name: str, changes: Mapping[Key, Change], table: Table
-) -> Iterable[tuple[Key | None, Touch]]:
-    """Return by what the touched rows of a source are found, and were; where its key tells, nothing is read."""
+    joining: Joining, name: str, changes: Mapping[Key, SourceChange], table: SourceRows
+) -> Iterable[tuple[Key | None, ChangeDates]]:
+    """Yield the values by which changed rows of a source are found, now and before.
+
+    Where its key suffices, no row is read.
+    """
     key, columns = joining.tables[name].key, joining.found_by(name)
     for place, change in changes.items():
-        touch = Touch(change.instant, frozenset([name] if change.instant is None else []))
+        touch = ChangeDates(change.instant, frozenset([name] if change.instant is None else []))
         if not joining.needs_before(name):
             parts = dict(zip(key, place, strict=True))
             yield tuple(parts[column] for column in columns), touch
@@ -88,20 +91,20 @@ def _changed(
             yield key_of(cells, columns), touch
 
 
-def _found(table: Table, columns: Sequence[str], links: Collection[Key]) -> Table:
+def _found(table: SourceRows, columns: Sequence[str], links: Collection[Key]) -> SourceRows:
     found = {key: [one for one in known if key_of(one.cells, columns) in links] for key, known in table.items()}
     return {key: known for key, known in found.items() if known}
 
 
-def _each(table: Table) -> Iterable[Known]:
+def _each(table: SourceRows) -> Iterable[SourceRow]:
     return (known for of_key in table.values() for known in of_key)
 
 
-def _together(links: Iterable[tuple[Key | None, Touch]]) -> dict[Key, Touch]:
-    found: dict[Key, Touch] = {}
+def _together(links: Iterable[tuple[Key | None, ChangeDates]]) -> dict[Key, ChangeDates]:
+    found: dict[Key, ChangeDates] = {}
     for link, touch in links:
         if link is not None:
-            other = found.get(link, Touch())
+            other = found.get(link, ChangeDates())
             instant = greatest((touch.instant, other.instant))
-            found[link] = Touch(instant, touch.undated | other.undated)
+            found[link] = ChangeDates(instant, touch.undated | other.undated)
     return found

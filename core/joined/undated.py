@@ -1,7 +1,7 @@
-"""Whether what dates the rows and changes of its sources dates all that became of a joined row, too.
+"""Decide whether the dates of source rows and changes date the whole change of a joined row.
 
-A row that went leaves no date behind where its source was emptied or forgot it, and one that a full load brought
-has none. What then dates the other rows is older than that, and says nothing of it.
+A row that disappeared leaves no date where its source was emptied or has forgotten the delete, and a row of a full
+load has none. The dates of other rows are then older than the change, and do not date it.
 """
 
 from __future__ import annotations
@@ -10,18 +10,18 @@ from dataclasses import dataclass, replace
 from typing import Self
 
 from lakeward.core.history.versions import Columns, Version
-from lakeward.core.joined.declared import Way
+from lakeward.core.joined.declared import JoinType
 from lakeward.core.joined.joining import Joining
 from lakeward.core.joined.plan import JoinPlan
-from lakeward.core.joined.rows import Made
-from lakeward.core.joined.touched import Touch
+from lakeward.core.joined.rows import JoinedRow
+from lakeward.core.joined.touched import ChangeDates
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
-    """What of a joined row comes of a source: tracked columns, and with `holds` whether there is a row at all.
+class SourceColumns:
+    """The part of a joined row that comes from a source: tracked columns and, with `holds`, its existence.
 
-    So of those that are joined to it: which of their rows are found is up to it.
+    It includes the sources that are joined to that one, because it decides which of their rows are found.
     """
 
     columns: Columns
@@ -29,37 +29,40 @@ class Part:
 
     @classmethod
     def of(cls, joining: Joining, name: str, columns: Columns) -> Self:
-        """Return what comes of a source, of the columns of the joined table of which a change is told."""
+        """Return the part that comes from a source, limited to tracked columns of the joined table."""
         joined, found = joining.joined, [name]
         for other in joined.others:
             found += [other] if joined.beside(other) in found else []
         sources = [joined.sources[one] for one in found]
         own = {column for one in sources for column in (*one.columns, *one.aggregates)}
-        needed = (joined.sources[one].way is Way.INNER for one in found)
+        needed = (joined.sources[one].way is JoinType.INNER for one in found)
         tracked = tuple(column for column in columns.tracked if column in own)
         return cls(replace(columns, tracked=tracked), joined.driving in found or any(needed))
 
-    def differs(self, last: Version, made: Made | None) -> bool:
-        """Whether a joined row has become another in what is of this part."""
+    def differs(self, last: Version, made: JoinedRow | None) -> bool:
+        """Return True if a joined row has changed in this part."""
         if made is None or not last.is_current:
             return self.holds and last.is_current == (made is None)
         return not self.columns.same(last.cells, made.cells)
 
 
-def is_dated(plan: JoinPlan, columns: Columns, last: Version, made: Made | None, touch: Touch) -> bool:
-    """Whether all that became of a joined row, whose `last` version stands, is dated by its sources.
+def is_dated(plan: JoinPlan, columns: Columns, last: Version, made: JoinedRow | None, touch: ChangeDates) -> bool:
+    """Return True if the sources date the whole change of a joined row, whose stored version is `last`.
 
-    It is not where a source that does not tell when it changed has changed it, and has no row there that says so.
-    Nor is it where it was declared in another way before: no source dates that.
+    They do not where the change comes from a source that does not date it and has no row there that does, nor where
+    the table was declared differently before.
     """
     if plan.is_redeclared:
         return False
     joining = plan.joining
     silent = (name for name in plan.untold | touch.undated if not _says_when(joining, name, last, made))
-    return not any(Part.of(joining, name, columns).differs(last, made) for name in silent)
+    return not any(SourceColumns.of(joining, name, columns).differs(last, made) for name in silent)
 
 
-def _says_when(joining: Joining, name: str, last: Version, made: Made | None) -> bool:
-    """Whether the row of a source dates what it is now; of several, another one may have gone since the newest."""
+def _says_when(joining: Joining, name: str, last: Version, made: JoinedRow | None) -> bool:
+    """Return True if the row of a source dates its present state.
+
+    Of several rows, another may have been removed later.
+    """
     instant = None if made is None else made.instants.get(name)
     return instant is not None and (instant > last.reached or not joining.is_grouped(name))

@@ -1,6 +1,6 @@
-"""What a joined table cannot show: rows without a key, and the unknown row where another one has its key.
+"""Rows that a joined table cannot show: those without a key, and the unknown row where a source row has its key.
 
-Nothing is left out without a word: each commit notes it, and runs and `status` say it.
+Each commit notes them, and runs and `status` report them.
 """
 
 from __future__ import annotations
@@ -12,28 +12,28 @@ from typing import Any
 from lakeward.core.events import key_of
 from lakeward.core.joined.declared import Joined
 from lakeward.core.joined.joining import Joining
-from lakeward.core.joined.rows import Tables
+from lakeward.core.joined.rows import RowsBySource
 from lakeward.core.text.numbers import format_count
 
 
 @dataclass(frozen=True, slots=True)
-class Unshown:
-    """What a joined table cannot show of the rows that its driving source has at the commit that was read.
+class OmittedRows:
+    """The rows of the driving source that a joined table could not show at a commit.
 
-    So many are `keyless`: a column that they are told apart by is NULL, which equals nothing. With `unknown`, one
-    of them has the key of the row that stands for whatever has none, and is shown in its place.
+    `keyless` is the number of rows with NULL in a key column, which equals nothing. With `unknown`, a source row
+    has the key of the unknown row and is shown in its place.
     """
 
     keyless: int = 0
     unknown: bool = False
 
     @classmethod
-    def of(cls, values: Mapping[str, Any]) -> Unshown:
-        """Return what was written by name; what an earlier version did not write is nothing."""
+    def of(cls, values: Mapping[str, Any]) -> OmittedRows:
+        """Return the stored value. Names that an earlier version did not store have their defaults."""
         return cls(**{name: values[name] for name in cls.__slots__ if name in values})
 
     def words(self, joined: Joined) -> Sequence[str]:
-        """Return what to know of it, a sentence each."""
+        """Return warnings about the omitted rows, a text each."""
         found, driving = [], joined.sources[joined.driving]
         if self.keyless:
             rows = format_count(self.keyless, "row")
@@ -51,11 +51,11 @@ class Unshown:
         return found
 
 
-def unshown(joining: Joining, tables: Tables) -> Unshown:
-    """Return what a joined table cannot show of the rows, or versions, of its driving source."""
+def find_omitted_rows(joining: Joining, tables: RowsBySource) -> OmittedRows:
+    """Return which rows, or versions, of the driving source a joined table cannot show."""
     driving = joining.joined.driving
     keys = [
         key_of(known.cells, joining.found_by(driving)) for of_key in tables[driving].values() for known in of_key
     ]
     unknown = joining.unknown
-    return Unshown(keys.count(None), unknown is not None and unknown[0] in keys)
+    return OmittedRows(keys.count(None), unknown is not None and unknown[0] in keys)

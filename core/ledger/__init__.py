@@ -1,1 +1,1 @@
-"""The ledger: objects of a source, which of them a batch takes, full loads, and signs of loss in a listing."""
+"""The ledger: source objects, their selection, full loads, and checks of listings for signs of loss."""

@@ -1,4 +1,4 @@
-"""Objects of equal content: where no key tells a row from its copy, only a person can."""
+"""Find objects of equal content: in a table without a key only a person can tell a copy from new rows."""
 
 from __future__ import annotations
 
@@ -11,24 +11,25 @@ if TYPE_CHECKING:
 
 
 class DuplicateObject(NamedTuple):
-    """An object, and one before it that has the same content."""
+    """An object, and an earlier one of the same content."""
 
     object: str
     of: str
 
 
-def first_twin(plan: MergePlan, seen: Iterable[SourceObject]) -> DuplicateObject | None:
-    """Return the first object of a batch whose content another has, of the batch or of those seen, or None.
+def find_duplicate_object(plan: MergePlan, seen: Iterable[SourceObject]) -> DuplicateObject | None:
+    """Return the first object of a batch that has the content of another object, or None.
 
-    Of a table with a key none is told: a source that does the same thing twice writes the same
-    again. Without one, each copy is rows of its own.
+    It is compared with the objects of the batch and those seen before, by size and etag. Tables with a key are not
+    checked: repeating an upsert is harmless. Without a key each copy adds rows. An object without an etag, or
+    without rows, is not compared.
     """
     if plan.dimension.key or plan.releases:
         return None
     known = {content: item.name for item in seen if (content := _content(item)) is not None}
-    for found in plan.facts.objects:
-        item, content = found.object, _content(found.object)
-        if content is None or not found.rows:
+    for facts in plan.facts.objects:
+        item, content = facts.object, _content(facts.object)
+        if content is None or not facts.rows:
             continue
         if known.setdefault(content, item.name) != item.name:
             return DuplicateObject(item.name, known[content])

@@ -1,8 +1,8 @@
-"""Full loads that take the place of all rows of a table: which objects are of one, and when it is whole.
+"""Full loads that replace all rows of a table: which objects belong to one, and when it is complete.
 
-An operator says that one will come (`reload`), or a scheduled task writes one again and
-again (`Snapshots`). Either begins an epoch. Its objects are applied together, in one
-commit, once nothing of it can be missing; a half load is never taken for a whole one.
+An operator asks for one (`reload`), or a scheduled task writes one again and again (`Snapshots`). Each begins an
+epoch. Its objects are applied together, in one commit, once none of them can be missing: an incomplete load is
+never taken for a complete one.
 """
 
 from __future__ import annotations
@@ -21,18 +21,19 @@ if TYPE_CHECKING:
     from lakeward.core.ledger.selection import ObjectHistory
 
 Numbering: TypeAlias = Callable[[str], tuple[str, int] | None]
-"""Tells from the name of a file of a full load its series and its number there, which begin with 1."""
+"""Returns the series and the number of a file of a full load, from 1, by its name; None for other names."""
 
 
 @dataclass(frozen=True, slots=True)
 class Naming:
-    """What names tell: of a full load or of changes, the number in a load, when changes were written.
+    """What the names of objects say.
 
-    That is in microseconds since 1970, and None where the name does not tell. Where each snapshot of a
-    table has names of its own, `snapshot` tells of which one an object is; else all are of one.
-    Objects of one partition of a topic come one after the other; of two, neither comes first: `partition_end` is
-    the order behind all objects of that partition, by the name of one.
-    Where a snapshot `is_dated`, its name says of which time it is.
+    `is_load` tells objects of a full load from changes, and `number` is the number of an object in its load.
+    `written` is when changes were written, in microseconds since 1970, None where the name does not say. Where each
+    snapshot of a table has names of its own, `snapshot` names the snapshot of an object; else it is None, and all
+    objects are of one. Objects of one partition of a topic follow each other, those of two partitions have no
+    order: `partition_end` is the order behind all objects of the partition of an object. `is_dated` is True where
+    the name of a snapshot says its time.
     """
 
     is_load: Callable[[str], bool] = lambda _: False
@@ -48,10 +49,10 @@ UNNAMED: Final = Naming()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReloadRequest:
-    """Word of an operator: a full load that begins `epoch` takes the place of all rows; who, why and when.
+    """A request of an operator: the next full load begins `epoch` and replaces all rows.
 
-    Changes at or below the order `cut` are of the epochs before. The newest word of an epoch
-    counts; one that `is_withdrawn` takes back those before it.
+    Changes at or below the order `cut` are of earlier epochs. `by`, `reason` and `at` (microseconds since 1970) say
+    who asked, why and when. The newest request of an epoch counts; one that `is_withdrawn` cancels those before it.
     """
 
     epoch: int
@@ -64,7 +65,7 @@ class ReloadRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadCompletion:
-    """Word of an operator: these versions of objects are the full load of an epoch, and all of it."""
+    """A statement of an operator: these versions of objects are the complete full load of an epoch."""
 
     epoch: int
     about: tuple[str, ...]
@@ -77,29 +78,29 @@ _SECOND: Final = 1_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadStatus:
-    """What the task that loads a table says of its last full load: when it began and ended, and its rows.
+    """What the replication task says of its last full load of a table: begin, end and rows.
 
-    Times are in microseconds since 1970; one that has not ended, or failed, has no end.
+    Times are in microseconds since 1970. A load that has not ended, or has failed, has no end.
     """
 
     began: int
     ended: int | None = None
     rows: int | None = None
 
-    def is_of(self, objects: Iterable[SourceObject]) -> bool:
-        """Whether it has ended, and wrote all of these objects; stores have times of whole seconds."""
+    def covers(self, objects: Iterable[SourceObject]) -> bool:
+        """Return True if the load has ended and wrote all of these objects; some stores have whole seconds."""
         ended = self.ended
         return ended is not None and all(self.began - _SECOND < item.modified < ended + _SECOND for item in objects)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Load:
-    """A full load that a table waits for, before it is looked for.
+    """A full load that a table waits for, before its objects are listed.
 
-    `since` says when an operator asked for it, and `cut` as `ReloadRequest` does; `whole` are the
-    versions of `LoadCompletion`. `settles` is how long nothing of a snapshot may change, in microseconds.
-    `told` is what its task says, where that can be asked. `older` says what becomes of a snapshot that is
-    older than what the table shows.
+    `since` is when an operator asked for it, None for a snapshot. `cut` is that of the `ReloadRequest`, `whole` the
+    versions of a `LoadCompletion`. `settles` is how long a snapshot must stay unchanged, in microseconds. `status`
+    is what the replication task says, where it can be asked. `older` is the policy for a snapshot that is older
+    than what the table shows.
     """
 
     epoch: int
@@ -107,17 +108,18 @@ class Load:
     cut: int | None = None
     whole: frozenset[str] | None = None
     settles: int | None = None
-    told: LoadStatus | None = None
+    status: LoadStatus | None = None
     older: Older = Older.STOP
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AwaitedLoad:
-    """A full load that a table waits for, as it was listed: so many objects and bytes of it.
+    """A full load that a table waits for, as a listing found it.
 
-    So many objects of changes wait `behind` it. `content` stands for all that was listed, and
-    has been the same since `unchanged`. `lacking` are objects of the load before that were not
-    written anew. It waits for what `until` says, in words.
+    `objects` and `bytes` are numbers of what is there of it, `behind` the number of objects of changes that wait
+    behind it. `content` is a digest of the listing, and has been the same since `unchanged`, in microseconds since
+    1970. `lacking` names objects of the load before that were not written anew. `until` says in words what it waits
+    for.
     """
 
     epoch: int
@@ -132,26 +134,26 @@ class AwaitedLoad:
 
     @property
     def is_told(self) -> bool:
-        """Whether something waits: it was asked for, or has begun; between two snapshots nothing does."""
+        """True if something waits: the load was asked for, or has begun. Between two snapshots nothing waits."""
         return bool(self.since is not None or self.objects or self.behind)
 
     @property
     def is_held_up(self) -> bool:
-        """Whether a person should know: it was asked for, or does not become whole by itself."""
+        """True if a person should know: the load was asked for, or does not become complete by itself."""
         return self.since is not None or bool(self.objects and self.lacking)
 
     @property
     def applied(self) -> AwaitedLoad | None:
-        """What is left of it once it was applied: since when what was listed is the same, for what lies behind it.
+        """What remains of it once it is applied: since when the listing is unchanged, for what lies behind it.
 
-        None behind one that an operator asked for.
+        None after a load that an operator asked for.
         """
         if self.since is not None:
             return None
         return AwaitedLoad(epoch=self.epoch, content=self.content, unchanged=self.unchanged)
 
     def words(self) -> str:
-        """Return what there is of it and what it waits for, in one line."""
+        """Return in one line what is there of it and what it waits for."""
         there = f"{format_count(self.objects, 'file')} of it so far, {self.bytes:,} bytes"
         size = there if self.objects else "nothing of it yet"
         waits = format_count(self.behind, "file of changes waits", "files of changes wait")
@@ -165,26 +167,26 @@ def awaited_load(
     reloads: Sequence[ReloadRequest],
     wholes: Sequence[LoadCompletion],
 ) -> Load | None:
-    """Return the full load that must come before anything else of a table is applied, or None."""
+    """Return the full load that must be applied to a table before anything else, or None."""
     epoch = progress.epoch + 1 if progress.batch else progress.epoch
-    said = [word.about for word in wholes if word.epoch == epoch]
-    whole = frozenset(said[-1]) if said else None
+    completions = [word.about for word in wholes if word.epoch == epoch]
+    whole = frozenset(completions[-1]) if completions else None
     if snapshots is not None:
         return Load(epoch=epoch, whole=whole, settles=snapshots.settles, older=snapshots.older)
-    asked = reload_of(reloads, progress.epoch + 1)
+    asked = find_reload(reloads, progress.epoch + 1)
     if asked is None:
         return None
     return Load(epoch=asked.epoch, since=asked.at, cut=asked.cut, whole=whole)
 
 
-def reload_of(reloads: Iterable[ReloadRequest], epoch: int) -> ReloadRequest | None:
-    """Return the word that holds for an epoch, or None."""
-    found = [word for word in reloads if word.epoch == epoch]
-    return found[-1] if found and not found[-1].is_withdrawn else None
+def find_reload(reloads: Iterable[ReloadRequest], epoch: int) -> ReloadRequest | None:
+    """Return the newest request for an epoch, or None where there is none or it is withdrawn."""
+    requests = [word for word in reloads if word.epoch == epoch]
+    return requests[-1] if requests and not requests[-1].is_withdrawn else None
 
 
-def is_older(item: SourceObject, past: ObjectHistory, naming: Naming) -> bool:
-    """Whether an object is of an epoch before the one that the next batch belongs to."""
+def is_of_earlier_epoch(item: SourceObject, past: ObjectHistory, naming: Naming) -> bool:
+    """Return True if an object is of an epoch before that of the next batch."""
     cut = past.cut if past.load is None or past.load.cut is None else past.load.cut
     if cut is None or naming.is_load(item.name):
         return item.version in past.left
@@ -192,11 +194,11 @@ def is_older(item: SourceObject, past: ObjectHistory, naming: Naming) -> bool:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
-    """What a listing has of a load: its objects, the changes behind it, how it stands, and whether it is whole.
+class LoadListing:
+    """What a listing has of a load: its objects, the changes behind it, and whether it is complete.
 
-    `later` are objects of the snapshots behind it, where each has names of its own; `skipped` are those of
-    snapshots that are older than what the table shows, where these are.
+    `later` are objects of the snapshots behind it, where each snapshot has names of its own; `skipped` are those of
+    snapshots that are older than what the table shows, where the policy skips these.
     """
 
     objects: tuple[SourceObject, ...]
@@ -207,49 +209,52 @@ class Found:
     skipped: tuple[SourceObject, ...] = ()
 
 
-def older(objects: Iterable[SourceObject], past: ObjectHistory, naming: Naming) -> tuple[SourceObject, ...]:
-    """Return the objects of snapshots that lie before the newest that was applied, without those that were, too."""
+def older_objects(objects: Iterable[SourceObject], past: ObjectHistory, naming: Naming) -> tuple[SourceObject, ...]:
+    """Return the unapplied ones of the objects that are of snapshots older than the newest applied one."""
     objects = tuple(objects)
-    snapshots = _before_the_newest(objects, past, naming)
+    snapshots = _older_snapshots(objects, past, naming)
     return tuple(i for i in objects if naming.snapshot(i.name) in snapshots and not past.has_applied(i))
 
 
-def _before_the_newest(objects: Iterable[SourceObject], past: ObjectHistory, naming: Naming) -> frozenset[str]:
-    """Return which snapshots lie before the newest that was applied; it does not lie before itself.
+def _older_snapshots(objects: Iterable[SourceObject], past: ObjectHistory, naming: Naming) -> frozenset[str]:
+    """Return the names of the snapshots that lie before the newest applied one, without that one.
 
-    One lies where its first object does. Names need not tell an order: one of which an object was applied in an
-    epoch before lies before the newest, too, though it was written anew or touched since.
+    A snapshot lies where its first object does. Names need not say an order: a snapshot of which an object was
+    applied in an earlier epoch is older, too, even if it was written anew or touched since.
     """
-    newest = _newest(past, naming)
+    newest = _newest_snapshot_name(past, naming)
     if newest is None:
         return frozenset()
     objects = tuple(objects)
     places = places_of_snapshots((*past.seen.values(), *objects), naming)
-    of_before = frozenset(_left(past))
-    left = {naming.snapshot(item.name) for item in objects if item.name in of_before}
-    return frozenset(name for name, place in places.items() if name in left or place < places[newest]) - {newest}
+    of_before = frozenset(_names_of_earlier_epochs(past))
+    earlier_epochs = {naming.snapshot(item.name) for item in objects if item.name in of_before}
+    return frozenset(name for name, place in places.items() if name in earlier_epochs or place < places[newest]) - {
+        newest
+    }
 
 
 def newest_snapshot(past: ObjectHistory, naming: Naming) -> SourceObject | None:
-    """Return the last object of the snapshot that the table shows, where each has names of its own."""
-    newest = _newest(past, naming)
+    """Return the last object of the snapshot that the table shows, where each has names of its own; else None."""
+    newest = _newest_snapshot_name(past, naming)
     applied = [item for item in past.seen.values() if newest is not None and naming.snapshot(item.name) == newest]
     return max(applied, key=lambda item: item.order, default=None)
 
 
-def _newest(past: ObjectHistory, naming: Naming) -> str | None:
+def _newest_snapshot_name(past: ObjectHistory, naming: Naming) -> str | None:
+    """Return the name of the newest applied snapshot, or None."""
     places = places_of_snapshots(past.seen.values(), naming)
     return max(places, key=places.__getitem__, default=None)
 
 
 def places_of_snapshots(objects: Iterable[SourceObject], naming: Naming) -> dict[str, int]:
-    """Return where snapshots with names of their own lie: there where the first object of each does."""
-    found: dict[str, int] = {}
+    """Return the place of each snapshot that has names of its own: the lowest order of its objects."""
+    places: dict[str, int] = {}
     for item in objects:
         name = naming.snapshot(item.name)
         if name is not None:
-            found[name] = min(item.order, found.get(name, item.order))
-    return found
+            places[name] = min(item.order, places.get(name, item.order))
+    return places
 
 
 def find_load(
@@ -260,18 +265,18 @@ def find_load(
     naming: Naming,
     *,
     keeps: bool = True,
-) -> Found:
-    """Look for a load in a listing, in order; `keeps` says that applied objects stay where they are."""
+) -> LoadListing:
+    """Find the objects of a load in an ordered listing; `keeps` says that applied objects stay where they are."""
     applied = {item.version for item in past.seen.values()}
-    others = [item for item in ordered if not is_older(item, past, naming)]
+    others = [item for item in ordered if not is_of_earlier_epoch(item, past, naming)]
     loads, skipped = _unapplied(load, ordered, past, naming)
-    objects, later = _first_snapshot(loads, naming)
+    objects, later = _split_first_snapshot(loads, naming)
     behind = tuple(
         item
         for item in others
         if not naming.is_load(item.name) and (load.cut is not None or item.version not in applied)
     )
-    content, lacking = content_of(ordered), _lacking(load, objects, past, naming, keeps=keeps)
+    content, lacking = content_digest(ordered), _missing_objects(load, objects, past, naming, keeps=keeps)
     before = past.awaited
     awaited = AwaitedLoad(
         epoch=load.epoch,
@@ -282,43 +287,46 @@ def find_load(
         content=content,
         unchanged=before.unchanged if before is not None and before.content == content else past.now,
         lacking=lacking,
-        until=_until(table, load, objects, lacking, naming),
+        until=_waiting_reason(table, load, objects, lacking, naming),
     )
     is_said = frozenset(item.version for item in objects) == load.whole
     has_next = bool(later) and min(i.modified for i in later) >= max(i.modified for i in objects)
     is_told = is_said or (has_next and not lacking)
-    is_whole = bool(objects) and (is_told or _has_ended(load, awaited, objects, behind, past, naming))
-    return Found(objects=objects, behind=behind, later=later, awaited=awaited, is_whole=is_whole, skipped=skipped)
+    is_whole = bool(objects) and (is_told or _is_complete(load, awaited, objects, behind, past, naming))
+    return LoadListing(
+        objects=objects, behind=behind, later=later, awaited=awaited, is_whole=is_whole, skipped=skipped
+    )
 
 
 def _unapplied(
     load: Load, ordered: Sequence[SourceObject], past: ObjectHistory, naming: Naming
 ) -> tuple[Sequence[SourceObject], tuple[SourceObject, ...]]:
-    """Return the objects of full loads that were not applied as they are, and those that are skipped.
+    """Return the objects of full loads that were not applied in this version, and those that are skipped.
 
-    Of a snapshot with names of its own these are all that are there, once one of them was not applied: it is taken
-    whole, together with what of it did not change, or not at all.
+    Of a snapshot with names of its own all objects are returned once one of them was not applied, also those that
+    did not change: it is applied as a whole or not at all.
     """
     let_pass = past.passed("LEDGER-001") if load.settles is not None else frozenset()
     new = [i for i in ordered if naming.is_load(i.name) and not past.has_applied(i) and i.name not in let_pass]
     names, snapshots = {item.name for item in new}, {naming.snapshot(item.name) for item in new} - {None}
-    found = [
+    load_objects = [
         i for i in ordered if i.name in names or (naming.is_load(i.name) and naming.snapshot(i.name) in snapshots)
     ]
     if load.older is not Older.SKIP:
-        return found, ()
-    before = _before_the_newest(found, past, naming)
+        return load_objects, ()
+    before = _older_snapshots(load_objects, past, naming)
     left_out = tuple(item for item in new if naming.snapshot(item.name) in before)
-    return [item for item in found if naming.snapshot(item.name) not in before], left_out
+    return [item for item in load_objects if naming.snapshot(item.name) not in before], left_out
 
 
-def _lacking(
+def _missing_objects(
     load: Load, objects: Sequence[SourceObject], past: ObjectHistory, naming: Naming, *, keeps: bool
 ) -> tuple[str, ...]:
-    """Return the objects without which a snapshot may be a half one: those of the load before, or of itself before.
+    """Return the names of objects without which a snapshot may be incomplete.
 
-    Of one with names of its own they are those that are gone. Where none of what was applied is there any more, and
-    nobody puts it into an archive, it was written anew under other names.
+    They are those of the load before that were not written anew. Of a snapshot with names of its own they are its
+    applied objects that are gone. Where all of these are gone, and no archive takes them, the snapshot was written
+    anew under other names.
     """
     if load.settles is None:
         return ()
@@ -327,23 +335,23 @@ def _lacking(
     if snapshot is None:
         again = (name for name in past.seen if naming.is_load(name) and naming.snapshot(name) is None)
         return tuple(sorted(name for name in again if name not in names))
-    had = {name for name in past.seen if naming.snapshot(name) == snapshot}
-    had = had or {name for name in _left(past) if naming.snapshot(name) == snapshot}
-    return () if keeps and not had & names else tuple(sorted(had - names))
+    applied = {name for name in past.seen if naming.snapshot(name) == snapshot}
+    applied = applied or {name for name in _names_of_earlier_epochs(past) if naming.snapshot(name) == snapshot}
+    return () if keeps and not applied & names else tuple(sorted(applied - names))
 
 
-def is_first(objects: Iterable[SourceObject], past: ObjectHistory, naming: Naming) -> bool:
-    """Whether no other snapshot was applied than that of these objects, in whichever epoch."""
-    applied = {naming.snapshot(name) for name in (*past.seen, *_left(past))}
+def is_first_snapshot(objects: Iterable[SourceObject], past: ObjectHistory, naming: Naming) -> bool:
+    """Return True if no other snapshot than that of these objects was applied, in any epoch."""
+    applied = {naming.snapshot(name) for name in (*past.seen, *_names_of_earlier_epochs(past))}
     return applied <= {naming.snapshot(item.name) for item in objects}
 
 
-def _left(past: ObjectHistory) -> Iterator[str]:
-    """Return the names of objects that were applied in epochs before."""
+def _names_of_earlier_epochs(past: ObjectHistory) -> Iterator[str]:
+    """Return the names of objects that were applied in earlier epochs."""
     return (version.rsplit(" ", 2)[0] for version in past.left)
 
 
-def _first_snapshot(
+def _split_first_snapshot(
     found: Sequence[SourceObject], naming: Naming
 ) -> tuple[tuple[SourceObject, ...], tuple[SourceObject, ...]]:
     """Return the objects of the first snapshot, and those of the others."""
@@ -352,7 +360,7 @@ def _first_snapshot(
     return own, tuple(item for item in found if naming.snapshot(item.name) != first)
 
 
-def _has_ended(
+def _is_complete(
     load: Load,
     awaited: AwaitedLoad,
     objects: Sequence[SourceObject],
@@ -360,12 +368,13 @@ def _has_ended(
     past: ObjectHistory,
     naming: Naming,
 ) -> bool:
-    """Whether nothing of a load can be missing: its task says so, changes lie behind all of it, or it has settled.
+    """Return True if no object of a load can be missing.
 
-    A snapshot has settled where two looks, far enough apart, found the same, and every object
-    of the load before is written anew. Where it need not settle (`settles` is 0), one look is enough.
+    So it is where its task says so, where changes lie behind all of it, or where a snapshot has settled: two
+    listings, `settles` apart, are the same, and every object of the load before is written anew. Where `settles` is
+    0, one listing is enough.
     """
-    if load.told is not None and load.told.is_of(objects):
+    if load.status is not None and load.status.covers(objects):
         return True
     if load.settles == 0:
         return not awaited.lacking
@@ -377,36 +386,44 @@ def _has_ended(
     return any(modified >= last and written is not None and written > last for modified, written in times)
 
 
-def _until(table: str, load: Load, objects: Sequence[SourceObject], lacking: Sequence[str], naming: Naming) -> str:
-    words = _by_itself(table, load, objects, lacking, naming)
-    if load.told is None or (objects and load.told.is_of(objects)):
+def _waiting_reason(
+    table: str, load: Load, objects: Sequence[SourceObject], lacking: Sequence[str], naming: Naming
+) -> str:
+    """Return in words what a load waits for, with what the replication task says."""
+    words = _completion_condition(table, load, objects, lacking, naming)
+    if load.status is None or (objects and load.status.covers(objects)):
         return words
-    why = "has not ended" if load.told.ended is None else "was another one: not all of this was written in its time"
+    why = (
+        "has not ended" if load.status.ended is None else "was another one: not all of this was written in its time"
+    )
     return f"{words} (by the statistics of its task, the last load {why})"
 
 
-def _by_itself(
+def _completion_condition(
     table: str, load: Load, objects: Sequence[SourceObject], lacking: Sequence[str], naming: Naming
 ) -> str:
-    said = f"`lakeward load-complete {table}`"
+    """Return in words when a load is complete, without what the replication task says."""
+    command = f"`lakeward load-complete {table}`"
     if load.whole is not None:
-        return f"it is not what was there when it was said to be complete: {said} again, once it is"
+        return f"it is not what was there when it was said to be complete: {command} again, once it is"
     if load.settles is None:
-        return f"it is complete with the first changes that are written behind it, or with {said}"
+        return f"it is complete with the first changes that are written behind it, or with {command}"
     if objects and naming.snapshot(objects[0].name) is not None:
         if lacking:
             return (
-                f"{lacking[0]} of it was applied, and is gone: put it back, or if it is whole as it is now: {said}"
+                f"{lacking[0]} of it was applied, and is gone: put it back, or if it is whole as it is now: "
+                f"{command}"
             )
         return (
-            f"it is complete once the next one is there, nothing of it changes any more for a while, or with {said}"
+            "it is complete once the next one is there, nothing of it changes any more for a while, or with "
+            f"{command}"
         )
     if objects and lacking:
-        return f"{lacking[0]} of the load before was not written anew; if there are fewer files now: {said}"
-    return f"it is complete once nothing of it changes any more for a while, or with {said}"
+        return f"{lacking[0]} of the load before was not written anew; if there are fewer files now: {command}"
+    return f"it is complete once nothing of it changes any more for a while, or with {command}"
 
 
-def content_of(listed: Iterable[SourceObject]) -> str:
-    """Return what stands for all versions of objects, in one word."""
+def content_digest(listed: Iterable[SourceObject]) -> str:
+    """Return a digest of all versions of the listed objects."""
     versions = "\n".join(item.version for item in listed)
     return hashlib.blake2b(versions.encode("utf-8", "surrogateescape"), digest_size=16).hexdigest()

@@ -1,4 +1,4 @@
-"""What a listing may show that means loss: a person decides, and until then nothing of the table is applied."""
+"""Checks of a listing for signs of loss: until a person decides, nothing of the table is applied."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from lakeward.core.errors import AlarmRaised, SourceError
-from lakeward.core.ledger.full_loads import newest_snapshot, older, places_of_snapshots
+from lakeward.core.ledger.full_loads import newest_snapshot, older_objects, places_of_snapshots
 from lakeward.core.text.numbers import format_count
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def refuse_equal_orders(table: str, ordered: Sequence[SourceObject]) -> None:
-    """Raise SourceError where two objects have one place."""
+    """Raise SourceError where two objects have the same order."""
     for one, other in pairwise(ordered):
         if one.order == other.order:
             raise SourceError(
@@ -30,9 +30,9 @@ def refuse_equal_orders(table: str, ordered: Sequence[SourceObject]) -> None:
 
 
 def refuse_other_places(table: str, ordered: Iterable[SourceObject], past: ObjectHistory) -> None:
-    """Raise SourceError where an applied object has another place now, or a new one has the place of another.
+    """Raise SourceError where an applied object has another order now, or a new one has an applied one's.
 
-    A place is part of the position of each row: rows would count as older, as newer, or as copies of others.
+    The order is part of the position of each row: rows would count as older, as newer, or as duplicates of others.
     """
     places = {item.order: item.name for item in past.seen.values()}
     for item in ordered:
@@ -53,7 +53,7 @@ def refuse_other_places(table: str, ordered: Iterable[SourceObject], past: Objec
 
 
 def refuse_equal_snapshots(table: str, objects: Iterable[SourceObject], naming: Naming) -> None:
-    """Raise SourceError where two snapshots with names of their own have one place."""
+    """Raise SourceError where two snapshots with names of their own have the same place."""
     places = sorted(places_of_snapshots(objects, naming).items(), key=lambda found: found[1])
     for (one, place), (other, other_place) in pairwise(places):
         if place == other_place:
@@ -66,12 +66,12 @@ def refuse_equal_snapshots(table: str, objects: Iterable[SourceObject], naming: 
 
 
 def refuse_late(table: str, unseen: Sequence[SourceObject], past: ObjectHistory, naming: Naming) -> None:
-    """Raise LEDGER-001 for unseen objects where nothing may appear any more: below the floor, in a whole load.
+    """Raise LEDGER-001 for unseen objects where none may appear: at or below the floor, or in a complete load.
 
-    Of a partition of a topic the floor is its own last object that lies there: other partitions say nothing of it.
+    In a partition of a topic the floor is the last applied object of that partition that lies at or below it.
     """
     is_after_whole = bool(past.left and past.seen)
-    passed = _passed(unseen, past, naming)
+    passed = _below_floor(unseen, past, naming)
     late = [item for item in unseen if item.name in passed or (is_after_whole and naming.is_load(item.name))]
     if not late:
         return
@@ -91,24 +91,24 @@ def refuse_late(table: str, unseen: Sequence[SourceObject], past: ObjectHistory,
     )
 
 
-def _passed(unseen: Iterable[SourceObject], past: ObjectHistory, naming: Naming) -> Mapping[str, str]:
-    """Return the objects below the floor, each with the object that nothing may come before any more."""
+def _below_floor(unseen: Iterable[SourceObject], past: ObjectHistory, naming: Naming) -> Mapping[str, str]:
+    """Return the names of objects at or below the floor, each with the applied object that it is late for."""
     floor = past.floor
     below = [] if floor is None else [item for item in unseen if item.order <= floor]
     applied = [item for item in past.seen.values() if floor is not None and item.order <= floor] if below else []
     last: dict[int | None, SourceObject] = {}
     for item in sorted(applied, key=lambda item: item.order):
         last[naming.partition_end(item.name)] = item
-    found = {}
+    late = {}
     for item in below:
         end = naming.partition_end(item.name)
         if end is None or (end in last and item.order <= last[end].order):
-            found[item.name] = last[end].name if end in last else "the last file"
-    return found
+            late[item.name] = last[end].name if end in last else "the last file"
+    return late
 
 
 def refuse_changes(table: str, changes: Sequence[SourceObject]) -> None:
-    """Raise SourceError for changes of a table whose full loads are snapshots: nothing tells which come first."""
+    """Raise SourceError for changes of a table whose full loads are snapshots: they have no common order."""
     if changes:
         raise SourceError(
             f"{table}: there are files of changes, and its full loads are snapshots",
@@ -120,7 +120,7 @@ def refuse_changes(table: str, changes: Sequence[SourceObject]) -> None:
 
 def refuse_older_snapshot(table: str, objects: Sequence[SourceObject], past: ObjectHistory, naming: Naming) -> None:
     """Raise LEDGER-001 for a snapshot that is older than the one that the table shows."""
-    newest, about = newest_snapshot(past, naming), [item.name for item in older(objects, past, naming)]
+    newest, about = newest_snapshot(past, naming), [item.name for item in older_objects(objects, past, naming)]
     if newest is not None and about:
         is_before = min(item.order for item in objects) < newest.order
         why = "sorts before" if is_before else "was written anew or touched since it was applied before"
@@ -137,7 +137,7 @@ def refuse_older_snapshot(table: str, objects: Sequence[SourceObject], past: Obj
 
 
 def refuse_rewritten(table: str, ordered: Iterable[SourceObject], past: ObjectHistory) -> None:
-    """Raise LEDGER-002 for applied objects that have another size or another content now."""
+    """Raise LEDGER-002 for applied objects whose size or content has changed."""
     let_pass = past.passed("LEDGER-002")
     changed = [
         (before, item)
@@ -168,12 +168,13 @@ def refuse_rewritten(table: str, ordered: Iterable[SourceObject], past: ObjectHi
 
 
 def _is_rewritten(before: SourceObject, now: SourceObject) -> bool:
+    """Return True if size or etag differ."""
     is_other = before.etag is not None and now.etag is not None and before.etag != now.etag
     return before.size != now.size or is_other
 
 
 def refuse_gone(table: str, names: Collection[str], past: ObjectHistory) -> None:
-    """Raise LEDGER-003 for objects that were seen, and are gone before they were applied."""
+    """Raise LEDGER-003 for objects that were seen and are gone before they were applied."""
     let_pass = past.passed("LEDGER-003")
     lowest = None if past.start is None else past.floor
     gone = [
@@ -200,7 +201,7 @@ def refuse_gone(table: str, names: Collection[str], past: ObjectHistory) -> None
 
 
 def refuse_gap(table: str, unseen: Iterable[SourceObject], past: ObjectHistory, numbering: Numbering) -> None:
-    """Raise LEDGER-004 where numbers of a full load are missing below an object that would be applied next."""
+    """Raise LEDGER-004 where numbers of a full load are missing before an object that would be applied next."""
     fresh = [(place, item.name) for item in unseen if (place := numbering(item.name)) is not None]
     if not fresh:
         return
@@ -230,7 +231,7 @@ def refuse_gap(table: str, unseen: Iterable[SourceObject], past: ObjectHistory, 
 
 
 def refuse_emptied(table: str, names: Collection[str], past: ObjectHistory) -> None:
-    """Raise LEDGER-005 where none of the objects that were applied is there any more."""
+    """Raise LEDGER-005 where none of the applied objects is there any more."""
     if not past.seen or past.last is None or past.last in past.passed("LEDGER-005"):
         return
     if not any(name in past.seen for name in names):
@@ -252,7 +253,7 @@ def refuse_emptied(table: str, names: Collection[str], past: ObjectHistory) -> N
 def refuse_missed(
     table: str, unseen: Iterable[SourceObject], archived: str | None, past: ObjectHistory, naming: Naming
 ) -> None:
-    """Raise LEDGER-006 where a table begins behind objects that went into the archive; a full load needs none."""
+    """Raise LEDGER-006 where a new table has unapplied objects in the archive; a full load needs none."""
     if archived is None or archived in past.passed("LEDGER-006") or any(naming.is_load(i.name) for i in unseen):
         return
     raise AlarmRaised(
@@ -267,4 +268,5 @@ def refuse_missed(
 
 
 def _some(names: Sequence[str]) -> str:
+    """Return up to three names in one line."""
     return ", ".join(names[:3]) + (" …" if len(names) > 3 else "")

@@ -16,16 +16,15 @@ from lakeward.core.reporting.notices import SentEntry
 from lakeward.core.verification.source_verification import SourceVerdict
 
 PIPELINE: Final = "*"
-"""Under this name, which no table has, the ledger keeps what is of the pipeline as a whole: what was told."""
+"""The name, which no table has, of the ledger entry of the whole pipeline: the messages that notifiers took."""
 
 
 @dataclass(frozen=True, slots=True)
 class SourceObject:
-    """A file of a source table.
+    """A file of a source table, or a range of offsets of a topic.
 
-    `order` is its place among the table's objects, read from its name; `size` is in
-    bytes, `modified` in microseconds since 1970. `etag` tells its content from another,
-    where that is known: a store's own tag, or a hash.
+    `order` is its place among the objects of the table, read from its name. `size` is in bytes, `modified` in
+    microseconds since 1970. `etag` identifies its content, where that is known: a tag of the store, or a hash.
     """
 
     name: str
@@ -36,18 +35,18 @@ class SourceObject:
 
     @property
     def version(self) -> str:
-        """What the object is as it was listed, in one line."""
+        """Name, size and time of modification in one line: it identifies this version of the object."""
         return f"{self.name} {self.size} {self.modified}"
 
 
 def digest_of(objects: Iterable[SourceObject]) -> str:
-    """Return what these versions of objects, in any order, are known by: the same in every process."""
+    """Return a digest of these versions of objects, in any order; it is the same in every process."""
     versions = sorted(item.version for item in objects)
     return sha256("\n".join(versions).encode()).hexdigest()[:16]
 
 
 class ObjectState(Enum):
-    """What became of an object; `docs/reference/ledger.md` explains each."""
+    """The state of an object in the ledger; `docs/reference/ledger.md` explains each."""
 
     SEEN = "seen"
     APPLIED = "applied"
@@ -60,10 +59,10 @@ class ObjectState(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObjectRecord:
-    """What the ledger has of an object.
+    """The ledger record of an object.
 
-    `first_seen` is in microseconds since 1970, and None where only a lost ledger knew it.
-    `least` and `greatest` are positions below and above all of its rows.
+    `first_seen` is in microseconds since 1970, and None where the ledger was lost and rebuilt. `least` and
+    `greatest` are bounds of the positions of its rows.
     """
 
     object: SourceObject
@@ -77,15 +76,14 @@ class ObjectRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Account:
-    """What the ledger says of a table as a whole.
+    """The ledger entry of a table as a whole.
 
-    `waiting` are objects that were seen and are in no batch yet; `checked` are times of
-    modification at which applied objects were found to have the content that was applied.
-    `listed` is when all objects were listed last, in microseconds since 1970, `batch` the
-    newest batch that the ledger knows. `alarms` stood at the end of the last run, and
-    `acked` is what operators let pass, by the code of the alarm. `awaited` is the full load
-    that the table waited for, `failure` the error that ended its last run, `verdict` what its last verification
-    against its source found. Of the pipeline as a whole, `sent` is what notifiers took.
+    `waiting` are objects that were seen and are in no batch yet. `checked` are times of modification, in
+    microseconds since 1970, at which applied objects were found to have unchanged content. `listed` is the time of
+    the last complete listing, in microseconds since 1970, `batch` the newest batch that the ledger knows. `alarms`
+    are those at the end of the last run, and `acked` is what operators acknowledged, by code of alarm. `awaited` is
+    the full load that the table waited for, `failure` the error that ended its last run, `verdict` the result of
+    its last verification against the source. In the entry of the pipeline, `sent` is what notifiers took.
     """
 
     waiting: Mapping[str, SourceObject] = field(default_factory=dict)
@@ -102,13 +100,12 @@ class Account:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Notes:
-    """What is to be written into the ledger of a table, at once; None leaves a thing as it is.
+    """One atomic change of the ledger of a table; None leaves a value as it is.
 
-    `anew` forgets all that was there before. Of an object that is known the time when it was
-    first seen stays. `states` are new states by name, of objects that are known: only what is
-    applied or waits can vanish. With `looked`, the table waits for what is `awaited` now, or for
-    nothing. With `has_ended`, a run of the table ended with a `failure`, or without one. `verdict` is that of a
-    verification against the source, `sent` all that notifiers are known to have taken.
+    `anew` removes all earlier records. The `first_seen` of a known object stays. `states` are new states of known
+    objects, by name; `ledger.writer.may_become` says which change is allowed. With `looked`, `awaited` replaces the
+    full load that the table waits for, also by None. With `has_ended`, a run of the table ended, with a `failure`
+    or without one. `verdict` is the result of a verification against the source, `sent` all that notifiers took.
     """
 
     anew: bool = False

@@ -8,17 +8,17 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 MOST_NAMES: Final = 10
-"""The number of names that are kept: a commit says them, and is small."""
+"""The number of names that are stored: they are part of each commit, which must stay small."""
 
 _MOST_SHOWN: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
 class OtherTables:
-    """The number of messages that name another table, and the names that most of them have.
+    """The number of messages that name another table, and the most frequent names among them.
 
     `names` are pairs of a name and its number of messages, the most frequent first, at most `MOST_NAMES`. With
-    `is_shared` several tables read the same objects, so that such messages are expected.
+    `is_shared` several tables read the same objects, so such messages are expected.
     """
 
     messages: int
@@ -27,12 +27,12 @@ class OtherTables:
 
     @classmethod
     def of(cls, written: Mapping[str, Any]) -> OtherTables:
-        """Return what a commit says, as JSON has it."""
+        """Return the value from its JSON form in a commit."""
         names = tuple((str(name), int(number)) for name, number in written["names"])
         return cls(int(written["messages"]), names, bool(written["is_shared"]))
 
     def __add__(self, other: OtherTables) -> OtherTables:
-        """Return both together; `is_shared` is that of the later, `other`."""
+        """Return the sum of both; `is_shared` is that of the later one, `other`."""
         counts = Counter(dict(self.names)) + Counter(dict(other.names))
         names = sorted(counts.items(), key=lambda item: (-item[1], item[0]))[:MOST_NAMES]
         return OtherTables(self.messages + other.messages, tuple(names), other.is_shared)
@@ -49,14 +49,15 @@ class OtherTables:
 
 
 def add_others(before: OtherTables | None, new: OtherTables | None) -> OtherTables | None:
-    """Return the messages of other tables of two batches together, None where neither has any."""
+    """Return the sum of the messages of other tables of two batches, or None where neither has any."""
     return before + new if before is not None and new is not None else new or before
 
 
 def words_of(others: OtherTables | None, table: str, *, has_rows: bool) -> list[str]:
-    """Return what to say of messages of other tables; `has_rows` says whether the files have any of the table.
+    """Return what to tell people about messages of other tables.
 
-    Of objects that several tables read, nothing is said as long as there are some.
+    `has_rows` says whether the files have rows of the table. Where several tables read the same objects, nothing is
+    said as long as there are rows.
 
     >>> words_of(OtherTables(1, (("shop.item", 1),)), "shop.order", has_rows=True)
     ['1 message of another table was skipped: shop.item (1)']

@@ -17,17 +17,17 @@ from lakeward.core.schema import Schema
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObjectHistory:
-    """What is known of a table's objects before they are listed.
+    """What is known of the objects of a table before they are listed.
 
-    `seen` are those of all batches, `last` is the name of the last that was applied, and
-    `waiting` are others that an earlier run saw. At or below the order `floor` nothing may
-    appear any more (None: anything may). Where `start` names an object, only what does not
-    precede it in order needs to be listed; once it is, `start` is the text before which no name
-    was. `acked` is what operators let pass, by code.
+    `seen` are the objects of all batches of the epoch, by name, `last` is the name of the one applied last, and
+    `waiting` are objects that an earlier run saw and did not apply. No object may appear at or below the order
+    `floor` any more; None sets no bound. Where `start` names an object, only objects from it on, in order, need to
+    be listed; once they are, no name before the text `start` is in the listing. `acked` is what operators
+    acknowledged, by code of alarm.
 
-    Changes at or below the order `cut`, and objects of the versions `left`, are of epochs before
-    that of the table. Where a full `load` must come first, it was `awaited` by an earlier run;
-    it is `now`, in microseconds since 1970. A table `begins` before its first batch.
+    Changes at or below the order `cut`, and objects of the versions `left`, are of earlier epochs. Where a full
+    `load` must come first, `awaited` is how an earlier run found it; `now` is the time of this listing, in
+    microseconds since 1970. `begins` is True before the first batch of a table.
     """
 
     seen: Mapping[str, SourceObject] = field(default_factory=dict)
@@ -46,18 +46,18 @@ class ObjectHistory:
     begins: bool = False
 
     def passed(self, code: str) -> frozenset[str]:
-        """Return what an operator let pass of an alarm."""
+        """Return what an operator acknowledged of an alarm."""
         return self.acked.get(code, frozenset())
 
     def has_applied(self, item: SourceObject) -> bool:
-        """Whether an object was applied as it is, in whichever epoch."""
+        """Return True if this version of an object was applied, in any epoch."""
         before = self.seen.get(item.name)
         return item.version in self.left or (before is not None and before.version == item.version)
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How much one batch may take: at least one object, whatever its size."""
+    """How many objects and bytes one batch may take. It takes at least one object, whatever its size."""
 
     files: int = 1000
     bytes: int = 256 * 1024 * 1024
@@ -67,22 +67,24 @@ class Limits:
 class ObjectSelection:
     """The objects of the next batch, in order, and what waits behind them.
 
-    `others` are the names of files beside them that are none of the source's; `late` are
-    those of the batch that lie before one that was applied already; `left` are the objects
-    behind the batch. `aside` are objects that an operator or the settings left out for good, `vanished` and
-    `returned` applied ones that are newly gone or there again, `leftovers` applied ones that
-    should be in the archive. `checked` are applied objects that were touched and have the
-    content that was applied, with the time. `is_whole` says that all objects were listed.
-    With `load` they are a full load, whole, which begins that epoch, or a snapshot of it that is older than what
-    the table shows; else, where one is `awaited`, there are none. A snapshot whose name tells its time `is_first`
-    where no other was applied. `overtaken` are objects that earlier runs saw, of an epoch before it: they are never
-    applied. `columns` are those of the table as it stands, None where
-    there is none yet, or they are not those of its source: objects that do not tell theirs have these. At the
-    `restarts` the log of the source starts over, and places of changes are lifted; `reached` is how far the table
-    has come in that log. Of an object of a partition of a topic `partition_end` is the order behind all of that
-    partition, by its name. `order_by` and `key_form` are what the source says. `header` has the columns as the last
-    header before the batch had them, where that is another order than was declared. With a `load_writer` the rows
-    of nothing but a full load may be written as they are read, as `core.pipeline.direct_load` says.
+    `left` are the objects behind the batch. `late` names those of the batch that lie before one that was applied
+    already. `others` names files in the same place that are not of the source. `aside` are objects that an operator
+    or the settings exclude for good, `vanished` and `returned` applied ones that are newly gone or back,
+    `leftovers` applied ones that should be in the archive. `checked` are applied objects with a new time of
+    modification, in microseconds since 1970, and unchanged content. `is_whole` says that all objects were listed.
+
+    With `load` the objects are a complete full load, which begins that epoch, or a snapshot of it that is older
+    than what the table shows. Where a load is `awaited` and there is no `load`, there are no objects. `is_first`
+    marks a snapshot whose name has its time, where no other was applied. `overtaken` names objects that earlier
+    runs saw and that are of an earlier epoch: they are never applied.
+
+    `columns` are those of the stored table, None where there is no table yet or the columns are not those of its
+    source; objects without a schema of their own have these columns. At each of the `restarts` the log of the
+    source starts over, and positions of changes are raised. `reached` is how far the table has come in that log.
+    `partition_end` returns, for an object of a partition of a topic, the order behind all objects of that
+    partition. `order_by` and `key_form` are what the source says of its settings. `header` has the columns of the
+    last header before the batch, where their order is not the declared one. With a `load_writer` the rows of a
+    batch that is only a full load may be written while they are read (`core.pipeline.direct_load`).
     """
 
     objects: tuple[SourceObject, ...] = ()
@@ -112,11 +114,11 @@ class ObjectSelection:
 
     @property
     def bytes(self) -> int:
-        """The size of the batch."""
+        """The size of the batch in bytes."""
         return sum(item.size for item in self.objects)
 
     def with_more(self, files: int) -> ObjectSelection:
-        """Return the batch with so many of the objects behind it."""
+        """Return the selection with up to `files` more objects from those behind the batch."""
         more = self.left[:files]
         return replace(
             self,
@@ -140,19 +142,19 @@ def select_objects(
     keeps: bool = True,
     archived: str | None = None,
 ) -> ObjectSelection:
-    """Choose the next objects: unseen ones, in order, within the limits; or a full load that is awaited, whole.
+    """Select the next objects: those not seen, in order, within the limits; or a complete full load.
 
-    `keeps` says that applied objects stay where they are; else they go into an archive. `archived` is one that
-    the archive has already, where the table begins.
-    Raises AlarmRaised, before anything is applied, for what may mean loss: LEDGER-001 to 006.
+    `keeps` says that applied objects stay where they are; else they are moved into an archive. `archived` names an
+    object that the archive already has when the table begins. Raises AlarmRaised (LEDGER-001 to LEDGER-006) where
+    the listing shows a possible loss, and SourceError where the order of objects is not known.
     """
     ordered = sorted(listed, key=lambda item: (item.order, item.name))
     if past.load is not None:
         return _select_load(table, past.load, ordered, past, naming, keeps=keeps)
-    overtaken = [item for item in past.waiting.values() if full_loads.is_older(item, past, naming)]
+    overtaken = [item for item in past.waiting.values() if full_loads.is_of_earlier_epoch(item, past, naming)]
     waiting = {name: item for name, item in past.waiting.items() if item not in overtaken}
     past = replace(past, waiting=waiting)
-    ordered = [item for item in ordered if not full_loads.is_older(item, past, naming)]
+    ordered = [item for item in ordered if not full_loads.is_of_earlier_epoch(item, past, naming)]
     names = {item.name for item in ordered}
     listing_checks.refuse_equal_orders(table, ordered)
     if keeps and past.start is None:
@@ -165,14 +167,14 @@ def select_objects(
     listing_checks.refuse_late(table, unseen, past, naming)
     listing_checks.refuse_other_places(table, [item for item in ordered if item.name not in let_pass], past)
     listing_checks.refuse_gap(table, unseen, past, naming.number)
-    chosen, left = _within(limits or Limits(), unseen)
+    chosen, remaining = _within(limits or Limits(), unseen)
     is_whole = past.start is None
     return ObjectSelection(
         tuple(chosen),
-        len(left),
-        sum(item.size for item in left),
+        len(remaining),
+        sum(item.size for item in remaining),
         late=_late(chosen, past, naming),
-        left=tuple(left),
+        left=tuple(remaining),
         aside=tuple(item for item in ordered if item.name in let_pass and item.name not in past.seen),
         vanished=tuple(past.seen.keys() - names - past.vanished) if keeps and is_whole else (),
         returned=tuple(name for name in past.vanished if name in names and name in past.seen),
@@ -185,7 +187,10 @@ def select_objects(
 
 
 def _late(chosen: Sequence[SourceObject], past: ObjectHistory, naming: Naming) -> tuple[str, ...]:
-    """Return the objects that lie before one that was applied already, of their partition of a topic."""
+    """Return the names of selected objects that lie before an applied one.
+
+    In a topic they are compared with the objects of the same partition.
+    """
     highest: dict[int | None, int] = {}
     for item in past.seen.values() if chosen else ():
         end = naming.partition_end(item.name)
@@ -196,44 +201,49 @@ def _late(chosen: Sequence[SourceObject], past: ObjectHistory, naming: Naming) -
 def _select_load(
     table: str, load: Load, ordered: Sequence[SourceObject], past: ObjectHistory, naming: Naming, *, keeps: bool
 ) -> ObjectSelection:
-    """Choose all objects of a full load once it is whole, and nothing before that."""
-    found = full_loads.find_load(table, load, ordered, past, naming, keeps=keeps)
-    is_dated = all(naming.is_dated(item.name) for item in found.objects)
-    is_spliced = load.older is Older.SPLICE and is_dated and bool(full_loads.older(found.objects, past, naming))
+    """Select all objects of a full load once it is complete, and none before that."""
+    listing = full_loads.find_load(table, load, ordered, past, naming, keeps=keeps)
+    is_dated = all(naming.is_dated(item.name) for item in listing.objects)
+    is_spliced = (
+        load.older is Older.SPLICE and is_dated and bool(full_loads.older_objects(listing.objects, past, naming))
+    )
     if load.settles is not None:
-        listing_checks.refuse_changes(table, found.behind)
+        listing_checks.refuse_changes(table, listing.behind)
         if not is_spliced:
-            listing_checks.refuse_older_snapshot(table, found.objects, past, naming)
-        listing_checks.refuse_equal_snapshots(table, (*past.seen.values(), *found.objects, *found.later), naming)
-        if keeps and not ordered and past.seen and past.now - found.awaited.unchanged >= load.settles:
+            listing_checks.refuse_older_snapshot(table, listing.objects, past, naming)
+        listing_checks.refuse_equal_snapshots(
+            table, (*past.seen.values(), *listing.objects, *listing.later), naming
+        )
+        if keeps and not ordered and past.seen and past.now - listing.awaited.unchanged >= load.settles:
             listing_checks.refuse_emptied(table, (), past)
-    overtaken = [item for item in past.waiting.values() if full_loads.is_older(item, past, naming)]
+    overtaken = [item for item in past.waiting.values() if full_loads.is_of_earlier_epoch(item, past, naming)]
     unapplied = {item.name: item for item in past.waiting.values() if item not in overtaken}
     selection = ObjectSelection(
-        left=(*found.objects, *found.behind, *found.later),
-        aside=found.skipped,
-        awaited=found.awaited,
+        left=(*listing.objects, *listing.behind, *listing.later),
+        aside=listing.skipped,
+        awaited=listing.awaited,
         overtaken=tuple(i.name for i in overtaken),
     )
-    if not found.is_whole:
+    if not listing.is_whole:
         return selection
-    listing_checks.refuse_equal_orders(table, found.objects)
-    behind = (*found.behind, *found.later)
-    now_there = {item.name for item in (*found.objects, *behind)}
+    listing_checks.refuse_equal_orders(table, listing.objects)
+    behind = (*listing.behind, *listing.later)
+    now_there = {item.name for item in (*listing.objects, *behind)}
     listing_checks.refuse_gone(table, now_there, replace(past, waiting=unapplied, seen={}, start=None))
-    listing_checks.refuse_gap(table, found.objects, replace(past, seen={}), naming.number)
+    listing_checks.refuse_gap(table, listing.objects, replace(past, seen={}), naming.number)
     return replace(
         selection,
-        objects=found.objects,
+        objects=listing.objects,
         files_left=len(behind),
         bytes_left=sum(item.size for item in behind),
         left=behind,
         load=load.epoch - is_spliced,
-        is_first=is_dated and full_loads.is_first(found.objects, past, naming),
+        is_first=is_dated and full_loads.is_first_snapshot(listing.objects, past, naming),
     )
 
 
 def _within(limits: Limits, unseen: Sequence[SourceObject]) -> tuple[list[SourceObject], Sequence[SourceObject]]:
+    """Return the objects that fit into the limits, and those behind them."""
     chosen: list[SourceObject] = []
     size = 0
     for item in unseen[: limits.files]:
@@ -244,23 +254,24 @@ def _within(limits: Limits, unseen: Sequence[SourceObject]) -> tuple[list[Source
     return chosen, unseen[len(chosen) :]
 
 
-def touched(listed: Iterable[SourceObject], past: ObjectHistory) -> Sequence[SourceObject]:
-    """Return the applied objects whose content must be looked at to know whether they were rewritten.
+def find_touched(listed: Iterable[SourceObject], past: ObjectHistory) -> Sequence[SourceObject]:
+    """Return the applied objects whose content must be read to know whether they were rewritten.
 
-    They have the size that they had, another time, and no tag that would tell.
+    They have the same size, another time of modification, and no etag to compare.
     """
-    found = []
+    touched = []
     for item in listed:
         before = past.seen.get(item.name)
         if before is None or before.modified == item.modified or before.size != item.size:
             continue
         is_known = past.checked.get(item.name) == item.modified or item.version in past.passed("LEDGER-002")
         if not is_known and before.etag is not None and item.etag is None:
-            found.append(item)
-    return found
+            touched.append(item)
+    return touched
 
 
 def _checked(listed: Iterable[SourceObject], past: ObjectHistory) -> Mapping[str, int]:
+    """Return the times of modification, by name, of applied objects whose content was compared again."""
     return {
         item.name: item.modified
         for item in listed
@@ -271,30 +282,34 @@ def _checked(listed: Iterable[SourceObject], past: ObjectHistory) -> Mapping[str
     }
 
 
-def is_suspicious(listed: Iterable[SourceObject], past: ObjectHistory) -> bool:
-    """Whether a listing from the mark on lacks even the objects that were applied: then all must be listed."""
+def lacks_applied_objects(listed: Iterable[SourceObject], past: ObjectHistory) -> bool:
+    """Return True if a listing that began at an object has none of the applied objects: then all must be listed."""
     return past.start is not None and not any(item.name in past.seen for item in listed)
 
 
 def until_changed(selection: ObjectSelection, now: Mapping[str, SourceObject]) -> ObjectSelection:
-    """Return the objects before the first that changed while it was read; the rest waits, all of a full load."""
-    kept: list[SourceObject] = []
+    """Return the objects before the first that changed while it was read.
+
+    The others wait. Of a full load all objects wait if one of them changed. `now` has the objects as they are after
+    the read, by name.
+    """
+    unchanged: list[SourceObject] = []
     for item in selection.objects:
         if now.get(item.name) != item:
             break
-        kept.append(item)
-    if selection.load is not None and len(kept) < len(selection.objects):
-        kept = []
-    left = selection.objects[len(kept) :]
-    files, size = selection.files_left + len(left), selection.bytes_left + sum(item.size for item in left)
-    late = tuple(item.name for item in kept if item.name in selection.late)
+        unchanged.append(item)
+    if selection.load is not None and len(unchanged) < len(selection.objects):
+        unchanged = []
+    waiting = selection.objects[len(unchanged) :]
+    files, size = selection.files_left + len(waiting), selection.bytes_left + sum(item.size for item in waiting)
+    late = tuple(item.name for item in unchanged if item.name in selection.late)
     return ObjectSelection(
-        tuple(kept),
+        tuple(unchanged),
         files,
         size,
         selection.others,
         late,
-        left=(*left, *selection.left),
+        left=(*waiting, *selection.left),
         load=selection.load,
         columns=selection.columns,
         is_first=selection.is_first,

@@ -1,7 +1,7 @@
-"""Keeping the ledger: what a run writes down of the objects that it sees, applies and moves.
+"""Write the ledger: what a run saw, applied and archived.
 
-The table is the truth. What the ledger lacks of it, because it was lost or a crash came
-between a commit and its note, is taken from the batch records with the next note.
+The table is the truth. What the ledger lacks, because it was lost or a process ended between a commit and its
+entry, is read from the batch records when the next listing is recorded.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from lakeward.core.progress import Progress
 from lakeward.core.reporting.alarms import Alarm
 
 LISTED_WHOLE: Final = 10_000
-"""Tables of no more objects are listed whole each time: that costs next to nothing."""
+"""Tables of at most this many objects are listed completely each time: that costs next to nothing."""
 
 _WERE_APPLIED: Final = (
     ObjectState.APPLIED,
@@ -40,7 +40,7 @@ _BECOMES: Final = {
 
 
 def may_become(before: ObjectState, after: ObjectState) -> bool:
-    """Whether a new state follows from the old one.
+    """Return True if an object may change from one state into another.
 
     >>> may_become(ObjectState.ARCHIVED, ObjectState.VANISHED)
     False
@@ -48,29 +48,29 @@ def may_become(before: ObjectState, after: ObjectState) -> bool:
     return before in _BECOMES.get(after, ())
 
 
-def before(state: ObjectState) -> frozenset[ObjectState]:
-    """Return the states that a state may follow."""
+def states_before(state: ObjectState) -> frozenset[ObjectState]:
+    """Return the states from which an object may change into a state."""
     return frozenset(_BECOMES.get(state, ()))
 
 
 def records_after(known: Mapping[str, ObjectRecord], notes: Notes) -> dict[str, ObjectRecord]:
-    """Return what a ledger has of objects, by name, once it has taken in notes: of those `known`, and of new ones.
+    """Return the records of a ledger by name after notes are written: of the `known` objects, and of new ones.
 
-    It is the same if only those are known that the notes name.
+    Only the objects that the notes name need to be known.
     """
-    found = {} if notes.anew else {**known}
+    records = {} if notes.anew else {**known}
     for record in notes.records:
-        before = found.get(record.object.name)
-        found[record.object.name] = record if before is None else replace(record, first_seen=before.first_seen)
+        before = records.get(record.object.name)
+        records[record.object.name] = record if before is None else replace(record, first_seen=before.first_seen)
     for state, names in notes.states.items():
         for name in names:
-            if name in found and may_become(found[name].state, state):
-                found[name] = replace(found[name], state=state)
-    return found
+            if name in records and may_become(records[name].state, state):
+                records[name] = replace(records[name], state=state)
+    return records
 
 
 def account_after(known: Account, notes: Notes) -> Account:
-    """Return the account of a table once its ledger has taken in notes; objects that wait are those of `known`."""
+    """Return the account of a table after notes are written; its waiting objects are those of `known`."""
     before = Account() if notes.anew else known
     return replace(
         before,
@@ -87,7 +87,7 @@ def account_after(known: Account, notes: Notes) -> Account:
 
 
 def applied_record(found: ObjectFacts, batch: int) -> ObjectRecord:
-    """Return what the ledger has of an object of a batch."""
+    """Return the ledger record of an object that was applied in a batch."""
     return ObjectRecord(
         object=found.object,
         state=ObjectState.APPLIED,
@@ -100,17 +100,17 @@ def applied_record(found: ObjectFacts, batch: int) -> ObjectRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LedgerWriter:
-    """The ledger of a pipeline, and the clock.
+    """Writes the ledger of a pipeline.
 
-    Of a table with many objects all are listed once in `whole_every` microseconds; in between
-    only those from the object at the mark on are.
+    `now` returns the time in microseconds since 1970. In a table of many objects all are listed once in
+    `whole_every` microseconds; in between only those from the low watermark on are.
     """
 
     ledger: Ledger
     now: Callable[[], int]
     whole_every: int = 0
 
-    def past(
+    def object_history(
         self,
         table: str,
         progress: Progress,
@@ -120,7 +120,10 @@ class LedgerWriter:
         load: Load | None = None,
         is_whole: bool = False,
     ) -> ObjectHistory:
-        """Return what is known of a table's objects; `is_whole` asks for all of them to be listed."""
+        """Return what is known of the objects of a table; with `is_whole` all of them are to be listed.
+
+        No object may appear at or below the order `floor`; a full `load` must be applied first.
+        """
         account = self._account(table, progress)
         start = None if is_whole or load is not None else self._start(account, change_log_state, floor)
         vanished = self.ledger.objects(table, ObjectState.VANISHED) if start is None else ()
@@ -142,9 +145,10 @@ class LedgerWriter:
         )
 
     def _account(self, table: str, progress: Progress) -> Account:
-        """Return what is known of a table; of one that was made anew, behind its ledger, that is nothing.
+        """Return the account of a table.
 
-        Where another tool took it back, what it has applied since waits again, beside what waited.
+        It is empty where the table was made anew and the ledger is still that of the earlier table. Where another
+        tool rolled the table back, the objects that were applied since wait again, with those that waited before.
         """
         account = self.ledger.account(table)
         if account.batch <= progress.batch:
@@ -152,16 +156,17 @@ class LedgerWriter:
         if progress.batch == 0:
             return Account()
         records = self.ledger.objects(table, *_WERE_APPLIED)
-        preview = (one.object for one in records if (one.batch or 0) > progress.batch)
-        return Account(waiting={**account.waiting, **{item.name: item for item in preview}})
+        applied_since = (one.object for one in records if (one.batch or 0) > progress.batch)
+        return Account(waiting={**account.waiting, **{item.name: item for item in applied_since}})
 
     def _start(self, account: Account, change_log_state: ChangeLogState, floor: int | None) -> str | None:
+        """Return the name of the object to list from, or None where all objects must be listed."""
         is_due = account.listed is None or self.now() - account.listed >= self.whole_every
         if floor is None or is_due or len(change_log_state.objects) <= LISTED_WHOLE:
             return None
         return next((item.name for item in change_log_state.objects.values() if item.order == floor), None)
 
-    def note(
+    def record_listing(
         self,
         table: str,
         past: ObjectHistory,
@@ -170,18 +175,18 @@ class LedgerWriter:
         at: Progress,
         of: ChangeLog,
     ) -> None:
-        """Write down what was listed, and what the ledger lacks of the batches."""
+        """Write what was listed, and what the ledger lacks of earlier batches."""
         account, now = self.ledger.account(table), self.now()
         is_another = account.batch > at.batch
         after = 0 if is_another else account.batch
-        missed = of.applied(at, after) if after < at.batch else ()
-        waits = [item for item in (*selection.objects, *selection.left) if not past.has_applied(item)]
-        fresh = [item for item in waits if is_another or past.waiting.get(item.name) != item]
+        missing = of.applied(at, after) if after < at.batch else ()
+        waiting = [item for item in (*selection.objects, *selection.left) if not past.has_applied(item)]
+        new_waiting = [item for item in waiting if is_another or past.waiting.get(item.name) != item]
         notes = Notes(
             anew=is_another,
             records=[
-                *missed,
-                *_records(fresh, ObjectState.SEEN, now),
+                *missing,
+                *_records(new_waiting, ObjectState.SEEN, now),
                 *_records(selection.aside, ObjectState.QUARANTINED, now),
             ],
             states={
@@ -199,37 +204,40 @@ class LedgerWriter:
         )
         self.ledger.write(table, notes)
 
-    def applied(self, table: str, objects: Sequence[ObjectFacts], batch: int) -> None:
-        """Write down what a batch applied; what lies behind it goes on settling."""
-        records, awaited = [applied_record(found, batch) for found in objects], self.ledger.account(table).awaited
-        left = None if awaited is None else awaited.applied
-        self.ledger.write(table, Notes(records=records, batch=batch, alarms=(), looked=True, awaited=left))
+    def record_applied(self, table: str, objects: Sequence[ObjectFacts], batch: int) -> None:
+        """Write which objects a batch applied.
 
-    def had(self, table: str, at: Progress, objects: Sequence[SourceObject]) -> Sequence[SourceObject]:
-        """Return those of the objects that a table has applied as they are now, as far as is known."""
-        if self.ledger.account(table).batch > at.batch:  # it was made anew, or taken back, since
+        After a snapshot, the time since when the listing is unchanged is kept for the objects behind it.
+        """
+        records, awaited = [applied_record(found, batch) for found in objects], self.ledger.account(table).awaited
+        remaining = None if awaited is None else awaited.applied
+        self.ledger.write(table, Notes(records=records, batch=batch, alarms=(), looked=True, awaited=remaining))
+
+    def applied_objects(self, table: str, at: Progress, objects: Sequence[SourceObject]) -> Sequence[SourceObject]:
+        """Return those of the objects that a table has applied in this version, as far as the ledger knows."""
+        if self.ledger.account(table).batch > at.batch:  # the table was made anew or rolled back since
             return ()
         applied = (ObjectState.APPLIED, ObjectState.ARCHIVED)
-        found = self.ledger.objects(table, *applied, names=[item.name for item in objects])
-        versions = {record.object.version for record in found}
+        records = self.ledger.objects(table, *applied, names=[item.name for item in objects])
+        versions = {record.object.version for record in records}
         return [item for item in objects if item.version in versions]
 
-    def archived(self, table: str, names: Sequence[str]) -> None:
-        """Write down what was moved into the archive."""
+    def record_archived(self, table: str, names: Sequence[str]) -> None:
+        """Write which objects were moved into the archive."""
         self.ledger.write(table, Notes(states={ObjectState.ARCHIVED: names}))
 
-    def alarm(self, table: str, error: AlarmRaised) -> None:
-        """Write down that an alarm stopped the table."""
+    def record_alarm(self, table: str, error: AlarmRaised) -> None:
+        """Write that an alarm stopped the table."""
         raised = Alarm(error.code, error.what, error.found or "", error.todo or "")
         rewritten = [version.rsplit(" ", 2)[0] for version in error.about] if error.code == "LEDGER-002" else ()
         self.ledger.write(table, Notes(alarms=[raised], states={ObjectState.REWRITTEN: rewritten}))
 
-    def said(self, table: str, awaited: AwaitedLoad | None) -> None:
-        """Write down that a person saw to what stopped the table, and the full load that it waits for now."""
+    def clear_alarms(self, table: str, awaited: AwaitedLoad | None) -> None:
+        """Write that an operator has dealt with what stopped the table, and the full load that it waits for now."""
         self.ledger.write(table, Notes(alarms=(), looked=True, awaited=awaited))
 
-    def let_pass(self, table: str, error: AlarmRaised, acked: Mapping[str, frozenset[str]]) -> None:
-        """Write down that an operator let an alarm pass, beside what was let pass of the epoch before."""
+    def record_acknowledgement(self, table: str, error: AlarmRaised, acked: Mapping[str, frozenset[str]]) -> None:
+        """Write that an operator acknowledged an alarm; `acked` is all that is acknowledged in the epoch."""
         states = {"LEDGER-001": ObjectState.QUARANTINED, "LEDGER-003": ObjectState.VANISHED}
         changed = {states[error.code]: error.about} if error.code in states else {}
         self.ledger.write(table, Notes(states=changed, alarms=(), acked=acked))
@@ -243,10 +251,10 @@ class LedgerWriter:
         *,
         keeps_waiting: bool = True,
     ) -> Sequence[ObjectRecord]:
-        """Make the ledger of a table anew from its batch records, and return these.
+        """Write the ledger of a table anew from its batch records, and return these.
 
-        What waits is still missed where it goes away, unless that is forgotten as well: objects that were seen and
-        not applied, and, of a table that another tool took back, those that it has applied since.
+        With `keeps_waiting`, objects that were seen and not applied stay, so that they are missed if they go away;
+        so do, in a table that another tool rolled back, the objects that it has applied since.
         """
         records = of.applied(progress, 0)
         known = {*change_log_state.objects, *(record.object.name for record in records)}

@@ -1,6 +1,6 @@
-"""Tables without a key: a row is written once per fact, and nothing ever changes it.
+"""Tables without a key: each fact writes one row, and no row is ever changed.
 
-An object that was delivered before has no new fact, so a batch meets no row that stands.
+An object that was delivered before has no new fact, so a batch never meets a stored row.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from lakeward.core.merge.fold import Row
 def append(
     dimension: Dimension, rows: Mapping[Key, Row], memory: ChangeLogContents, delivery: Delivery
 ) -> DeliveryResult:
-    """Work out what `delivery` does to a table without a key: a row is written once per fact."""
+    """Return the result of a delivery for a table without a key: one row is written for each new fact."""
     repaired = [resolution.repaired for resolution in delivery.resolutions if resolution.repaired is not None]
     replaces = delivery.loaded is not None and delivery.loaded > memory.epoch
     written: dict[Key, Row | None] = dict.fromkeys(rows) if replaces else {}

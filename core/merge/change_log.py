@@ -1,11 +1,10 @@
-"""What a table remembers, so that late and repeated events find the right state.
+"""The change log of a table: what it remembers, so that late and repeated events find the right state.
 
-Above its mark a table remembers every event, and for each key the row as it stood
-before the first of them (its base): the state of a touched key is always *its state at
-the mark, then its changes since, in position order*. An `ordered` table remembers only
-deletes and truncates, for its redelivery window: with its first batch it forgets all else that
-it knew. Entries are stamped with a batch; those stamped above the table's own batch were left
-by a crash and do not exist.
+Above its low watermark a table remembers every event, and for each key its base row: the row before the first of
+these events. The state of a touched key is always *its base row, then its remembered events in position order*. An
+`ordered` table remembers only deletes, key changes and truncates, for its redelivery window. Its first batch drops
+all other entries. Each entry is stamped with a batch. Entries stamped with a batch above that of the table were
+left by a crash and are ignored.
 """
 
 from __future__ import annotations
@@ -63,17 +62,19 @@ HOLDING = frozenset(
         Reason.UNDATED,
     }
 )
-"""Reasons that hold the key: its later events wait. The others hold nothing."""
+"""Reasons that hold the key, so that its later events wait. All other reasons hold nothing."""
 
 UNPLACED = frozenset({Reason.SEQUENCE, Reason.UNREADABLE})
-"""Reasons of rows whose place in the order may not be known: such a row bounds nothing, and is never late."""
+"""Reasons of rows whose position may be unknown. Such a row is not counted in the bounds of a batch, and is never
+late.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Reject:
-    """A row that could not become an event, and the keys it is about (none where it is unreadable).
+    """A row that could not become an event, with the keys that it concerns (none where the row is unreadable).
 
-    `detail` says in words what is wrong with it, where more is to be said than the reason.
+    `detail` describes the fault where the reason alone does not.
     """
 
     position: Position
@@ -85,23 +86,26 @@ class Reject:
 
     @classmethod
     def of(cls, event: ChangeEvent, reason: Reason, detail: str = "") -> Self:
-        """Return an event as one that cannot be applied."""
+        """Return the reject of an event that cannot be applied."""
         return cls(event.position, reason, event.keys, event.transaction, event.time, detail)
 
     @property
     def has_place(self) -> bool:
-        """Whether its place in the order is known."""
+        """Whether its position is known."""
         return self.reason not in UNPLACED or self.position.sequence != LOAD_SEQUENCE
 
     @property
     def holds(self) -> bool:
-        """Whether its keys wait for a person."""
+        """Whether its keys are held until an operator decides."""
         return self.reason in HOLDING
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A remembered event; `waiting` behind a hold or for a load to be complete."""
+    """A remembered event.
+
+    It is `waiting` while a hold, or a full load that is not complete, keeps it from being applied.
+    """
 
     event: ChangeEvent
     batch: int
@@ -119,7 +123,7 @@ class BaseRow:
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """Keys that wait behind a quarantined event, until it is fixed or discarded."""
+    """A hold on the keys of a quarantined event, until the event is repaired or discarded."""
 
     position: Position
     keys: tuple[Key, ...]
@@ -129,16 +133,19 @@ class Hold:
 
     @classmethod
     def of(cls, reject: Reject, batch: int) -> Self:
-        """Return the hold of a reject that came with a batch, or turned out with it to be one."""
+        """Return the hold of a reject of a batch."""
         return cls(reject.position, reject.keys, reject.reason, batch, reject.transaction)
 
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """What a batch held: kept for ever, it gives the mark and rebuilds the ledger.
+    """The record of a batch.
 
-    `loads` are the epochs of which it has rows of a full load, `loaded` is the newest whose
-    load is complete with it (0: none). `truncates` are the positions of its truncates. With `added` the table
+    It is kept for ever: the low watermark is computed from it, and the ledger rebuilt from it.
+
+    `least` and `greatest` are the bounds of the positions, `time` is the greatest source time in microseconds since
+    1970. `loads` are the epochs of which the batch has rows of a full load, `loaded` is the newest epoch whose full
+    load is complete with it (0: none). `truncates` are the positions of its truncates. `added` says that the table
     got columns with it.
     """
 
@@ -153,14 +160,14 @@ class Record:
     added: bool = False
 
     def is_of(self, epoch: int) -> bool:
-        """Whether something of the batch is of an epoch."""
+        """Return True if the batch has a position of this epoch."""
         return self.least.epoch <= epoch <= self.greatest.epoch
 
 
 def times_of_objects(records: Iterable[Record]) -> Mapping[int, int]:
-    """Return by the order of each object the newest time of all batches up to that with which it came first.
+    """Return, by the order of each object, the newest source time up to the batch in which the object came first.
 
-    Times are microseconds since 1970; an object is left out that came before any batch told a time.
+    Times are microseconds since 1970. An object that came before any batch had a time is left out.
     """
     found: dict[int, int | None] = {}
     newest: int | None = None
@@ -173,11 +180,17 @@ def times_of_objects(records: Iterable[Record]) -> Mapping[int, int]:
 
 @dataclass(slots=True)
 class ChangeLogContents:
-    """What a table remembers as of one of its batches; of `unsettled` events, without a row, `trim` is to tell."""
+    """The contents of the change log of a table as of one of its batches.
+
+    These are all entries, or those of the keys of a batch. The port's `ChangeLogState` is the summary that is read
+    before a batch, without events and base rows. `closed` are the quarantined events
+    that were repaired or discarded (None). `unsettled` are events that found no row to complete; the next `trim`
+    returns those that must be quarantined.
+    """
 
     epoch: int = 1
     loaded: int = 0
-    mark: Mark | None = None
+    low_watermark: Mark | None = None
     records: list[Record] = field(default_factory=list)
     changes: dict[Position, Change] = field(default_factory=dict)
     bases: dict[Key, BaseRow] = field(default_factory=dict)
@@ -186,52 +199,57 @@ class ChangeLogContents:
     unsettled: list[ChangeEvent] = field(default_factory=list)
 
     @property
-    def high_water(self) -> Position | None:
-        """The greatest position that was ever applied."""
+    def high_watermark(self) -> Position | None:
+        """The high watermark: the greatest position of all batches, None before the first."""
         return max((record.greatest for record in self.records), default=None)
 
     @property
     def is_loading(self) -> bool:
-        """Whether a full load, or an epoch behind one, is not complete."""
+        """Whether a full load, or an epoch that begins with one, is not complete."""
         loads = {epoch for record in self.records for epoch in record.loads}
         return max(loads, default=0) > self.loaded or bool(self.staged)
 
     @property
     def staged(self) -> list[Change]:
-        """Events of an epoch whose load is not complete."""
+        """The events of an epoch whose full load is not complete."""
         return [change for position, change in self.changes.items() if position.epoch > self.epoch]
 
     def has_object(self, position: Position) -> bool:
-        """Tell whether the object of a position was delivered before, in its epoch."""
+        """Return True if the object of a position was delivered before in its epoch."""
         return any(position.object in record.objects and record.is_of(position.epoch) for record in self.records)
 
 
 def next_low_watermark(memory: ChangeLogContents, lateness: Lateness) -> Mark | None:
-    """Return the low-water mark that the committed batches give.
+    """Return the low watermark after the committed batches.
 
-    It is the greatest recorded (epoch, sequence) below every batch that holds an event
-    still in time, and not above a load that is incomplete. What an operator said is of no object, and moves it
-    nowhere. Where it lies inside a transaction, what `trim` forgets ends before that.
+    It is the greatest recorded (epoch, sequence) below every batch that holds an event still in time, and it does
+    not pass a full load that is not complete. Batches without objects, which an operator made, do not raise it.
+    Where it lies inside a transaction, `trim` stops before that transaction.
     """
     times = [record.time for record in memory.records if record.time is not None]
     if not isinstance(lateness, Within) or memory.is_loading or not times:
-        return memory.mark
+        return memory.low_watermark
     oldest = max(times) - lateness.micros
     in_time = min(r.least.mark for r in memory.records if r.time is not None and r.time >= oldest)
     bounds = [bound for r in memory.records if r.objects for bound in (r.least, r.greatest)]
     recorded = {bound.mark for bound in bounds if bound.sequence != READ_SEQUENCE}  # it passes no such row
-    mark = max((mark for mark in recorded if mark < in_time), default=None)
-    return memory.mark if mark is None else max(mark, memory.mark or mark)
+    highest = max((place for place in recorded if place < in_time), default=None)
+    return memory.low_watermark if highest is None else max(highest, memory.low_watermark or highest)
 
 
 def object_watermark(
-    lateness: Lateness, records: Iterable[Record], mark: Mark | None, epoch: int = 1, *, by_times: bool = False
+    lateness: Lateness,
+    records: Iterable[Record],
+    low_watermark: Mark | None,
+    epoch: int = 1,
+    *,
+    by_times: bool = False,
 ) -> int | None:
-    """Return the order of the objects of an epoch at or below which nothing may appear any more, or None.
+    """Return the order of the newest object of an epoch at or below which no new object may appear, or None.
 
-    Of an `ordered` table that is the last object; else the last of a batch that lies at or
-    below the mark as a whole. Where a table goes `by_times` now, nothing may appear below what it has without:
-    every time would be above that.
+    Of an `ordered` table that is its last object, else the last object of a batch that lies wholly at or below the
+    low watermark. With `by_times` the table has changed from arrival order to commit times: no new object may
+    appear among the batches from before that, because every commit time lies above them.
     """
     passed = [record for record in records if record.is_of(epoch)]
     if not isinstance(lateness, Ordered):
@@ -239,18 +257,19 @@ def object_watermark(
         passed = [
             record
             for record in passed
-            if (mark is not None and record.greatest.mark <= mark)
+            if (low_watermark is not None and record.greatest.mark <= low_watermark)
             or (by_times and record.greatest.sequence == NO_SEQUENCE and (timed is None or record.batch < timed))
         ]
     return max((order for record in passed for order in record.objects), default=None)
 
 
 def forget_applied_events(dimension: Dimension, memory: ChangeLogContents, rows: Mapping[Key, Row | None]) -> None:
-    """Forget how rows came to stand, as an `ordered` table does whose batch leaves `rows`.
+    """Remove the entries that an `ordered` table does not need, after a batch that leaves `rows`.
 
-    The events stay that leave no row, and what waits behind a hold. What comes from now on is not remembered: a
-    row from before would be gone on from without it, should the lateness become a duration again; so what stands
-    counts. An event that finds no row until then finds none any more.
+    Kept are waiting events, deletes, truncates and key changes. Base rows are removed too: events are not
+    remembered from now on, so if the lateness became a duration again, a fold from an old base row would miss them.
+    The stored row counts instead. Events that found no row to complete and that no newer row supersedes become
+    `unsettled`.
     """
     memory.unsettled += [event for event in _incomplete(dimension, memory) if not _is_newer(rows, event)]
     memory.bases = {}
@@ -263,7 +282,7 @@ def forget_applied_events(dimension: Dimension, memory: ChangeLogContents, rows:
 
 
 def _incomplete(dimension: Dimension, memory: ChangeLogContents) -> list[ChangeEvent]:
-    """Return the events that found no row to complete, of keys of which it is known what stood before."""
+    """Return the applied events that found no row to complete, of keys whose base row is known."""
     rows = {key: base.row for key, base in memory.bases.items() if base.row is not None}
     events = [change.event for change in memory.changes.values() if not change.waiting]
     folded = apply(dimension, rows, events)
@@ -276,27 +295,27 @@ def _is_newer(rows: Mapping[Key, Row | None], event: ChangeEvent) -> bool:
 
 
 def trim(dimension: Dimension, memory: ChangeLogContents) -> list[ChangeEvent]:
-    """Fold what the mark has passed into the bases; return the events that stayed incomplete.
+    """Fold the events at or below the low watermark into the base rows, and remove them.
 
-    Keys joined by key changes are trimmed together. A held key pins its chain from the
-    first event of the transaction that is held, and every truncate from there on; so does a
-    transaction that the mark parts. An event of a key without a base did not stay incomplete: an `ordered`
-    table remembers what was applied.
+    Keys joined by key changes are trimmed together. A held key pins its chain of keys: no event is folded from the
+    first event of the held transaction on, and no truncate from there on. A transaction on both sides of the low
+    watermark pins its keys in the same way. Returns the events that still have no row to complete. An event of a
+    key without a base row is not among them: it was applied while the table was `ordered`.
     """
     incomplete, memory.unsettled = memory.unsettled, []
     if isinstance(dimension.lateness, Ordered):
         _forget_beyond(memory, dimension.lateness.redelivery)
         return incomplete
-    if memory.mark is None:
+    if memory.low_watermark is None:
         return incomplete
     pins = [hold.position for hold in memory.holds.values()]
     past: set[Position] = set()
     all_truncates = _truncates(memory)
     for keys, part in _parts(memory):
-        pin = _pin(part, keys, memory.mark)
+        pin = _pin(part, keys, memory.low_watermark)
         pins += [] if pin is None else [pin]
-        events, later = _split(part, keys, memory.mark, pin)
-        truncates = [t for t in all_truncates if _is_past(t.position, memory.mark, pin)]
+        events, later = _split(part, keys, memory.low_watermark, pin)
+        truncates = [t for t in all_truncates if _is_past(t.position, memory.low_watermark, pin)]
         rows = {key: b.row for key in keys if (b := memory.bases.get(key)) and b.row is not None}
         folded = apply(dimension, rows, [*events, *truncates])
         if folded.incomplete:
@@ -307,21 +326,21 @@ def trim(dimension: Dimension, memory: ChangeLogContents) -> list[ChangeEvent]:
         past |= {event.position for event in events}
         kept = {key for event in later for key in event.keys}
         if dimension.keeps_ended and len(truncates) < len(all_truncates):
-            kept |= keys  # what a truncate ended, which the mark has not passed
+            kept |= keys  # what a truncate ended, which the low watermark has not passed
         for key in keys:
             has_base = memory.bases.pop(key, None) is not None
             if key in kept and has_base:  # else what stands is the state: all of it waits, or left nothing
                 row = folded.rows.get(key)
                 memory.bases[key] = BaseRow(key, None if row is None or row.is_bare else as_fold_base(row), 0)
     pin = min(pins, default=None)
-    past |= {t.position for t in all_truncates if _is_past(t.position, memory.mark, pin)}
+    past |= {t.position for t in all_truncates if _is_past(t.position, memory.low_watermark, pin)}
     memory.changes = {p: change for p, change in memory.changes.items() if p not in past}
-    memory.closed = {p: e for p, e in memory.closed.items() if p.mark > memory.mark}
+    memory.closed = {p: e for p, e in memory.closed.items() if p.mark > memory.low_watermark}
     return incomplete
 
 
-def _is_past(position: Position, mark: Mark, pin: Position | None) -> bool:
-    return position.mark <= mark and (pin is None or position < pin)
+def _is_past(position: Position, low_watermark: Mark, pin: Position | None) -> bool:
+    return position.mark <= low_watermark and (pin is None or position < pin)
 
 
 def _truncates(memory: ChangeLogContents) -> list[ChangeEvent]:
@@ -330,7 +349,7 @@ def _truncates(memory: ChangeLogContents) -> list[ChangeEvent]:
 
 
 def _chains(memory: ChangeLogContents) -> list[set[Key]]:
-    """Group the remembered keys of the table's epoch by the key changes that join them."""
+    """Group the remembered keys of the table's epoch into chains that key changes join."""
     links: dict[Key, set[Key]] = {key: set() for key in memory.bases}
     for change in memory.changes.values():
         if change.event.position.epoch <= memory.epoch:
@@ -340,7 +359,7 @@ def _chains(memory: ChangeLogContents) -> list[set[Key]]:
 
 
 def _parts(memory: ChangeLogContents) -> Iterator[tuple[set[Key], ChangeLogContents]]:
-    """Yield each chain of keys with the changes and the holds that touch it."""
+    """Yield each chain of keys with the changes and the holds of its keys."""
     changes: dict[Key, list[Change]] = defaultdict(list)
     for change in memory.changes.values():
         for key in change.event.keys:
@@ -356,10 +375,11 @@ def _parts(memory: ChangeLogContents) -> Iterator[tuple[set[Key], ChangeLogConte
         yield keys, part
 
 
-def _pin(memory: ChangeLogContents, keys: set[Key], mark: Mark) -> Position | None:
-    """The first position of the transactions that are held, wait, or are parted by the mark, on these keys.
+def _pin(memory: ChangeLogContents, keys: set[Key], low_watermark: Mark) -> Position | None:
+    """Return the first position that must not be folded on these keys, or None.
 
-    What does not say its transaction may be of any that committed at its time.
+    It is the first event of a transaction that is held, waits, or lies on both sides of the low watermark. An event
+    without a transaction may belong to any transaction with its commit time.
     """
     held = [(h.position, h.transaction) for h in memory.holds.values() if keys & set(h.keys)]
     waiting = [
@@ -368,7 +388,7 @@ def _pin(memory: ChangeLogContents, keys: set[Key], mark: Mark) -> Position | No
         if c.waiting and keys & set(c.event.keys)
     ]
     transactions = {transaction for _, transaction in [*held, *waiting] if transaction is not None}
-    transactions |= _parted(memory, keys, mark)
+    transactions |= _parted(memory, keys, low_watermark)
     marks = {position.mark for position, transaction in [*held, *waiting] if transaction is None}
     started = [
         c.event.position
@@ -378,30 +398,30 @@ def _pin(memory: ChangeLogContents, keys: set[Key], mark: Mark) -> Position | No
     return min([position for position, _ in [*held, *waiting]] + started, default=None)
 
 
-def _parted(memory: ChangeLogContents, keys: set[Key], mark: Mark) -> set[Hashable]:
-    """The transactions with events of these keys on both sides of the mark."""
+def _parted(memory: ChangeLogContents, keys: set[Key], low_watermark: Mark) -> set[Hashable]:
+    """Return the transactions with events of these keys on both sides of the low watermark."""
     spans: dict[Hashable, list[Mark]] = defaultdict(list)
     for change in memory.changes.values():
         if change.event.transaction is not None and keys & set(change.event.keys):
             spans[change.event.transaction].append(change.event.position.mark)
-    return {transaction for transaction, span in spans.items() if min(span) <= mark < max(span)}
+    return {transaction for transaction, span in spans.items() if min(span) <= low_watermark < max(span)}
 
 
 def _split(
-    memory: ChangeLogContents, keys: set[Key], mark: Mark, pin: Position | None
+    memory: ChangeLogContents, keys: set[Key], low_watermark: Mark, pin: Position | None
 ) -> tuple[list[ChangeEvent], list[ChangeEvent]]:
-    """Part the remembered events of the keys into those that are past and those that are not."""
+    """Return the remembered events of the keys to fold now, and those that stay."""
     past: list[ChangeEvent] = []
     later: list[ChangeEvent] = []
     for change in memory.changes.values():
         if keys & set(change.event.keys) and change.event.position.epoch <= memory.epoch:
-            done = not change.waiting and _is_past(change.event.position, mark, pin)
+            done = not change.waiting and _is_past(change.event.position, low_watermark, pin)
             (past if done else later).append(change.event)
     return past, later
 
 
 def _forget_beyond(memory: ChangeLogContents, objects: int) -> None:
-    """Forget the deletes and truncates of batches older than the last `objects` delivered."""
+    """Remove the entries of all batches before the last ones that delivered this many objects."""
     seen, oldest = 0, 0
     for record in sorted(memory.records, key=lambda record: -record.batch):
         if seen >= objects:

@@ -1,4 +1,4 @@
-"""The counts of a run: each event in exactly one of them, each counted on its own."""
+"""The counts of a run: each event is in exactly one, and each is counted on its own."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from enum import Enum
 
 
 class Verdict(Enum):
-    """What became of an event: the first of these that fits, in this order."""
+    """The outcome of an event: the first of these that applies, in this order."""
 
     SKIPPED = "skipped"
     DUPLICATE = "duplicates"
@@ -21,10 +21,10 @@ class Verdict(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counts:
-    """How many events had which fate, and what an operator learns of gaps by.
+    """The number of events of each outcome, and figures that show gaps in the feed.
 
-    `released` are events that waited and are settled now; they were counted as waiting
-    when they were read. The last five are counted in event order, before any collapse.
+    `released` are events that waited and are settled now; they were counted as waiting when they were read. The
+    last five are counted in event order, before events of one key collapse.
     """
 
     read: int = 0
@@ -42,7 +42,7 @@ class Counts:
     unset_as_null: int = 0
 
     def add_up(self) -> bool:
-        """Tell whether every event that was read is accounted for."""
+        """Return True if the counts of all outcomes add up to `read`."""
         accounted: int = sum(getattr(self, verdict.value) for verdict in Verdict)
         return self.read == accounted
 
@@ -52,5 +52,5 @@ class Counts:
 
     @classmethod
     def of(cls, values: Mapping[str, int]) -> Counts:
-        """Return the counts of a mapping that may know fewer or more names than this version."""
+        """Return the counts of a mapping: unknown names are ignored, missing ones are 0."""
         return cls(**{name: values[name] for name in cls.__slots__ if name in values})

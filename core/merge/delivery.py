@@ -1,4 +1,4 @@
-"""What arrives at a table in one batch, and what it amounts to: two values."""
+"""A delivery, which is one batch as it arrives at a table, and the result of settling it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from lakeward.core.merge.fold import Row
 
 @dataclass(frozen=True, slots=True)
 class Resolution:
-    """A person's word on a quarantined event: mended, or given up (`repaired` is None)."""
+    """An operator's decision on a quarantined event: the repaired event, or None where it is discarded."""
 
     position: Position
     repaired: ChangeEvent | None = None
@@ -22,14 +22,14 @@ class Resolution:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delivery:
-    """A batch as it arrives: events and rejects in any order, and what a person resolved.
+    """A batch as it arrives: events and rejects in any order, and the operator's resolutions.
 
-    `loaded` names the epoch whose full load is complete with this delivery. `believed` is
-    the latest source time that moves the mark (None: any does). `ran` is when the batch was
-    begun, in microseconds since 1970: it dates in a history what the source does not. What is `by_hand` comes of
-    no object of the source: an operator said it. `own_times` is that of `BatchFacts`, `is_first` and
-    `suspect_objects` are those of the plan. `object_names` are those of the source's objects by their order, for
-    words: one that it lacks is called by its order.
+    `loaded` is the epoch whose full load is complete with this delivery. `believed` is the latest source time that
+    may raise the watermarks (None: any may). `ran` is when the batch was begun, in microseconds since 1970; in a
+    history it dates events that have no time. A delivery that is `by_hand` has no object of the source: an operator
+    made it. `own_times` is that of `BatchFacts`; `is_first` and `suspect_objects` are those of the plan.
+    `object_names` has the names of source objects by their order, for messages; an object that it lacks is named by
+    its order.
     """
 
     number: int
@@ -46,17 +46,17 @@ class Delivery:
     object_names: Mapping[int, str] = field(default_factory=dict)
 
     def object_of(self, place: Position) -> str:
-        """Return what the object of an event is called."""
+        """Return the name of the object of a position, for messages."""
         return self.object_names.get(place.object, str(place.object))
 
 
 @dataclass(slots=True, kw_only=True)
 class DeliveryResult:
-    """What a delivery amounts to; nothing of it is done yet.
+    """The effect of a delivery on a table and its change log, computed and not yet committed.
 
-    `rows` maps each touched key to its new row, or None where it goes; in a history the row has
-    all versions of its key. With `replaces` everything of earlier epochs goes as well, memory and,
-    but for a history, rows. `log_regressions` is that of `MergeResult`.
+    `rows` has for each touched key its new row, or None where it is removed; in a history the row has all versions
+    of its key. `replaces` says that everything of earlier epochs is removed as well: the change log and, except in
+    a history, the rows. `log_regressions` is that of `MergeResult`.
     """
 
     rows: dict[Key, Row | None]
@@ -76,14 +76,14 @@ class DeliveryResult:
 def without_known_objects(
     memory: ChangeLogContents, delivery: Delivery
 ) -> tuple[list[ChangeEvent], list[Reject], int]:
-    """Return events and rejects of objects that come for the first time, and how many came with an object again."""
+    """Return the events and rejects of objects that come for the first time, and the number of all others."""
     events = [event for event in delivery.events if not memory.has_object(event.position)]
     rejects = [reject for reject in delivery.rejects if not memory.has_object(reject.position)]
     return events, rejects, len(delivery.events) + len(delivery.rejects) - len(events) - len(rejects)
 
 
 def record_of(delivery: Delivery) -> Record | None:
-    """Return the batch record of a delivery, or None where nothing arrived; what is by hand moves no mark."""
+    """Return the batch record of a delivery, or None where it is empty. A delivery by hand raises no watermark."""
     arrived = [(event.position, event.time) for event in delivery.events]
     arrived += [(reject.position, reject.time) for reject in delivery.rejects]
     if not arrived:

@@ -1,7 +1,7 @@
-"""What events make of one row, whatever order they come in: effects that are composed, not folded anew.
+"""The effect of events on one row, composed in any order instead of folded again.
 
-A fold goes through all events of a key; of a busy key thousands come late, and each would
-ask for a fold of its own. Here one event more costs the logarithm of their number.
+A fold goes through all events of a key. Of a busy key thousands come late, and each would need a fold of its own.
+Here each further event costs the logarithm of their number.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ Cells: TypeAlias = Mapping[str, Cell]
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """What some events make of the row that they meet: the cells that they set, or no row (None).
+    """The effect of some events on the row that they meet: the cells that they set, or None if they remove it.
 
-    One that `replaces` the row leaves the same whatever it meets; any other needs a row to
-    set its cells in, and leaves none where there is none.
+    An effect that `replaces` the row has the same result whatever row it meets. Any other needs a row to set its
+    cells in, and leaves none where there is none.
     """
 
     cells: Cells | None = field(default_factory=dict)
     replaces: bool = False
 
     def then(self, later: Effect) -> Effect:
-        """Return the effect of both, one after the other."""
+        """Return the effect of this one followed by a later one."""
         if later.replaces:
             return later
         if self.cells is None or not later.cells:
@@ -43,7 +43,7 @@ REMOVED = Effect(None, replaces=True)
 
 
 def effect_of(event: ChangeEvent, columns: Sequence[str]) -> Effect:
-    """Return the effect of an event on its key; one that changes a key is none of these."""
+    """Return the effect of an event on its key. The event must not be a key change."""
     if event.operation in (Operation.DELETE, Operation.TRUNCATE):
         return REMOVED
     sent = {name: value for name in columns if (value := event.cells.get(name, UNSET)) is not UNSET}
@@ -53,7 +53,7 @@ def effect_of(event: ChangeEvent, columns: Sequence[str]) -> Effect:
 
 
 class Effects:
-    """Effects of `size` events in their order, of which any may still be missing: a tree of what is composed."""
+    """A tree of the effects of `size` events in their order. Effects can be added in any order."""
 
     def __init__(self, first: Effect, size: int) -> None:
         self.leaves = 1 << size.bit_length()
@@ -61,7 +61,7 @@ class Effects:
         self.put(-1, first)
 
     def put(self, place: int, effect: Effect) -> None:
-        """Put in the effect of the event of that place, counted from 0."""
+        """Add the effect of the event at a place, counted from 0."""
         node = self.leaves + 1 + place
         self.nodes[node] = effect
         while node > 1:
@@ -70,5 +70,5 @@ class Effects:
 
     @property
     def row(self) -> Cells | None:
-        """The cells that stand after all effects that are there, or None where no row does."""
+        """The cells of the row after all effects added so far, or None where there is no row."""
         return self.nodes[1].cells

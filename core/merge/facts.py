@@ -1,4 +1,4 @@
-"""What is found of a batch in one pass over it: all that the core needs to decide what becomes of it."""
+"""The facts of a batch: all that the core needs to decide, found in one pass over the rows."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from lakeward.core.shaping.recomputed_columns import RecomputedColumns
 
 
 class Capability(Enum):
-    """What a table format can do beyond the merge of ordered, whole rows."""
+    """What a table format can do beyond merging ordered, complete rows."""
 
     TRUNCATE = "truncate"
     UNSET = "unset"
@@ -35,18 +35,18 @@ class Capability(Enum):
 
 
 PARTIAL: Final = frozenset({Capability.UNSET, Capability.KEY_CHANGE})
-"""What makes the state of a row depend on more than its newest event."""
+"""Capabilities that are needed where a row depends on more than its newest event."""
 
 
 READ_REASONS: Final = frozenset(
     {Reason.CAST, Reason.OPERATION, Reason.SEQUENCE, Reason.UNREADABLE, Reason.NULL_KEY}
 )
-"""Reasons of rows that cannot be read: wrong settings refuse every row of a file for one of them."""
+"""Reasons of rows that cannot be read. Wrong settings refuse every row of a file for one of them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why no row of an object can be read: the one reason, how many rows it has, and the first of them."""
+    """The one reason for which no row of an object can be read, the number of its rows, and the first of them."""
 
     reason: Reason
     rows: int
@@ -56,14 +56,14 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class ObjectFacts:
-    """What one object of a batch was found to hold; of `unreadable` rows not even the key is known.
+    """The facts of one object of a batch.
 
-    `ahead` is its greatest source time that lies too far in the future to be believed,
-    `backwards` the first row whose sequence runs backwards by more than the lateness. `is_load`
-    says that it is one of a declared full load, also where it holds nothing. `spans` are its changes by the
-    log that they are of, where its places are those of a source's log; `steps` are its rows that step back in
-    the log (None: there are none). `refusal` is there where every row is refused, for one reason. `earliest` and
-    `latest` are the least and the greatest source time of its rows that is believed, in microseconds since 1970.
+    `unreadable` is the number of rows without a readable key. `ahead` is its greatest source time that is too far
+    in the future to be believed, `backwards` the first row whose sequence runs backwards by more than the lateness.
+    `is_load` says that it belongs to a declared full load, even if it is empty. `spans` are its changes by the log
+    that they come from, where positions are places in the source's log; `steps` are its rows that step back in the
+    log (None: none). `refusal` is set where every row is refused for one reason. `earliest` and `latest` are the
+    least and the greatest believed source time of its rows, in microseconds since 1970.
     """
 
     object: SourceObject
@@ -82,28 +82,28 @@ class ObjectFacts:
 
     @property
     def in_log(self) -> ObjectSpans:
-        """What it has of the source's log."""
+        """Its spans and steps in the source's log."""
         return ObjectSpans(self.object.name, self.object.order, self.spans, self.steps or LogSteps())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchFacts:
-    """What the core needs to know of a batch to decide, found in one pass over it.
+    """The facts of a batch that the core needs to decide, found in one pass.
 
-    `key_range` holds the least and the greatest value of each key column of numbers, dates (as days since
-    1970) or times (as microseconds since 1970), and None for others or where there are none. `needs` are the
-    capabilities that its events call for, `may_need` those that events of its source may
-    call for, in this batch or another. `time` is its greatest source time, up to the latest
-    that is `believed` (None: all are). `least` and `greatest` bound the rows whose place in the
-    order is known, if there are any. With `own_times` each row of its full load has a time from a column, which
-    does not tell when the load was made. `truncates` are the positions of its truncates.
-    `warnings` are how many rows break a quality rule that only warns, by what the rule is called; `cautions` are
-    how many of its rows a person should know something of, by what that is in words.
-    `recomputed` says how rules make columns of the row that stands. `others` are the messages among the
-    `skipped` rows that name other tables, `databases` how many rows of the table name each database. `key_halves`
-    are the deletes and inserts that are halves of key changes, by what the source says of them. `header` has the
-    columns as the last header of a file had them, in this batch or an earlier one: it is empty where that is as
-    they are declared, or no file had a header, and None of a batch that has no such files.
+    `key_range` holds the least and the greatest value of each key column of numbers, dates (as days since 1970) or
+    times (as microseconds since 1970), and None for others or where there are none. `needs` are the capabilities
+    that its events need, `may_need` those that events of its source may need, in this batch or another. `time` is
+    its greatest source time up to `believed` (None: all times are believed). `least` and `greatest` bound the rows
+    whose position is known. With `own_times` each row of its full load has a time from a column, which does not say
+    when the load was made. `truncates` are the positions of its truncates.
+
+    `warnings` has the number of rows that break a quality rule that only warns, by the name of the rule; `cautions`
+    has the number of rows that deserve a look, by the text that says why. `recomputed` says how rules compute
+    columns from the stored row. `others` are the messages among the `skipped` rows that name other tables,
+    `databases` the number of rows by the database that they name. `key_halves` is the number of deletes and inserts
+    that are halves of key changes, as the source says. `header` has the columns in the order of the last header of
+    a file, in this batch or an earlier one: it is empty where that is the declared order or no file had a header,
+    and None for a batch without such files.
     """
 
     schema: Schema
@@ -131,34 +131,34 @@ class BatchFacts:
 
     @property
     def ahead(self) -> Ahead | None:
-        """The greatest source time that is not believed."""
+        """The greatest source time that is not believed, with its object, or None."""
         found = (Ahead(item.ahead, item.object.name) for item in self.objects if item.ahead is not None)
         return max(found, default=None)
 
     @property
     def has_loads(self) -> bool:
-        """Whether it has rows of a full load; one whose place is not known may be of anything."""
+        """Whether the batch has rows of a full load. A row of unknown position does not count."""
         has_place = bool(self.operations) or not UNPLACED.issuperset(self.rejects)
         return has_place and self.least is not None and self.least.sequence == LOAD_SEQUENCE
 
     @property
     def is_of_loads(self) -> bool:
-        """Whether its events are rows of full loads and nothing else."""
+        """Whether all its events are rows of full loads."""
         operations = {operation for operation, rows in self.operations.items() if rows}
         bounds = (self.least, self.greatest)
         return operations == {Operation.READ} and all(b is not None and b.sequence == LOAD_SEQUENCE for b in bounds)
 
     @property
     def read(self) -> int:
-        """How many rows the batch holds, of any kind."""
+        """The number of rows of the batch, of any kind."""
         return sum(self.operations.values()) + sum(self.rejects.values()) + self.skipped
 
     @property
     def inexact_since(self) -> str | None:
-        """The first object with a row whose key cannot be read."""
+        """The name of the first object with a row whose key cannot be read, or None."""
         return next((found.object.name for found in self.objects if found.unreadable), None)
 
     def with_parts(self) -> BatchFacts:
-        """Say that it has updates of a part of a row: an older one may come that has the rest."""
+        """Return the facts of a batch whose updates are folded as parts: an older event may complete them."""
         has = frozenset({Capability.UNSET})
         return replace(self, needs=self.needs | has, may_need=self.may_need | has)

@@ -1,7 +1,7 @@
-"""What a merge plan means: `apply` folds events over rows, in position order.
+"""The fold: `apply` applies events to rows, in position order, and defines what a merge plan means.
 
-This is the specification in plain Python. It knows no batches and no memory: given
-every event of a feed it yields the one right table, and the adapters are held to it.
+It is the specification in plain Python. It knows no batches and no change log: given every event of a feed, it
+returns the one right table. The adapters are tested against it.
 """
 
 from __future__ import annotations
@@ -10,18 +10,18 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from lakeward.core.dimension import Dimension
-from lakeward.core.events import UNSET, Cell, ChangeEvent, Key, Operation, Position, has_fields, same
+from lakeward.core.events import UNSET, Cell, ChangeEvent, Key, Operation, Position, has_fields, same_cells
 from lakeward.core.history.options import Kind
 from lakeward.core.history.versions import Columns, Step, Versions, apply_delete, apply_row, last_versions
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A row as it stands, or (`deleted`) the memory that it went.
+    """A stored row, or (`deleted`) the record of its delete.
 
-    `position` is that of the last event folded into it, those that changed nothing
-    included; `origin` names for each cell the event that set it. In a history `versions` are
-    those of the key, of which the row is the current one.
+    `position` is that of the last event folded into the row, including events that changed nothing. `origin` has
+    for each cell the position of the event that set it. In a history `versions` are those of the key, and the row
+    is the current one.
     """
 
     cells: Mapping[str, Cell]
@@ -32,7 +32,7 @@ class Row:
 
     @property
     def is_bare(self) -> bool:
-        """Whether nothing is left of the row but the memory that it went."""
+        """Whether nothing but the record of the delete is left of the row."""
         return self.deleted and not self.cells and not self.versions
 
 
@@ -41,12 +41,11 @@ Rows = Mapping[Key, Row]
 
 @dataclass(slots=True)
 class FoldResult:
-    """The rows after a fold, deleted ones included, and what became of the events.
+    """The rows after a fold, deleted ones included, and the positions of events by their effect.
 
-    The sets hold positions. An event of `incomplete` had cells that were not sent and
-    found no row to complete it; one of `undecided` entered a key on which a row stands,
-    in a feed that does not tell its transactions. The `truncates` are in order. Those that are `placed` have their
-    place in the history of a key.
+    An event in `incomplete` had `UNSET` cells and found no row to complete it. One in `undecided` entered a key
+    that already has a row, in a feed without transactions. `truncates` are in order. Events in `placed` are part of
+    the history of a key.
     """
 
     rows: dict[Key, Row]
@@ -59,7 +58,7 @@ class FoldResult:
     placed: set[Position] = field(default_factory=set)
 
     def is_waiting(self, event: ChangeEvent) -> bool:
-        """Whether an event found no row to complete, and nothing newer of its key made up for that."""
+        """Whether an event found no row to complete and no newer event of its key supersedes it."""
         if event.position not in self.incomplete:
             return False
         standing = self.rows.get(event.key)
@@ -68,17 +67,17 @@ class FoldResult:
 
     @property
     def used(self) -> set[Position]:
-        """The events that the rows still show: the last of each key, those that set a cell, all of a history."""
+        """The positions of events that the rows still show: those that set a row or a cell, all of a history."""
         last = {row.position for row in self.rows.values()}
         cells = {origin for row in self.rows.values() for origin in row.origin.values()}
         return last | cells | set(self.truncates[-1:]) | self.placed
 
 
 def apply(dimension: Dimension, rows: Rows, events: Iterable[ChangeEvent]) -> FoldResult:
-    """Return `rows` after `events`: what carrying out a plan must amount to.
+    """Return the result of applying `events` to `rows`, in position order.
 
-    An event at or below the position of the row it meets changes nothing. Rows that are
-    `deleted` count as absent to every rule but that one.
+    An event at or below the position of the row that it meets changes nothing. To every other rule a `deleted` row
+    is absent.
     """
     fold = Fold(dimension, dict(rows))
     for event in sorted(events, key=lambda event: event.position):
@@ -88,10 +87,10 @@ def apply(dimension: Dimension, rows: Rows, events: Iterable[ChangeEvent]) -> Fo
 
 @dataclass(slots=True)
 class _Transaction:
-    """Where rows entered within one transaction, and which rows they cover until those leave.
+    """The state of one transaction: the keys that rows entered, and the rows that they cover there.
 
-    `moves` are the key changes that were taken in it, by their places and keys, with the rows that they made where
-    they came first. `selection` are those since it began, or began anew.
+    `moves` are its key changes by source order and keys, each with the row that it left when it first came.
+    `selection` are the key changes since the transaction began, or began again.
     """
 
     entered: set[Key] = field(default_factory=set)
@@ -100,16 +99,16 @@ class _Transaction:
     selection: dict[Hashable, list[ChangeEvent]] = field(default_factory=dict)
 
     def row_of_copy(self, event: ChangeEvent) -> Row | None:
-        """Return the row that a key change made where it came first; None for one that comes first."""
+        """Return the row that the first delivery of a key change left, or None where this is the first."""
         return next((row for other, row in self.moves.get(_move(event), ()) if _is_copy(event, other)), None)
 
     def takes_again(self, event: ChangeEvent) -> bool:
-        """Return whether a key change was taken since the transaction began."""
+        """Return True if an equal key change came since the transaction began."""
         return any(_is_copy(event, other) for other in self.selection.get(_move(event), ()))
 
 
 class Fold:
-    """A fold on its way: the rows as they are after the events taken so far."""
+    """A fold in progress: the rows after the events applied so far."""
 
     def __init__(self, dimension: Dimension, rows: dict[Key, Row]) -> None:
         self.columns: Sequence[str] = dimension.schema.names
@@ -120,7 +119,7 @@ class Fold:
         self.transactions: dict[Hashable, _Transaction] = {}
 
     def take(self, event: ChangeEvent) -> None:
-        """Take the event that follows in position order."""
+        """Apply the next event in position order."""
         if event.operation is Operation.TRUNCATE:
             self.truncate(event)
         elif event.old_key is not None:
@@ -132,17 +131,17 @@ class Fold:
                 self.upsert(event)
 
     def is_news(self, key: Key, event: ChangeEvent) -> bool:
-        """Tell whether an event is newer than what stands of a key."""
+        """Return True if an event is newer than the stored row of a key."""
         standing = self.rows.get(key)
         return standing is None or standing.position < event.position
 
     def live(self, key: Key) -> Row | None:
-        """Return the row of a key, or None where there is none, or no longer."""
+        """Return the row of a key, or None where it is absent or deleted."""
         row = self.rows.get(key)
         return None if row is None or row.deleted else row
 
     def upsert(self, event: ChangeEvent) -> None:
-        """Put the row of an event in place, made of what stands there where it does not send all of it."""
+        """Store the row of an event, completed from the stored row where cells were not sent."""
         standing = self.live(event.key)
         partial = event.lacks(self.columns)
         base: Row | None = None
@@ -162,7 +161,7 @@ class Fold:
         self.put(event, base)
 
     def put(self, event: ChangeEvent, base: Row | None) -> None:
-        """Set the row of the event's key; cells that were not sent come from `base`, else are NULL."""
+        """Store the row of the event's key. Cells that were not sent come from `base`, else they are NULL."""
         cells: dict[str, Cell] = {}
         origin: dict[str, Position] = {}
         for column in self.columns:
@@ -189,7 +188,7 @@ class Fold:
         return replace(row, cells=versions[-1].cells, versions=versions)
 
     def delete(self, key: Key, event: ChangeEvent) -> None:
-        """Leave the memory that a row went; its values where deletes are soft, and of a history its versions."""
+        """Replace a row by the record of its delete. Soft deletes keep its values, a history its versions."""
         standing = self.rows.get(key)
         cells = standing.cells if self.soft and standing is not None else {}
         row = Row(cells, event.position, deleted=True)
@@ -200,7 +199,7 @@ class Fold:
         self.rows[key] = row
 
     def truncate(self, event: ChangeEvent) -> None:
-        """Remove every row that is older; what the table keeps of rows that went ends."""
+        """Remove every older row. In a history, or where deletes are soft, end it instead."""
         self.result.truncates.append(event.position)
         if self.history is not None:
             self.result.placed.add(event.position)
@@ -211,27 +210,26 @@ class Fold:
                 del self.rows[key]
 
     def end(self, key: Key, event: ChangeEvent) -> None:
-        """Delete the row of a key; what has ended already stays as it is."""
+        """Delete the row of a key, unless it is deleted already."""
         if not self.rows[key].deleted:
             self.delete(key, event)
 
     def transaction(self, event: ChangeEvent) -> _Transaction:
-        """Return what is known of the event's transaction; an unnamed one is the event's own."""
+        """Return the state of the event's transaction. An event that names none is a transaction of its own."""
         if event.transaction is None:
             return _Transaction()
         return self.transactions.setdefault(event.transaction, _Transaction())
 
     def move(self, event: ChangeEvent, old: Key) -> None:
-        """A row leaves `old` and enters the event's key.
+        """Apply a key change: a row leaves the key `old` and enters the key of the event.
 
-        Who leaves takes the row that stood there when the transaction began, if that has
-        not left yet, and otherwise the row that entered (`UPDATE t SET id = id + 1`,
-        swaps, 1 → 2 → 3 of one row): a covered row is one that stood there and has not
-        left.
+        The row that leaves is the one that had the old key when the transaction began, if it has not left yet, else
+        the row that entered it since (`UPDATE t SET id = id + 1`, swaps, 1 → 2 → 3 of one row). A row that was
+        there at the beginning and has not left is *covered* by the one that entered.
 
-        One that was taken in its transaction already is a copy. It changes nothing where the
-        row that it made stands. Else the transaction was delivered again as a whole, behind
-        itself: it begins anew, with the rows that it left.
+        A key change that came before in its transaction is a copy. It changes nothing where the row that it left is
+        still stored. Otherwise the whole transaction was delivered again after itself: it begins again, from the
+        rows that it left.
         """
         transaction = self.transaction(event)
         first, standing = transaction.row_of_copy(event), self.live(event.key)
@@ -267,28 +265,28 @@ def _move(event: ChangeEvent) -> Hashable:
 
 def _is_copy(event: ChangeEvent, other: ChangeEvent) -> bool:
     """Whether two events of one transaction are the same key change, delivered twice."""
-    return _move(event) == _move(other) and same(event.cells, other.cells)
+    return _move(event) == _move(other) and same_cells(event.cells, other.cells)
 
 
 def deleted_row(row: Row, place: Position) -> Row:
-    """Return a row that went at a place, with its values as they were."""
+    """Return a row as deleted at a position, with its values."""
     return Row(row.cells, place, deleted=True)
 
 
 def as_fold_base(row: Row) -> Row:
-    """Return what is needed of a row to go on from it: which event set a cell no table tells."""
+    """Return the part of a row that a fold needs to go on from it. No table stores which event set a cell."""
     return replace(row, origin={}, versions=last_versions(row.versions))
 
 
 def row_of(versions: Versions) -> Row:
-    """Return the row that the versions of a key leave: the current one, or the memory that it went."""
+    """Return the row that the versions of a key leave: the current one, or the record of its delete."""
     last = versions[-1]
     cells = last.cells if last.is_current else {}
     return Row(cells, last.position, deleted=not last.is_current, versions=versions)
 
 
 def columns_of(dimension: Dimension) -> Columns | None:
-    """Return what the columns of a history do, or None of a dimension that keeps none."""
+    """Return the columns of a history by what a change of them does, or None of a mirror."""
     history, names, key = dimension.history, dimension.schema.names, dimension.key
     if history is None:
         return None
@@ -300,7 +298,7 @@ def columns_of(dimension: Dimension) -> Columns | None:
 
 
 def fill_unset(value: Cell, stored: Cell) -> Cell:
-    """Return a value whose fields that were not sent, at any depth, are those of the stored one, else NULL."""
+    """Return a value with its `UNSET` fields, at any depth, taken from the stored value, else NULL."""
     if value is UNSET:
         return stored
     if not has_fields(value):

@@ -1,9 +1,9 @@
-"""Tables without a key whose rows are found by their images: a bag of rows, of which some may be equal.
+"""Tables without a key whose rows are found by their images: a bag of rows, some of which may be equal.
 
-In the order of positions an insert adds a row, a delete takes away one that is equal to its image before, and
-an update does both. It is the oldest of those, by position; one that the same batch adds comes last. An image
-has the columns that the event has; one of which no cell was sent, or not all, is no image. What finds no row
-changes nothing, and holds nothing.
+In position order an insert adds a row, a delete removes a row that is equal to its before image, and an update does
+both. Of several equal rows the oldest by position is removed; a row that the same batch adds comes last. An image
+has the columns that the event has. An image of which no cell, or not every cell, was sent is not used. An event
+that finds no row changes nothing and holds nothing.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ from lakeward.core.quarantine.repair import no_image
 NOT_WHOLE: Final = "the row before the change was not sent whole"
 NOT_THERE: Final = "no row of the table is equal to the row before the change"
 NO_TRUNCATE: Final = "the table has no key"
-"""Why an event of such a table is in quarantine."""
+"""These texts say why an event of such a table is in quarantine."""
 
 _LEAVES: Final = (Operation.INSERT, Operation.READ, Operation.UPDATE)
 _TAKES: Final = (Operation.UPDATE, Operation.DELETE)
 
 _Equal: TypeAlias = defaultdict[tuple[Hashable, ...], deque[Key]]
-"""The facts of rows by what they have in some columns, the oldest first; some of them may have gone since."""
+"""The facts of rows by their values in some columns, oldest first. Some of the rows may have been removed since."""
 
 
 def match(
     dimension: Dimension, rows: Mapping[Key, Row], memory: ChangeLogContents, delivery: Delivery
 ) -> DeliveryResult:
-    """Work out what `delivery` does to a table whose rows are found by their images.
+    """Return the result of a delivery for a table whose rows are found by their images.
 
-    Raises MendError for a mended row that is no insert: a person tells no image.
+    Raises RepairError for a repaired row that is not an insert: an operator cannot supply an image.
     """
     repaired = [resolution.repaired for resolution in delivery.resolutions if resolution.repaired is not None]
     for event in repaired:
@@ -70,7 +70,7 @@ def match(
 
 
 class _Bag:
-    """The rows that stand, the oldest first; what of them has `changed`, and what a batch adds and takes again."""
+    """The stored rows, oldest first, the rows that a batch changed, and those that it added and removed again."""
 
     def __init__(self, columns: Sequence[str], rows: Mapping[Key, Row]) -> None:
         self.columns = columns
@@ -80,12 +80,12 @@ class _Bag:
         self.equal: dict[tuple[str, ...], _Equal] = {}
 
     def play(self, events: Sequence[ChangeEvent]) -> list[Reject]:
-        """Let events happen, in the order of their positions; return those that cannot."""
+        """Apply events in position order; return as rejects those that cannot be applied."""
         played = ((event, self._refusal(event)) for event in sorted(events, key=lambda event: event.position))
         return [Reject(e.position, Reason.NO_KEY, time=e.time, detail=why) for e, why in played if why is not None]
 
     def _refusal(self, event: ChangeEvent) -> str | None:
-        """Let an event happen, or return why it cannot."""
+        """Apply an event, or return why it cannot be applied."""
         if event.operation is Operation.TRUNCATE:
             return NO_TRUNCATE
         if event.operation in _TAKES:
@@ -125,7 +125,7 @@ class _Bag:
 
 
 def is_whole(event: ChangeEvent) -> bool:
-    """Tell whether the row before a change was sent whole, and the row after an update, too."""
+    """Return True if the before image of a change was sent completely, and of an update the after image as well."""
     images = [event.before, event.cells] if event.operation is Operation.UPDATE else [event.before]
     return all(image and is_sent(image) for image in images)
 

@@ -1,4 +1,4 @@
-"""Chains: keys that key changes join, which are folded and trimmed together."""
+"""Chains of keys: keys that key changes join are folded and trimmed together."""
 
 from __future__ import annotations
 
@@ -8,7 +8,10 @@ from lakeward.core.events import Key
 
 
 def chains(keys: Iterable[Key], links: Mapping[Key, set[Key]]) -> list[set[Key]]:
-    """Group keys, with all that key changes join to them; `links` has for each key those joined to it at once."""
+    """Group keys into chains, with all keys that key changes join to them.
+
+    `links` has for each key those that one key change joins to it.
+    """
     groups: list[set[Key]] = []
     grouped: set[Key] = set()
     for key in keys:

@@ -1,9 +1,9 @@
-"""What a delivery does to a table: `settle` works out the rows, the memory and the counts.
+"""Settle a delivery: compute the new rows, the change log entries and the counts.
 
-Each phase is a module of `lakeward.core.merge.settling`, and passes a value to the next: the table before the
+Each phase is a module of `lakeward.core.merge.settling` and passes a value to the next: the table before the
 delivery (`TableBefore`), the events of the delivery by their kind (`Arrivals`), the events that no hold stops
 (`FilteredEvents`), and the new rows (`FoldedDelivery`). From these follow the verdict of each event and the entries
-of the change log. `absorb` carries out the result.
+of the change log. `absorb` updates the change log with the result.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from lakeward.core.merge.settling.verdicts import counts_of, find_verdicts, inco
 def settle(
     dimension: Dimension, rows: Mapping[Key, Row], memory: ChangeLogContents, delivery: Delivery
 ) -> DeliveryResult:
-    """Work out what `delivery` does to a table that holds `rows` and remembers `memory`."""
+    """Return the effect of a delivery on a table with these stored rows and this change log."""
     dated = date_delivery(dimension, delivery)
     before = TableBefore.of(dimension, rows, memory, dated)
     arrived, passing, outcome = _folded(before, sort_delivery(before, dated), dated)
@@ -55,7 +55,7 @@ def settle(
 def _folded(
     before: TableBefore, arrived: Arrivals, delivery: Delivery
 ) -> tuple[Arrivals, FilteredEvents, FoldedDelivery]:
-    """Fold what passes, and again without what turns out to be none that can be applied, until all of it can."""
+    """Fold the events, and repeat without those that the fold shows cannot be applied, until none is left."""
     while True:
         passing = filter_by_holds(before, arrived)
         outcome = fold(before, passing)
@@ -65,12 +65,12 @@ def _folded(
 
 
 def absorb(dimension: Dimension, memory: ChangeLogContents, settled: DeliveryResult) -> ChangeLogContents:
-    """Return the memory as of the batch that `settled` became; its mark says how far to `trim`."""
+    """Return the change log after the batch of this result. Its low watermark says how far to `trim`."""
     epoch = settled.epoch
     after = ChangeLogContents(
         epoch=epoch,
         loaded=settled.loaded,
-        mark=memory.mark,
+        low_watermark=memory.low_watermark,
         records=[*memory.records, *([settled.record] if settled.record else [])],
         changes={p: c for p, c in memory.changes.items() if p.epoch >= epoch},
         bases={} if settled.replaces else dict(memory.bases),
@@ -87,5 +87,5 @@ def absorb(dimension: Dimension, memory: ChangeLogContents, settled: DeliveryRes
     after.holds = {p: hold for p, hold in after.holds.items() if p not in settled.closed}
     if isinstance(dimension.lateness, Ordered):
         forget_applied_events(dimension, after, settled.rows)
-    after.mark = next_low_watermark(after, dimension.lateness)
+    after.low_watermark = next_low_watermark(after, dimension.lateness)
     return after

@@ -1,8 +1,8 @@
-"""Ties: facts of one key that the source puts at one place, and that do not say the same.
+"""Ties: facts of one key with an equal place in the source's order and different contents.
 
-A source without a sequence has none, for arrival is its order; nor have the rows of a full load. The keys of a
-fact are its own: changes of one transaction that move rows over each other's keys are no ties. Two deletes say
-the same.
+A source without a sequence has none, because arrival is its order; nor have the rows of a full load. A fact is
+compared by all its keys: changes of one transaction that move rows over each other's keys are no ties. Two deletes
+of one key are equal.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from dataclasses import dataclass
 
 from lakeward.core.dimension import Dimension, Ties
 from lakeward.core.errors import SourceError
-from lakeward.core.events import ChangeEvent, Key, Operation, Position, Sequences, is_sent, same
+from lakeward.core.events import ChangeEvent, Key, Operation, Position, Sequences, is_sent, same_cells
 from lakeward.core.merge.fold import Row
 
 
 @dataclass(frozen=True, slots=True)
 class Tie:
-    """An event that ties with another, which came before it and stands at that place."""
+    """An event that ties with a known one, and the position of that one."""
 
     event: ChangeEvent
     other: Position
@@ -31,10 +31,10 @@ def ties_with(
     rows: Mapping[Key, Row],
     kept: Collection[str] = (),
 ) -> list[Tie]:
-    """Return the events that tie with one that is known, or that came with them and lies before.
+    """Return the events that tie with a known event, or with an earlier one of the same delivery.
 
-    `rows` are those of a table that does not remember the events which made them: what came at the place of one
-    is held against it alone. Their `kept` columns have their first values.
+    `rows` are those of a table that does not remember the events that made them; an event with the source order of
+    such a row is compared with the row alone. Columns in `kept` have their first values.
     """
     stand: dict[Hashable, list[ChangeEvent]] = defaultdict(list)
     for event in filter(has_order, known):
@@ -53,7 +53,7 @@ def ties_with(
 
 
 def has_order(event: ChangeEvent) -> bool:
-    """Whether the source says of an event of a key where it lies."""
+    """Whether an event has a key and a place in the source's order."""
     return bool(event.keys) and event.position.has_order
 
 
@@ -63,36 +63,36 @@ def place_of(event: ChangeEvent) -> Hashable:
 
 
 def are_alike(one: ChangeEvent, other: ChangeEvent) -> bool:
-    """Whether two events of one place say the same: of a delete the key is all that counts."""
+    """Whether two events of one place have equal contents. Of a delete only the key counts."""
     is_delete = one.operation is Operation.DELETE
-    return one.operation is other.operation and (is_delete or same(one.cells, other.cells))
+    return one.operation is other.operation and (is_delete or same_cells(one.cells, other.cells))
 
 
 def row_at(rows: Mapping[Key, Row], event: ChangeEvent) -> Row | None:
-    """Return the row that stands at the place of an event, or None."""
+    """Return the stored row with the source order of an event, or None."""
     row = rows.get(event.key)
     return None if row is None or row.deleted or row.position.mark != event.position.mark else row
 
 
 def may_come_from(row: Row, event: ChangeEvent, kept: Collection[str]) -> bool:
-    """Whether a row may be what an event made of it: of a delete there is none.
+    """Whether an event may have made a row. A delete makes none.
 
-    Columns that it lacks say nothing of the row, and `kept` ones do not tell what was sent of them last; with cells
-    that were not sent it made none.
+    Columns that the event lacks are not compared, nor those of `kept`, unless they were not sent: an event with
+    `UNSET` cells did not make the row alone.
     """
     if event.operation is Operation.DELETE:
         return False
     sent = {name: cell for name, cell in event.cells.items() if name not in kept or not is_sent(cell)}
-    return same({name: cell for name, cell in row.cells.items() if name in sent}, sent)
+    return same_cells({name: cell for name, cell in row.cells.items() if name in sent}, sent)
 
 
 def tie_detail(other: str) -> str:
-    """Return in words what is wrong with an event that ties with another, which is named with its row."""
+    """Return the text that describes a tie with another event, which is named with its row."""
     return f"the source has one place for it and for {other}, which says something else"
 
 
 def refuse_tie(dimension: Dimension, one: str, other: str) -> SourceError:
-    """Say that a table stops at a tie; both events are named with their rows."""
+    """Return the error of a table that stops at a tie; both events are named with their rows."""
     return SourceError(
         f"{dimension.name}: two changes of one key have one place in the order of the source",
         found=f'{other} and {one}, which do not say the same; `ties = "fail"` is set',
@@ -103,7 +103,10 @@ def refuse_tie(dimension: Dimension, one: str, other: str) -> SourceError:
 
 
 def cautions(dimension: Dimension) -> Sequence[str]:
-    """Say of a table that does not take ties where they are normal: changes of one transaction share its time."""
+    """Return a warning for a table that does not accept ties where they are normal.
+
+    Changes of one transaction share its commit time.
+    """
     becomes = {Ties.QUARANTINE: "holds its key", Ties.FAIL: "stops the table"}.get(dimension.ties)
     if becomes is None or not dimension.key or dimension.sequences is not Sequences.TIMES:
         return ()

@@ -1,4 +1,4 @@
-"""Truncates as values: they are few, have no key, and every row and event below one meets it."""
+"""Truncates as values: they are few, have no key, and meet every older row and event."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from lakeward.core.merge.counts import Counts
 
 @dataclass(frozen=True)
 class Truncates:
-    """The positions of those that a table remembers, and of those that come with a batch, in time and for once.
+    """The positions of the remembered truncates, and of those that a batch brings, in time and for the first time.
 
-    So many `copies` came with it as well.
+    `copies` is the number of truncates of the batch that came before.
     """
 
     remembered: frozenset[Position] = frozenset()
@@ -25,7 +25,7 @@ class Truncates:
 
     @classmethod
     def of(cls, remembered: frozenset[Position], came: Iterable[Position], *, unique: bool = False) -> Self:
-        """Tell those that are new from copies; where sequences are `unique`, by those."""
+        """Return the truncates with new ones separated from copies, by sequence where sequences are `unique`."""
         known: set[Position | Mark] = {fact for place in remembered for fact in (place, place.mark)}
         arrived, copies = [], 0
         for place in sorted(came):
@@ -37,9 +37,9 @@ class Truncates:
         return cls(remembered, tuple(arrived), copies)
 
     def met_from(self, least: Position | None) -> Self:
-        """Return those that events from a place on (None: no event) meet, in a table that goes on from its rows.
+        """Return the truncates that events from a position on (None: no event) meet, in a table without base rows.
 
-        These have met all others; the newest tells beside them what it overrules.
+        The stored rows have met all others. The newest stays as well, because it decides which holds it ends.
         """
         above = {place for place in self.remembered if least is not None and place >= least}
         newest = set() if self.newest is None else {self.newest}
@@ -52,16 +52,19 @@ class Truncates:
 
     @property
     def newest(self) -> Position | None:
-        """The newest that is remembered."""
+        """The newest remembered one."""
         return max(self.remembered, default=None)
 
     @property
     def removes_below(self) -> Position | None:
-        """The position below which no row stands after the batch, if it removes any."""
+        """The position below which the batch removes all rows, or None."""
         return max(self.arrived, default=None)
 
     def counts(self, *, in_history: bool) -> Counts:
-        """Return the counts of those that came: in a history each has its place, whatever is newer."""
+        """Return the counts of the truncates of the batch.
+
+        In a history each is applied, even if newer ones exist.
+        """
         if in_history:
             return Counts(duplicates=self.copies, applied=len(self.arrived))
         stale = sum(self.newest is not None and place < self.newest for place in self.arrived)
@@ -70,17 +73,17 @@ class Truncates:
         return Counts(duplicates=self.copies, stale=stale, superseded=superseded, applied=applied)
 
     def overrule(self, position: Position, reason: Reason) -> bool:
-        """Tell whether a row that holds its key matters no more: it lies below a truncate.
+        """Return True if a truncate supersedes a held row, because the row lies below it.
 
-        One whose place in the order is unknown may lie above it.
+        A row whose position is unknown may lie above it.
         """
         return reason is not Reason.SEQUENCE and bool(self.all) and position < self.all[-1]
 
 
 def remembered_truncates(records: Iterable[Record], mark: Mark | None = None) -> frozenset[Position]:
-    """Return the truncates of all batches that may still matter: of those that the mark has passed, the newest.
+    """Return the truncates that may still matter: those above the low watermark, and the newest below it.
 
-    What a table remembers of a history goes on from before others, too: it remembers these beside it.
+    A history that goes on from older base rows needs older ones, and remembers them in its change log.
     """
     found = {place for record in records for place in record.truncates}
     passed = {place for place in found if mark is not None and place.mark <= mark}

@@ -1,4 +1,4 @@
-"""What an operator does about the ledger: let an alarm pass, remembered with who and why; make it anew."""
+"""Acknowledge an alarm of a table, kept with who and why; and rebuild the ledger of a table."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from lakeward.core.reporting.alarms import alarms
 F = TypeVar("F")
 
 _OF_ROWS: Final = ("LOAD-001", "LOAD-002", LOG_ALARM, TOPIC_ALARM, REFUSED_ALARM, DATABASE_ALARM)
-"""Alarms that are found where the rows of a batch are read."""
+"""Alarms that are found only when the rows of a batch are read."""
 
 PASSABLE: Final = (
     *("LEDGER-001", "LEDGER-002", "LEDGER-003", "LEDGER-004", "LEDGER-005", "LEDGER-006"),
     *("KAFKA-001", "CLOCK-001", *_OF_ROWS),
 )
-"""Alarms that an operator may let pass."""
+"""Alarms that an operator may acknowledge."""
 
 _NUMBERS: Final = {
     "LEDGER-002": 2,
@@ -34,11 +34,11 @@ _NUMBERS: Final = {
     "CLOCK-001": 1,
     LOG_ALARM: 3,
 }
-"""How many numbers stand behind the name of an object in what an alarm is about."""
+"""How many numbers follow the name of an object in what an alarm is about."""
 
 
 def objects_in(code: str, about: Iterable[str]) -> list[str]:
-    """Return the objects that an alarm is about, each once, in order of their names.
+    """Return the objects that an alarm is about, each once, sorted by name.
 
     >>> objects_in("LEDGER-002", ["b.csv 20 1700000000000000", "a b.csv 1 2"])
     ['a b.csv', 'b.csv']
@@ -49,9 +49,10 @@ def objects_in(code: str, about: Iterable[str]) -> list[str]:
 
 
 def ack(job: Job[F], code: str, *, by: str, reason: str | None, at: int) -> Acknowledgement:
-    """Let the alarm of a table pass that stands under this code; raises ConfigError where none does.
+    """Acknowledge the alarm of a table that has this code; return the stored decision.
 
-    Raises what `job.check` does, before anything is written.
+    `at` is in microseconds since 1970. Raises ConfigError where the table has no such alarm now, and what
+    `job.check` raises, before anything is written.
     """
     if code not in PASSABLE:
         raise ConfigError(
@@ -59,29 +60,29 @@ def ack(job: Job[F], code: str, *, by: str, reason: str | None, at: int) -> Ackn
             found=f"those that can be are {', '.join(PASSABLE)}",
             todo="docs/reference/alarms.md says what to do about each alarm. Nothing was changed.",
         )
-    standing = job.opened.table.standing()
-    raised = _raised(job, standing, code, at)
-    if raised is None or raised.code != code:
+    state = job.opened.table.standing()
+    alarm = _raised(job, state, code, at)
+    if alarm is None or alarm.code != code:
         raise ConfigError(
             f"{job.dimension.name}: the alarm {code} does not stand",
-            found="none does" if raised is None else f"the one that does is {raised.code}: {raised.what}",
+            found="none does" if alarm is None else f"the one that does is {alarm.code}: {alarm.what}",
             todo="`lakeward status` lists the alarms of the last run. Nothing was changed.",
         )
-    load = find_awaited_load(job, standing.progress, job.opened.change_log.read_state(standing.progress))
-    epoch = standing.progress.epoch if load is None else load.epoch
-    made = Acknowledgement(code=code, about=raised.about, by=by, reason=reason, at=at, epoch=epoch)
+    load = find_awaited_load(job, state.progress, job.opened.change_log.read_state(state.progress))
+    epoch = state.progress.epoch if load is None else load.epoch
+    decision = Acknowledgement(code=code, about=alarm.about, by=by, reason=reason, at=at, epoch=epoch)
     job.check()
-    job.opened.change_log.record_decision(standing.progress, made)
+    job.opened.change_log.record_decision(state.progress, decision)
     if job.ledger_writer is not None:
-        acked = job.opened.change_log.read_state(standing.progress).acked(epoch)
-        job.ledger_writer.let_pass(str(job.dimension.name), raised, acked)
-    return made
+        acked = job.opened.change_log.read_state(state.progress).acked(epoch)
+        job.ledger_writer.record_acknowledgement(str(job.dimension.name), alarm, acked)
+    return decision
 
 
 def rebuild(job: Job[F], *, keeps_waiting: bool = True) -> int:
-    """Make the ledger of a table anew from its batch records; return of how many objects these are.
+    """Rebuild the ledger of a table from its batch records; return the number of objects.
 
-    What waits stays in it, unless somebody has just looked that it is there.
+    With `keeps_waiting`, objects that wait stay in the ledger, so that they are missed if they go away.
     """
     if job.ledger_writer is None:
         return 0
@@ -93,22 +94,22 @@ def rebuild(job: Job[F], *, keeps_waiting: bool = True) -> int:
     return len(records)
 
 
-def _raised(job: Job[F], standing: TableState, code: str, at: int) -> AlarmRaised | None:
-    """Return the alarm that stands: all objects are listed, as a run would."""
-    found = alarms(str(job.dimension.name), standing.progress.ahead, [], [], at)
-    if found and code == found[0].code and standing.progress.ahead is not None:
-        return AlarmRaised("CLOCK-001", found[0].what, about=[standing.progress.ahead.about])
+def _raised(job: Job[F], state: TableState, code: str, at: int) -> AlarmRaised | None:
+    """Return the alarm that a run would raise now, with all objects listed; None if there is none."""
+    clock_alarms = alarms(str(job.dimension.name), state.progress.ahead, [], [], at)
+    if clock_alarms and code == clock_alarms[0].code and state.progress.ahead is not None:
+        return AlarmRaised("CLOCK-001", clock_alarms[0].what, about=[state.progress.ahead.about])
     try:
         discover(job, is_whole=True)
         if code in _OF_ROWS:
-            _count(job)
+            _prepare_and_close(job)
     except AlarmRaised as error:
         return error
     return None
 
 
-def _count(job: Job[F]) -> None:
-    """Work out the next batch, and no more: some alarms are found where its rows are read."""
+def _prepare_and_close(job: Job[F]) -> None:
+    """Prepare the next batch and close it: some alarms are found only when its rows are read."""
     prepared = prepare_next_batch(job)
     if isinstance(prepared, PreparedBatch):
         prepared.close()

@@ -1,6 +1,6 @@
-"""Taking over a table that another engine wrote: it is looked at whole, and then goes on where that one stopped.
+"""Adopt a table that another engine wrote: check it as a whole, then continue it.
 
-Its rows stay as they are. To every change they are what a full load would have brought: older than all of it.
+Its rows are kept. They count as rows of a full load: older than every change.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ _KEYLESS: Final = (
     "Without a key no row is told from another: of a file that waits each row becomes a new one, also where the "
     "other job applied it. It must have ended behind the file that is named, not within one."
 )
-"""What an adoption says of a table whose files cannot be applied twice."""
+"""The warning of an adoption without a key: its files cannot be applied twice."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
-    """An adoption that an operator asks for, not yet carried out.
+class AdoptionRequest:
+    """An adoption that an operator asks for, checked and not carried out.
 
-    `applied` are the objects that another job applied, `behind` those that the next run takes; `cautions` say what
-    no later file would mend.
+    `applied` are the objects that another job applied, `behind` those that the next run applies. `cautions` are
+    warnings about what no later file can correct.
     """
 
     foreign: ExternalTable
@@ -45,13 +45,14 @@ class Asked:
     cautions: Sequence[str] = ()
 
 
-def ask(job: Job[F], last: str | None) -> Asked:
-    """Look at a table and at its source, changing nothing; `last` is the last object that another job applied.
+def ask(job: Job[F], last: str | None) -> AdoptionRequest:
+    """Check a table and its source, changing nothing.
 
-    Without it none was. Raises ConfigError or TableError, with all reasons, where the table cannot be
-    taken over, and ConfigError where there is no such object.
+    `last` is the last object that another job applied, None where it applied none. Raises TableError, with all
+    reasons, where the table cannot be adopted, and ConfigError where its table format cannot adopt, or there is no
+    such object.
     """
-    foreign = _port(job).look()
+    foreign = _adoption_port(job).look()
     reasons = list(_reasons(job, foreign))
     if reasons:
         raise TableError(
@@ -64,21 +65,23 @@ def ask(job: Job[F], last: str | None) -> Asked:
         job.dimension, ObjectHistory(now=0 if job.ledger_writer is None else job.ledger_writer.now())
     )
     listed = sorted((*selection.objects, *selection.left), key=lambda item: (item.order, item.name))
-    place = _place(job, listed, last)
+    place = _count_applied(job, listed, last)
     cautions = () if job.dimension.key else (_KEYLESS,)
-    return Asked(foreign=foreign, applied=listed[:place], behind=listed[place:], cautions=cautions)
+    return AdoptionRequest(foreign=foreign, applied=listed[:place], behind=listed[place:], cautions=cautions)
 
 
-def adopt(job: Job[F], asked: Asked) -> Commit:
-    """Make the table one of ours, at batch 1: what it remembers of objects, then columns and progress at once.
+def adopt(job: Job[F], request: AdoptionRequest) -> Commit:
+    """Make the table a table of lakeward at batch 1: first its change log, then columns and progress in one commit.
 
-    Raises CommitConflict where it is not as it was looked at any more, and what `job.check` does.
+    Raises CommitConflict where the table has changed since it was checked, and what `job.check` raises.
     """
-    facts = BatchFacts(schema=asked.foreign.schema, objects=tuple(ObjectFacts(item, 0) for item in asked.applied))
-    dimension = replace(job.dimension, schema=asked.foreign.schema)
+    facts = BatchFacts(
+        schema=request.foreign.schema, objects=tuple(ObjectFacts(item, 0) for item in request.applied)
+    )
+    dimension = replace(job.dimension, schema=request.foreign.schema)
     plan = MergePlan(
         dimension=dimension,
-        evolution=Evolution(asked.foreign.schema),
+        evolution=Evolution(request.foreign.schema),
         batch=1,
         epoch=1,
         facts=facts,
@@ -88,21 +91,22 @@ def adopt(job: Job[F], asked: Asked) -> Commit:
     )
     progress = Progress(
         batch=1,
-        object=asked.applied[-1].name if asked.applied else None,
-        rows=asked.foreign.rows,
+        object=request.applied[-1].name if request.applied else None,
+        rows=request.foreign.rows,
         sequences=dimension.sequences,
         key=dimension.key,
-        digest=digest_of(asked.applied),
+        digest=digest_of(request.applied),
     )
-    job.opened.change_log.read_state(Progress())  # a table that has one already was ours
+    job.opened.change_log.read_state(Progress())  # raises where the table has a change log already
     job.check()
-    commit = _port(job).adopt(asked.foreign, plan, progress)
+    commit = _adoption_port(job).adopt(request.foreign, plan, progress)
     if job.ledger_writer is not None:
-        job.ledger_writer.applied(str(dimension.name), facts.objects, progress.batch)
+        job.ledger_writer.record_applied(str(dimension.name), facts.objects, progress.batch)
     return commit
 
 
-def _port(job: Job[F]) -> Adoption:
+def _adoption_port(job: Job[F]) -> Adoption:
+    """Return the port that adopts tables; raises ConfigError where the table format has none."""
     if job.opened.adoption is None:
         raise ConfigError(
             f"{job.dimension.name} cannot be adopted",
@@ -113,7 +117,7 @@ def _port(job: Job[F]) -> Adoption:
 
 
 def _reasons(job: Job[F], foreign: ExternalTable) -> Iterator[str]:
-    """Return why a table cannot be written as one of ours, in words."""
+    """Yield in words why a table cannot be adopted."""
     dimension = job.dimension
     yield from foreign.refused
     if dimension.snapshots is not None:
@@ -134,21 +138,23 @@ def _reasons(job: Job[F], foreign: ExternalTable) -> Iterator[str]:
         keys = format_count(foreign.twice, "key stands", "keys stand")
         yield f"{keys} more than once, {foreign.example} among them"
     if len(dimension.schema):
-        found = evolve(foreign.schema, dimension.schema, dimension.policies, dimension.key)
-        yield from (f"the source differs: {change}" for change in found.refused)
+        evolution = evolve(foreign.schema, dimension.schema, dimension.policies, dimension.key)
+        yield from (f"the source differs: {change}" for change in evolution.refused)
 
 
-def _place(job: Job[F], listed: Sequence[SourceObject], last: str | None) -> int:
-    """Return how many objects were applied, the last one included."""
+def _count_applied(job: Job[F], listed: Sequence[SourceObject], last: str | None) -> int:
+    """Return how many of the listed objects were applied, `last` included."""
     if last is None:
         return 0
     for place, item in enumerate(listed, 1):
         if item.name == last:
             return place
-    there = f"there are {len(listed):,}, from {listed[0].name} to {listed[-1].name}" if listed else "there is none"
+    listed_words = (
+        f"there are {len(listed):,}, from {listed[0].name} to {listed[-1].name}" if listed else "there is none"
+    )
     raise ConfigError(
         f"{job.dimension.name}: {last} is no file of its source",
-        found=there,
+        found=listed_words,
         todo="Name the last one that was applied to the table, or say --none where none of these was. "
         "Nothing was changed.",
     )

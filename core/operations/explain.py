@@ -1,7 +1,7 @@
-"""What became of one key, and why: `explain` makes a story of what a table knows of it.
+"""Explain the row of one key: what each known event did to it, and why.
 
-The steps are in the order in which the table took the events in: batch by batch, and by
-position within a batch. This is for a person who asks about a key; it is no data path.
+Steps are in the order in which the table took the events in: batch by batch, and by position within a batch. This
+is for a person who asks about a key, not for the processing of batches.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from lakeward.core.operations.key_state import Known, Refused, Remembered
 from lakeward.core.operations.settled_events import Settled, overtaken, settled_of, ties
 
 Changes: TypeAlias = Mapping[str, tuple[Cell, Cell]]
-"""Cells by column, as they were and as they are; `UNSET` where there was none, or nobody knows."""
+"""Cells by column, before and after; `UNSET` where there was none or it is not known."""
 
 _BEFORE_ALL: Final = Position(-1, 0, 0, 0)
 
@@ -30,13 +30,13 @@ _BEFORE_ALL: Final = Position(-1, 0, 0, 0)
 class Step:
     """What one event did to the key.
 
-    `operation` is None where only the row that stands tells of the event. `batch` brought it,
-    `settled` is the batch that applied it or found it overtaken; None where that is not known,
-    or has not come. `by` is what overtook it, what it is a copy of, or what it waits for; in a
-    history, where nothing is overtaken, what is newer and was there before it. The event before it
-    at the same place of the source's order is `tie` where it has other contents, `alike` where it
-    has the same. `unset` are columns that were not sent, `kept` those that changed, and whose
-    first value the table goes on showing (kind 0).
+    `operation` is None where only the stored row shows the event. `batch` is the batch that brought it, `settled`
+    the batch that applied it or found it stale or superseded; None where that is not known or has not happened.
+    `by` is the event that overtook it, that it is a duplicate of, or that it waits for; in a history, where no
+    event is overtaken, it is a newer event that was there before it. `tie` is the event before it at the same
+    position of the source's order, with other contents; `alike` is such an event with equal contents. `unset` are
+    columns that were not sent. `kept` are columns that changed, and whose first value the table keeps showing (kind
+    0).
     """
 
     position: Position
@@ -58,18 +58,20 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Explained:
-    """The steps in order. Where the row that stands does not follow from them, they are not `whole`."""
+    """The steps in order. `is_whole` is False where the stored row does not follow from them."""
 
     steps: Sequence[Step]
     is_whole: bool
 
 
 def explain(dimension: Dimension, known: Known) -> Explained:
-    """Work out what each known event of a key did; of a history, to the row as it was then."""
-    return _Story(dimension, known).told()
+    """Explain what each known event of a key did; in a history, compared with the row as it was at that time."""
+    return _Explanation(dimension, known).explained()
 
 
-class _Story:
+class _Explanation:
+    """Works out the steps of one key."""
+
     def __init__(self, dimension: Dimension, known: Known) -> None:
         self.dimension = replace(dimension, history=None)
         self.keeps_versions = dimension.history is not None
@@ -80,56 +82,60 @@ class _Story:
         self.settled, self.copies = settled_of(known)
         self.changed, self.row, self.incomplete = self.changes()
         self.overtaken_by = overtaken(self.settled, self.columns, known.key)
-        self.beside, self.barriers = ties(self.settled), _barriers(known)
+        self.tied, self.barriers = ties(self.settled), _barriers(known)
 
-    def told(self) -> Explained:
-        told = [(one.settled, self.step(one)) for one in self.settled]
-        told += [(one.settled, self.copy(one)) for one in self.copies]
-        told += [(one.batch, self.wait(one)) for one in self.known.remembered if one.settled is None]
-        told += [(refused.batch, _refused(refused)) for refused in self.known.refused]
-        stands = None if self.row is None or self.row.position == _BEFORE_ALL else self.row.position
+    def explained(self) -> Explained:
+        """Return all steps in order."""
+        steps = [(one.settled, self.step(one)) for one in self.settled]
+        steps += [(one.settled, self.copy(one)) for one in self.copies]
+        steps += [(one.batch, self.wait(one)) for one in self.known.remembered if one.settled is None]
+        steps += [(refused.batch, _refused(refused)) for refused in self.known.refused]
+        last = None if self.row is None or self.row.position == _BEFORE_ALL else self.row.position
         stored = None if self.known.stored is None else self.known.stored.row.position
-        steps = [step for _, step in sorted(told, key=lambda one: (one[0], one[1].position))]
-        return Explained(steps, stands == stored)
+        ordered = [step for _, step in sorted(steps, key=lambda one: (one[0], one[1].position))]
+        return Explained(ordered, last == stored)
 
     # What each event changed.
 
     def changes(self) -> tuple[Mapping[Position, Changes], Row | None, Collection[Position]]:
-        """Return what each event changed when it came, the row in the end, and what stayed incomplete.
+        """Return what each event changed when it came, the last row, and the positions of incomplete events.
 
-        In a history it is what each changed of the row before it, whatever came first.
+        In a history it is what each event changed of the row before it in position order, whenever it came.
         """
         events = [one.event for one in self.settled]
-        came = list(range(len(events)))
+        order = list(range(len(events)))
         if not self.keeps_versions:
-            came.sort(key=lambda index: self.settled[index].settled)
+            order.sort(key=lambda index: self.settled[index].settled)
         moves = any(event.old_key is not None for event in events)
-        rows = self.folded(events, came) if moves else self.composed(events, came)
-        found = {
+        rows = self.folded(events, order) if moves else self.composed(events, order)
+        changes = {
             events[index].position: _differences(before, after, self.columns)
-            for index, (before, after) in zip(came, pairwise(rows), strict=True)
+            for index, (before, after) in zip(order, pairwise(rows), strict=True)
         }
         fold = self.fold(events)
-        return found, fold.live(self.known.key), {e.position for e in events if fold.result.is_waiting(e)}
+        return changes, fold.live(self.known.key), {e.position for e in events if fold.result.is_waiting(e)}
 
-    def composed(self, events: Sequence[ChangeEvent], came: Sequence[int]) -> Iterator[Cells | None]:
-        """Yield the row before any event came, and after each that came."""
+    def composed(self, events: Sequence[ChangeEvent], order: Sequence[int]) -> Iterator[Cells | None]:
+        """Yield the row before any event came, and after each event that came."""
         base = self.unknown if self.known.base is None else self.known.base.row
         is_row = base is not None and not base.deleted
         effects = Effects(
             Effect(base.cells, replaces=True) if base is not None and is_row else REMOVED, len(events)
         )
         yield effects.row
-        for index in came:
+        for index in order:
             if base is None or base.position < events[index].position:
                 effects.put(index, effect_of(events[index], self.columns))
             yield effects.row
 
-    def folded(self, events: Sequence[ChangeEvent], came: Sequence[int]) -> Iterator[Cells | None]:
-        """Yield the same where keys change: what a late event does then depends on other keys and transactions."""
+    def folded(self, events: Sequence[ChangeEvent], order: Sequence[int]) -> Iterator[Cells | None]:
+        """Yield the same rows where keys change.
+
+        The effect of a late event then depends on other keys and transactions.
+        """
         fold, selection, newest = self.fold(()), list[ChangeEvent](), _BEFORE_ALL
         yield _cells(fold.live(self.known.key))
-        for index in came:
+        for index in order:
             selection.append(events[index])
             if events[index].position > newest:
                 newest = events[index].position
@@ -139,7 +145,7 @@ class _Story:
             yield _cells(fold.live(self.known.key))
 
     def fold(self, events: Iterable[ChangeEvent]) -> Fold:
-        """Fold events over the row that stood before them."""
+        """Fold events over the row before them."""
         base = self.known.base
         before = self.unknown if base is None else base.row
         fold = Fold(self.dimension, {} if before is None else {self.known.key: before})
@@ -148,7 +154,7 @@ class _Story:
         return fold
 
     def take(self, fold: Fold, event: ChangeEvent) -> None:
-        """Fold one event more. What stands of the other key of a key change nobody knows."""
+        """Fold one more event. The row of the other key of a key change is not known."""
         for key in event.keys:
             if key != self.known.key and fold.live(key) is None:
                 fold.rows[key] = self.unknown
@@ -156,20 +162,21 @@ class _Story:
 
     @property
     def unknown(self) -> Row:
-        """A row that stands for one that nobody knows."""
+        """A row whose cells are not known."""
         return Row(dict.fromkeys(self.columns, UNSET), _BEFORE_ALL)
 
     # The steps.
 
     def step(self, one: Settled) -> Step:
+        """Return the step of an event that was applied or overtaken."""
         position = one.event.position
         verdict, by = self.overtaken_by.get(position, (Verdict.APPLIED, None))
         if self.keeps_versions:
             verdict, by = Verdict.APPLIED, by if verdict is Verdict.STALE else None
-        changes: Changes = {**self.changed[position], **self.came_along(one.event)}
+        changes: Changes = {**self.changed[position], **self.moved_cells(one.event)}
         if position in self.incomplete:
             verdict, by, changes = Verdict.WAITING, None, self.sent(one.event)
-        other, is_alike = self.beside.get(position, (None, False))
+        other, is_alike = self.tied.get(position, (None, False))
         return replace(
             self.of(one.event, verdict, one.batch, by),
             operation=one.operation,
@@ -181,31 +188,35 @@ class _Story:
         )
 
     def copy(self, one: Settled) -> Step:
+        """Return the step of an event that was delivered again."""
         copied = self.of(one.event, Verdict.DUPLICATE, one.batch, one.event.position)
         return replace(copied, operation=one.operation, settled=one.settled, unset=())
 
     def wait(self, one: Remembered) -> Step:
-        """Return the step of an event that waits for what is held below it, or for its load."""
+        """Return the step of an event that waits for a held key before it, or for its load."""
         event = one.event
         below = bisect_left(self.barriers, event.position)
         by = self.barriers[below - 1] if below else None
         return replace(self.of(event, Verdict.WAITING, one.batch, by), changes=self.sent(event))
 
     def sent(self, event: ChangeEvent) -> Changes:
-        """Return the cells of an event that found no row to change yet."""
+        """Return the cells of an event that has found no row to change yet."""
         cells = {name: _without_unsent(event.cells.get(name, UNSET)) for name in self.columns}
         return {name: (UNSET, value) for name, value in cells.items() if value is not UNSET}
 
-    def came_along(self, event: ChangeEvent) -> Changes:
-        """Return what a row brought from the key that it left, as long as the event tells what stands."""
+    def moved_cells(self, event: ChangeEvent) -> Changes:
+        """Return the cells that a row took along from the key it left.
+
+        They are known as long as the stored row is that of the event.
+        """
         stored = self.known.stored
         if stored is None or stored.row.position != event.position or event.old_key in (None, self.known.key):
             return {}
-        brought = [name for name in self.columns if event.cells.get(name, UNSET) is UNSET]
-        return {name: (UNSET, stored.row.cells[name]) for name in brought if name in stored.row.cells}
+        moved = [name for name in self.columns if event.cells.get(name, UNSET) is UNSET]
+        return {name: (UNSET, stored.row.cells[name]) for name in moved if name in stored.row.cells}
 
     def of(self, event: ChangeEvent, verdict: Verdict, batch: int | None, by: Position | None) -> Step:
-        """Return a step with what the event says of itself."""
+        """Return a step with what the event itself says."""
         return Step(
             position=event.position,
             operation=event.operation,
@@ -219,23 +230,26 @@ class _Story:
         )
 
     def unset(self, event: ChangeEvent) -> tuple[str, ...]:
+        """Return the paths of cells that the event did not send."""
         if event.operation in (Operation.DELETE, Operation.TRUNCATE):
             return ()
         return tuple(path for name in self.columns for path in _not_sent(name, event.cells.get(name, UNSET)))
 
 
 def _barriers(known: Known) -> list[Position]:
-    """Return where the key is held, in order; a key change that waits holds its keys, too."""
+    """Return the positions at which the key is held, sorted; a key change that waits holds its keys, too."""
     held = [refused.position for refused in known.refused if refused.is_holding]
     moves = [one.event for one in known.remembered if one.settled is None and one.event.old_key is not None]
     return sorted([*held, *(event.position for event in moves)])
 
 
 def _cells(row: Row | None) -> Cells | None:
+    """Return the cells of a row, or None."""
     return None if row is None else row.cells
 
 
 def _differences(before: Cells | None, after: Cells | None, columns: Sequence[str]) -> Changes:
+    """Return the cells that changed between two rows."""
     if after is None:
         return {}
     pairs = {name: ((before or {}).get(name, UNSET), after.get(name, UNSET)) for name in columns}
@@ -247,6 +261,7 @@ def _differences(before: Cells | None, after: Cells | None, columns: Sequence[st
 
 
 def _refused(refused: Refused) -> Step:
+    """Return the step of a row in quarantine."""
     return Step(
         position=refused.position,
         operation=refused.operation,
@@ -258,13 +273,14 @@ def _refused(refused: Refused) -> Step:
 
 
 def _without_unsent(value: Cell) -> Cell:
+    """Return a value without the fields that were not sent."""
     if not isinstance(value, Mapping):
         return value
     return {name: _without_unsent(part) for name, part in value.items() if part is not UNSET}
 
 
 def _not_sent(path: str, value: Cell) -> Iterator[str]:
-    """Name a cell that was not sent, or the fields within one, by their path."""
+    """Yield the path of a cell that was not sent, or of such fields within it."""
     if value is UNSET:
         yield path
     elif isinstance(value, Mapping):

@@ -1,4 +1,4 @@
-"""What a table knows of one key: a handful of values, which `core.operations.explain` makes a story of."""
+"""What a table knows of one key: the input of `core.operations.explain`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from lakeward.core.progress import Progress
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Remembered:
-    """An event that a table remembers: the batch that brought it, and that which settled it (None: it waits)."""
+    """A remembered event with the batch that brought it and the batch that settled it; None while it waits."""
 
     event: ChangeEvent
     batch: int
@@ -22,7 +22,7 @@ class Remembered:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refused:
-    """A row in quarantine, and the batch with which it was given up (None: it is there)."""
+    """A row in quarantine. `given_up` is the batch that discarded it; None while it is there."""
 
     position: Position
     reason: Reason
@@ -35,13 +35,13 @@ class Refused:
 
     @property
     def is_holding(self) -> bool:
-        """Whether the key waits behind it."""
+        """True if the row holds its key."""
         return self.given_up is None and self.reason in HOLDING
 
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """The row that stands, and the batch that put it there, where that is known."""
+    """The stored row, and the batch that wrote it, where that is known."""
 
     row: Row
     batch: int | None = None
@@ -49,7 +49,7 @@ class Stored:
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """When a batch became visible, in microseconds since 1970, and by which commit, where that is known."""
+    """When a batch was committed, in microseconds since 1970, and the name of its commit, where that is known."""
 
     at: int
     commit: str | None = None
@@ -57,11 +57,11 @@ class Made:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Known:
-    """All that a table knows of one key, as of its last commit.
+    """All that a table knows of one key as of its last commit.
 
-    `base` is the row before the first remembered event, or its absence; None where nobody
-    knows. A row that is `gone` stays with its values where deletes are soft. `objects` are the
-    names of the source's objects by their order; `has_loads` says that some batch had rows of a full load.
+    `base` is the row before the first remembered event, or its absence; None where that is not known. `gone` is a
+    deleted row that is kept, where deletes are soft. `objects` are the names of source objects by order. `made` has
+    the commits by batch. `has_loads` says that some batch had rows of a full load.
     """
 
     key: Key
@@ -77,6 +77,6 @@ class Known:
 
     @property
     def is_anything(self) -> bool:
-        """Whether the key itself left a trace; a truncate is none of it."""
+        """True if the table knows anything of the key itself; truncates do not count."""
         of_key = any(known.event.keys for known in self.remembered)
         return of_key or bool(self.refused) or any((self.stored, self.gone, self.base))

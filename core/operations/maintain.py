@@ -1,4 +1,4 @@
-"""Keeping a table in shape: how it is made, files, snapshots and what is left over; never a row or the progress."""
+"""Maintain a table: its layout, files, snapshots and orphans. No row and no progress changes."""
 
 from __future__ import annotations
 
@@ -15,14 +15,15 @@ F = TypeVar("F")
 
 
 def maintain(job: Job[F], policy: MaintenancePolicy, *, is_dry: bool = False) -> MaintenanceReport:
-    """Take care of a table, or (`is_dry`) only tell what that would do; one that was never written needs none.
+    """Maintain a table, or with `is_dry` only report what that would do.
 
-    What its settings say of how it is made comes first, so that files which are written anew are written so.
-    Raises ConfigError where its format cannot, and TableError, before anything is done, for a table in doubt; and
-    what `job.check` does, before each of the two that may take long.
+    The layout of the settings is applied first, so that rewritten files have it. Of a table that was never written
+    only staged files of its source are removed. Raises ConfigError where the table format cannot maintain,
+    TableError before anything is done where the change log does not fit the table, and afterwards where another
+    writer has committed; and what `job.check` raises, before each of the two parts that may take long.
     """
-    found = job.opened.maintenance
-    if found is None or Capability.MAINTAIN not in job.opened.table.capabilities:
+    maintenance = job.opened.maintenance
+    if maintenance is None or Capability.MAINTAIN not in job.opened.table.capabilities:
         raise ConfigError(
             f"{job.dimension.name} cannot be maintained",
             found="its table format does not declare `maintain`",
@@ -30,14 +31,14 @@ def maintain(job: Job[F], policy: MaintenancePolicy, *, is_dry: bool = False) ->
         )
     before = job.opened.table.standing()
     if before.schema is None:
-        return MaintenanceReport(orphans=_staged(job, is_dry=is_dry))
-    if before.progress.joined is None:  # a joined table remembers nothing
+        return MaintenanceReport(orphans=_clean_staging(job, is_dry=is_dry))
+    if before.progress.joined is None:  # a joined table has no change log
         job.opened.change_log.read_state(before.progress)
-    changes = _layout(job, is_dry=is_dry)
+    changes = _apply_layout(job, is_dry=is_dry)
     if not is_dry:
         job.check()
-    cared = found.maintain(policy, is_dry=is_dry)
-    cared = replace(cared, layout=changes, orphans=(*cared.orphans, *_staged(job, is_dry=is_dry)))
+    report = maintenance.maintain(policy, is_dry=is_dry)
+    report = replace(report, layout=changes, orphans=(*report.orphans, *_clean_staging(job, is_dry=is_dry)))
     after = job.opened.table.standing()
     if after.progress != before.progress:
         raise TableError(
@@ -45,21 +46,21 @@ def maintain(job: Job[F], policy: MaintenancePolicy, *, is_dry: bool = False) ->
             found=f"it was at batch {before.progress.batch}, and is at batch {after.progress.batch}",
             todo="Let nobody write to the table besides. `lakeward status` shows how far it is.",
         )
-    return cared
+    return report
 
 
-def _staged(job: Job[F], *, is_dry: bool) -> Sequence[str]:
-    """Remove, or (`is_dry`) name, what ended runs have left of what the source stages for the table."""
+def _clean_staging(job: Job[F], *, is_dry: bool) -> Sequence[str]:
+    """Remove the files that ended runs have left staged for the table; with `is_dry` only name them."""
     return job.source.clean_staging(job.dimension, is_dry=is_dry) if isinstance(job.source, StagingArea) else ()
 
 
 def layout_changes(job: Job[F]) -> Sequence[LayoutChange]:
-    """Return how a table is made otherwise than its settings say; nothing, where its format cannot change that."""
+    """Return how the layout of a table differs from its settings; nothing where its format cannot change it."""
     return () if job.opened.layout is None else job.opened.layout.differences()
 
 
-def _layout(job: Job[F], *, is_dry: bool) -> Sequence[LayoutChange]:
-    """Make a table as its settings say, or (`is_dry`) only tell what that changes."""
+def _apply_layout(job: Job[F], *, is_dry: bool) -> Sequence[LayoutChange]:
+    """Apply the layout of the settings to a table, or with `is_dry` only return the changes."""
     changes = layout_changes(job)
     for change in changes:
         if change.refused is not None:

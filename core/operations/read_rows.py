@@ -1,4 +1,4 @@
-"""What is read of a table as it is now, whoever has written to it: its rows, or those valid at an instant."""
+"""Read the rows of a table as it is now, whoever has written to it, or those valid at an instant."""
 
 from __future__ import annotations
 
@@ -9,20 +9,21 @@ from lakeward.core.errors import ConfigError
 from lakeward.core.history import as_of
 from lakeward.core.history.refusals import no_versions, refuse_other_history
 from lakeward.core.pipeline.job import Job
-from lakeward.core.ports import Reading, Selection
+from lakeward.core.ports import Selection, TableReader
 
 F = TypeVar("F")
 
 
-def reading_of(job: Job[F]) -> Reading:
-    """Return what reads the table of a job; raises ConfigError where nothing does, or nothing was applied yet.
+def reading_of(job: Job[F]) -> TableReader[F]:
+    """Return the reader of the table of a job.
 
-    Raises SchemaConflict where its versions were made with other options than the settings say.
+    Raises ConfigError where the table format has none, or nothing was applied yet, and SchemaConflict where its
+    versions were made with other options than those of the settings.
     """
-    dimension, found = job.dimension, job.opened.reading
+    dimension, reading = job.dimension, job.opened.reader
     progress = job.opened.table.standing().progress
     refuse_other_history(dimension, progress)
-    if found is None:
+    if reading is None:
         raise ConfigError(
             f"{dimension.name} cannot be read here",
             found="its table format does not read a table whole",
@@ -30,21 +31,21 @@ def reading_of(job: Job[F]) -> Reading:
         )
     if not progress.batch:
         raise nothing_yet(dimension.name)
-    return found
+    return reading
 
 
 def nothing_yet(name: TableName) -> ConfigError:
-    """Say that there is no table to read before the first batch."""
+    """Return the error for a table that has no batch yet."""
     return ConfigError(
         f"{name}: nothing was applied yet, so there is nothing to read", todo="`lakeward run` applies it."
     )
 
 
 def valid_at(job: Job[F], at: int, known: int | None) -> Selection:
-    """Return the rows of a history that were valid at an instant, as is believed now, or was after a batch.
+    """Return the selection of the rows of a history that were valid at an instant.
 
-    Raises ConfigError for a mirror, which has none, and where the history cannot tell: not what will be known
-    after a batch that has not come.
+    They are as known now, or as known after batch `known`. `at` is in microseconds since 1970. Raises ConfigError
+    for a mirror, and where the history cannot tell or has no such batch yet.
     """
     history = job.dimension.history
     if history is None:

@@ -1,4 +1,4 @@
-"""What an operator says of full loads: that a table is loaded anew, that it is not, that a load is whole."""
+"""What an operator decides about full loads: request a reload, withdraw it, declare a load complete."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final, TypeVar
 
 from lakeward.core.errors import ConfigError
 from lakeward.core.events import LOAD_SEQUENCE
-from lakeward.core.ledger.full_loads import AwaitedLoad, Load, LoadCompletion, ReloadRequest, reload_of
+from lakeward.core.ledger.full_loads import AwaitedLoad, Load, LoadCompletion, ReloadRequest, find_reload
 from lakeward.core.ledger.objects import ObjectRecord, SourceObject
 from lakeward.core.ledger.selection import ObjectHistory, ObjectSelection
 from lakeward.core.pipeline.discovery import find_awaited_load
@@ -19,15 +19,15 @@ from lakeward.core.progress import Progress
 F = TypeVar("F")
 
 _LEAST: Final = -(2**63)
-"""Below the order of any object."""
+"""A number below the order of any object."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
-    """A reload that an operator asks for, not yet written down.
+class PlannedReload:
+    """A reload that an operator asks for, not recorded yet.
 
-    `load` are the objects of it that are there, `before` and `behind` the changes that were not
-    applied and lie before or behind it: those before it never will be.
+    `load` are its objects that are there already. `before` and `behind` are the unapplied changes before and behind
+    it; those before it will never be applied.
     """
 
     word: ReloadRequest
@@ -36,14 +36,15 @@ class Asked:
     behind: Sequence[SourceObject] = ()
 
 
-def ask(job: Job[F], *, by: str, reason: str | None, at: int, first: str | None = None) -> Asked:
-    """Work out what a reload of a table would mean, changing nothing.
+def ask(job: Job[F], *, by: str, reason: str | None, at: int, first: str | None = None) -> PlannedReload:
+    """Plan a reload of a table, changing nothing.
 
-    `first` names the first object of changes behind the load. Without it, all that are there
-    lie before a load that is yet to come; where it lies there, those that were written before its
-    first object do. Raises ConfigError where there is nothing to load anew, or no such object.
+    `first` names the first object of changes behind the load. Without it, all changes that are there lie before a
+    load that is yet to come; if objects of the load are there, the changes that were written before its first
+    object do. `at` is in microseconds since 1970. Raises ConfigError where there is nothing to reload, or no such
+    object.
     """
-    progress, change_log_state = _standing(job)
+    progress, change_log_state = _read(job)
     if not progress.batch:
         raise ConfigError(
             f"{job.dimension.name}: nothing was applied yet, so it cannot be loaded anew",
@@ -55,18 +56,20 @@ def ask(job: Job[F], *, by: str, reason: str | None, at: int, first: str | None 
             found='`full_loads = "snapshot"` is set',
             todo="Start the full load. Where it has ended: `lakeward load-complete`. Nothing was changed.",
         )
-    asked = reload_of(change_log_state.reloads, progress.epoch + 1)
-    if asked is not None:
+    request = find_reload(change_log_state.reloads, progress.epoch + 1)
+    if request is not None:
         raise ConfigError(
             f"{job.dimension.name} waits for a full load already",
-            found=f"{asked.by} asked for it" + (f": {asked.reason}" if asked.reason else ""),
+            found=f"{request.by} asked for it" + (f": {request.reason}" if request.reason else ""),
             todo="`lakeward status` says what it waits for; `lakeward reload --withdraw` takes it back. "
             "Nothing was changed.",
         )
     load, changes = _listed(job, progress, change_log_state, Load(epoch=progress.epoch + 1))
     cut = _cut(job, load, changes, progress, change_log_state, first)
-    word = ReloadRequest(epoch=progress.epoch + 1, cut=cut, by=by, reason=reason, at=_after(change_log_state, at))
-    return Asked(
+    word = ReloadRequest(
+        epoch=progress.epoch + 1, cut=cut, by=by, reason=reason, at=_time_after(change_log_state, at)
+    )
+    return PlannedReload(
         word=word,
         load=load,
         before=[item for item in changes if item.order <= cut],
@@ -86,58 +89,59 @@ def _cut(
     applied = change_log_state.objects
     if first is not None:
         loaded = {r.object.name for r in job.opened.change_log.applied(progress, 0) if _is_load(r)}
-        named = next((item for item in (*changes, *applied.values()) if item.name == first), None)
-        if named is None or named.name in loaded:
+        first_object = next((item for item in (*changes, *applied.values()) if item.name == first), None)
+        if first_object is None or first_object.name in loaded:
             raise ConfigError(
                 f"{job.dimension.name}: {first} is no file of its changes",
                 todo="Name the first file of changes that was written behind the load. Nothing was changed.",
             )
-        return named.order - 1
-    began = min((item.modified for item in load), default=None)
-    before = [item.order for item in changes if began is None or item.modified < began]
+        return first_object.order - 1
+    load_begin = min((item.modified for item in load), default=None)
+    before = [item.order for item in changes if load_begin is None or item.modified < load_begin]
     return max([*before, *(item.order for item in applied.values())], default=_LEAST)
 
 
 def _is_load(record: ObjectRecord) -> bool:
+    """Return True if an applied object was of a full load."""
     return record.least is not None and record.least.sequence == LOAD_SEQUENCE
 
 
 def record_decision(job: Job[F], word: OperatorDecision) -> AwaitedLoad | None:
-    """Keep the word of an operator beside the table; return the full load that it waits for by that.
+    """Record the decision of an operator; return the full load that the table then waits for, or None.
 
-    Raises what `job.check` does, before anything is written.
+    Raises what `job.check` raises, before anything is written.
     """
     progress = job.opened.table.standing().progress
     job.check()
     job.opened.change_log.record_decision(progress, word)
-    _, change_log_state = _standing(job)
+    _, change_log_state = _read(job)
     load = find_awaited_load(job, progress, change_log_state)
-    awaited = None if load is None else _taken(job, progress, change_log_state, load).awaited
+    awaited = None if load is None else _select(job, progress, change_log_state, load).awaited
     if job.ledger_writer is not None:
-        job.ledger_writer.said(str(job.dimension.name), awaited)
+        job.ledger_writer.clear_alarms(str(job.dimension.name), awaited)
     return awaited
 
 
 def withdraw(job: Job[F], *, by: str, reason: str | None, at: int) -> ReloadRequest:
-    """Take back that a table is loaded anew; raises ConfigError where nobody asked for it."""
-    progress, change_log_state = _standing(job)
-    asked = reload_of(change_log_state.reloads, progress.epoch + 1)
-    if asked is None:
+    """Withdraw the reload request of a table; raises ConfigError where there is none."""
+    progress, change_log_state = _read(job)
+    request = find_reload(change_log_state.reloads, progress.epoch + 1)
+    if request is None:
         raise ConfigError(
             f"{job.dimension.name} does not wait for a reload",
             todo="`lakeward status` says what a table waits for. Nothing was changed.",
         )
-    word = replace(asked, by=by, reason=reason, at=_after(change_log_state, at), is_withdrawn=True)
+    word = replace(request, by=by, reason=reason, at=_time_after(change_log_state, at), is_withdrawn=True)
     record_decision(job, word)
     return word
 
 
 def complete(job: Job[F], *, by: str, at: int) -> tuple[LoadCompletion, Sequence[SourceObject]]:
-    """Say that what is there of an awaited full load is all of it; return what that is.
+    """Declare that what is there of an awaited full load is all of it; return the decision and the objects.
 
-    Raises ConfigError where none is awaited, or nothing of it is there.
+    Raises ConfigError where no full load is awaited, or nothing of it is there.
     """
-    progress, change_log_state = _standing(job)
+    progress, change_log_state = _read(job)
     load = find_awaited_load(job, progress, change_log_state)
     if load is None:
         raise ConfigError(
@@ -145,8 +149,8 @@ def complete(job: Job[F], *, by: str, at: int) -> tuple[LoadCompletion, Sequence
             found="no reload was asked for",
             todo=f"`lakeward reload {job.dimension.name}` asks for one. Nothing was changed.",
         )
-    selection = _taken(job, progress, change_log_state, load)
-    objects, _ = _parted(selection)
+    selection = _select(job, progress, change_log_state, load)
+    objects, _ = _split(selection)
     if not objects:
         raise ConfigError(
             f"{job.dimension.name}: nothing of the full load is there",
@@ -156,24 +160,25 @@ def complete(job: Job[F], *, by: str, at: int) -> tuple[LoadCompletion, Sequence
             todo="Wait until it is written. Nothing was changed.",
         )
     word = LoadCompletion(
-        epoch=load.epoch, about=tuple(item.version for item in objects), by=by, at=_after(change_log_state, at)
+        epoch=load.epoch, about=tuple(item.version for item in objects), by=by, at=_time_after(change_log_state, at)
     )
     record_decision(job, word)
     return word, objects
 
 
-def _after(change_log_state: ChangeLogState, at: int) -> int:
-    """Return a time behind all words before, whatever the clock says: the newest counts."""
+def _time_after(change_log_state: ChangeLogState, at: int) -> int:
+    """Return a time after all earlier decisions, whatever the clock says: the newest decision counts."""
     return max([at, *(word.at + 1 for word in change_log_state.words)])
 
 
-def _standing(job: Job[F]) -> tuple[Progress, ChangeLogState]:
+def _read(job: Job[F]) -> tuple[Progress, ChangeLogState]:
+    """Return the progress and the change log state of the table."""
     progress = job.opened.table.standing().progress
     return progress, job.opened.change_log.read_state(progress)
 
 
-def _taken(job: Job[F], progress: Progress, change_log_state: ChangeLogState, load: Load) -> ObjectSelection:
-    """Look for a full load; it is not asked whether all is well with it, nor whether it is whole."""
+def _select(job: Job[F], progress: Progress, change_log_state: ChangeLogState, load: Load) -> ObjectSelection:
+    """Select the objects of a full load, complete or not, without the checks of a run."""
     past = ObjectHistory(
         seen=change_log_state.objects,
         last=progress.object,
@@ -188,11 +193,11 @@ def _listed(
     job: Job[F], progress: Progress, change_log_state: ChangeLogState, load: Load
 ) -> tuple[Sequence[SourceObject], Sequence[SourceObject]]:
     """Return the objects of a full load that are there, and the changes that were not applied."""
-    return _parted(_taken(job, progress, change_log_state, load))
+    return _split(_select(job, progress, change_log_state, load))
 
 
-def _parted(selection: ObjectSelection) -> tuple[Sequence[SourceObject], Sequence[SourceObject]]:
-    """Part what is there into the objects of the full load and those behind it."""
+def _split(selection: ObjectSelection) -> tuple[Sequence[SourceObject], Sequence[SourceObject]]:
+    """Split what is there into the objects of the full load and those behind it."""
     every = (*selection.objects, *selection.left)
     size = 0 if selection.awaited is None else selection.awaited.objects
     return every[:size], every[size:]

@@ -1,4 +1,7 @@
-"""A truncate that the source did not write down: DMS deletes the files of the table, and an operator says when."""
+"""Truncate a table where the source wrote no truncate, at a moment that an operator names.
+
+DMS deletes the files of the table instead.
+"""
 
 from __future__ import annotations
 
@@ -26,18 +29,18 @@ F = TypeVar("F")
 
 NOW = "now"
 _LAST = 2**62
-"""Above the order of any object, and the number of any row."""
+"""Above the order of any object and the number of any row."""
 
 
 @dataclass
 class _Listing(Generic[F]):
-    """What is at the source of a table, which is listed once, where it is asked for."""
+    """The objects at the source of a table, listed once and only where they are needed."""
 
     job: Job[F]
 
     @cached_property
     def selection(self) -> ObjectSelection:
-        """What comes next; nothing where all files are gone, which is let pass with the truncate."""
+        """The next objects; none where all files are gone, an alarm (LEDGER-005) that the truncate acknowledges."""
         try:
             return discover(self.job).selection
         except AlarmRaised as error:
@@ -47,24 +50,25 @@ class _Listing(Generic[F]):
 
 
 def truncate_at(job: Job[F], moment: str, *, by: str, reason: str | None, at: int) -> Report:
-    """Remove the rows that stood at a moment: `now`, a time, or a file of changes, before its first row.
+    """Remove the rows that existed at a moment: `now`, a time, or before the first row of a file of changes.
 
-    In a history they end there: with a file at the commit time of its first row, or at the run where changes have
-    none. That the files of the table are gone is let pass with it. Raises ConfigError where the moment cannot be
-    put into the order of the table, is yet to come, or no row can be found by it.
+    In a history the versions end there: for a file at the commit time of its first row, or at the run where changes
+    have no time. The alarm that the files of the table are gone is acknowledged with it. `at` is in microseconds
+    since 1970. Raises ConfigError where the moment has no place in the order of the table, lies in the future, or
+    is at or below the low watermark.
     """
     progress = job.opened.table.standing().progress
     change_log_state = job.opened.change_log.read_state(progress)
     _refuse(job, progress, change_log_state)
     listing = _Listing(job)
     is_now = moment == NOW
-    found = (
-        (_now(listing, progress, change_log_state), at)
+    position = (
+        (_place_now(listing, progress, change_log_state), at)
         if is_now
         else _place(listing, moment, progress, change_log_state, at)
     )
-    place, time = found
-    if progress.mark is not None and place.mark <= progress.mark:
+    place, time = position
+    if progress.low_watermark is not None and place.mark <= progress.low_watermark:
         raise ConfigError(
             f"{job.dimension.name}: {moment} lies below the mark",
             found="what was changed since then is not remembered any more (`lateness`)",
@@ -78,12 +82,12 @@ def truncate_at(job: Job[F], moment: str, *, by: str, reason: str | None, at: in
         )
         job.opened.change_log.record_decision(report.progress, ack)
     if job.ledger_writer is not None:
-        job.ledger_writer.said(report.table, None)
+        job.ledger_writer.clear_alarms(report.table, None)
     return report
 
 
 def _refuse(job: Job[F], progress: Progress, change_log_state: ChangeLogState) -> None:
-    """Refuse what cannot be truncated: a table without rows, without a key, or that will be loaded anew."""
+    """Refuse to truncate a table without rows or without a key, or one that waits for a reload."""
     name = job.dimension.name
     if not progress.batch or not job.dimension.key:
         raise ConfigError(
@@ -99,7 +103,7 @@ def _refuse(job: Job[F], progress: Progress, change_log_state: ChangeLogState) -
 
 
 def _refuse_unordered(listing: _Listing[F], moment: str, place: Position, change_log_state: ChangeLogState) -> None:
-    """Raise ConfigError for a place that says nothing of the rows of other partitions of a topic."""
+    """Raise ConfigError for a position without an order relative to rows of other partitions of a topic."""
     restarts = LogRestart.all_of(change_log_state.acked(place.epoch).get(LOG_ALARM, ()))
     if not is_ordered(place, listing.selection, change_log_state.objects.values(), restarts):
         raise ConfigError(
@@ -109,8 +113,8 @@ def _refuse_unordered(listing: _Listing[F], moment: str, place: Position, change
         )
 
 
-def _now(listing: _Listing[F], progress: Progress, change_log_state: ChangeLogState) -> Position:
-    """Return a place above all that is applied; raises ConfigError where something waits."""
+def _place_now(listing: _Listing[F], progress: Progress, change_log_state: ChangeLogState) -> Position:
+    """Return a position above all applied events; raises ConfigError where objects wait."""
     job, selection = listing.job, listing.selection
     waiting = [item.name for item in (*selection.objects, *selection.left)]
     if waiting:
@@ -122,13 +126,13 @@ def _now(listing: _Listing[F], progress: Progress, change_log_state: ChangeLogSt
             "it. Nothing was changed.",
         )
     last = max((item.order for item in change_log_state.objects.values()), default=0)
-    return Position(progress.epoch, _newest(progress), _LAST if _tells_copies(job) else last, _LAST)
+    return Position(progress.epoch, _newest(progress), _LAST if _has_unique_places(job) else last, _LAST)
 
 
 def _place(
     listing: _Listing[F], moment: str, progress: Progress, change_log_state: ChangeLogState, at: int
 ) -> tuple[Position, int | None]:
-    """Return the place of a moment, and its time in microseconds since 1970, None where nothing tells."""
+    """Return the position of a moment and its time in microseconds since 1970, None where that is not known."""
     job = listing.job
     for record in job.opened.change_log.applied(progress, 0):
         if (
@@ -140,7 +144,7 @@ def _place(
             return place, _time(job, record.least)
     for item in (*listing.selection.objects, *listing.selection.left):
         if item.name == moment:
-            last = _LAST if _tells_copies(job) else item.order - 1
+            last = _LAST if _has_unique_places(job) else item.order - 1
             place = Position(progress.epoch, _newest(progress), last, _LAST)
             return place, _time(job, _least(job, item, progress.epoch))
     micros = _micros(moment)
@@ -162,18 +166,18 @@ def _place(
     return Position(progress.epoch, micros, _LAST, _LAST), micros
 
 
-def _tells_copies(job: Job[F]) -> bool:
-    """Whether a change whose sequence was applied before was committed before, in whichever object it comes.
+def _has_unique_places(job: Job[F]) -> bool:
+    """Return True if a change with a sequence that was applied is no newer change, in whatever object it comes.
 
-    It is the same change, delivered again, or another one of its transaction. A time, or a column that puts rows in
-    order, may be shared by changes that come later.
+    It is the same change, delivered again, or another one of its transaction. A time, or a column that orders rows,
+    may be shared by changes that come later.
     """
     is_place = job.dimension.sequences is Sequences.PLACES and job.source.order_by(job.dimension) == LOG_PLACE
     return is_place or job.dimension.sequences is Sequences.UNIQUE
 
 
 def _least(job: Job[F], item: SourceObject, epoch: int) -> Position | None:
-    """Return the place of the first row of an object that waits; of a mirror nobody asks."""
+    """Return the position of the first row of a waiting object; None for a mirror, which needs no time."""
     if job.dimension.history is None:
         return None
     batch = job.source.read(job.dimension, ObjectSelection(objects=(item,)), epoch)
@@ -182,20 +186,21 @@ def _least(job: Job[F], item: SourceObject, epoch: int) -> Position | None:
 
 
 def _time(job: Job[F], place: Position | None) -> int | None:
-    """Return the commit time that a place is; None where it is none."""
+    """Return the commit time of a position; None where it has none."""
     is_time = job.dimension.sequences is Sequences.TIMES and place is not None and place.sequence > 0
     return place.sequence if place is not None and is_time else None
 
 
 def _newest(progress: Progress) -> int:
-    """Return the greatest sequence of a change that is applied; 0 is that of sources without any."""
-    return 0 if progress.high_water is None else max(0, progress.high_water.sequence)
+    """Return the greatest sequence of an applied change; 0 for sources without sequences."""
+    return 0 if progress.high_watermark is None else max(0, progress.high_watermark.sequence)
 
 
 def _micros(moment: str) -> int | None:
+    """Return a time in microseconds since 1970, in UTC where the text has no zone; None where it is no time."""
     try:
-        found = datetime.fromisoformat(moment)
+        time = datetime.fromisoformat(moment)
     except ValueError:
         return None
-    found = found.replace(tzinfo=UTC) if found.tzinfo is None else found
-    return round(found.timestamp() * 1_000_000)
+    time = time.replace(tzinfo=UTC) if time.tzinfo is None else time
+    return round(time.timestamp() * 1_000_000)

@@ -96,7 +96,7 @@ def _apply_next_batch(
         prepared = prepare_batch(job, discovery, observe, may_write=True)
     except AlarmRaised as error:
         if job.ledger_writer is not None:
-            job.ledger_writer.alarm(str(job.dimension.name), error)
+            job.ledger_writer.record_alarm(str(job.dimension.name), error)
         raise
     if not isinstance(prepared, PreparedBatch):
         return prepared
@@ -110,7 +110,7 @@ def _note_listing(job: Job[F], discovery: Discovery) -> None:
     """Write what was listed into the ledger before it is read; archive applied objects that a crash left behind."""
     if job.ledger_writer is not None:
         progress, change_log = discovery.state.progress, job.opened.change_log
-        job.ledger_writer.note(
+        job.ledger_writer.record_listing(
             str(job.dimension.name),
             discovery.object_history,
             discovery.selection,

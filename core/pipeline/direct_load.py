@@ -37,7 +37,7 @@ def load_writer(job: Job[F], discovery: Discovery, epoch: int) -> LoadWriter[F] 
 
 def _is_loading(discovery: Discovery) -> bool:
     """Return True if all rows of the epoch of the table are of a full load, and no key is held."""
-    highest = discovery.state.progress.high_water
+    highest = discovery.state.progress.high_watermark
     is_of_load = highest is not None and highest.mark == Mark(discovery.state.progress.epoch, LOAD_SEQUENCE)
     return is_of_load and not discovery.change_log_state.holds
 

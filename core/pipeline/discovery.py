@@ -98,14 +98,16 @@ def _object_history(
     """Return what is known of earlier objects: from the ledger where there is one, else from the change log."""
     by_times = order_by == COMMIT_TIME
     lowest = object_watermark(
-        job.dimension.lateness, change_log_state.records, progress.mark, progress.epoch, by_times=by_times
+        job.dimension.lateness, change_log_state.records, progress.low_watermark, progress.epoch, by_times=by_times
     )
     load = find_awaited_load(job, progress, change_log_state)
     if load is not None and job.statistics is not None:
-        load = replace(load, told=job.statistics.full_load(job.dimension.source))
+        load = replace(load, status=job.statistics.full_load(job.dimension.source))
     if job.ledger_writer is not None:
         table = str(job.dimension.name)
-        return job.ledger_writer.past(table, progress, change_log_state, lowest, load=load, is_whole=is_whole)
+        return job.ledger_writer.object_history(
+            table, progress, change_log_state, lowest, load=load, is_whole=is_whole
+        )
     return ObjectHistory(
         seen=change_log_state.objects,
         floor=lowest,

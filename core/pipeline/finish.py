@@ -19,7 +19,7 @@ def finish_batch(job: Job[F], report: Report, observe: StepObserver = no_observe
     objects = report.plan.facts.objects
     with observe("record"):
         if job.ledger_writer is not None:
-            job.ledger_writer.applied(report.table, objects, report.progress.batch)
+            job.ledger_writer.record_applied(report.table, objects, report.progress.batch)
     with observe("acknowledge"):
         if report.is_last:
             acknowledge_notices(job)
@@ -42,7 +42,7 @@ def archive_objects(job: Job[F], objects: Sequence[SourceObject]) -> None:
     archived = job.source.archive(job.dimension, objects) if objects else ()
     if archived and job.ledger_writer is not None:
         for table in (str(job.dimension.name), *(sibling.table for sibling in job.siblings)):
-            job.ledger_writer.archived(table, archived)
+            job.ledger_writer.record_archived(table, archived)
 
 
 def _applied_by(job: Job[F], sibling: SiblingTable, objects: Sequence[SourceObject]) -> Sequence[SourceObject]:
@@ -51,7 +51,7 @@ def _applied_by(job: Job[F], sibling: SiblingTable, objects: Sequence[SourceObje
         progress = sibling.read_table_state().progress
     except LakewardError:  # the run of the sibling table reports this error
         return ()
-    return () if job.ledger_writer is None else job.ledger_writer.had(sibling.table, progress, objects)
+    return () if job.ledger_writer is None else job.ledger_writer.applied_objects(sibling.table, progress, objects)
 
 
 def _trim_change_log(job: Job[F], progress: Progress) -> None:

@@ -191,7 +191,7 @@ def _plan_batch(job: Job[F], given: BatchInput[F]) -> MergePlan:
         is_first=given.selection.is_first,
     )
     in_log = [item.in_log for item in planned.facts.objects]
-    has_order = not (releases or planned.appends)  # without a key nothing is put in order
+    has_order = not (releases or planned.appends)  # rows without a key have no order
     suspects = find_suspects(in_log, given.selection.reached) if has_order else frozenset[int]()
     planned = replace(planned, suspect_objects=suspects)
     awaited = planned.epoch + (planned.splices is not None)  # operators acknowledge alarms for the next epoch

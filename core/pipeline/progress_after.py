@@ -11,7 +11,7 @@ from lakeward.core.checks.databases import add_databases
 from lakeward.core.checks.log_steps import LogReached, SnapshotPlace
 from lakeward.core.events import Mark
 from lakeward.core.history.stored_options import options_of
-from lakeward.core.ledger.duplicate_objects import first_twin
+from lakeward.core.ledger.duplicate_objects import find_duplicate_object
 from lakeward.core.ledger.objects import digest_of
 from lakeward.core.ledger.other_tables import add_others
 from lakeward.core.merge.change_log import ChangeLogContents, next_low_watermark
@@ -27,7 +27,7 @@ def progress_after(given: BatchInput[F], planned: MergePlan, resolved: MergeResu
     """Return the progress that the commit of a batch carries, from the progress before the batch."""
     before, facts = given.state.progress, planned.facts
     objects = [item.object.name for item in facts.objects]
-    positions = [position for position in (before.high_water, facts.greatest) if position is not None]
+    positions = [position for position in (before.high_watermark, facts.greatest) if position is not None]
     times = [time for time in (before.time, None if planned.releases else facts.time) if time is not None]
     known = facts.ahead if planned.replaces else before.ahead
     replaces_rows = planned.replaces and planned.dimension.history is None
@@ -37,8 +37,8 @@ def progress_after(given: BatchInput[F], planned: MergePlan, resolved: MergeResu
         before,
         batch=planned.batch,
         epoch=planned.epoch,
-        high_water=max(positions, default=None),
-        mark=_mark_after(given, planned),
+        high_watermark=max(positions, default=None),
+        low_watermark=_mark_after(given, planned),
         object=objects[-1] if objects else before.object,
         time=max(times, default=None),
         rows=resolved.written if replaces_rows else before.rows + resolved.written - resolved.removed,
@@ -48,7 +48,9 @@ def progress_after(given: BatchInput[F], planned: MergePlan, resolved: MergeResu
         inexact_since=(None if planned.replaces else before.inexact_since) or facts.inexact_since,
         ahead=max(ahead, default=None),
         backwards=before.backwards if planned.releases else backwards(planned, resolved.rejects),
-        twin=before.twin if planned.releases else first_twin(planned, given.change_log_state.objects.values()),
+        twin=before.twin
+        if planned.releases
+        else find_duplicate_object(planned, given.change_log_state.objects.values()),
         sequences=planned.dimension.sequences,
         key=planned.dimension.key,
         match=planned.dimension.match,
@@ -91,7 +93,9 @@ def _mark_after(given: BatchInput[F], planned: MergePlan) -> Mark | None:
     new = [] if planned.record is None else [planned.record]
     records = [*given.change_log_state.records, *new]
     loaded = max((item.loaded for item in records), default=0)
-    memory = ChangeLogContents(epoch=planned.epoch, loaded=loaded, mark=given.state.progress.mark, records=records)
+    memory = ChangeLogContents(
+        epoch=planned.epoch, loaded=loaded, low_watermark=given.state.progress.low_watermark, records=records
+    )
     return next_low_watermark(memory, planned.dimension.lateness)
 
 

@@ -1,10 +1,10 @@
-"""What the core asks of the world: small protocols, generic in the frame, by what they are about."""
+"""Ports: the protocols that adapters implement, and the values that their methods take and return."""
 
-from lakeward.core.ports.beside import Acknowledgement, ChangeLog, ChangeLogState, OperatorDecision
+from lakeward.core.ports.change_log import Acknowledgement, ChangeLog, ChangeLogState, OperatorDecision
 from lakeward.core.ports.frames import Batch
 from lakeward.core.ports.lakes import Opened, Target
 from lakeward.core.ports.quarantine import Cells, Entry, Quarantine, RepairedRow, Written
-from lakeward.core.ports.reading import Reading, Sample, Selection, SourceDatabase, SourceSnapshot, Verification
+from lakeward.core.ports.reading import Sample, Selection, SourceDatabase, SourceSnapshot, TableReader
 from lakeward.core.ports.registration import (
     CsvForm,
     DescribedColumn,
@@ -18,9 +18,9 @@ from lakeward.core.ports.running import EXTEND_EVERY, Lease, LeaseGrant, Ledger,
 from lakeward.core.ports.settings import SettingsStore, StatusBoard, TableStatus
 from lakeward.core.ports.sources import (
     Backlog,
-    Landing,
     Source,
     SourceCatalogue,
+    SourceInventory,
     SourceProbe,
     StagingArea,
     Statistics,
@@ -59,7 +59,6 @@ __all__ = [
     "DirectLoads",
     "Entry",
     "ExternalTable",
-    "Landing",
     "Layout",
     "LayoutChange",
     "Lease",
@@ -76,7 +75,6 @@ __all__ = [
     "Quarantine",
     "Queue",
     "RawDescriber",
-    "Reading",
     "Registration",
     "RepairedRow",
     "RollbackPreview",
@@ -88,6 +86,7 @@ __all__ = [
     "Source",
     "SourceCatalogue",
     "SourceDatabase",
+    "SourceInventory",
     "SourceProbe",
     "SourceSnapshot",
     "StagingArea",
@@ -98,12 +97,12 @@ __all__ = [
     "Table",
     "TableDescriber",
     "TableDescription",
+    "TableReader",
     "TableState",
     "TableStatus",
     "Target",
     "UnroutedRow",
     "UnroutedRows",
-    "Verification",
     "Version",
     "Versions",
     "Written",

@@ -1,6 +1,7 @@
-"""What the core passes on and never looks inside: the data of a batch.
+"""The batch that a source hands to a table.
 
-A frame is that data in whatever form the adapters share: a Spark DataFrame, a list of events.
+A frame is the data of a batch in a form that source and table share, such as a Spark DataFrame or a list of events.
+The core passes frames on and never looks inside.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ F_contra = TypeVar("F_contra", contravariant=True)
 
 @dataclass(frozen=True, slots=True)
 class Batch(Generic[F]):
-    """A frame of changes and what the core may know of it. `close` frees what it holds."""
+    """A frame of changes with the facts that the core needs. `close` frees the resources of the frame."""
 
     frame: F
     facts: BatchFacts

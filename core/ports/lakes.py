@@ -1,4 +1,4 @@
-"""A lake: tables of one format, each with all that belongs to it."""
+"""The lake: the tables of one format, and the ports of each opened table."""
 
 from __future__ import annotations
 
@@ -9,24 +9,30 @@ from typing import Generic, Protocol
 from lakeward.core.dimension import Dimension
 from lakeward.core.events import Key
 from lakeward.core.operations.key_state import Known
-from lakeward.core.ports.beside import ChangeLog
+from lakeward.core.ports.change_log import ChangeLog
 from lakeward.core.ports.frames import F
 from lakeward.core.ports.quarantine import Quarantine
-from lakeward.core.ports.reading import Reading, Verification
+from lakeward.core.ports.reading import TableReader
 from lakeward.core.ports.tables import DirectLoads, Table, TableState
 from lakeward.core.ports.upkeep import Adoption, Layout, Maintenance, Versions
-from lakeward.core.schema_changes.evolution import Recorded
+from lakeward.core.schema_changes.evolution import RecordedChange
 
 
 @dataclass(frozen=True, slots=True)
 class Opened(Generic[F]):
-    """One table of a target by its name there, with what it remembers and what it could not apply.
+    """The ports of one opened table. `name` is the name of the table in the lake.
 
-    `versions` and `maintenance` are there where its format can take it back, and keep it in shape; `adoption`
-    where it can take over a table of another engine, `layout` where it can change how a table with rows is made,
-    `verification` and `reading` where it can look at a table whole, and read it, `loads` where it can write a full
-    load as it is read. `parts` are those of the name by
-    which an engine asks for it, each as it is; where there are none, they are schema and table of the source.
+    Every format has `table`, `change_log` and `quarantine`. The others are None if the format cannot do it:
+
+    - `versions`: roll the table back to an earlier commit.
+    - `maintenance`: compact files, expire snapshots and remove orphaned files.
+    - `adoption`: continue a table that another engine wrote.
+    - `layout`: change table options of a table that has rows.
+    - `reader`: read the whole table, for `verify` and `as-of`.
+    - `loads`: write a full load while it is read.
+
+    `parts` are the unquoted parts of the name that SQL engines use. If empty, they are the schema and the table of
+    the source.
     """
 
     name: str
@@ -37,27 +43,26 @@ class Opened(Generic[F]):
     maintenance: Maintenance | None = None
     adoption: Adoption | None = None
     layout: Layout | None = None
-    verification: Verification[F] | None = None
-    reading: Reading | None = None
+    reader: TableReader[F] | None = None
     loads: DirectLoads[F] | None = None
     parts: Sequence[str] = ()
 
 
 class Target(Protocol[F]):
-    """A lake: tables of one format under one catalog."""
+    """A lake: the tables of one format under one catalog."""
 
     def standing(self, dimension: Dimension) -> TableState:
-        """Return how far a table is; it is not opened, and no engine is started."""
+        """Return the state of a table as of its last commit. Opens no table and starts no engine."""
         ...
 
-    def schema_changes(self, dimension: Dimension) -> Sequence[Recorded]:
-        """Return how the columns of a table changed, in order; no engine is started."""
+    def schema_changes(self, dimension: Dimension) -> Sequence[RecordedChange]:
+        """Return the schema changes of a table in the order in which they happened. Starts no engine."""
         ...
 
     def known(self, dimension: Dimension, key: Key) -> Known:
-        """Return all that is known of one key, as of the table's last commit; no engine is started."""
+        """Return all that is known of one key as of the last commit of its table. Starts no engine."""
         ...
 
     def open(self, dimension: Dimension) -> Opened[F]:
-        """Return the table that keeps this dimension; it need not exist yet."""
+        """Return the ports of the table of a dimension. The table need not exist yet."""
         ...

@@ -1,4 +1,4 @@
-"""Where events that cannot be applied wait for a person, and how rows are shown and mended."""
+"""The quarantine: rows that cannot be applied, how they are shown, and how they are repaired."""
 
 from __future__ import annotations
 
@@ -14,14 +14,15 @@ from lakeward.core.ports.tables import MergeResult
 from lakeward.core.progress import Progress
 
 Written: TypeAlias = str | Unset | None
-"""A cell as the source writes it: a text, None for NULL, `UNSET` where it was not sent."""
+"""A cell as the source writes it: a text, None for NULL, `UNSET` if the source did not send it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cells:
-    """A row as its source wrote it, by column; of a key change also the key `before` it.
+    """A row as its source wrote it.
 
-    `operation` is the word for what the row does where no column of the table has it, None where none is there.
+    `after` has the cells by column. `before` has the old key of a key change, by column. `operation` is the
+    operation in the source's own word, if no column of the table holds it; None if the row has none.
     """
 
     after: Mapping[str, Written] = field(default_factory=dict)
@@ -31,10 +32,10 @@ class Cells:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RepairedRow:
-    """What a person made of a row in quarantine: its cells by column, as the source writes them.
+    """A row in quarantine as an operator edited it. Cells are by column, as the source writes them.
 
-    `time` is the commit time, as a text, of a row that had none, and `sequence` its sequence where
-    that is no time. `old_key` is the key that the row had before, where it changes, by column.
+    `time` is the commit time, as a text, of a row that had none. `sequence` is its sequence, if sequences are not
+    times. `old_key` has the key before a key change, by column.
     """
 
     operation: Operation
@@ -46,13 +47,19 @@ class RepairedRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """A row in quarantine, and how many events wait behind it; a key change has another key as well.
+    """A row in quarantine, with the number of events that wait behind it (`waits`).
 
-    A key is a list in JSON: the texts of its parts.
-    `time` is its source time in microseconds since 1970, and `since` when it was put there, 0 where its table
-    does not know. One that is `repaired` waits to be replayed.
-    What waits behind it may be key changes, which hold their other keys, too: it `also_holds` those.
-    One that `is_waiting` is not in quarantine: it sends a part of a row, and waits for the rest.
+    - `key` and `other_key`: keys as JSON lists of the texts of their parts. Only a key change has `other_key`.
+    - `reason`, `detail`: a value of `Reason`, and the explanation in words.
+    - `object`, `row`: the name of the object and the number of the row in it.
+    - `epoch`, `sequence`, `order`, `row`: the position of the event.
+    - `batch`: the number of the batch that put the row here.
+    - `since`: when that was, in microseconds since 1970; 0 if the table does not know.
+    - `time`: the source time in microseconds since 1970.
+    - `text`: the row as the source wrote it.
+    - `repaired`: the edited row, which waits to be replayed.
+    - `also_holds`: the other keys of key changes that wait behind this row. They are held, too.
+    - `is_waiting`: the event is not in quarantine; it has a part of a row and waits for the rest.
     """
 
     key: str | None
@@ -76,51 +83,58 @@ class Entry:
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """The keys that the row is about."""
+        """The keys of the row: one, two for a key change, none if the key is unknown."""
         return tuple(key for key in (self.key, self.other_key) if key is not None)
 
     @property
     def held_keys(self) -> tuple[str, ...]:
-        """The keys that wait behind it: none behind a row that holds nothing."""
+        """The keys that are held because of this row; empty if its reason holds none."""
         return (*self.keys, *self.also_holds) if self.is_held else ()
 
     @property
     def position(self) -> Position:
-        """The place of the event."""
+        """The position of the event."""
         return Position(self.epoch, self.sequence, self.order, self.row)
 
     @property
     def is_held(self) -> bool:
-        """Whether later events of its key wait behind it."""
+        """Whether later events of the key wait behind this row."""
         return self.key is not None and Reason(self.reason) in HOLDING and not self.is_waiting
 
 
 class Quarantine(Protocol[F]):
-    """Where events that cannot be applied wait for a person."""
+    """Stores events that cannot be applied until an operator settles them."""
 
     def refuse(self, plan: MergePlan, batch: Batch[F]) -> Batch[F]:
-        """Return a batch with the rows as rejects that show the changes of columns which the plan sends here.
+        """Return a copy of a batch in which rows that show a refused schema change are rejects.
 
-        The others lack nothing without the columns of those changes, and come without them.
+        `plan.evolution.shown` has the refused changes. All other rows are returned without the columns of those
+        changes, which are NULL in them.
         """
         ...
 
     def hold(self, plan: MergePlan, resolved: MergeResult) -> None:
-        """Write what the batch could not apply, and what a person gave up."""
+        """Store the rows that the batch could not apply, and mark entries that were replayed or discarded."""
         ...
 
     def entries(self, progress: Progress) -> Sequence[Entry]:
-        """Return what is in quarantine as of the table's batch, oldest first."""
+        """Return the rows in quarantine as of the batch of `progress`, oldest first."""
         ...
 
     def incomplete(self, progress: Progress) -> Sequence[Entry]:
-        """Return the events that send a part of a row and wait for the rest, oldest first; no engine is started."""
+        """Return the events that have a part of a row and wait for the rest, oldest first. Starts no engine."""
         ...
 
     def repair_row(self, progress: Progress, entries: Sequence[Entry], events: F) -> None:
-        """Write down what a person mended, until it is replayed; raises MendError where a key is another."""
+        """Store the edited rows of entries until they are replayed.
+
+        `events` are the same rows as the source reads them. Raises RepairError if the key of a row changed.
+        """
         ...
 
     def waiting(self, progress: Progress, resolved: Sequence[Entry], repaired: F | None) -> Batch[F]:
-        """Return the events that these entries hold no more, and those that were mended."""
+        """Return the events that wait behind settled entries, and the repaired events.
+
+        `resolved` are the settled entries; `repaired` is the frame of repaired events, None if there are none.
+        """
         ...

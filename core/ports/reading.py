@@ -1,4 +1,4 @@
-"""What looks at a table whole, and changes nothing."""
+"""Ports that read a whole table, of the lake or of the source database, and change nothing."""
 
 from __future__ import annotations
 
@@ -17,35 +17,12 @@ from lakeward.core.verification.row_comparison import Comparison
 from lakeward.core.verification.source_places import SourcePlace
 
 
-class Verification(Protocol[F_contra]):
-    """What looks at a table whole, as anybody may have written to it, and changes nothing."""
-
-    def check_history(self, examples: int) -> HistoryCheck:
-        """Hold all versions of a history against its rules; of each rule that is broken, name so many keys at most.
-
-        The options of the history are those that its versions were made with. Raises TableError where the table
-        cannot be read.
-        """
-        ...
-
-    def compare(
-        self, source: F_contra, columns: ComparedColumns, among: Collection[str] | None
-    ) -> Comparison:
-        """Compare stored rows with those of a source snapshot (`core.verification.row_comparison`).
-
-        The frame has the compared columns by the names of the source. It is read first, once, and then the table as
-        it is now. With `among` keys of these texts alone count in the ranges that differ. Raises TableError where
-        the table cannot be read, and what reading the frame raises.
-        """
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class SourceSnapshot(Generic[F]):
-    """The rows of a table of the source at one moment, which are read when the frame is.
+    """The rows of a source table at one moment. They are read when the frame is.
 
-    `begins` is where the database was before the first row was read: no change below it is missing. `place` asks
-    where it is now: once the rows are read, they have no change behind that.
+    `begins` is the log position of the database before the first row was read: the rows have all changes below it.
+    `place` asks for the position now: after the rows were read, they have no change above it.
     """
 
     rows: F
@@ -54,31 +31,32 @@ class SourceSnapshot(Generic[F]):
 
 
 class SourceDatabase(Protocol[F]):
-    """The database of a source, of which the rows of a table can be asked while it goes on; nothing is locked."""
+    """The database of a source. Its tables are read while applications write to them; nothing is locked."""
 
     def describe(self, table: TableName) -> SourceTable | None:
-        """Return what the database says of a table, None where it has none of that name.
+        """Return columns and key of a table; None if the database has no table of that name.
 
-        Raises StoreUnreachable where it does not answer, and SourceError where it lets nobody in.
+        Raises StoreUnreachable if the database does not answer, and SourceError if it denies access.
         """
         ...
 
     def snapshot(
         self, table: SourceTable, columns: ComparedColumns
     ) -> AbstractContextManager[SourceSnapshot[F]]:
-        """Return a snapshot of these columns, by the names of the source, while the context lasts.
+        """Return a context manager in which the rows of these columns can be read, by the names of the source.
 
-        Raises as `describe` does, and SourceError where the rows cannot be read.
+        Raises as `describe` does, and SourceError if the rows cannot be read.
         """
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """What is read of a table: all rows, or those of a history that were valid `at` an instant.
+    """Which rows of a table are read.
 
-    These are what is believed now, or was after the batch `known`. Rows come `with_ours` where the columns that
-    lakeward adds are wanted, too.
+    All rows, or the versions of a history that were valid at the instant `at` (microseconds since 1970). Of a
+    bitemporal history they are as known now, or as known after the batch `known`. With `with_ours` the rows have
+    the columns that lakeward adds, too.
     """
 
     at: int | None = None
@@ -88,23 +66,45 @@ class Selection:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """The first of the rows that were selected, with their columns, and how many `rows` there are."""
+    """The first selected rows, their columns, and `rows`, the number of all selected rows."""
 
     rows: int
     columns: Sequence[str]
     first: Sequence[Mapping[str, Cell]]
 
 
-class Reading(Protocol):
-    """What reads a table as it is now, whoever has written to it, and changes nothing.
+class TableReader(Protocol[F_contra]):
+    """Reads one table as it is now, whoever wrote to it, and changes nothing.
 
-    The options of a history are those that its versions were made with. Raises TableError where it cannot be read.
+    Each method raises TableError if the table cannot be read.
     """
 
     def first(self, wanted: Selection, limit: int) -> Sample:
-        """Return so many rows at most, in the order of their keys, and how many there are."""
+        """Return the first `limit` rows at most, in the order of their keys, and how many rows there are."""
         ...
 
     def write(self, wanted: Selection, folder: str) -> int:
-        """Write rows as Parquet files into an empty folder of this machine; return how many there are."""
+        """Write rows as Parquet files and return the number of rows.
+
+        `folder` is the absolute path of an empty folder of this machine.
+        """
+        ...
+
+    def check_history(self, examples: int) -> HistoryCheck:
+        """Check all versions of a history against its rules.
+
+        At most `examples` keys are named for each rule that is broken. The options of the history are those that
+        its versions were made with.
+        """
+        ...
+
+    def compare(
+        self, source: F_contra, columns: ComparedColumns, among: Collection[str] | None
+    ) -> Comparison:
+        """Compare stored rows with those of a source snapshot, by the rules of `core.verification.row_comparison`.
+
+        `source` has the compared columns by the names of the source. It is read first, once; then the table is read
+        as it is at that time. With `among`, only keys of these texts count in the ranges that differ. Raises what
+        reading the frame raises, too.
+        """
         ...

@@ -1,4 +1,4 @@
-"""Where readers find the tables of a lake that lie in no catalog of their own, and the files of its source."""
+"""Registration of tables, and of the files of a source, in a catalog such as Glue."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from lakeward.core.schema import Type
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DescribedColumn:
-    """A column as readers see it: its name, its type, and what its comment says of it."""
+    """A column as readers see it: name, type and comment."""
 
     name: str
     type: Type
@@ -21,7 +21,7 @@ class DescribedColumn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DescribedPartition:
-    """A partition that has files: its values as texts, in the order of the columns, and the URL of its folder."""
+    """A partition that has files: its values as texts, in the order of its columns, and the URL of its folder."""
 
     values: tuple[str, ...]
     location: str
@@ -29,7 +29,7 @@ class DescribedPartition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CsvForm:
-    """How files of CSV are written; without a `quote`, nothing is quoted."""
+    """The format of CSV files. An empty `quote` means that nothing is quoted."""
 
     delimiter: str
     quote: str
@@ -39,12 +39,14 @@ class CsvForm:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableDescription:
-    """A table of a lake as it is now, with all that a reader must know to find and to read it.
+    """All that a reader must know to find and read a table.
 
-    `format` is the kind of its lake, or what files of a source are: `parquet`, or `csv` in a form. `partitions` are
-    those that a reader cannot find by itself; None where its format tells them. One that `has_logs` keeps changes
-    beside its files, which a reader merges. `is_raw` says that these are rows as they were written, before any
-    rule.
+    - `format`: the kind of the lake, or `parquet` or `csv` for files of a source.
+    - `location`: the URL of the folder.
+    - `partitions`: the partitions that a reader cannot find by itself; None if the format lists them.
+    - `has_logs`: the table has changes in log files, which a reader merges with its data files.
+    - `is_raw`: the rows are as the source wrote them, before any column rule.
+    - `csv`: the format of CSV files.
     """
 
     namespace: str
@@ -61,50 +63,56 @@ class TableDescription:
 
     @property
     def identifier(self) -> tuple[str, str]:
-        """Namespace and name."""
+        """The namespace and the name."""
         return self.namespace, self.name
 
 
 @runtime_checkable
 class TableDescriber(Protocol):
-    """A lake that says where its tables are; one whose tables can be registered has it. It starts no engine."""
+    """Describes the tables of a lake. A `Target` whose tables can be registered has these methods, too.
+
+    No method starts an engine.
+    """
 
     def identify(self, table: TableName) -> tuple[str, str]:
-        """Return namespace and name of a table, which need not be there."""
+        """Return the namespace and the name of a table, which need not exist."""
         ...
 
     def describe(self, table: TableName, *, quarantine: bool = False) -> TableDescription | None:
-        """Return a table as it is now, or what stands in its quarantine; None where there is no such table."""
+        """Return the description of a table, or of its quarantine; None if there is no such table."""
         ...
 
 
 @runtime_checkable
 class RawDescriber(Protocol):
-    """A source that says where the files of its tables lie, for engines that read them as they are."""
+    """Describes the folders of source files. A `Source` whose files engines can read has these methods, too."""
 
     def describe_raw(self, dimension: Dimension, namespace: str) -> Sequence[TableDescription]:
-        """Return the folders of a table as tables of a namespace; none where there is no file yet.
+        """Describe the folders of a table as tables of a namespace; empty if there is no file yet.
 
-        Raises SourceError where the files of a folder cannot be one table.
+        `dimension` is that of the source. Raises SourceError if the files of a folder cannot be one table.
         """
         ...
 
     def identify_raw(self, table: TableName, namespace: str) -> Sequence[tuple[str, str]]:
-        """Return how the folders of a table may be called in a namespace."""
+        """Return the namespaces and names that the folders of a table may get."""
         ...
 
 
 class Registration(Protocol):
-    """A catalog in which tables are registered that lie elsewhere. What it says there follows the table."""
+    """A catalog in which tables that lie elsewhere are registered. Its entries are kept equal to the tables."""
 
     def check(self, tables: Sequence[tuple[str, str]]) -> None:
-        """Raise ConfigError where it cannot hold tables of these namespaces and names side by side."""
+        """Raise ConfigError if the catalog cannot hold tables of all these namespaces and names.
+
+        It is called before a run begins, and connects to nothing.
+        """
         ...
 
     def register(self, table: TableDescription) -> None:
-        """Make the entry of a table, or bring it up to the table; what is right already is left alone.
+        """Create the entry of a table, or update it. A correct entry is not written.
 
-        Raises ConfigError where the name is that of another table, which is left as it is, or where it may not,
-        and StoreUnreachable where the catalog does not answer.
+        Raises ConfigError if the name belongs to another table, whose entry stays, or if access is denied. Raises
+        StoreUnreachable if the catalog does not answer.
         """
         ...

@@ -1,4 +1,4 @@
-"""What a run asks beside sources and tables: whose turn it is, what waits, what is known, what is secret."""
+"""Ports of a run: queue, ledger, lease, secrets and notifiers."""
 
 from __future__ import annotations
 
@@ -11,68 +11,71 @@ from lakeward.core.reporting.notices import RunNotice
 from lakeward.core.settings.secrets import Secret
 
 EXTEND_EVERY: Final = 10.0
-"""Seconds between two times that notices in work are extended: a queue hides them for several times as long."""
+"""Seconds between two calls of `Queue.extend`. A queue must hide received notices for several times as long."""
 
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """Word that a table may have something new; `receipt` is the queue's own, and may be empty."""
+    """A message of a queue that a table may have something new.
+
+    `receipt` is the queue's own mark of the message. It may be empty.
+    """
 
     table: str
     receipt: str = ""
 
 
 class Queue(Protocol):
-    """Tables that may have something new. It is a hint: it may lose, repeat and reorder its notices.
+    """A list of tables that may have something new. It is a hint: notices may be lost, repeated and reordered.
 
-    A notice that was received may be hidden from others for a while; who works on its table keeps it hidden with
-    `extend`, every `EXTEND_EVERY` seconds. It is acknowledged after the commit that contains its changes.
+    A received notice may be hidden from other receivers for a while. While its table is worked on, `extend` is
+    called every `EXTEND_EVERY` seconds to keep it hidden. It is acknowledged after the commit that has its changes.
     """
 
     def receive(self) -> Sequence[Notice]:
-        """Return the notices that wait, and wait for none; what was received and is still hidden is left out."""
+        """Return the notices that are there and not hidden, without waiting for new ones."""
         ...
 
     def acknowledge(self, notices: Sequence[Notice]) -> None:
-        """Forget notices whose changes are committed."""
+        """Delete notices whose changes are committed."""
         ...
 
     def give_back(self, notices: Sequence[Notice]) -> None:
-        """Let others receive notices at once whose table failed, or was not begun."""
+        """Make notices visible to other receivers at once, because their tables failed or were not begun."""
         ...
 
     def extend(self, notices: Sequence[Notice]) -> None:
-        """Keep notices hidden for as long as when they were received, from now on."""
+        """Hide received notices again, from now on, for the time for which `receive` hides them."""
         ...
 
 
 class Ledger(Protocol):
-    """What is known of every object of a pipeline's tables. It is not the truth: a table can do without."""
+    """Records what became of each object of a pipeline's tables. It is not the truth: a table can do without it."""
 
     def account(self, table: str) -> Account:
-        """Return what is known of a table as a whole; nothing is written."""
+        """Return what is known of a table as a whole. Writes nothing."""
         ...
 
     def objects(
         self, table: str, *states: ObjectState, names: Collection[str] | None = None
     ) -> Iterator[ObjectRecord]:
-        """Return the objects of a table in these states, or in any, in order; nothing is written.
+        """Return the objects of a table in order: those in `states`, or all if none is given. Writes nothing.
 
-        With `names` they are those of these names alone, at the cost of these.
+        With `names`, only these objects are returned, at a cost that depends on their number alone.
         """
         ...
 
     def write(self, table: str, notes: Notes) -> None:
-        """Write notes of a table, all or none."""
+        """Write the notes of a table atomically."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaseGrant:
-    """For how long somebody has a lease: until a time of his own clock, in microseconds since 1970.
+    """A lease that an owner holds until a time of its own clock, in microseconds since 1970.
 
-    `owner` is a text that is nobody else's; where the lease was taken away by hand it is empty. `fence` is
-    greater than that of every term that another had before, and stays while the term is made longer.
+    `owner` is a unique text; it is empty if an operator removed the lease. `fence` is greater than that of every
+    grant that another owner had before, and does not change when the grant is renewed.
     """
 
     lease: str
@@ -82,42 +85,50 @@ class LeaseGrant:
 
 
 class Lease(Protocol):
-    """Whose turn it is, on whatever machine: one owner at a time, until his term is over or given back.
+    """A right to run a pipeline. One owner at a time has it, on any machine, until its grant ends or is given back.
 
-    It spares work and is no fence: who was stopped for longer than his term finds out by the commit.
-    Raises ConfigError where it cannot be asked as it is, StoreUnreachable where it does not answer.
+    It saves work and does not fence: an owner that was suspended for longer than its grant finds out by the
+    conflict of its commit. Methods raise ConfigError if the lease is set up wrongly, and StoreUnreachable if its
+    store does not answer.
     """
 
     def take(self, lease: str, owner: str) -> LeaseGrant:
-        """Return a term of this owner, or that of another who has it: his clock may say that it is not over."""
+        """Return a grant of this owner, or the grant of another owner that has not ended by that owner's clock."""
         ...
 
     def renew(self, term: LeaseGrant) -> LeaseGrant:
-        """Return the term made longer; one with another fence where somebody has taken it since."""
+        """Return the grant with a later end.
+
+        If another owner has taken the lease since, return that owner's grant, which has another `fence`.
+        """
         ...
 
     def give_back(self, term: LeaseGrant) -> None:
-        """Let others have it at once; a term that somebody has taken since is left alone."""
+        """End a grant, so that others can take the lease at once.
+
+        Does nothing if another owner has taken the lease since.
+        """
         ...
 
 
 class Secrets(Protocol):
-    """Where secrets are: the environment, files, a store of a platform."""
+    """A place of secrets: the environment, files, or the store of a platform."""
 
     def read(self, name: str) -> Secret:
-        """Return a secret by its name there; raises ConfigError where it is not, and never shows one."""
+        """Return a secret by its name. Raises ConfigError if it does not exist. No error shows a secret."""
         ...
 
 
 class Notifier(Protocol):
-    """Where people are told what a run has found: a log, a topic, a hook of a chat.
+    """Tells people what a run found, by a log, a topic or a webhook.
 
-    It is told at most one notice a run, and no notice twice that it took; what it raises fails no run.
+    It gets at most one notice a run, and not the same notice twice once it has accepted it. Its errors fail no run.
     """
 
     def send(self, notice: RunNotice) -> None:
-        """Hand a notice on, and wait for nobody to read it.
+        """Deliver a notice without waiting for anybody to read it.
 
-        Raises StoreUnreachable where nothing answers, ConfigError where it is refused; no error shows a secret.
+        Raises StoreUnreachable if nothing answers, and ConfigError if the notice is refused. No error shows a
+        secret.
         """
         ...

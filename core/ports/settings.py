@@ -1,4 +1,4 @@
-"""Where settings are kept beside the settings file: objects, parameters, control tables of a platform."""
+"""Settings stores: objects, parameters and control tables that add to the settings file."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from lakeward.core.settings.layers import SettingsLayer
 
 
 class SettingsStore(Protocol):
-    """A place of settings: of a whole pipeline, or of some of its tables."""
+    """A store of settings of a whole pipeline, or of some of its tables."""
 
     def read(self) -> SettingsLayer:
-        """Return what stands there now.
+        """Return the settings of the store as they are now.
 
-        An entry of a table that cannot be read is a `broken` one of the layer, and the others are read. Raises
-        ConfigError where the store has nothing of the kind, StoreUnreachable where it does not answer.
+        An entry of a table that cannot be read is in `broken` of the layer; the other entries are read. Raises
+        ConfigError if the store does not exist, and StoreUnreachable if it does not answer.
         """
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableStatus:
-    """How a run left a table, by its name as `schema.table`.
+    """The state of a table after a run. `table` is its name as `schema.table`.
 
-    It `is_loaded` once it follows changes and waits for no full load. The run ended `at`, in microseconds since
-    1970; `error` is what ended it for the table, in words.
+    `at` is the end of the run in microseconds since 1970. `is_loaded` says that the table has a batch and waits for
+    no full load. `error` is the error that stopped the table, in words.
     """
 
     table: str
@@ -37,11 +37,11 @@ class TableStatus:
 
 @runtime_checkable
 class StatusBoard(Protocol):
-    """Where the end of a run is written down; a settings store that is asked to has it."""
+    """Stores the status of tables after a run. A `SettingsStore` with `write_back` has this method, too."""
 
     def write(self, statuses: Sequence[TableStatus]) -> None:
-        """Write down how tables were left; of one that the store does not know, nothing is.
+        """Write the status of tables. Tables that the store does not know are left out.
 
-        Raises ConfigError where it may not write, StoreUnreachable where it does not answer.
+        Raises ConfigError if access is denied, and StoreUnreachable if the store does not answer.
         """
         ...

@@ -1,4 +1,4 @@
-"""Where changes come from: the changes themselves, and what is known of them without reading them."""
+"""Ports of sources: changes, inventories, backlogs, catalogues and the stores of files."""
 
 from __future__ import annotations
 
@@ -20,133 +20,152 @@ from lakeward.core.shaping.recomputed_columns import RecomputedColumns
 
 
 class Source(Protocol[F]):
-    """Where changes come from."""
+    """Selects the objects of a table and reads their changes.
+
+    `Dimension.source` is the name of the table at the source; `Dimension.name` is for messages.
+    """
 
     @property
     def lateness(self) -> Lateness:
-        """The lateness of tables whose settings say nothing of it."""
+        """The lateness of tables whose settings do not say it."""
         ...
 
     @property
     def sequences(self) -> Sequences:
-        """What the order of its events is made of."""
+        """What the order of the events is made of."""
         ...
 
     def order_by(self, dimension: Dimension) -> str | None:
-        """Return the column whose values put the events of a table in order, "" where the order of objects does.
+        """Return the column that orders the events of a table; "" if a setting could name one and does not.
 
-        Where times in it may be written without a zone, it is the text of an `OrderBy`, which has that zone, too.
-        None where no setting can change that. A table with rows whose column becomes another is stopped.
+        If its values may be times without a zone, return the text of an `OrderBy`, which has the zone, too. Return
+        None if no setting can change the order. A table that has rows is stopped when the value changes.
         """
         ...
 
     def key_form(self, dimension: Dimension) -> str | None:
-        """Return what of the settings changes the values of a key, as `core.checks.key_form.key_form` words it.
+        """Return the settings that change the values of a key, in the words of `core.checks.key_form.key_form`.
 
-        None where no setting does. A table with rows for which it becomes another is stopped.
+        Return None if no setting does. A table that has rows is stopped when the value changes.
         """
         ...
 
     def select_objects(self, dimension: Dimension, past: ObjectHistory) -> ObjectSelection:
-        """Return the objects of the next batch; raises AlarmRaised where order or content is in doubt."""
+        """Return the objects of the next batch. Raises AlarmRaised if the listing shows signs of loss or change."""
         ...
 
     def read(self, dimension: Dimension, selection: ObjectSelection, epoch: int) -> Batch[F]:
-        """Read the objects whole. Those that changed meanwhile, and all after them, are left out."""
+        """Read the selected objects whole, as events of `epoch`.
+
+        An object that changed since it was selected is left out, and so are all objects after it.
+        """
         ...
 
     def find_missing(self, dimension: Dimension, objects: Sequence[SourceObject]) -> Sequence[str]:
         """Return the names of applied objects that cannot be read again.
 
-        Raises ConfigError or SourceError, with the reason, where a table cannot be read again from before them.
+        Raises ConfigError or SourceError if the table cannot be read again from a point before them.
         """
         ...
 
     def truncation(self, dimension: Dimension, place: Position, time: int | None) -> F:
-        """Return a frame of one truncate, which the source did not write down, and its source time, if known."""
+        """Return a frame of one truncate event at `place` that the source did not write.
+
+        `time` is the source time in microseconds since 1970, None if unknown.
+        """
         ...
 
     def archive(self, dimension: Dimension, objects: Sequence[SourceObject]) -> Sequence[str]:
-        """Move applied objects into the archive; return those that are there now (none, where they are kept)."""
+        """Move applied objects to the archive, and return the names of those that are there now.
+
+        Returns none if the source keeps its objects. It is called again if a crash came after the commit.
+        """
         ...
 
     def written(self, dimension: Dimension) -> Dimension:
-        """Return the dimension with the columns and the key that rows have at the source, mended ones too."""
+        """Return the dimension with the columns and the key that rows, and repaired rows, have at the source."""
         ...
 
     def recomputed(self, dimension: Dimension, may_need: frozenset[Capability]) -> RecomputedColumns:
-        """Return how rules make columns of the row that stands; `may_need` says what its events may call for."""
+        """Return how column rules recompute columns from the stored row.
+
+        `may_need` has the capabilities that the events of the batch may need.
+        """
         ...
 
     def cells(self, dimension: Dimension, entry: Entry) -> Cells:
-        """Return a row in quarantine as it was written, column by column; what cannot be told is left out."""
+        """Return a row in quarantine as the source wrote it. Columns that cannot be told are left out."""
         ...
 
     def repair_row(self, dimension: Dimension, entries: Sequence[Entry]) -> F:
-        """Return mended rows as a frame of events; one that is not mended is read as it was written.
+        """Return rows in quarantine as a frame of events. A row that is not repaired is read as it was written.
 
-        Raises MendError for what does not fit its column.
+        Raises RepairError, naming each cell that does not fit its column.
         """
         ...
 
 
 @runtime_checkable
 class StagingArea(Protocol):
-    """What a source stages for its tables in a place that outlives a run; a source that has such a place has it."""
+    """Removes staged files that outlive a run. A `Source` that stages files there has this method, too."""
 
     def clean_staging(self, dimension: Dimension, *, is_dry: bool) -> Sequence[str]:
-        """Remove what ended runs have left of a table there, and that no run needs, or (`is_dry`) only name it.
+        """Remove the staged files of a table that ended runs left and no run needs, and return their names.
 
-        Raises StoreUnreachable where the place does not answer.
+        With `is_dry`, only return the names. Raises StoreUnreachable if the place does not answer.
         """
         ...
 
 
-class Landing(Protocol):
-    """What a source says of its tables without reading them, and without an engine."""
+class SourceInventory(Protocol):
+    """Lists the tables of a source, and what operators should know of them. Reads no rows and starts no engine."""
 
     def tables(self) -> Sequence[TableName]:
-        """Return the tables that there are, configured or not."""
+        """Return the tables of the source, configured or not."""
         ...
 
     def warnings(self, tables: Collection[TableName]) -> Sequence[str]:
-        """Return what a person should know of what is there for no table; `tables` are those configured."""
+        """Return warnings about content of the source that belongs to none of the configured `tables`."""
         ...
 
     def cautions(self, table: TableName) -> Sequence[str]:
-        """Return what a person should know of a configured table, whatever its next batch is."""
+        """Return warnings about a configured table that hold whatever its next batch is."""
         ...
 
     def match_objects(self, tables: Collection[TableName]) -> Callable[[str], Collection[TableName]]:
-        """Return what tells which of these tables read an object, by its URL, as `s3://bucket/key`.
+        """Return a function from the URL of an object, as `s3://bucket/key`, to the tables that read it.
 
-        It may tell of a table too many; of one whose objects lie in no bucket it tells nothing.
+        The function may return a table too many. It returns none if the objects of the source are in no bucket.
         """
         ...
 
 
 class Backlog(Protocol):
-    """How much waits at a source whose objects are made of a log, without reading it, and without an engine."""
+    """Counts the waiting messages of a source that is a log. Reads no messages and starts no engine."""
 
     def waiting(self, table: TableName, applied: Collection[str]) -> int | None:
-        """Return how many messages wait for a table that applied the objects of these names.
+        """Return the number of messages that wait for a table; None if it is unknown.
 
-        None where that cannot be told. Raises StoreUnreachable where the source does not answer.
+        `applied` are the names of its applied objects. Raises StoreUnreachable if the source does not answer.
         """
         ...
 
     def consistent_as_of(self, applied: Sequence[tuple[TableName, Collection[SourceObject]]]) -> int | None:
-        """Return up to when all transactions of the source are in all of these tables of it, by their objects.
+        """Return the time up to which all transactions of the source are in all of these tables.
 
-        It is the time of such a transaction, in microseconds since 1970; None where that cannot be told. Raises
-        StoreUnreachable where the source does not answer.
+        `applied` has each table with its applied objects. The time is that of a transaction, in microseconds since
+        1970; None if it is unknown. Raises StoreUnreachable if the source does not answer.
         """
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class UnroutedRow:
-    """A row that does not say of which table it is: from where, why not, its text, and known since when."""
+    """A row that names no table.
+
+    `object` and `row` are its place, `why` is the reason in words, `text` the row as it was written, and `since`
+    the time in microseconds since 1970 at which it was found.
+    """
 
     object: str
     row: int
@@ -156,53 +175,53 @@ class UnroutedRow:
 
 
 class UnroutedRows(Protocol):
-    """Where rows of no table wait for a person: the quarantine of a pipeline as a whole."""
+    """Stores the rows that name no table, until an operator looks at them: the quarantine of the pipeline."""
 
     def unrouted_rows(self) -> Sequence[UnroutedRow]:
-        """Return them, in the order of objects and rows."""
+        """Return the rows in the order of objects and of rows in them."""
         ...
 
     def discard(self, unrouted_rows: Sequence[UnroutedRow]) -> None:
-        """Forget rows that a person gave up; no engine is started."""
+        """Delete rows that an operator discards. Starts no engine."""
         ...
 
 
 class SourceProbe(Protocol):
-    """Looks at files that nobody configured yet, without an engine."""
+    """Inspects a folder that is not configured yet, for `lakeward init`. Starts no engine."""
 
     def look(self) -> Proposal | None:
-        """Return what a source of its kind would make of them, or None where they are not of its kind."""
+        """Return the proposed settings for the folder; None if its files are not of this kind of source."""
         ...
 
 
 class SourceCatalogue(Protocol):
-    """What a source's database says of its tables: columns, types, primary keys, comments."""
+    """Describes tables of the source database: columns, types, primary keys and comments."""
 
     def describe(self, tables: Collection[TableName]) -> Mapping[TableName, SourceTable]:
-        """Return what it says of these tables, by the names given; those that it lacks are left out.
+        """Return descriptions of these tables by the given names. Unknown tables are left out.
 
-        Names are compared without case where none is exactly that. Raises CatalogueUnreachable
-        where it does not answer, and ConfigError where what it says cannot be read.
+        Names are compared without case if no name is exactly equal. Raises CatalogueUnreachable if the catalogue
+        does not answer, and ConfigError if its answer cannot be read.
         """
         ...
 
 
 class Statistics(Protocol):
-    """What the task that writes a source's files says of its full loads, as DMS does of a replication task."""
+    """Asks the replication task that writes the files of a source for the status of its full loads."""
 
     def full_load(self, table: TableName) -> LoadStatus | None:
-        """Return what it says of the last full load of a table, or None where it says nothing.
+        """Return the status of the last full load of a table; None if the task tells nothing of it.
 
-        Raises ConfigError or SourceError where it cannot be asked.
+        Raises ConfigError or SourceError if the task cannot be asked.
         """
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """What a listing has of a file; without a size it is none, but a folder or the like.
+    """An entry of a listing. `size` is in bytes, None for what is not a file, such as a folder.
 
-    `modified` is in microseconds since 1970, `etag` the store's own tag of the content.
+    `modified` is in microseconds since 1970. `etag` is the store's own tag of the content.
     """
 
     name: str
@@ -212,31 +231,34 @@ class Stored:
 
 
 class Store(Protocol):
-    """Where files lie: a disk, a bucket. Paths are whole ones, as the engine takes them.
+    """A store of files: a disk or a bucket. Paths are absolute, in the form that the engine takes.
 
-    Raises OSError for what is so of one file or folder, and LakewardError for what is so of all.
+    Methods raise OSError for a failure of one file or folder, and LakewardError for a failure of the whole store.
     """
 
     def real(self, folder: str) -> str | None:
-        """Return the path of a folder without links, or None where nothing is there."""
+        """Return the path of a folder with links resolved; None if it does not exist."""
         ...
 
     def folders(self, folder: str) -> Sequence[str]:
-        """Return the names of the folders within a folder."""
+        """Return the names of the folders in a folder."""
         ...
 
     def list(self, folder: str, start: str | None) -> Iterator[Stored]:
-        """Return what is in a folder, names as seen from there; what sorts before `start` may be left out."""
+        """Return the entries of a folder, named relative to it. Names that sort before `start` may be left out."""
         ...
 
     def find(self, path: str) -> Stored | None:
-        """Return a file as a listing has it, but by its path, or None where there is none."""
+        """Return the listing entry of a file by its path; None if it does not exist."""
         ...
 
     def open(self, path: str) -> BinaryIO:
-        """Open a file; only what is asked for is read."""
+        """Open a file. Only the requested ranges are read."""
         ...
 
     def move(self, path: str, target: str) -> None:
-        """Move a file to where `free_place` says; it is never under neither name."""
+        """Move a file to the path `target`, which `free_place` chose.
+
+        At every moment the file exists under at least one of the two names.
+        """
         ...

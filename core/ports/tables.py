@@ -1,4 +1,4 @@
-"""Where rows end up."""
+"""Ports of a table: its state, the resolution of a plan, the commit, and direct full loads."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from lakeward.core.joined.unshown import Unshown
+from lakeward.core.joined.unshown import OmittedRows
 from lakeward.core.merge.change_log import Reason
 from lakeward.core.merge.counts import Counts
 from lakeward.core.merge.facts import Capability
@@ -18,9 +18,9 @@ from lakeward.core.schema import Schema
 
 @dataclass(frozen=True, slots=True)
 class TableState:
-    """A table as it stands: its progress, its columns (None where it does not exist), its last commit.
+    """The state of a table as of lakeward's last commit to it.
 
-    `committed` is when that was, in microseconds since 1970.
+    `schema` is None if the table does not exist. `committed` is the time of the commit in microseconds since 1970.
     """
 
     progress: Progress
@@ -30,10 +30,11 @@ class TableState:
 
 @dataclass(frozen=True, slots=True)
 class SkippedKeys:
-    """Keys of a joined history that are left as they stand, for their versions break a rule: how many there are.
+    """The number of keys of a joined history that a batch leaves unchanged because their versions break a rule.
 
-    `example` says in words of one of them which rule, and by which version. Of so many a version would begin or end
-    `beyond`: at the open end, or behind it. That comes of a source, all else of those who altered the table.
+    `example` describes in words the rule and the version of one key. `beyond` is the number of keys of which a
+    version would begin or end at the open end or after it. A source causes that; all other broken rules come from
+    other writers of the table.
     """
 
     keys: int
@@ -43,16 +44,21 @@ class SkippedKeys:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergeResult:
-    """What carrying out a plan would do, worked out but not done.
+    """What a plan does to the rows, worked out and not committed.
 
-    `written` and `removed` are the rows that the commit must add and take away; of a history they
-    are versions, `current` says how many more of them are current afterwards than before, and `numbered`
-    how many get a surrogate number that is new; where deletes are soft, so many more rows are `current`. `held` are
-    the keys that wait afterwards; `rejects` the rows of the batch that go into quarantine, by reason, those that
-    only the table refuses included. `log_regressions` are, by the order of each suspect object of the plan, the
-    rows of the first changes that lie below what came of their keys though they are newer. A joined history may
-    have `left` keys as they stand, and a joined table rows of its sources that are `unshown`. `detail` belongs to
-    the adapter; `way` says in words how it worked this out, and why so.
+    - `counts`: the number of events in each outcome.
+    - `written`, `removed`: the number of rows that the commit adds and removes; of a history, versions.
+    - `current`: by how many the current versions of a history, or the undeleted rows with soft deletes, increase.
+    - `numbered`: the number of versions that get a new surrogate number.
+    - `held`: the number of keys that are held afterwards.
+    - `rejects`: by reason, the number of rows that go into quarantine, including those that only the table refuses.
+    - `log_regressions`: by the order of each suspect object of the plan, the row of its first change that is newer
+      than the stored result of its key and has a lower place in the log.
+    - `left`: the skipped keys of a joined history.
+    - `unshown`: the source rows that a joined table does not show.
+    - `detail`: the adapter's own data for `Table.commit`.
+    - `way`: in words, the strategy that the adapter chose, and why.
+    - `close`: frees the resources of the result.
     """
 
     counts: Counts
@@ -64,7 +70,7 @@ class MergeResult:
     rejects: Mapping[Reason, int] = field(default_factory=dict)
     log_regressions: Mapping[int, int] = field(default_factory=dict)
     left: SkippedKeys | None = None
-    unshown: Unshown = field(default_factory=Unshown)
+    unshown: OmittedRows = field(default_factory=OmittedRows)
     detail: Any = None
     way: str = ""
     close: Callable[[], None] = lambda: None
@@ -72,7 +78,7 @@ class MergeResult:
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """A commit that was made: its name in the table's own terms, and the rows it added and removed."""
+    """A commit: its name in the terms of the table format, and the numbers of rows that it added and removed."""
 
     name: str
     written: int
@@ -80,31 +86,34 @@ class Commit:
 
 
 class Table(Protocol[F_contra]):
-    """Where rows end up. Its commit carries rows and progress at once, or neither."""
+    """Applies plans to the rows of one table. Each commit carries rows and progress atomically."""
 
     capabilities: frozenset[Capability]
 
     def standing(self) -> TableState:
-        """Return what the table's last commit of ours says."""
+        """Return the state of the table as of lakeward's last commit."""
         ...
 
     def resolve(self, plan: MergePlan, frame: F_contra) -> MergeResult:
-        """Work out what the plan does to the rows; nothing that a reader sees changes."""
+        """Work out what a plan does to the rows. Changes nothing that a reader can see."""
         ...
 
     def commit(self, plan: MergePlan, resolved: MergeResult, progress: Progress) -> Commit:
-        """Make rows and progress visible in one commit; raises CommitConflict where it lost a race."""
+        """Make rows and progress visible in one commit.
+
+        Raises CommitConflict if another writer committed first.
+        """
         ...
 
 
 class DirectLoads(Protocol[F]):
-    """What writes the rows of a full load before all is known of them."""
+    """Writes the rows of a full load while they are read."""
 
     def write_load(self, plan: MergePlan, frame: F) -> tuple[F, Callable[[], None]] | None:
-        """Write the rows of events to files that nobody sees, for a commit by this plan.
+        """Write the rows of a frame to files that no reader sees, for a commit of `plan`.
 
-        Return what is known of the events as they were written, and what deletes the files where they are not
-        committed. `plan` is that of a load of which all can be applied: where that is not so, or two events have
-        the same key, or one that a row of the table has, None is returned, and nothing is left.
+        Return the written events, which `Table.resolve` gets next, and a function that deletes the files if they
+        are not committed. Return None, and leave no file, if an event cannot be applied, or if its key occurs
+        twice or in a row of the table.
         """
         ...

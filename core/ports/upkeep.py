@@ -1,4 +1,4 @@
-"""What keeps a table in shape, takes it back, or takes it over."""
+"""Ports of table operations: rollback, maintenance, layout changes and adoption."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Protocol
 
 from lakeward.core.ledger.objects import ObjectRecord
 from lakeward.core.plan import MergePlan
-from lakeward.core.ports.beside import OperatorDecision
+from lakeward.core.ports.change_log import OperatorDecision
 from lakeward.core.ports.tables import Commit
 from lakeward.core.progress import Progress
 from lakeward.core.schema import Schema
@@ -16,9 +16,10 @@ from lakeward.core.schema import Schema
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Version:
-    """A commit that a table can be taken back to: its name in the table's own terms, and what it says.
+    """A commit to which a table can be rolled back.
 
-    `committed` is when it was made, in microseconds since 1970, where that is known.
+    `name` is its name in the terms of the table format. `committed` is its time in microseconds since 1970; None if
+    unknown.
     """
 
     name: str
@@ -28,10 +29,10 @@ class Version:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RollbackPreview:
-    """What a table forgets that is taken back to a version.
+    """What a rollback to a version would undo.
 
-    `objects` are those of so many `batches` behind it; `by_hand` of these batches have none: a person made
-    them. `words` are what operators said since.
+    `objects` are the applied objects of the `batches` after the version. `by_hand` is the number of these batches
+    that have no object because an operator made them. `words` are the decisions of operators since the version.
     """
 
     version: Version
@@ -42,34 +43,37 @@ class RollbackPreview:
 
 
 class Versions(Protocol):
-    """What a table keeps of how it stood, for a person who takes it back; one that declares `rollback` has it."""
+    """Rolls one table back to an earlier commit. A format that declares the capability `rollback` has it."""
 
     def versions(self) -> Sequence[Version]:
-        """Return the commits that it can be taken back to, newest first."""
+        """Return the commits to which the table can be rolled back, newest first."""
         ...
 
     def behind(self, name: str) -> RollbackPreview:
-        """Return what taking it back to a commit undoes.
+        """Return what a rollback to the commit `name` would undo.
 
-        Raises ConfigError or TableError, with the reason, where it cannot be taken back to that.
+        Raises ConfigError or TableError if the table cannot be rolled back to it.
         """
         ...
 
     def roll_back(self, preview: RollbackPreview) -> None:
-        """Take rows and progress back in one commit, and then forget what is stamped above them.
+        """Restore rows and progress in one commit, then delete change log and quarantine entries of later batches.
 
-        Where a crash came in between, the table refuses batches until it is asked again. Raises CommitConflict.
+        After a crash between the two steps, the table refuses batches until this is called again. Raises
+        CommitConflict if another writer committed first.
         """
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MaintenancePolicy:
-    """How a table is kept in shape; what is None is left alone. Ages are in microseconds, sizes in bytes.
+    """Which maintenance a table gets. Steps whose value is None are left out.
 
-    A data file of whose rows this share is `deleted` is written anew, and so are so many `small` files that
-    lie together, into files of about `file_size`. Snapshots older than `keep` expire, but the last
-    `keep_last`. Files that no snapshot names are removed once they are older than `orphans`.
+    - `deleted`: rewrite a data file if at least this share of its rows (0 to 1) is deleted.
+    - `small`: compact small files of one partition if there are at least so many.
+    - `file_size`: the target size of rewritten files in bytes.
+    - `keep`: expire snapshots older than this, in microseconds, except the last `keep_last`.
+    - `orphans`: remove files that no snapshot refers to and that are older than this, in microseconds.
     """
 
     deleted: float | None = None
@@ -82,9 +86,10 @@ class MaintenancePolicy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MaintenanceReport:
-    """What care did, or would do: data files written anew, their bytes, snapshots expired, files removed.
+    """What maintenance did, or would do.
 
-    `layout` is what it changed of how the table is made.
+    `files` and `bytes` are the number and the size of the rewritten data files. `snapshots` is the number of
+    expired snapshots, `orphans` are the removed files, and `layout` are the changed options.
     """
 
     files: int = 0
@@ -96,10 +101,10 @@ class MaintenanceReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LayoutChange:
-    """An option of how a table is made that the table has otherwise than its settings say.
+    """A table option whose value in the table (`before`) differs from the settings (`after`).
 
-    `how` says what making it so means for a table that has rows. Where the format cannot, `refused` says why, and
-    `todo` what to do instead.
+    `how` says what the change means for a table that has rows. If the format cannot change the option, `refused`
+    is the reason and `todo` what to do instead.
     """
 
     option: str
@@ -114,41 +119,47 @@ class LayoutChange:
 
 
 class Layout(Protocol):
-    """How a table with rows is made, against what its settings say of it; they change no row."""
+    """Compares the layout of a table, such as partitions and properties, with its settings, and changes it."""
 
     def differences(self) -> Sequence[LayoutChange]:
-        """Return what the settings name and the table has otherwise; no engine is started.
+        """Return the options that the settings name and that differ in the table. Starts no engine.
 
-        What they do not name is as the table has it. Nothing differs in a table that is not there.
+        Returns none for a table that does not exist.
         """
         ...
 
     def change(self, changes: Sequence[LayoutChange]) -> None:
-        """Make the table as the settings say, in commits that change no row; none of the changes is refused.
+        """Change the options of the table, in commits that change no row. None of `changes` is refused.
 
-        Raises ConfigError, before anything is changed, for what names no column or property of it, and
-        CommitConflict where another writer was there first.
+        Raises ConfigError, before anything is changed, for names that are no column or property of the table, and
+        CommitConflict if another writer committed first.
         """
         ...
 
 
 class Maintenance(Protocol):
-    """What keeps a table in shape, and changes no row of it; one that declares `maintain` has it."""
+    """Compacts files, expires snapshots and removes orphaned files of one table. Changes no row.
+
+    A format that declares the capability `maintain` has it.
+    """
 
     def maintain(self, policy: MaintenancePolicy, *, is_dry: bool) -> MaintenanceReport:
-        """Carry it out, or only tell what it would do; the commit that says how far the table is must stay.
+        """Carry out a policy, or with `is_dry` only report what it would do.
 
-        Raises CommitConflict where another writer was there first.
+        The commit that has the progress of the table must not expire. Raises CommitConflict if another writer
+        committed first.
         """
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExternalTable:
-    """A table that another engine wrote: its state, named in the table's own terms, columns, and rows.
+    """A table that another engine wrote.
 
-    So many of the rows have NULL in the key, and so many keys stand `twice` or more, one of them for `example`.
-    `refused` says in words what it has that lakeward cannot write.
+    - `state`: the name of its current commit, in the terms of the table format.
+    - `rows`: the number of rows; `null_keys` of them have NULL in the key.
+    - `twice`: the number of keys that occur more than once, one of which is `example`.
+    - `refused`: in words, the features of the table that lakeward cannot write.
     """
 
     state: str
@@ -161,19 +172,19 @@ class ExternalTable:
 
 
 class Adoption(Protocol):
-    """What takes over a table that another engine wrote; a format that can has it."""
+    """Takes over a table that another engine wrote."""
 
     def look(self) -> ExternalTable:
-        """Look at the table whole, changing nothing.
+        """Inspect the whole table and change nothing.
 
-        Raises ConfigError where there is none, or it is one of ours, and TableError where it cannot be read.
+        Raises ConfigError if there is no table, or if it is one of lakeward's, and TableError if it cannot be read.
         """
         ...
 
     def adopt(self, foreign: ExternalTable, plan: MergePlan, progress: Progress) -> Commit:
-        """Write the record of the plan beside the table, then give it our columns and the progress in one commit.
+        """Write the batch record of the plan, then add lakeward's columns and the progress in one commit.
 
-        Its rows stay as they are, with NULL in our columns: they are older than every change. Raises CommitConflict
-        where the table is not in the state that was looked at.
+        Existing rows are kept. Their position columns are NULL, which sorts before every change. Raises
+        CommitConflict if the table is no longer in the state of `foreign`.
         """
         ...

@@ -1,4 +1,4 @@
-"""What waits behind a row in quarantine: its keys, and those that key changes which wait hold as well."""
+"""What waits behind a row in quarantine: its keys, and the keys that waiting key changes hold as well."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ K = TypeVar("K", bound=Hashable)
 
 @dataclass(frozen=True, slots=True)
 class Waiter(Generic[K]):
-    """An event that waits: its place, and its keys (two of a key change)."""
+    """An event that waits: its position, and its keys (two for a key change)."""
 
     position: Position
     keys: tuple[K, ...]
@@ -22,7 +22,7 @@ class Waiter(Generic[K]):
 
 @dataclass(frozen=True, slots=True)
 class Behind(Generic[K]):
-    """What waits behind a row: how many events, and the keys that it holds beside its own, in order."""
+    """What waits behind a row: the number of events, and the keys that it holds besides its own, in order."""
 
     waits: int
     also_holds: tuple[K, ...]
@@ -30,38 +30,41 @@ class Behind(Generic[K]):
 
 @dataclass(frozen=True, slots=True)
 class Waiters(Generic[K]):
-    """The events that wait, by each of their keys."""
+    """The waiting events by each of their keys."""
 
     by_key: Mapping[K, Sequence[Waiter[K]]] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, found: Iterable[Waiter[K]]) -> Waiters[K]:
-        """Return them by key."""
+    def of(cls, waiters: Iterable[Waiter[K]]) -> Waiters[K]:
+        """Return the waiting events by key."""
         by_key: dict[K, list[Waiter[K]]] = defaultdict(list)
-        for one in found:
+        for one in waiters:
             for key in one.keys:
                 by_key[key].append(one)
         return cls(by_key)
 
     def moved(self, gone: Container[tuple[int, int]] = ()) -> set[K]:
-        """Return the keys of key changes: they are held, since those wait; rows that are `gone` do not."""
+        """Return the keys of waiting key changes, which hold them.
+
+        Rows that are `gone`, given by object and row, do not count.
+        """
         moves = [one for found in self.by_key.values() for one in found if len(one.keys) > 1]
         return {key for one in moves if one.position[2:] not in gone for key in one.keys}
 
     def behind(self, position: Position, keys: Sequence[K]) -> Behind[K]:
-        """Return what waits behind a row of these keys; a key change that waits holds both of its own."""
+        """Return what waits behind a row of these keys; a waiting key change holds both of its keys."""
         barriers = dict.fromkeys(keys, position)
-        found: set[Position] = set()
+        positions: set[Position] = set()
         rest = list(keys)
         while rest:
             key = rest.pop()
             for one in self.by_key.get(key, ()):
                 if one.position <= barriers[key]:
                     continue
-                found.add(one.position)
+                positions.add(one.position)
                 for other in one.keys if len(one.keys) > 1 else ():
                     if other not in barriers or one.position < barriers[other]:
                         barriers[other] = one.position
                         rest.append(other)
         others = sorted((key for key in barriers if key not in keys), key=barriers.__getitem__)
-        return Behind(len(found), tuple(others))
+        return Behind(len(positions), tuple(others))

@@ -1,7 +1,7 @@
-"""What a person may do about a row in quarantine, and what a mended row must be.
+"""What an operator may do about a row in quarantine, and what a repaired row must have.
 
-The cells of a mended row are texts; that each fits its type is for the source to see,
-which reads them as it reads its own.
+The cells of a repaired row are texts. The source reads them as it reads its own rows, and checks that each fits its
+type.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ FIXABLE: Final = frozenset(
         Reason.UNDATED,
     }
 )
-"""Reasons whose rows can be mended: their key is known, and nothing behind them was applied."""
+"""Reasons whose rows can be repaired: their key is known, and no later event of it was applied."""
 
 ADVICE: Final[Mapping[Reason, str]] = {
     Reason.CAST: "fix the row, or give it up",
@@ -49,14 +49,14 @@ ADVICE: Final[Mapping[Reason, str]] = {
     Reason.TOO_LATE: "let the source write the row again, where it is not as it should be",
     Reason.INCOMPLETE_ROW: "let the source write the whole row again",
 }
-"""What can be done, by reason. Every row can be given up and exported."""
+"""What can be done about a row, by reason. Every row can be discarded and exported."""
 
 
 def why_not(dimension: Dimension, entry: Entry) -> tuple[str, str] | None:
-    """Return why a row cannot be mended, and what can be done instead; None where it can.
+    """Return why a row cannot be repaired, and what can be done instead; None where it can be repaired.
 
-    The dimension has the columns of the rows at the source. What holds nothing cannot be
-    mended: later events of its key may be applied.
+    The dimension has the columns of the rows at the source. A row that holds no key cannot be repaired: later
+    events of its key may be applied.
     """
     nested = next((column for column in dimension.schema if column.type.is_nested), None)
     if Reason(entry.reason) not in FIXABLE:
@@ -82,12 +82,12 @@ _DECLARE: Final = (
 
 
 def is_fixable(dimension: Dimension, entry: Entry) -> bool:
-    """Whether a row can be mended."""
+    """Return True if a row can be repaired."""
     return why_not(dimension, entry) is None
 
 
 def operations(dimension: Dimension, entry: Entry) -> tuple[Operation, ...]:
-    """Return what the operation of a mended row may be; one that was known stays, and a key change is an update."""
+    """Return the operations that a repaired row may have: its own if that is known, and update for a key change."""
     if entry.operation is not None:
         return (Operation(entry.operation),)
     if entry.sequence == LOAD_SEQUENCE and Reason(entry.reason) is not Reason.SEQUENCE:
@@ -103,7 +103,7 @@ _GIVEN: Final[Mapping[str, str]] = {"time": "commit time", "sequence": "sequence
 
 
 def must_give(dimension: Dimension, entry: Entry) -> frozenset[str]:
-    """Return what a mended row must be given of its `time` and `sequence`."""
+    """Return which of `time` and `sequence` a repaired row must be given."""
     if Reason(entry.reason) is not Reason.SEQUENCE:
         return frozenset()
     is_placed = not dimension.sequences.are_wide or entry.sequence != LOAD_SEQUENCE
@@ -111,42 +111,42 @@ def must_give(dimension: Dimension, entry: Entry) -> frozenset[str]:
 
 
 def may_give(dimension: Dimension, entry: Entry) -> frozenset[str]:
-    """Return what a mended row may be given of its `time` and `sequence`."""
+    """Return which of `time` and `sequence` a repaired row may be given."""
     needed = must_give(dimension, entry)
     return needed | {"time"} if needed and entry.time is None else needed
 
 
 def check_fixable(dimension: Dimension, entry: Entry) -> None:
-    """Raise MendError where a row cannot be mended."""
-    found = why_not(dimension, entry)
-    if found is not None:
-        raise RepairError(f"{_where(dimension, entry)} cannot be fixed", found=found[0], todo=found[1])
+    """Raise RepairError where a row cannot be repaired."""
+    refusal = why_not(dimension, entry)
+    if refusal is not None:
+        raise RepairError(f"{_where(dimension, entry)} cannot be fixed", found=refusal[0], todo=refusal[1])
 
 
 def check_every(dimension: Dimension, entries: Sequence[Entry]) -> None:
-    """Raise MendError where some row cannot be mended, or not into that; it names each of them."""
-    wrong: list[RepairError] = []
+    """Raise RepairError where some of the rows cannot be repaired so; the error names each of them."""
+    errors: list[RepairError] = []
     for entry in entries:
         try:
-            check_mended(dimension, entry)
+            check_repaired(dimension, entry)
         except RepairError as error:
-            wrong.append(error)
-    if len(wrong) == 1:
-        raise wrong[0]
-    if wrong:
+            errors.append(error)
+    if len(errors) == 1:
+        raise errors[0]
+    if errors:
         raise RepairError(
-            f"{dimension.name}: {len(wrong):,} of {len(entries):,} rows cannot be mended so",
-            found="\n".join(f"{error.what}: {error.found or error.todo}" for error in wrong),
+            f"{dimension.name}: {len(errors):,} of {len(entries):,} rows cannot be repaired so",
+            found="\n".join(f"{error.what}: {error.found or error.todo}" for error in errors),
             todo="Nothing was changed. Correct these rows, or take them out.",
         )
 
 
-def check_mended(dimension: Dimension, entry: Entry) -> None:
-    """Raise MendError where a row cannot be mended, or not into that."""
+def check_repaired(dimension: Dimension, entry: Entry) -> None:
+    """Raise RepairError where a row cannot be repaired, or not with these values."""
     check_fixable(dimension, entry)
     where, repaired = _where(dimension, entry), entry.repaired
     if repaired is None:
-        raise RepairError(f"{where} is not mended", todo="Mend it first: `lakeward quarantine fix`.")
+        raise RepairError(f"{where} is not repaired", todo="Repair it first: `lakeward quarantine fix`.")
     allowed = operations(dimension, entry)
     if repaired.operation not in allowed:
         raise RepairError(
@@ -166,7 +166,7 @@ def check_mended(dimension: Dimension, entry: Entry) -> None:
 
 
 def check_same_keys(dimension: Dimension, entry: Entry, key: str | None, old_key: str | None) -> None:
-    """Raise MendError where a mended row has not the keys that it holds; they are given as lists in JSON."""
+    """Raise RepairError where a repaired row has other keys than it holds; keys are lists in JSON."""
     for name, was, now in (("key", entry.key, key), ("old key", entry.other_key, old_key)):
         if was == now:
             continue
@@ -179,58 +179,60 @@ def check_same_keys(dimension: Dimension, entry: Entry, key: str | None, old_key
 
 
 def undecided(dimension: Dimension, object_: int | str, row: int) -> RepairError:
-    """Return what is wrong with a mended row that may mean more than one row of the table."""
+    """Return the error for a repaired row that may mean more than one row of the table."""
     return RepairError(
-        f"{dimension.name}: {object_}, row {row} as it was mended may mean one of two rows",
+        f"{dimension.name}: {object_}, row {row} as it was repaired may mean one of two rows",
         found="a row stands on the key that it enters, or was covered there, and the feed does not tell the "
         "transactions apart",
-        todo="Nothing was applied. Mend it in another way (`lakeward quarantine fix`), or give it up, and let the "
-        "source write the row again.",
+        todo="Nothing was applied. Repair it in another way (`lakeward quarantine fix`), or give it up, and let "
+        "the source write the row again.",
     )
 
 
 def no_image(dimension: Dimension, object_: int | str, row: int) -> RepairError:
-    """Return what is wrong with a mended row that is to take away another, which it cannot tell."""
+    """Return the error for a repaired row that must remove another one, and has no image to find it by."""
     return RepairError(
-        f"{dimension.name}: {object_}, row {row} as it was mended is an update or a delete",
-        found="the table has no key, and what a person mends has no image of the row before the change",
+        f"{dimension.name}: {object_}, row {row} as it was repaired is an update or a delete",
+        found="the table has no key, and a repaired row has no image of the row before the change",
         todo="Nothing was applied. Give the row up, and let the source write the change again.",
     )
 
 
 def breaks_history(dimension: Dimension, object_: int | str, row: int, rule: str) -> RepairError:
-    """Return what is wrong with a mended row whose key has versions that break a rule, which is given in words."""
+    """Return the error for a repaired row whose key has versions that break `rule`, which is in words."""
     return RepairError(
         f"{dimension.name}: {object_}, row {row} meets versions of its key that are not right",
         found=rule,
-        todo="Nothing was applied. Mend the versions in the table first (docs/how-to/quarantine.md), or give "
+        todo="Nothing was applied. Correct the versions in the table first (docs/how-to/quarantine.md), or give "
         "the row up.",
     )
 
 
 def is_undated(dimension: Dimension, object_: int | str, row: int, detail: str) -> RepairError:
-    """Return what is wrong with a mended row that still does not say from when it counts, as the detail says."""
+    """Return the error for a repaired row that still does not say from when it counts; `detail` says why."""
     return RepairError(
-        f"{dimension.name}: {object_}, row {row} as it was mended does not say from when it counts",
+        f"{dimension.name}: {object_}, row {row} as it was repaired does not say from when it counts",
         found=detail,
         todo="Nothing was applied. Give the column such a value (`lakeward quarantine fix`), or give the row up.",
     )
 
 
 def _where(dimension: Dimension, entry: Entry) -> str:
+    """Return the name of a row for messages."""
     return f"{dimension.name}: {entry.object}, row {entry.row}"
 
 
 def _check_columns(where: str, dimension: Dimension, cells: Mapping[str, Written]) -> None:
+    """Raise RepairError where a repaired row has other columns than the table, or a key column without a value."""
     names = dimension.schema.names
     strange = [name for name in cells if name not in names]
     lacking = [name for name in names if name not in cells]
     if strange or lacking:
-        found = [f"it has {name}, which the table has not" for name in strange]
-        found += [f"it lacks {name}" for name in lacking]
+        problems = [f"it has {name}, which the table has not" for name in strange]
+        problems += [f"it lacks {name}" for name in lacking]
         raise RepairError(
             f"{where}: its columns are not those of the table",
-            found="; ".join(found),
+            found="; ".join(problems),
             todo="Every column of the table has a cell, NULL among them; nothing is filled in.",
         )
     for name in dimension.key:
@@ -240,7 +242,7 @@ def _check_columns(where: str, dimension: Dimension, cells: Mapping[str, Written
 
 
 def _check_old_key(where: str, dimension: Dimension, entry: Entry, repaired: RepairedRow) -> None:
-    """Raise MendError where a change of a key has no old key, or another row has one."""
+    """Raise RepairError where a key change has no old key, or another row has one."""
     wanted = set(dimension.key) if entry.other_key is not None else set()
     if set(repaired.old_key or ()) != wanted:
         raise RepairError(

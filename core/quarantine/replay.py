@@ -1,4 +1,4 @@
-"""Rows that show a change of columns, applied as they were written once the table may follow it."""
+"""Replay quarantined rows that show a change of columns, once the table may follow that change."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from lakeward.core.schema_changes.evolution import Evolution, Kind, SchemaChange
 
 
 def is_as_written(entry: Entry) -> bool:
-    """Whether a row can be applied as it was written, nobody having mended it."""
+    """Return True if a row can be applied as written: nobody repaired it, and only its columns were refused."""
     return Reason(entry.reason) is Reason.SCHEMA and entry.repaired is None
 
 
 def is_readable_again(dimension: Dimension, entry: Entry) -> bool:
-    """Whether a row that nobody mended may be read again, from its text, under the settings as they are now."""
+    """Return True if a row that nobody repaired may be read again from its text, with the settings of now."""
     finds_row = bool(dimension.key) or entry.operation in (Operation.INSERT.value, Operation.READ.value)
     is_known = entry.operation is not None or Reason(entry.reason) is Reason.OPERATION
     is_alone = is_known and entry.other_key is None
@@ -29,16 +29,17 @@ def is_readable_again(dimension: Dimension, entry: Entry) -> bool:
 
 
 _READ_AGAIN: Final = frozenset({Reason.CAST, Reason.QUALITY, Reason.OPERATION})
+"""Reasons that other settings can remove."""
 
 
 def columns_with(
     dimension: Dimension, stored: Schema, entries: Iterable[Entry], shown: Mapping[int, Sequence[SchemaChange]]
 ) -> Schema:
-    """Return the columns of a table once rows are applied to it that nobody mended.
+    """Return the columns of a table after unrepaired rows are applied to it.
 
-    `shown` are changes of columns that rows show, by the batch that refused these. Raises MendError where the
-    settings do not let the table follow one of them. For rows that are read again, a column that is declared wider
-    by now becomes wider.
+    `shown` are the changes of columns that rows show, by the batch that refused them. For rows that are read again,
+    a column that is declared with a wider type becomes wider. Raises RepairError where the settings do not let the
+    table follow a change.
     """
     schema = stored
     for entry in entries:
@@ -54,53 +55,55 @@ def columns_with(
 
 
 def with_wider_types(dimension: Dimension, stored: Schema) -> Schema:
-    """Return the columns of a table, those in a wider type that are declared so and that the table may follow."""
+    """Return the columns of a table, widened where a wider type is declared and the table may follow."""
     schema = stored
     for column in stored:
         declared = dimension.schema.find(column.name)
         if declared is None or declared.type == column.type:
             continue
         incoming = Schema(tuple(declared if item.name == column.name else item for item in schema))
-        found = evolve(schema, incoming, dimension.policies, dimension.key)
-        if not found.refused and all(change.kind is Kind.WIDEN for change in found.changes):
-            schema = found.schema
+        evolution = evolve(schema, incoming, dimension.policies, dimension.key)
+        if not evolution.refused and all(change.kind is Kind.WIDEN for change in evolution.changes):
+            schema = evolution.schema
     return schema
 
 
 def _followed(dimension: Dimension, stored: Schema, entry: Entry, changes: Sequence[SchemaChange]) -> Evolution:
+    """Return the evolution of a table that follows the changes of columns of a row."""
     incoming = Type("struct", parts=stored.columns)
     for change in changes:
         column, *within = change.names
         names = [dimension.policies.renames.get(column, column), *within]
         incoming = _with(incoming, names, _type_now(dimension, change))
-    found = evolve(stored, Schema(incoming.parts), dimension.policies, dimension.key)
+    evolution = evolve(stored, Schema(incoming.parts), dimension.policies, dimension.key)
     was_narrower = any(change.kind is Kind.NARROW for change in changes)
-    left = [c for c in (*found.refused, *found.shown) if c.kind is not Kind.NARROW or was_narrower]
-    left += [c for c in found.changes if c.after == UNDECLARED]
-    left += [c for c in changes if c.kind is Kind.DROP and c.is_nested]  # a text has no word for what is kept there
-    if left:
-        raise not_as_written(dimension, entry, "the table does not follow: " + "; ".join(map(str, left)))
-    return found
+    unfollowed = [c for c in (*evolution.refused, *evolution.shown) if c.kind is not Kind.NARROW or was_narrower]
+    unfollowed += [c for c in evolution.changes if c.after == UNDECLARED]
+    # A text cannot say that a field keeps its value.
+    unfollowed += [c for c in changes if c.kind is Kind.DROP and c.is_nested]
+    if unfollowed:
+        raise not_as_written(dimension, entry, "the table does not follow: " + "; ".join(map(str, unfollowed)))
+    return evolution
 
 
-def not_as_written(dimension: Dimension, entry: Entry, found: str) -> RepairError:
-    """Say that a row cannot be applied as it was written."""
+def not_as_written(dimension: Dimension, entry: Entry, why: str) -> RepairError:
+    """Return the error for a row that cannot be applied as it was written."""
     return RepairError(
         f"{dimension.name}: {entry.object}, row {entry.row} cannot be replayed as it was written",
-        found=found,
+        found=why,
         todo=f'Let the table follow, under [tables."{dimension.name}".schema], and declare the type of a new '
         "column of CSV files. Else fix the row, or give it up (`lakeward quarantine fix`, `discard`).",
     )
 
 
 def _type_now(dimension: Dimension, change: SchemaChange) -> Type | None:
-    """Return the type that a change brings: as it is declared now, else as the object had it."""
+    """Return the type that a change brings: the declared one, else that of the object."""
     declared = None if change.is_nested else dimension.schema.find(change.path)
     return change.after if declared is None or change.after is None else declared.type
 
 
 def _with(of: Type, names: Sequence[str], type_: Type | None) -> Type:
-    """Return a type whose part of these names has another type, is added, or is taken out (None)."""
+    """Return a type whose part at this path has another type, is added, or (for None) is removed."""
     name, *rest = names
     parts = {part.name: part.type for part in of.parts}
     if rest and name in parts:

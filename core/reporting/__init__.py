@@ -1,1 +1,1 @@
-"""What a run reports beside its rows: alarms, failures, notices and figures."""
+"""What a run reports besides rows: alarms, failures, notices and figures."""

@@ -1,4 +1,4 @@
-"""What a person should look at though it stops nothing."""
+"""Alarms that do not stop a table, but that a person should look at."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ from lakeward.core.checks.source_clock import SLACK, Ahead, Backwards, believed
 from lakeward.core.ledger.duplicate_objects import DuplicateObject
 
 NONE_ACKED: Final[Mapping[str, Collection[str]]] = {}
+"""No acknowledged alarm."""
 
 
 @dataclass(frozen=True, slots=True)
 class Alarm:
-    """What a person should look at though it stops nothing: its code, what is wrong, what was found, what to do."""
+    """An alarm: its code, what is wrong, what was found, and what to do."""
 
     code: str
     what: str
@@ -30,17 +31,19 @@ def alarms(
     now: int,
     acked: Mapping[str, Collection[str]] = NONE_ACKED,
 ) -> tuple[Alarm, ...]:
-    """Return the alarms of a table: a source time is one until the clock has come near it.
+    """Return the alarms of a table that do not stop it.
 
-    `acked` is what operators let pass, by the code of the alarm.
+    A source time in the future is an alarm until the clock has come near it. `now` is in microseconds since 1970.
+    `acked` is what operators acknowledged, by code of alarm.
     """
     is_past = ahead is None or ahead.time <= believed(now) or ahead.about in acked.get("CLOCK-001", ())
-    found = [] if ahead is None or is_past else [_in_the_future(table, ahead, now)]
-    found += [_runs_backwards(table, one) for one in dict.fromkeys(backwards)]
-    return (*found, *[_has_twin(table, one) for one in dict.fromkeys(duplicate_objects)])
+    found_alarms = [] if ahead is None or is_past else [_future_time(table, ahead, now)]
+    found_alarms += [_backward_order(table, one) for one in dict.fromkeys(backwards)]
+    return (*found_alarms, *[_duplicate_content(table, one) for one in dict.fromkeys(duplicate_objects)])
 
 
-def _in_the_future(table: str, ahead: Ahead, now: int) -> Alarm:
+def _future_time(table: str, ahead: Ahead, now: int) -> Alarm:
+    """Return the alarm for a source time in the future."""
     return Alarm(
         "CLOCK-001",
         f"{table}: a commit time lies in the future",
@@ -52,7 +55,8 @@ def _in_the_future(table: str, ahead: Ahead, now: int) -> Alarm:
     )
 
 
-def _runs_backwards(table: str, backwards: Backwards) -> Alarm:
+def _backward_order(table: str, backwards: Backwards) -> Alarm:
+    """Return the alarm for an order that runs backwards."""
     where = "has changes that lie at or below the mark: they came too late"
     if backwards.row is not None:
         where = f"goes back in row {backwards.row}, behind rows that stand before it"
@@ -66,16 +70,18 @@ def _runs_backwards(table: str, backwards: Backwards) -> Alarm:
     )
 
 
-def _has_twin(table: str, twin: DuplicateObject) -> Alarm:
+def _duplicate_content(table: str, duplicate: DuplicateObject) -> Alarm:
+    """Return the alarm for two objects of equal content."""
     return Alarm(
         "COPY-001",
         f"{table}: two files have the same content",
-        found=f"{twin.object} holds what {twin.of} does",
+        found=f"{duplicate.object} holds what {duplicate.of} does",
         todo="It was applied, since without a key nothing tells a row from its copy. If the file is one, its rows "
         "are there twice: load the table anew.",
     )
 
 
 def _words(micros: int) -> str:
+    """Return a duration in microseconds in words, in hours or days."""
     hours = micros // SLACK
     return f"{hours:,} h" if hours < 48 else f"{hours // 24:,} days"

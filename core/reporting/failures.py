@@ -1,4 +1,4 @@
-"""The error that ended the last run of a table, as the ledger keeps it for `status`."""
+"""The error that ended the last run of a table, as the ledger stores it for `lakeward status`."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from dataclasses import dataclass
 class Failure:
     """The error that ended the last run of a table.
 
-    `kind` is the name of its class; `what`, `found` and `todo` are its three parts. `at` is when the table failed,
-    in microseconds since 1970. A `retryable` one may be gone with the next run.
+    `kind` is the name of its class, and `what`, `found` and `todo` are its three parts. `at` is the time of the
+    failure in microseconds since 1970. After a `retryable` error the next run may succeed.
     """
 
     kind: str

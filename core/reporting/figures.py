@@ -1,4 +1,4 @@
-"""Figures of a run, for whatever watches it: of each table, and of the pipeline as a whole."""
+"""Figures of a run for monitoring: of each table, and of the pipeline."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ Number: TypeAlias = int | float
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableFigures:
-    """What became of a table, and how it is.
+    """Figures of a table.
 
-    Since the run began: batches, events by what became of them, failed turns, and seconds of work. As it is now:
-    rows of the table, keys that are held, how old in seconds the newest event was when it was committed, alarms
-    that stand, and whether the last turn failed. None is what nobody knows.
+    Counted since the run began: batches, events by outcome, failed turns, and seconds of work. As of now: rows of
+    the table, held keys, the age in seconds of the newest event when it was committed, alarms, and whether the last
+    turn failed (1 or 0). None is an unknown figure.
     """
 
     table: str
@@ -32,7 +32,7 @@ class TableFigures:
     failing: int = 0
 
     def since(self, before: TableFigures) -> TableFigures:
-        """Return what was done since then, and how the table is now."""
+        """Return the counts since `before`, with the other figures as they are now."""
         return replace(
             self,
             batches=self.batches - before.batches,
@@ -46,9 +46,10 @@ class TableFigures:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PipelineFigures:
-    """What became of a pipeline: `at` a time in microseconds since 1970, after so many seconds of the run.
+    """Figures of a pipeline.
 
-    So many tables are `waiting` for their turn. One that `has_failed` was ended by an error as a whole.
+    `at` is in microseconds since 1970, `seconds` is the time since the run began. `waiting` is the number of tables
+    that wait for their turn. With `has_failed` an error ended the run as a whole.
     """
 
     pipeline: str
@@ -62,9 +63,9 @@ class PipelineFigures:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Metric:
-    """A figure of a table by its name in `TableFigures`, and what it is of all tables together.
+    """A figure of a table, by its name in `TableFigures`, and how to sum it up over all tables.
 
-    A `counter` counts from the beginning of the run, a `gauge` is how things are.
+    A `counter` counts from the beginning of the run, a `gauge` is a current value.
     """
 
     name: str
@@ -74,12 +75,12 @@ class Metric:
     of_all: Callable[[Iterable[Number]], Number] = sum
 
     def of(self, figures: TableFigures) -> Number | None:
-        """Return its value."""
+        """Return the value of a table, None if unknown."""
         value: Number | None = getattr(figures, self.name)
         return value
 
     def of_tables(self, tables: Iterable[TableFigures]) -> Number | None:
-        """Return its value of all tables; None where nobody knows it of any."""
+        """Return the value of all tables together; None where it is known of none."""
         known = [value for figures in tables if (value := self.of(figures)) is not None]
         return self.of_all(known) if known else None
 
@@ -103,4 +104,4 @@ METRICS: Final = (
     Metric(name="alarms", kind="gauge", unit="Count", words="Alarms that stand."),
     Metric(name="failing", kind="gauge", unit="Count", words="1 where the last turn failed, else 0."),
 )
-"""The figures of a table, in the order in which they are shown."""
+"""The figures of a table in the order in which they are shown."""

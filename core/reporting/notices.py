@@ -1,7 +1,8 @@
 """What a run tells people who do not watch it: which tables need somebody, why, and what to do next.
 
-A run has one notice for all tables. What was told is kept (`SentEntry`), so that the same is not told again for an
-hour: of the same tables, with the same codes and reasons, whatever their numbers and times.
+A run sends one notice for all tables. What was sent is stored (`SentEntry`), so that the same entry is not sent
+again within an hour. Two entries are the same if table, code and reason are, whatever numbers and times are in
+them.
 """
 
 from __future__ import annotations
@@ -20,24 +21,24 @@ from lakeward.core.reporting.failures import Failure
 from lakeward.core.text.numbers import format_count
 
 AGAIN_AFTER: Final = 3_600_000_000
-"""Microseconds for which the same is not told again."""
+"""For how many microseconds the same entry is not sent again."""
 
 _SHOWN: Final = 20
-"""Entries of a notice that are shown, at the most: a message of a service may have 256 KiB."""
+"""The number of entries of a notice that are shown at most: a message of a service may have 256 KiB."""
 _LONGEST: Final = 500
-"""Characters of a part of an entry that are shown: an error of Java has its whole stack trace as its text."""
+"""The number of characters of a part of an entry that are shown: a Java error has its stack trace as its text."""
 
 _NUMBERS: Final = re.compile(r"(?<!\w)\d[\d,.:T+-]*Z?(?!\w)")
-"""Counts and times, as they stand in reasons; digits of a name are part of it."""
+"""Counts and times within a reason; digits within a name do not match."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoticeEntry:
-    """Why a table needs somebody; `table` is empty where it is the pipeline as a whole.
+    """Why a table needs somebody; `table` is empty where it is about the pipeline as a whole.
 
-    `code` is that of an alarm, the name of an error's class, or `quarantine`, `held`, `inexact`, `load`,
-    `unrouted_rows`. `since` is when it was first told, in microseconds since 1970, where this is not the first
-    time. So many `rows` have come since the last look: a number that adds up until somebody is told.
+    `code` is that of an alarm, the name of an error class, or `quarantine`, `held`, `inexact`, `load`, `strays`.
+    `since` is when the entry was first sent, in microseconds since 1970, None if it was not sent before. `rows` is
+    the number of rows since the last look; it adds up until the entry is sent.
     """
 
     table: str
@@ -50,7 +51,7 @@ class NoticeEntry:
 
     @property
     def digest(self) -> str:
-        """What it is known by beside its table: that of another with the same code and reason.
+        """A digest of code and reason without numbers: with the table it identifies the entry.
 
         >>> one = NoticeEntry(table="a", code="c", reason="2 keys wait since 2026-11-29T10:00:00Z")
         >>> one.digest == replace(one, reason="17 keys wait since 2026-11-30T11:00:00Z", found="x").digest
@@ -64,7 +65,7 @@ class NoticeEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunNotice:
-    """What a run tells: the pipeline, the id of the run, when, in microseconds since 1970, and its entries."""
+    """The notice of a run: pipeline, id of the run, time in microseconds since 1970, and entries."""
 
     pipeline: str
     run: str
@@ -73,14 +74,14 @@ class RunNotice:
 
     @property
     def subject(self) -> str:
-        """What it is about, in one line."""
+        """The subject in one line."""
         tables = {entry.table for entry in self.entries} - {""}
         needs = format_count(len(tables), "table needs somebody", "tables need somebody")
         return f"lakeward {self.pipeline}: {needs if tables else 'the pipeline needs somebody'}"
 
     @property
     def text(self) -> str:
-        """All of it for people, in lines."""
+        """The whole notice as text for people."""
         entries = "\n\n".join("\n".join(_lines(entry)) for entry in self._first)
         more = f"\n\nand {self.more:,} more: `lakeward status` shows all" if self.more else ""
         run = f" (run {self.run}, {_time(self.at)})" if self.run else f" ({_time(self.at)})"
@@ -88,11 +89,11 @@ class RunNotice:
 
     @property
     def more(self) -> int:
-        """How many entries are not shown."""
+        """The number of entries that are not shown."""
         return len(self.entries) - len(self._first)
 
     def to_document(self) -> dict[str, Any]:
-        """Return what programs get of it, as values of JSON."""
+        """Return the notice as JSON values, for programs."""
         return {
             "pipeline": self.pipeline,
             "run": self.run,
@@ -119,9 +120,10 @@ class RunNotice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SentEntry:
-    """An entry that a `notifier` took: of which table, its digest, when first and when last.
+    """An entry that a `notifier` took: table, digest, and when it took it first and last.
 
-    Times are in microseconds since 1970, and 0 where it took none yet. So many rows are `untold` since it took one.
+    Times are in microseconds since 1970, and 0 where it has not taken the entry yet. `untold` is the number of rows
+    since it last took the entry.
     """
 
     notifier: str
@@ -144,32 +146,33 @@ def find_entries(
 ) -> list[NoticeEntry]:
     """Return why a table needs somebody.
 
-    That is the `failure` of its last turn, with a `code` where an alarm stopped the table; its other alarms; rows
-    that went into quarantine, keys that are held, that it is inexact; and a full load that it waits for.
+    The reasons are: the `failure` of its last turn, with a `code` where an alarm stopped the table; other alarms;
+    rows that went into quarantine; held keys; an inexact table; and a full load that it waits for.
     """
-    found = [] if failure is None else [of_failure(table, failure, code)]
+    entries = [] if failure is None else [of_failure(table, failure, code)]
     for alarm in alarms:
         what, step = alarm.what, alarm.todo
-        found.append(NoticeEntry(table=table, code=alarm.code, reason=what, found=alarm.found, next_step=step))
+        entries.append(NoticeEntry(table=table, code=alarm.code, reason=what, found=alarm.found, next_step=step))
     show = _show(table)
     if quarantined:
-        found.append(of_quarantined(table, quarantined))
+        entries.append(of_quarantined(table, quarantined))
     if progress is not None and progress.held:
-        words, keys = "keys are held until a row of theirs is mended", format_count(progress.held, "key")
-        found.append(NoticeEntry(table=table, code="held", reason=words, found=keys, next_step=show))
+        words = "keys are held until their rows in quarantine are repaired or discarded"
+        keys = format_count(progress.held, "key")
+        entries.append(NoticeEntry(table=table, code="held", reason=words, found=keys, next_step=show))
     if progress is not None and progress.inexact_since:
         words = "it is inexact: the key of a row could not be read"
         since = f"since {progress.inexact_since}"
-        found.append(NoticeEntry(table=table, code="inexact", reason=words, found=since, next_step=show))
+        entries.append(NoticeEntry(table=table, code="inexact", reason=words, found=since, next_step=show))
     if awaited is not None and awaited.is_held_up:
         words = "it waits for a full load"
         step = f"`lakeward status {table}`; docs/how-to/reload.md says what completes it"
-        found.append(NoticeEntry(table=table, code="load", reason=words, found=awaited.words(), next_step=step))
-    return found
+        entries.append(NoticeEntry(table=table, code="load", reason=words, found=awaited.words(), next_step=step))
+    return entries
 
 
 def of_failure(table: str, failure: Failure, code: str | None = None) -> NoticeEntry:
-    """Return what is told of an error: of a table, or of the pipeline where `table` is empty."""
+    """Return the entry for an error of a table, or of the pipeline where `table` is empty."""
     return NoticeEntry(
         table=table,
         code=code or failure.kind,
@@ -180,7 +183,7 @@ def of_failure(table: str, failure: Failure, code: str | None = None) -> NoticeE
 
 
 def of_quarantined(table: str, rows: int) -> NoticeEntry:
-    """Return what is told of so many rows of a table that went into quarantine."""
+    """Return the entry for rows of a table that went into quarantine."""
     return NoticeEntry(
         table=table,
         code="quarantine",
@@ -192,20 +195,21 @@ def of_quarantined(table: str, rows: int) -> NoticeEntry:
 
 
 def of_strays(rows: int) -> NoticeEntry:
-    """Return what is told of so many rows that do not say of which table they are."""
+    """Return the entry for rows that name no table."""
     return NoticeEntry(
         table="",
         code="strays",
         reason="rows do not say of which table they are, so any table may lack them",
         found=format_count(rows, "row"),
-        next_step="`lakeward quarantine strays`",
+        next_step="`lakeward quarantine unrouted`",
     )
 
 
 def unsent(notice: RunNotice, notifier: str, sent: Iterable[SentEntry]) -> RunNotice | None:
-    """Return what a notifier is to be told, or None where it took each entry within the last hour.
+    """Return the notice to send to a notifier, or None where it took each entry within the last hour.
 
-    It is told all that is so now, of what it was told before since when, and of rows all that it was not told.
+    It has all entries, with the time at which each was first sent, and with all rows that the notifier was not
+    told.
     """
     known = _of(notifier, sent)
     entries = [*_with_untold(notice.entries, known)]
@@ -218,7 +222,7 @@ def unsent(notice: RunNotice, notifier: str, sent: Iterable[SentEntry]) -> RunNo
 
 
 def after_sending(notice: RunNotice, notifier: str, sent: Iterable[SentEntry]) -> tuple[SentEntry, ...]:
-    """Return what is known to be told once a notifier took a notice."""
+    """Return the sent entries after a notifier took a notice."""
     known = _of(notifier, sent)
     others = tuple(one for one in sent if one.notifier != notifier)
     for entry in notice.entries:
@@ -231,7 +235,7 @@ def after_sending(notice: RunNotice, notifier: str, sent: Iterable[SentEntry]) -
 
 
 def after_waiting(notice: RunNotice, notifier: str, sent: Iterable[SentEntry]) -> tuple[SentEntry, ...]:
-    """Return what is known to be told once a notifier was not told of a notice: it is to be told its rows later."""
+    """Return the sent entries after a notice was not sent to a notifier: its rows are to be told later."""
     known = _of(notifier, sent)
     others = tuple(one for one in sent if one.notifier != notifier)
     for entry in notice.entries:
@@ -246,18 +250,18 @@ def after_waiting(notice: RunNotice, notifier: str, sent: Iterable[SentEntry]) -
 def without_ended(
     sent: Iterable[SentEntry], notice: RunNotice, looked_at: Collection[str], tables: Collection[str]
 ) -> tuple[SentEntry, ...]:
-    """Return what is known to be told without what has ended.
+    """Return the sent entries without those whose cause is gone.
 
-    That is what is not so any more, of tables that were `looked_at`, and of those that are not in `tables` now;
-    rows that are yet to be told have not ended. It is forgotten once the hour is over: what comes and goes is told
-    once in an hour.
+    An entry ends when it is not in the notice of a run that looked at its table, or when its table is no longer in
+    `tables`; entries with untold rows stay. It is removed only after the hour is over, so that what comes and goes
+    is sent once an hour.
     """
-    stands = {(entry.table, entry.digest) for entry in notice.entries}
+    current = {(entry.table, entry.digest) for entry in notice.entries}
     return tuple(
         one
         for one in sent
         if _is_fresh(one, notice.at)
-        or (one.table, one.digest) in stands
+        or (one.table, one.digest) in current
         or (one.table in tables and (one.untold > 0 or one.table not in looked_at))
     )
 
@@ -265,7 +269,7 @@ def without_ended(
 def _with_untold(
     entries: Iterable[NoticeEntry], known: Mapping[tuple[str, str], SentEntry]
 ) -> Iterator[NoticeEntry]:
-    """Yield entries with the rows that were not told before, and those of which there are no others now."""
+    """Yield the entries with untold rows added, and entries for untold rows without new ones."""
     untold = {key: one.untold for key, one in known.items() if one.untold}
     for entry in entries:
         before = untold.pop((entry.table, entry.digest), 0)
@@ -275,19 +279,22 @@ def _with_untold(
 
 
 def _show(table: str) -> str:
+    """Return the command that shows the quarantine of a table."""
     return f"`lakeward quarantine show {table}`"
 
 
 def _of(notifier: str, sent: Iterable[SentEntry]) -> dict[tuple[str, str], SentEntry]:
+    """Return the sent entries of a notifier by table and digest."""
     return {(one.table, one.digest): one for one in sent if one.notifier == notifier}
 
 
 def _is_fresh(one: SentEntry | None, now: int) -> bool:
-    """Return True if it was told within the hour; where the clock was set back nobody can tell."""
+    """Return True if an entry was sent within the hour; False where the clock was set back."""
     return one is not None and 0 <= now - one.last < AGAIN_AFTER
 
 
 def _lines(entry: NoticeEntry) -> Iterable[str]:
+    """Yield the lines of an entry."""
     yield f"{_printable(entry.table)}: {entry.code}" if entry.table else entry.code
     named: Mapping[str, str | None] = {"": entry.reason, "found: ": entry.found, "next: ": entry.next_step}
     for name, part in named.items():
@@ -298,11 +305,12 @@ def _lines(entry: NoticeEntry) -> Iterable[str]:
 
 
 def _printable(words: str) -> str:
-    """Return words as any service takes them: cut, and without control characters but ends of lines."""
+    """Return text that every service takes: cut, and without control characters other than line ends."""
     cut = words if len(words) <= _LONGEST else f"{words[:_LONGEST]} …"
     return "".join(char if char.isprintable() or char == "\n" else "\ufffd" for char in cut)
 
 
 def _time(micros: int) -> str:
+    """Return a time in microseconds since 1970 as ISO 8601."""
     moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=micros // 1_000_000)
     return moment.isoformat().replace("+00:00", "Z")

@@ -1,1 +1,1 @@
-"""How the columns of a source and of its table differ, and the policies for each difference."""
+"""Differences between the columns of a source and those of its table, and the policy for each."""

@@ -1,6 +1,6 @@
-"""Which rows show a change of the columns: those go into quarantine where its policy is `quarantine`.
+"""Find the rows that show a change of the columns: these go into quarantine where the policy is `quarantine`.
 
-A row that has no value there is as it would be without the change, and goes on.
+A row without a value there is as it would be without the change, and is applied.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from lakeward.core.schema import Schema, Type
 from lakeward.core.schema_changes.evolution import Kind, SchemaChange
 
 
-def shows(change: SchemaChange, cells: Mapping[str, Any], incoming: Schema) -> bool:
-    """Whether a row that leaves values shows a change; `incoming` are the columns of its object.
+def shows_change(change: SchemaChange, cells: Mapping[str, Any], incoming: Schema) -> bool:
+    """Return True if a row shows a change; `incoming` are the columns of its object.
 
-    It has a value in the column or field that is new or of another type; where one is missing,
-    it has the value that lacks it.
+    A row shows a new or retyped column or field by a value in it. It shows a missing field by a value of the column
+    that lacks the field.
     """
     names = change.names[:-1] if change.kind is Kind.DROP else change.names
     if not names:
@@ -41,7 +41,7 @@ def _has(value: Any, type_: Type, names: Sequence[str]) -> bool:
             return _has(value.get(names[0]), part, names[1:])
 
 
-def without(changes: Sequence[SchemaChange], cells: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the cells of a row that shows none of these changes, as if they were not there."""
+def without_added(changes: Sequence[SchemaChange], cells: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the cells of a row that shows none of these changes, without the added columns."""
     new = {change.path for change in changes if change.kind is Kind.ADD}
     return {name: value for name, value in cells.items() if name not in new}

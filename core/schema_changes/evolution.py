@@ -1,6 +1,6 @@
-"""How the columns of a source and of its table differ, and what becomes of it.
+"""Compare the columns of a source with those of its table, and apply the policies.
 
-Each kind of difference has a policy; `docs/explanation/schema-changes.md` says what it does.
+Each kind of difference has a policy; `docs/explanation/schema-changes.md` explains them.
 """
 
 from __future__ import annotations
@@ -25,10 +25,9 @@ class Kind(Enum):
 
 
 class Policy(Enum):
-    """What becomes of a schema change.
+    """What happens on a schema change.
 
-    The table follows, or does as if it were not there, or goes on without the rows that
-    show it, or stops.
+    The table follows it, ignores it, quarantines the rows that show it, or stops.
     """
 
     EVOLVE = "evolve"
@@ -39,10 +38,10 @@ class Policy(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policies:
-    """What becomes of each kind of change of a table's columns; no table follows an incompatible type.
+    """The policy for each kind of change of a table's columns. No table follows an incompatible type.
 
-    `paths` has the policies of a column or a field within one, by its path, and of all that is in it.
-    `renames` says by old names what columns are called now.
+    `paths` has the policies of a column or of a field within one, by its path; they count for everything in it.
+    `renames` has the new names of columns by their old ones.
     """
 
     add: Policy = Policy.EVOLVE
@@ -54,7 +53,10 @@ class Policies:
     renames: Mapping[str, str] = field(default_factory=dict, hash=False)
 
     def of(self, kind: Kind, names: Sequence[str] = ()) -> Policy:
-        """Return what becomes of a change of that kind of such a column or field: the nearest path counts."""
+        """Return the policy for a change of this kind of a column or field.
+
+        The policy of the nearest path counts.
+        """
         for size in range(len(names), 0, -1):
             policy = self.paths.get(".".join(names[:size]), {}).get(kind)
             if policy is not None:
@@ -63,7 +65,7 @@ class Policies:
 
     @property
     def may_refuse(self) -> bool:
-        """Whether some change sends rows into quarantine."""
+        """Whether some change quarantines rows."""
         each = (self._of_table(), *self.paths.values())
         return any(Policy.QUARANTINE in policies.values() for policies in each)
 
@@ -77,16 +79,16 @@ class Policies:
         }
 
 
-FOLLOWING: Final = Policies()
-"""The policies of a table whose settings say nothing of them."""
+DEFAULT_POLICIES: Final = Policies()
+"""The policies of a table without settings for them."""
 
 
 @dataclass(frozen=True, slots=True)
 class SchemaChange:
-    """One difference: column `path` was `before` and is `after` (None where it is not there).
+    """One difference: the column `path` had the type `before` and has the type `after` (None: it does not exist).
 
-    A field within a column has the names that lead to it, the column's first, as `within`; a
-    column that is renamed is called `to` from now on.
+    A field within a column has the names of its path, the column's first, in `within`. A renamed column has its new
+    name in `to`.
     """
 
     kind: Kind
@@ -98,12 +100,12 @@ class SchemaChange:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names that lead to it: that of the column, then those of fields."""
+        """The names of its path: that of the column, then those of fields."""
         return self.within or (self.path,)
 
     @property
     def is_nested(self) -> bool:
-        """Whether it is one of a field within a column."""
+        """Whether it is a change of a field within a column."""
         return bool(self.within)
 
     def __str__(self) -> str:
@@ -119,7 +121,7 @@ class SchemaChange:
 
 
 def compare(current: Schema, incoming: Schema) -> tuple[SchemaChange, ...]:
-    """Return what must change for `current` to become `incoming`, path by path; order does not count."""
+    """Return the changes that turn `current` into `incoming`, path by path. The order of columns does not count."""
     return tuple(_fields(current.columns, incoming.columns, ()))
 
 
@@ -138,7 +140,7 @@ def _fields(current: Sequence[Column], incoming: Sequence[Column], path: tuple[s
 
 
 def _types(before: Type, after: Type, path: tuple[str, ...]) -> Iterator[SchemaChange]:
-    """Compare two types that differ: within, where they are of one form; the key of a map never changes."""
+    """Compare two different types: field by field where both are of one form. The key of a map never changes."""
     keeps_key = before.name != "map" or before.parts[:1] == after.parts[:1]
     if before.name == after.name and before.is_nested and keeps_key:
         yield from _fields(before.parts, after.parts, path)
@@ -160,9 +162,9 @@ def _kind(before: Type, after: Type) -> Kind:
 
 
 def _is_wider(narrow: Type, wide: Type) -> bool:
-    """Whether every value of one type is one of the other, in a manner that table formats can follow in place.
+    """Return True if every value of one type is one of the other, and table formats can widen it in place.
 
-    Those are the promotions of iceberg.apache.org/spec/#schema-evolution, format 2.
+    These are the promotions of iceberg.apache.org/spec/#schema-evolution, format 2.
     """
     if narrow.name == wide.name == "decimal":
         return narrow.scale == wide.scale and narrow.precision < wide.precision
@@ -171,10 +173,10 @@ def _is_wider(narrow: Type, wide: Type) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Evolution:
-    """What a batch makes of the columns of a table.
+    """The effect of a batch on the columns of a table.
 
-    `schema` are those it has afterwards; `differences` is how the batch's columns differ from
-    those it had, each with its policy; `refused` are those that no policy allows.
+    `schema` are the columns afterwards. `differences` are those between the batch and the table before, each with
+    its policy. `refused` are those that no policy allows.
     """
 
     schema: Schema
@@ -183,53 +185,53 @@ class Evolution:
 
     @property
     def changes(self) -> tuple[SchemaChange, ...]:
-        """The differences that the table follows by changing its own columns; new names come first."""
+        """The differences that the table follows by changing its own columns; renames come first."""
         follows = {Kind.RENAME, Kind.ADD, Kind.WIDEN}
         return tuple(c for c, policy in self.differences if c.kind in follows and policy is Policy.EVOLVE)
 
     @property
     def added(self) -> tuple[SchemaChange, ...]:
-        """The columns and fields that the table gets with the batch."""
+        """The columns and fields that the batch adds."""
         return tuple(change for change in self.changes if change.kind is Kind.ADD)
 
     @property
     def shown(self) -> tuple[SchemaChange, ...]:
-        """The differences that send the rows which show them into quarantine."""
+        """The differences whose rows are quarantined."""
         return tuple(change for change, policy in self.differences if policy is Policy.QUARANTINE)
 
     @property
     def absent(self) -> tuple[str, ...]:
-        """Columns that the batch has not: an update keeps their values, an insert or a read has NULL there."""
+        """Columns that the batch lacks: an update keeps their values, an insert or a read has NULL there."""
         return tuple(change.path for change in self._of(Kind.DROP) if not change.is_nested)
 
     @property
     def lacking(self) -> tuple[tuple[str, ...], ...]:
-        """Fields of structs that the batch has not, by the names that lead to them; they fare like such columns."""
+        """Fields of structs that the batch lacks, by their paths. They are treated like absent columns."""
         return tuple(change.names for change in self._of(Kind.DROP) if change.is_nested)
 
     @property
     def lacks(self) -> bool:
-        """Whether the batch has not all columns and fields of the table."""
+        """Whether the batch lacks a column or a field of the table."""
         return bool(self.absent or self.lacking)
 
     @property
     def lacked(self) -> tuple[str, ...]:
-        """Their names: those of columns, and the paths of fields."""
+        """The names of the absent columns and the paths of the lacking fields."""
         return (*self.absent, *(".".join(path) for path in self.lacking))
 
     @property
     def ignored(self) -> tuple[str, ...]:
-        """Columns of the batch, and fields within them, that the table does not take."""
+        """Columns and fields of the batch that the table does not store."""
         added = [(c, policy) for c, policy in self.differences if c.kind is Kind.ADD]
         return tuple(change.path for change, policy in added if policy is Policy.IGNORE)
 
     @property
     def renames(self) -> Mapping[str, str]:
-        """The columns that the table calls by another name from now on, by the old one."""
+        """The new names of renamed columns, by their old ones."""
         return {change.path: change.to for change in self._of(Kind.RENAME) if change.to is not None}
 
     def selection(self, incoming: Schema) -> Schema:
-        """Return the columns of a batch that the table takes; within nested ones they are as the table has them."""
+        """Return the columns of a batch that the table stores; nested ones are as the table has them."""
         columns, shown = [], {change.names[0] for change in self.shown}
         for column in incoming:
             own = self.schema.find(column.name)
@@ -238,16 +240,16 @@ class Evolution:
         return Schema(tuple(columns))
 
     def _of(self, kind: Kind) -> list[SchemaChange]:
-        """Return the differences of a kind, but for those whose rows go into quarantine."""
+        """Return the differences of a kind, except those whose rows are quarantined."""
         found = [(change, policy) for change, policy in self.differences if change.kind is kind]
         return [change for change, policy in found if policy is not Policy.QUARANTINE]
 
 
 @dataclass(frozen=True, slots=True)
-class Recorded:
-    """A difference as it is remembered: since when (microseconds since 1970), with which object, its policy.
+class RecordedChange:
+    """A recorded schema change: when (microseconds since 1970), with which object, and its policy.
 
-    The object is empty where rows of the quarantine brought it, once the table might follow it.
+    The object is empty where the change came with quarantined rows, once the table could follow it.
     """
 
     at: int
@@ -257,18 +259,18 @@ class Recorded:
 
 
 def with_new_names(schema: Schema, renames: Mapping[str, str]) -> Schema:
-    """Return columns by the names that they have now; one whose new name is taken keeps its own."""
+    """Return the columns with their new names. A column whose new name is taken keeps its own."""
     names = _new_names(schema, renames)
     return Schema(tuple(Column(names.get(c.name, c.name), c.type) for c in schema))
 
 
-def names_then(schema: Schema, renames: Mapping[str, str]) -> Mapping[str, str]:
-    """Return what a table still calls the columns that will have new names, by the new ones."""
+def old_names(schema: Schema, renames: Mapping[str, str]) -> Mapping[str, str]:
+    """Return the present names of the columns that will be renamed, by their new names."""
     return {new: old for old, new in _new_names(schema, renames).items()}
 
 
 def _new_names(schema: Schema, renames: Mapping[str, str]) -> Mapping[str, str]:
-    """Return the new names of columns, by the old ones, as far as nothing stands in the way."""
+    """Return the new names of columns by their old ones, for the renames that can be carried out."""
     has = [renames[name] for name in schema.names if name in renames]
     return {
         old: new
@@ -278,7 +280,7 @@ def _new_names(schema: Schema, renames: Mapping[str, str]) -> Mapping[str, str]:
 
 
 def names_within(old: str, new: str, columns: Sequence[Column]) -> bool:
-    """Whether the old name of a rename is a path within one of these columns, and no column has either name.
+    """Return True if the old name of a rename is a path within one of these columns, and no column has either name.
 
     >>> from lakeward.core.schema import parse_type
     >>> names_within("address.city", "town", [Column("address", parse_type("struct<city: string>"))])
@@ -290,12 +292,11 @@ def names_within(old: str, new: str, columns: Sequence[Column]) -> bool:
 
 
 def evolve(current: Schema, incoming: Schema, policies: Policies, key: Sequence[str] = ()) -> Evolution:
-    """Return what becomes of a table's columns under a batch's.
+    """Return the effect of a batch's columns on a table's.
 
-    A column of the key cannot go, nor can a field within a list or a map: it would not be known
-    which values of elements it keeps. Rows whose key is of another type cannot go into quarantine: it
-    would hold keys that the table cannot have. Columns that have new names have them before
-    anything is compared.
+    A column of the key cannot be dropped, nor a field within a list or a map, because its old values could not be
+    matched to elements. Rows whose key has another type cannot be quarantined: they would hold keys that the table
+    cannot have. Renames are applied before the columns are compared.
     """
     renamed, refused = _renamed(current, incoming, policies.renames)
     columns = Type("struct", parts=with_new_names(current, policies.renames).columns)
@@ -315,7 +316,7 @@ def evolve(current: Schema, incoming: Schema, policies: Policies, key: Sequence[
 
 
 def _is_in_structs(of: Type, names: Sequence[str]) -> bool:
-    """Whether these names lead to a field through structs alone."""
+    """Return True if a path leads through structs alone."""
     for name in names:
         if of.name != "struct":
             return False
@@ -326,9 +327,10 @@ def _is_in_structs(of: Type, names: Sequence[str]) -> bool:
 def _renamed(
     current: Schema, incoming: Schema, renames: Mapping[str, str]
 ) -> tuple[list[SchemaChange], list[SchemaChange]]:
-    """Return the renames to be done, and those that cannot.
+    """Return the renames to carry out, and those that are impossible.
 
-    A name is taken, or files still have the old one, or what has it is no column, but within one.
+    A rename is impossible where its new name is taken, where files still have the old one, or where the old name is
+    a field.
     """
     names = _new_names(current, renames)
     done: list[SchemaChange] = []
@@ -346,7 +348,7 @@ def _renamed(
 
 
 def _followed(of: Type, names: Sequence[str], type_: Type) -> Type:
-    """Return a nested type whose part of these names has another type, or is added."""
+    """Return a nested type in which the part with this path has another type, or is added."""
     name, *rest = names
     parts = {part.name: part.type for part in of.parts}
     parts[name] = _followed(parts[name], rest, type_) if rest else type_

@@ -1,1 +1,1 @@
-"""What is known before a run: layers of settings, secrets, the source's catalogue and proposed settings."""
+"""What is known before a run: layers of settings, secrets, the source catalogue and proposed settings."""

@@ -1,4 +1,4 @@
-"""Layers of settings: what each store says, one over the other, and where each value is from."""
+"""Layers of settings: what each store says, merged in order, and where each value is from."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from typing import Any, Final, TypeAlias
 from lakeward.core.errors import ConfigError, LakewardError
 
 Path: TypeAlias = tuple[str, ...]
-"""Where a value stands: `("pipeline", "name")`, `("tables", "shop.orders", "key")`."""
+"""The path of a value: `("pipeline", "name")`, `("tables", "shop.orders", "key")`."""
 
 BY_NAME: Final = ("tables", "joined")
-"""Sections of which each key is the name of a table, with keys of its own."""
+"""Sections in which each key is the name of a table that has keys of its own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SettingsEntry:
-    """What a store says of one table, by its name as it is written there; or the `error` that says why it cannot.
+    """The settings of one table in a store, by its name as written there; or the `error` why they cannot be read.
 
-    `origin` names the place, as `dynamodb table lakeward, item shop.orders`.
+    `origin` names the place, such as `dynamodb table lakeward, item shop.orders`.
     """
 
     table: str
@@ -31,11 +31,11 @@ class SettingsEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SettingsLayer:
-    """What one store says: nested settings as `lakeward.toml` has them, and where they are from.
+    """The settings of one store, nested as in `lakeward.toml`, and where they are from.
 
     `origins` has the place of a table by its name in `content`, where that is more exact than `origin`. `broken`
-    has the entries that cannot be read, by the names of their tables. What is wrong with a table of the layer fails
-    that table alone, unless the layer is a file that `fails_whole`.
+    has the errors of entries that cannot be read, by table. An error in a table fails only that table, unless the
+    layer is a file that `fails_whole`.
     """
 
     origin: str
@@ -55,20 +55,20 @@ def layer_of_entries(
     identity: Callable[[str], Hashable] = str.lower,
     content: Mapping[str, Any] | None = None,
 ) -> SettingsLayer:
-    """Return the layer of a store with an entry for each table, and `content` for the rest.
+    """Return the layer of a store that has an entry for each table, and `content` for the rest.
 
-    Two entries of one table, whose names have the same `identity`, are both broken: neither counts more.
+    Two entries whose table names have the same `identity` are both broken: neither has precedence.
     """
-    found = list(entries)
-    numbers = Counter(identity(entry.table) for entry in found)
+    known = list(entries)
+    numbers = Counter(identity(entry.table) for entry in known)
     broken: dict[str, LakewardError] = {}
-    for entry in found:
+    for entry in known:
         if entry.error is not None:
             broken[entry.table] = entry.error
         elif numbers[identity(entry.table)] > 1:
-            alike = [other.origin for other in found if identity(other.table) == identity(entry.table)]
+            alike = [other.origin for other in known if identity(other.table) == identity(entry.table)]
             broken[entry.table] = _more_than_one(entry.table, alike)
-    whole = [entry for entry in found if entry.table not in broken]
+    whole = [entry for entry in known if entry.table not in broken]
     return SettingsLayer(
         origin=origin,
         content={**(content or {}), "tables": {entry.table: entry.keys for entry in whole}},
@@ -79,11 +79,11 @@ def layer_of_entries(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergedSettings:
-    """Layers as one: the settings, the place of each value, and the tables that fail alone.
+    """The merged layers: the settings, the place of each value, and the tables that fail alone.
 
-    `places` has a place for each key of a section, and of each table. `alone` are the names of tables of which a
-    store says something: what is wrong with one of these stops no other. `broken` are those of which an entry
-    cannot be read; what other layers say of them is not in `content`.
+    `places` has a place for each key of a section and of each table. `alone` are the names of tables that a store
+    other than the file has settings for: an error in one of them stops no other table. `broken` are tables with an
+    entry that cannot be read; what other layers say of them is not in `content`.
     """
 
     content: Mapping[str, Any]
@@ -92,7 +92,7 @@ class MergedSettings:
     broken: Mapping[str, LakewardError] = field(default_factory=dict)
 
     def places_of(self, table: str) -> Sequence[str]:
-        """Return the places that say something of a table, in the order of its keys."""
+        """Return the places that have settings of a table, in the order of its keys."""
         return [*dict.fromkeys(place for path, place in self.places.items() if path[:2] == ("tables", table))]
 
     def of_values(self) -> Iterable[tuple[Path, Any, str]]:
@@ -102,11 +102,11 @@ class MergedSettings:
 
 
 def merge(layers: Sequence[SettingsLayer], identity: Callable[[str], Hashable] = str.lower) -> MergedSettings:
-    """Put layers one over the other: of each key of a section, or of a table, the last layer that has it counts.
+    """Merge layers: for each key of a section or a table, the last layer that has it counts.
 
-    A key is taken whole: lists and tables below it are not mixed. Tables of two layers are the same where their
-    names have the same `identity`; the name is spelled as the first layer spells it. A table that one layer has
-    under two names is broken, unless that is a file that `fails_whole`.
+    A value is taken whole: lists and tables below a key are not merged. Tables of two layers are the same where
+    their names have the same `identity`; the spelling of the first layer is kept. A table that one layer has under
+    two names is broken, unless that layer is a file that `fails_whole`.
     """
     content: dict[str, Any] = {}
     places: dict[Path, str] = {}
@@ -132,19 +132,20 @@ def merge(layers: Sequence[SettingsLayer], identity: Callable[[str], Hashable] =
 
 
 def _names_used_twice(layer: SettingsLayer, identity: Callable[[str], Hashable]) -> Mapping[str, LakewardError]:
-    """Return the names of tables that a layer has under more than one, with what to say of each."""
-    found: dict[Hashable, list[str]] = {}
+    """Return an error for each table name of a layer that has another spelling in the same layer."""
+    spellings: dict[Hashable, list[str]] = {}
     for name in _names(layer):
-        found.setdefault(identity(name), []).append(name)
+        spellings.setdefault(identity(name), []).append(name)
     return {
         name: _more_than_one(name, [f"{other!r} in {layer.place(('tables', other))}" for other in alike])
-        for alike in found.values()
+        for alike in spellings.values()
         if len(alike) > 1
         for name in alike
     }
 
 
 def _more_than_one(table: str, places: Iterable[str]) -> ConfigError:
+    """Return the error for several entries of one table."""
     return ConfigError(
         f"{table}: more than one entry is for this table",
         found=" and ".join(places),
@@ -153,22 +154,23 @@ def _more_than_one(table: str, places: Iterable[str]) -> ConfigError:
 
 
 def _is_of(path: Path, names: Iterable[str]) -> bool:
+    """Return True if a path is of one of these tables."""
     return path[:1] == ("tables",) and len(path) > 1 and path[1] in names
 
 
 def _names(layer: SettingsLayer) -> Sequence[str]:
-    """Return the names of the tables of a layer, those of broken entries included."""
+    """Return the names of the tables of a layer, with those of broken entries."""
     tables = layer.content.get("tables", {})
     return [*dict.fromkeys((*(tables if isinstance(tables, Mapping) else ()), *layer.broken))]
 
 
 def _leaves(content: Mapping[str, Any]) -> Iterable[tuple[Path, Any]]:
-    """Yield what is taken whole, with its path; a section without a key is one itself."""
-    for section, said in content.items():
-        if not isinstance(said, Mapping) or not said:
-            yield (section,), said
+    """Yield the values that are taken whole, with their paths; a section without keys is such a value."""
+    for section, values in content.items():
+        if not isinstance(values, Mapping) or not values:
+            yield (section,), values
             continue
-        for key, value in said.items():
+        for key, value in values.items():
             if section in BY_NAME and isinstance(value, Mapping) and value:
                 yield from (((section, key, inner), one) for inner, one in value.items())
             else:
@@ -176,7 +178,7 @@ def _leaves(content: Mapping[str, Any]) -> Iterable[tuple[Path, Any]]:
 
 
 def _put(content: dict[str, Any], places: dict[Path, str], path: Path, value: Any, place: str) -> None:
-    """Put a value in, over what has its place; one without keys adds nothing to one that has some."""
+    """Put a value at its path, replacing what is there; an empty table does not replace one with keys."""
     *above, last = path
     inside = content
     so_far: Path = ()
@@ -186,8 +188,8 @@ def _put(content: dict[str, Any], places: dict[Path, str], path: Path, value: An
             inside[part] = {}
             places.pop(so_far, None)
         inside = inside[part]
-    had = inside.get(last)
-    if _is_empty(value) and isinstance(had, dict) and path not in places:
+    present = inside.get(last)
+    if _is_empty(value) and isinstance(present, dict) and path not in places:
         return
     for path_below in [other for other in places if other[: len(path)] == path]:
         del places[path_below]
@@ -196,4 +198,5 @@ def _put(content: dict[str, Any], places: dict[Path, str], path: Path, value: An
 
 
 def _is_empty(value: Any) -> bool:
+    """Return True for a table without keys."""
     return isinstance(value, Mapping) and not value

@@ -1,7 +1,7 @@
-"""What may be proposed from a sample of texts, for a person to confirm.
+"""Settings that are proposed from a sample of texts, for a person to confirm.
 
-A proposal must not lose data: each text of the sample must come back from the value it
-becomes as it was written, or it stays a text. `007` is no number, and `+5` is none.
+A proposed type must not lose data: each text of the sample must be what its value is written as, else the column
+stays a text. So `007` and `+5` are no numbers.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from lakeward.core.text.values import MISFIT, from_text
 
 TEXT: Final = Type("string")
 DECIMAL_DIGITS: Final = 38
-"""A decimal is proposed with all digits that there are: the sample need not have the greatest number."""
+"""The precision of proposed decimals, the greatest there is: the sample need not have the greatest number."""
 
 _WHOLE: Final = re.compile(r"-?(0|[1-9]\d*)", re.ASCII)
 _DECIMAL: Final = re.compile(r"-?(0|[1-9]\d*)\.(\d+)", re.ASCII)
@@ -27,7 +27,7 @@ _TIME: Final = re.compile(r"\d{4}-\d{2}-\d{2} \d{2}:\d{2}:\d{2}(\.\d{1,6})?", re
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProposedColumn:
-    """A column that files have; without a type, the files have types themselves."""
+    """A column of files; `type` is None where the files have types themselves."""
 
     name: str
     type: Type | None = None
@@ -35,10 +35,10 @@ class ProposedColumn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProposedTable:
-    """A table that files are of: how it was found, its columns, and its key if a name suggests one.
+    """A table found in files: what it was found by, its columns, and its key if a column name suggests one.
 
-    `doubts` are what a person must look at before anything is run; `has_names` says that the
-    names of the columns are those of the files. `source` is what the source must be told of it.
+    `doubts` are what a person must check before the first run. `has_names` says that the names of the columns are
+    from the files. `source` are settings of the source for this table.
     """
 
     name: TableName
@@ -52,10 +52,10 @@ class ProposedTable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proposal:
-    """What a source of some kind would make of a folder: its settings beside `kind`, and the tables.
+    """What a kind of source proposes for a folder: its settings besides `kind`, and the tables.
 
-    `reasons` say, by key, why a setting is proposed. With `is_named` files have names that only that
-    source gives; such a proposal counts more than one that would take any files.
+    `reasons` say, by key, why a setting is proposed. With `is_named` the files have names that only this source
+    gives; such a proposal is preferred to one that accepts any files.
     """
 
     kind: str
@@ -66,7 +66,7 @@ class Proposal:
 
 
 def proposed_type(texts: Collection[str | None]) -> Type:
-    """Return the narrowest type of which each text is a value that it comes back from; NULL fits any.
+    """Return the narrowest type whose values are written exactly as these texts; NULL fits any type.
 
     >>> str(proposed_type(["1", "-20", None])), str(proposed_type(["007"])), str(proposed_type([None]))
     ('bigint', 'string', 'string')
@@ -98,7 +98,7 @@ def _fits(texts: Sequence[str], type_: Type) -> Type | None:
 
 
 def proposed_key(table: str, columns: Sequence[str], rows: Sequence[Sequence[str | None]]) -> tuple[str, ...]:
-    """Return the column whose name says that it is the key, where no value of the sample contradicts.
+    """Return the column whose name says that it is the key, if its values in the sample are unique and present.
 
     >>> proposed_key("customers", ["name", "customer_id"], [("Ann", "1"), ("Bob", "2")])
     ('customer_id',)
@@ -108,8 +108,8 @@ def proposed_key(table: str, columns: Sequence[str], rows: Sequence[Sequence[str
     stem = table.lower()
     stems = {stem, stem.removesuffix("s"), stem.removesuffix("es")}
     wanted = ["id", *sorted(f"{one}{tail}" for one in stems for tail in ("_id", "id", "_key", "_no"))]
-    found = {name.lower(): place for place, name in enumerate(columns)}
-    places = [found[name] for name in wanted if name in found]
+    places_by_name = {name.lower(): place for place, name in enumerate(columns)}
+    places = [places_by_name[name] for name in wanted if name in places_by_name]
     return next(((columns[place],) for place in places if _is_unique([row[place] for row in rows])), ())
 
 

@@ -1,4 +1,4 @@
-"""Secrets: where one is, and its value, which nobody sees by accident."""
+"""Secrets: where they are, and values that are never shown by accident."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _WRITTEN = re.compile(r"([a-z][a-z0-9_-]*):(.+)")
 
 @dataclass(frozen=True, slots=True)
 class SecretName:
-    """Where a secret is: in what `kind` of place, and its name there.
+    """Where a secret is: the `kind` of place, and its name there.
 
     >>> str(SecretName("env", "DB_PASSWORD"))
     'env:DB_PASSWORD'
@@ -28,14 +28,14 @@ class SecretName:
     @classmethod
     def read(cls, text: str) -> SecretName:
         """Read `kind:name`; raises ConfigError, which does not show the text: it might be the secret itself."""
-        found = _WRITTEN.fullmatch(text)
-        if found is None:
+        match = _WRITTEN.fullmatch(text)
+        if match is None:
             raise ConfigError("a secret is named as `env:NAME` or `file:PATH`")
-        return cls(found[1], found[2])
+        return cls(match[1], match[2])
 
 
 class Secret:
-    """A secret. Neither its text nor what it is written as in logs, errors or files shows it."""
+    """A secret value. Its `repr` does not show it, and it cannot be pickled."""
 
     __slots__ = ("_value",)
 
@@ -43,7 +43,7 @@ class Secret:
         self._value = value
 
     def reveal(self) -> bytes:
-        """Return it, for who hands it on to what it is for."""
+        """Return the value, to pass it to the system that it is for."""
         return self._value
 
     def __repr__(self) -> str:
@@ -53,6 +53,6 @@ class Secret:
         raise TypeError("a secret is not written down")
 
     def hidden_in(self, text: str) -> str:
-        """Return a text of others, such as a message of a driver, without the secret in it."""
+        """Return a text, such as a message of a driver, without the secret in it."""
         plain = self._value.decode("utf-8", "surrogateescape")
         return text.replace(plain, "…") if plain else text

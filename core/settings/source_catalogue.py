@@ -1,7 +1,7 @@
-"""What the database of a source says of its tables, and what that adds to the settings.
+"""What the database of a source says of its tables, and how that completes the settings.
 
-The settings count more: the catalogue fills in what they leave out. Its answers are
-recorded, so that files which were written before a change are known by an earlier one.
+The settings have precedence: the catalogue fills in what they leave out. Its answers are stored, so that files
+which were written before a change are read by the earlier answer.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ from typing import Final
 
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import ConfigError
-from lakeward.core.schema import Column, Schema, Type, alike
+from lakeward.core.schema import Column, Schema, Type, find_case_clash
 from lakeward.core.schema_changes.evolution import Kind, SchemaChange, compare
 
 KEPT: Final = 7 * 24 * 3600 * 1_000_000
-"""How long an answer is remembered once another took its place: files that were written before may still come."""
+"""How long an answer is kept after a newer one, in microseconds: older files may still come."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceColumn:
-    """A column as its database has it: `written` is the type in its words, `type` ours where one holds it."""
+    """A column of a database: `written` is its type there, `type` that of lakeward, None where it has none."""
 
     name: str
     written: str
@@ -31,7 +31,7 @@ class SourceColumn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceTable:
-    """A table as its database has it: columns in order, and the primary key."""
+    """A table of a database: columns in order, and the primary key."""
 
     name: TableName
     columns: tuple[SourceColumn, ...]
@@ -52,44 +52,46 @@ class Answer:
     table: SourceTable
 
     def is_same(self, table: SourceTable) -> bool:
-        """Whether columns, types and key are the same; comments are no part of it."""
+        """Return True if columns, types and key are the same; comments do not count."""
         return _bare(self.table) == _bare(table)
 
 
 def _bare(table: SourceTable) -> SourceTable:
+    """Return a table without comments."""
     return replace(table, comment=None, columns=tuple(replace(column, comment=None) for column in table.columns))
 
 
-def remembered(answers: Sequence[Answer], found: SourceTable, now: int) -> tuple[Answer, ...]:
-    """Return the answers to remember once this one was given, the oldest first."""
-    if answers and answers[-1].is_same(found):
-        known = [*answers[:-1], Answer(answers[-1].since, found)]
+def answers_to_keep(answers: Sequence[Answer], table: SourceTable, now: int) -> tuple[Answer, ...]:
+    """Return the answers to keep after a new one, the oldest first."""
+    if answers and answers[-1].is_same(table):
+        known = [*answers[:-1], Answer(answers[-1].since, table)]
     else:
-        known = [*answers, Answer(now, found)]
+        known = [*answers, Answer(now, table)]
     ends = [answer.since for answer in known[1:]]
     return tuple(answer for answer, end in zip(known, [*ends, now], strict=True) if now - end < KEPT)
 
 
 def changes(before: SourceTable, after: SourceTable) -> Sequence[str]:
     """Return in words how a table changed at its source."""
-    found = [str(change) for change in compare(_schema(before), _schema(after))]
+    changed = [str(change) for change in compare(_schema(before), _schema(after))]
     if before.key != after.key:
-        found.append(f"the primary key was {_listed(before.key)} and is {_listed(after.key)}")
-    return found
+        changed.append(f"the primary key was {_listed(before.key)} and is {_listed(after.key)}")
+    return changed
 
 
 def _schema(table: SourceTable) -> Schema:
-    """Return the columns that have a type here."""
+    """Return the columns that have a type of lakeward."""
     return Schema(tuple(Column(c.name, c.type) for c in table.columns if c.type is not None))
 
 
 def _listed(names: Sequence[str]) -> str:
+    """Return names in one line."""
     return ", ".join(names) or "none"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Said:
-    """What the catalogue says to a command: the answers that are remembered of each table, the oldest first.
+class CatalogueAnswers:
+    """What a command gets from the catalogue: the stored answers for each table, the oldest first.
 
     `changes` are what is new since the last run, `warnings` what is wrong with the catalogue itself.
     """
@@ -99,14 +101,14 @@ class Said:
     warnings: Sequence[str] = ()
 
 
-NOTHING_SAID: Final = Said()
+NO_ANSWERS: Final = CatalogueAnswers()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Declared:
+class DeclaredTable:
     """What the settings say of a table of the source: its columns, and those that files leave out.
 
-    `key` are columns as they are spelled there, and `renames` says by old names what columns are called now.
+    `key` has the columns as they are spelled there. `renames` has new names of columns by old ones.
     """
 
     columns: Schema = field(default_factory=lambda: Schema(()))
@@ -116,12 +118,12 @@ class Declared:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Completed:
+class CompletedTable:
     """What settings and catalogue say of a table together.
 
-    `orders` are the columns that files without a header have, in order, by each answer that
-    is remembered, the last one first. `announced` are columns whose type only the catalogue
-    says. `key` is the primary key at the source; `cautions` are what the two do not agree on.
+    `orders` are the columns of files without a header, in order, for each stored answer, the newest first.
+    `announced` are columns whose type is only from the catalogue. `key` is the primary key at the source.
+    `cautions` say where settings and catalogue disagree.
     """
 
     schema: Schema
@@ -131,12 +133,12 @@ class Completed:
     cautions: tuple[str, ...] = ()
 
 
-def complete(declared: Declared, answers: Sequence[Answer]) -> Completed:
-    """Fill in what the settings leave out; `answers` are those remembered, the oldest first, one at least.
+def complete(declared: DeclaredTable, answers: Sequence[Answer]) -> CompletedTable:
+    """Complete the settings of a table; `answers` are the stored ones, the oldest first, at least one.
 
-    Raises ConfigError, naming the column, for a type that has none here and that the settings do not say.
+    Raises ConfigError, naming the column, for a type that lakeward does not have and the settings do not declare.
     """
-    tables = [_called_now(answer.table, declared) for answer in reversed(answers)]
+    tables = [_with_current_names(answer.table, declared) for answer in reversed(answers)]
     last = tables[0]
     own = {column.name: column for column in declared.columns}
     schema: dict[str, Column] = {}
@@ -146,9 +148,9 @@ def complete(declared: Declared, answers: Sequence[Answer]) -> Completed:
     of_settings = [column for column in declared.columns if column.name not in schema]
     schema.update({column.name: column for column in of_settings})
     orders = dict.fromkeys((*table.names, *[c.name for c in of_settings]) for table in tables)
-    if own.keys() >= {*last.names}:  # then the settings say the order, too
+    if own.keys() >= {*last.names}:  # the settings then have the order, too
         schema, orders = {**own, **schema}, {declared.columns.names: None}
-    return Completed(
+    return CompletedTable(
         schema=Schema(tuple(schema.values())),
         key=last.key,
         orders=tuple(orders),
@@ -157,8 +159,8 @@ def complete(declared: Declared, answers: Sequence[Answer]) -> Completed:
     )
 
 
-def _called_now(table: SourceTable, declared: Declared) -> SourceTable:
-    """Return a table by the names that the settings use, without the columns that files leave out."""
+def _with_current_names(table: SourceTable, declared: DeclaredTable) -> SourceTable:
+    """Return a table with the names that the settings use, without the columns that files leave out."""
     spelled = {name.lower(): name for name in declared.columns.names}
     spelled |= {name.lower(): name for name in declared.key}
     renames = {old.lower(): new for old, new in declared.renames.items()}
@@ -174,7 +176,8 @@ def _called_now(table: SourceTable, declared: Declared) -> SourceTable:
 
 
 def _refuse_alike(table: TableName, names: Collection[str]) -> None:
-    both = alike(names)
+    """Raise ConfigError for two columns that differ only in case."""
+    both = find_case_clash(names)
     if both is not None:
         raise ConfigError(
             f"{table}: two columns of the source differ only in case",
@@ -184,6 +187,7 @@ def _refuse_alike(table: TableName, names: Collection[str]) -> None:
 
 
 def _typed(table: SourceTable, column: SourceColumn) -> Column:
+    """Return a column; raises ConfigError where it has no type of lakeward."""
     if column.type is None:
         raise ConfigError(
             f"{table.name}: the column {column.name} has a type of its database that has no type here",
@@ -195,8 +199,8 @@ def _typed(table: SourceTable, column: SourceColumn) -> Column:
     return Column(column.name, column.type)
 
 
-def _cautions(declared: Declared, table: SourceTable) -> Iterator[str]:
-    """Yield what settings and catalogue do not agree on."""
+def _cautions(declared: DeclaredTable, table: SourceTable) -> Iterator[str]:
+    """Yield where settings and catalogue disagree."""
     has = {column.name: column for column in table.columns}
     for column in declared.columns:
         other = has.get(column.name)
@@ -210,14 +214,15 @@ def _cautions(declared: Declared, table: SourceTable) -> Iterator[str]:
 
 
 def key_differs(own: Sequence[str], primary: Sequence[str]) -> str | None:
-    """Say that the key of the settings, by its columns at the source, is not the primary key there."""
+    """Return in words that the key of the settings is not the primary key of the source; None if it is."""
     if {*own} == {*primary}:
         return None
-    said = f"the key is {_listed(own)}" if own else "there is no key"
-    has = f"the primary key {_listed(primary)}" if primary else "no primary key"
-    return f"As the settings say, {said}; the catalogue has {has}. The settings count."
+    own_words = f"the key is {_listed(own)}" if own else "there is no key"
+    source_words = f"the primary key {_listed(primary)}" if primary else "no primary key"
+    return f"As the settings say, {own_words}; the catalogue has {source_words}. The settings count."
 
 
 def _is_narrower(column: Column, source: Type) -> bool:
-    found: Sequence[SchemaChange] = compare(Schema((column,)), Schema((Column(column.name, source),)))
-    return any(change.kind is Kind.WIDEN for change in found)
+    """Return True if a column is narrower than the type at the source."""
+    differences: Sequence[SchemaChange] = compare(Schema((column,)), Schema((Column(column.name, source),)))
+    return any(change.kind is Kind.WIDEN for change in differences)

@@ -1,4 +1,4 @@
-"""Settings as text: TOML, or the same as a JSON object."""
+"""Read settings from text: TOML, or a JSON object of the same form."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from lakeward.core.errors import ConfigError
 
 
 def read_settings(text: str, place: str) -> Mapping[str, Any]:
-    """Return the settings of a text; one that begins with `{` is JSON, as no TOML does.
+    """Return the settings of a text; a text that begins with `{` is JSON, as no TOML does.
 
     Raises ConfigError, which names the `place` and shows nothing of the text.
 
@@ -24,11 +24,11 @@ def read_settings(text: str, place: str) -> Mapping[str, Any]:
         except tomllib.TOMLDecodeError as error:
             raise ConfigError(f"{place} is no TOML", found=str(error), todo="https://toml.io/en/v1.0.0") from error
     try:
-        found: Mapping[str, Any] = json.loads(text, object_pairs_hook=_without_twins)
+        settings: Mapping[str, Any] = json.loads(text, object_pairs_hook=_without_repeated_keys)
     except ValueError as error:
         todo = "Mend it there; https://www.json.org shows the form."
         raise ConfigError(f"{place} is no JSON", found=str(error), todo=todo) from None
-    return found
+    return settings
 
 
 def read_object(text: str, place: str) -> Mapping[str, Any]:
@@ -38,9 +38,10 @@ def read_object(text: str, place: str) -> Mapping[str, Any]:
     return read_settings(text, place)
 
 
-def _without_twins(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        twin = next(key for number, (key, _) in enumerate(pairs) if key in dict(pairs[:number]))
-        raise ValueError(f"the key {twin!r} is there twice")
-    return found
+def _without_repeated_keys(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    """Return an object; raises ValueError where it has a key twice."""
+    content = dict(pairs)
+    if len(content) < len(pairs):
+        repeated = next(key for number, (key, _) in enumerate(pairs) if key in dict(pairs[:number]))
+        raise ValueError(f"the key {repeated!r} is there twice")
+    return content

@@ -1,1 +1,1 @@
-"""Column rules and quality rules: what becomes of a source row before it is merged."""
+"""Column rules and quality rules: what happens to a source row before it is merged."""

@@ -1,7 +1,6 @@
-"""What column rules make of a row, in plain Python: what Spark is held to.
+"""Apply column rules to a row in plain Python. The Spark adapter is tested against it.
 
-An SQL expression is Spark's alone, and so is a format of dates and times. Patterns have
-the meaning that Java and Python agree on.
+SQL expressions and formats of dates and times need Spark. Patterns have the meaning on which Java and Python agree.
 """
 
 from __future__ import annotations
@@ -37,15 +36,15 @@ from lakeward.core.text.values import MISFIT, from_text, to_text
 
 
 @dataclass(frozen=True, slots=True)
-class Shaped:
-    """The cells of a row after the rules, and those that did not fit, by column, in words."""
+class ShapedRow:
+    """The cells of a row after the rules, and by column the texts of values that did not fit."""
 
     cells: Mapping[str, Cell]
     misfits: Mapping[str, str] = field(default_factory=dict)
 
 
-def shaped(cells: Mapping[str, Cell], shape: Shape, secrets: Mapping[str, bytes]) -> Shaped:
-    """Return what the rules make of a row; a column that needs a cell that was not sent is not sent either.
+def shape_row(cells: Mapping[str, Cell], shape: Shape, secrets: Mapping[str, bytes]) -> ShapedRow:
+    """Return a row after the rules. A column that needs a cell that was not sent counts as not sent.
 
     `secrets` are the keys of hashes, by their names.
     """
@@ -59,11 +58,11 @@ def shaped(cells: Mapping[str, Cell], shape: Shape, secrets: Mapping[str, bytes]
             row[item.name] = None if value is MISFIT else value
         row = {name: row[name] for name in step.after.names}
     sent = shape.without(absent).names
-    return Shaped({name: row[name] if name in sent else UNSET for name in row}, misfits)
+    return ShapedRow({name: row[name] if name in sent else UNSET for name in row}, misfits)
 
 
-def remade(cells: Mapping[str, Cell], recomputed: RecomputedColumns) -> Mapping[str, Cell]:
-    """Return the cells of a row that stands with those that are made of several others made again."""
+def recompute(cells: Mapping[str, Cell], recomputed: RecomputedColumns) -> Mapping[str, Cell]:
+    """Return the cells of a stored row, with the columns that are made of several others computed again."""
     row = {name: value for name, value in cells.items() if name not in recomputed.columns}
     found = dict(row)
     for again in recomputed.steps:
@@ -73,13 +72,13 @@ def remade(cells: Mapping[str, Cell], recomputed: RecomputedColumns) -> Mapping[
 
 
 def misfit(value: Cell, step: Step, item: Column) -> str:
-    """Say that a value does not fit."""
+    """Return the text that describes a value that does not fit."""
     text = to_text(value, known(step.before, step.rule.reads(step.before)[0]).type)
     return f'"{text}" is not {item.type.with_article} (column {item.name}, rule {step.number})'
 
 
 def _values(step: Step, row: Mapping[str, Cell], secrets: Mapping[str, bytes]) -> Sequence[Cell]:
-    """Return the values of what a rule makes, in order."""
+    """Return the values that a rule makes, in order."""
     rule = step.rule
     match rule:
         case Drop() | Keep():
@@ -106,7 +105,7 @@ def _values(step: Step, row: Mapping[str, Cell], secrets: Mapping[str, bytes]) -
 
 
 def _changed(rule: OfColumn, value: Cell, type_: Type, secrets: Mapping[str, bytes]) -> Cell:
-    """Return what a rule of one column makes of a value that is not NULL."""
+    """Return the result of a rule on one column for a value that is not NULL."""
     text = to_text(value, type_)
     match rule:
         case Cast(format=None):
@@ -132,12 +131,12 @@ def _untold(rule: Rule) -> ConfigError:
 
 
 def compiled(pattern: str) -> re.Pattern[str]:
-    """Return a pattern as Java would take it: its classes hold ASCII alone."""
+    """Return a pattern with the meaning that Java gives it: its classes hold ASCII alone."""
     return re.compile(pattern, re.ASCII)
 
 
 GROUP: Final = re.compile(r"\$([$1-9])")
-"""What has a meaning in the text that a match gives way to: a group, or a dollar."""
+"""The parts of a replacement text that have a meaning: a group, or a dollar."""
 
 
 def _substituted(by: str, found: re.Match[str]) -> str:

@@ -1,8 +1,8 @@
-"""Column rules: what a source's columns become on their way into a table.
+"""Column rules: how the columns of a source become those of a table.
 
-A rule is a value. Here, and in `lakeward.core.shaping.reshaping_rules`, is which columns it reads, makes and
-removes; what it makes of a cell is said in plain Python by `lakeward.core.shaping.cells`. Rules of one
-table are put together by `lakeward.core.shaping.shape`, and `docs/reference/column-rules.md` explains each.
+A rule is a value. This module and `lakeward.core.shaping.reshaping_rules` define which columns it reads, makes and
+removes; `lakeward.core.shaping.cells` defines in plain Python which cells it makes. `lakeward.core.shaping.shape`
+combines the rules of a table, and `docs/reference/column-rules.md` explains each.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from lakeward.core.text.values import MISFIT, from_text
 
 TEXT: Final = Type("string")
 WITH_TEXT: Final = ("string", "int", "bigint", "decimal", "boolean", "date", "timestamp", "timestamp_ntz")
-"""Types whose values have one form as text, the same everywhere."""
+"""Types whose values have one text form, the same everywhere."""
 
 TIME_PARTS: Final = ("hour", "minute", "second")
 
 
 class Rule(ABC):
-    """What all rules have: columns that they read, make and remove, of a schema that has what they read.
+    """The base class of rules: the columns that they read, make and remove.
 
-    A rule that `keeps_apart` makes different values of different values, so that a key may
-    pass it. `kind` is its word in the settings.
+    A rule that `keeps_apart` makes different values of different values, so that it may be applied to a key. `kind`
+    is its name in the settings.
     """
 
     __slots__ = ()
@@ -36,14 +36,14 @@ class Rule(ABC):
 
     @abstractmethod
     def reads(self, schema: Schema) -> tuple[str, ...]:
-        """Return the columns that it reads; they must be there."""
+        """Return the columns that it reads; they must exist."""
 
     @abstractmethod
     def makes(self, schema: Schema) -> tuple[Column, ...]:
         """Return the columns that it makes or changes; raises ConfigError where a type does not fit."""
 
     def removes(self, schema: Schema) -> tuple[str, ...]:
-        """Return the columns that are gone afterwards."""
+        """Return the columns that it removes."""
         return ()
 
     def may_make(self, name: str) -> bool:
@@ -53,7 +53,7 @@ class Rule(ABC):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OfColumn(Rule):
-    """A rule that changes one column; with `to` it makes another one and leaves that as it is."""
+    """A rule that changes one column; with `to` it makes another one and leaves the first unchanged."""
 
     column: str
     to: str | None = None
@@ -62,7 +62,7 @@ class OfColumn(Rule):
 
     @property
     def target(self) -> str:
-        """The column that holds what comes of it."""
+        """The column that holds the result."""
         return self.column if self.to is None else self.to
 
     def may_make(self, name: str) -> bool:
@@ -80,12 +80,12 @@ class OfColumn(Rule):
         return (Column(self.target, self.type_of(item)),)
 
     def type_of(self, item: Column) -> Type:
-        """Return the type that a column has afterwards."""
+        """Return the type of a column after the rule."""
         return item.type
 
 
 def known(schema: Schema, name: str) -> Column:
-    """Return a column that `reads` has named."""
+    """Return a column that must exist."""
     found = schema.find(name)
     if found is None:
         raise KeyError(name)
@@ -93,7 +93,7 @@ def known(schema: Schema, name: str) -> Column:
 
 
 def expect(item: Column, types: tuple[str, ...]) -> None:
-    """Raise ConfigError where a column is of none of these types."""
+    """Raise ConfigError where a column has none of these types."""
     if item.type.name not in types:
         listed = " or ".join((", ".join(types[:-1]), types[-1])) if len(types) > 1 else types[0]
         raise ConfigError(
@@ -104,14 +104,14 @@ def expect(item: Column, types: tuple[str, ...]) -> None:
 
 
 def expect_value(value: str, type_: Type) -> None:
-    """Raise ConfigError where a text is no value of a type."""
+    """Raise ConfigError where a text is not a value of a type."""
     if from_text(value, type_) is MISFIT:
         raise ConfigError(f"{value!r} is no {type_}", todo="docs/reference/types.md says what each type takes.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rename(Rule):
-    """A column by another name."""
+    """A column under another name."""
 
     column: str
     to: str
@@ -138,10 +138,9 @@ class Rename(Rule):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cast(OfColumn):
-    """A column of another type, by way of its text; what does not fit is a reject, never NULL.
+    """A column converted to another type through its text. A value that does not fit is a reject, never NULL.
 
-    `format` is how the text is written, of the source's or of the new type; times without
-    a zone are in `zone`.
+    `format` is how the text is written, in the old or the new type; times without a zone are in `zone`.
     """
 
     type: Type
@@ -188,7 +187,7 @@ class Trim(OfColumn):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replace(OfColumn):
-    """A text in which each match of a pattern gives way to `by`: $1 to $9 are groups, $$ is a dollar."""
+    """A text in which each match of a pattern is replaced by `by`: $1 to $9 are groups, $$ is a dollar."""
 
     pattern: str
     by: str
@@ -198,7 +197,7 @@ class Replace(OfColumn):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Default(OfColumn):
-    """A column that has this value, written as text, where it was NULL."""
+    """A column in which NULL is replaced by this value, written as text."""
 
     value: str
 
@@ -206,14 +205,17 @@ class Default(OfColumn):
     takes: ClassVar[tuple[str, ...]] = (*WITH_TEXT, "float", "double")
 
     def type_of(self, item: Column) -> Type:
-        """Return the type as it is; raises ConfigError where the value is none of that type."""
+        """Return the type unchanged; raises ConfigError where the value does not fit it."""
         expect_value(self.value, item.type)
         return item.type
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mask(OfColumn):
-    """A text of which only the last `keep` characters can be read; one of no more than that is masked whole."""
+    """A text of which only the last `keep` characters stay readable.
+
+    A text of at most that length is masked whole.
+    """
 
     keep: int = 0
     character: str = "*"
@@ -223,9 +225,9 @@ class Mask(OfColumn):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hash(OfColumn):
-    """The HMAC-SHA-256 of a value's text in UTF-8, in 64 lower-case hexadecimal digits.
+    """The HMAC-SHA-256 of a value's text in UTF-8, as 64 lower-case hexadecimal digits.
 
-    `key` names where the secret is, as `env:NAME`.
+    `key` names the place of the secret, as `env:NAME`.
     """
 
     key: str

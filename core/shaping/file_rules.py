@@ -1,4 +1,4 @@
-"""Quality rules of inputs: what must hold for a file as a whole; one that breaks a rule is rejected whole."""
+"""Quality rules of inputs: conditions on a whole file. A file that breaks one is rejected as a whole."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from lakeward.core.text.numbers import format_count
 
 
 class Inputs(Enum):
-    """The inputs that a rule is for: files of a full load, files of changes, or both."""
+    """The inputs that a rule checks: files of a full load, files of changes, or both."""
 
     LOAD = "load"
     CHANGES = "changes"
     ALL = "all"
 
     def has(self, *, is_load: bool) -> bool:
-        """Tell whether an input is one of them."""
+        """Return True if the rule checks an input."""
         return self is Inputs.ALL or (self is Inputs.LOAD) == is_load
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowCount:
-    """An input has so many rows; lines that are none do not count."""
+    """The number of rows of an input is within these bounds; lines that are not rows do not count."""
 
     least: int = 0
     most: int | None = None
@@ -35,7 +35,10 @@ class RowCount:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NullShare:
-    """Of the rows of an input, deletes and rows that cannot be applied apart, at most this share is NULL."""
+    """The share of NULL in a column of an input is at most this.
+
+    Deletes and rows that cannot be applied are not counted.
+    """
 
     column: str
     most: float
@@ -49,7 +52,7 @@ InputRule: TypeAlias = RowCount | NullShare
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Input:
-    """What is known of one input: its rows, those that leave values, and how many of them are NULL by column."""
+    """The figures of one input: its rows, those that leave values, and the number of NULLs by column."""
 
     name: str
     is_load: bool
@@ -58,10 +61,10 @@ class Input:
     nulls: Mapping[str, int]
 
 
-def breaches(
+def find_breaches(
     rules: Sequence[object], found: Sequence[Input], absent: Collection[str] = ()
 ) -> list[tuple[str, str]]:
-    """Return the inputs that break a rule, in order, each with what was found; `absent` are columns they lack."""
+    """Return the inputs that break a rule, in order, each with a text; `absent` are columns that they lack."""
     told: list[tuple[str, str]] = []
     numbered = [(number, rule) for number, rule in enumerate(rules, 1) if isinstance(rule, RowCount | NullShare)]
     for item in found:

@@ -1,8 +1,7 @@
-"""Quality rules of rows: what must hold for each.
+"""Quality rules of rows: conditions that each row must meet.
 
-They look at the columns of the table, after all column rules. A row that breaks one goes
-into quarantine, or is only counted. Deletes are not looked at: they leave no values. Rules
-of inputs are in `lakeward.core.shaping.file_rules`.
+They read the columns of the table, after all column rules. A row that breaks one is quarantined, or only counted.
+Deletes are not checked, because they leave no values. Rules of inputs are in `lakeward.core.shaping.file_rules`.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ ORDERED_TYPES: Final = (
 
 
 class Action(Enum):
-    """What becomes of a row that breaks a rule: it waits for a person, or is applied and counted."""
+    """What happens to a row that breaks a rule: it is quarantined, or it is applied and counted."""
 
     QUARANTINE = "quarantine"
     WARN = "warn"
@@ -43,7 +42,7 @@ class Action(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowRule:
-    """What must hold for each row. `name` is for people; without one, it is the rule and its column."""
+    """A condition on each row. `name` is for people; its default is the rule and its columns."""
 
     name: str = ""
     action: Action = Action.QUARANTINE
@@ -52,16 +51,16 @@ class RowRule:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The columns that it looks at."""
+        """The columns that it reads."""
         return ()
 
     @property
     def label(self) -> str:
-        """What the rule is called."""
+        """The name of the rule for people."""
         return self.name or f"{self.kind}({', '.join(self.columns)})"
 
     def check(self, schema: Schema) -> None:
-        """Raise ConfigError where the rule does not fit the columns, which are all there."""
+        """Raise ConfigError where the rule does not fit the columns, all of which exist."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,13 +73,13 @@ class NotNull(RowRule):
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The columns that it looks at."""
+        """The columns that it reads."""
         return self.of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OfOneColumn(RowRule):
-    """A rule that looks at one column; NULL keeps it."""
+    """A rule on one column; NULL never breaks it."""
 
     column: str
 
@@ -144,7 +143,7 @@ class Pattern(OfOneColumn):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Length(OfOneColumn):
-    """The text has so many characters."""
+    """The number of characters of the text is within these bounds."""
 
     least: int = 0
     most: int | None = None
@@ -165,7 +164,7 @@ class Unique(RowRule):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expression(RowRule):
-    """An expression of Spark's SQL is true, or NULL. `reads` are its columns, as Spark's parser finds them."""
+    """An expression of Spark's SQL is true or NULL. `reads` are its columns, as Spark's parser finds them."""
 
     expression: str
     reads: tuple[str, ...] = ()
@@ -211,7 +210,7 @@ def _check(rule: QualityRule, schema: Schema, key: Sequence[str]) -> None:
 
 
 def columns_of(rule: QualityRule) -> tuple[str, ...]:
-    """Return the columns that a rule looks at."""
+    """Return the columns that a rule reads."""
     match rule:
         case RowRule():
             return rule.columns
@@ -222,7 +221,10 @@ def columns_of(rule: QualityRule) -> tuple[str, ...]:
 
 
 def is_broken(rule: RowRule, cells: Mapping[str, Cell], schema: Schema) -> bool:
-    """Tell whether a row breaks a rule; `Unique` is not of one row, and `Expression` not of Python."""
+    """Return True if a row breaks a rule.
+
+    `Unique` compares rows of a file, and `Expression` needs Spark: neither can be checked here.
+    """
     if isinstance(rule, NotNull):
         return any(cells[name] is None for name in rule.of)
     value = cells[rule.columns[0]]
@@ -244,5 +246,5 @@ def is_broken(rule: RowRule, cells: Mapping[str, Cell], schema: Schema) -> bool:
 
 
 def rank(value: Cell) -> tuple[bool, object]:
-    """Return what Spark orders a value by: NaN is greater than any number."""
+    """Return the sort key of a value, in the order of Spark: NaN is greater than any number."""
     return (value != value, value)  # noqa: PLR0124  # only NaN differs from itself

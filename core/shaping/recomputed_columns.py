@@ -1,8 +1,8 @@
-"""Columns that rules make of several columns of a source, made again of the row that stands.
+"""Columns that rules make of several source columns, computed again from the stored row.
 
-An update may send some of those columns alone. What they make can then be told only of the row
-that it leaves, once the fold has completed it; so the rules are carried out again there. What
-they read must stand in that row: as a column of the table, or as what other rules make of such.
+An update may send only some of those columns. The result is then known only after the fold has completed the row,
+so the rules are applied again there. What they read must be in that row: as a column of the table, or as the result
+of other rules on such columns.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from lakeward.core.shaping.shape import SYSTEM_PREFIX, Shape, Step, key_steps
 
 
 @dataclass(frozen=True, slots=True)
-class Again:
-    """A rule that is carried out again: where it finds what it reads, and where it leaves what it makes.
+class RecomputeStep:
+    """A rule to apply again, with the places of what it reads and of what it makes.
 
-    Both are columns of the table, or names that no table has.
+    A place is a column of the table, or a name that no table has.
     """
 
     step: Step
@@ -30,22 +30,22 @@ class Again:
 
 @dataclass(frozen=True, slots=True)
 class RecomputedColumns:
-    """The columns of a table that are made again, by where the last rule leaves them, and the rules in order.
+    """The columns of a table that are computed again, by the place of their last result, and the rules in order.
 
-    Those that `must` be, an update may send in part; with the others only files that lack a column do.
+    Columns in `must` may be sent in part by an update; the others only by files that lack a column.
     """
 
     columns: Mapping[str, str] = field(default_factory=dict)
-    steps: tuple[Again, ...] = ()
+    steps: tuple[RecomputeStep, ...] = ()
     must: frozenset[str] = frozenset()
 
     def __bool__(self) -> bool:
         return bool(self.columns)
 
     def of(self, columns: Collection[str]) -> RecomputedColumns:
-        """Return what makes these columns alone."""
+        """Return the part that makes these columns."""
         kept = {name: place for name, place in self.columns.items() if name in columns}
-        wanted, steps = set(kept.values()), list[Again]()
+        wanted, steps = set(kept.values()), list[RecomputeStep]()
         for again in reversed(self.steps):
             if not wanted.isdisjoint(again.makes):
                 wanted |= set(again.reads.values())
@@ -60,16 +60,16 @@ class RecomputedColumns:
 
 
 _Node: TypeAlias = tuple[int, str]
-"""A column as it is from a rule on: the number of the rule that made it, or 0, and its name there."""
+"""A column as it is after a rule: the number of the rule that made it, or 0, and its name there."""
 
 _SOURCE: Final = 0
 
 
 def recomputed(shape: Shape, key: Collection[str], *, in_part: bool, moves: bool) -> RecomputedColumns:
-    """Return how the columns that are made of several of the source are made again.
+    """Return how the columns that are made of several source columns are computed again.
 
-    Raises ConfigError where that cannot be and it must, since rows are sent `in_part`. A column
-    of the key that no rule makes is always sent; it is the same as before unless the key `moves`.
+    Raises ConfigError where that is impossible but necessary, since rows are sent `in_part`. A column of the key
+    that no rule makes is always sent, and unchanged unless the key `moves`.
     """
     same = frozenset(key) if not moves and not key_steps(shape, tuple(key)) else frozenset()
     several = [name for name in shape.schema.names if len(shape.needs[name]) > 1]
@@ -85,12 +85,12 @@ def recomputed(shape: Shape, key: Collection[str], *, in_part: bool, moves: bool
     return RecomputedColumns(columns, steps, must).of(columns)
 
 
-def in_table(
+def select_recomputable(
     table: str, wanted: RecomputedColumns, columns: frozenset[str], added: frozenset[str]
 ) -> RecomputedColumns:
-    """Return what can be made again in a table with these columns, of which its rows lack those that are `added`.
+    """Return what can be computed again in a table with these columns, whose stored rows lack the `added` ones.
 
-    Raises SchemaConflict where one must be made of what the rows lack.
+    Raises SchemaConflict where a necessary column would be made of columns that the rows lack.
     """
     found = []
     for name in (name for name in wanted.columns if name in columns):
@@ -112,7 +112,7 @@ def _unknown(table: str, name: str, inputs: str) -> SchemaConflict:
 
 
 class _CannotError(Exception):
-    """Says what is not known, and what to do."""
+    """A column cannot be computed again: what is not known, and what to do."""
 
     def __init__(self, found: str, todo: str) -> None:
         self.found, self.todo = found, todo
@@ -129,19 +129,19 @@ def _cannot(shape: Shape, name: str, error: _CannotError) -> ConfigError:
 
 
 class _Remaker:
-    """Follows columns through the rules, and finds again what made them."""
+    """Follows columns through the rules, and finds how to compute them again."""
 
     def __init__(self, shape: Shape, several: frozenset[str]) -> None:
         self.makers: dict[_Node, tuple[Step, Mapping[str, _Node]]] = {}
         self.gone: dict[_Node, tuple[Step, str]] = {}
-        self.steps: dict[int, Again] = {}
+        self.steps: dict[int, RecomputeStep] = {}
         self.last: Mapping[str, _Node] = {name: (_SOURCE, name) for name in shape.source.names}
         for step in shape.steps:
             self.last = self._after(step, self.last)
         self.stands = {node: name for name, node in self.last.items() if name not in several}
 
     def _after(self, step: Step, before: Mapping[str, _Node]) -> Mapping[str, _Node]:
-        """Return the columns after a rule; one with a new name is what it was."""
+        """Return the columns after a rule. A renamed column stays the same node."""
         if isinstance(step.rule, Rename):
             made = {step.rule.to: before[step.rule.column]}
         else:
@@ -153,7 +153,7 @@ class _Remaker:
         return after
 
     def place(self, node: _Node) -> str:
-        """Return where a column is found again; raises _CannotError where it is not."""
+        """Return the place of a column in the stored row; raises _CannotError where there is none."""
         if node in self.stands:
             return self.stands[node]
         if node[0] == _SOURCE:
@@ -163,11 +163,13 @@ class _Remaker:
             raise self._lost(node) if len(step.needs) == 1 else _of_last(step)
         if step.number not in self.steps:
             found = {name: self.place(inner) for name, inner in reads.items()}
-            self.steps[step.number] = Again(step, found, tuple(_placed(step.number, c.name) for c in step.made))
+            self.steps[step.number] = RecomputeStep(
+                step, found, tuple(_placed(step.number, c.name) for c in step.made)
+            )
         return _placed(*node)
 
     def _lost(self, node: _Node) -> _CannotError:
-        """Say which rule takes a column away, or changes it."""
+        """Return the error that names the rule that removes or changes a column."""
         step, name = self.gone[node]
         does = "changes" if step.after.find(name) else "takes away"
         return _CannotError(
@@ -177,7 +179,7 @@ class _Remaker:
 
 
 def _of_last(step: Step) -> _CannotError:
-    """Say why a rule cannot be carried out on the row that stands."""
+    """Return the error for a rule that cannot be applied to the stored row."""
     if isinstance(step.rule, Hash):
         found = f"rule {step.number}, hash, would need its secret where the table is written"
         return _CannotError(found, "Hash each column before they are joined.")

@@ -1,4 +1,4 @@
-"""Rules that change which columns there are: they cut, join, add, drop or flatten, or ask Spark."""
+"""Rules that change which columns there are: they split, join, add, drop or flatten columns, or use Spark's SQL."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from lakeward.core.shaping.column_rules import TEXT, WITH_TEXT, Rule, expect, ex
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Split(Rule):
-    """A text cut at each match of a pattern; what lies behind the last part stays in it, unless `rest` is "drop".
+    """A text split at each match of a pattern. The last part keeps the remainder, unless `rest` is "drop".
 
-    A part that is not there is NULL.
+    A missing part is NULL.
     """
 
     column: str
@@ -24,7 +24,7 @@ class Split(Rule):
     kind: ClassVar[str] = "split"
 
     def reads(self, schema: Schema) -> tuple[str, ...]:
-        """Return the column that is cut; it stays."""
+        """Return the column that is split; it stays."""
         return (self.column,)
 
     def may_make(self, name: str) -> bool:
@@ -32,14 +32,14 @@ class Split(Rule):
         return name in self.into
 
     def makes(self, schema: Schema) -> tuple[Column, ...]:
-        """Return a column a part."""
+        """Return one column for each part."""
         expect(known(schema, self.column), ("string",))
         return tuple(Column(name, TEXT) for name in self.into)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Concat(Rule):
-    """The texts of several columns with a separator between them; NULL where one is, unless `nulls` is "skip"."""
+    """The texts of several columns, joined by a separator; NULL where one is NULL, unless `nulls` is "skip"."""
 
     columns: tuple[str, ...]
     to: str
@@ -98,7 +98,7 @@ class Drop(Rule):
     kind: ClassVar[str] = "drop"
 
     def reads(self, schema: Schema) -> tuple[str, ...]:
-        """Return the columns: one that is not there may be misspelt."""
+        """Return the columns, so that a misspelt name is an error."""
         return self.columns
 
     def makes(self, schema: Schema) -> tuple[Column, ...]:
@@ -112,7 +112,7 @@ class Drop(Rule):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Keep(Rule):
-    """The only columns that the table gets, those that are new at the source left out too."""
+    """The only columns of the table; columns that are new at the source are left out, too."""
 
     columns: tuple[str, ...]
 
@@ -133,7 +133,7 @@ class Keep(Rule):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Flatten(Rule):
-    """The fields of a nested column as columns of their own, each called as `prefix` and its name."""
+    """The fields of a nested column as columns of their own, named `prefix` and the name of the field."""
 
     column: str
     prefix: str
@@ -150,7 +150,7 @@ class Flatten(Rule):
         return name.startswith(self.prefix)
 
     def makes(self, schema: Schema) -> tuple[Column, ...]:
-        """Return a column a field."""
+        """Return one column for each field."""
         item = known(schema, self.column)
         expect(item, ("struct",))
         return tuple(Column(self.prefix + part.name, part.type) for part in item.type.parts)
@@ -162,9 +162,9 @@ class Flatten(Rule):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sql(Rule):
-    """What an expression of Spark's SQL gives, which must be of that type; plain Python cannot say it.
+    """The result of an expression of Spark's SQL, which must have this type. Plain Python cannot compute it.
 
-    `columns` are those that it reads: only Spark's parser can tell.
+    `columns` are those that it reads, as Spark's parser finds them.
     """
 
     expression: str

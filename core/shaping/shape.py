@@ -1,4 +1,4 @@
-"""The rules of one table put together: what they make of a schema, and which columns need which."""
+"""Apply the column rules of one table to a schema, and find which source columns each column needs."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from lakeward.core.shaping.reshaping_rules import Concat, Constant, Split, Sql
 from lakeward.core.text.suggestions import nearest
 
 SYSTEM_PREFIX: Final = "_lakeward_"
-"""What the columns that lakeward adds begin with; no other may."""
+"""The prefix of the columns that lakeward adds; no other column may have it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A rule at its place: its number in the settings, and the columns before and after it.
+    """A rule with its number in the settings, and the columns before and after it.
 
-    `needs` are the columns of the source that it reads, by way of other rules or not.
+    `needs` are the source columns that it reads, directly or through other rules.
     """
 
     number: int
@@ -37,10 +37,10 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What rules make of the columns of a source: those of the table, and how they come about.
+    """The columns of a table as rules make them from those of its source, and the steps in between.
 
-    `needs` says of each column of the table which columns of the source it is made of:
-    where one of those was not sent, neither was it.
+    `needs` has for each column of the table the source columns that it is made of. Where one of these was not sent,
+    the column counts as not sent.
     """
 
     source: Schema
@@ -49,12 +49,14 @@ class Shape:
     needs: Mapping[str, frozenset[str]]
 
     def without(self, absent: Collection[str]) -> Schema:
-        """Return the columns of the table that need none of these columns of the source."""
+        """Return the columns of the table that need none of these source columns."""
         return Schema(tuple(column for column in self.schema if self.needs[column.name].isdisjoint(absent)))
 
 
 def shape(rules: Sequence[Rule], source: Schema) -> Shape:
-    """Return what the rules, in order, make of the source's columns; those that no rule names pass as they are.
+    """Return the result of the rules, in order, for the source's columns.
+
+    Columns that no rule names stay as they are.
 
     Raises ConfigError, with the rule's number, where a rule does not fit the columns.
     """
@@ -78,7 +80,7 @@ def shape(rules: Sequence[Rule], source: Schema) -> Shape:
 
 
 def _after(rule: Rule, schema: Schema, later: Sequence[Rule], source: Schema) -> Schema:
-    """Return the columns after a rule; what it makes stands where what it reads stood last."""
+    """Return the columns after a rule. The columns that it makes follow the last one that it reads."""
     for name in rule.reads(schema):
         if schema.find(name) is None:
             raise _unknown(name, rule, schema, later, source)
@@ -97,7 +99,7 @@ def _after(rule: Rule, schema: Schema, later: Sequence[Rule], source: Schema) ->
 
 
 def _changes(rule: Rule, schema: Schema) -> Collection[str]:
-    """Return the columns that a rule may put another value into: those that it says it does, by their names."""
+    """Return the columns whose values a rule may replace under the same name."""
     match rule:
         case OfColumn(to=None):
             return (rule.column,)
@@ -108,7 +110,7 @@ def _changes(rule: Rule, schema: Schema) -> Collection[str]:
 
 
 def _unknown(name: str, rule: Rule, schema: Schema, later: Sequence[Rule], source: Schema) -> ConfigError:
-    """Say why there is no column of that name: it comes later, it is gone already, or it never was."""
+    """Return the error for a missing column: a later rule makes it, an earlier one removed it, or it is unknown."""
     what = f"there is no column {name!r} here"
     for maker in later:
         if name in _targets(maker):
@@ -128,7 +130,7 @@ def _unknown(name: str, rule: Rule, schema: Schema, later: Sequence[Rule], sourc
 
 
 def _targets(rule: Rule) -> tuple[str, ...]:
-    """Return the names that a rule says it makes, as far as they stand in it."""
+    """Return the names of the columns that a rule makes, as far as its settings name them."""
     match rule:
         case OfColumn():
             return (rule.target,)
@@ -145,7 +147,7 @@ def _read_by_name(rule: Rule) -> tuple[str, ...]:
 
 
 def _refuse_names(new: Sequence[Column], there: Sequence[str]) -> None:
-    """Refuse a column that no table may have, and one that is there already, in whatever case."""
+    """Refuse a column name that no table may have, or that exists already, in any case of letters."""
     selection = {name.lower(): name for name in there}
     for item in new:
         if not item.name or not item.name.isprintable() or item.name.lower().startswith(SYSTEM_PREFIX):
@@ -163,10 +165,10 @@ def _refuse_names(new: Sequence[Column], there: Sequence[str]) -> None:
 
 
 def source_key(shape: Shape, key: Sequence[str]) -> tuple[str, ...]:
-    """Return the columns of the source that the columns of a key are made of.
+    """Return the source columns that the columns of a key are made of.
 
-    Raises ConfigError where a column of the key is not there, or where a rule may make
-    one value of two: then two rows of the source would be one row of the table.
+    Raises ConfigError where a column of the key does not exist, or where a rule may make one value of two: then two
+    source rows would be one row of the table.
     """
     for name in key:
         if shape.schema.find(name) is None:
@@ -181,7 +183,8 @@ def source_key(shape: Shape, key: Sequence[str]) -> tuple[str, ...]:
 def table_key(shape: Shape, key: Sequence[str]) -> tuple[str, ...]:
     """Return the columns of the table that hold the key of the source.
 
-    Raises ConfigError where the rules leave no such column, or several, or one that blurs it.
+    Raises ConfigError where the rules leave no such column, or several, or one in which different keys may be
+    equal.
     """
     found = []
     for name in key:
@@ -208,7 +211,7 @@ def _no_key(name: str, shape: Shape) -> ConfigError:
 
 
 def _refuse_blurred(name: str, shape: Shape) -> None:
-    """Go back along the rules that made a column."""
+    """Refuse a key column where a rule that made it may make one value of two."""
     wanted = {name}
     for step in reversed(shape.steps):
         if wanted.isdisjoint(item.name for item in step.made):
@@ -223,7 +226,7 @@ def _refuse_blurred(name: str, shape: Shape) -> None:
 
 
 def key_steps(shape: Shape, key: Sequence[str]) -> frozenset[int]:
-    """Return the numbers of the rules that the columns of a key pass."""
+    """Return the numbers of the rules that make the columns of a key."""
     wanted, found = set(key), set[int]()
     for step in reversed(shape.steps):
         made = {item.name for item in step.made}
@@ -234,7 +237,7 @@ def key_steps(shape: Shape, key: Sequence[str]) -> frozenset[int]:
 
 
 def check_moves(shape: Shape, key: Sequence[str]) -> None:
-    """Raise ConfigError for rules that do not go with rows that change their key."""
+    """Raise ConfigError for rules that make the key of a table whose rows change their key."""
     if key_steps(shape, key):
         raise ConfigError(
             "rules make the key, and rows change their key",

@@ -1,7 +1,7 @@
-"""A source whose rows pass the rules of their table before anything else sees them.
+"""A source whose rows pass the rules of their table before anything else reads them.
 
-The source behind it reads its own columns; pipeline and table know those that the rules
-make. How a frame is shaped is for an adapter to know.
+The wrapped source reads its own columns; pipeline and table know those that the rules make. An adapter shapes
+frames.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from lakeward.core.ports import Batch, Cells, Entry, Source
 from lakeward.core.schema import Schema
 from lakeward.core.schema_changes.evolution import evolve
 from lakeward.core.shaping.column_rules import Cast, Rule
-from lakeward.core.shaping.file_rules import Input, breaches
+from lakeward.core.shaping.file_rules import Input, find_breaches
 from lakeward.core.shaping.quality_rules import Action, QualityRule, RowRule
 from lakeward.core.shaping.recomputed_columns import RecomputedColumns, recomputed
 from lakeward.core.shaping.reshaping_rules import Flatten
@@ -31,7 +31,7 @@ F = TypeVar("F")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableRules:
-    """The rules of one table, in order, and the columns that its source is declared to have, if any."""
+    """The rules of one table, in order, and the declared columns of its source, if any."""
 
     columns: tuple[Rule, ...] = ()
     quality: tuple[QualityRule, ...] = ()
@@ -42,25 +42,25 @@ class TableRules:
 
     @property
     def refuse(self) -> bool:
-        """Whether a row that the source could read may be refused."""
+        """Whether a rule may refuse a row that the source could read."""
         may_refuse = any(isinstance(rule, Cast | Flatten) for rule in self.columns)
         return may_refuse or any(
             isinstance(rule, RowRule) and rule.action is Action.QUARANTINE for rule in self.quality
         )
 
     def complete(self, found: Schema) -> Schema:
-        """Return the columns of a batch with those that it lacks, which are declared, at their places."""
+        """Return the columns of a batch, with the declared ones that it lacks added at their places."""
         declared = [found.find(item.name) or item for item in self.source]
         return Schema((*declared, *[item for item in found if self.source.find(item.name) is None]))
 
     def shape(self, found: Schema) -> Shape:
-        """Return what the rules make of a batch's columns, as if it lacked none."""
+        """Return the result of the rules for a batch's columns, as if it lacked none."""
         return shape(self.columns, self.complete(found))
 
     def recomputed(self, form: Shape, key: Sequence[str], may_need: frozenset[Capability]) -> RecomputedColumns:
-        """Return how they make columns of the row that stands.
+        """Return how the rules compute columns from the stored row.
 
-        Raises ConfigError where they must and cannot, or do not go with rows that change their key.
+        Raises ConfigError where they must and cannot, or where they make the key of rows that change it.
         """
         moves = Capability.KEY_CHANGE in may_need
         if self.columns and moves:
@@ -69,8 +69,8 @@ class TableRules:
 
 
 @dataclass(frozen=True, slots=True)
-class Shaped(Generic[F]):
-    """A batch after the rules, and what input rules look at; `absent` are columns of the table that it lacks."""
+class ShapedBatch(Generic[F]):
+    """A batch after the rules, with the figures for input rules; `absent` are table columns that it lacks."""
 
     batch: Batch[F]
     inputs: tuple[Input, ...] = ()
@@ -78,7 +78,7 @@ class Shaped(Generic[F]):
 
 
 class Shaper(Protocol[F]):
-    """What carries out the rules of one table."""
+    """The port that applies the rules of one table to frames."""
 
     @property
     def rules(self) -> TableRules:
@@ -86,19 +86,19 @@ class Shaper(Protocol[F]):
         ...
 
     def check(self) -> None:
-        """Raise ConfigError for what is wrong with the rules, before anything is read."""
+        """Raise ConfigError for faults of the rules, before anything is read."""
         ...
 
-    def shape(self, batch: Batch[F], dimension: Dimension, epoch: int) -> Shaped[F]:
-        """Return a batch as the rules make it, its facts found anew; `dimension` is the table's."""
+    def shape(self, batch: Batch[F], dimension: Dimension, epoch: int) -> ShapedBatch[F]:
+        """Return a batch after the rules, with new facts; `dimension` is that of the table."""
         ...
 
     def recomputed(self, dimension: Dimension, may_need: frozenset[Capability]) -> RecomputedColumns:
-        """Return how the rules make columns of the row that stands, of the columns that are declared."""
+        """Return how the rules compute columns from the stored row, for the declared columns."""
         ...
 
     def repaired(self, frame: F, dimension: Dimension) -> F:
-        """Return rows that a person mended, as the rules make them; raises MendError where one breaks a rule.
+        """Return repaired rows after the rules; raises RepairError where one breaks a rule.
 
         They have the columns of the source, and the dimension those of the table.
         """
@@ -107,19 +107,19 @@ class Shaper(Protocol[F]):
 
 @dataclass(frozen=True, slots=True)
 class ShapedSource(Generic[F]):
-    """A source with the rules of one table behind it."""
+    """A source with the rules of one table applied to its rows."""
 
     source: Source[F]
     shaper: Shaper[F]
 
     @property
     def lateness(self) -> Lateness:
-        """That of the source."""
+        """The lateness of the source."""
         return self.source.lateness
 
     @property
     def sequences(self) -> Sequences:
-        """Those of the source."""
+        """The sequences of the source."""
         return self.source.sequences
 
     def order_by(self, dimension: Dimension) -> str | None:
@@ -135,9 +135,11 @@ class ShapedSource(Generic[F]):
         return self.source.select_objects(self._at_the_source(dimension), past)
 
     def read(self, dimension: Dimension, selection: ObjectSelection, epoch: int) -> Batch[F]:
-        """Read the objects and shape them; one that breaks a rule, and all behind it, are left out.
+        """Read the objects and apply the rules.
 
-        Raises AlarmRaised where that is the first.
+        An object that breaks an input rule, and all after it, are left out.
+
+        Raises AlarmRaised where that is the first object.
         """
         selection = replace(selection, load_writer=None)  # the rows of the table are made of those that are read
         if self.shaper.rules.columns:
@@ -153,7 +155,7 @@ class ShapedSource(Generic[F]):
         except BaseException:
             batch.close()
             raise
-        told = breaches(self.shaper.rules.quality, shaped.inputs, shaped.absent)
+        told = find_breaches(self.shaper.rules.quality, shaped.inputs, shaped.absent)
         if not told:
             return shaped.batch
         shaped.batch.close()
@@ -179,9 +181,9 @@ class ShapedSource(Generic[F]):
         return self.source.archive(dimension, objects)
 
     def written(self, dimension: Dimension) -> Dimension:
-        """Return the dimension as rows are at the source: they are mended there, and pass the rules again.
+        """Return the dimension with the columns of the source: rows are repaired in these, then shaped again.
 
-        Raises MendError where the declared columns are not all that the columns of the table are made of.
+        Raises RepairError where the declared columns are not all that the columns of the table are made of.
         """
         rules = self.shaper.rules
         if not rules.columns:
@@ -204,9 +206,9 @@ class ShapedSource(Generic[F]):
         return self.source.written(self._at_the_source(dimension))
 
     def recomputed(self, dimension: Dimension, may_need: frozenset[Capability]) -> RecomputedColumns:
-        """Return how the rules make columns of the row that stands.
+        """Return how the rules compute columns from the stored row.
 
-        Raises ConfigError where they must and cannot, MendError where only the files would tell.
+        Raises ConfigError where they must and cannot, RepairError where only the files have the source columns.
         """
         if not self.shaper.rules.columns:
             return RecomputedColumns()
@@ -225,17 +227,17 @@ class ShapedSource(Generic[F]):
         return self.source.cells(self._of_rows(dimension), entry)
 
     def repair_row(self, dimension: Dimension, entries: Sequence[Entry]) -> F:
-        """Return mended rows as events of the table; raises MendError where one does not fit, or breaks a rule."""
+        """Return repaired rows as events of the table; raises RepairError where one does not fit, or is refused."""
         return self.shaper.repaired(self.source.repair_row(self._of_rows(dimension), entries), dimension)
 
     def _of_rows(self, dimension: Dimension) -> Dimension:
         return self._at_the_source(dimension) if self.shaper.rules.columns else dimension
 
     def _at_the_source(self, dimension: Dimension) -> Dimension:
-        """Return the dimension with the columns and the key as the source has them.
+        """Return the dimension with the columns and the key of the source.
 
-        Without declared columns the shaper alone can tell of which columns rules make a key. Where none does, it is
-        that of the source: what a row was before its key changed is known by it.
+        Without declared columns, only the shaper knows of which columns rules make a key. Where no rule makes it,
+        it is the key of the source, by which the row before a key change is known.
         """
         rules, declared, key = self.shaper.rules, self.shaper.rules.source, dimension.key
         if len(declared):

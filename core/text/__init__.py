@@ -1,1 +1,1 @@
-"""Texts of values: types read from text, literals, numbers with their nouns, and suggestions for misspelt names."""
+"""Texts of values: types read from text, literals, numbers with nouns, and suggestions for misspelt names."""

@@ -1,4 +1,4 @@
-"""Keys as people write them, read as values of their types."""
+"""Read keys as people write them into values of their types, and write them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from lakeward.core.text.values import to_text
 
 
 def read_key(dimension: Dimension, texts: Sequence[str]) -> Key:
-    """Return the canonical key that these texts write; raises ConfigError, saying what is expected."""
+    """Return the canonical key that these texts write; raises ConfigError, which says what is expected."""
     columns = [column for name in dimension.key if (column := dimension.schema.find(name)) is not None]
     if not columns:
         raise ConfigError(
@@ -35,7 +35,7 @@ def read_key(dimension: Dimension, texts: Sequence[str]) -> Key:
 
 
 def same_key(dimension: Dimension, one: Sequence[str], other: Sequence[str]) -> bool:
-    """Tell whether texts write the same key: -2 is -2.00 where the key is a decimal."""
+    """Return True if two lists of texts write the same key: -2 is -2.00 where the key is a decimal."""
     if len(one) != len(other) or len(one) != len(dimension.key):
         return list(one) == list(other)
     columns = [dimension.schema.find(name) for name in dimension.key]
@@ -43,6 +43,7 @@ def same_key(dimension: Dimension, one: Sequence[str], other: Sequence[str]) -> 
 
 
 def _same_part(column: Column | None, one: str, other: str) -> bool:
+    """Return True if two texts write the same value of a column."""
     if one == other or column is None:
         return one == other
     try:
@@ -56,6 +57,7 @@ def _values(count: int) -> str:
 
 
 def _part(dimension: Dimension, column: Column, text: str) -> Hashable:
+    """Return the canonical value of a column that a text writes; raises ConfigError."""
     try:
         return canonical(value_of(text, column.type))
     except (ValueError, KeyError, ArithmeticError) as error:
@@ -76,7 +78,7 @@ _FORMS: Final[Mapping[str, str]] = {
 
 
 def value_of(text: str, type_: Type) -> object:
-    """Return the value of a type that a text writes; raises ValueError, KeyError or ArithmeticError.
+    """Return the value that a text writes; raises ValueError, KeyError or ArithmeticError where it writes none.
 
     >>> value_of("4711", Type("bigint")), value_of("1.5", Type("decimal", 8, 2))
     (4711, Decimal('1.50'))
@@ -96,7 +98,7 @@ def text_of(value: object, type_: Type) -> str:
 
 
 def key_text(dimension: Dimension, key: Key) -> str:
-    r"""Return a key as a JSON list of texts, letter for letter as Spark writes it."""
+    """Return a key as a JSON list of texts, byte for byte as Spark writes it."""
     types = {column.name: column.type for column in dimension.schema}
     parts = [text_of(part, types[name]) for part, name in zip(key, dimension.key, strict=True)]
     written = json.dumps(parts, separators=(",", ":"), ensure_ascii=False)
@@ -122,7 +124,7 @@ def _decimal(text: str, type_: Type) -> Decimal:
 
 
 def _number(text: str) -> str:
-    """Refuse what Python would take for a number and SQL would not."""
+    """Return the text; raises ValueError for a number of Python that is none in SQL."""
     if not re.fullmatch(r"[+-]?[0-9]*\.?[0-9]*([eE][+-]?[0-9]+)?|[+-]?(inf|infinity)|nan", text, re.IGNORECASE):
         raise ValueError(text)
     return text
@@ -130,7 +132,7 @@ def _number(text: str) -> str:
 
 _DAY: Final = r"\d{4}-\d{2}-\d{2}"
 _TIME: Final = rf"{_DAY}([ T]\d{{2}}:\d{{2}}(:\d{{2}}(\.\d{{1,6}}0*)?)?(Z|[+-]\d{{2}}(:?\d{{2}})?)?)?"
-"""The forms of days and times that are taken: Python knows others, and cuts what is finer than a microsecond."""
+"""The accepted forms of dates and times: Python accepts others, and cuts digits below a microsecond."""
 
 
 def _day(text: str, _: Type) -> date:
@@ -138,6 +140,7 @@ def _day(text: str, _: Type) -> date:
 
 
 def _of_form(pattern: str, text: str) -> str:
+    """Return the text; raises ValueError where it does not match the pattern."""
     if not re.fullmatch(pattern, text, re.ASCII):
         raise ValueError(text)
     return text

@@ -1,4 +1,4 @@
-"""The word that was meant."""
+"""Suggestions for misspelt words."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 
 def nearest(given: str, known: Iterable[str]) -> str | None:
-    """Return a question that names the nearest known word, or None.
+    """Return a question with the most similar known word, or None.
 
     >>> nearest("waerhouse", ["warehouse", "catalog"])
     "Did you mean 'warehouse'?"

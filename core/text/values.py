@@ -1,7 +1,7 @@
-"""Values and their texts in plain Python: what `docs/reference/types.md` says each type takes, to the letter.
+"""Read and write the texts of values in plain Python; `docs/reference/types.md` defines what each type accepts.
 
-`adapters.spark.sql.casts` says the same in Spark's SQL. Patterns of dates and times are
-Spark's own, so texts that have one cannot be read here.
+`adapters.spark.sql.casts` does the same in Spark SQL. Patterns of dates and times are those of Spark, so texts with
+a pattern cannot be read here.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from lakeward.core.schema import Type
 
 
 class Misfit(Enum):
-    """The type of `MISFIT`: a text is no value of the type, which is not NULL."""
+    """The type of `MISFIT`, which says that a text is no value of a type. It is not NULL."""
 
     MISFIT = "misfit"
 
@@ -88,7 +88,7 @@ def _decimal(text: str, type_: Type) -> object:
 
 
 def _single(value: float) -> float:
-    """Return the nearest number of 32 bits."""
+    """Return the nearest 32-bit number, or infinity."""
     try:
         return float(struct.unpack("f", struct.pack("f", value))[0])
     except OverflowError:
@@ -106,9 +106,9 @@ def _floating(text: str, type_: Type) -> object:
 
 
 def _date(text: str, _type: Type) -> object:
-    found = _DATE.fullmatch(text)
+    match = _DATE.fullmatch(text)
     try:
-        return date.fromisoformat(found[1]) if found else MISFIT
+        return date.fromisoformat(match[1]) if match else MISFIT
     except ValueError:
         return MISFIT
 
@@ -116,13 +116,13 @@ def _date(text: str, _type: Type) -> object:
 def _time(text: str, type_: Type, zone: str) -> object:
     from zoneinfo import ZoneInfo  # noqa: PLC0415  # it looks for the system's zones
 
-    found = _TIME.match(text)
-    rest = found and _ZONE.fullmatch(text, found.end())
-    if found is None or (found.end() < len(text) and (not rest or not found[7] or type_.name == "timestamp_ntz")):
+    match = _TIME.match(text)
+    rest = match and _ZONE.fullmatch(text, match.end())
+    if match is None or (match.end() < len(text) and (not rest or not match[7] or type_.name == "timestamp_ntz")):
         return MISFIT
-    year, month, day, hour, minute, second = (int(found[group] or 0) for group in (1, 2, 3, 5, 6, 8))
+    year, month, day, hour, minute, second = (int(match[group] or 0) for group in (1, 2, 3, 5, 6, 8))
     try:
-        local = datetime(year, month, day, hour, minute, second, int((found[10] or "0").ljust(6, "0")))
+        local = datetime(year, month, day, hour, minute, second, int((match[10] or "0").ljust(6, "0")))
         if type_.name == "timestamp_ntz":
             return local
         if rest:

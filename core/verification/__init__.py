@@ -1,1 +1,1 @@
-"""Proof that a table equals its source, and that a history keeps its rules."""
+"""Verification: a comparison of all rows of a table with its source, or of a history with its rules."""

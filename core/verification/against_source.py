@@ -1,4 +1,4 @@
-"""Verification of one table against the database of its source: what is asked of whom, and what of it is kept."""
+"""Verify one table against the database of its source, and store the verdict."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from lakeward.core.errors import ConfigError
 from lakeward.core.history.refusals import refuse_other_history
 from lakeward.core.ledger.objects import Notes
 from lakeward.core.pipeline.job import Job
-from lakeward.core.ports import Ledger, SourceDatabase, TableState, Verification
+from lakeward.core.ports import Ledger, SourceDatabase, TableReader, TableState
 from lakeward.core.schema import Column, Schema
 from lakeward.core.schema_changes.evolution import with_new_names
 from lakeward.core.settings.source_catalogue import SourceTable
@@ -27,10 +27,10 @@ F = TypeVar("F")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceAccess(Generic[F]):
-    """How the source of a table is asked: the database, what it calls the table, and how names of columns change.
+    """How to reach the source of a table: the database, and the name of the table there.
 
-    `rules` are those of the table; names of columns at the source are `spelled` by the feed, which `is_debezium`
-    where its values are those of a connector of Debezium.
+    `rules` are those of the table. `spelled` turns the name of a column at the source into its name in the feed.
+    `is_debezium` is True where a connector of Debezium wrote the values of the feed.
     """
 
     database: SourceDatabase[F]
@@ -43,14 +43,14 @@ class SourceAccess(Generic[F]):
 def verify_against_source(
     job: Job[F], access: SourceAccess[F], ledger: Ledger, waiting: WaitPolicy
 ) -> SourceVerification:
-    """Compare a table with its source, judge, and keep the verdict in the ledger; no table is changed.
+    """Compare a table with its source and store the verdict in the ledger; no table is changed.
 
     Raises ConfigError for a table that cannot be compared, TableError where it cannot be read, and SourceError or
-    StoreUnreachable where the source cannot.
+    StoreUnreachable where the source cannot be read.
     """
     name = job.dimension.name
-    standing = job.opened.table.standing()
-    verification = _verification(job, standing)
+    state = job.opened.table.standing()
+    reader = _reader_of(job, state)
     source = access.database.describe(access.table)
     if source is None:
         raise ConfigError(
@@ -59,9 +59,9 @@ def verify_against_source(
             todo=f'Say what it is called there: `name` under [tables."{name}".catalogue], or `reads` where that is '
             "its name in the feed, too; and may the user see it?",
         )
-    dimension = _as_it_stands(job.dimension, standing)
-    form, spelled = _form(access, source), access.spelled
-    columns = match_columns(dimension, form, source, spelled, is_debezium=access.is_debezium)
+    dimension = _dimension_as_stored(job.dimension, state)
+    shape, spelled = _shape(access, source), access.spelled
+    columns = match_columns(dimension, shape, source, spelled, is_debezium=access.is_debezium)
     account = ledger.account(str(name))
     is_lifted = bool(account.acked.get(LOG_ALARM))
 
@@ -72,13 +72,13 @@ def verify_against_source(
         progress = job.opened.table.standing().progress
         at = waiting.now()
         with access.database.snapshot(source, columns) as snapshot:
-            found = verification.compare(snapshot.rows, columns, among)
+            comparison = reader.compare(snapshot.rows, columns, among)
             ends = snapshot.place()
         return SourceComparison(
             at=at,
             begins=snapshot.begins,
             ends=ends,
-            found=found,
+            found=comparison,
             has_passed=lambda place: has_passed(progress, place, is_lifted=is_lifted),
         )
 
@@ -87,33 +87,33 @@ def verify_against_source(
     return result
 
 
-def _form(access: SourceAccess[F], source: SourceTable) -> Shape:
-    """Return what rules make of the columns that the source delivers: those that are declared, else all."""
+def _shape(access: SourceAccess[F], source: SourceTable) -> Shape:
+    """Return the shape that the rules make of the columns that the source delivers: the declared ones, else all."""
     rules = access.rules
     columns = [Column(access.spelled(one.name), one.type) for one in source.columns if one.type is not None]
     return rules.shape(Schema(tuple(columns)) if rules.columns and not len(rules.source) else Schema(()))
 
 
-def _verification(job: Job[F], standing: TableState) -> Verification[F]:
+def _reader_of(job: Job[F], state: TableState) -> TableReader[F]:
     """Return what compares the rows of a table; raises ConfigError where there is nothing to compare."""
-    dimension, progress = job.dimension, standing.progress
+    dimension, progress = job.dimension, state.progress
     refuse_other_history(dimension, progress)
-    if not progress.batch or standing.schema is None:
+    if not progress.batch or state.schema is None:
         raise ConfigError(
             f"{dimension.name}: nothing was applied to the table yet",
             todo="`lakeward run` does that; then compare it with its source.",
         )
-    if job.opened.verification is None:
+    if job.opened.reader is None:
         raise ConfigError(
             f"{dimension.name} cannot be compared with its source",
             found="its table format does not look at a table whole",
             todo="Compare it with the tools of the format.",
         )
-    return job.opened.verification
+    return job.opened.reader
 
 
-def _as_it_stands(dimension: Dimension, standing: TableState) -> Dimension:
-    """Return a dimension with the columns of the source that its table has, by their names of now."""
-    found = with_new_names(standing.schema or dimension.schema, dimension.policies.renames)
-    own = Schema(tuple(column for column in found if not column.name.startswith(SYSTEM_PREFIX)))
+def _dimension_as_stored(dimension: Dimension, state: TableState) -> Dimension:
+    """Return a dimension with the source columns that its table has, by their current names."""
+    columns = with_new_names(state.schema or dimension.schema, dimension.policies.renames)
+    own = Schema(tuple(column for column in columns if not column.name.startswith(SYSTEM_PREFIX)))
     return replace(dimension, schema=own)

@@ -1,4 +1,4 @@
-"""The columns by which a table is compared with its source: which of both are the same, and in which type."""
+"""The columns by which a table is compared with its source, and the types in which they are compared."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from lakeward.core.shaping.shape import Shape
 _TIMES: Final = frozenset({"date", "timestamp", "timestamp_ntz"})
 _NUMBERS: Final = frozenset({"boolean", "int", "bigint", "float", "double", "decimal"})
 _PADDED: Final = frozenset({"char", "character", "bpchar", "nchar"})
-"""Types of databases whose texts have blanks at the end that mean nothing; feeds leave them out, or not."""
+"""Types of databases whose texts end in blanks without meaning; some feeds leave these out."""
 
 _REWRITTEN: Final = frozenset({"time", "timetz", "interval", "point", "geometry", "geography", "hstore"})
-"""Types of databases whose values the connectors of Debezium write as numbers, objects, or texts of their own."""
+"""Types of databases whose values Debezium writes as numbers, objects, or texts of its own."""
 
 
 @dataclass(frozen=True, slots=True)
 class ComparedColumn:
-    """A column of the table by its name, what the source calls it, and the type in which it is read there.
+    """A column of the table, the column of the source, and the types in which it is read and compared.
 
-    Both sides are compared as `type`: that of the table, or float where the source has no more digits than that.
-    Blanks at the end of one that `is_padded` do not count.
+    The source is read as `read_as`. Both sides are compared as `type`: that of the table, or float where the source
+    has no more digits than that. In a column that `is_padded`, blanks at the end do not count.
     """
 
     name: str
@@ -40,7 +40,7 @@ class ComparedColumn:
 
 @dataclass(frozen=True, slots=True)
 class ComparedColumns:
-    """The columns that are compared, the key among them, and why others are not, by their names."""
+    """The columns that are compared, the key among them, and the reasons why others are not, by name."""
 
     columns: Sequence[ComparedColumn] = ()
     key: Sequence[str] = ()
@@ -49,13 +49,13 @@ class ComparedColumns:
     @property
     def of_key(self) -> Sequence[ComparedColumn]:
         """The columns of the key, in its order."""
-        found = {column.name: column for column in self.columns}
-        return [found[name] for name in self.key]
+        by_name = {column.name: column for column in self.columns}
+        return [by_name[name] for name in self.key]
 
 
 def match_columns(
     dimension: Dimension,
-    form: Shape,
+    shape: Shape,
     source: SourceTable,
     spelled: Callable[[str], str] = str,
     *,
@@ -63,19 +63,19 @@ def match_columns(
 ) -> ComparedColumns:
     """Return the columns that a table and its source have in common; others are named, with the reason.
 
-    `form` is what the rules of the table make of the columns that the source delivers, whose names are `spelled` as
-    that. The feed of a table `is_debezium` where a connector of Debezium wrote its values. Raises ConfigError
-    for a table without a key, and for one whose key the source does not have as it is.
+    `shape` is what the rules of the table make of the columns that the source delivers; `spelled` turns their names
+    at the source into these. `is_debezium` is True where a connector of Debezium wrote the values of the feed.
+    Raises ConfigError for a table without a key, and for one whose key the source does not have unchanged.
     """
     if not dimension.key:
         raise ConfigError(
             f"{dimension.name} has no key: its rows cannot be compared one by one",
             todo=f'Name its key under [tables."{dimension.name}"], or name other tables.',
         )
-    delivered, named = _unchanged(form), _by_name(source, dimension, spelled)
-    found, left_out = list[ComparedColumn](), dict[str, str]()
+    delivered, named = _unchanged(shape), _by_name(source, dimension, spelled)
+    compared, left_out = list[ComparedColumn](), dict[str, str]()
     for column in dimension.schema:
-        made_of = delivered.get(column.name) if form.schema.find(column.name) else column.name
+        made_of = delivered.get(column.name) if shape.schema.find(column.name) else column.name
         own = None if made_of is None else named.get(made_of) or named.get(made_of.lower())
         why = _why_not(dimension, column, own, is_made=made_of is None)
         if why is None and is_debezium and own is not None and _is_rewritten(column, own):
@@ -83,31 +83,31 @@ def match_columns(
         if own is None or why is not None:
             left_out[column.name] = why or "the source does not have it"
         else:
-            found.append(_compared(column, own))
-    used = {column.source.name for column in found}
+            compared.append(_compared(column, own))
+    used = {column.source.name for column in compared}
     beyond = [one.name for one in source.columns if one.name not in used and one.name not in left_out]
     left_out |= dict.fromkeys(beyond, "the table does not have it")
-    _refuse_other_key(dimension, found, left_out)
-    return ComparedColumns(found, dimension.key, left_out)
+    _refuse_other_key(dimension, compared, left_out)
+    return ComparedColumns(compared, dimension.key, left_out)
 
 
-def _unchanged(form: Shape) -> Mapping[str, str]:
-    """Return which column of the source a column of the table is, for those that no rule changes."""
-    found = {name: name for name in form.source.names}
-    for step in form.steps:
+def _unchanged(shape: Shape) -> Mapping[str, str]:
+    """Return the source column of each column of the table that no rule changes, by name."""
+    names = {name: name for name in shape.source.names}
+    for step in shape.steps:
         if isinstance(step.rule, Rename):
-            if step.rule.column in found:
-                found[step.rule.to] = found.pop(step.rule.column)
+            if step.rule.column in names:
+                names[step.rule.to] = names.pop(step.rule.column)
             continue
         for made in step.made:
-            found.pop(made.name, None)
-    return found
+            names.pop(made.name, None)
+    return names
 
 
 def _by_name(
     source: SourceTable, dimension: Dimension, spelled: Callable[[str], str]
 ) -> Mapping[str, SourceColumn]:
-    """Return the columns of the source by the names that the table may know them by."""
+    """Return the columns of the source by the names that the table may have for them."""
     renames = dimension.policies.renames
     named: dict[str, SourceColumn] = {}
     for column in source.columns:
@@ -120,6 +120,7 @@ def _by_name(
 
 
 def _why_not(dimension: Dimension, column: Column, source: SourceColumn | None, *, is_made: bool) -> str | None:
+    """Return why a column is not compared; None if it is."""
     history = dimension.history
     if is_made:
         return "a rule makes it"
@@ -135,7 +136,7 @@ def _why_not(dimension: Dimension, column: Column, source: SourceColumn | None, 
 
 
 def _is_rewritten(column: Column, source: SourceColumn) -> bool:
-    """Whether the text of a column is not that of its database: `_` begins the names of PostgreSQL's arrays."""
+    """Return True if the text of a column is not that of its database; array types of PostgreSQL begin with `_`."""
     written = source.written.lower().partition("(")[0].strip()
     return column.type.name == "string" and (written in _REWRITTEN or written.startswith("_"))
 
@@ -152,6 +153,7 @@ def _read_as(type_: Type, source: SourceColumn) -> Type | None:
 
 
 def _compared(column: Column, source: SourceColumn) -> ComparedColumn:
+    """Return how a column is compared."""
     is_padded = source.written.lower().partition("(")[0].strip() in _PADDED
     read_as = _read_as(column.type, source) or column.type
     type_ = read_as if (read_as.name, column.type.name) == ("float", "double") else column.type
@@ -159,6 +161,7 @@ def _compared(column: Column, source: SourceColumn) -> ComparedColumn:
 
 
 def _refuse_other_key(dimension: Dimension, found: Sequence[ComparedColumn], left_out: Mapping[str, str]) -> None:
+    """Raise ConfigError where a column of the key is not compared."""
     compared = {column.name for column in found}
     for name in dimension.key:
         if name not in compared:
@@ -170,5 +173,5 @@ def _refuse_other_key(dimension: Dimension, found: Sequence[ComparedColumn], lef
 
 
 def source_schema(columns: ComparedColumns) -> Schema:
-    """Return the columns that are read of the source, by its names and in the types in which they are read."""
+    """Return the columns to read from the source, by its names and in the types in which they are read."""
     return Schema(tuple(Column(column.source.name, column.read_as) for column in columns.columns))

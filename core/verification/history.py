@@ -1,4 +1,4 @@
-"""Looking at a table whole, whoever has written to it: is it what lakeward promises of it?"""
+"""Check all versions of a history against its rules, whoever has written to the table."""
 
 from __future__ import annotations
 
@@ -12,24 +12,25 @@ from lakeward.core.pipeline.job import Job
 F = TypeVar("F")
 
 EXAMPLES: Final = 5
-"""So many keys are named of each rule that is broken."""
+"""The number of keys that are named for each broken rule."""
 
 
 def check_history(job: Job[F], examples: int = EXAMPLES) -> HistoryCheck:
-    """Return what all versions of a history are like, held against its rules; nothing is changed.
+    """Check all versions of a history against its rules; nothing is changed.
 
-    Raises ConfigError for a table that keeps none, SchemaConflict where its versions were made with other options
-    than the settings say, and TableError where it cannot be read.
+    `examples` is the number of keys to name for each broken rule. Raises ConfigError for a table without versions,
+    SchemaConflict where its versions were made with other options than those of the settings, and TableError where
+    it cannot be read.
     """
-    dimension, found = job.dimension, job.opened.verification
+    dimension, reader = job.dimension, job.opened.reader
     progress = job.opened.table.standing().progress
     refuse_other_history(dimension, progress)
     if dimension.history is None:
         raise no_versions(dimension.name, "verify")
-    if found is None:
+    if reader is None:
         raise ConfigError(
             f"{dimension.name} cannot be verified",
             found="its table format does not look at a table whole",
             todo="Verify it with the tools of the format.",
         )
-    return found.check_history(examples) if progress.batch else HistoryCheck()
+    return reader.check_history(examples) if progress.batch else HistoryCheck()

@@ -1,6 +1,6 @@
-"""Comparison of the rows of two tables by key: counts and order-free hashes by range of the key, then key by key.
+"""Compare the rows of two tables: counts and order-free hashes by range of the key, then key by key.
 
-Here is what it means, in plain Python. An engine that compares many rows does the same with its own queries.
+This module defines the result in plain Python. An engine that compares many rows uses its own queries.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ RANGES: Final = 16
 """The number of ranges of the key that are compared first."""
 
 MOST_NAMED: Final = 1000
-"""The number of differing keys that are named and kept at most; all are counted."""
+"""The number of differing keys that are named and stored at most; all are counted."""
 
 
 class Summary(NamedTuple):
-    """The number of some rows, and the sum of their hashes: the same in whatever order they come."""
+    """The number of rows and the sum of their hashes, which does not depend on their order."""
 
     rows: int = 0
     hash: int = 0
 
     def plus(self, hash_: int) -> Summary:
-        """Return the summary with one more row of that hash."""
+        """Return the summary with one more row of this hash."""
         return Summary(self.rows + 1, self.hash + hash_)
 
 
 class Kind(Enum):
-    """How a key differs: the table lacks it, has it alone, has other values, or several rows have it."""
+    """How a key differs: missing in the table, only in the table, other values, or in several rows."""
 
     MISSING = "missing"
     EXTRA = "extra"
@@ -43,9 +43,9 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A key, as `core.text.literals.text_of` writes it, and what each side has of it.
+    """A key, as `core.text.literals.text_of` writes it, and the summary of its rows on each side.
 
-    `stamp` stands for the changes that its rows in the table come from: it is another once one was applied.
+    `stamp` identifies the changes that its rows in the table are from: another change gives another stamp.
     """
 
     key: str
@@ -55,7 +55,7 @@ class Difference:
 
     @property
     def kind(self) -> Kind:
-        """How they differ."""
+        """How the key differs."""
         if not self.table.rows:
             return Kind.MISSING
         if not self.source.rows:
@@ -65,20 +65,20 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class RangeSummary:
-    """A range of the key that has rows: what each side has in it."""
+    """The summaries of both sides in a range of the key."""
 
     source: Summary
     table: Summary
 
     @property
     def is_equal(self) -> bool:
-        """Whether both sides have as many rows there, of the same hashes."""
+        """True if both sides have as many rows, of the same hashes."""
         return self.source == self.table
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """What comparing found: all ranges, the number of differing keys of each kind, and the first of these keys."""
+    """The result of a comparison: ranges, the number of differing keys by kind, and the first of these keys."""
 
     ranges: Sequence[RangeSummary] = ()
     kinds: Mapping[Kind, int] = field(default_factory=dict)
@@ -106,9 +106,9 @@ class Comparison:
 
 
 class RowDigest(NamedTuple):
-    """A row by its key, which has an order, the text of the key, and the hash of its values.
+    """A row: its key, which has an order, the text of the key, and the hash of its values.
 
-    `stamp` is a number of the change that it comes from, of a row of the table.
+    `stamp` is, in a row of the table, a number of the change that it is from.
     """
 
     key: Any
@@ -118,7 +118,7 @@ class RowDigest(NamedTuple):
 
 
 def choose_bounds(keys: Iterable[K], ranges: int) -> Sequence[K]:
-    """Return keys at which so many ranges begin at most, behind a first one: each has about as many of the keys.
+    """Return keys that split all keys into at most so many ranges of about equal size.
 
     >>> choose_bounds([5, 1, 3, 7], 2), choose_bounds([1, 1], 4), choose_bounds([], 4)
     ([5], [], [])
@@ -136,23 +136,23 @@ def compare_rows(
     most: int = MOST_NAMED,
     among: Collection[str] | None = None,
 ) -> Comparison:
-    """Compare range by range, and the keys of the ranges that differ one by one; name so many of them at most.
+    """Compare range by range, and in ranges that differ key by key; name at most `most` keys.
 
-    With `among` only keys of these texts are looked at in the ranges that differ.
+    With `among`, only keys of these texts are compared in the ranges that differ.
     """
     sides = [*source], [*table]
     bounds = choose_bounds((row.key for side in sides for row in side), ranges)
     texts = {row.key: row.text for side in sides for row in side}
-    found: dict[int, list[Summary]] = defaultdict(lambda: [Summary(), Summary()])
+    sums: dict[int, list[Summary]] = defaultdict(lambda: [Summary(), Summary()])
     keys: dict[Any, list[Summary]] = defaultdict(lambda: [Summary(), Summary()])
     stamps = Counter[Any]()
     for place, side in enumerate(sides):
         for row in side:
-            of_range = found[bisect_right(bounds, row.key)]
+            of_range = sums[bisect_right(bounds, row.key)]
             of_range[place] = of_range[place].plus(row.hash)
             keys[row.key][place] = keys[row.key][place].plus(row.hash)
             stamps[row.key] += row.stamp
-    summaries = {number: RangeSummary(*pair) for number, pair in sorted(found.items())}
+    summaries = {number: RangeSummary(*pair) for number, pair in sorted(sums.items())}
     differences = [
         Difference(texts[key], keys[key][0], keys[key][1], stamps[key])
         for key in sorted(keys)

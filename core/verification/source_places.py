@@ -1,7 +1,7 @@
-"""Places of a source database, and whether what a table has applied has passed one.
+"""Places in the log of a source database, and whether a table has passed one.
 
-A place in a log is the number that `adapters.sources.messages.log_positions` makes of the same place in a message,
-so that both can be compared.
+A place is the number that `adapters.sources.messages.log_positions` makes of the same place in a message, so both
+can be compared.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ _ROWS: Final = 10**7
 
 @dataclass(frozen=True, slots=True)
 class SourcePlace:
-    """Where a database was: its clock in microseconds since 1970, and its log, in words and as a number.
+    """Where a database was: its clock in microseconds since 1970, and its log position, as text and as a number.
 
-    `origin` is the name of that log, as `core.checks.log_steps.LogName` reads it. What the database does not tell,
-    or not to this user, is None.
+    `origin` is the name of the log, as `core.checks.log_steps.LogName` reads it. None is what the database does not
+    tell, or not to this user.
     """
 
     time: int | None = None
@@ -36,35 +36,34 @@ class SourcePlace:
 
 
 def postgresql_place(lsn: str) -> int | None:
-    """Return the number of an LSN; the changes of transactions that committed before it are below.
+    """Return the number of an LSN; the changes of transactions that committed before it have lower numbers.
 
     >>> postgresql_place("0/1F") == 31 * 10**19
     True
     """
-    found = _LSN.fullmatch(lsn)
-    return None if found is None else ((int(found[1], 16) << 32) + int(found[2], 16)) * _LSN_SPAN
+    match = _LSN.fullmatch(lsn)
+    return None if match is None else ((int(match[1], 16) << 32) + int(match[2], 16)) * _LSN_SPAN
 
 
 def binlog_place(file: str, position: str) -> int | None:
-    """Return the number of a place in a binlog of MariaDB or MySQL; the changes before it are below.
+    """Return the number of a place in a binlog of MariaDB or MySQL; the changes before it have lower numbers.
 
     >>> binlog_place("mysql-bin.000002", "7") == (2 * 10**16 + 7) * 10**7
     True
     """
-    found = _FILE_NUMBER.search(file)
-    if found is None or not position.isdecimal():
+    match = _FILE_NUMBER.search(file)
+    if match is None or not position.isdecimal():
         return None
-    return (int(found[0]) * _POSITIONS + int(position)) * _ROWS
+    return (int(match[0]) * _POSITIONS + int(position)) * _ROWS
 
 
 def has_passed(progress: Progress, place: SourcePlace, *, is_lifted: bool) -> bool | None:
-    """Return whether a table has applied a change that was committed behind a place; None where nothing tells.
+    """Return True if a table has applied a change that was committed behind a place; None where that is not known.
 
-    By the place in the log where changes tell theirs, in the same log, and it counts as the database does (not
-    `is_lifted`: the log never started over), else by the commit time of the newest change. A sequence that is lower
-    than all places is the value of a column.
+    Places in the log are compared where changes have them, they are of the same log, and the log never started over
+    (not `is_lifted`). Else commit times are compared. A sequence below all places is the value of a column.
     """
-    high = progress.high_water
+    high = progress.high_watermark
     in_log = progress.sequences is Sequences.PLACES and high is not None and high.sequence >= _LSN_SPAN
     if in_log and place.sequence is not None and not is_lifted and _is_same_log(progress, place):
         return high is not None and high.sequence >= place.sequence
@@ -74,7 +73,10 @@ def has_passed(progress: Progress, place: SourcePlace, *, is_lifted: bool) -> bo
 
 
 def _is_same_log(progress: Progress, place: SourcePlace) -> bool:
-    """Whether the changes of a table come from the log of a place, as far as names tell: a replica has another."""
+    """Return True if the changes of a table are from the log of a place, as far as names tell.
+
+    A replica has another log.
+    """
     own = LogName.of(place.origin)
     logs = [LogName.of(name) for name in progress.logs or ()]
     return all(

@@ -1,9 +1,8 @@
-"""Verification of a table against its source: what two comparisons prove, and what is kept of it.
+"""Verify a table against its source: what two comparisons prove, and what is stored.
 
-A source goes on while it is compared, and its changes take time to arrive. A key that differs is therefore open at
-first. It differs for certain where a later comparison finds the same on both sides, and the table has applied a
-change behind the first comparison meanwhile, or longer went by than a change may take
-(docs/decisions/0017).
+A source changes while it is compared, and its changes take time to arrive. So a key that differs is open at first.
+It differs for certain if a later comparison finds the same on both sides and, in the meantime, the table has
+applied a change behind the first comparison, or more time went by than a change may take (docs/decisions/0017).
 """
 
 from __future__ import annotations
@@ -18,11 +17,11 @@ from lakeward.core.verification.row_comparison import MOST_NAMED, Comparison, Di
 from lakeward.core.verification.source_places import SourcePlace
 
 POLL: Final = 2.0
-"""Seconds between two looks at how far a table is."""
+"""Seconds between two looks at how far a table has come."""
 
 
 class Outcome(Enum):
-    """What is known of a table: it is equal to its source, it differs for certain, or that is not decided yet."""
+    """What is known of a table: it equals its source, it differs for certain, or that is not decided yet."""
 
     EQUAL = "equal"
     DIFFERENT = "different"
@@ -30,7 +29,7 @@ class Outcome(Enum):
 
 
 class Proof(Enum):
-    """Why a difference is certain: the table passed the place of the first comparison, or it stood for too long."""
+    """Why a difference is certain: the table passed the place of the first comparison, or it lasted too long."""
 
     PASSED = "passed"
     STOOD = "stood"
@@ -38,7 +37,7 @@ class Proof(Enum):
 
 @dataclass(frozen=True, slots=True)
 class KnownDifference:
-    """A difference, when the comparison began that found it first, and where the source was at its end.
+    """A difference, when the comparison that found it first began, and the place of the source at its end.
 
     `since` is in microseconds since 1970. Without a `proof` it is open.
     """
@@ -51,9 +50,10 @@ class KnownDifference:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceComparison:
-    """One comparison: when it began, and where the source was when its snapshot began and when all was compared.
+    """One comparison: when it began, and the places of the source when its snapshot began and when it ended.
 
-    `has_passed` says of a place whether the table had passed it before it was read (None: nothing tells).
+    `at` is in microseconds since 1970. `has_passed` says whether the table had passed a place before it was read;
+    None where that is not known.
     """
 
     at: int
@@ -65,10 +65,11 @@ class SourceComparison:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceVerdict:
-    """What is kept of the last verification of a table.
+    """The stored result of the last verification of a table.
 
-    It began `at` that time, in microseconds since 1970. `through` is where the source was when the table was last
-    found equal to it, `through_at` when that was. So many keys are `differing`, of which `differences` are named.
+    `at` is when it began, in microseconds since 1970. `through` is the place of the source when the table was last
+    equal to it, and `through_at` the time of that. `differing` is the number of keys that differ, of which
+    `differences` are named.
     """
 
     at: int
@@ -81,7 +82,7 @@ class SourceVerdict:
     through_at: int | None = None
 
     def to_document(self) -> Mapping[str, Any]:
-        """Return it as what JSON can hold."""
+        """Return the verdict as JSON values."""
         listed = [{**asdict(one), "proof": one.proof and one.proof.value} for one in self.differences]
         through = None if self.through is None else asdict(self.through)
         own = {name: getattr(self, name) for name in ("at", "source_rows", "table_rows", "differing", "through_at")}
@@ -89,7 +90,7 @@ class SourceVerdict:
 
     @classmethod
     def of_document(cls, content: Mapping[str, Any]) -> Self:
-        """Read what `to_document` returned."""
+        """Return the verdict of the JSON values of `to_document`."""
         through = content["through"]
         return cls(
             **{
@@ -102,18 +103,19 @@ class SourceVerdict:
 
 
 def _read_difference(content: Mapping[str, Any]) -> KnownDifference:
-    found, proof = content["difference"], content["proof"]
-    sides = Summary(*found["source"]), Summary(*found["table"])
-    difference = Difference(found["key"], *sides, found["stamp"])
+    """Return the difference of its JSON values."""
+    written, proof = content["difference"], content["proof"]
+    sides = Summary(*written["source"]), Summary(*written["table"])
+    difference = Difference(written["key"], *sides, written["stamp"])
     place = SourcePlace(**content["place"])
     return KnownDifference(difference, content["since"], place, None if proof is None else Proof(proof))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceVerification:
-    """What verifying a table found: the verdict, the first comparison, and the number of comparisons.
+    """The result of verifying a table: the verdict, the first comparison, and the number of comparisons.
 
-    `can_pass` says whether anything tells how far the table is in its source.
+    `can_pass` says whether it can be known how far the table is in its source.
     """
 
     verdict: SourceVerdict
@@ -125,7 +127,10 @@ class SourceVerification:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaitPolicy:
-    """How long a change may take from its source into the table, in microseconds (None: nobody says); a clock."""
+    """How long a change may take from the source to the table, and a clock.
+
+    `patience` is in microseconds, None if unknown. `now` returns microseconds since 1970, `sleep` takes seconds.
+    """
 
     patience: int | None
     now: Callable[[], int]
@@ -135,10 +140,10 @@ class WaitPolicy:
 def judge(
     comparison: SourceComparison, before: Mapping[str, KnownDifference], patience: int | None
 ) -> Sequence[KnownDifference]:
-    """Return the differences of a comparison, each with since when it is there, and a proof where there is one.
+    """Return the differences of a comparison, each with the time it was first found, and its proof if any.
 
-    `before` are those of earlier comparisons, by key. One counts as the same only if both sides are as they were,
-    and no change was applied to the key in between: values may come again.
+    `before` are those of earlier comparisons, by key. A difference is the same only if both sides are as before and
+    no change was applied to the key in between: values may come again. `patience` is in microseconds.
     """
     return [_judged(one, before.get(one.key), comparison, patience) for one in comparison.found.differences]
 
@@ -146,6 +151,7 @@ def judge(
 def _judged(
     found: Difference, earlier: KnownDifference | None, comparison: SourceComparison, patience: int | None
 ) -> KnownDifference:
+    """Return a difference with its earlier time and a proof, if it is the same as earlier."""
     if earlier is None or earlier.difference != found:
         return KnownDifference(found, comparison.at, comparison.ends)
     if comparison.has_passed(earlier.place):
@@ -164,9 +170,9 @@ def verify(
     kept: SourceVerdict | None,
     waiting: WaitPolicy,
 ) -> SourceVerification:
-    """Compare a table with its source, again while differences are open and there is time, and judge.
+    """Compare a table with its source, and again while differences are open and there is time; return the result.
 
-    `compare` looks at the keys of these texts alone, or at all keys. `has_passed` asks the table how far it is.
+    `compare` compares the keys of these texts, or all keys for None. `has_passed` asks the table how far it is.
     """
     first = last = compare(None)
     known = judge(last, _by_key(() if kept is None else kept.differences), waiting.patience)
@@ -175,7 +181,7 @@ def verify(
     while (unnamed or any(one.proof is None for one in known)) and waiting.now() < until:
         undecided = [one for one in known if one.proof is None]
         _wait(last, has_passed, min([until, *(one.since + patience for one in undecided)]), waiting)
-        # A key that was equal in one comparison counts as equal: what changed it came later.
+        # A key that was equal in one comparison counts as equal: its change came later.
         among = None if unnamed else frozenset(one.difference.key for one in undecided)
         last, number = compare(among), number + 1
         again = judge(last, _by_key(known), waiting.patience)
@@ -195,20 +201,22 @@ def verify(
 def _wait(
     comparison: SourceComparison, has_passed: Callable[[SourcePlace], bool | None], until: int, waiting: WaitPolicy
 ) -> None:
-    """Wait until the table has passed the end of a comparison, or there is no time left; for a moment at least."""
-    while (left := until - waiting.now()) > 0:
-        waiting.sleep(min(POLL, left / 1_000_000))
+    """Wait until the table has passed the end of a comparison or the time is over, at least for a moment."""
+    while (remaining := until - waiting.now()) > 0:
+        waiting.sleep(min(POLL, remaining / 1_000_000))
         if has_passed(comparison.ends):
             return
 
 
 def _by_key(known: Iterable[KnownDifference]) -> Mapping[str, KnownDifference]:
+    """Return the differences by key."""
     return {one.difference.key: one for one in known}
 
 
 def _verdict(
     first: SourceComparison, known: Sequence[KnownDifference], unnamed: int, kept: SourceVerdict | None
 ) -> SourceVerdict:
+    """Return the verdict of the first comparison and the known differences."""
     differing = len(known) + unnamed
     outcome = Outcome.UNDECIDED if differing else Outcome.EQUAL
     if any(one.proof is not None for one in known):

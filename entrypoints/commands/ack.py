@@ -1,4 +1,4 @@
-"""`lakeward ack`: let a table go on behind an alarm, and remember who did and why."""
+"""`lakeward ack`: acknowledge an alarm so that its table continues, with name and reason."""
 
 from __future__ import annotations
 
@@ -12,10 +12,12 @@ from lakeward.entrypoints.startup.context import DEFAULT_FILE, AsJson, Config, D
 from lakeward.entrypoints.views import documents, terminal
 from lakeward.entrypoints.views.safe_text import escaped
 
-HELP = """Let a table go on behind an alarm: what that means for its rows is told in docs/reference/alarms.md.
+HELP = """Acknowledge an alarm, so that its table continues.
 
-It is for what the alarm is about now, and for nothing that comes later. Who did it, when
-and why is written down beside the table. Nothing is applied; the next run goes on.
+docs/reference/alarms.md explains what that means for the rows of the table.
+
+It covers only what the alarm is about now, and nothing that comes later. Name, time and reason
+are stored with the table. Nothing is applied; the next run continues.
 
 Example: [bold]lakeward ack shop.orders LEDGER-003 --reason "the files were empty"[/]
 """
@@ -32,16 +34,16 @@ def let_pass(
     as_json: AsJson = False,
     debug: Debug = False,
 ) -> int:
-    """Let pass and say so."""
-    with deciding(table, by, config, debug=debug) as (name, job, who, at):
-        made = ack(job, code.upper(), by=who, reason=reason, at=at)
+    """Acknowledge the alarm and print it."""
+    with deciding(table, by, config, debug=debug) as (name, job, user, at):
+        decision = ack(job, code.upper(), by=user, reason=reason, at=at)
     if as_json:
-        content = {"alarm": made.code, "about": made.about, "by": made.by, "reason": made.reason}
-        documents.emit("ack", {"table": name, **content, "at": documents.time(made.at), "exit_code": 0})
+        content = {"alarm": decision.code, "about": decision.about, "by": decision.by, "reason": decision.reason}
+        documents.emit("ack", {"table": name, **content, "at": documents.time(decision.at), "exit_code": 0})
         return 0
     out = terminal.console()
-    out.print(f"{escaped(name)}: {made.code} is let pass, by {escaped(made.by)}")
-    objects = objects_in(made.code, made.about)
+    out.print(f"{escaped(name)}: {decision.code} is acknowledged, by {escaped(decision.by)}")
+    objects = objects_in(decision.code, decision.about)
     for one in objects[:20]:
         out.print(f"   {escaped(one)}")
     if len(objects) > 20:

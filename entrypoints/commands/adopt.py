@@ -1,4 +1,4 @@
-"""`lakeward adopt`: take over a table that another job wrote, and go on where that one stopped."""
+"""`lakeward adopt`: continue a table that another job wrote, where that job stopped."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from lakeward.core.ledger.objects import SourceObject
-from lakeward.core.operations.adopt import Asked, ask
+from lakeward.core.operations.adopt import AdoptionRequest, ask
 from lakeward.core.operations.adopt import adopt as take_over
 from lakeward.core.text.numbers import format_count
 from lakeward.entrypoints.commands.common.decision import Table, Yes, asks, deciding
@@ -16,20 +16,20 @@ from lakeward.entrypoints.startup.context import DEFAULT_FILE, AsJson, Config, D
 from lakeward.entrypoints.views import documents, terminal
 from lakeward.entrypoints.views.safe_text import escaped
 
-HELP = """Take over a table that another job wrote, and go on where that one stopped.
+HELP = """Take over a table that another job wrote, and continue where that job stopped.
 
-Stop the other job for good first. The table is looked at whole before anything is written: its columns against
-those of the source, its keys (each once, none NULL), and what its format has that lakeward cannot write. Its rows
-stay as they are. --from names the last file that the other job applied: the next run begins with the one behind
-it. Where none of the files that are there was applied, say --none. Without either, it only looks. In a table
-without a key, rows of a file that is applied again stand twice.
+Stop the other job for good first. The whole table is checked before anything is written: its columns against
+those of the source, its keys (unique, not NULL), and features of its format that lakeward cannot write. Existing
+rows are kept. --from names the last file that the other job applied: the next run begins with the file after it.
+If no file was applied, use --none. Without either, the table is only checked. In a table without a key, the rows
+of a file that is applied again are there twice.
 
 Example: [bold]lakeward adopt shop.orders --from 20261120-103100000.csv --dry-run[/]
 """
 
 Last = Annotated[str | None, typer.Option("--from", help="The last file that the other job applied.")]
-None_ = Annotated[bool, typer.Option("--none", help="None of the files that are there was applied.")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Only look, and say what it would do.")]
+None_ = Annotated[bool, typer.Option("--none", help="No file was applied by the other job.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Only check, and show what would be done.")]
 
 
 def adopt(
@@ -42,7 +42,7 @@ def adopt(
     as_json: AsJson = False,
     debug: Debug = False,
 ) -> int:
-    """Look at a table, or take it over."""
+    """Check a table, or take it over."""
     if none and last is not None:
         raise typer.BadParameter("--from names a file, and --none says that there is none: say one of them")
     is_told = none or last is not None
@@ -58,23 +58,20 @@ def adopt(
     return _said(name, asked, as_json=as_json, is_told=is_told, is_done=is_done)
 
 
-def _show(table: str, asked: Asked, *, is_told: bool) -> None:
-    """Say what was found, and what becomes of the files that are there."""
+def _show(table: str, asked: AdoptionRequest, *, is_told: bool) -> None:
+    """Print what was found, and which files were applied or wait."""
     out, foreign = terminal.console(), asked.foreign
-    found = (
-        f"{format_count(foreign.rows, 'row')}, {format_count(len(foreign.schema), 'column')}, and nothing "
-        "that stands in the way"
-    )
-    out.print(f"{escaped(table)} has {found}")
+    size = f"{format_count(foreign.rows, 'row')} and {format_count(len(foreign.schema), 'column')}"
+    out.print(f"{escaped(table)} has {size}, and can be adopted")
     if is_told:
         _list(
-            "file was applied, and is not taken again", "files were applied, and are not taken again", asked.applied
+            "file was applied, and is not read again", "files were applied, and are not read again", asked.applied
         )
         _list("file waits for the next run", "files wait for the next run", asked.behind)
     else:
         _list(
-            "file is there; whether it was applied is for you to say",
-            "files are there; which of them were applied is for you to say",
+            "file is there; say whether it was applied, with --from or --none",
+            "files are there; say which of them were applied, with --from or --none",
             asked.behind,
         )
     for caution in asked.cautions:
@@ -87,7 +84,7 @@ def _list(one: str, many: str, items: Sequence[SourceObject]) -> None:
         terminal.console().print(f"   {format_count(len(items), one, many)}: {escaped(ends)}")
 
 
-def _said(table: str, asked: Asked, *, as_json: bool, is_told: bool, is_done: bool) -> int:
+def _said(table: str, asked: AdoptionRequest, *, as_json: bool, is_told: bool, is_done: bool) -> int:
     if as_json:
         content = {
             "table": table,

@@ -1,4 +1,4 @@
-"""`lakeward as-of`: the rows of a history as they were valid at a time."""
+"""`lakeward as-of`: show the rows of a history that were valid at a time."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ from lakeward.entrypoints.startup.context import (
 from lakeward.entrypoints.views import documents, terminal
 from lakeward.entrypoints.views.safe_text import escaped, plain
 
-HELP = """Show the rows of a history as they were valid at a time: from `valid_from` up to, and without, `valid_to`.
+HELP = """Show the rows of a history that were valid at a time: from `valid_from` up to, and without, `valid_to`.
 
-TIME is of the type of these columns: a date (2026-11-05), a time (2026-11-05 or '2026-11-05 10:00', in UTC where it
-has no offset; a day is its first instant), a number, or `now`. With --to all rows are written as Parquet into a
-folder, which is replaced whole. With --sql it says how another engine asks for them, and Spark is not started.
+TIME has the type of these columns: a date (2026-11-05), a time (2026-11-05 or '2026-11-05 10:00', in UTC if it has
+no offset; a day is its first instant), a number, or `now`. With --to all rows are written as Parquet into a folder,
+whose content is replaced. With --sql the query for another engine is printed, and Spark is not started.
 
 Example: [bold]lakeward as-of shop.customer 2026-11-05[/]
 """
@@ -44,13 +44,13 @@ _SAMPLE: Final = 20
 Table = Annotated[str, typer.Argument(help="The table, as schema.table.")]
 Time = Annotated[str, typer.Argument(help="The time.")]
 Limit = Annotated[
-    int | None, typer.Option("--limit", min=0, help="So many rows are shown at most.", show_default=f"{_SAMPLE}")
+    int | None, typer.Option("--limit", min=0, help="Greatest number of rows shown.", show_default=f"{_SAMPLE}")
 ]
 To = Annotated[str | None, typer.Option("--to", help="The folder for all rows, as Parquet.")]
 Known = Annotated[
     int | None,
     typer.Option(
-        "--known", min=1, help="As was believed after this batch, of a history with `known`.", show_default="now"
+        "--known", min=1, help="As known after this batch, for a history with `known`.", show_default="now"
     ),
 ]
 Sql = Annotated[
@@ -70,9 +70,9 @@ def as_of_time(
     as_json: AsJson = False,
     debug: Debug = False,
 ) -> int:
-    """Read and show, write, or say how to ask."""
+    """Show rows, write them to a folder, or print the query."""
     if to is not None and sql is not None:
-        raise typer.BadParameter("--to writes rows, and --sql says how to ask for them: say one of them")
+        raise typer.BadParameter("--to writes rows, and --sql prints a query: give one of them")
     if limit is not None and (to is not None or sql is not None):
         raise typer.BadParameter("--limit is for the rows that are shown; --to and --sql are for all")
     start_logging("off", debug=debug)
@@ -104,14 +104,14 @@ def as_of_time(
 
 
 def _query(job: Job[Any], history: History, at: int, known: int | None, engine: str) -> str:
-    """Return the query for the columns that the table shows; raises ConfigError where it is not there yet."""
+    """Return the query for the columns of the table; raises ConfigError if the table does not exist yet."""
     dialect = as_of.DIALECTS[engine]
     standing = job.opened.table.standing()
     refuse_other_history(job.dimension, standing.progress)
     of = job.dimension
     if standing.schema is None or not standing.progress.batch:
         raise nothing_yet(of.name)
-    # A rename that the settings say and no batch has carried out yet.
+    # The settings may have a rename that no batch has applied yet.
     columns = history.schema(standing.schema, of.key, of.policies.renames)
     listed = ", ".join(map(dialect.name, columns.names))
     name = ".".join(map(dialect.name, job.opened.parts or of.name))

@@ -1,4 +1,4 @@
-"""`lakeward demo`: the main job on a database that really changes, with a crash on the way."""
+"""`lakeward demo`: mirror a changing database into a lake, with a crash on the way, and compare the two."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from lakeward.entrypoints.startup.context import AsJson, Debug, start_logging
 
 HELP = """Mirror a small shop's database into a lake, kill the run in the middle, and compare the two.
 
-The shop is a SQLite database that lives through a few hundred transactions; what AWS DMS
-would have written of it goes through `lakeward run` batch by batch. All of it stays in
-the folder, to look at and to go on with.
+The shop is a SQLite database with a few hundred transactions. The files that AWS DMS would have
+written are applied by `lakeward run` batch by batch. Everything stays in the folder for inspection
+and further runs.
 
 Example: [bold]lakeward demo[/]
 """
@@ -23,7 +23,7 @@ _FOLDER: Final = Path("lakeward-demo")
 
 
 class Format(StrEnum):
-    """The table formats of which the demo can show that they equal the database."""
+    """Table formats of the demo."""
 
     ICEBERG = "iceberg"
     DELTA = "delta"
@@ -31,20 +31,20 @@ class Format(StrEnum):
 
 
 def demo(
-    folder: Annotated[Path, typer.Argument(help="Where to make it.", show_default=str(_FOLDER))] = _FOLDER,
+    folder: Annotated[Path, typer.Argument(help="The folder of the demo.", show_default=str(_FOLDER))] = _FOLDER,
     format_: Annotated[Format, typer.Option("--format", help="The table format of the lake.")] = Format.ICEBERG,
-    transactions: Annotated[int, typer.Option(min=100, help="How many transactions the shop lives through.")] = 400,
-    seed: Annotated[int, typer.Option(help="Another number makes another shop.")] = 1,
-    force: Annotated[bool, typer.Option("--force", help="Make a demo that is there already anew.")] = False,
+    transactions: Annotated[int, typer.Option(min=100, help="Number of transactions of the shop.")] = 400,
+    seed: Annotated[int, typer.Option(help="Seed of the random data.")] = 1,
+    force: Annotated[bool, typer.Option("--force", help="Replace an existing demo.")] = False,
     as_json: AsJson = False,
     debug: Debug = False,
 ) -> int:
-    """Play."""
-    from lakeward.entrypoints.demo.walkthrough import Wish, play  # noqa: PLC0415  # other commands need none of it
+    """Play the demo; return the exit code."""
+    from lakeward.entrypoints.demo.walkthrough import DemoOptions, play  # noqa: PLC0415  # slow to import
 
     start_logging("off", debug=debug)
     return play(
-        Wish(
+        DemoOptions(
             folder=folder, format=format_.value, transactions=transactions, seed=seed, again=force, as_json=as_json
         )
     )

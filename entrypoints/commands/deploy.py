@@ -1,4 +1,4 @@
-"""`lakeward deploy`: what a pipeline needs on AWS, as a template of CloudFormation."""
+"""`lakeward deploy`: render a CloudFormation template of a pipeline on AWS."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from lakeward.entrypoints.views.safe_text import plain
 
 HELP = """Write what a pipeline needs on AWS: buckets, queue, jobs, state machine, roles, alarms, and DMS.
 
-Nothing is made: the files are for CloudFormation. docs/how-to/aws/deploy.md goes through it.
+Nothing is created on AWS: the files are for CloudFormation. docs/how-to/aws/deploy.md explains the steps.
 """
 
 RENDER = """Write the CloudFormation template of a pipeline, and the code of its functions.
 
-What the settings name is in the template; what differs with each account is a parameter of it. The same settings
-and package give the same files. With `--to -` the template is printed, and nothing else written.
+Values of the settings are in the template; values that differ by account are parameters. The same settings and
+package give the same files. With `--to -` the template is printed, and nothing else is written.
 
 Example: [bold]lakeward deploy render --platform glue --package build/job --to build/deploy[/]
 """
@@ -55,7 +55,7 @@ DmsSide = Annotated[
     Literal["make", "existing", "none"] | None,
     typer.Option(
         "--dms",
-        help="Whether endpoints and task of DMS are in it (`make`), a task is there (`existing`), or `none` is.",
+        help="Endpoints and task of DMS: create them (`make`), use an `existing` task, or `none`.",
         show_default="make for the source dms, else none",
     ),
 ]
@@ -66,7 +66,7 @@ Poll = Annotated[
         "--poll",
         min=10,
         max=3600,
-        help="Seconds between two looks whether anything waits: fewer are fresher, more cost less.",
+        help="Seconds between two polls: fewer give fresher tables, more cost less.",
     ),
 ]
 
@@ -81,8 +81,8 @@ def render(
     as_json: AsJson = False,
     debug: Debug = False,
 ) -> int:
-    """Render."""
-    # Options of sources import Spark, which the help of other commands does without.
+    """Render the template and the code of the functions."""
+    # These modules import Spark, which would slow down the help of other commands.
     from lakeward.entrypoints.deployment.packaged_job import read_package  # noqa: PLC0415
     from lakeward.entrypoints.deployment.pipeline import read_pipeline  # noqa: PLC0415
     from lakeward.entrypoints.deployment.resources.functions import name_of_archive  # noqa: PLC0415
@@ -109,8 +109,8 @@ def render(
     if as_json:
         files = {"template": str(Path(to) / TEMPLATE), "functions": str(Path(to) / archive)}
         warnings = [_UNMEASURED] if pipeline.unmeasured else []
-        said = {"platform": platform, "dms": side, **files, "warnings": warnings, "exit_code": 0}
-        documents.emit("deploy render", said)
+        content = {"platform": platform, "dms": side, **files, "warnings": warnings, "exit_code": 0}
+        documents.emit("deploy render", content)
         return 0
     _tell(Path(to), archive, made)
     return 0
@@ -131,7 +131,10 @@ def _tell(folder: Path, archive: str, made: Mapping[str, Any]) -> None:
     out = terminal.console()
     counts = format_count(len(made["Resources"]), "resource"), format_count(len(made["Parameters"]), "parameter")
     out.print(plain(f"{folder / TEMPLATE}: {counts[0]}, {counts[1]}"), soft_wrap=True)
-    out.print(plain(f"{folder / archive}: put it beside the package, before the stack is made."), soft_wrap=True)
+    out.print(
+        plain(f"{folder / archive}: upload it to the folder of the package before you create the stack."),
+        soft_wrap=True,
+    )
     needed = [name for name, one in made["Parameters"].items() if "Default" not in one]
     if needed:
         out.print(plain(f"Parameters that must be given: {', '.join(needed)}"), soft_wrap=True)

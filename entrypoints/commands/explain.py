@@ -1,4 +1,4 @@
-"""`lakeward explain`: what became of one key, and why. It starts no JVM."""
+"""`lakeward explain`: show all known events of one key and their outcomes, without starting a JVM."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from lakeward.core.merge.fold import Row
 from lakeward.core.operations.explain import Step, explain
 from lakeward.core.pipeline.consistent_read import read_consistently
 from lakeward.core.ports import TableState
-from lakeward.core.schema_changes.evolution import names_then
+from lakeward.core.schema_changes.evolution import old_names
 from lakeward.core.text.literals import read_key
 from lakeward.entrypoints.startup.context import (
     DEFAULT_FILE,
@@ -31,10 +31,10 @@ from lakeward.entrypoints.views import documents, terminal
 from lakeward.entrypoints.views.key_story import Story, key_words
 from lakeward.entrypoints.views.safe_text import arguments, plain
 
-HELP = """Tell what became of one key: each event that is known, where it is from, what it did and why.
+HELP = """Explain one key: each known event, its origin, what it did, and why.
 
-They are in the order in which the table took them in. What is shown last is the row as it
-is stored, and when it became visible. Nothing is changed, and Spark is not started.
+Events are in the order in which the table received them. The last line shows the stored row and
+when it became visible. Nothing is changed, and Spark is not started.
 
 For a key of several columns give one value after another; put `--` before a value that
 begins with a dash.
@@ -49,7 +49,7 @@ KeyTexts = Annotated[list[str], typer.Argument(help="The key.")]
 def explain_key(
     table: Table, key: KeyTexts, config: Config = DEFAULT_FILE, as_json: AsJson = False, debug: Debug = False
 ) -> int:
-    """Find and tell."""
+    """Read the events of the key and print them; return 3 if the key is held, else 0."""
     start_logging("off", debug=debug)
     configured = open_settings(config)
     (name,) = configured.choose([table])
@@ -77,15 +77,15 @@ def _told(target: Any, dimension: Dimension, texts: list[str], standing: TableSt
     name = dimension.name
     if standing.schema is None:
         raise ConfigError(f"{name}: nothing was applied yet, so no key is known", todo="`lakeward run` applies it.")
-    called = names_then(standing.schema, dimension.policies.renames)
+    called = old_names(standing.schema, dimension.policies.renames)
     key = tuple(called.get(name, name) for name in dimension.key)
     dimension = replace(dimension, schema=standing.schema, key=key)
     known = target.known(dimension, read_key(dimension, texts))
     if not known.is_anything:
         raise ConfigError(
-            f"{name}: nobody knows the key {key_words(known.key)}",
-            found="no row has it, and nothing of it is remembered or in quarantine",
-            todo="It may come with files that wait (`lakeward plan`). Deletes are remembered for a time only.",
+            f"{name}: the key {key_words(known.key)} is unknown",
+            found="no row has it, and neither the change log nor the quarantine has an event of it",
+            todo="It may be in files that wait (`lakeward plan`). Deletes are remembered for a limited time.",
         )
     return Story(dimension, known, explain(dimension, known))
 
@@ -128,7 +128,7 @@ def _document(story: Story) -> Mapping[str, Any]:
 
 
 def _stored(story: Story) -> Mapping[str, Any] | None:
-    """Return the row as it is stored; where deletes are soft, it says whether it went."""
+    """Return the stored row; with soft deletes it has the field `deleted`."""
     stored = story.known.stored or story.known.gone
     if stored is None:
         return None

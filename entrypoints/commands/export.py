@@ -1,4 +1,4 @@
-"""`lakeward export`: the rows of a table as plain Parquet, in a folder that is replaced whole."""
+"""`lakeward export`: write the rows of a table as plain Parquet into a folder, replaced atomically."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ from lakeward.entrypoints.startup.context import (
 from lakeward.entrypoints.views import documents, terminal
 from lakeward.entrypoints.views.safe_text import plain
 
-HELP = """Write the rows of a table as plain Parquet into a folder, which is replaced whole.
+HELP = """Write the rows of a table as plain Parquet into a folder, replacing its content.
 
-The rows are those of the table as it is now: of a history all versions. Who lists the folder sees all of the old
-files or all of the new ones, whenever this is stopped. It may be written beside a run, and changes nothing of the
-table.
+The rows are those of the current state of the table: for a history, all versions. A reader of the folder sees all
+old files or all new ones, even if the command is interrupted. It may run at the same time as `lakeward run`, and
+does not change the table.
 
 Example: [bold]lakeward export shop.customer --to exports/customer[/]
 """
 
 Table = Annotated[str, typer.Argument(help="The table, as schema.table.")]
-To = Annotated[str, typer.Option("--to", help="The folder: a new one, or one that was written so before.")]
+To = Annotated[str, typer.Option("--to", help="The folder: a new one, or one of an earlier export.")]
 Columns = Annotated[
     Literal["own", "all"],
-    typer.Option("--columns", help="`own`: those of the source and of versions; `all`: with `_lakeward_…`, too."),
+    typer.Option("--columns", help="`own`: columns of the source and of versions; `all`: also `_lakeward_…`."),
 ]
 
 
@@ -48,7 +48,7 @@ def export(
     as_json: AsJson = False,
     debug: Debug = False,
 ) -> int:
-    """Write, and let the folder show it."""
+    """Write the rows and replace the folder."""
     start_logging("off", debug=debug)
     folder = place(to)
     configured = open_settings(config)

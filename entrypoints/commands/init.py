@@ -1,4 +1,4 @@
-"""`lakeward init`: look at a folder, and write settings for it that a person confirms."""
+"""`lakeward init`: inspect a folder, and write proposed settings for a person to confirm."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from lakeward.entrypoints.views.safe_text import escaped
 from lakeward.plugins import Registry, Runtime
 from lakeward.plugins.manager import load, registry_of
 
-HELP = """Look at a folder of files, and write settings for it: tables, keys, columns and types.
+HELP = """Inspect a folder of files, and write settings for it: tables, keys, columns and types.
 
-Keys and types are proposed from names and from a sample of the rows, and marked TODO: look at
-each before the first run. Where a file describes the tables, as a dump of the schema does, or
-their database can be asked, name it by --catalogue. Nothing is ever overwritten.
+Keys and types are proposed from names and from a sample of the rows, and marked TODO: check each
+before the first run. If a file such as a schema dump describes the tables, or their database can be
+queried, name it with --catalogue. No file is overwritten.
 
 Example: [bold]lakeward init landing/ --catalogue shop.sql --database postgresql[/]
 
@@ -47,15 +47,18 @@ Asked = Annotated[
     str | None,
     typer.Option(
         "--catalogue",
-        help="What describes the tables: a file or folder of SQL or JSON, or the URL of the database (jdbc:…).",
+        help="Description of the tables: a file or folder of SQL or JSON, or the URL of the database (jdbc:…).",
     ),
 ]
 Database = Annotated[
-    str | None, typer.Option("--database", help="Whose SQL that is: postgresql, mariadb, mysql, sqlserver, oracle.")
+    str | None, typer.Option("--database", help="The SQL dialect: postgresql, mariadb, mysql, sqlserver, oracle.")
 ]
-User = Annotated[str | None, typer.Option("--user", help="Who asks the database.")]
+User = Annotated[str | None, typer.Option("--user", help="The user of the database.")]
 Password = Annotated[
-    str | None, typer.Option("--password", help="Where the password is: env:NAME or file:PATH, never what it is.")
+    str | None,
+    typer.Option(
+        "--password", help="Where the password is stored: env:NAME or file:PATH, never the password itself."
+    ),
 ]
 
 
@@ -69,18 +72,18 @@ def init(
     as_json: AsJson = False,
     debug: Debug = False,
 ) -> int:
-    """Look, write and show."""
+    """Inspect the folder, write the settings file, and print the tables."""
     start_logging("off", debug=debug)
     if config.exists():
         raise _exists(config)
     if "://" not in folder and not Path(folder).is_dir():
-        raise ConfigError(f"{folder} is no folder", todo="Name the folder that the files lie in.")
+        raise ConfigError(f"{folder} is no folder", todo="Name the folder of the files.")
     registry = registry_of(load())
     runtime = Runtime(_no_spark, Path(), config)
     runtime.secret = lambda name: registry.secrets.build(name.kind, {}, runtime).read(name.name)
     settings = _catalogue(catalogue, database=database, user=user, password=password)
     proposal = _proposal(
-        folder, [registry.scouts.build(kind, {"path": folder}, runtime) for kind in registry.scouts]
+        folder, [registry.probes.build(kind, {"path": folder}, runtime) for kind in registry.probes]
     )
     described = _described(registry, runtime, settings, [table.name for table in proposal.tables])
     content = written(proposal, described, folder, config)
@@ -104,7 +107,7 @@ def init(
 def _catalogue(
     asked: str | None, *, database: str | None, user: str | None, password: str | None
 ) -> dict[str, str | Mapping[str, str]]:
-    """Return the keys of [catalogue] that the options mean; none without --catalogue."""
+    """Return the keys of [catalogue] for the options; none without --catalogue."""
     is_jdbc = asked is not None and asked.startswith("jdbc:")
     if not is_jdbc and (user or password):
         raise ConfigError(
@@ -130,7 +133,7 @@ def _described(
     settings: Mapping[str, str | Mapping[str, str]],
     names: Sequence[TableName],
 ) -> Described:
-    """Ask the catalogue; return it as the settings file has it, and what it says."""
+    """Query the catalogue; return its settings and its tables."""
     if not settings:
         return Described()
     options = {key: value for key, value in settings.items() if key != "kind"}
@@ -150,15 +153,15 @@ def _exists(config: Path) -> ConfigError:
     )
 
 
-def _proposal(folder: str, scouts: Sequence[SourceProbe]) -> Proposal:
-    """Return what the source makes of the folder that knows its names, and finds the most tables in it."""
-    found = [proposal for source_probe in scouts if (proposal := source_probe.look()) is not None]
+def _proposal(folder: str, probes: Sequence[SourceProbe]) -> Proposal:
+    """Return the best proposal: that of a source which knows the file names and finds the most tables."""
+    found = [proposal for probe in probes if (proposal := probe.look()) is not None]
     if not found:
         raise ConfigError(
             f"{folder} has no files of a source that is installed",
             found="looked for <schema>/<table>/LOAD00000001.csv, 20141029-113401000.csv and the like, as AWS DMS "
             "writes them, and for CSV, JSON lines or Parquet in <schema>/<table>/ or <table>/",
-            todo="Name the folder above those of the tables. docs/reference/dms-layouts.md and "
+            todo="Name the folder that has the folders of the tables. docs/reference/dms-layouts.md and "
             "docs/reference/plain-files.md have other layouts.",
         )
     return max(found, key=lambda proposal: (proposal.is_named, len(proposal.tables)))
@@ -170,7 +173,7 @@ def _check(content: str, config: Path) -> None:
 
 def _show(proposal: Proposal, described: Mapping[TableName, SourceTable], folder: str, config: Path) -> None:
     out = terminal.console()
-    out.print(f"Looked at {format_count(len(proposal.tables), 'table')} in {escaped(folder)} ({proposal.kind}).")
+    out.print(f"Found {format_count(len(proposal.tables), 'table')} in {escaped(folder)} ({proposal.kind}).")
     grid = terminal.grid("table", "key", "columns", "how it was found", right=("columns",))
     for table in proposal.tables:
         known = described.get(table.name)
@@ -186,7 +189,7 @@ def _show(proposal: Proposal, described: Mapping[TableName, SourceTable], folder
         f"{format_count(todo, 'line in it is', 'lines in it are')} marked TODO: confirm or correct "
         f"{'it' if todo == 1 else 'them'}."
         if todo
-        else "Look through it."
+        else "Check it."
     )
     out.print(f"Wrote {escaped(str(config))}. {words}")
     out.print(f"Next: edit {escaped(str(config))}, then `lakeward plan`")

@@ -1,4 +1,4 @@
-"""`lakeward jars`: the jars of this line, and fetching them."""
+"""`lakeward jars`: list, fetch and archive the jars of the installed Spark line."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from lakeward.entrypoints.views.safe_text import escaped
 
 HELP = """List the jars of this Spark line and whether they are in the cache.
 
-A run fetches what it needs by itself, once, and checks every jar against the hashes
+A run fetches missing jars itself, once, and checks every jar against the hash of the jar
 that lakeward was tested with.
 
 Example: [bold]lakeward jars[/]
@@ -28,33 +28,33 @@ Example: [bold]lakeward jars[/]
 
 FETCH = """Fetch jars into the cache: those that a table format or catalog needs, or all.
 
-With those of Iceberg's default catalog, a small pipeline then runs once, and Java keeps its classes as they are
-when they are loaded, so that runs start sooner.
+If the jars of Iceberg's default catalog are among them, a small pipeline then runs once to write an archive of
+Java's loaded classes, so that runs start faster.
 
 Example: [bold]lakeward jars fetch iceberg sqlite[/]
 """
 
-ARCHIVE = """Keep Java's classes as they are once they are loaded, so that runs start sooner.
+ARCHIVE = """Write an archive of Java's loaded classes, so that runs start faster.
 
-A small pipeline runs in a folder of its own, once. [bold]jars fetch[/] does it as well. Java passes the archive
-over where jars or Java have changed; make it anew then.
+A small pipeline runs once in a temporary folder. [bold]jars fetch[/] does it as well. Java ignores the archive if
+jars or Java have changed; write it again then.
 
 Example: [bold]lakeward jars archive[/]
 """
 
 _OF_THE_ARCHIVE: Final = ("iceberg", "sqlite")
-"""What a run needs with the default settings."""
+"""Needs of a run with the default settings."""
 
 MakesArchive = Annotated[
-    bool, typer.Option("--archive/--no-archive", help="Keep Java's classes too, for sooner starts (about 200 MB).")
+    bool, typer.Option("--archive/--no-archive", help="Also write the archive of Java's classes (about 200 MB).")
 ]
 Needs = Annotated[
-    list[str] | None, typer.Argument(help="What needs them, as iceberg or sqlite.", show_default="all")
+    list[str] | None, typer.Argument(help="What needs the jars, such as iceberg or sqlite.", show_default="all")
 ]
 
 
 def list_jars(context: typer.Context, as_json: AsJson = False, debug: Debug = False) -> int:
-    """List, unless a command follows."""
+    """List the jars, unless a subcommand follows."""
     if context.invoked_subcommand is not None:
         return 0
     jars = locked()
@@ -73,7 +73,7 @@ def list_jars(context: typer.Context, as_json: AsJson = False, debug: Debug = Fa
 def fetch_jars(
     needs: Needs = None, archive: MakesArchive = True, as_json: AsJson = False, debug: Debug = False
 ) -> int:
-    """Fetch, and make the archive of Java's classes where it is not there."""
+    """Fetch jars, and write the archive of Java's classes if it does not exist."""
     known = sorted({jar.needed_by for jar in locked()})
     for need in needs or ():
         if need not in known:
@@ -82,31 +82,31 @@ def fetch_jars(
     for jar in jars:
         fetch(jar, terminal.Download(jar.file, jar.size))
     if not as_json:
-        words = ("jar is in the cache, and is what it", "jars are in the cache, and are what they")
-        terminal.console().print(f"{format_count(len(jars), *words)} should be.")
+        words = ("jar is in the cache, with the right hash", "jars are in the cache, with the right hashes")
+        terminal.console().print(f"{format_count(len(jars), *words)}.")
     is_wanted = archive and set(_OF_THE_ARCHIVE) <= {jar.needed_by for jar in jars}
-    kept, failed = _tried() if is_wanted else (None, None)
+    file, failed = _try_archive() if is_wanted else (None, None)
     if as_json:
-        told = {"archive_error": None if failed is None else documents.error(failed)}
-        documents.emit("jars fetch", {**_document(jars), **_document_of(kept), **told, "exit_code": 0})
+        why = {"archive_error": None if failed is None else documents.error(failed)}
+        documents.emit("jars fetch", {**_document(jars), **_document_of(file), **why, "exit_code": 0})
     elif failed is not None:
         out = terminal.console()
-        out.print(f"Java's classes are not kept, so runs take longer to start: {escaped(failed.what)}.")
-        out.print("Later: `lakeward jars archive`.")
-    elif kept is not None:
-        _show(kept)
+        out.print(f"The archive of Java's classes failed, so runs start more slowly: {escaped(failed.what)}.")
+        out.print("Next: `lakeward jars archive`")
+    elif file is not None:
+        _show(file)
     return 0
 
 
 def archive_classes(as_json: AsJson = False, debug: Debug = False) -> int:
-    """Make the archive of Java's classes."""
+    """Write the archive of Java's classes."""
     for jar in locked(_OF_THE_ARCHIVE):
         fetch(jar, terminal.Download(jar.file, jar.size))
-    kept = _kept(is_wanted_anew=True)
+    file = _archive(replace=True)
     if as_json:
-        documents.emit("jars archive", {"line": line(), **_document_of(kept), "exit_code": 0})
+        documents.emit("jars archive", {"line": line(), **_document_of(file), "exit_code": 0})
     else:
-        _show(kept)
+        _show(file)
     return 0
 
 
@@ -118,34 +118,34 @@ def _document(jars: Sequence[Jar]) -> dict[str, Any]:
     return {"line": line(), "cache": str(cache()), "jars": listed}
 
 
-def _document_of(kept: Path | None) -> dict[str, Any]:
-    return {"archive": None if kept is None else {"path": str(kept), "size": kept.stat().st_size}}
+def _document_of(file: Path | None) -> dict[str, Any]:
+    return {"archive": None if file is None else {"path": str(file), "size": file.stat().st_size}}
 
 
-def _show(kept: Path) -> None:
-    size = f"{kept.stat().st_size / 1e6:.0f} MB"
-    terminal.console().print(f"{escaped(str(kept))} has Java's classes, {size}. It may be removed at any time.")
+def _show(file: Path) -> None:
+    size = f"{file.stat().st_size / 1e6:.0f} MB"
+    terminal.console().print(f"{escaped(str(file))} has Java's classes, {size}. It may be removed at any time.")
 
 
-def _tried() -> tuple[Path | None, LakewardError | None]:
-    """Return the archive of Java's classes, made where it is not there, or why it could not be made."""
+def _try_archive() -> tuple[Path | None, LakewardError | None]:
+    """Return the archive of Java's classes, written if it does not exist, or the error of writing it."""
     try:
-        return _kept(is_wanted_anew=False), None
+        return _archive(replace=False), None
     except LakewardError as error:
         return None, error
 
 
-def _kept(*, is_wanted_anew: bool) -> Path:
-    """Return the archive of Java's classes; it is made where it is not there, or wanted anew."""
+def _archive(*, replace: bool) -> Path:
+    """Return the archive of Java's classes; write it if it does not exist, or if it is to be replaced."""
     check_spark()
     from lakeward.adapters.spark.session.class_archive import archive_of  # noqa: PLC0415  # they import Spark
     from lakeward.entrypoints.startup.class_archive import make_archive  # noqa: PLC0415
 
-    there = archive_of(check_java(), [cache() / jar.file for jar in locked(_OF_THE_ARCHIVE)])
-    if there.exists() and not is_wanted_anew:
-        return there
-    waits = terminal.console(stderr=True).status("Running a small pipeline, which takes a minute …")
-    with tempfile.TemporaryDirectory() as folder, waits:
+    file = archive_of(check_java(), [cache() / jar.file for jar in locked(_OF_THE_ARCHIVE)])
+    if file.exists() and not replace:
+        return file
+    status = terminal.console(stderr=True).status("Running a small pipeline, which takes a minute …")
+    with tempfile.TemporaryDirectory() as folder, status:
         return make_archive(Path(folder))
 
 

@@ -1,4 +1,4 @@
-"""`lakeward ledger`: what became of each object of a table."""
+"""`lakeward ledger`: list the state of each source object of a table, and rebuild the ledger."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ from lakeward.entrypoints.startup.context import (
 from lakeward.entrypoints.views import documents, terminal
 from lakeward.entrypoints.views.safe_text import escaped
 
-HELP = """What became of each file: seen, applied, quarantined, vanished, rewritten, archived.
+HELP = """Show the state of each file: seen, applied, quarantined, vanished, rewritten, archived.
 
-The ledger is in the folder `state`, or in DynamoDB. It is not the truth: the tables do without it.
+The ledger is in the folder `state`, or in DynamoDB. Tables do not depend on it, and it can be rebuilt from them.
 """
 
-LIST = """List the files of a table as the ledger has them, in order, and the alarms that were let pass.
+LIST = """List the files of a table in the ledger, in order, and the acknowledged alarms.
 
 Example: [bold]lakeward ledger list shop.orders --state seen[/]
 """
 
-REBUILD = """Make the ledger anew from what the tables say of their batches.
+REBUILD = """Rebuild the ledger from the batch records of the tables.
 
-When a file was first seen is lost. Files that wait stay in it: those that were seen and not applied,
-and those that a table which was taken back has applied since.
+The time at which a file was first seen is lost. Waiting files stay in the ledger: those that were seen and
+not applied, and those that are to be applied again after a rollback.
 
 Example: [bold]lakeward ledger rebuild[/]
 """
@@ -49,7 +49,7 @@ Table = Annotated[str, typer.Argument(help="The table, as schema.table.")]
 States = Annotated[
     list[ObjectState] | None, typer.Option("--state", help="Only files in this state.", show_default="all")
 ]
-Limit = Annotated[int, typer.Option("--limit", min=1, help="At most so many files, the last of them.")]
+Limit = Annotated[int, typer.Option("--limit", min=1, help="Greatest number of files shown, the last ones.")]
 
 
 def list_objects(
@@ -60,7 +60,7 @@ def list_objects(
     as_json: AsJson = False,
     debug: Debug = False,
 ) -> int:
-    """List."""
+    """List files and acknowledged alarms."""
     start_logging("off", debug=debug)
     configured = open_settings(config)
     (name,) = configured.choose([table])
@@ -86,7 +86,7 @@ def list_objects(
     out.print(f"{words}{f' (the last {len(shown):,} are shown)' if len(shown) < counts.total() else ''}")
     for code, about in sorted(acked.items()):
         objects = objects_in(code, about)
-        out.print(f"let pass of {code}: {escaped(', '.join(objects[:5]))}{' …' if len(objects) > 5 else ''}")
+        out.print(f"acknowledged {code}: {escaped(', '.join(objects[:5]))}{' …' if len(objects) > 5 else ''}")
     return 0
 
 
@@ -124,17 +124,17 @@ def _document(record: ObjectRecord) -> dict[str, Any]:
 def rebuild(
     tables: Tables = None, config: Config = DEFAULT_FILE, as_json: AsJson = False, debug: Debug = False
 ) -> int:
-    """Make anew."""
+    """Rebuild the ledger of tables; return the exit code."""
     start_logging("off", debug=debug)
     configured = open_settings(config)
     chosen, code = choose_readable(configured, tables or ())
     with alone(configured) as container:
-        made = [(str(name), make_anew(container.job(table=name))) for name in chosen]
+        counts = [(str(name), make_anew(container.job(table=name))) for name in chosen]
     if as_json:
-        listed = [{"table": table, "objects": number} for table, number in made]
+        listed = [{"table": table, "objects": number} for table, number in counts]
         documents.emit("ledger rebuild", {"tables": listed, "exit_code": code})
         return code
-    for table, number in made:
+    for table, number in counts:
         terminal.console().print(f"{escaped(table)}: {format_count(number, 'file')}")
     return code
 

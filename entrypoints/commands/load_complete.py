@@ -1,4 +1,4 @@
-"""`lakeward load-complete`: say that a full load that a table waits for has ended."""
+"""`lakeward load-complete`: declare complete the full load that a table waits for."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from lakeward.entrypoints.startup.context import DEFAULT_FILE, AsJson, Config, D
 from lakeward.entrypoints.views import documents, terminal
 from lakeward.entrypoints.views.safe_text import escaped
 
-HELP = """Say that the full load that a table waits for is complete: what is there now is all of it.
+HELP = """Declare that the full load a table waits for is complete: the files that are there now are all of it.
 
-It is for the end of the DMS task, in a script, say. Should the files be others when the next run
-looks, the table goes on waiting.
+Use it after the end of the DMS task, for example in a script. If the next run finds other files,
+the table keeps waiting.
 
 Example: [bold]lakeward load-complete shop.orders[/]
 """
@@ -27,19 +27,18 @@ def load_complete(
     as_json: AsJson = False,
     debug: Debug = False,
 ) -> int:
-    """Write that down."""
-    with deciding(table, by, config, debug=debug) as made:
-        word, objects = complete(made.job, by=made.by, at=made.at)
+    """Store the load completion and print it."""
+    with deciding(table, by, config, debug=debug) as decision:
+        completion, objects = complete(decision.job, by=decision.by, at=decision.at)
     names, size = [item.name for item in objects], sum(item.size for item in objects)
     if as_json:
-        content = {"epoch": word.epoch, "files": names, "bytes": size, "by": word.by}
-        documents.emit(
-            "load-complete", {"table": made.table, **content, "at": documents.time(word.at), "exit_code": 0}
-        )
+        content = {"epoch": completion.epoch, "files": names, "bytes": size, "by": completion.by}
+        at = documents.time(completion.at)
+        documents.emit("load-complete", {"table": decision.table, **content, "at": at, "exit_code": 0})
         return 0
     out = terminal.console()
     files = f"{format_count(len(names), 'file')}, {format_count(size, 'byte')}"
-    out.print(f"{escaped(made.table)}: its full load has {files}, and is complete")
+    out.print(f"{escaped(decision.table)}: its full load has {files}, and is complete")
     out.print("Nothing was applied. Next: `lakeward run`")
     return 0
 

@@ -1,4 +1,4 @@
-"""`lakeward maintain`: keep tables in shape: many small files, deleted rows, old snapshots, files of nobody."""
+"""`lakeward maintain`: compact files, expire snapshots, and remove unreferenced files."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from lakeward.core.operations.maintain import maintain as take_care
 from lakeward.core.ports import MaintenanceReport
 from lakeward.entrypoints.runtime.join_run import job_of, joined_of
 from lakeward.entrypoints.runtime.locks.writer_lease import alone
-from lakeward.entrypoints.settings.models.maintenance import care_of
+from lakeward.entrypoints.settings.models.maintenance import maintenance_policy
 from lakeward.entrypoints.startup.context import (
     DEFAULT_FILE,
     AsJson,
@@ -26,16 +26,16 @@ from lakeward.entrypoints.startup.context import (
 from lakeward.entrypoints.views import documents, terminal
 from lakeward.entrypoints.views.safe_text import escaped
 
-HELP = """Keep tables in shape: they are made as their settings say, data files with many deleted rows, or too
-small ones, are written anew, old snapshots expire, and files that no snapshot names are removed.
+HELP = """Maintain tables: apply layout settings, rewrite data files that are too small or have many deleted rows,
+expire old snapshots, and remove files that no snapshot names.
 
-What is due is said by `maintain` of each table; how it is made, by `partition_by` and the like. No row changes; the
-commit that says how far a table is stays, whatever expires. A run of the pipeline is never disturbed.
+The key `maintain` of each table sets what is due; `partition_by` and similar keys set the layout. No row changes,
+and the commit with the progress of a table never expires. Runs of the pipeline are not disturbed.
 
 Example: [bold]lakeward maintain --dry-run[/]
 """
 
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Only say what is due.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Only show what is due.")]
 
 _Result = tuple[TableName, MaintenanceReport | LakewardError]
 
@@ -47,7 +47,7 @@ def maintain(
     as_json: AsJson = False,
     debug: Debug = False,
 ) -> int:
-    """Take care of each table; one that fails stops no other."""
+    """Maintain each table; the failure of one stops no other. Return the exit code."""
     start_logging("off", debug=debug)
     configured = open_settings(config)
     found: list[_Result] = []
@@ -56,7 +56,7 @@ def maintain(
         for name in dict.fromkeys((*chosen, *joined_of(configured, chosen))):
             try:
                 job = job_of(container, name)
-                found.append((name, take_care(job, care_of(configured.upkeep(name)), is_dry=dry_run)))
+                found.append((name, take_care(job, maintenance_policy(configured.upkeep(name)), is_dry=dry_run)))
             except LakewardError as error:
                 found.append((name, error))
     failed = [documents.error(one) for _, one in found if isinstance(one, LakewardError)]
@@ -87,7 +87,7 @@ def _document(name: TableName, one: MaintenanceReport | LakewardError) -> dict[s
 
 
 def _show(found: Sequence[_Result]) -> None:
-    headers = ("files written anew", "bytes", "snapshots expired", "files of nobody")
+    headers = ("files rewritten", "bytes", "snapshots expired", "orphan files")
     grid = terminal.grid("table", *headers, right=headers)
     for name, one in found:
         if isinstance(one, MaintenanceReport):

@@ -1,4 +1,4 @@
-"""`lakeward package`: all that a job of AWS Glue or EMR needs, in a folder or a bucket."""
+"""`lakeward package`: write the package of a job of AWS Glue or EMR into a folder or a bucket."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ from lakeward.entrypoints.startup.context import AsJson, Debug
 from lakeward.entrypoints.views import documents, terminal
 from lakeward.entrypoints.views.safe_text import plain
 
-HELP = """Write all that a job of AWS Glue or EMR needs into a folder or a bucket.
+HELP = """Write the package of a job of AWS Glue or EMR into a folder or a bucket.
 
 The same lakeward, versions and wheels always give the same files, byte by byte.
 """
 
 GLUE = """Write a job of AWS Glue: its script, wheels for its Python, and the arguments to start it with.
 
-The wheels are lakeward, what it needs in the versions that it was tested with, and yours. Spark and boto3 are
-those of Glue. Afterwards `job.json` has the job as `aws glue create-job` takes it.
+The wheels are lakeward, its dependencies in the tested versions, and yours. Spark and boto3 are those of Glue.
+`job.json` has the job in the form of `aws glue create-job`.
 
 Example: [bold]lakeward package glue --to s3://shop-jobs/lakeward --settings s3://shop-jobs/lakeward.toml[/]
 """
 
 EMR = """Write a job of EMR, on a cluster or serverless: its script, wheels, and an environment made of them.
 
-The environment is unpacked by Spark on each machine, so nothing is installed there. Afterwards `job.json` has the
-job as `aws emr-serverless start-job-run` and `aws emr add-steps` take it.
+Spark unpacks the environment on each machine, so nothing is installed there. `job.json` has the job in the form of
+`aws emr-serverless start-job-run` and of `aws emr add-steps`.
 
 Example: [bold]lakeward package emr --release emr-spark-8.1.0 --arch aarch64 --to build/job[/]
 """
@@ -55,17 +55,18 @@ Format = Annotated[
     Literal["iceberg", "delta", "hudi"], typer.Option("--format", help="The `kind` of the tables in the settings.")
 ]
 Extras = Annotated[
-    list[str] | None, typer.Option("--extra", help="What else is needed, `kafka` or `msk`; may be repeated.")
+    list[str] | None, typer.Option("--extra", help="Further dependencies, `kafka` or `msk`; may be repeated.")
 ]
 Wheels = Annotated[
     list[Path] | None,
     typer.Option("--wheel", help="The wheel of a plugin, or one that replaces a locked version; may be repeated."),
 ]
 Settings = Annotated[
-    str, typer.Option("--settings", help="Where the job will find its settings: the URL is put into its arguments.")
+    str,
+    typer.Option("--settings", help="The URL of the settings file, which is put into the arguments of the job."),
 ]
 Boto3 = Annotated[
-    bool, typer.Option("--with-boto3", help="Take boto3 along: that of Glue may be older than the 1.35 needed.")
+    bool, typer.Option("--with-boto3", help="Include boto3: that of Glue may be older than the 1.35 needed.")
 ]
 Arch = Annotated[Literal["x86_64", "aarch64"], typer.Option("--arch", help="The machines that it runs on.")]
 
@@ -116,7 +117,7 @@ def _package(
     *,
     with_boto3: bool = False,
 ) -> Mapping[str, Any]:
-    """Make a package where it is wanted; what is wrong there is said before anything is fetched."""
+    """Build a package at `to`; errors of the arguments are raised before anything is fetched."""
     if not to.strip():
         raise ConfigError("--to is empty", todo="Name a folder of its own for the package, or s3://bucket/prefix.")
     refuse_other_scheme(to, "--to")

@@ -1,4 +1,4 @@
-"""`lakeward plan`: what the next batch of each table would do. It changes nothing."""
+"""`lakeward plan`: show what the next batch of each table would do, without changes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from lakeward.core.pipeline.preparation import prepare_next_batch
 from lakeward.core.reporting.alarms import Alarm, alarms
 from lakeward.core.schema_changes.evolution import Kind, Policy
 from lakeward.core.text.numbers import format_count
-from lakeward.entrypoints.runtime.join_run import Chosen, chosen
+from lakeward.entrypoints.runtime.join_run import TableSelection, select_tables
 from lakeward.entrypoints.runtime.reporting.logs import log_failure
 from lakeward.entrypoints.runtime.table_run import caution_words, row_cautions, words_of_files_left_alone
 from lakeward.entrypoints.settings.configuration import Configured
@@ -47,8 +47,8 @@ log_lines = structlog.get_logger()
 
 HELP = """Show what the next batch of each table would do, and change nothing.
 
-Files, rows by operation, what would become of them, and what would be written: the
-numbers are those of the run that follows.
+It shows files, rows by operation, their outcomes, and the rows that would be written: the
+same numbers as those of the next run.
 
 Example: [bold]lakeward plan shop.orders[/]
 """
@@ -61,7 +61,7 @@ def plan(
     log: Log = "auto",
     debug: Debug = False,
 ) -> int:
-    """Plan and show."""
+    """Plan tables and print the plans; return the exit code."""
     start_logging(log, debug=debug)
     plans = work_out(open_settings(config, asks=True), tables or (), as_json=as_json)
     if as_json:
@@ -77,21 +77,21 @@ def plan(
 
 
 def work_out(configured: Configured, tables: Sequence[str] = (), *, as_json: bool = True) -> Plans:
-    """Plan tables, or all; but for programs, each is shown to people as soon as it is planned."""
+    """Plan the named tables, or all; unless `as_json`, print each as soon as it is planned."""
     with container_of(configured) as container:
         container.source(), container.target()
-        wanted = chosen(configured, tables)
+        wanted = select_tables(configured, tables)
         found = look(container, wanted.tables)
         container.rules(tables=wanted.tables)
         found = found.with_cautions(layouts(container, wanted.tables))
-        plans = Plans(found, {name: list(said) for name, said in found.cautions.items()})
+        plans = Plans(found, {name: list(words) for name, words in found.cautions.items()})
         plans.fill(container, configured, wanted, as_json=as_json)
     return plans
 
 
 @dataclass(slots=True)
 class Plans:
-    """What is planned of each table and joined table, as programs get it, with cautions and errors by table."""
+    """Plans of tables and joined tables as JSON documents, with cautions and errors by table."""
 
     found: Findings
     cautions: dict[TableName, list[str]]
@@ -112,12 +112,12 @@ class Plans:
 
     @property
     def document(self) -> Mapping[str, Any]:
-        """All of it as programs get it."""
+        """The JSON document of all plans, without its header."""
         listed = {"tables": self.tables, "joined": self.joined}
         return {**listed, **documents.findings(self.found), "exit_code": self.code}
 
-    def fill(self, container: Any, configured: Configured, wanted: Chosen, *, as_json: bool) -> None:
-        """Plan each table, then each joined one, and show them to people."""
+    def fill(self, container: Any, configured: Configured, wanted: TableSelection, *, as_json: bool) -> None:
+        """Plan each table, then each joined table; unless `as_json`, print them."""
         kind = configured.settings.target["kind"]
         for name in wanted.tables:
             cautions = self.cautions.setdefault(name, [])
@@ -132,10 +132,10 @@ def _next(code: int, *, is_due: bool) -> str:
     if code == 75:
         return "Nothing has been written. Next: `lakeward plan` again"
     if code:
-        return "Nothing has been written. Next: mend what is said above, then `lakeward plan` again"
+        return "Nothing has been written. Next: fix the errors above, then `lakeward plan` again"
     if is_due:
         return "Nothing has been written. Next: `lakeward run`"
-    return "Nothing new to apply. `lakeward status` says how far it is."
+    return "Nothing new to apply. `lakeward status` shows how far each table is."
 
 
 def _planned(
@@ -147,9 +147,9 @@ def _planned(
     *,
     as_json: bool,
 ) -> dict[str, Any]:
-    """Plan one table, show it to people, and return it as programs get it; one that cannot be hides no other.
+    """Plan one table and return its JSON document; unless `as_json`, print it.
 
-    What its job shows is added to its `cautions`, and why it cannot be planned to the `errors`.
+    Cautions found while planning are added to `cautions`. A table that cannot be planned is added to `errors`.
     """
     try:
         job = container.job(table=name)
@@ -157,7 +157,7 @@ def _planned(
         found = read_consistently(name, job.opened.table.standing, lambda _: prepare_next_batch(job))
     except SetupError:
         raise
-    except Exception as error:  # noqa: BLE001  # for whatever reason
+    except Exception as error:  # noqa: BLE001  # the failure of one table stops no other
         if not isinstance(error, LakewardError):
             log_failure(error, log_lines.bind(table=str(name)).error)
         if not as_json:
@@ -210,11 +210,11 @@ _BY_IMAGE: Final = "each update or delete takes away one row that is equal to wh
 
 
 def _show_rows(out: Console, prepared: PreparedBatch[Any]) -> None:
-    """Print what becomes of the rows of a batch."""
+    """Print the outcomes of the rows of a batch."""
     facts, resolved = prepared.plan.facts, prepared.resolved
     by_operation = " · ".join(f"{number:,} {op.value}" for op, number in facts.operations.items())
     read = f"{format_count(len(facts.objects), 'file')}, {format_count(facts.read, 'row')}"
-    out.print(f"   {read}: {by_operation or 'no event'}")
+    out.print(f"   {read}: {by_operation or 'no change for this table'}")
     out.print(f"   {terminal.count_words(resolved.counts, every=True)}")
     if resolved.rejects:
         rejected = " · ".join(f"{number:,} {reason.value}" for reason, number in resolved.rejects.items())
@@ -222,7 +222,7 @@ def _show_rows(out: Console, prepared: PreparedBatch[Any]) -> None:
     if resolved.held:
         more = resolved.held - prepared.held_before
         out.print(f"   {_held_words(prepared.plan.dimension.name, resolved.held, more)}")
-    all_rows = ": the full load takes the place of all rows" if prepared.plan.replaces else ""
+    all_rows = ": the full load replaces all rows" if prepared.plan.replaces else ""
     out.print(f"   {format_count(resolved.written, 'row')} written, {resolved.removed:,} removed{all_rows}")
 
 
@@ -233,11 +233,11 @@ def _held_words(name: TableName, held: int, more: int = 0) -> str:
 
 
 _SHOWN: Final = 20
-"""How many files are named that are left alone."""
+"""Greatest number of named files that are not read."""
 
 
 def warnings(prepared: PreparedBatch[Any]) -> list[str]:
-    """Return what a person should know of a batch beside its numbers."""
+    """Return warnings about a batch."""
     selection, counts = prepared.selection, prepared.resolved.counts
     found = []
     if selection.files_left:
@@ -265,9 +265,9 @@ def warnings(prepared: PreparedBatch[Any]) -> list[str]:
         found.append(f"{files} late, behind one that is applied already: {names}")
     if counts.insert_on_existing or counts.update_on_missing:
         found.append(
-            f"{format_count(counts.insert_on_existing, 'insert')} of a row that is there, "
+            f"{format_count(counts.insert_on_existing, 'insert')} of a row that exists, "
             f"{format_count(counts.update_on_missing, 'update')} "
-            "of one that is not: where files are missing, this is how it shows."
+            "of one that does not: files may be missing."
         )
     found += [f"{alarm.what}: {alarm.found} ({alarm.code})" for alarm in _alarms(prepared)]
     found += terminal.quality_words(prepared.plan.facts.warnings)
@@ -279,7 +279,7 @@ def warnings(prepared: PreparedBatch[Any]) -> list[str]:
 
 
 def _alarms(prepared: PreparedBatch[Any]) -> Sequence[Alarm]:
-    """Return what the batch will raise: what its source does not believe lies ahead of the clock that it asked."""
+    """Return the alarms that the batch will raise, by the clock that the source was read with."""
     ahead, limit = prepared.plan.facts.ahead, prepared.plan.facts.believed
     back = [] if prepared.progress.backwards is None else [prepared.progress.backwards]
     duplicate_objects = [] if prepared.progress.twin is None else [prepared.progress.twin]
@@ -288,14 +288,14 @@ def _alarms(prepared: PreparedBatch[Any]) -> Sequence[Alarm]:
 
 
 def _words_of_batch(prepared: PreparedBatch[Any]) -> Sequence[str]:
-    """Return what to say of messages of other tables among the files of a batch."""
+    """Return sentences about messages of other tables in the files of a batch."""
     progress = prepared.progress
     others = prepared.plan.facts.others if progress.has_rows else progress.others
     return words_of(others, str(prepared.plan.dimension.source), has_rows=progress.has_rows)
 
 
 def _words_of_others(job: Job[Any], found: PreparedBatch[Any] | Idle | OnlyOtherTables) -> Sequence[str]:
-    """Return what to say of messages of other tables where there is no batch, and none before had a row."""
+    """Return sentences about messages of other tables if there is no batch and no earlier batch had a row."""
     if isinstance(found, PreparedBatch):
         return ()
     progress = job.opened.table.standing().progress

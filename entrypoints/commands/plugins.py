@@ -1,4 +1,4 @@
-"""`lakeward plugins`: what is installed, and how to begin another."""
+"""`lakeward plugins`: list installed plugins, start a new one, and trace hook calls."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import typer
 
 from lakeward.core.errors import PluginError
 from lakeward.entrypoints.plugin_project import scaffold
-from lakeward.entrypoints.runtime.join_run import chosen
+from lakeward.entrypoints.runtime.join_run import select_tables
 from lakeward.entrypoints.startup.context import (
     DEFAULT_FILE,
     AsJson,
@@ -58,7 +58,7 @@ To = Annotated[
 
 
 def list_plugins(context: typer.Context, as_json: AsJson = False, debug: Debug = False) -> int:
-    """List, unless a command follows."""
+    """List plugins, unless a subcommand follows."""
     if context.invoked_subcommand is not None:
         return 0
     registry = registry_of(load())
@@ -75,7 +75,7 @@ def list_plugins(context: typer.Context, as_json: AsJson = False, debug: Debug =
 
 
 def new(kind: Kind, name: Name, to: To = None, as_json: AsJson = False, debug: Debug = False) -> int:
-    """Write, and say how to go on; a plugin that is installed and broken is no hindrance."""
+    """Write the project of a plugin; an installed plugin that is broken does not prevent it."""
     try:
         registry = registry_of(load())
     except PluginError:
@@ -102,7 +102,7 @@ def trace(
     log: Log = "auto",
     debug: Debug = False,
 ) -> int:
-    """Run and show; where the run is ended by an error, people see the calls until then."""
+    """Run tables and print the hook calls; if an error ends the run, print the calls so far."""
     from lakeward.entrypoints.commands import run  # noqa: PLC0415  # the other commands here need none of it
 
     run_id = start_logging(log, debug=debug)
@@ -110,18 +110,18 @@ def trace(
     manager = Tracing()
     load(manager=manager)
     try:
-        ran = run.carry_out_once(configured, chosen(configured, tables or ()), manager)
+        result = run.carry_out_once(configured, select_tables(configured, tables or ()), manager)
     except BaseException:
         if not as_json and manager.calls:
             _show(manager.calls)
         raise
     if as_json:
         calls = [asdict(call) for call in manager.calls]
-        documents.emit("plugins trace", {"run": run_id, "calls": calls, **run.document(ran)})
+        documents.emit("plugins trace", {"run": run_id, "calls": calls, **run.document(result)})
     else:
-        run.show_all(ran, is_chosen=bool(tables))
+        run.show_all(result, is_chosen=bool(tables))
         _show(manager.calls)
-    return ran.code
+    return result.code
 
 
 def _show(calls: Sequence[Call]) -> None:

@@ -1,4 +1,4 @@
-"""`lakeward reload`: let a new full load take the place of all rows of a table."""
+"""`lakeward reload`: request a new full load that replaces all rows of a table."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import typer
 
 from lakeward.core.ledger.full_loads import AwaitedLoad, ReloadRequest
 from lakeward.core.ledger.objects import SourceObject
-from lakeward.core.operations.reload import Asked, ask, record_decision
+from lakeward.core.operations.reload import PlannedReload, ask, record_decision
 from lakeward.core.operations.reload import withdraw as take_back
 from lakeward.core.text.numbers import format_count
 from lakeward.entrypoints.commands.common.decision import Table, Who, Why, Yes, asks, deciding
@@ -17,18 +17,18 @@ from lakeward.entrypoints.startup.context import DEFAULT_FILE, AsJson, Config, D
 from lakeward.entrypoints.views import documents, terminal
 from lakeward.entrypoints.views.safe_text import escaped
 
-HELP = """Let a new full load take the place of all rows of a table, in one commit.
+HELP = """Request a new full load that replaces all rows of a table in one commit.
 
-Stop the DMS task, say `reload`, and start the full load. Until it is complete the table stays as
-it is, and nothing is applied to it. Complete it is with the first changes that are written behind
-it, or when `lakeward load-complete` says so. Where the load was started before, the changes
-written before its first file are of the old table; --from names the first file of the new.
+Stop the DMS task, run `reload`, and start the full load. Until it is complete the table does not
+change. It is complete with the first changes that are written after it, or by `lakeward
+load-complete`. If the load was started before, the changes written before its first file belong to
+the old rows; --from names the first file of changes after the load.
 
 Example: [bold]lakeward reload shop.orders --reason "a file was lost" --yes[/]
 """
 
-First = Annotated[str | None, typer.Option("--from", help="The first file of changes behind the load.")]
-Withdraw = Annotated[bool, typer.Option("--withdraw", help="Take a reload back that has not begun.")]
+First = Annotated[str | None, typer.Option("--from", help="The first file of changes after the load.")]
+Withdraw = Annotated[bool, typer.Option("--withdraw", help="Withdraw a request whose load has not begun.")]
 
 
 def reload(
@@ -42,7 +42,7 @@ def reload(
     as_json: AsJson = False,
     debug: Debug = False,
 ) -> int:
-    """Ask for a load, or take that back."""
+    """Request a reload, or withdraw the request."""
     with deciding(table, by, config, debug=debug) as (name, job, who, at):
         if withdraw:
             word = take_back(job, by=who, reason=reason, at=at)
@@ -57,10 +57,10 @@ def reload(
     return _said(name, asked.word, awaited, asked.before, as_json=as_json)
 
 
-def _show(table: str, asked: Asked) -> None:
-    """Say what a reload means."""
+def _show(table: str, asked: PlannedReload) -> None:
+    """Print the effect of a reload."""
     out = terminal.console()
-    out.print(f"{escaped(table)}: a full load takes the place of all rows, once it is complete")
+    out.print(f"{escaped(table)}: a full load replaces all rows, once it is complete")
     _list("file of the load is there", "files of the load are there", asked.load, out)
     _list(
         "file of changes before it is never applied",
@@ -68,7 +68,7 @@ def _show(table: str, asked: Asked) -> None:
         asked.before,
         out,
     )
-    _list("file of changes waits behind it", "files of changes wait behind it", asked.behind, out)
+    _list("file of changes waits for it", "files of changes wait for it", asked.behind, out)
 
 
 def _list(one: str, many: str, items: Sequence[SourceObject], out: Any) -> None:
@@ -94,7 +94,7 @@ def _said(
         return 0
     out = terminal.console()
     if word.is_withdrawn:
-        out.print(f"{escaped(table)} waits for no full load any more, by {escaped(word.by)}. Next: `lakeward run`")
+        out.print(f"{escaped(table)} no longer waits for a full load, by {escaped(word.by)}. Next: `lakeward run`")
     else:
         out.print(f"Next: start the full load; then `lakeward run`, or `lakeward load-complete {escaped(table)}`")
     return 0

@@ -1,4 +1,4 @@
-"""`lakeward rollback`: take a table back to an earlier commit, rows and progress together."""
+"""`lakeward rollback`: return a table to an earlier commit, rows and progress together."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from lakeward.entrypoints.startup.context import DEFAULT_FILE, AsJson, Config, D
 from lakeward.entrypoints.views import documents, terminal
 from lakeward.entrypoints.views.safe_text import escaped
 
-HELP = """Take a table back to an earlier commit: its rows, its progress, and what it remembers, together.
+HELP = """Return a table to an earlier commit: its rows, its progress and its change log, together.
 
-The next run applies the files behind it again, as they are then. Without --to it lists the commits that the
-table can be taken back to. What a person did since is undone and is to be said again: rows that were mended or
-given up, truncates, alarms that were let pass.
+The next run applies the later files again, as they are then. Without --to the commits that the table can be
+returned to are listed. Decisions made since are undone and must be repeated: repaired or discarded rows,
+truncates, and acknowledged alarms.
 
 Example: [bold]lakeward rollback shop.orders --to 5781947118336215154 --dry-run[/]
 """
 
-To = Annotated[str | None, typer.Option("--to", help="The commit, by the name that the list has.")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Only say what it would undo.")]
+To = Annotated[str | None, typer.Option("--to", help="The commit, by its name in the list.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Only show what would be undone.")]
 
 
 def rollback(
@@ -37,7 +37,7 @@ def rollback(
     as_json: AsJson = False,
     debug: Debug = False,
 ) -> int:
-    """List, or take back."""
+    """List commits, or roll the table back."""
     with deciding(table, None, config, debug=debug) as (name, job, _, _):
         if to is None:
             return _listed(name, versions(job), as_json=as_json)
@@ -57,19 +57,19 @@ def _listed(table: str, found: Sequence[Version], *, as_json: bool) -> int:
         return 0
     out = terminal.console()
     if not found:
-        out.print(f"There is no commit before the last that {escaped(table)} can be taken back to.")
+        out.print(f"{escaped(table)} has no earlier commit that it can be returned to.")
         return 0
     named = ("commit", "batch", "committed", "rows", "held", "last file")
     grid = terminal.grid(*named, right=("batch", "rows", "held"))
     for one in found:
-        told = one.progress
+        progress = one.progress
         grid.add_row(
             one.name,
-            f"{told.batch:,}",
+            f"{progress.batch:,}",
             terminal.local_time(one.committed),
-            f"{told.rows:,}",
-            f"{told.held:,}",
-            escaped(told.object or "–"),
+            f"{progress.rows:,}",
+            f"{progress.held:,}",
+            escaped(progress.object or "–"),
         )
     out.print(grid)
     out.print(f"Next: `lakeward rollback {escaped(table)} --to COMMIT --dry-run`")
@@ -88,25 +88,25 @@ def _document(version: Version) -> dict[str, Any]:
 
 
 def _show(table: str, preview: RollbackPreview) -> None:
-    """Say what it undoes, and what a person must say again."""
-    out, told = terminal.console(), preview.version.progress
+    """Print what the rollback undoes, and which decisions must be repeated."""
+    out, progress = terminal.console(), preview.version.progress
     files = {found.object.name for found in preview.objects}
-    rows, batches = format_count(told.rows, "row"), format_count(preview.batches, "batch is", "batches are")
-    out.print(f"{escaped(table)} goes back to batch {told.batch:,} with {rows}: {preview.version.name}")
+    rows, batches = format_count(progress.rows, "row"), format_count(preview.batches, "batch is", "batches are")
+    out.print(f"{escaped(table)} goes back to batch {progress.batch:,} with {rows}: {preview.version.name}")
     out.print(f"   {batches} undone; {format_count(len(files), 'file')} will be applied again")
     if preview.by_hand:
         out.print(
-            f"   {preview.by_hand:,} of them had no file: truncates, or rows of the quarantine that were settled; "
-            "say them again where they still hold"
+            f"   {preview.by_hand:,} of them had no file: truncates, or settled rows of the quarantine; "
+            "repeat them if they are still needed"
         )
-    if told.numbered is not None:
-        found = f"surrogate numbers above {told.numbered:,}"
-        out.print(f"   {found} will be given again: facts that have such ones must be loaded anew")
+    if progress.numbered is not None:
+        numbers = f"surrogate numbers above {progress.numbered:,}"
+        out.print(f"   {numbers} will be assigned again: facts that refer to them must be reloaded")
     for word in preview.words:
-        said = (
-            f"alarm {word.code} was let pass" if isinstance(word, Acknowledgement) else type(word).__name__.lower()
+        decision = (
+            f"acknowledgement of {word.code}" if isinstance(word, Acknowledgement) else type(word).__name__.lower()
         )
-        out.print(f"   forgotten: {said}, by {escaped(word.by)}")
+        out.print(f"   forgotten: {decision}, by {escaped(word.by)}")
 
 
 def _said(table: str, preview: RollbackPreview, *, as_json: bool, is_done: bool) -> int:

@@ -1,4 +1,4 @@
-"""`lakeward run`: apply what waits."""
+"""`lakeward run`: apply waiting changes, once or continuously."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from lakeward.core.merge.counts import Counts
 from lakeward.core.text.numbers import format_count
 from lakeward.entrypoints.container import remake
 from lakeward.entrypoints.runtime.follower import follow_pipeline
-from lakeward.entrypoints.runtime.join_run import Chosen, Joining, JoinRun, chosen
+from lakeward.entrypoints.runtime.join_run import JoinRun, JoinScheduler, TableSelection, select_tables
 from lakeward.entrypoints.runtime.locks.pipeline_lock import locked
-from lakeward.entrypoints.runtime.locks.writer_lease import alone, of_follower, of_writer
-from lakeward.entrypoints.runtime.pipeline_run import hands, run_tables
+from lakeward.entrypoints.runtime.locks.writer_lease import alone, follower_lease, pipeline_lease
+from lakeward.entrypoints.runtime.pipeline_run import run_tables, worker_pool
 from lakeward.entrypoints.runtime.reporting.metrics import measuring
 from lakeward.entrypoints.runtime.reporting.notifications import Notifying, notifying
 from lakeward.entrypoints.runtime.reporting.status_writeback import write_back
@@ -46,18 +46,18 @@ from lakeward.entrypoints.startup.context import (
 )
 from lakeward.entrypoints.startup.findings import Findings, layouts, look, remember
 from lakeward.entrypoints.views import documents, error_groups, joined_tables, terminal
-from lakeward.entrypoints.views.follow_output import Lines
+from lakeward.entrypoints.views.follow_output import FollowOutput
 from lakeward.entrypoints.views.safe_text import escaped
 
 log = structlog.get_logger()
 
-HELP = """Apply what waits, batch by batch, until nothing does; or follow the source, until it is stopped.
+HELP = """Apply waiting changes, batch by batch, until none wait; or follow the source until stopped.
 
-Each batch becomes visible in one commit that also says how far the table is: stopped
-anywhere, the next run goes on there. A table that fails keeps its place and stops no other.
-With --follow it is looked at again after a while, which doubles with each failure in a row.
+Each batch becomes visible in one commit that also stores the progress of the table, so a run
+that was stopped anywhere is continued by the next one. A table that fails stops no other. With
+--follow it is tried again after a delay that doubles with each failure in a row.
 
-Ctrl-C, SIGTERM and --max-minutes end a run after the commit in hand.
+Ctrl-C, SIGTERM and --max-minutes end a run after the current commit.
 
 Example: [bold]lakeward run --once shop.customer[/]
 Example: [bold]lakeward run --follow --log json[/]
@@ -67,13 +67,13 @@ Once = Annotated[
     bool,
     typer.Option(
         "--once/--follow",
-        help="End when nothing waits, or go on, looking again and again (`poll` under \\[pipeline]).",
+        help="End when nothing waits, or continue and poll the source (`poll` under \\[pipeline]).",
     ),
 ]
 Minutes = Annotated[
     float | None,
     typer.Option(
-        "--max-minutes", min=0.0, help="With --follow: end after so many minutes, and the commit in hand."
+        "--max-minutes", min=0.0, help="With --follow: end after so many minutes, when the current commit is done."
     ),
 ]
 
@@ -84,7 +84,7 @@ Port = Annotated[
         metavar="PORT",
         min=0,
         max=65535,
-        help="With --follow: let Prometheus read figures at this port of 127.0.0.1 (`address` under \\[metrics]).",
+        help="With --follow: serve metrics to Prometheus at this port of 127.0.0.1 (`address` under \\[metrics]).",
     ),
 ]
 
@@ -99,28 +99,28 @@ def run(
     log: Log = "auto",
     debug: Debug = False,
 ) -> int:
-    """Run and report."""
+    """Run tables and print the result; return the exit code."""
     if once and max_minutes is not None:
         raise typer.BadParameter("--max-minutes is for --follow: a run that does not follow ends by itself.")
     if once and metrics is not None:
         raise typer.BadParameter("--metrics is for --follow: a run that does not follow ends before it is read.")
     run_id = start_logging(log, debug=debug, reports=once and not as_json)
     configured = open_settings(config, asks=True)
-    wanted = chosen(configured, tables or ())
-    way = _once if once else partial(_follow, place=config, port=metrics)
-    ran = carry_out(configured, wanted, way, _end_of(max_minutes))
+    wanted = select_tables(configured, tables or ())
+    pipeline = _once if once else partial(_follow, place=config, port=metrics)
+    result = carry_out(configured, wanted, pipeline, _end_of(max_minutes))
     if as_json:
-        documents.emit("run", {"run": run_id, **document(ran)})
+        documents.emit("run", {"run": run_id, **document(result)})
     else:
-        show_all(ran, is_chosen=bool(tables))
-    return ran.code
+        show_all(result, is_chosen=bool(tables))
+    return result.code
 
 
 @dataclass(frozen=True, slots=True)
-class Ran:
-    """A run that has ended: what became of the tables, what the source has, and the exit code.
+class RunResult:
+    """Result of a run: the runs of tables and joined tables, findings about the source, and the exit code.
 
-    It `was_stopped` where a signal ended it before its time.
+    `was_stopped` is True if a signal ended the run.
     """
 
     runs: Sequence[TableRun]
@@ -131,8 +131,8 @@ class Ran:
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
-    """What became of the tables, by settings that may have changed on the way of one that `follows`."""
+class PipelineOutcome:
+    """Runs of the tables, findings, and the last settings, which may have changed while a pipeline was followed."""
 
     configured: Configured
     runs: Sequence[TableRun]
@@ -141,31 +141,38 @@ class Done:
     follows: bool = False
 
 
-Way: TypeAlias = Callable[[Configured, Chosen, Stop], Done]
-"""How tables are run: once, or on and on."""
+PipelineFunction: TypeAlias = Callable[[Configured, TableSelection, Stop], PipelineOutcome]
+"""Runs tables once or follows them."""
 
 
-def carry_out(configured: Configured, wanted: Chosen, way: Way, until: float | None = None) -> Ran:
-    """Run tables, until nothing waits or the run is asked to stop: by a signal, or at a time of the clock.
+def carry_out(
+    configured: Configured, wanted: TableSelection, pipeline: PipelineFunction, until: float | None = None
+) -> RunResult:
+    """Run tables until `pipeline` returns or a stop is requested, by a signal or at the time `until`.
 
-    One that follows ends because it is asked to, which is no reason of its own for an exit code.
+    `until` is in seconds of `time.monotonic`. A run that was stopped early has exit code 75, except one that
+    follows, which always ends by a stop request.
     """
     stop = Stop(terminal.console(stderr=True).print, until=until)
     with stop.listening():
-        done = way(configured, wanted, stop)
-        code = exit_code(done.runs, done.joined) or (3 if done.found.unrouted_rows else 0)
-        if not done.follows and stop.is_asked and code in (0, 3):
-            code = 75  # what was not begun waits for the next run
-    for run in done.runs:
-        said = run.words_of_others(done.configured.read.get(run.table, run.table))
-        run.cautions = (*done.found.cautions.get(run.table, ()), *said)
-    return Ran(done.runs, done.joined, done.found, code, stop.was_asked)
+        outcome = pipeline(configured, wanted, stop)
+        code = exit_code(outcome.runs, outcome.joined) or (3 if outcome.found.unrouted_rows else 0)
+        if not outcome.follows and stop.is_asked and code in (0, 3):
+            code = 75  # tables that were not begun wait for the next run
+    for run in outcome.runs:
+        words = run.words_of_others(outcome.configured.read.get(run.table, run.table))
+        run.cautions = (*outcome.found.cautions.get(run.table, ()), *words)
+    return RunResult(outcome.runs, outcome.joined, outcome.found, code, stop.was_asked)
 
 
 def carry_out_once(
-    configured: Configured, wanted: Chosen, manager: PluginManager | None = None, *, minutes: float | None = None
-) -> Ran:
-    """Run tables until nothing waits, or for so many minutes, with the plugins of a manager or of a new one."""
+    configured: Configured,
+    wanted: TableSelection,
+    manager: PluginManager | None = None,
+    *,
+    minutes: float | None = None,
+) -> RunResult:
+    """Run tables until nothing waits, at most for so many minutes; `manager` defaults to all installed plugins."""
     return carry_out(configured, wanted, partial(_once, manager=manager), _end_of(minutes))
 
 
@@ -173,21 +180,28 @@ def _end_of(minutes: float | None) -> float | None:
     return None if minutes is None else time.monotonic() + 60 * minutes
 
 
-def document(ran: Ran) -> Mapping[str, Any]:
-    """Return a run as programs get it."""
-    joined = {"joined": [documents.join_run(run) for run in ran.joined]}
-    return {**documents.table_runs(ran.runs), **joined, **documents.findings(ran.found), "exit_code": ran.code}
+def document(result: RunResult) -> Mapping[str, Any]:
+    """Return the JSON document of a run, without its header."""
+    joined = {"joined": [documents.join_run(run) for run in result.joined]}
+    return {
+        **documents.table_runs(result.runs),
+        **joined,
+        **documents.findings(result.found),
+        "exit_code": result.code,
+    }
 
 
-def show_all(ran: Ran, *, is_chosen: bool) -> None:
-    """Print a run, and of the source what nobody configured, unless tables were chosen."""
-    show(ran.runs, ran.code, ran.joined)
-    terminal.print_warnings(ran.found.warnings)
+def show_all(result: RunResult, *, is_chosen: bool) -> None:
+    """Print a run; unless tables were chosen, also print the unconfigured tables of the source."""
+    show(result.runs, result.code, result.joined)
+    terminal.print_warnings(result.found.warnings)
     if not is_chosen:
-        terminal.print_unconfigured(ran.found.unconfigured)
+        terminal.print_unconfigured(result.found.unconfigured)
 
 
-def _once(configured: Configured, wanted: Chosen, stop: Stop, manager: PluginManager | None = None) -> Done:
+def _once(
+    configured: Configured, wanted: TableSelection, stop: Stop, manager: PluginManager | None = None
+) -> PipelineOutcome:
     tables = wanted.tables
     with (
         alone(configured, manager) as container,
@@ -197,28 +211,31 @@ def _once(configured: Configured, wanted: Chosen, stop: Stop, manager: PluginMan
     ):
         container.runtime().runs_once = True
         _before(configured, container, tables)
-        with hands(container) as pool:
-            joining, every = Joining(container, wanted.joined, stop), dict[str, TableRun]()
-            figures.watch(every.values(), joining.runs.values())
+        with worker_pool(container) as pool:
+            join_scheduler, every = JoinScheduler(container, wanted.joined, stop), dict[str, TableRun]()
+            figures.watch(every.values(), join_scheduler.runs.values())
             runs = run_tables(container, tables, bars, stop, pool, named=wanted.named, runs=every)
-            joining.all(pool)
-            found = _after(container, tables, runs, joining.runs.values(), people)  # what was read shows more
-            figures.end(runs, joining.runs.values())
+            join_scheduler.all(pool)
+            joined = join_scheduler.runs.values()
+            found = _after(container, tables, runs, joined, people)  # after the run, since reading finds more
+            figures.end(runs, join_scheduler.runs.values())
             found = found.with_cautions(layouts(container, tables))
-            return Done(configured, runs, [*joining.runs.values()], found)
+            return PipelineOutcome(configured, runs, [*join_scheduler.runs.values()], found)
 
 
-def _follow(configured: Configured, wanted: Chosen, stop: Stop, place: str, port: int | None = None) -> Done:
-    """Follow, with the lock lent while nothing is in hand: other commands of the pipeline can have it then.
+def _follow(
+    configured: Configured, wanted: TableSelection, stop: Stop, place: str, port: int | None = None
+) -> PipelineOutcome:
+    """Follow tables; the lock is released while no table runs, so that other commands can write.
 
-    Settings of the stores that the settings at a `place` name are read again from time to time.
+    Settings stores that the settings at `place` name are read again from time to time.
     """
     with (
         locked(configured.state, "follow", "follows", "It goes on until it is stopped, with SIGTERM or Ctrl-C."),
         locked(configured.state) as lock,
         container_of(configured) as container,
-        of_follower(container) as follows,
-        of_writer(container) as tenure,
+        follower_lease(container) as follows,
+        pipeline_lease(container) as writer_lease,
         measuring(container, port) as figures,
         notifying(container) as people,
     ):
@@ -226,36 +243,35 @@ def _follow(configured: Configured, wanted: Chosen, stop: Stop, place: str, port
         def begin(container: Any, tables: Sequence[TableName]) -> None:
             people.container = container
             found = _before(container.configured(), container, tables)
-            for table, said in found.with_cautions(layouts(container, tables)).cautions.items():
-                for words in said:
+            for table, cautions in found.with_cautions(layouts(container, tables)).cautions.items():
+                for words in cautions:
                     log.warning("caution", table=str(table), what=words)
 
         def idle(seconds: float) -> bool:
             def lend() -> bool:
                 return lock.lend(stop.pause, seconds, lambda: stop.is_asked)
 
-            if tenure is None or follows is None:
+            if writer_lease is None or follows is None:
                 return lend()
             follows.check()
-            return tenure.lend(lend, stop.pause, lambda: stop.is_asked)
+            return writer_lease.lend(lend, stop.pause, lambda: stop.is_asked)
 
-        with hands(container) as pool:
+        with worker_pool(container) as pool:
             watch = _watch(container, place, stop)
             looking = (watch, begin, people.review, figures.measure)
-            ended = follow_pipeline(container, wanted, Lines(), stop, pool, idle, *looking)
-            found = _after(ended.container, ended.chosen.tables, ended.runs, ended.joined, people)
+            ended = follow_pipeline(container, wanted, FollowOutput(), stop, pool, idle, *looking)
+            found = _after(ended.container, ended.selection.tables, ended.runs, ended.joined, people)
             figures.end(ended.runs, ended.joined)
-            return Done(ended.container.configured(), ended.runs, ended.joined, found, follows=True)
+            return PipelineOutcome(ended.container.configured(), ended.runs, ended.joined, found, follows=True)
 
 
 def _watch(container: Any, place: str, stop: Stop) -> SettingsWatch | None:
-    """Return what reads the settings again, where they are in stores; a file alone counts until the next start."""
-    said = container.configured().settings.settings
-    if not said.stores and address(place) is None:
+    """Return a watch for settings in stores; None for settings in a file only, which are read at the start."""
+    settings = container.configured().settings.settings
+    if not settings.stores and address(place) is None:
         return None
-    return SettingsWatch(
-        lambda: read_settings_of(place)[0], container, micros(said.read_every) / 1_000_000, stop.clock, remake
-    )
+    seconds = micros(settings.read_every) / 1_000_000
+    return SettingsWatch(lambda: read_settings_of(place)[0], container, seconds, stop.clock, remake)
 
 
 def _after(
@@ -265,35 +281,35 @@ def _after(
     joined: Iterable[JoinRun],
     people: Notifying,
 ) -> Findings:
-    """Look at what the source has once tables are done, write down how they were left, and tell who is to know."""
+    """Inspect the source after a run, send notifications, and write the status of tables back; return findings."""
     found = look(container, tables)
-    told = people.tell(runs, joined, found.unrouted_rows)
-    left = write_back(container, [run for run in runs if run.table in tables])
-    return replace(found, warnings=(*found.warnings, *left, *told))
+    failed_notifiers = people.tell(runs, joined, found.unrouted_rows)
+    failed_stores = write_back(container, [run for run in runs if run.table in tables])
+    return replace(found, warnings=(*found.warnings, *failed_stores, *failed_notifiers))
 
 
 def _before(configured: Configured, container: Any, tables: Sequence[TableName]) -> Findings:
-    """Write down what is asked once a run, and look at what the source has."""
+    """Store answers that are requested once per run, and inspect the source."""
     remember(configured)
     catalogue.remember(configured)
     return look(container, tables)
 
 
 def exit_code(runs: Sequence[TableRun], joined: Sequence[JoinRun] = ()) -> int:
-    """Return 4 where a table failed (75 where each may be tried again), 3 where something waits or is alarmed."""
+    """Return 4 if a table failed (75 if all errors are retryable), 3 if rows wait or an alarm is raised, else 0."""
     errors = [*(run.error for run in runs), *(run.error for run in joined)]
     failed = [error for error in errors if error is not None]
     if failed:
         return documents.failure_code(map(documents.error, failed))
-    standing = [run.progress for run in runs if run.progress is not None]
-    is_waiting = any(progress.held or progress.inexact_since for progress in standing)
+    every_progress = [run.progress for run in runs if run.progress is not None]
+    is_waiting = any(progress.held or progress.inexact_since for progress in every_progress)
     is_waiting |= any(run.awaited is not None and run.awaited.is_held_up for run in runs)
     is_alarmed = any(run.alarms for run in runs) or any(run.alarms for run in joined)
     return 3 if is_waiting or is_alarmed else 0
 
 
 def show(runs: Sequence[TableRun], code: int, joined: Sequence[JoinRun] = ()) -> None:
-    """Print a line a table, the sum, and the next step."""
+    """Print one line per table, the sum, and the next step."""
     out = terminal.console()
     numbers = ("batches", "files", "rows")
     table = terminal.grid("table", *numbers, "", "time", right=(*numbers, "time"))
@@ -332,7 +348,7 @@ def _next(runs: Sequence[TableRun], code: int, out: Console) -> None:
     elif code == 75:
         out.print("Next: `lakeward run` again")
     elif code == 4:
-        out.print("Next: mend what is said above, then `lakeward run`: what is done stays done")
+        out.print("Next: fix the errors above, then `lakeward run`: applied batches stay applied")
 
 
 def add_to(app: typer.Typer) -> None:

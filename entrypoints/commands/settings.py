@@ -1,4 +1,4 @@
-"""`lakeward settings`: what the settings are, where each value is from, and whether they hold together."""
+"""`lakeward settings`: show the settings with the origin of each value, and check them."""
 
 from __future__ import annotations
 
@@ -39,37 +39,37 @@ from lakeward.entrypoints.views import documents, error_groups, terminal
 from lakeward.entrypoints.views.safe_text import escaped
 from lakeward.plugins.manager import load, registry_of
 
-HELP = """Show the settings with where each value is from, and check them; nothing is run.
+HELP = """Show the settings with the origin of each value, and check them; no table is changed.
 
 Settings are in one file, and in the settings stores that it names: objects of S3, parameters, tables of DynamoDB.
 """
 
-SHOW = """Show each value of the settings, and the place that it is from; secrets are hidden.
+SHOW = """Show each value of the settings and its origin; secrets are hidden.
 
-Of a table it is what counts for it in the end: its own keys, those of patterns that take it, and of \\[defaults].
+For a table it shows the effective values: its own keys, those of matching patterns, and those of \\[defaults].
 
 Example: [bold]lakeward settings show shop.orders[/]
 """
 
-CHECK = """Read all settings, and say what is wrong, by table.
+CHECK = """Read all settings, and show the errors by table.
 
-A table of which a settings store says what cannot be fails alone. The catalogue, the secrets, the source, the
-tables and the ledger are asked as a run does before its first batch, and it is said which part was asked. Nothing
-is written, no Spark is started, and it ends with 1 where anything is wrong.
+A table with invalid settings in a settings store fails alone. The catalogue, the secrets, the source, the tables
+and the ledger are queried as a run does before its first batch, and each part is listed. Nothing is written, Spark
+is not started, and the exit code is 1 if anything is wrong.
 
 Example: [bold]lakeward settings check --json[/]
 """
 
 Ask = Annotated[
     bool,
-    typer.Option(help="Ask services, or only make what the settings name of them, as for a test in CI."),
+    typer.Option(help="Query services, or only build their clients from the settings, as for a test in CI."),
 ]
 Table = Annotated[str | None, typer.Argument(help="Only this table, as schema.table.", show_default="all")]
 
 
 @dataclass(frozen=True, slots=True)
 class _Value:
-    """A value, by its key as TOML would write it, and the place that it is from."""
+    """A value of the settings, its key as TOML writes it, and its origin."""
 
     key: str
     value: Any
@@ -79,7 +79,7 @@ class _Value:
 def show(
     table: Table = None, config: Config = DEFAULT_FILE, as_json: AsJson = False, debug: Debug = False
 ) -> int:
-    """Show."""
+    """Show values of the settings; return 1 if a table is broken."""
     start_logging("off", debug=debug)
     merged, _ = read_settings_of(config)
     kinds = [*registry_of(load()).secrets]
@@ -119,13 +119,13 @@ def _unknown(wanted: TableName, merged: MergedSettings) -> ConfigError:
 
 
 def _all(merged: MergedSettings, kinds: Collection[str]) -> Iterator[_Value]:
-    """Yield every value that stands in a layer, as it stands there."""
+    """Yield every value of every layer."""
     for path, value, place in merged.of_values():
         yield from _flat(path, value, place, kinds)
 
 
 def _of_table(merged: MergedSettings, wanted: TableName, kinds: Collection[str]) -> Iterator[_Value]:
-    """Yield the values that count for a table, those of patterns and defaults included."""
+    """Yield the effective values of a table, with those of patterns and defaults."""
     tables, defaults = merged.content.get("tables", {}), merged.content.get("defaults", {})
     if not (isinstance(tables, Mapping) and isinstance(defaults, Mapping)):
         return
@@ -147,7 +147,7 @@ def _of_table(merged: MergedSettings, wanted: TableName, kinds: Collection[str])
 
 
 def _flat(path: Sequence[str], value: Any, place: str, kinds: Collection[str]) -> Iterator[_Value]:
-    """Yield what stands below a path, one value each, without secrets."""
+    """Yield the values below a path one by one, with secrets masked."""
     shown = mask_urls(value, path[-1], kinds) if path[0] == "notify" else value
     yield from _masked(path, mask_secrets(shown, path[-1], kinds), place)
 
@@ -170,7 +170,7 @@ def _toml(path: Sequence[str]) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """Return a value as JSON has it: times of TOML become texts."""
+    """Return a value as plain JSON values; times of TOML become texts."""
     return json.loads(json.dumps(value, default=str, ensure_ascii=False))
 
 
@@ -181,7 +181,7 @@ def _written(value: Any) -> str:
 def check(
     ask: Ask = True, config: Config = DEFAULT_FILE, as_json: AsJson = False, debug: Debug = False
 ) -> int:
-    """Check."""
+    """Check the settings; return 1 if anything is wrong."""
     start_logging("off", debug=debug)
     checks = PartChecks(open_settings(config), ask)
     checks()
@@ -213,10 +213,10 @@ def _show_check(checks: PartChecks) -> None:
     for error in errors.values():
         terminal.print_error(error)
     if errors:
-        out.print("Mend this before a run.")
+        out.print("Fix this before a run.")
     elif checks.wrong_tables:
         number = format_count(len(checks.wrong_tables), "table fails", "tables fail")
-        out.print(f"{number} until this is mended; the others are run.")
+        out.print(f"{number} until this is fixed; the others are run.")
     else:
         out.print("Nothing is wrong. Next: `lakeward plan`")
 
@@ -235,7 +235,7 @@ def _error(found: LakewardError | None) -> Mapping[str, Any] | None:
 
 
 def _places(configured: Configured, name: TableName) -> Sequence[str]:
-    """Return the places that say something of a table; of one that patterns take alone, those of the patterns."""
+    """Return the origins of a table's settings; for a table that only patterns match, those of the patterns."""
     merged = configured.merged
     tables = merged.content.get("tables", {})
     own = [text for text in tables if not is_pattern(text) and plain(name_of_entry(text)) == plain(name)]

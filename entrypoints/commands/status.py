@@ -1,4 +1,4 @@
-"""`lakeward status`: how far each table is, by what its last commit says. It starts no JVM."""
+"""`lakeward status`: show the progress of each table by its last commit, without starting a JVM."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from lakeward.core.progress import Progress
 from lakeward.core.reporting.alarms import Alarm, alarms
 from lakeward.core.reporting.failures import Failure
 from lakeward.core.verification.source_verification import SourceVerdict
-from lakeward.entrypoints.runtime.join_run import chosen
+from lakeward.entrypoints.runtime.join_run import select_tables
 from lakeward.entrypoints.settings.configuration import Configured
 from lakeward.entrypoints.startup.context import (
     DEFAULT_FILE,
@@ -38,10 +38,10 @@ from lakeward.entrypoints.views.source_comparison import status_words, verdict_d
 
 HELP = """Show how far each table is: position, lag, rows, held keys, last commit.
 
-Read from the tables themselves, without Spark; the alarms and errors are those of the last
-run. The lag is how old the newest change was when it was committed. Of a broker, `waiting` is how many
-messages lie behind what was applied. Where `transactions` names their topic, a line below says up to
-when all of these are in all tables. With --schema: how the columns changed, when, and with which file.
+It is read from the tables themselves, without Spark; alarms and errors are those of the last
+run. The lag is the age of the newest change at its commit. For a broker, `waiting` is the number of
+messages that are not applied yet. If `transactions` names their topic, a line shows the time up to
+which all transactions are in all tables. With --schema: how the columns changed, when, and with which file.
 
 Example: [bold]lakeward status --json[/]
 """
@@ -52,10 +52,11 @@ Changes = Annotated[bool, typer.Option("--schema", help="Show how the columns ch
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """What stands of one table, by its last commit, and by the last run's ledger.
+    """Status of one table, by its last commit and by the ledger.
 
-    It `has_failed` where the last run ended with an error, or with an alarm that stopped it. So many messages are
-    `waiting` at its source (None: nobody can tell). `verdict` is that of the last comparison with its source.
+    `has_failed` is True if the last run ended with an error or with an alarm that stopped the table. `waiting` is
+    the number of messages that wait at its source (None: unknown). `verdict` is that of the last comparison with
+    its source.
     """
 
     name: TableName
@@ -69,12 +70,12 @@ class _Found:
 
     @property
     def has_held(self) -> bool:
-        """Whether some of its rows wait for a person."""
+        """True if some of its rows wait for an operator."""
         return bool(self.standing.progress.held or self.standing.progress.inexact_since)
 
     @property
     def needs_somebody(self) -> bool:
-        """Whether the table does not go on by itself."""
+        """True if the table needs an operator to continue."""
         return self.has_held or bool(self.alarms) or (self.awaited is not None and self.awaited.is_held_up)
 
 
@@ -85,7 +86,7 @@ def status(
     as_json: AsJson = False,
     debug: Debug = False,
 ) -> int:
-    """Read and show."""
+    """Read the status of tables and print it; return the exit code."""
     configured = open_settings(config)
     if schema:
         return _schema(configured, tables or (), as_json=as_json)
@@ -98,25 +99,25 @@ def status(
 
 
 def read_status(configured: Configured, tables: Sequence[str] = ()) -> Status:
-    """Return how far tables are, or all."""
+    """Return the status of the named tables, or of all."""
     with container_of(configured) as container:
-        wanted = chosen(configured, tables)
-        there = look(container, wanted.tables)
+        wanted = select_tables(configured, tables)
+        findings = look(container, wanted.tables)
         backlog = _Backlog(container.backlog(), container.ledger())
         found, failed = _read(container, configured, wanted.tables, backlog)
         as_of = None if failed else backlog.consistent_as_of(configured, [one.name for one in found])
         joined = joined_tables.stands(container, configured, wanted.joined)
     failed += [(one.name, one.error) for one in joined if one.error is not None]
-    there = replace(there, warnings=(*there.warnings, *backlog.warnings))
-    there = there.with_cautions(_words_of_others(found, configured))
-    return Status(found, joined, failed, there, as_of)
+    findings = replace(findings, warnings=(*findings.warnings, *backlog.warnings))
+    findings = findings.with_cautions(_words_of_others(found, configured))
+    return Status(found, joined, failed, findings, as_of)
 
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """How far tables and joined tables are, which of them cannot be read, and what else was found.
+    """Status of tables and joined tables, the tables that cannot be read, and findings about the source.
 
-    Up to `as_of`, in microseconds since 1970, all transactions are in all of them (None: nobody can tell).
+    All transactions up to `as_of`, in microseconds since 1970, are in all of the tables (None: unknown).
     """
 
     tables: Sequence[_Found]
@@ -135,15 +136,16 @@ class Status:
     def code(self) -> int:
         """The exit code."""
         errors = [cause for _, cause in self.failed]
-        return _exit_code(self.tables, errors, self.failures.values(), has_strays=bool(self.found.unrouted_rows))
+        has_unrouted = bool(self.found.unrouted_rows)
+        return _exit_code(self.tables, errors, self.failures.values(), has_unrouted=has_unrouted)
 
     @property
     def document(self) -> Mapping[str, Any]:
-        """All of it as programs get it."""
-        cautions, of_joined = self.found.cautions, {one.name for one in self.joined}
+        """The JSON document of the status, without its header."""
+        cautions, joined = self.found.cautions, {one.name for one in self.joined}
         listed = [{**_document(one), "warnings": list(cautions.get(one.name, ()))} for one in self.tables]
-        lost = [pair for pair in self.failed if pair[0] not in of_joined]
-        listed += [{"table": str(name), "error": documents.error(cause)} for name, cause in lost]
+        unreadable = [pair for pair in self.failed if pair[0] not in joined]
+        listed += [{"table": str(name), "error": documents.error(cause)} for name, cause in unreadable]
         return {
             "tables": listed,
             "joined": [joined_tables.status_document(one) for one in self.joined],
@@ -153,7 +155,7 @@ class Status:
         }
 
     def show(self, kind: str, *, is_chosen: bool) -> None:
-        """Print it; of the source what nobody configured as well, unless tables were chosen."""
+        """Print the status; unless tables were chosen, also print the unconfigured tables of the source."""
         _show(self.tables, kind, has_backlog=any(one.waiting is not None for one in self.tables))
         if self.as_of is not None:
             until = terminal.local_time(self.as_of)
@@ -169,7 +171,7 @@ class Status:
 
 
 def _words_of_others(found: Iterable[_Found], configured: Configured) -> Mapping[TableName, Sequence[str]]:
-    """Return what to say of messages of other tables, by table."""
+    """Return sentences about messages of other tables, by table."""
     words = {}
     for one in found:
         progress = one.standing.progress
@@ -178,13 +180,13 @@ def _words_of_others(found: Iterable[_Found], configured: Configured) -> Mapping
 
 
 def _exit_code(
-    found: Iterable[_Found], failed: Iterable[LakewardError], failures: Iterable[Failure], *, has_strays: bool
+    found: Iterable[_Found], failed: Iterable[LakewardError], failures: Iterable[Failure], *, has_unrouted: bool
 ) -> int:
-    """Return 4 or 75 where a table failed or cannot be read, 3 where somebody is needed, else 0."""
-    kept = [{**asdict(failure), "retryable": False} for failure in failures]  # it may be long ago
-    if errors := [*map(documents.error, failed), *kept]:
+    """Return 4 or 75 if a table failed or cannot be read, 3 if an operator is needed, else 0."""
+    stored = [{**asdict(failure), "retryable": False} for failure in failures]  # it may be long ago
+    if errors := [*map(documents.error, failed), *stored]:
         return documents.failure_code(errors)
-    return 3 if has_strays or any(one.needs_somebody for one in found) else 0
+    return 3 if has_unrouted or any(one.needs_somebody for one in found) else 0
 
 
 def _show_errors(
@@ -192,7 +194,7 @@ def _show_errors(
     failed: Iterable[tuple[TableName, LakewardError]],
     failures: Mapping[TableName, Failure],
 ) -> None:
-    """Print what cannot be read now, the errors and alarms of the last run, and the next step."""
+    """Print tables that cannot be read, the errors and alarms of the last run, and the next step."""
     error_groups.print_errors(failed)
     error_groups.print_failures(failures.items())
     error_groups.print_alarms((one.name, alarm) for one in found for alarm in one.alarms)
@@ -201,13 +203,13 @@ def _show_errors(
 
 
 def _read(
-    container: Any, configured: Configured, chosen: Iterable[TableName], backlog: _Backlog
+    container: Any, configured: Configured, names: Iterable[TableName], backlog: _Backlog
 ) -> tuple[list[_Found], list[tuple[TableName, LakewardError]]]:
-    """Return what stands of each table, and those of which that cannot be told."""
+    """Return the status of each table, and the tables that cannot be read with their errors."""
     target, ledger, now = container.target(), container.ledger(), container.runtime().now()
     found: list[_Found] = []
     failed: list[tuple[TableName, LakewardError]] = []
-    for name in chosen:
+    for name in names:
         try:
             standing = target.standing(configured.dimension(name))
             account = ledger.account(str(name))
@@ -224,20 +226,20 @@ def _read(
 
 @dataclass(slots=True)
 class _Backlog:
-    """How many messages wait for tables, by the objects that the ledger knows as applied; why that is unknown."""
+    """Counts messages that wait for tables, by the applied objects of the ledger; `warnings` has its errors."""
 
     port: Backlog | None
     ledger: Ledger
     warnings: list[str] = field(default_factory=list)
 
     def waiting(self, table: TableName, name: str) -> int | None:
-        """Return how many wait for a table; once the source did not answer it is not asked again."""
+        """Return the number of messages that wait for a table; None after the source failed to answer once."""
         if self.port is None or self.warnings:
             return None
         try:
             return self.port.waiting(table, [item.name for item in self._applied(name)])
         except LakewardError as error:
-            self.warnings.append(f"How much waits cannot be told: {error.what}.")
+            self.warnings.append(f"The number of waiting messages is unknown: {error.what}.")
             return None
 
     def _applied(self, name: str) -> Sequence[SourceObject]:
@@ -245,13 +247,13 @@ class _Backlog:
         return [record.object for record in records]
 
     def consistent_as_of(self, configured: Configured, names: Iterable[TableName]) -> int | None:
-        """Return up to when all transactions are in all tables of these names, in microseconds since 1970."""
+        """Return the time up to which all transactions are in these tables, in microseconds since 1970."""
         if self.port is None or self.warnings:
             return None
         try:
             return self.port.consistent_as_of([(configured.read[one], self._applied(str(one))) for one in names])
         except LakewardError as error:
-            self.warnings.append(f"Up to when tables are consistent cannot be told: {error.what}.")
+            self.warnings.append(f"The time up to which tables are consistent is unknown: {error.what}.")
             return None
 
 

@@ -1,4 +1,4 @@
-"""`lakeward truncate`: empty a table as its source was, where no file says so."""
+"""`lakeward truncate`: apply a truncate of the source that no file records."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from lakeward.entrypoints.views.safe_text import escaped
 
 HELP = """Remove the rows of a table that was truncated at its source, in one commit. In a history they end.
 
-DMS writes nothing of a TRUNCATE: it deletes the files of the table. Say when it was: --at now, the time of
-the commit (UTC, if no zone is given), or the first file of changes behind it. Rows that were changed later
-stay; changes from before it are overruled, should they come late.
+DMS records no TRUNCATE: it deletes the files of the table. Give its time with --at: `now`, the time of the
+commit (UTC, if no zone is given), or the first file of changes after it. Rows that were changed later stay;
+changes from before it have no effect if they arrive late.
 
 Example: [bold]lakeward truncate shop.orders --at now[/]
 Example: [bold]lakeward truncate shop.orders --at 2026-11-21T10:00:00Z --yes[/]
 """
 
-At = Annotated[str, typer.Option("--at", help="`now`, a time, or the first file of changes behind the truncate.")]
+At = Annotated[str, typer.Option("--at", help="`now`, a time, or the first file of changes after the truncate.")]
 
 
 def truncate(
@@ -36,7 +36,7 @@ def truncate(
     as_json: AsJson = False,
     debug: Debug = False,
 ) -> int:
-    """Truncate and say so."""
+    """Truncate the table and print the result."""
     with deciding(table, by, config, debug=debug) as (name, job, who, now):
         if asks(yes=yes, as_json=as_json):
             verb = "End" if job.dimension.keeps_ended else "Remove"
@@ -49,8 +49,8 @@ def truncate(
     rows, current = report.progress.rows, report.progress.current
     done = f"{format_count(report.removed, 'row')} removed, {format_count(rows, 'is', 'are')} left"
     if current is not None:
-        kept = "rows that are kept" if job.dimension.is_soft else "versions"
-        done = f"what stood has ended, {format_count(current, 'row is', 'rows are')} current, of {rows:,} {kept}"
+        unit = "stored rows" if job.dimension.is_soft else "versions"
+        done = f"older rows have ended, {format_count(current, 'row is', 'rows are')} current, of {rows:,} {unit}"
     terminal.console().print(f"{escaped(name)}: {done}. Next: `lakeward run`")
     return 0
 

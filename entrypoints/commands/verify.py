@@ -75,9 +75,9 @@ def verify(
     as_json: AsJson = False,
     debug: Debug = False,
 ) -> int:
-    """Look at each table; one that cannot be read hides no other."""
+    """Verify tables and print the results; the failure of one table stops no other."""
     if history is (against is not None):
-        raise typer.BadParameter("say what of them is to be verified: either --history or --against source")
+        raise typer.BadParameter("give either --history or --against source")
     if against is None and (keys or wait is not None):
         raise typer.BadParameter("--keys and --wait go with --against source")
     if wait is not None and not DURATION.fullmatch(wait):
@@ -103,7 +103,7 @@ def verify(
 def _verify_source(
     configured: Configured, wanted: Sequence[str], patience: int | None, *, with_keys: bool, as_json: bool
 ) -> int:
-    """Compare each table with its source, in its turn."""
+    """Compare tables with their source, one after the other; return the exit code."""
     found: list[tuple[TableName, SourceVerification | LakewardError]] = []
     with container_of(configured) as container:
         container.database()
@@ -127,7 +127,7 @@ def _verify_source(
 
 
 def _source_code(outcomes: Collection[Outcome], errors: Sequence[LakewardError]) -> int:
-    """Return 3 where a table is different, else what an error calls for, else 75 where one is not decided."""
+    """Return 3 if a table differs, else the code of an error, else 75 if a table is undecided, else 0."""
     if Outcome.DIFFERENT in outcomes:
         return 3
     if errors:
@@ -149,14 +149,14 @@ def _compared(container: Any, configured: Configured, name: TableName, patience:
 
 
 def _is_debezium(configured: Configured, name: TableName) -> bool:
-    """Return whether the values of a table are those of a connector of Debezium, the default of a broker."""
+    """Return True if the values of a table are those of a Debezium connector, the default for a broker."""
     source = {**configured.settings.source, **configured.tables[name].source}
     default = "debezium" if source["kind"] == "kafka" else ""
     return str(source.get("format", default)).startswith("debezium")
 
 
 def _chosen(configured: Configured, wanted: Sequence[str]) -> Sequence[TableName]:
-    """Return the tables that are meant: those that are named, or all histories."""
+    """Return the named tables, or all histories; raises ConfigError for a named table that is no history."""
     chosen = configured.choose_any(wanted) or [*configured.tables, *configured.joined]
     histories = [name for name in chosen if _is_history(configured, name)]
     for name in chosen if wanted else ():
@@ -172,7 +172,7 @@ def _chosen(configured: Configured, wanted: Sequence[str]) -> Sequence[TableName
 
 def _is_history(configured: Configured, name: TableName) -> bool:
     if name in configured.refused:
-        return True  # it may be one: that it cannot be verified is said
+        return True  # it may be a history: its error is reported
     if name in configured.joined:
         return configured.joined[name].history is not None
     return configured.tables[name].mode == "history"
@@ -219,13 +219,13 @@ def _show(found: Sequence[_Result]) -> None:
             _show_broken(name, column, one)
     if any(isinstance(one, HistoryCheck) and one.broken for *_, one in found):
         out.print(
-            "Others have changed these versions. Put them right in the table, by hand: "
+            "Another program has changed these versions. Correct them in the table by hand: "
             "docs/how-to/quarantine.md#versions-that-were-altered"
         )
 
 
 def _show_broken(name: TableName, column: str, one: HistoryCheck) -> None:
-    """Print rule by rule how many keys break it, and some of them."""
+    """Print for each rule the number of keys that break it, with examples."""
     out = terminal.console()
     out.print(f"[bold]{escaped(str(name))}[/]")
     for rule, keys in one.broken.items():

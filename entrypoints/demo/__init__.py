@@ -1,1 +1,1 @@
-"""The demo: a database that really changes, what DMS would write of it, and the comparison at the end."""
+"""The demo: a changing database, the files that DMS would write, and a final comparison with the lake."""

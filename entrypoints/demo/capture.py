@@ -1,4 +1,4 @@
-"""What a DMS task would write of the shop while it lives."""
+"""Simulated DMS task: writes the full load and the changes of the shop."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from lakeward.entrypoints.demo.database import Logged, Row, key_of
 from lakeward.entrypoints.demo.shop import TABLES, Shop
 
 STYLE: Final = Style(timestamp_column="committed_at")
-"""What DMS writes by default, and the commit time: no header, no Op column in the full load."""
+"""The default format of DMS with the commit time: no header, no Op column in the full load."""
 
 _ROWS_PER_LOAD_FILE: Final = 30
 
@@ -72,7 +72,7 @@ def _load_at_once(shop: Shop, table: Dimension, writer: DmsWriter) -> int:
 
 
 def _load_in_pieces(shop: Shop, table: Dimension, writer: DmsWriter) -> int:
-    """Read the rows in the order of their keys, and let something happen behind each piece."""
+    """Read the rows in key order, and run transactions after each chunk."""
     count, last = 0, None
     while rows := shop.database.rows(table, after=last, limit=_ROWS_PER_LOAD_FILE):
         writer.load(rows, shop.clock)
@@ -82,7 +82,7 @@ def _load_in_pieces(shop: Shop, table: Dimension, writer: DmsWriter) -> int:
 
 
 def _write_changes(log: Sequence[Logged], writer: DmsWriter, random: Random) -> None:
-    """Write the changes of a table in files that end anywhere, also within a transaction."""
+    """Write the changes of a table to files of random length, which may end within a transaction."""
     start = 0
     while start < len(log):
         end = start + random.randrange(5, 40)
@@ -92,7 +92,7 @@ def _write_changes(log: Sequence[Logged], writer: DmsWriter, random: Random) -> 
 
 
 def _image(logged: Logged) -> Row:
-    """The row that DMS writes: as it was before a delete, else as the change left it."""
+    """Return the row that DMS writes: the before image of a delete, else the after image."""
     return (logged.before if logged.operation is Operation.DELETE else logged.after) or ()
 
 

@@ -1,4 +1,4 @@
-"""An embedded database that keeps a log of its changes, as the databases do that DMS reads.
+"""Embedded database with a log of its changes, like the databases that DMS reads.
 
 Triggers write each change into the log, in the transaction that makes it: what is rolled
 back leaves nothing there. SQLite stores few types; decimals and times are kept as texts,
@@ -26,12 +26,12 @@ Row = tuple[Any, ...]
 
 
 class RollBack(Exception):
-    """Raised within a transaction, undoes it; it goes no further."""
+    """Rolls back the transaction in which it is raised; it is not propagated."""
 
 
 @dataclass(frozen=True, slots=True)
 class Logged:
-    """A change in the log: a row as it was (None for an insert) and as it is (None for a delete)."""
+    """A change in the log: the row before it (None for an insert) and after it (None for a delete)."""
 
     number: int
     table: str
@@ -64,7 +64,7 @@ class Database:
 
     @contextmanager
     def transaction(self, time: datetime) -> Iterator[None]:
-        """Commit what is done within at that time, or nothing of it where RollBack is raised."""
+        """Commit the changes of the context at that time, or none if RollBack is raised."""
         try:
             with self._committed():
                 self._run("INSERT INTO _transactions (committed) VALUES (?)", time.isoformat())
@@ -110,7 +110,7 @@ class Database:
         return [_typed(row, table.schema) for row in self._run(sql, *(after or ()))]
 
     def keys(self, table: Dimension) -> list[Row]:
-        """Return the keys that there are, in order."""
+        """Return all keys, in order."""
         key = ", ".join(map(_quoted, table.key))
         columns = [column for column in table.schema if column.name in table.key]
         rows = self._run(f"SELECT {key} FROM {_quoted(table.name.table)} ORDER BY {key}")
@@ -124,12 +124,12 @@ class Database:
 
     @property
     def last_change(self) -> int:
-        """The number of the newest change in the log, 0 where it is empty."""
+        """The number of the newest change in the log; 0 if it is empty."""
         ((number,),) = self._run("SELECT coalesce(max(number), 0) FROM _changes")
         return int(number)
 
     def log(self, after: int = 0) -> list[Logged]:
-        """Return the changes behind that number, in the order of their commits."""
+        """Return the changes after that number, in commit order."""
         found = self._run(
             "SELECT c.number, c.table_name, c.operation, c.before, c.after, t.committed "
             "FROM _changes AS c JOIN _transactions AS t ON t.number = c.in_transaction "
@@ -157,7 +157,7 @@ class Database:
 
 
 def key_of(table: Dimension, row: Row) -> Row:
-    """Return the key of a row: all of it in a table without one."""
+    """Return the key of a row: the whole row in a table without a key."""
     names = table.schema.names
     return tuple(row[names.index(name)] for name in table.key or names)
 

@@ -1,4 +1,4 @@
-"""The folder of a demo: made once, never put in the place of anything else."""
+"""The folder of a demo: it never replaces anything but an earlier demo."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def _clear(folder: Path, *, again: bool) -> None:
 
 
 def _settings(kind: str) -> Iterator[str]:
-    """Write the settings as a person would."""
+    """Return the lines of the settings file."""
     yield from (
         "# The demo's pipeline, as `lakeward run --once` in this folder runs it.",
         "",

@@ -1,4 +1,4 @@
-"""The lake of a demo as readers see it that are not Spark, format by format."""
+"""Readers of the lake of a demo without Spark, one for each table format."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from lakeward.entrypoints.demo.shop import ORDERS
 
 
 class Lake(Protocol):
-    """What the demo asks of a table format."""
+    """Reader of a table format for the demo."""
 
     @property
     def jars(self) -> tuple[str, ...]:
@@ -27,7 +27,7 @@ class Lake(Protocol):
         ...
 
     def rows(self, table: Dimension) -> Iterator[Row]:
-        """Read the rows of a table, without the columns that lakeward adds; none where there is no table."""
+        """Read the rows of a table, without the columns that lakeward adds; none if the table does not exist."""
         ...
 
     def look(self) -> Mapping[str, Sequence[str]]:
@@ -35,7 +35,7 @@ class Lake(Protocol):
         ...
 
     def close(self) -> None:
-        """Let go of what was opened."""
+        """Close what was opened."""
         ...
 
 
@@ -175,4 +175,4 @@ def _imported(package: str, what: str, extra: str) -> Any:
 
 
 LAKES: Final[Mapping[str, Callable[[Path], Lake]]] = {"iceberg": IcebergLake, "delta": DeltaLake, "hudi": HudiLake}
-"""What reads the demo's lake, by the name of the table format."""
+"""The readers by the name of the table format."""

@@ -1,4 +1,4 @@
-"""`lakeward run` as a process of its own, followed by what it logs, and killed."""
+"""`lakeward run` in a process of its own, whose log is followed and which can be killed."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _COMMAND: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """A batch that a run says it has committed."""
+    """A commit of a batch, as logged by a run."""
 
     table: str
     batch: int
@@ -32,10 +32,10 @@ class Committed:
 
 
 class Run:
-    """`lakeward run --once` in a folder, with all it starts in one group of processes."""
+    """`lakeward run --once` in a folder, in a process group of its own."""
 
     def __init__(self, folder: Path) -> None:
-        self.said: list[str] = []
+        self.output: list[str] = []
         self._process = subprocess.Popen(  # noqa: S603  # our own command
             _COMMAND,
             cwd=folder,
@@ -64,12 +64,12 @@ class Run:
         return self._process.stderr
 
     def commits(self) -> Iterator[Committed]:
-        """Follow the commits until the process ends; `said` keeps what it says besides its log."""
+        """Yield the commits until the process ends; other lines are added to `output`."""
         for line in self._errors:
             try:
                 logged = json.loads(line)
             except ValueError:
-                self.said.append(line.rstrip("\n"))
+                self.output.append(line.rstrip("\n"))
                 continue
             if isinstance(logged, dict) and logged.get("event") == "committed":
                 yield Committed(logged["table"], logged["batch"], Counts.of(logged))
@@ -79,7 +79,7 @@ class Run:
         return self._process.wait()
 
     def kill(self) -> None:
-        """End it and the JVM it started, as a power cut would: nothing in it gets to finish."""
+        """Kill the process and its JVM at once, as a power cut would."""
         if self._process.poll() is None:
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()

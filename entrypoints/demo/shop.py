@@ -1,4 +1,4 @@
-"""A small shop and what happens in it, by a seed: orders, moves, price changes, second thoughts."""
+"""A small shop with random transactions from a seed: orders, customers, price changes, rollbacks."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ _SKUS: Final = tuple(f"{kind}-{number:03}" for kind in ("CUP", "TEA", "TIN") for
 
 
 class Shop:
-    """The shop, its database, and its clock: the same seed gives the same life."""
+    """The shop with its database and clock: the same seed gives the same transactions."""
 
     def __init__(self, file: Path, seed: int, opened: datetime) -> None:
         self.database = Database(file, TABLES)
@@ -95,7 +95,7 @@ class Shop:
                 self._join((number,))
 
     def live(self, transactions: int) -> None:
-        """Go through so many transactions; now and then one is rolled back."""
+        """Run so many transactions; some are rolled back."""
         for _ in range(transactions):
             self._pass_time()
             with self.database.transaction(self.clock):

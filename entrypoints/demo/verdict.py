@@ -1,4 +1,4 @@
-"""Whether the lake equals the database: row by row, cell by cell."""
+"""Comparison of the lake with the database, row by row and cell by cell."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from lakeward.entrypoints.demo.database import Row, key_of
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A key whose row differs; None where a side has none, or one less."""
+    """A key whose rows differ; None if a side has no such row, or one less."""
 
     key: Row
     in_database: Row | None
@@ -23,7 +23,7 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What the comparison of one table found."""
+    """Result of the comparison of one table."""
 
     table: Dimension
     in_database: int
@@ -32,7 +32,7 @@ class Verdict:
 
 
 def compare(table: Dimension, in_database: Iterable[Row], in_lake: Iterable[Row]) -> Verdict:
-    """Compare two sets of rows; in a table without a key equal rows must be there equally often."""
+    """Compare two sets of rows; in a table without a key, equal rows must have equal counts."""
     expected, found = _by_key(table, in_database), _by_key(table, in_lake)
     differences = tuple(
         Difference(key_of(table, one or other or ()), one, other)

@@ -1,4 +1,4 @@
-"""The demo from beginning to end, told while it happens."""
+"""The demo from beginning to end, with output for each step."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ _FAILED: Final = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wish:
-    """What the user asked for."""
+class DemoOptions:
+    """Options of the demo."""
 
     folder: Path
     format: str
@@ -48,22 +48,22 @@ class Wish:
     as_json: bool
 
 
-def play(wish: Wish) -> int:
-    """Play the demo; the exit code is 0 only where the lake equals the database."""
+def play(options: DemoOptions) -> int:
+    """Play the demo; return 0 only if the lake equals the database."""
     check_spark()
     check_java()
-    lake = LAKES[wish.format](wish.folder / LAKE)
+    lake = LAKES[options.format](options.folder / LAKE)
     for jar in locked(lake.jars):
         fetch(jar, terminal.Download(jar.file, jar.size))
-    make_folder(wish.folder, wish.format, again=wish.again)
-    out = terminal.console(stderr=wish.as_json)
-    opened = datetime.now(UTC).replace(microsecond=0) - timedelta(seconds=wish.transactions * LONGEST_PAUSE)
-    shop = Shop(wish.folder / DATABASE, wish.seed, opened)
+    make_folder(options.folder, options.format, again=options.again)
+    out = terminal.console(stderr=options.as_json)
+    opened = datetime.now(UTC).replace(microsecond=0) - timedelta(seconds=options.transactions * LONGEST_PAUSE)
+    shop = Shop(options.folder / DATABASE, options.seed, opened)
     with closing(shop.database):
-        captured = capture(shop, wish.folder / LANDING, wish.transactions)
-        _tell_captured(out, wish, shop, captured)
-        configured = load(wish.folder / FILE)
-        code, seen = _run_twice(out, wish.folder, configured)
+        captured = capture(shop, options.folder / LANDING, options.transactions)
+        _tell_captured(out, options, shop, captured)
+        configured = load(options.folder / FILE)
+        code, seen = _run_twice(out, options.folder, configured)
         if code:
             return code
         with closing(lake):
@@ -72,10 +72,10 @@ def play(wish: Wish) -> int:
     standing = _standing(configured)
     code = _FAILED if any(verdict.differences for verdict in verdicts) else 0
     _tell_verdict(out, verdicts, sum((table.totals for table in standing.values()), Counts()))
-    if wish.as_json:
-        documents.emit("demo", _document(wish, captured, seen, verdicts, standing, code))
+    if options.as_json:
+        documents.emit("demo", _document(options, captured, seen, verdicts, standing, code))
     elif not code:
-        _tell_how_to_look(out, wish.folder, readers)
+        _tell_how_to_look(out, options.folder, readers)
     return code
 
 
@@ -114,7 +114,7 @@ def _run_twice(out: Console, folder: Path, configured: Configured) -> tuple[int,
 
 
 def _batches(folder: Path) -> Mapping[str, int]:
-    """Return how many batches each table will take."""
+    """Return the number of batches of each table."""
     files = {str(table.name): len(_files(folder, table.name.table)) for table in TABLES}
     return {name: -(-number // FILES_PER_BATCH) for name, number in files.items()}
 
@@ -124,7 +124,7 @@ def _files(folder: Path, table: str) -> list[Path]:
 
 
 def _standing(configured: Configured) -> Mapping[str, core.Progress]:
-    """Return how far each table is, as its last commit says."""
+    """Return the progress of each table by its last commit."""
     with container_of(configured) as container:
         target = container.target()
         return {
@@ -133,7 +133,7 @@ def _standing(configured: Configured) -> Mapping[str, core.Progress]:
         }
 
 
-# What people see.
+# Output for people.
 
 
 def _bar(out: Console) -> Progress:
@@ -149,9 +149,9 @@ def _bar(out: Console) -> Progress:
     )
 
 
-def _tell_captured(out: Console, wish: Wish, shop: Shop, captured: Captured) -> None:
-    folder = escaped(str(wish.folder))
-    names = [read_name(path.name) for table in TABLES for path in _files(wish.folder, table.name.table)]
+def _tell_captured(out: Console, options: DemoOptions, shop: Shop, captured: Captured) -> None:
+    folder = escaped(str(options.folder))
+    names = [read_name(path.name) for table in TABLES for path in _files(options.folder, table.name.table)]
     loads = sum(name is not None and name.is_load for name in names)
     out.print(
         f"A shop lived in {folder}/{DATABASE}: {len(TABLES)} tables, {shop.transactions:,} transactions, "
@@ -176,9 +176,9 @@ def _tell_commit(out: Console, commit: Committed, batches: Mapping[str, int]) ->
 
 
 def _tell_failure(out: Console, run: Run) -> int:
-    """Show what a run that failed has said, and return its exit code."""
+    """Print the output of a failed run, and return its exit code."""
     code = run.wait()
-    for line in run.said:
+    for line in run.output:
         out.print(line, markup=False, soft_wrap=True)
     return code or _FAILED
 
@@ -213,11 +213,11 @@ def _tell_how_to_look(out: Console, folder: Path, readers: Mapping[str, Sequence
         out.print("\n".join(f"  {line}" for line in lines), markup=False, soft_wrap=True)
 
 
-# What programs get.
+# The JSON document.
 
 
 def _document(
-    wish: Wish,
+    options: DemoOptions,
     captured: Captured,
     seen: int,
     verdicts: Sequence[Verdict],
@@ -225,10 +225,10 @@ def _document(
     code: int,
 ) -> dict[str, Any]:
     return {
-        "folder": str(wish.folder),
-        "format": wish.format,
-        "seed": wish.seed,
-        "transactions": wish.transactions,
+        "folder": str(options.folder),
+        "format": options.format,
+        "seed": options.seed,
+        "transactions": options.transactions,
         "captured": asdict(captured),
         "commits_before_kill": seen,
         "tables": [

@@ -1,1 +1,1 @@
-"""What is deployed around a pipeline on AWS: its state machine, the functions that it calls, and the stack."""
+"""Deployment of a pipeline on AWS: state machine, Lambda functions, and CloudFormation stack."""

@@ -12,7 +12,7 @@ Template: TypeAlias = Mapping[str, Value]
 """A part of a template."""
 
 NO_VALUE: Final = {"Ref": "AWS::NoValue"}
-"""What stands where a condition leaves a property out."""
+"""The pseudo value that removes a property of a template."""
 
 
 def ref(name: str) -> Template:

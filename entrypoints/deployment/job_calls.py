@@ -1,4 +1,4 @@
-"""Jobs that a state machine starts and asks after: of AWS Glue, or of an application of EMR Serverless."""
+"""Calls by which a state machine starts and polls jobs of AWS Glue or EMR Serverless."""
 
 from __future__ import annotations
 
@@ -120,10 +120,10 @@ GOES_ON: Final = (
 """The states of a run of either platform that has not ended."""
 
 SUCCEEDED: Final = ("SUCCEEDED", "SUCCESS")
-"""The states of a run of either platform that ended well; any other is a failure."""
+"""The states of a run of either platform that succeeded; any other final state is a failure."""
 
 IS_RUNNING: Final = ("Glue.ConcurrentRunsExceededException",)
-"""The errors that say that a run of the job is under way."""
+"""The errors that mean that a run of the job is in progress."""
 
 IS_UNKNOWN: Final = ("Glue.EntityNotFoundException", "EmrServerless.ResourceNotFoundException")
-"""The errors that say that there is no such run, or no such job any more."""
+"""The errors that mean that the run or the job does not exist any more."""

@@ -20,14 +20,14 @@ HANDLERS: Final = {
     "dms-status": "lakeward.entrypoints.lambdas.dms_status.handler",
     "history-check": "lakeward.entrypoints.lambdas.history_check.handler",
 }
-"""The functions, by what they are called, each with its handler as Lambda is told it."""
+"""The functions by name, each with its handler for Lambda."""
 
 RUNTIME: Final = "python3.13"
-"""The runtime of Lambda that the functions are made for."""
+"""The Lambda runtime of the functions."""
 
 _OURS: Final = "lakeward"
 _EPOCH: Final = (1980, 1, 1, 0, 0, 0)
-"""The time of every file: the first one that a zip can say."""
+"""The modification time of every file: the earliest that a zip file can store."""
 
 
 def lambda_files() -> Mapping[str, bytes]:

@@ -1,4 +1,4 @@
-"""The job that `lakeward package` made: its release, its files, and how it is started, as its job.json says."""
+"""The job of `lakeward package`, read from its job.json: release, files, and start arguments."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PLATFORMS: Final[Mapping[str, str]] = {"glue": "glue", "emr-serverless": "emr"}
 
 _OPERATIONS: Final = {"glue": "create-job", "emr-serverless": "start-job-run"}
 _PREFIX: Final = "s3://${PackageBucket}/${PackagePrefix}"
-"""Where the package lies, as a template says it."""
+"""The place of the package, as a template writes it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,10 +79,10 @@ def read_package(at: str, platform: str) -> PackagedJob:
 def _read(at: str, name: str) -> bytes:
     if not is_url(at):
         return (Path(at) / name).read_bytes()
-    from lakeward.adapters.aws.s3.error_messages import told  # noqa: PLC0415  # it imports boto3
+    from lakeward.adapters.aws.s3.error_messages import explain_s3_errors  # noqa: PLC0415  # it imports boto3
 
     url = f"{normal(at)}/{name}"
     bucket, key = split(url)
-    with told(url):
+    with explain_s3_errors(url):
         content: bytes = find_access().client.get_object(Bucket=bucket, Key=key)["Body"].read()
         return content

@@ -1,4 +1,4 @@
-"""What a template must know of the settings of a pipeline; settings that no job of AWS could use are refused."""
+"""Reads from the settings what a template needs; refuses settings that a job on AWS cannot use."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from lakeward.entrypoints.settings.stores import address
 from lakeward.plugins.options import validated
 
 Dms: TypeAlias = Literal["make", "existing", "none"]
-"""Whether a template makes the replication task, is told of one that is there, or knows of none."""
+"""Whether a template creates the replication task, uses an existing one, or has none."""
 
 FORMATS: Final = ("iceberg", "delta", "hudi")
 _SOURCES: Final[Mapping[str, type[DmsOptions] | type[FilesOptions]]] = {"dms": DmsOptions, "files": FilesOptions}
@@ -54,7 +54,7 @@ class Place:
 
     @property
     def below(self) -> str:
-        """What all keys there begin with."""
+        """The prefix of all keys."""
         return f"{self.prefix}/" if self.prefix else ""
 
     def holds(self, other: Place) -> bool:
@@ -116,7 +116,7 @@ class DeployedRegistration:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AssumedRole:
-    """A role that Iceberg takes on where it asks AWS; with session tags if it `has_tags`."""
+    """A role that Iceberg assumes for its requests to AWS; with session tags if it `has_tags`."""
 
     arn: str
     has_tags: bool
@@ -165,7 +165,7 @@ class DeployedPipeline:
 
 
 def read_pipeline(configured: Configured, address_of_settings: str) -> DeployedPipeline:
-    """Return what settings say; raises ConfigError for what cannot be deployed, with what to set."""
+    """Return the pipeline of settings; raises ConfigError for settings that cannot be deployed."""
     settings = configured.settings
     if configured.refused:
         raise next(iter(configured.refused.values()))
@@ -294,7 +294,7 @@ def _refuse_places_within(landing: Place, kept: Mapping[str, Place | None]) -> N
 
 
 def _own_options(configured: Configured) -> Mapping[TableName, DmsTableOptions]:
-    """Return what each table says of its files; nothing of a source that is not DMS."""
+    """Return the file options of each table; none for a source that is not DMS."""
     if configured.settings.source["kind"] != "dms":
         return {}
     file = str(configured.file)
@@ -312,7 +312,7 @@ def _folders(source: DmsOptions, own: Mapping[TableName, DmsTableOptions]) -> Ma
 
 
 def _refuse_local(content: Mapping[str, Any]) -> None:
-    """Raise ConfigError for what names a file or a network that a job does not have."""
+    """Raise ConfigError for settings that name a file or a network that a job cannot reach."""
     stores = content.get("settings", {}).get("stores", [])
     if any(store["kind"] == "file" for store in stores):
         raise ConfigError(
@@ -333,7 +333,7 @@ def _refuse_local(content: Mapping[str, Any]) -> None:
 
 
 def _databases(configured: Configured, target: Mapping[str, Any]) -> GlueDatabases | None:
-    """Return the databases of Glue in which Iceberg makes and keeps tables."""
+    """Return the Glue databases of Iceberg tables."""
     if target["kind"] != "iceberg" or target.get("catalog") != "glue":
         return None
     said = target.get("catalog_properties", {})

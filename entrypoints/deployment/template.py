@@ -1,4 +1,4 @@
-"""The template of a pipeline: all that it needs on AWS, put together from its parts."""
+"""The CloudFormation template of a pipeline, assembled from its resources."""
 
 from __future__ import annotations
 

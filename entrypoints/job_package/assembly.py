@@ -1,4 +1,4 @@
-"""Making a package: its wheels, its script, how the job is started, and a list of all files with their hashes."""
+"""Builds a package: wheels, script, start arguments of the job, and a list of all files with their hashes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from lakeward.entrypoints.job_package.wheels import Gathering, Target, Wheel, gi
 
 MANIFEST: Final = "job.json"
 EXTRAS: Final = ("kafka", "msk")
-"""What else of lakeward may be packaged, beside what the table format needs."""
+"""Optional extras of lakeward, besides those of the table format."""
 
 _OF_FORMATS: Mapping[str, Collection[str]] = {"iceberg": (), "delta": ("delta",), "hudi": ("hudi",)}
 

@@ -1,4 +1,4 @@
-"""Bringing a package to its place: a folder that holds it alone, or a prefix of a bucket."""
+"""Delivers a package to a folder of its own, or to a prefix of a bucket."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def _listed(folder: Path) -> Sequence[str]:
 
 
 def replace_folder(folder: Path, make: Callable[[Path], Mapping[str, Any]]) -> Mapping[str, Any]:
-    """Let a folder hold what `make` writes, and nothing else; where that fails the folder is as it was."""
+    """Replace the content of a folder by what `make` writes; if that fails, the folder is unchanged."""
     folder = folder.resolve()
     if folder.parent == folder:
         raise ConfigError(f"{folder} cannot be a package", todo="Name a new folder with --to.")
@@ -88,14 +88,14 @@ def upload(folder: Path, url: str, access: Access) -> Sequence[str]:
     The list of files is written last, so that a new one is only there where all that it names is. Objects that are
     not of this package are left alone.
     """
-    from lakeward.adapters.aws.s3.error_messages import told  # noqa: PLC0415  # it imports boto3
+    from lakeward.adapters.aws.s3.error_messages import explain_s3_errors  # noqa: PLC0415  # it imports boto3
 
     sent = []
     hashes = json.loads((folder / MANIFEST).read_text("utf-8"))["files"]
     for path in sorted(files_of(folder), key=lambda path: path.name == MANIFEST):
         name = path.relative_to(folder).as_posix()
         bucket, key = split(f"{url}/{name}")
-        with told(f"{url}/{name}"):
+        with explain_s3_errors(f"{url}/{name}"):
             if name in hashes and _has(access, bucket, key, hashes[name]):
                 continue
             with path.open("rb") as content:

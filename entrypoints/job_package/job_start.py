@@ -13,7 +13,7 @@ ENVIRONMENT: Final = "environment.tar.gz"
 WHEELS: Final = "wheels"
 
 SOMEWHERE: Final = "s3://BUCKET/PREFIX"
-"""What stands for the place of a package that was written to a folder."""
+"""Placeholder of the place of a package that was written to a folder."""
 
 _SCRIPT: Final = '''\
 """The script of the job: lakeward {version} on {title} {release} (docs/how-to/aws/package.md)."""

@@ -1,4 +1,4 @@
-"""The wheel of lakeward itself: built of the checkout that runs, or put together of what is installed."""
+"""The wheel of lakeward itself, built from the running checkout or from the installed files."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from lakeward.entrypoints.job_package.wheels import run_pip
 
 _NAME: Final = f"lakeward-{__version__}-py3-none-any.whl"
 _EPOCH: Final = (1980, 1, 1, 0, 0, 0)
-"""The time of every file: the first one that a zip can say."""
+"""The modification time of every file: the earliest that a zip file can store."""
 
 _OF_THE_INSTALLATION: Final = ("INSTALLER", "RECORD", "REQUESTED", "direct_url.json")
-"""What an installer adds to a wheel."""
+"""Files that an installer adds to a wheel."""
 
 
 def make_own_wheel(folder: Path) -> Path:

@@ -1,4 +1,4 @@
-"""The wheels of a package: which ones a job needs, and having them from the index by pip."""
+"""The wheels of a package: resolves what a job needs, and fetches it from the index by pip."""
 
 from __future__ import annotations
 
@@ -199,7 +199,7 @@ def run_pip(arguments: Sequence[str]) -> subprocess.CompletedProcess[str]:
 
 
 def _refused(said: str, target: Target) -> ConfigError | SetupError:
-    """Say in words why pip had no wheels."""
+    """Return the reason why pip found no wheels, as text."""
     errors = [line.removeprefix("ERROR: ") for line in said.splitlines() if line.startswith("ERROR: ")]
     found = errors[-1] if errors else said.strip()[-500:] or "pip said nothing"
     if "connection broken by" in said or "Temporary failure in name resolution" in said:

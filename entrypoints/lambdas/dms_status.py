@@ -1,4 +1,4 @@
-"""How far the full load of a replication task of DMS is."""
+"""Lambda function that returns the progress of the full load of a DMS replication task."""
 
 from __future__ import annotations
 

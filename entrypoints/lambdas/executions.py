@@ -27,7 +27,7 @@ from lakeward.entrypoints.lambdas.environment import LEASES, PIPELINE, read_vari
 PAGE: Final = "docs/how-to/aws/orchestration.md"
 
 PHASES: Final = ("full-load", "changes")
-"""What a pipeline is in: its full load, or the changes behind it."""
+"""The phase of a pipeline: its full load, or the changes after it."""
 
 _LASTS: Final = 366 * 24 * 3600 * 1_000_000
 """Microseconds of a lease: an execution lasts a year at most (docs.aws.amazon.com/step-functions, quotas)."""
@@ -122,7 +122,7 @@ class Executions:
         yield from sorted(answer["events"], key=lambda event: -event["id"])
 
     def _status(self, name: str) -> str | None:
-        """Return what Step Functions says of an execution, or None where it has none of this name."""
+        """Return the description of an execution; None if there is none of this name."""
         with self._asking(f"the execution {name}"):
             try:
                 status: str = self.client.describe_execution(executionArn=self._arn(name))["status"]
@@ -144,7 +144,7 @@ def open_executions(machine: str) -> Executions:
 
 @cache
 def _open(machine: str, pipeline: str, table: str) -> Executions:
-    """Make the clients once: a function is called again and again, and has little of a processor."""
+    """Create the clients once: a function is called often, and has little processor time."""
     with translate_errors("Step Functions", PAGE):
         client = client_of("stepfunctions")
     lease = DynamoDbLease(find_client(), table, _LASTS, lambda: time.time_ns() // 1000)

@@ -10,7 +10,7 @@ from typing import Any, Final
 from lakeward.entrypoints.lambdas.executions import Holder, open_executions
 
 GO_ON: Final = "go-on"
-"""The execution has the pipeline, and is neither long nor old."""
+"""The execution has the pipeline, and continues."""
 
 START_ANEW: Final = "start-anew"
 """The execution `successor` has the pipeline, and is to be started."""

@@ -1,4 +1,4 @@
-"""A project of a plugin as `lakeward plugins new` writes it: whole, and red until it works."""
+"""The project that `lakeward plugins new` writes. Its tests fail until the methods of the plugin are written."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from lakeward.core.errors import ConfigError
 from lakeward.plugins import API, FactoryRegistry, Registry
 
 SECTIONS: Final = {"source": "source", "table": "target", "queue": "queue"}
-"""The kinds of plugins that can be begun so, and the table of the settings that names one."""
+"""The kinds of plugins that have a template, each with the table of the settings that names it."""
 
 _WORDS: Final = {"source": "source", "table": "table format", "queue": "queue"}
 _NAME: Final = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
@@ -23,16 +23,17 @@ _PREFIX: Final = "lakeward_"
 
 @dataclass(frozen=True, slots=True)
 class Project:
-    """A plugin of a `kind`, which settings will call by its `name`."""
+    """The project of a plugin: its `kind`, and the `name` by which settings call it."""
 
     kind: str
     name: str
 
     @classmethod
     def called(cls, kind: str, given: str, registry: Registry, announced: Mapping[str, str]) -> Project:
-        """Return the project of a name.
+        """Return the project for a given name.
 
-        Raises ConfigError for one that is none, that another of its kind has, or by which a plugin is announced.
+        `announced` has the modules of installed plugins by name. Raises ConfigError for a name that is invalid, or
+        that an adapter of this kind or an installed plugin has.
         """
         name = given.replace("-", "_").removeprefix(_PREFIX)
         if not _NAME.fullmatch(name):
@@ -40,32 +41,32 @@ class Project:
                 f"{given!r} is no name of a plugin",
                 todo="Use small letters and digits, words joined by _ or -, a letter first: parquet_manifest.",
             )
-        shelves: Mapping[str, FactoryRegistry[Any]] = {
+        registered: Mapping[str, FactoryRegistry[Any]] = {
             "source": registry.sources,
             "table": registry.formats,
             "queue": registry.queues,
         }
-        found = shelves[kind].origin(name) if name in shelves[kind] else announced.get(name)
-        if found is not None:
+        owner = registered[kind].origin(name) if name in registered[kind] else announced.get(name)
+        if owner is not None:
             raise ConfigError(
-                f"there is a {_WORDS[kind] if name in shelves[kind] else 'plugin'} called {name!r} already",
-                found=f"found {found}",
+                f"there is a {_WORDS[kind] if name in registered[kind] else 'plugin'} called {name!r} already",
+                found=f"found {owner}",
                 todo="Name it otherwise: two of one name cannot be installed.",
             )
         return cls(kind, name)
 
     @property
     def module(self) -> str:
-        """The module that is the plugin."""
+        """The name of the module."""
         return _PREFIX + self.name
 
     @property
     def distribution(self) -> str:
-        """What pip calls it."""
+        """The name of the distribution."""
         return self.module.replace("_", "-")
 
     def content(self) -> Mapping[str, str]:
-        """Return the files by their path in the project."""
+        """Return the contents of the files by their paths in the project."""
         folder = f"src/{self.module}"
         return {
             "pyproject.toml": self._filled("pyproject.toml"),
@@ -90,7 +91,7 @@ class Project:
 
 
 def write(project: Project, folder: Path) -> None:
-    """Write a project into a folder of its own; raises ConfigError where that is there, or cannot be made."""
+    """Write a project into a new folder. Raises ConfigError if it exists or cannot be written."""
     try:
         folder.mkdir(parents=True)
         for path, content in project.content().items():

@@ -1,4 +1,4 @@
-"""When each table is looked at, whatever the queue tells: it may have lost a notice."""
+"""Schedule of full discoveries: every table is examined from time to time, since a queue may lose a notice."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any, Final
 
 FILE: Final = "looked_at_all"
-"""In the folder `state`: when all tables were looked at, in microseconds since 1970, and which these were."""
+"""File in the folder `state`: time of the last full discovery (microseconds since 1970) and its tables."""
 
 
 def digest_of(settings: Any) -> str:
-    """Return what stands for settings: another text for others.
+    """Return a short digest of settings: equal settings have equal digests.
 
     >>> digest_of({"a": 1, "b": 2}) == digest_of({"b": 2, "a": 1}), digest_of({"a": 1}) == digest_of({"a": 2})
     (True, False)
@@ -23,13 +23,13 @@ def digest_of(settings: Any) -> str:
 
 
 @dataclass(slots=True)
-class FullLooks:
-    """All tables are looked at where they were not for `every` microseconds, as far as it is known.
+class DiscoverySchedule:
+    """Decides which tables a run examines even if the queue has no notice for them.
 
-    `tables` are those of the run, by name, each with a digest of the settings by which it is read. One that is not
-    in the note, or is read by other settings than then, is looked at in any case. The note is in a `file`, for the
-    next process, or without one in this process alone. Where the clock was set back, or the file is gone, all are
-    looked at.
+    All tables are due if the last full discovery is at least `every` microseconds ago, if the clock was set back,
+    or if nothing is noted. `tables` maps each table of the run to a digest of the settings by which it is read. A
+    table that is not noted, or was noted with another digest, is always due. The note is kept in `file` for the
+    next process; without `file` it is kept in memory.
     """
 
     every: int
@@ -49,25 +49,26 @@ class FullLooks:
 
     @property
     def is_due(self) -> bool:
-        """Whether all tables are to be looked at."""
+        """True if all tables are due."""
         return self.last is None or not 0 <= self.now() - self.last < self.every
 
     @property
     def due(self) -> Sequence[str]:
-        """The tables that are to be looked at, whatever the queue tells."""
+        """The tables that are examined even if the queue has no notice for them."""
         if self.is_due:
             return [*self.tables]
         return [table for table, digest in self.tables.items() if self.noted.get(table) != digest]
 
     def forget(self) -> None:
-        """Let all tables be looked at next."""
+        """Make all tables due."""
         self.last, self.noted = None, {}
 
     def note(self, looked: Collection[str], again: Collection[str] = (), began: int | None = None) -> None:
-        """Note that tables were looked at, and that others must be looked at `again`, whatever the queue tells.
+        """Note that the tables `looked` were examined, and that the tables `again` stay due.
 
-        With a time at which it `began`, that was a look at all tables. Tables that the settings have no more are
-        forgotten: their notices are lost until they are back.
+        `began` is the start of a full discovery in microseconds since 1970, or None if not all tables were
+        examined. Tables that the settings no longer have are removed from the note, since their notices are lost
+        until the tables are configured again.
         """
         before = (self.last, self.noted)
         if began is not None:

@@ -1,4 +1,4 @@
-"""Following: all tables are looked at again and again in one application, until somebody asks to stop."""
+"""Continuous operation: poll and apply batches in one process until a stop is requested."""
 
 from __future__ import annotations
 
@@ -15,28 +15,36 @@ from lakeward.core.dimension import TableName
 from lakeward.core.errors import EngineLost, LakewardError, SetupError
 from lakeward.core.ports import Notice
 from lakeward.entrypoints.container import Container
-from lakeward.entrypoints.runtime.discovery_schedule import FullLooks
+from lakeward.entrypoints.runtime.discovery_schedule import DiscoverySchedule
 from lakeward.entrypoints.runtime.inbox import Inbox
-from lakeward.entrypoints.runtime.join_run import Chosen, Joining, JoinRun
-from lakeward.entrypoints.runtime.pipeline_run import check, ended, line_of, notices_for_others, settings_digests
-from lakeward.entrypoints.runtime.scheduler import Line, Turn
+from lakeward.entrypoints.runtime.join_run import JoinRun, JoinScheduler, TableSelection
+from lakeward.entrypoints.runtime.pipeline_run import (
+    check,
+    ended,
+    make_scheduler,
+    notices_for_others,
+    settings_digests,
+)
+from lakeward.entrypoints.runtime.scheduler import TableOutcome, TableScheduler
 from lakeward.entrypoints.runtime.settings_watch import SettingsWatch
 from lakeward.entrypoints.runtime.stop_signal import Stop
 from lakeward.entrypoints.runtime.table_run import Observer, TableRun
-from lakeward.entrypoints.runtime.worker import Turns
+from lakeward.entrypoints.runtime.worker import TableWorker
 from lakeward.entrypoints.settings.configuration import Configured
 
 log = structlog.get_logger()
 
 LONGEST_REST: Final = 600.0
-"""Seconds that a table rests at the most which failed again and again; a longer `poll` counts all the same."""
+"""Greatest number of seconds between two attempts of a failing table, unless `poll` is longer."""
 
 _TELL_EVERY: Final = 3600.0
-"""Seconds between two words of what became of the tables."""
+"""Seconds between two log lines that sum up the tables."""
 
 
 def rest(poll: float, failures: int) -> float:
-    """Return for how many seconds a table is let alone that failed so often in a row.
+    """Return the seconds until the next attempt of a table after so many failures in a row.
+
+    The time starts at `poll` seconds and doubles with each failure, up to `LONGEST_REST`.
 
     >>> [rest(10.0, failures) for failures in (1, 2, 3, 8)], rest(1800.0, 5)
     ([10.0, 20.0, 40.0, 600.0], 1800.0)
@@ -45,27 +53,26 @@ def rest(poll: float, failures: int) -> float:
 
 
 Idle = Callable[[float], bool]
-"""Waits so many seconds, or until somebody asks to stop; returns whether another process may have written."""
+"""Wait so many seconds, or until a stop is requested; return True if another process may have written."""
 
 Review = Callable[[Sequence[TableRun], Sequence[JoinRun]], None]
-"""Looks at what became of the tables so far, between their turns: of those that were begun, and of joined ones."""
+"""Receive the runs of all tables that were begun and of the joined tables, between two batches."""
 
 Measure = Callable[[Collection[TableRun], Collection[JoinRun], int], None]
-"""Takes the figures of all tables once a turn has ended, and with each poll; so many tables wait in line."""
+"""Record metrics after each batch and with each poll: table runs, joined runs, number of waiting tables."""
 
 
 @dataclass(slots=True)
 class Following:
-    """Polls, and gives the tables that have word of something new their turns.
+    """Polling loop: schedules the tables that have notices, and joined tables whose sources advanced.
 
-    Joined tables stand in line with the others, once one of their sources went on. A table that fails is let alone
-    for a while, which doubles with each failure in a row. It ends where the `watch` finds other settings of tables.
-    There is a `review` with each poll, and before it waits.
+    A failing table is retried after a delay that doubles with each failure in a row. The loop ends if `watch` finds
+    changed settings of tables. `review` is called with each poll and before the loop waits.
     """
 
-    line: Line
+    scheduler: TableScheduler
     runs: Mapping[str, TableRun]
-    joining: Joining
+    join_scheduler: JoinScheduler
     receive: Callable[[], Iterable[Notice]]
     stop: Stop
     idle: Idle
@@ -77,9 +84,9 @@ class Following:
     resting: dict[str, float] = field(default_factory=dict)
 
     def __call__(self) -> None:
-        """Follow until somebody asks to stop, settings change, or Java is gone; the turns in hand are waited for.
+        """Run until a stop is requested, settings change, or the JVM has exited; running batches are awaited.
 
-        Raises SetupError where Spark cannot be started at all.
+        Raises SetupError if Spark cannot be started.
         """
         clock = self.stop.clock
         due, tell = clock(), clock() + _TELL_EVERY
@@ -88,22 +95,26 @@ class Following:
             if now >= due:
                 self._review()
                 self._measure()
-                self.line.join(notice for notice in self.receive() if notice.table in self.runs)
+                self.scheduler.join(notice for notice in self.receive() if notice.table in self.runs)
                 due = now + self.poll
             if now >= tell:
                 self._tell()
                 tell = now + _TELL_EVERY
-            self.line.begin(partial(self._is_rested, now))
-            if self.line.in_hand:
+            self.scheduler.begin(partial(self._is_rested, now))
+            if self.scheduler.running:
                 self._settle(due - now)
                 continue
             self._join()
             self._review()
-            until = [due, *map(self._rested, self.line.waiting), *([] if self.watch is None else [self.watch.due])]
+            until = [
+                due,
+                *map(self._rested, self.scheduler.waiting),
+                *([] if self.watch is None else [self.watch.due]),
+            ]
             seconds = min(until) - clock()
             if seconds > 0 and self.idle(seconds):
                 self.reopen()
-        while self.line.in_hand:
+        while self.scheduler.running:
             self._settle(None)
 
     def _rested(self, table: str) -> float:
@@ -118,43 +129,43 @@ class Following:
 
     @property
     def _is_lost(self) -> bool:
-        """Whether Java has ended: no table can go on without it."""
+        """True if the JVM has exited: no table can continue without it."""
         return any(isinstance(run.error, EngineLost) for run in self._every.values())
 
     @property
     def _every(self) -> Mapping[str, TableRun | JoinRun]:
-        """The runs of all tables, joined ones too."""
-        return {**self.runs, **{str(run.table): run for run in list(self.joining.runs.values())}}
+        """The runs of all tables by name, including joined tables."""
+        return {**self.runs, **{str(run.table): run for run in list(self.join_scheduler.runs.values())}}
 
     def _join(self) -> None:
-        """Put joined tables in line that have a source that went on."""
+        """Queue the joined tables that have a source with a new batch."""
         batches = {run.table: run.progress.batch for run in self.runs.values() if run.progress is not None}
-        self.line.join(Notice(str(table)) for table in self.joining.due(batches))
+        self.scheduler.join(Notice(str(table)) for table in self.join_scheduler.due(batches))
 
     def _settle(self, seconds: float | None) -> None:
-        turns, runs = ended(self.line, self._every.values(), seconds), self._every
+        turns, runs = ended(self.scheduler, self._every.values(), seconds), self._every
         for table, turn in turns:
             self.resting.pop(table, None)
-            if turn is Turn.FAILED:
+            if turn is TableOutcome.FAILED:
                 self.resting[table] = self.stop.clock() + rest(self.poll, runs[table].failures)
-                if table in self.runs:  # it is looked at again whatever the queue tells by then
-                    self.line.join([Notice(table)])
+                if table in self.runs:  # retry even if the queue has no notice for it by then
+                    self.scheduler.join([Notice(table)])
         if turns:
             self._join()
             self._measure()
 
     def _review(self) -> None:
-        self.review(self._begun, list(self.joining.runs.values()))
+        self.review(self._begun, list(self.join_scheduler.runs.values()))
 
     def _measure(self) -> None:
-        self.measure(self.runs.values(), self.joining.runs.values(), len(self.line.waiting))
+        self.measure(self.runs.values(), self.join_scheduler.runs.values(), len(self.scheduler.waiting))
 
     @property
     def _begun(self) -> Sequence[TableRun]:
         return [run for run in self.runs.values() if run.is_begun]
 
     def _tell(self) -> None:
-        """Say what became of the tables so far: a process that goes on for days should be seen to live."""
+        """Log a summary of the tables, so that a process that runs for days is visibly alive."""
         runs = self.runs.values()
         failing = [table for table, run in self._every.items() if run.error is not None]
         log.info(
@@ -168,17 +179,17 @@ class Following:
 
 @dataclass(frozen=True, slots=True)
 class Followed:
-    """What became of the tables of a pipeline that was followed, and the container that was the last one."""
+    """Result of following a pipeline: the runs of its tables, and the last container and selection."""
 
     container: Container
-    chosen: Chosen
+    selection: TableSelection
     runs: Sequence[TableRun]
     joined: Sequence[JoinRun]
 
 
 def follow_pipeline(
     container: Container,
-    wanted: Chosen,
+    wanted: TableSelection,
     observer: Observer,
     stop: Stop,
     pool: Executor,
@@ -188,19 +199,19 @@ def follow_pipeline(
     review: Review = lambda _runs, _joined: None,
     measure: Measure = lambda _runs, _joined, _waiting: None,
 ) -> Followed:
-    """Follow tables until somebody asks to stop; return what became of each.
+    """Follow tables until a stop is requested; return the result.
 
-    Where the `watch` finds other settings of tables, the turns in hand end, and all goes on as a new process would,
-    which `begin` does first: tables that came are followed, and those that are gone are left out.
-    Raises what `follow_tables` does.
+    If `watch` finds changed settings of tables, running batches end and the loop restarts with a new container, as
+    a new process would. `begin` is called before each start. New tables are followed, and removed ones are left
+    out. Raises what `follow_tables` raises.
     """
     runs: dict[str, TableRun] = {}
     joins: dict[TableName, JoinRun] = {}
     now = wanted
     begin(container, now.tables)
     while True:
-        joining = Joining(container, now.joined, stop, joins)
-        observing = (observer, stop, pool, idle, joining, review, measure)
+        join_scheduler = JoinScheduler(container, now.joined, stop, joins)
+        observing = (observer, stop, pool, idle, join_scheduler, review, measure)
         follow_tables(container, now.tables, *observing, named=now.named, watch=watch, runs=runs)
         found = None if watch is None or stop.is_asked else watch.take()
         if watch is None or found is None:
@@ -219,18 +230,18 @@ def follow_pipeline(
     return Followed(container, now, [run for run in runs.values() if run.is_begun], [*joins.values()])
 
 
-def choose_again(configured: Configured, wanted: Chosen) -> Chosen:
-    """Return what is `wanted` by settings that have changed: all tables, or those that were named and are there."""
+def choose_again(configured: Configured, wanted: TableSelection) -> TableSelection:
+    """Return the selection under changed settings: all tables, or those named ones that are still configured."""
     if not wanted.named:
-        return Chosen([*configured.tables], [*configured.joined])
+        return TableSelection([*configured.tables], [*configured.joined])
     joined = [name for name in configured.joined if name in wanted.joined]
     sources = [source for name in joined for source in configured.sources_of(name)]
     tables = [name for name in wanted.tables if name in configured.tables]
-    return Chosen([*dict.fromkeys((*tables, *sources))], joined, named=True)
+    return TableSelection([*dict.fromkeys((*tables, *sources))], joined, named=True)
 
 
-def _leave_out(runs: Mapping[str, TableRun], joins: Mapping[TableName, JoinRun], now: Chosen) -> None:
-    """Let tables that are followed no more wait for nobody: what was done to them stays in the sums."""
+def _leave_out(runs: Mapping[str, TableRun], joins: Mapping[TableName, JoinRun], now: TableSelection) -> None:
+    """Clear errors and alarms of tables that are no longer followed; their counts stay in the sums."""
     for run in runs.values():
         if run.table not in now.tables:
             run.error, run.progress, run.awaited, run.alarms = None, None, None, ()
@@ -246,7 +257,7 @@ def follow_tables(
     stop: Stop,
     pool: Executor,
     idle: Idle,
-    joining: Joining,
+    join_scheduler: JoinScheduler,
     review: Review = lambda _runs, _joined: None,
     measure: Measure = lambda _runs, _joined, _waiting: None,
     *,
@@ -254,33 +265,33 @@ def follow_tables(
     watch: SettingsWatch | None = None,
     runs: dict[str, TableRun] | None = None,
 ) -> list[TableRun]:
-    """Follow tables until somebody asks to stop, or the `watch` finds other settings of tables.
+    """Follow tables until a stop is requested, or `watch` finds changed settings of tables.
 
-    They are all looked at each time where a person `named` them, and the queue is left alone. Return what became of
-    each that was looked at; `runs` has what became of tables before, and takes in what becomes of them now.
-    Raises SetupError where Spark cannot be started at all, and ConfigError for rules that it does not take.
+    If an operator `named` the tables, all of them are examined with each poll and the queue is not used. `runs`
+    holds earlier runs by table name and is updated. Return the runs of the tables that were begun. Raises
+    SetupError if Spark cannot be started, and ConfigError for quality rules that Spark rejects.
     """
     check(container, tables, pool)
     every = {} if runs is None else runs
     runs = {str(table): every.setdefault(str(table), TableRun(table, reports=deque(maxlen=1))) for table in tables}
-    configured, joined = container.configured(), {str(t): t for t in joining.tables}
+    configured, joined = container.configured(), {str(t): t for t in join_scheduler.tables}
     read_by = settings_digests(configured, runs)
-    looks = FullLooks(configured.look_at_all_every, lambda: round(stop.clock() * 1_000_000), read_by)
+    looks = DiscoverySchedule(configured.look_at_all_every, lambda: round(stop.clock() * 1_000_000), read_by)
     with Inbox(container.queue(), runs) as inbox:
-        turns = Turns(container, runs, observer, stop, inbox, looks_once=True)
+        turns = TableWorker(container, runs, observer, stop, inbox, looks_once=True)
 
-        def take(table: str, notices: Sequence[Notice]) -> Turn:
-            return joining.take(joined[table]) if table in joined else turns(table, notices)
+        def take(table: str, notices: Sequence[Notice]) -> TableOutcome:
+            return join_scheduler.take(joined[table]) if table in joined else turns(table, notices)
 
         def reopen() -> None:
             looks.forget()
             turns.reopen()
-            joining.reopen()
+            join_scheduler.reopen()
 
         following = Following(
-            line=line_of(container, take, pool),
+            scheduler=make_scheduler(container, take, pool),
             runs=runs,
-            joining=joining,
+            join_scheduler=join_scheduler,
             receive=partial(notices_for_others, runs, ()) if named else NoticeReceiver(inbox, looks, runs),
             stop=stop,
             idle=idle,
@@ -296,18 +307,18 @@ def follow_tables(
 
 @dataclass(frozen=True, slots=True)
 class NoticeReceiver:
-    """Receives the notices of the queue, and adds others for tables that are looked at whatever it tells.
+    """Receives the notices of the queue, and adds notices for tables that are due without one.
 
-    Those are all tables at first, from time to time, and while the queue does not answer, and tables of `runs` that
-    wait for a full load, or could not be registered.
+    All tables are due at first, at each full discovery, and while the queue does not answer. Tables of `runs` that
+    wait for a full load or could not be registered are always due.
     """
 
     inbox: Inbox
-    looks: FullLooks
+    looks: DiscoverySchedule
     runs: Mapping[str, TableRun]
 
     def __call__(self) -> Sequence[Notice]:
-        """Return the notices of now."""
+        """Return the notices of this poll."""
         began, notices = self.looks.now(), self.inbox.receive()
         if self.inbox.answers and not self.looks.is_due:
             again = [table for table, run in self.runs.items() if run.must_be_looked_at]

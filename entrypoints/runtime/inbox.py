@@ -1,4 +1,4 @@
-"""What a run is told by its queue: hidden from others while its tables are in work, given back where one failed."""
+"""Notices of the queue that a run works on: hidden from other processes, and given back if the table fails."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from lakeward.entrypoints.runtime.reporting.logs import inherit_context
 log = structlog.get_logger()
 
 RECEIVES: Final = 20
-"""How often a run receives before it begins, at the most."""
+"""Greatest number of receive calls before a run begins."""
 
 PATIENCE: Final = 30.0
-"""Seconds that a run waits at its end for a request that is under way to the queue."""
+"""Seconds that a run waits at its end for a pending request to the queue."""
 
 _PORTION: Final = 50
-"""Notices that are extended at once: what is acknowledged or given back meanwhile waits for no more than these."""
+"""Notices extended in one request. A notice that is acknowledged meanwhile waits for at most one request."""
 
 
 class Inbox:
-    """The queue of a run of `tables`, and the notices that are in work: a context, in which a thread hides these.
+    """The queue of a run of `tables`. A context manager whose thread extends the notices that are in progress.
 
-    A queue that does not answer for now stops no table: its notices come again, or the tables are looked at anyhow.
-    `answers` is True if the last `receive` succeeded. Names of tables are compared without case; a notice has the
-    name as it is in `tables`.
+    A queue that does not answer stops no table: its notices are delivered again, and all tables are examined.
+    `answers` is True if the last `receive` succeeded. Table names are compared without case; a returned notice has
+    the name as spelled in `tables`. `every` is the time between two extensions in seconds.
     """
 
     def __init__(self, queue: Queue, tables: Collection[str], every: float = EXTEND_EVERY) -> None:
@@ -40,7 +40,7 @@ class Inbox:
         self.every = every
         self.answers = False
         self._names = {table.lower(): table for table in tables}
-        self._held: dict[Notice, Notice] = {}  # each with the one that the queue gave out
+        self._held: dict[Notice, Notice] = {}  # returned notice to the notice as received
         self._lock = threading.Lock()
         self._over = threading.Event()
         self._inherit = inherit_context()
@@ -48,14 +48,14 @@ class Inbox:
         self._is_failing = False
 
     def __enter__(self) -> Inbox:
-        """Begin to keep hidden what is in work."""
+        """Start the thread that extends notices in progress."""
         self._thread.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
     ) -> None:
-        """Give back what is still in work, if the queue answers: its turn did not come, or did not end."""
+        """Give back the notices that are still in progress, if the queue answers."""
         self._over.set()
         self._thread.join(PATIENCE)
         if self._thread.is_alive() or self._is_failing:
@@ -66,7 +66,7 @@ class Inbox:
         self.give_back([*self._held])
 
     def receive(self) -> Sequence[Notice]:
-        """Return the notices of the tables; none where the queue does not answer for now."""
+        """Return new notices of the tables; none if the queue does not answer."""
         self.answers, found = False, dict[Notice, Notice]()
         with self._warning("it is not known which tables have something new"):
             received = self.queue.receive()
@@ -82,7 +82,7 @@ class Inbox:
         return [*found]
 
     def receive_all(self) -> Sequence[Notice]:
-        """Receive until nothing new comes, `RECEIVES` times at the most; warn where more may wait."""
+        """Receive until nothing new arrives, at most `RECEIVES` times; warn if more may wait."""
         found = dict[Notice, None]()
         for _ in range(RECEIVES):
             new = [notice for notice in self.receive() if notice not in found]
@@ -93,32 +93,32 @@ class Inbox:
         return [*found]
 
     def held(self, notices: Sequence[Notice]) -> Sequence[Notice]:
-        """Return those of the notices that are in work still."""
+        """Return those of the notices that are still in progress."""
         with self._lock:
             return [notice for notice in notices if notice in self._held]
 
     def acknowledge(self, notices: Sequence[Notice]) -> None:
-        """Forget notices whose changes are committed; what goes wrong is logged, as the commit stands."""
+        """Delete notices whose changes are committed. An error is logged only, since the commit is durable."""
         self._end(notices, self.queue.acknowledge, "notices come again whose tables are done")
 
     def give_back(self, notices: Sequence[Notice]) -> None:
-        """Let others receive notices at once whose table failed, or was not begun; what goes wrong is logged."""
+        """Make notices visible to other processes at once: their table failed or was not begun. Log errors."""
         self._end(notices, self.queue.give_back, "notices cannot be given back: they come again later")
 
     def release(self, notices: Sequence[Notice]) -> None:
-        """Keep notices hidden no longer whose table waits for something: they come again by themselves."""
+        """Stop extending notices whose table waits for something: the queue delivers them again later."""
         self._take(notices)
 
     def extend(self, notices: Sequence[Notice]) -> None:
-        """Keep those of the notices hidden that are in work; raises what the queue does."""
+        """Extend those of the notices that are in progress; raises what the queue raises."""
         for start in range(0, len(notices), _PORTION):
-            with self._lock:  # none is given back while it is extended: it would be hidden again
+            with self._lock:  # a notice given back during the request would be hidden again
                 some = [self._held[one] for one in notices[start : start + _PORTION] if one in self._held]
                 if some and not self._over.is_set():
                     self.queue.extend(some)
 
     def _take(self, notices: Sequence[Notice]) -> Sequence[Notice]:
-        """Return those in work as the queue gave them out, which are so no longer."""
+        """Remove notices from those in progress; return them as the queue delivered them."""
         with self._lock:
             return [self._held.pop(notice) for notice in dict.fromkeys(notices) if notice in self._held]
 
@@ -128,12 +128,12 @@ class Inbox:
             try:
                 with self._warning(then):
                     tell(ended)
-            except Exception as error:  # noqa: BLE001  # they come again by themselves, whatever it is
+            except Exception as error:  # noqa: BLE001  # the queue delivers them again, whatever failed
                 log.warning(then, error=str(error))
 
     @contextmanager
     def _warning(self, then: str) -> Iterator[None]:
-        """Warn of a queue that does not answer for now, once until it does; raise any other error."""
+        """Warn once of a queue that does not answer; raise any error that is not retryable."""
         try:
             yield
             self._is_failing = False
@@ -146,19 +146,19 @@ class Inbox:
             self._is_failing = True
 
     def _keep_hidden(self) -> None:
-        """Hide what is in work, again and again; what goes wrong is said once, and stops no table."""
+        """Extend the notices in progress until the run is over. Each kind of error is logged once."""
         self._inherit()
-        said = set[str]()
+        logged = set[str]()
         while not self._over.wait(self.every):
             with self._lock:
                 held = [*self._held]
             if not held:
                 continue
             try:
-                with self._warning("notices in work may come again"):
+                with self._warning("notices in progress may be delivered again"):
                     self.extend(held)
-            except Exception as error:  # noqa: BLE001  # nobody waits for this thread: what it raised would be lost
-                (log.debug if str(error) in said else log.warning)(
-                    "notices in work cannot be hidden for longer, and may come again", error=str(error)
+            except Exception as error:  # noqa: BLE001  # nothing joins this thread for its error
+                (log.debug if str(error) in logged else log.warning)(
+                    "notices in progress cannot be extended, and may be delivered again", error=str(error)
                 )
-                said.add(str(error))
+                logged.add(str(error))

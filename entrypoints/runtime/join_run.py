@@ -1,4 +1,4 @@
-"""Joined tables in a run: each is brought to where its sources are, once these are done; none stops another."""
+"""Joined tables in a run: each is updated to the state of its sources; a failure of one stops no other."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ import structlog
 
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import SetupError
-from lakeward.core.joined.keeping import JoinReport, keep_up, plan_next
+from lakeward.core.joined.keeping import JoinReport, plan_next, refresh
 from lakeward.core.pipeline.job import Job
 from lakeward.core.reporting.alarms import Alarm
 from lakeward.entrypoints.runtime.registration import Registrar
 from lakeward.entrypoints.runtime.reporting.failures import forget_failure, keep_failure
 from lakeward.entrypoints.runtime.reporting.logs import log_failure
-from lakeward.entrypoints.runtime.scheduler import Turn
+from lakeward.entrypoints.runtime.scheduler import TableOutcome
 from lakeward.entrypoints.runtime.stop_signal import Stop
 from lakeward.entrypoints.settings.configuration import Configured
 
@@ -28,10 +28,10 @@ log = structlog.get_logger()
 
 @dataclass(slots=True)
 class JoinRun:
-    """What a run did to one joined table.
+    """Result of a run for one joined table.
 
-    It `waits` for sources that have no commit yet. `error` is that of the last turn, and so many `failures` there
-    were in a row, of all `failed_turns`.
+    `waits` lists sources that have no commit yet. `error` is the error of the last attempt, `failures` the number
+    of failures in a row, `failed_turns` of all failed attempts. `seconds` is the time spent on the table.
     """
 
     table: TableName
@@ -46,19 +46,19 @@ class JoinRun:
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen:
-    """Tables of the source, and those that are joined of them; a person may have `named` them."""
+class TableSelection:
+    """Tables and joined tables of a run; `named` is True if an operator named them."""
 
     tables: Sequence[TableName]
     joined: Sequence[TableName]
     named: bool = False
 
 
-def chosen(configured: Configured, wanted: Iterable[str]) -> Chosen:
-    """Return what is meant by these names, or by none: all.
+def select_tables(configured: Configured, wanted: Iterable[str]) -> TableSelection:
+    """Return the selection for the names `wanted`; no name selects all tables.
 
-    With a table come the joined ones that it is a source of, with a joined one the tables that it is made of.
-    Raises ConfigError for one that is not configured.
+    A table selects the joined tables that it is a source of. A joined table selects its sources.
+    Raises ConfigError for a name that is not configured.
     """
     asked = configured.choose_any(wanted)
     names = asked or [*configured.tables]
@@ -66,7 +66,7 @@ def chosen(configured: Configured, wanted: Iterable[str]) -> Chosen:
     tables = [name for name in names if name not in named]
     joined = {*named, *joined_of(configured, tables)}
     sources = [source for name in named for source in configured.sources_of(name)]
-    return Chosen(
+    return TableSelection(
         [*dict.fromkeys((*tables, *sources))],
         [name for name in configured.joined if name in joined],
         named=bool(asked),
@@ -74,24 +74,24 @@ def chosen(configured: Configured, wanted: Iterable[str]) -> Chosen:
 
 
 def joined_of(configured: Configured, tables: Iterable[TableName]) -> Sequence[TableName]:
-    """Return the joined tables that some of these tables are sources of."""
+    """Return the joined tables that have at least one of these tables as a source."""
     wanted = set(tables)
     return [name for name in configured.joined if wanted.intersection(configured.sources_of(name))]
 
 
 def job_of(container: Any, table: TableName) -> Job[Any]:
-    """Return the job of a table; of a joined one as it stands, to look at it or to take care of it."""
+    """Return the job of a table. The job of a joined table is for inspection and maintenance only."""
     make = container.joined_upkeep if table in container.configured().joined else container.job
     job: Job[Any] = make(table=table)
     return job
 
 
 @dataclass(slots=True)
-class Joining:
-    """Brings joined tables to where their sources are; `runs` are what became of those that were begun.
+class JoinScheduler:
+    """Updates joined tables to the state of their sources; `runs` holds the results of those that were begun.
 
-    Turns are taken in whatever thread. In one process a table is `due` where a source of it has another batch than
-    when it was last `asked` for, and again where it failed, or is not registered.
+    `take` may be called from any thread. A table is due if a source has another batch than at the last call of
+    `due` (kept in `asked`), if its last attempt failed, or if it could not be registered.
     """
 
     container: Any
@@ -105,9 +105,9 @@ class Joining:
         self.registrar = Registrar(self.container)
 
     def all(self, pool: Executor) -> None:
-        """Give each table a turn.
+        """Update each table once.
 
-        Raises SetupError where Spark cannot be started at all.
+        Raises SetupError if Spark cannot be started.
         """
         for _ in pool.map(self.take, self.tables):
             pass
@@ -116,7 +116,7 @@ class Joining:
             raise error
 
     def due(self, batches: Mapping[TableName, int]) -> Sequence[TableName]:
-        """Ask which tables are due, where tables are at these batches as far as this process knows."""
+        """Return the tables that are due, given the last known batch of each source."""
         of, found = self.container.configured().sources_of, []
         for table in self.tables:
             sources = {name: batches.get(name) for name in of(table)}
@@ -126,23 +126,23 @@ class Joining:
         return found
 
     def reopen(self) -> None:
-        """Forget how far the tables are: another process may have written to their sources."""
+        """Make all tables due: another process may have written to their sources."""
         self.asked.clear()
 
-    def take(self, table: TableName) -> Turn:
-        """Take the turn of a table; what goes wrong is in its run, and stops no other."""
+    def take(self, table: TableName) -> TableOutcome:
+        """Update one table. An error is stored in its run and not raised."""
         if self.stop.is_asked:
-            return Turn.DONE
+            return TableOutcome.DONE
         run, began = self.runs.setdefault(table, JoinRun(table)), time.monotonic()
         structlog.contextvars.bind_contextvars(table=str(table))
         structlog.contextvars.unbind_contextvars("batch")
         try:
             self._keep_up(run)
             run.alarms = self.registrar(table, None)
-        except Exception as error:  # noqa: BLE001  # a table's failure, whatever it is, stops no other
+        except Exception as error:  # noqa: BLE001  # the failure of one table stops no other
             self._failed(run, self.container.spark().lost(str(table), error) or error)
         run.seconds += time.monotonic() - began
-        return Turn.DONE if run.error is None else Turn.FAILED
+        return TableOutcome.DONE if run.error is None else TableOutcome.FAILED
 
     def _failed(self, run: JoinRun, error: BaseException) -> None:
         is_known = run.error is not None and str(run.error) == str(error)
@@ -155,7 +155,7 @@ class Joining:
 
     def _keep_up(self, run: JoinRun) -> None:
         job = self.container.join_job(table=run.table)
-        report = keep_up(job, _watch)
+        report = refresh(job, _watch)
         error = None if report is None else report.error
         if error is None:
             if run.error is not None:

@@ -1,4 +1,4 @@
-"""Registering tables where engines look for them, behind the commits that made or changed them."""
+"""Registration of tables in catalogs of query engines, after the commits that created or changed them."""
 
 from __future__ import annotations
 
@@ -19,12 +19,16 @@ from lakeward.entrypoints.startup.shapers import shaped
 log = structlog.get_logger()
 
 _AGAIN: Final = 60_000_000
-"""Microseconds after which a process tries again what failed."""
+"""Microseconds until a process retries a failed registration."""
 
 
 @dataclass(slots=True)
 class Registered:
-    """What this process registered of a table: at which batch, and as what; the `alarm` is that of the last try."""
+    """The registration of one table by this process.
+
+    `batch` and `descriptions` are those of the last success, `alarm` is the failure of the last attempt, and
+    `tried` is its time in microseconds since 1970.
+    """
 
     batch: int | None = None
     descriptions: Sequence[TableDescription] = ()
@@ -34,17 +38,17 @@ class Registered:
 
 @dataclass(slots=True)
 class Registrar:
-    """Registers tables, each where it has another batch than when this process did so last, or where that failed.
+    """Registers a table if its batch changed since the last registration by this process, or if that failed.
 
-    What is registered is the table as it stands, whoever committed to it last. Where that does not work, the batch
-    stays applied, and there is an alarm until it does.
+    The current state of the table is registered, whichever process committed it. If registration fails, the batch
+    stays applied, and the table has an alarm until registration succeeds.
     """
 
     container: Any
     done: dict[TableName, Registered] = field(default_factory=dict)
 
     def __call__(self, table: TableName, batch: int | None) -> Sequence[Alarm]:
-        """Register a table that stands at a batch (None: unknown); return the alarm where that does not work."""
+        """Register a table whose last batch is `batch` (None: unknown); return the alarm if that failed."""
         registration = self.container.registration()
         if registration is None:
             return ()
@@ -57,7 +61,7 @@ class Registrar:
         return () if known.alarm is None else (known.alarm,)
 
     def is_due(self, table: TableName) -> bool:
-        """Whether a table is to be tried again that could not be registered."""
+        """Return True if a failed registration is due for a retry."""
         known = self.done.get(table)
         if known is None or known.alarm is None:
             return False
@@ -72,7 +76,7 @@ class Registrar:
                     registration.register(description)
                     log.info("registered", as_=".".join(description.identifier))
                 found.append(description)
-        except Exception as error:  # the batch is applied, whatever this is
+        except Exception as error:  # the batch is applied all the same
             before, known.alarm = known.alarm, _alarm(table, error)
             if known.alarm != before:
                 log.warning("not registered", code="CATALOG-001", error=_logged(error))
@@ -81,18 +85,18 @@ class Registrar:
             known.descriptions, known.alarm = found, None
 
     def _describe(self, table: TableName) -> Iterator[TableDescription]:
-        """Yield the table as it stands, with the comments of its source, and its quarantine if it is asked for."""
+        """Yield the table with the comments of its source, and its quarantine table if the settings ask for it."""
         configured: Configured = self.container.configured()
         lake: TableDescriber = self.container.target()
         found, settings = lake.describe(table), configured.settings.registration
         if found is not None:
             yield _with_comments(found, configured, table)
             if settings is not None and settings.quarantine:
-                beside = lake.describe(table, quarantine=True)
-                yield from () if beside is None else (beside,)
+                quarantine = lake.describe(table, quarantine=True)
+                yield from () if quarantine is None else (quarantine,)
 
     def _describe_raw(self, table: TableName) -> Iterator[TableDescription]:
-        """Yield the folders of the files of a table, where they are to be registered; a joined table has none."""
+        """Yield the folders of the files of a table if the settings ask for raw tables; a joined table has none."""
         configured: Configured = self.container.configured()
         settings, source = configured.settings.registration, self.container.source()
         if settings is not None and settings.raw is not None and table in configured.tables:
@@ -102,7 +106,7 @@ class Registrar:
 
 
 def _with_comments(found: TableDescription, configured: Configured, table: TableName) -> TableDescription:
-    """Return a table with what the catalogue of the source says of it where the table itself says nothing."""
+    """Return a description whose missing comments are filled from the catalogue of the source."""
     comment, of_columns = configured.comments(table)
     columns = [replace(one, comment=one.comment or of_columns.get(one.name)) for one in found.columns]
     return replace(found, comment=found.comment or comment, columns=tuple(columns))
@@ -113,7 +117,7 @@ def _logged(error: Exception) -> str:
 
 
 def _alarm(table: TableName, error: Exception) -> Alarm:
-    """Return what is known of an error; of one that is none of ours its class: notices tell alarms to others."""
+    """Return the alarm for an error; only the class of a foreign error, since notices send alarms to people."""
     what, found, todo = "this failed; the log of the run says more", type(error).__name__, ""
     if isinstance(error, LakewardError):
         what, found, todo = error.what, error.found or "", f"{error.todo} " if error.todo else ""

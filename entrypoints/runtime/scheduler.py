@@ -1,4 +1,4 @@
-"""Tables in line: a few are worked on at once, each for one batch, and who needs more goes to the end."""
+"""Round-robin scheduler of tables: at most `workers` tables run at once, one batch each."""
 
 from __future__ import annotations
 
@@ -11,58 +11,58 @@ from typing import TypeAlias
 from lakeward.core.ports import Notice
 
 
-class Turn(Enum):
-    """How a turn of a table ended: more waits, nothing does, or it failed."""
+class TableOutcome(Enum):
+    """How one batch of a table ended: more changes wait, none wait, or the table failed."""
 
     MORE = "more"
     DONE = "done"
     FAILED = "failed"
 
 
-Take: TypeAlias = Callable[[str, Sequence[Notice]], Turn]
-"""Takes the turn of a table: works on one batch of it, at most."""
+Take: TypeAlias = Callable[[str, Sequence[Notice]], TableOutcome]
+"""Apply at most one batch of a table, given its notices."""
 
 
 @dataclass(slots=True)
-class Line:
-    """Who waits for one of so many `hands`, in order; a table is in one hand at a time.
+class TableScheduler:
+    """Round-robin scheduler: at most `workers` tables run at once in `pool`, one batch each.
 
-    Turns are taken in the threads of `pool`. A table with a long backlog holds up no other:
-    it waits for its next turn behind them all.
+    A table runs in one thread at a time. A table with more changes is queued again at the end, so that a long
+    backlog delays no other table.
     """
 
     take: Take
     pool: Executor
-    hands: int
+    workers: int
     waiting: dict[str, dict[Notice, None]] = field(default_factory=dict)
-    in_hand: dict[Future[Turn], str] = field(default_factory=dict)
+    running: dict[Future[TableOutcome], str] = field(default_factory=dict)
     notices: dict[str, dict[Notice, None]] = field(default_factory=dict)
 
     def join(self, notices: Iterable[Notice]) -> None:
-        """Put the tables of notices at the end of the line, unless they stand in it."""
+        """Append the tables of notices to the queue; a table that already waits keeps its place."""
         for notice in notices:
             self.waiting.setdefault(notice.table, {})[notice] = None
 
     def begin(self, may: Callable[[str], bool] = lambda _: True) -> None:
-        """Give free hands to those in line that may have one."""
-        busy = set(self.in_hand.values())
+        """Start waiting tables for which `may` returns True, in order, while workers are free."""
+        busy = set(self.running.values())
         for table in [table for table in self.waiting if table not in busy and may(table)]:
-            if len(self.in_hand) >= self.hands:
+            if len(self.running) >= self.workers:
                 return
             self.notices[table] = self.waiting.pop(table)
-            self.in_hand[self.pool.submit(self.take, table, tuple(self.notices[table]))] = table
+            self.running[self.pool.submit(self.take, table, tuple(self.notices[table]))] = table
 
-    def ended(self, seconds: float | None = None) -> Sequence[tuple[str, Turn]]:
-        """Wait until a turn ends, or so long; return those that have ended.
+    def ended(self, seconds: float | None = None) -> Sequence[tuple[str, TableOutcome]]:
+        """Wait at most `seconds` until a batch ends; return the ended tables with their outcomes.
 
-        Raises what a turn raised. Who needs more is in line again.
+        A table with more changes is queued again. Raises what the batch raised.
         """
-        done, _ = wait(self.in_hand, seconds, FIRST_COMPLETED)
-        found = []
-        for future in sorted(done, key=[*self.in_hand].index):
-            table = self.in_hand.pop(future)
-            notices, turn = self.notices.pop(table), future.result()
-            if turn is Turn.MORE:
+        done, _ = wait(self.running, seconds, FIRST_COMPLETED)
+        outcomes = []
+        for future in sorted(done, key=[*self.running].index):
+            table = self.running.pop(future)
+            notices, outcome = self.notices.pop(table), future.result()
+            if outcome is TableOutcome.MORE:
                 self.join(notices)
-            found.append((table, turn))
-        return found
+            outcomes.append((table, outcome))
+        return outcomes

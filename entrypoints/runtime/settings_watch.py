@@ -1,4 +1,4 @@
-"""Settings that change in their stores while a pipeline is followed: they are read again, from time to time."""
+"""Periodic reload of settings whose stores may change while a pipeline is followed."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from lakeward.entrypoints.startup.context import complete
 log = structlog.get_logger()
 
 OF_TABLES: Final = ("defaults", "tables", "joined")
-"""Sections whose changes count at once; those of the pipeline as a whole count from the next start."""
+"""Sections whose changes take effect at once; changes of other sections take effect with the next start."""
 
 
 @dataclass(slots=True)
 class SettingsWatch:
-    """Reads settings again with `read`, every so many seconds of a `clock`, and makes a container of what changed.
+    """Reads settings again with `read` every `every` seconds of `clock`, and builds a container if they changed.
 
-    `known` are the settings as they were last read. What cannot be read, or cannot be, is warned of once, and what
-    is known still counts.
+    `known` are the settings as last read, `due` is the time of the next read. Settings that cannot be read or are
+    invalid cause one warning, and the known settings stay in effect.
     """
 
     read: Callable[[], MergedSettings]
@@ -37,14 +37,14 @@ class SettingsWatch:
     known: MergedSettings = field(init=False)
     due: float = field(init=False)
     found: Container | None = None
-    said: set[str] = field(default_factory=set)
+    warned: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self.known = self.container.configured().merged
         self.due = self.clock() + self.every
 
     def is_changed(self) -> bool:
-        """Read, where it is due; return whether there are other tables, or other settings of tables."""
+        """Read if it is due; return True if the set of tables or their settings changed."""
         if self.found is None and self.clock() >= self.due:
             try:
                 self._read_again()
@@ -55,14 +55,14 @@ class SettingsWatch:
         return self.found is not None
 
     def take(self) -> Container | None:
-        """Return a container by the settings as they are now, once; None where nothing changed."""
+        """Return the container for the changed settings, once; None if nothing changed."""
         found, self.found = self.found, None
         if found is not None:
             self.container = found
         return found
 
     def refuse(self, before: Container, error: LakewardError) -> None:
-        """Go on with the container of before, since what changed cannot be; what may be over soon is tried anew."""
+        """Return to the container `before`, since the changed settings failed; retry a retryable error."""
         self.container = before
         bind_spark(before)
         if error.retryable:
@@ -72,7 +72,7 @@ class SettingsWatch:
     def _read_again(self) -> None:
         merged = self.read()
         if _essence(merged) == _essence(self.known):
-            self.said.clear()
+            self.warned.clear()
             return
         before: Configured = self.container.configured()
         content = _with_tables_of(before.content, merged.content)
@@ -81,26 +81,26 @@ class SettingsWatch:
         if content == before.content and _errors(merged) == _errors(before.merged):
             self.known = merged
             return
-        made = self.remake(self.container, _configured(before, replace(merged, content=content)))
-        made.source(), made.target(), made.queue()
-        self.found, self.known = made, merged
-        self.said.clear()
-        _log_change(before, made.configured())
+        container = self.remake(self.container, _configured(before, replace(merged, content=content)))
+        container.source(), container.target(), container.queue()
+        self.found, self.known = container, merged
+        self.warned.clear()
+        _log_change(before, container.configured())
 
     def _warn(self, error: LakewardError) -> None:
-        if str(error) not in self.said:
+        if str(error) not in self.warned:
             log.warning(
-                "the settings cannot be taken in: those of before count",
+                "changed settings are invalid: the previous ones stay in effect",
                 error=error.what,
                 found=error.found,
                 todo=error.todo,
             )
-            self.said.add(str(error))
+            self.warned.add(str(error))
 
     def _warn_of_sections(self, sections: Sequence[str]) -> None:
-        if str(sections) not in self.said:
-            log.warning("settings of the pipeline count from the next start", sections=sections)
-            self.said.add(str(sections))
+        if str(sections) not in self.warned:
+            log.warning("changed settings of the pipeline take effect with the next start", sections=sections)
+            self.warned.add(str(sections))
 
 
 def _configured(before: Configured, merged: MergedSettings) -> Configured:
@@ -108,7 +108,7 @@ def _configured(before: Configured, merged: MergedSettings) -> Configured:
 
 
 def _essence(merged: MergedSettings) -> object:
-    """Return what of settings makes a difference: an error is the same where its text is."""
+    """Return the parts of settings that are compared; errors are equal if their texts are."""
     return merged.content, _errors(merged), merged.alone
 
 
@@ -117,13 +117,13 @@ def _errors(merged: MergedSettings) -> Mapping[str, str]:
 
 
 def _with_tables_of(before: Mapping[str, Any], now: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the settings of before with the sections of tables as they are now."""
-    others = {section: said for section, said in before.items() if section not in OF_TABLES}
+    """Return the settings `before` with the sections of tables replaced by those of `now`."""
+    others = {section: value for section, value in before.items() if section not in OF_TABLES}
     return {**others, **{section: now[section] for section in OF_TABLES if section in now}}
 
 
 def _other_sections(before: Mapping[str, Any], now: Mapping[str, Any]) -> Sequence[str]:
-    """Return the sections of the whole pipeline that changed; which stores there are is taken in as it is read."""
+    """Return the changed sections of the pipeline; `settings` is excluded, since a read applies its stores."""
     names = dict.fromkeys((*before, *now))
     return [one for one in names if one not in (*OF_TABLES, "settings") and before.get(one) != now.get(one)]
 

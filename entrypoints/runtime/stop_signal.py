@@ -1,4 +1,4 @@
-"""Stopping a run: by a signal, or when its time is over; always after the commit in hand."""
+"""Graceful stop of a run, by a signal or at a time limit: the current commit is finished first."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from types import FrameType
 from typing import Final
 
 ALERT: Final = 1.0
-"""So many seconds, at most, may the main thread wait at once.
+"""Greatest number of seconds that the main thread may wait at once.
 
-A signal that comes when CPython has looked for signals and not yet begun to wait is answered when the wait ends.
+CPython handles a signal that arrives between its check for signals and the wait only when the wait ends.
 """
 
 
 class Stop:
-    """Ctrl-C once: finish the commit in hand. Twice: stop now; nothing is lost either way.
+    """Stop request. The first SIGINT or SIGTERM finishes the current commit, the second ends the process at once.
 
-    With `until`, a time of `clock` in seconds, it asks by itself.
+    Neither loses data. `until` is a time of `clock` in seconds at which a stop is requested without a signal.
     """
 
     def __init__(
@@ -37,29 +37,29 @@ class Stop:
         self.until = until
         self.clock = clock
         self.was_asked = False
-        self._word: SimpleQueue[None] = SimpleQueue()
+        self._requests: SimpleQueue[None] = SimpleQueue()
 
     @property
     def is_asked(self) -> bool:
-        """Whether nothing more shall be begun."""
+        """True if no further batch may begin."""
         return self.was_asked or (self.until is not None and self.clock() >= self.until)
 
     def ask(self) -> None:
-        """Ask to stop; a signal may do so in the midst of a pause, which no lock of an event would survive."""
+        """Request a stop. Safe in a signal handler: SimpleQueue.put is reentrant, an Event may deadlock."""
         self.was_asked = True
-        self._word.put(None)
+        self._requests.put(None)
 
     def pause(self, seconds: float) -> None:
-        """Wait so long, or until somebody asks to stop."""
+        """Wait so many seconds, or until a stop is requested."""
         left = seconds if self.until is None else min(seconds, self.until - self.clock())
         while left > 0 and not self.was_asked:
             with suppress(Empty):
-                self._word.get(timeout=min(left, ALERT))
+                self._requests.get(timeout=min(left, ALERT))
             left -= ALERT
 
     @contextmanager
     def listening(self) -> Iterator[None]:
-        """Answer SIGINT and SIGTERM while the context lasts; in another thread than the main one Python cannot."""
+        """Handle SIGINT and SIGTERM within the context; do nothing outside the main thread, as Python requires."""
         if threading.current_thread() is not threading.main_thread():
             yield
             return
@@ -78,4 +78,4 @@ class Stop:
             sys.stderr.flush()
             os._exit(128 + number)
         self.ask()
-        self.say("Finishing the commit in hand; once more stops now. Nothing is lost either way.")
+        self.say("Finishing the current commit; once more stops now. Nothing is lost either way.")

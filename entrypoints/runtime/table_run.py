@@ -1,4 +1,4 @@
-"""What a run did to a table, batch after batch, and who is told of it."""
+"""The result of a run for one table, collected batch by batch, and the observer of a run."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from lakeward.core.text.numbers import format_count
 
 
 def caution_words(cautions: Mapping[str, int]) -> list[str]:
-    """Return what to know of rows in words, each with their number.
+    """Return cautions about rows as sentences, each with the number of rows.
 
     >>> caution_words({"A row is odd.": 1200})
     ['A row is odd. Rows: 1,200.']
@@ -31,46 +31,51 @@ def caution_words(cautions: Mapping[str, int]) -> list[str]:
 
 
 def words_of_files_left_alone(names: Sequence[str], shown: int, more: str = "") -> Sequence[str]:
-    """Return what to say of files beside those of a table; some are shown, and `more` says who names more."""
+    """Return a sentence about files in the table's folder that the source does not read, or nothing.
+
+    At most `shown` names are listed; `more` is appended if there are others.
+    """
     if not names:
         return ()
     files = format_count(len(names), "other file is", "other files are")
     rest = f" …{more}" if len(names) > shown else ""
     listed = ", ".join(names[:shown])
-    return (f"{files} left alone, since the source takes no file of such a name: {listed}{rest}",)
+    return (f"{files} not read, since the names are not those of files of the table: {listed}{rest}",)
 
 
 def row_cautions(facts: BatchFacts, counts: Counts, lacked: Sequence[str] = ()) -> Mapping[str, int]:
-    """Return what a person should know of rows of a batch, with their number.
+    """Return the cautions about rows of a batch, each with the number of rows.
 
-    That is what its source says, doubled keys, and rows that have NULL in columns that their files lack (`lacked`).
-    In a batch of full loads alone, a row is superseded where its key stands in a later row of the load.
+    They are the cautions of the source, keys that occur more than once in a full load, and rows that have NULL in
+    columns that their files lack (`lacked`). In a batch that has only full loads, a superseded row is a row whose
+    key occurs again later in the load.
     """
     is_doubled = facts.is_of_loads and counts.superseded
     cautions = {**facts.cautions, **({_DOUBLED: counts.superseded} if is_doubled else {})}
     reads = facts.operations.get(Operation.READ, 0)
     if lacked and reads:
         names = ", ".join(lacked)
-        cautions[f"The files lack {names}: a row that is no update has NULL there, whatever it had before."] = reads
+        cautions[
+            f"The files lack {names}: rows of loads and snapshots have NULL there, whatever they had before."
+        ] = reads
     return cautions
 
 
 _DOUBLED: Final = (
-    "A key stands more than once in a full load: its last row is taken, and the others are `superseded`."
+    "A key occurs more than once in a full load: its last row is used, and the others are `superseded`."
 )
 
 
 @dataclass(slots=True)
 class TableRun:
-    """What a run did to one table.
+    """Result of a run for one table.
 
-    Its sums are those of all batches, `row_cautions` among them. `reports`
-    may be bounded: one that follows keeps the last.
-    `progress` is where the table stands, `odd` where it stood after batches with an alarm of which nobody was
-    told yet; the newest batch was `committed` then, in microseconds since 1970 (None: nobody knows). `error` is
-    that of the last turn, and so many `failures` there were in a row, of all `failed_turns`. `others` are the
-    messages of other tables among its files, and `files_left_alone` the names of files beside them that the
-    source takes for none of the table's.
+    Counts, `warnings` and `row_cautions` are sums over all batches. `reports` may be bounded: a follower keeps only
+    the last. `progress` is the progress after the last commit, `odd` that of batches whose alarm is not reported
+    yet. `committed` is the time of the last commit in microseconds since 1970 (None: unknown). `error` is the error
+    of the last attempt, `failures` the number of failures in a row, `failed_turns` of all failed attempts. `others`
+    counts messages of other tables in its files. `files_left_alone` names files in its folder that the source does
+    not read. `seconds` is the time spent on the table.
     """
 
     table: TableName
@@ -97,16 +102,16 @@ class TableRun:
 
     @property
     def must_be_looked_at(self) -> bool:
-        """Whether the next run has to look at it, whatever the queue tells."""
+        """True if the next run must examine the table even without a notice."""
         return self.waits_for_load or any(alarm.code == "CATALOG-001" for alarm in self.alarms)
 
     @property
     def waits_for_load(self) -> bool:
-        """Whether it waits for a full load that was asked for or has begun."""
+        """True if the table waits for a full load that was requested or has begun."""
         return self.awaited is not None and self.awaited.is_told
 
-    def took(self, report: Report) -> None:
-        """Take in what a batch did; `warnings` say how many rows broke a rule that only warns."""
+    def add(self, report: Report) -> None:
+        """Add the report of a committed batch to the sums."""
         self.reports.append(report)
         self.counts += report.counts
         self.batches += 1
@@ -120,26 +125,26 @@ class TableRun:
             self.odd.append(report.progress)
 
     def words_of_others(self, source: TableName) -> Sequence[str]:
-        """Return what to say of messages of other tables; `source` is what the source calls the table."""
+        """Return sentences about messages of other tables; `source` is the name of the table at the source."""
         progress = self.progress or Progress()
         others = self.others if progress.has_rows else progress.others or self.others
         return words_of(others, str(source), has_rows=progress.has_rows)
 
     @property
     def all_cautions(self) -> Sequence[str]:
-        """What a person should know of the table, and of the rows of its batches."""
+        """All cautions about the table and about the rows of its batches."""
         more = f" (`lakeward plan {self.table}` names more)"
         left_alone = words_of_files_left_alone(self.files_left_alone, 3, more)
         return (*self.cautions, *left_alone, *caution_words(self.row_cautions))
 
     @property
     def backwards(self) -> Sequence[Backwards]:
-        """Where the order of its batches runs backwards; without a batch, that of the one before."""
+        """Batches whose source order runs backwards; if the run had no batch, those of the last commit."""
         return [found.backwards for found in self._progresses if found.backwards is not None]
 
     @property
     def duplicate_objects(self) -> Sequence[DuplicateObject]:
-        """Which files of its batches have the content of another; without a batch, those of the one before."""
+        """Files whose content equals that of another file; if the run had no batch, those of the last commit."""
         return [found.twin for found in self._progresses if found.twin is not None]
 
     @property
@@ -148,7 +153,7 @@ class TableRun:
 
 
 class Observer(Protocol):
-    """Told what happens, from the threads that it happens in."""
+    """Observer of a run. Its methods are called in the threads of the tables."""
 
     def step(self, table: TableName, name: str) -> None:
         """A step begins."""

@@ -1,4 +1,4 @@
-"""One turn of one table: a batch, if something waits, and what is said of it."""
+"""Worker that applies at most one batch of a table and reports the outcome."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from lakeward.entrypoints.runtime.inbox import Inbox
 from lakeward.entrypoints.runtime.registration import Registrar
 from lakeward.entrypoints.runtime.reporting.failures import forget_failure, keep_failure
 from lakeward.entrypoints.runtime.reporting.logs import log_failure
-from lakeward.entrypoints.runtime.scheduler import Turn
+from lakeward.entrypoints.runtime.scheduler import TableOutcome
 from lakeward.entrypoints.runtime.stop_signal import Stop
 from lakeward.entrypoints.runtime.table_run import Observer, TableRun
 from lakeward.plugins.manager import who_raised
@@ -32,12 +32,12 @@ log = structlog.get_logger()
 
 
 @dataclass(slots=True)
-class Turns:
-    """Takes turns of tables, in whatever thread; `runs` are what became of them, by name.
+class TableWorker:
+    """Applies batches of tables, in any thread; `runs` holds the results by table name.
 
-    A table that is opened stays open, so that what it remembers is read once, until a turn
-    of it fails. One that `looks_once` is done with the batch that has all that was listed. The notices that called
-    for a turn are in the `inbox` until its changes are committed.
+    An opened table stays open in `jobs` until it fails, so that its change log is read once. With `looks_once`, a
+    table is done after the batch that has the last of the listed objects. The notices of a table stay in `inbox`
+    until their changes are committed.
     """
 
     container: Container
@@ -52,8 +52,8 @@ class Turns:
     def __post_init__(self) -> None:
         self.registrar = Registrar(self.container)
 
-    def __call__(self, table: str, notices: Sequence[Notice]) -> Turn:
-        """Apply the next batch of a table; what goes wrong is in its run, and stops no other."""
+    def __call__(self, table: str, notices: Sequence[Notice]) -> TableOutcome:
+        """Apply the next batch of a table. An error is stored in its run and not raised."""
         run, began = self.runs[table], time.monotonic()
         structlog.contextvars.unbind_contextvars("batch")
         structlog.contextvars.bind_contextvars(table=table)
@@ -63,34 +63,37 @@ class Turns:
             run.awaited = account.awaited
             if account.failure is not None and not self.stop.is_asked:
                 forget_failure(self.container, table)
-        except Exception as error:  # noqa: BLE001  # a table's failure, whatever it is, stops no other
+        except Exception as error:  # noqa: BLE001  # the failure of one table stops no other
             turn = self._failed(run, error)
         run.seconds += time.monotonic() - began
         if run.progress is not None:
             now = self.container.runtime().now()
             found = alarms(table, run.progress.ahead, run.backwards, run.duplicate_objects, now, run.acked)
-            run.alarms = (*found, *(() if turn is Turn.FAILED else self.registrar(run.table, run.progress.batch)))
-        if turn is not Turn.MORE or self.stop.is_asked:
+            run.alarms = (
+                *found,
+                *(() if turn is TableOutcome.FAILED else self.registrar(run.table, run.progress.batch)),
+            )
+        if turn is not TableOutcome.MORE or self.stop.is_asked:
             self.observer.done(run)
             run.odd.clear()
         self._end(turn, notices)
         return turn
 
-    def _end(self, turn: Turn, notices: Sequence[Notice]) -> None:
-        """Let notices be received again that are not acknowledged: at once where the table failed."""
-        if turn is Turn.FAILED:
+    def _end(self, turn: TableOutcome, notices: Sequence[Notice]) -> None:
+        """Return notices that are not acknowledged to the queue: at once if the table failed, else later."""
+        if turn is TableOutcome.FAILED:
             self.inbox.give_back(notices)
-        elif turn is Turn.DONE and not self.stop.is_asked:
+        elif turn is TableOutcome.DONE and not self.stop.is_asked:
             self.inbox.release(notices)
 
     def reopen(self) -> None:
-        """Forget what is known of the tables: another process may have written to them."""
+        """Close all tables: another process may have written to them."""
         self.jobs.clear()
 
-    def _apply(self, run: TableRun, notices: Sequence[Notice]) -> Turn:
+    def _apply(self, run: TableRun, notices: Sequence[Notice]) -> TableOutcome:
         reports: list[Report] = []
         if self.stop.is_asked:
-            return Turn.DONE
+            return TableOutcome.DONE
         run.is_begun = True
         job = replace(self._job(run), queue=self.inbox, notices=self.inbox.held(notices))
         if run.progress is not None:
@@ -104,7 +107,7 @@ class Turns:
 
         def on_batch(report: Report) -> None:
             reports.append(report)
-            run.took(report)
+            run.add(report)
             run.committed = self.container.runtime().now()
             log.info("committed", commit=report.commit, way=report.way, **_counted(report.counts))
             self.observer.batch(run.table, report)
@@ -119,7 +122,7 @@ class Turns:
         apply_changes(job, observe, on_batch, lambda: bool(reports) or self.stop.is_asked, on_others, on_listed)
         _goes_on(run)
         is_done = not reports or (self.looks_once and reports[-1].is_last)
-        return Turn.DONE if is_done else Turn.MORE
+        return TableOutcome.DONE if is_done else TableOutcome.MORE
 
     def _job(self, run: TableRun) -> Job[Any]:
         table = str(run.table)
@@ -131,11 +134,11 @@ class Turns:
             self.jobs[table] = job
         return self.jobs[table]
 
-    def _failed(self, run: TableRun, error: BaseException) -> Turn:
+    def _failed(self, run: TableRun, error: BaseException) -> TableOutcome:
         self.jobs.pop(str(run.table), None)
-        if self.stop.is_asked and isinstance(error, SetupError):  # the signal reached Java as well, as it began
+        if self.stop.is_asked and isinstance(error, SetupError):  # the signal also ended the JVM while it started
             run.is_begun = run.batches > 0
-            return Turn.DONE
+            return TableOutcome.DONE
         error = self.container.spark().lost(str(run.table), error) or error
         is_known = run.error is not None and str(run.error) == str(error)
         run.error = error
@@ -143,13 +146,13 @@ class Turns:
         run.failed_turns += 1
         log_failure(error, log.debug if is_known else log.error)
         keep_failure(self.container, str(run.table), error)
-        return Turn.FAILED
+        return TableOutcome.FAILED
 
     def _tell(self, report: Report) -> None:
         hook = self.container.manager().hook.after_commit
         try:
             hook(report=report)
-        except (Exception, SystemExit) as error:  # noqa: BLE001  # an observer's failure is its own
+        except (Exception, SystemExit) as error:  # noqa: BLE001  # the failure of a plugin does not fail the table
             failed = log.bind(plugin=who_raised(error, hook))
             failed.warning("failed in after_commit", error=repr(error), todo="--debug logs the stack trace")
             failed.debug("its stack trace", exc_info=True)

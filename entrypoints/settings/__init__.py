@@ -1,1 +1,1 @@
-"""Settings: where they come from, how they are read and checked, and what is said of wrong ones."""
+"""Settings: reading files and stores, validation, effective values of tables, and error messages."""

@@ -1,4 +1,4 @@
-"""The settings file: one TOML, typed, validated before anything starts."""
+"""Validated settings of a pipeline, and the dimensions, rules and policies of its tables."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from lakeward.core.history.options import History
 from lakeward.core.joined.declared import Joined
 from lakeward.core.schema import Schema
 from lakeward.core.settings.layers import MergedSettings
-from lakeward.core.settings.source_catalogue import NOTHING_SAID, Said
+from lakeward.core.settings.source_catalogue import NO_ANSWERS, CatalogueAnswers
 from lakeward.core.shaping.shape import shape
 from lakeward.core.shaping.shaped_source import TableRules
 from lakeward.core.text.suggestions import nearest
-from lakeward.entrypoints.settings.error_origins import Blame
+from lakeward.entrypoints.settings.error_origins import ErrorOrigins
 from lakeward.entrypoints.settings.models.history import history_of
 from lakeward.entrypoints.settings.models.joined_tables import JoinedSettings, check_joined, joined_of
 from lakeward.entrypoints.settings.models.maintenance import MaintainSettings, micros
@@ -51,23 +51,23 @@ from lakeward.entrypoints.settings.patterns import (
 from lakeward.entrypoints.settings.refused_tables import find_refused_tables
 from lakeward.entrypoints.settings.sibling_tables import read_by, with_both
 from lakeward.entrypoints.settings.stores import read_settings_of, with_stores
-from lakeward.entrypoints.settings.table_definition import Made, check_history, rules_of, with_catalogue
+from lakeward.entrypoints.settings.table_definition import CompletedTable, check_history, rules_of, with_catalogue
 from lakeward.plugins.options import validated
 
 FILE: Final = "lakeward.toml"
 BESIDE: Final = ("__changes", "__quarantine")
-"""What the tables are called that lakeward keeps beside each of its tables."""
+"""Suffixes of the side tables that lakeward keeps for each table."""
 
 
 class Configured:
-    """Settings that hold together, and the file they are from."""
+    """Validated settings, with the file they are from."""
 
     def __init__(
         self,
         settings: Settings,
         file: Path,
         content: Mapping[str, Any] = MappingProxyType({}),
-        said: Said = NOTHING_SAID,
+        said: CatalogueAnswers = NO_ANSWERS,
         merged: MergedSettings | None = None,
         refused: Mapping[TableName, LakewardError] = MappingProxyType({}),
     ) -> None:
@@ -104,7 +104,7 @@ class Configured:
         self._joinings = {name: check_joined(one, known, keyless) for name, one in self.joined.items()}
 
     def _entry(self, name: TableName) -> Mapping[str, Any] | None:
-        """Return what the layers say of a table; None where an entry cannot be read."""
+        """Return the settings of a table from all layers; None if its entry cannot be read."""
         tables = self.merged.content.get("tables", {})
         entries = (own for text, own in tables.items() if plain(name_of_entry(text)) == plain(name))
         own = next(entries, None)
@@ -129,7 +129,7 @@ class Configured:
             found[name] = joined_of(name, one, zones, names, self._zone, may_come=may_come)
         return found
 
-    def _complete(self, name: TableName, table: TableSettings) -> Made:
+    def _complete(self, name: TableName, table: TableSettings) -> CompletedTable:
         """Return a table with what the catalogue adds.
 
         Where there is a catalogue, and where its columns are none that a lake could have, it stops itself alone. So
@@ -149,48 +149,48 @@ class Configured:
             return _failed(table, error)
 
     def _history(self, table: TableSettings) -> History | None:
-        """Return how the versions of a table are kept; None of a mirror."""
+        """Return the history options of a table; None for a mirror."""
         return history_of(table.track, table.history, self._zone_of(table)) if table.mode == "history" else None
 
     def _zone_of(self, table: TableSettings) -> str:
-        """Return the zone in which the source reads the times of a table: its days are cut in it, too."""
+        """Return the time zone of the source of a table, in which its days begin."""
         return str(table.source.get("source_zone", self._zone))
 
     @property
     def _zone(self) -> str:
-        return str(self.settings.source.get("source_zone", "UTC"))  # what is none is refused by the source
+        return str(self.settings.source.get("source_zone", "UTC"))  # the source refuses an invalid one
 
     @property
     def state(self) -> Path:
-        """The folder of the lock, and of a ledger that is a file."""
+        """The folder of the lock, and of a ledger in a file."""
         return self.base / self.settings.pipeline.state
 
     @property
     def full_listing(self) -> int:
-        """How long a listing of all objects is good for, in microseconds."""
+        """The time for which a full listing of objects is valid, in microseconds."""
         return micros(self.settings.pipeline.full_listing)
 
     @property
     def look_at_all_every(self) -> int:
-        """Microseconds after which all tables are looked at, whatever the queue tells."""
+        """Microseconds between two full discoveries, which examine all tables without a notice."""
         return micros(self.settings.queue.look_at_all_every)
 
     @property
     def poll(self) -> float:
-        """How long one that follows waits until it looks again, in seconds."""
+        """Seconds between two polls of a pipeline that is followed."""
         return micros(self.settings.pipeline.poll) / 1_000_000
 
     def dimension(
         self, name: TableName, lateness: Lateness = ORDERED, sequences: Sequences = Sequences.TIMES
     ) -> Dimension:
-        """Return the dimension of a table; `lateness` is for one that says nothing of its own."""
+        """Return the dimension of a table; `lateness` is the default for a table without one."""
         table, made = self.tables[name], self._made[name]
         if made.error is not None:
             raise made.error
-        policies, history, beside = policies_of(table.schema_), self._history(table), self.beside(name)
+        policies, history, siblings = policies_of(table.schema_), self._history(table), self.siblings_of(name)
         snapshots = snapshots_of(name, table, history)
         if snapshots is not None and snapshots.older is Older.SPLICE:
-            lateness = ORDERED  # nothing but snapshots comes, and one that is late has its place
+            lateness = ORDERED  # the source has snapshots only, and a late one is put in its place
         late = lateness_of(table, lateness)
         return Dimension(
             name=name,
@@ -203,33 +203,33 @@ class Configured:
             sequences=sequences,
             tolerance=tolerance_of(table.quarantine),
             policies=policies,
-            keeps_text=any(map(self._keeps_text, (name, *beside))),
+            keeps_text=any(map(self._keeps_text, (name, *siblings))),
             orders=made.orders,
             announced=made.announced,
             snapshots=snapshots,
             history=history,
             reads=None if self.read[name] == name else self.read[name],
-            readers=1 + len(beside),
+            readers=1 + len(siblings),
         )
 
     @property
     def depends_on_source(self) -> bool:
-        """Whether it is for the source to say that a table cannot be as the settings have it."""
+        """True if only the source can check the settings of a table."""
         return any(table.match is not None and table.lateness is None for table in self.tables.values())
 
     def check_lateness(self, lateness: Lateness) -> None:
-        """Raise ConfigError where a table does not go with how late changes of its source may be."""
+        """Raise ConfigError if the settings of a table contradict the lateness of its source."""
         for name, table in self.tables.items():
             match_of(name, table, lateness_of(table, lateness))
 
     def _keeps_text(self, name: TableName) -> bool:
-        """Whether rows are needed as they were written; then they are for all tables that are made of the same."""
+        """Return True if a table needs the source text of its rows; its sibling tables then have it as well."""
         table = self.tables[name]
         may_be_refused = table.ties == "quarantine" or table.match is not None
         return table.mode == "history" or may_be_refused or policies_of(table.schema_).may_refuse
 
     def cautions(self, name: TableName) -> Sequence[str]:
-        """Return what a person should know of what the catalogue says of a table."""
+        """Return cautions about the catalogue's answers for a table."""
         return (*self.said.changes.get(name, ()), *self._made[name].cautions)
 
     def comments(self, name: TableName) -> tuple[str | None, Mapping[str, str]]:
@@ -243,7 +243,7 @@ class Configured:
         return source.comment, {name: comment for name, comment in found.items() if comment}
 
     def rules(self, name: TableName) -> TableRules:
-        """Return the rules of a table, and the columns that its source is declared to have."""
+        """Return the rules of a table and the declared columns of its source."""
         return self._made[name].rules
 
     def declared(self) -> Mapping[TableName, Schema]:
@@ -257,7 +257,7 @@ class Configured:
         return {name: one.stored.schema for name, one in made.items()}
 
     def formats(self) -> Mapping[TableName, Mapping[str, str]]:
-        """Return the formats of columns that have one, by what the source calls the table."""
+        """Return the formats of columns that have one, by the name of the table at the source."""
         return {
             self.read[name]: {column: c.format for column, c in table.columns.items() if c.format is not None}
             for name, table in self._fine.items()
@@ -265,15 +265,15 @@ class Configured:
 
     @property
     def _fine(self) -> Mapping[TableName, TableSettings]:
-        """The tables whose settings say something: one that fails alone says nothing to the source of another."""
+        """The tables with valid settings: one that fails alone must not affect the source of another."""
         return {name: table for name, table in self.tables.items() if name not in self.refused}
 
     def source_options(self) -> Mapping[TableName, Mapping[str, Any]]:
-        """Return what each table says to its source alone, by what that calls it."""
+        """Return the settings of each table that only its source reads, by the name of the table at the source."""
         return {self.read[name]: table.source for name, table in self._fine.items()}
 
-    def beside(self, name: TableName) -> Sequence[TableName]:
-        """Return the other tables that are made of the same one of the source, or may be by an unreadable entry."""
+    def siblings_of(self, name: TableName) -> Sequence[TableName]:
+        """Return the other tables of the same source table, including those whose unreadable entry may name it."""
         return [
             other
             for other, read in self.read.items()
@@ -281,7 +281,7 @@ class Configured:
         ]
 
     def with_found(self, found: Iterable[TableName]) -> Configured:
-        """Return the settings with the tables that its patterns take of those that the source has."""
+        """Return the settings with those tables of the source that match its patterns."""
         return validate(self.content, self.file, tuple(found), self.merged).with_refused(self.refused)
 
     def with_refused(self, refused: Mapping[TableName, LakewardError]) -> Configured:
@@ -293,12 +293,12 @@ class Configured:
 
     @property
     def alone(self) -> Sequence[TableName]:
-        """The tables of which a settings store says something: what is wrong with one of them stops no other."""
+        """The tables with settings in a settings store: an error of one stops no other."""
         named = [table_name(name) for name in self.settings.tables if name in self.merged.alone]
         return [name for name in named if name in self.tables and name not in self.refused]
 
     def refuse(self, name: TableName, error: LakewardError) -> None:
-        """Let a table fail alone of which it shows late that it cannot be as its settings say."""
+        """Let a table fail alone whose settings turn out to be invalid after validation."""
         self.refused = {**self.refused, name: error}
         self._made[name] = _failed(self.tables[name], error)
 
@@ -313,25 +313,25 @@ class Configured:
         }
 
     @property
-    def blame(self) -> Blame:
-        """What says of an error of these settings where it is from."""
-        return Blame(self.content, self.merged, self.file)
+    def error_origins(self) -> ErrorOrigins:
+        """The origins of values, for error messages."""
+        return ErrorOrigins(self.content, self.merged, self.file)
 
     def entry_of(self, name: TableName) -> str:
-        """Return the name of a table as its entry has it."""
+        """Return the name of the entry of a table."""
         named = (text for text in self.content.get("tables", {}) if not is_pattern(text))
         return next((text for text in named if plain(name_of_entry(text)) == plain(name)), str(name))
 
     def asks(self, name: TableName) -> bool:
-        """Whether the catalogue is asked for a table."""
+        """Return True if the catalogue is queried for a table."""
         return self.settings.catalogue is not None and self.tables[name].catalogue.ask
 
-    def with_said(self, said: Said) -> Configured:
-        """Return the settings with what the catalogue says of the tables."""
+    def with_said(self, said: CatalogueAnswers) -> Configured:
+        """Return the settings with the answers of the catalogue."""
         return Configured(self.settings, self.file, self.content, said, self.merged, self.refused)
 
     def format_options(self) -> Mapping[TableName, Mapping[str, Any]]:
-        """Return what each table says beside the keys of its own: the table format's share."""
+        """Return the keys of each table that the table format reads."""
         joined = {name: self._said_of_joined(name).model_extra or {} for name in self.joined}
         return {**{name: table.model_extra or {} for name, table in self._fine.items()}, **joined}
 
@@ -339,11 +339,11 @@ class Configured:
         return {table_name(said): one for said, one in self.settings.joined.items()}[name]
 
     def upkeep(self, name: TableName) -> MaintainSettings:
-        """Return how a table is kept in shape, a joined one too."""
+        """Return the maintenance settings of a table or joined table."""
         return self._said_of_joined(name).maintain if name in self.joined else self.tables[name].maintain
 
     def choose(self, wanted: Iterable[str]) -> list[TableName]:
-        """Return the tables of these names, or all; raises ConfigError for one that is none of the source."""
+        """Return the named tables, or all; raises ConfigError for a name that is no table of the source."""
         names = self.choose_any(wanted)
         if joined := [name for name in names if name in self.joined]:
             raise ConfigError(
@@ -354,7 +354,7 @@ class Configured:
         return names or list(self.tables)
 
     def choose_any(self, wanted: Iterable[str]) -> list[TableName]:
-        """Return the tables of these names, joined ones too; raises ConfigError for one that is not configured."""
+        """Return the named tables and joined tables; raises ConfigError for a name that is not configured."""
         if not self.tables and not self.patterns:
             raise ConfigError(f"{self.file}: no table is configured", todo="Name them under [tables].")
         known = {plain(name): name for name in (*self.tables, *self.joined)}
@@ -370,7 +370,7 @@ class Configured:
         return names
 
     def _refuse_left_out(self, name: TableName) -> None:
-        """Raise ConfigError for a table that is left out, with the place that says so."""
+        """Raise ConfigError for a table that is left out, with the origin of that setting."""
         entry = next((one for one in self.skipped if plain(one) == plain(name)), None)
         if entry is None:
             return
@@ -385,18 +385,18 @@ class Configured:
         )
 
     def sources_of(self, joined: TableName) -> Sequence[TableName]:
-        """Return the tables that a joined one is made of."""
+        """Return the sources of a joined table."""
         return [*dict.fromkeys(source.table for source in self.joined[joined].sources.values())]
 
 
 def _said_to_read(name: TableName, own: Mapping[str, Any] | None) -> TableName:
-    """Return what the source calls a table that fails alone, as far as its settings say so."""
+    """Return the name at the source of a table that fails alone, as far as its settings have it."""
     reads = None if own is None else own.get("reads")
     return name_of_entry(reads) if isinstance(reads, str) else name
 
 
-def _failed(table: TableSettings, error: LakewardError) -> Made:
-    return Made(table=table, rules=rules_of(table), shape=shape((), Schema(())), error=error)
+def _failed(table: TableSettings, error: LakewardError) -> CompletedTable:
+    return CompletedTable(table=table, rules=rules_of(table), shape=shape((), Schema(())), error=error)
 
 
 def load(place: Path | str) -> Configured:
@@ -410,7 +410,7 @@ def load(place: Path | str) -> Configured:
 
 
 def of_program(content: Mapping[str, Any], file: Path) -> Configured:
-    """Return settings that a program has, with those of the stores that they name."""
+    """Return settings given by a program, with those of the stores that they name."""
     merged = with_stores(content, file)
     return validate(merged.content, file, merged=merged)
 
@@ -429,13 +429,13 @@ def validate(
     if merged is None or not (merged.alone or merged.broken):
         return _validated(content, file, found, merged)
     refused = find_refused_tables(
-        Blame(content, merged, file), lambda part: _validated(part, file, merged=merged)
+        ErrorOrigins(content, merged, file), lambda part: _validated(part, file, merged=merged)
     )
     tables = {name: own for name, own in content.get("tables", {}).items() if name not in refused}
     by_name = {name_of_entry(name): error for name, error in refused.items()}
     others = [table for table in found if plain(table) not in map(plain, by_name)]
     made = _validated({**content, "tables": tables}, file, others, merged, by_name)
-    return Configured(made.settings, file, content, NOTHING_SAID, merged, by_name)
+    return Configured(made.settings, file, content, NO_ANSWERS, merged, by_name)
 
 
 def _validated(
@@ -448,7 +448,7 @@ def _validated(
     defaults, tables = content.get("defaults", {}), content.get("tables", {})
     if isinstance(defaults, Mapping) and isinstance(tables, Mapping):
         tables = with_both(with_patterns(tables, defaults, found))
-    with Blame(content, merged or MergedSettings(content=content, places={}), file).defaults():
+    with ErrorOrigins(content, merged or MergedSettings(content=content, places={}), file).defaults():
         settings = validated(Settings, {**content, "tables": tables}, str(file))
     for part in ("source", "target", "ledger", "lease", "statistics"):
         said = getattr(settings, part)
@@ -456,11 +456,11 @@ def _validated(
             raise ConfigError(f"{file}: [{part}] has no `kind`", todo="`lakeward plugins` lists what there is.")
     if any("kind" not in said for said in settings.notify):
         raise ConfigError(f"{file}: [[notify]] has no `kind`", todo="`lakeward plugins` lists what there is.")
-    return Configured(settings, file, content, NOTHING_SAID, merged, refused)
+    return Configured(settings, file, content, NO_ANSWERS, merged, refused)
 
 
 def _duplicate_names(names: Iterable[str]) -> Sequence[str]:
-    """Return the names that are of one table with another, or differ from it in case alone."""
+    """Return pairs of names that are side tables of one another, or differ only in case."""
     found: dict[TableName, list[str]] = defaultdict(list)
     for name in names:
         found[plain(table_name(name))].append(name)
@@ -473,6 +473,6 @@ def _check_names(tables: Collection[TableName]) -> None:
             other = TableName(name.schema, name.table.removesuffix(suffix))
             if name.table.endswith(suffix) and other in tables:
                 raise ConfigError(
-                    f"{name}: the name is taken by what lakeward keeps beside {other}",
+                    f"{name}: the name is that of a side table of {other}",
                     todo="Keep the two in lakes of their own, with a settings file each.",
                 )

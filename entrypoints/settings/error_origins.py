@@ -1,4 +1,4 @@
-"""Where wrong settings stand: in the entry of a store, or in `[defaults]`, whatever table they count for."""
+"""Origins of wrong settings in error messages: the entry of a store, or `[defaults]`."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from lakeward.entrypoints.settings.patterns import is_pattern, name_of_entry, pl
 _LINE: Final = re.compile(
     r"\[tables\.\"(?P<table>.+?)\"(?P<path>(?:\.[^\]]*)?)\](?: has no key '(?P<unknown>[^']*)')?"
 )
-"""What is wrong, as `lakeward.plugins.options` says it: which table, and the keys that lead there."""
+"""Pattern of the errors of `lakeward.plugins.options`: the table, and the path of keys."""
 
 _DEFAULTS: Final = "defaults"
 
 
 @dataclass(frozen=True, slots=True)
-class Blame:
+class ErrorOrigins:
     """Says of errors of settings where what is wrong stands.
 
     `content` is that of all layers, or a part of it, and `file` the settings file, with which errors begin.
@@ -34,14 +34,14 @@ class Blame:
 
     @contextmanager
     def defaults(self) -> Iterator[None]:
-        """Name `[defaults]` in an error of a table whose wrong key is from there."""
+        """Within the context, name `[defaults]` in errors of a table whose wrong key is from there."""
         try:
             yield
         except ConfigError as error:
             raise self.of_defaults(error) from error.__cause__
 
     def of_defaults(self, error: ConfigError) -> ConfigError:
-        """Return the error with `[defaults]` for a table, where the key that is wrong is from there."""
+        """Return the error with `[defaults]` instead of the table, if the wrong key is from there."""
         lines = (error.found or "").splitlines()
         wrong = {number: found for number, line in enumerate(lines) if (found := self._from_defaults(line))}
         if not wrong:
@@ -53,7 +53,7 @@ class Blame:
         return ConfigError(what, found="\n".join(dict.fromkeys(said)), todo=error.todo)
 
     def _from_defaults(self, line: str) -> tuple[str, str] | None:
-        """Return the key of `[defaults]` that a line is about, and the line that says so."""
+        """Return the key of `[defaults]` that a line is about, and the line with that origin."""
         match, key = _LINE.match(line), _key_in(line)
         if match is None or key is None:
             return None
@@ -63,7 +63,7 @@ class Blame:
         return key, f"[{_DEFAULTS}{line[match.end('table') + 1 :]}"
 
     def _is_said_nearer(self, table: str, key: str) -> bool:
-        """Whether the table itself, or a pattern that takes it, has the key."""
+        """Return True if the table itself, or a pattern that matches it, has the key."""
         tables = self.content.get("tables", {})
         name = name_of_entry(table)
         for text, own in tables.items() if isinstance(tables, Mapping) else ():
@@ -94,7 +94,7 @@ class Blame:
 
 
 def is_of_defaults(error: LakewardError) -> bool:
-    """Return True if an error names `[defaults]`: what is wrong there counts for many tables."""
+    """Return True if an error names `[defaults]`, which affects many tables."""
     return any(line.startswith(f"[{_DEFAULTS}") for line in (error.found or "").splitlines())
 
 

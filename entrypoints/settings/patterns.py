@@ -1,4 +1,4 @@
-"""The names of tables in the settings, and patterns that stand for many: `sales.*`."""
+"""Names of tables in the settings, and patterns that match several, such as `sales.*`."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def table_name(text: str) -> TableName:
 
 
 def name_of_entry(text: str) -> TableName:
-    """Return the table that an entry of a store is for; what names none stands behind a `?`."""
+    """Return the table of an entry of a store; an entry that names none gets the schema `?`."""
     try:
         return table_name(text)
     except ConfigError:
@@ -37,12 +37,12 @@ def name_of_entry(text: str) -> TableName:
 
 
 def plain(name: TableName) -> TableName:
-    """Return a name as names are compared: without case."""
+    """Return a name in lower case, as names are compared."""
     return TableName(*(part.lower() for part in name))
 
 
 def is_pattern(text: str) -> bool:
-    """Tell whether a name stands for many: it has a `*` that is not in double quotes.
+    """Return True if a name is a pattern: it has a `*` that is not in double quotes.
 
     >>> is_pattern("sales.*"), is_pattern('sales."5*"')
     (True, False)
@@ -51,12 +51,12 @@ def is_pattern(text: str) -> bool:
 
 
 def takes(pattern: str, table: TableName) -> bool:
-    """Tell whether a pattern takes a table; case does not matter, and a `*` is any part of a name.
+    """Return True if a pattern matches a table; case is ignored, and `*` matches any part of a name.
 
     >>> takes("sales.ord*", TableName("SALES", "Orders"))
     True
     """
-    table_name(pattern)  # raises where it is none
+    table_name(pattern)  # raises ConfigError for an invalid name
     match = _NAME.fullmatch(pattern)
     quoted_schema, schema, quoted_table, name = match.groups() if match else ()
     pairs = zip(((quoted_schema, schema), (quoted_table, name)), table, strict=True)
@@ -72,7 +72,7 @@ def _expression(in_quotes: str | None, bare: str | None) -> str:
 def with_patterns(
     tables: Mapping[str, Any], defaults: Mapping[str, Any], found: Collection[TableName]
 ) -> Mapping[str, Any]:
-    """Return the settings of each table: its own, over those of its patterns, over the defaults.
+    """Return the effective settings of each table: its own, over those of its patterns, over the defaults.
 
     Those that are found and that a pattern takes stand beside those that are named. The
     patterns themselves stay, each with the defaults, so that what they say is checked. Raises ConfigError
@@ -82,7 +82,7 @@ def with_patterns(
     _refuse_names({"[defaults]": defaults, **{f'[tables."{name}"]': own for name, own in patterns.items()}})
     names = {name: table_name(name) for name in tables if name not in patterns}
     named = set(names.values())
-    elsewhere = {plain(table) for table in named if table not in found}  # their folders may be spelled otherwise
+    elsewhere = {plain(table) for table in named if table not in found}  # the source may spell them in another case
     for table in found:
         is_new = table not in named and plain(table) not in elsewhere
         if is_new and any(takes(pattern, table) for pattern in patterns):
@@ -95,7 +95,7 @@ def with_patterns(
 
 
 def _refuse_names(sections: Mapping[str, Any]) -> None:
-    """Refuse, in what is said of many tables, the names that one of them has elsewhere."""
+    """Refuse keys in patterns and defaults that give a name to a single table."""
     for section, own in sections.items():
         for key in _OF_ONE:
             if isinstance(own, Mapping) and key in own:
@@ -127,7 +127,7 @@ def _over(*settings: Any) -> Any:
 
 
 def quoted(table: TableName) -> str:
-    """Return a table's name so that it is no pattern."""
+    """Return the name of a table, quoted so that it is no pattern."""
     if "*" not in str(table):
         return str(table)
     return ".".join('"' + part.replace('"', '""') + '"' for part in table)
@@ -136,6 +136,6 @@ def quoted(table: TableName) -> str:
 _OF_HISTORIES: Final = ("track", "history")
 OF_MIRRORS: Final = ("deletes",)
 OF_SNAPSHOTS: Final = ("load_settles", "least_share", "older_snapshots")
-"""Keys that have a meaning where full loads are snapshots alone."""
+"""Keys that only apply if full loads are snapshots."""
 _OF_ONE: Final = ("reads", "history_table")
 _QUOTED: Final = re.compile(r'"(?:[^"]|"")+"')

@@ -1,4 +1,4 @@
-"""Settings written from what a look at a folder proposes: TOML with a comment at each thing to confirm."""
+"""Writes proposed settings as TOML, with a TODO comment at each value to confirm."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ _BARE: Final = re.compile(r"[A-Za-z0-9_-]+")
 
 @dataclass(frozen=True, slots=True)
 class Described:
-    """The keys of [catalogue], where there is one, and what it says of the tables."""
+    """The keys of [catalogue], if there is one, and its tables."""
 
     catalogue: Mapping[str, str | Mapping[str, str]] = field(default_factory=dict)
     tables: Mapping[TableName, SourceTable] = field(default_factory=dict)
 
 
 def written(proposal: Proposal, described: Described, folder: str, config: Path) -> str:
-    """Return the settings file."""
+    """Return the text of the settings file."""
     return "\n".join(_lines(proposal, described, folder, config)) + "\n"
 
 
 def to_confirm(table: ProposedTable, known: SourceTable | None) -> Sequence[str]:
-    """Return what a person must look at before the first run."""
+    """Return the values of a table that a person must confirm before the first run."""
     found = list(table.doubts)
     if known is not None:
         has = {column.name.lower() for column in known.columns}
@@ -96,7 +96,7 @@ def _pipeline(config: Path) -> str:
 
 
 def path_in(path: str, config: Path) -> str:
-    """Return a path as the settings file has it: from its own folder, where it lies below that; a URL as it is."""
+    """Return a path relative to the folder of the settings file if it is below it; a URL unchanged."""
     if "://" in path:
         return path
     base, real = config.absolute().parent, Path(path).absolute()
@@ -105,7 +105,7 @@ def path_in(path: str, config: Path) -> str:
 
 
 def _text(value: str) -> str:
-    """Write a text as TOML does; its escapes are those of JSON."""
+    """Return a text as a TOML string; its escapes are those of JSON."""
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 

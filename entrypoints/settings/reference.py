@@ -1,4 +1,4 @@
-"""The page `docs/reference/settings.md`, written from the models that settings are validated by.
+"""Writer of the page `docs/reference/settings.md`, from the models that validate settings.
 
 `make docs` writes it; a test fails where the page is not what this gives.
 """
@@ -247,7 +247,7 @@ def page() -> str:
 
 
 def _fitted(line: str) -> str:
-    """Break a line of prose above 120 characters; links to other pages make some that long."""
+    """Wrap a line of prose above 120 characters; links to other pages make some lines that long."""
     if line.startswith("|") or len(line) <= 120:
         return line
     return fill(line, 120, break_long_words=False, break_on_hyphens=False)
@@ -294,7 +294,7 @@ def _parts() -> Iterator[str]:
 
 
 def _stores() -> Iterator[str]:
-    """Yield what says where settings are kept beside the file."""
+    """Yield the section about settings stores."""
     yield from _section("[settings]", StoresSettings)
     for kind, model in _STORES.items():
         yield f'`kind = "{kind}"`: {_cell(cleandoc(model.__doc__ or ""))}\n'
@@ -302,7 +302,7 @@ def _stores() -> Iterator[str]:
 
 
 def _services() -> Iterator[str]:
-    """Yield what a pipeline may use beside its source and its lake."""
+    """Yield the sections about optional services of a pipeline."""
     yield from ("## `[queue]`\n", _QUEUE)
     yield from _table(QueueSettings)
     for kind, queue in (("sqs", SqsOptions), ("sqlite", SqliteQueueOptions)):
@@ -327,7 +327,7 @@ def _services() -> Iterator[str]:
 
 
 def _registration() -> Iterator[str]:
-    """Yield what says where tables are registered."""
+    """Yield the section about registration."""
     yield from _section("[registration]", RegistrationSettings)
     yield '`kind = "glue"`: ' + f"{_cell(GlueOptions.__doc__ or '')}\n"
     yield from _table(GlueOptions)
@@ -337,7 +337,7 @@ def _registration() -> Iterator[str]:
 
 
 def _of_tables() -> Iterator[str]:
-    """Yield what may stand under a table."""
+    """Yield the sections about the keys of a table."""
     yield from ('## `[tables."schema.table"]`\n', _TABLES)
     yield from _table(TableSettings)
     yield _OF_FORMAT
@@ -365,7 +365,7 @@ def _of_tables() -> Iterator[str]:
 
 
 def _rules(name: str, words: str, union: Any) -> Iterator[str]:
-    """Yield a section with what each rule takes, beside the word that says which it is."""
+    """Yield a section with the keys of each rule, except the key that names the rule."""
     yield f"## `{name}`\n"
     yield words
     for model in get_args(get_args(union)[0]):
@@ -397,7 +397,7 @@ def _table(
 
 
 def _cell(words: str) -> str:
-    """Return words as a cell of a table, with links to the pages that they name."""
+    """Return a text as a cell of a Markdown table, with links to the pages that it names."""
     return re.sub(r"docs/[\w/-]+\.md", _link, words.replace("|", r"\|"))
 
 
@@ -406,7 +406,7 @@ def _link(page: re.Match[str]) -> str:
 
 
 def _type(field: FieldInfo) -> str:
-    """Return in words what a key takes."""
+    """Return a description of the type of a key."""
     words = _words(field.annotation)
     is_positive = any(getattr(bound, "gt", None) == 0 for bound in field.metadata)
     return f"{words} above 0" if is_positive else words

@@ -1,4 +1,4 @@
-"""Settings as they are shown: without what may be a secret, whether it belongs there or not."""
+"""Masks values of shown settings that may be secrets."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _PARTS: Final = (
 _OF_SECRETS: Final = re.compile(_PARTS, re.IGNORECASE)
 _WORDS: Final = frozenset({"pw", "psk", "sig", "sas"})
 _KEY: Final = "key"
-"""Has a secret as a text, and not as a list: the primary key of a table is one."""
+"""A key of a secret if its value is a text; a list is the primary key of a table."""
 
 _WORD: Final = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 
@@ -31,13 +31,13 @@ _IN_TEXT: Final = re.compile(
 """A login in a URL or before an address, or a secret behind its name. Azure has `container@account` in URLs."""
 
 _ADDRESSES: Final = re.compile(r"\barn:aws[\w-]*:secretsmanager:[\w-]*:\d*:secret:[\w/+=.@-]+|\bsecretsmanager:")
-"""Where a secret is, in words that would pass for the name of one."""
+"""Keys that say where a secret is stored, and whose names look like those of secrets."""
 
 _MAPS_BY_COLUMN: Final = frozenset({"aggregates", "columns", "kinds", "otherwise", "rename", "sources"})
-"""Keys of tables by the names of columns: one that is called `token` has a type there, and no secret."""
+"""Keys with names of columns below them: a column named `token` has a type there, not a secret."""
 
 _FREE_MAPS: Final = frozenset({"catalog_properties", "headers", "options", "properties", "settings"})
-"""Keys of what is handed on to Spark, a driver or a catalog, which have names of their own for secrets."""
+"""Keys whose values are passed to Spark, a driver or a catalog, which have their own names for secrets."""
 
 _HARMLESS: Final = re.compile(
     r"(?:write|read|commit|history|format|format-version|gc|cache|delta|hoodie)[.-].*|format-version"
@@ -73,7 +73,7 @@ def mask_secrets(value: Any, key: str, kinds: Collection[str]) -> Any:
 
 
 def mask_urls(value: Any, key: str, kinds: Collection[str]) -> Any:
-    """Return a value of the settings of notifiers without URLs of hooks: who has one can write there.
+    """Return a value of the notifier settings with masked webhook URLs, which give write access.
 
     >>> mask_urls([{"url": "https://example.com/token"}, {"url": {"env": "HOOK"}}], "notify", ["env"])
     [{'url': '(hidden)'}, {'url': {'env': 'HOOK'}}]
@@ -86,7 +86,7 @@ def mask_urls(value: Any, key: str, kinds: Collection[str]) -> Any:
 
 
 def secret_names(value: Any, kinds: Collection[str], key: str = "") -> Iterator[SecretName]:
-    """Yield where settings say that secrets are, in one of these `kinds` of places.
+    """Yield the names of secrets in settings, for these `kinds` of secret stores.
 
     >>> [*map(str, secret_names({"source": {"password": {"env": "DB"}, "path": "env:x"}}, ["env"]))]
     ['env:DB']
@@ -106,7 +106,7 @@ def secret_names(value: Any, kinds: Collection[str], key: str = "") -> Iterator[
 
 
 def is_secret(key: str, value: Any) -> bool:
-    """Return True if what has such a key may be a secret."""
+    """Return True if the value of a key may be a secret."""
     if isinstance(value, bool):
         return False
     words = {word.lower() for word in _WORD.findall(key)}
@@ -120,7 +120,7 @@ def _free(name: str, masked: Any, kinds: Collection[str]) -> Any:
 
 
 def _is_reference(value: Any, kinds: Collection[str]) -> bool:
-    """Return True if a value says where a secret is, and is none itself."""
+    """Return True if a value only says where a secret is stored."""
     if isinstance(value, Mapping):
         return len(value) == 1 and {*value} <= {*kinds} and all(isinstance(name, str) for name in value.values())
     try:

@@ -1,4 +1,4 @@
-"""Two tables of one table of the source: `mode = ["mirror", "history"]`, and `reads`."""
+"""Sibling tables: several tables of one source table, by `mode = ["mirror", "history"]` or `reads`."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def with_both(tables: Mapping[str, Any]) -> Mapping[str, Any]:
         shared = {key: value for key, value in own.items() if key not in ("mode", "history_table")}
         found[name] = {key: value for key, value in shared.items() if key not in _OF_HISTORIES}
         if is_pattern(name):
-            continue  # its tables have it, too
+            continue  # its tables inherit it
         table = table_name(name)
         history = TableName(table.schema, _name_of_history(table, own))
         _refuse_taken(table, history, [*tables, *found])
@@ -73,7 +73,7 @@ def _refuse_taken(table: TableName, history: TableName, tables: Iterable[str]) -
 def read_by(
     tables: Mapping[TableName, TableSettings], skipped: Collection[TableName]
 ) -> Mapping[TableName, TableName]:
-    """Return what the source calls each table; raises ConfigError where two say different things of its files.
+    """Return the name of each table at the source; raises ConfigError if siblings contradict each other.
 
     Names are compared without case, unless one is exactly that of a table that is `skipped`.
     """

@@ -1,4 +1,4 @@
-"""Opening settings: a file or the address of a store, and the stores that it names, one over the other."""
+"""Reads settings from a file or the address of a store, and merges the stores that it names."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from lakeward.plugins.options import validated
 
 _SECTION: Final = "settings"
 _SEVERAL: Final = ("notify",)
-"""Sections that may be a list of tables, as `[[notify]]`; the last layer that has one counts."""
+"""Sections that may be a list of tables, such as `[[notify]]`; the last layer that has one wins."""
 
 _ADDRESS: Final = re.compile(r"(?P<kind>[a-z][a-z0-9-]+):(?P<name>.+)")
 
 
 def with_stores(content: Mapping[str, Any], file: Path) -> MergedSettings:
-    """Return settings that a program has, and those of the stores that they name, as one."""
+    """Return settings given by a program, merged with those of the stores that they name."""
     return _merged(SettingsLayer(origin=str(file), content=content, fails_whole=True), file)
 
 
 def read_settings_of(place: Path | str) -> tuple[MergedSettings, Path]:
-    """Return the layers of a file or an address as one, unchecked, and the file that paths are relative to."""
+    """Return the merged layers of a file or an address, not validated, and the file that paths are relative to."""
     said = address(place)
     if said is None:
         return _merged(SettingsFile(Path(place), fails_whole=True).read(), Path(place)), Path(place)
@@ -39,7 +39,7 @@ def read_settings_of(place: Path | str) -> tuple[MergedSettings, Path]:
 
 
 def address(place: Path | str) -> Mapping[str, str] | None:
-    """Return the kind of store and the name that an address has; None where it is the path of a file.
+    """Return the kind of store and the name in an address; None for the path of a file.
 
     A file that is there is one, whatever it is called.
     """
@@ -58,7 +58,7 @@ def _merged(base: SettingsLayer, file: Path) -> MergedSettings:
 
 
 def _check_sections(layers: Sequence[SettingsLayer]) -> None:
-    """Raise ConfigError for a section that is none: it would take the place of what other layers have there."""
+    """Raise ConfigError for a section that is no table: it would hide those of other layers."""
     for layer in layers:
         for section, said in layer.content.items():
             if not isinstance(said, Mapping) and not (section in _SEVERAL and isinstance(said, list)):
@@ -73,7 +73,7 @@ def _identity(text: str) -> Hashable:
 
 
 def _stores_of(base: SettingsLayer, file: Path) -> Sequence[SettingsLayer]:
-    """Return what the stores say that a layer names, in order."""
+    """Return the layers of the stores that a layer names, in order."""
     section = base.content.get(_SECTION)
     if section is None:
         return ()
@@ -97,7 +97,7 @@ def _stores_of(base: SettingsLayer, file: Path) -> Sequence[SettingsLayer]:
 
 
 def _store(options: Mapping[str, Any], file: Path) -> SettingsStore:
-    from lakeward.plugins.manager import load as load_plugins  # noqa: PLC0415  # without stores none is needed yet
+    from lakeward.plugins.manager import load as load_plugins  # noqa: PLC0415  # only with stores
     from lakeward.plugins.manager import registry_of  # noqa: PLC0415
 
     registry = registry_of(load_plugins())

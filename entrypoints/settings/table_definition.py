@@ -1,4 +1,4 @@
-"""A table as its settings and the source's catalogue make it together, checked as far as no data is needed."""
+"""Completes the settings of a table by the catalogue of the source, and checks all that needs no data."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from lakeward.core.checks.batch_checks import cannot_rename_within
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import ConfigError, LakewardError, SchemaConflict
 from lakeward.core.history.options import History
-from lakeward.core.schema import Column, Schema, alike, parse_type
+from lakeward.core.schema import Column, Schema, find_case_clash, parse_type
 from lakeward.core.schema_changes.evolution import names_within
-from lakeward.core.settings.source_catalogue import Answer, Declared, complete, key_differs
+from lakeward.core.settings.source_catalogue import Answer, DeclaredTable, complete, key_differs
 from lakeward.core.shaping.quality_rules import check as check_quality
 from lakeward.core.shaping.shape import SYSTEM_PREFIX, Shape, shape, source_key, table_key
 from lakeward.core.shaping.shaped_source import TableRules
@@ -22,8 +22,8 @@ from lakeward.entrypoints.settings.models.sections import ColumnSettings, TableS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Made:
-    """A table as settings and catalogue make it together; or the `error` that says why they do not."""
+class CompletedTable:
+    """Settings of a table completed by the catalogue, or the `error` of completing them."""
 
     table: TableSettings
     rules: TableRules
@@ -34,12 +34,12 @@ class Made:
     error: LakewardError | None = None
 
 
-def with_catalogue(name: TableName, table: TableSettings, answers: Sequence[Answer]) -> Made:
-    """Fill in what the settings of a table leave out; raises ConfigError for what does not hold together."""
+def with_catalogue(name: TableName, table: TableSettings, answers: Sequence[Answer]) -> CompletedTable:
+    """Complete the settings of a table by the catalogue; raises ConfigError for a contradiction."""
     if not answers or not table.catalogue.ask:
         rules = rules_of(table)
-        return Made(table=table, rules=rules, shape=check_table(name, table, rules))
-    declared = Declared(
+        return CompletedTable(table=table, rules=rules, shape=check_table(name, table, rules))
+    declared = DeclaredTable(
         columns=rules_of(table).source,
         key=tuple(table.key),
         left_out=tuple(table.catalogue.left_out),
@@ -56,7 +56,7 @@ def with_catalogue(name: TableName, table: TableSettings, answers: Sequence[Answ
         made = check_table(name, table, rules)
         differs = key_differs(source_key(made, table.key), found.key)
         cautions = (*cautions, differs) if differs else cautions
-    return Made(
+    return CompletedTable(
         table=table,
         rules=rules,
         shape=made,
@@ -74,7 +74,7 @@ def _of_table(name: TableName, made: Shape, key: Sequence[str]) -> tuple[str, ..
 
 
 def rules_of(table: TableSettings) -> TableRules:
-    """Return the rules of a table, and the columns that its source is declared to have."""
+    """Return the rules of a table and the declared columns of its source."""
     declared = [Column(column, parse_type(c.type)) for column, c in table.columns.items()]
     return TableRules(
         columns=column_rules(table.rules),
@@ -84,7 +84,7 @@ def rules_of(table: TableSettings) -> TableRules:
 
 
 def check_table(name: TableName, table: TableSettings, rules: TableRules) -> Shape:
-    """Return what becomes of the columns of a table, as far as they are declared."""
+    """Return the columns of a table after its rules, as far as they are declared."""
     for part in name:
         if ".." in part or any(c in "/\\" or unicodedata.category(c) == "Cc" for c in part):
             raise ConfigError(
@@ -114,7 +114,7 @@ def check_table(name: TableName, table: TableSettings, rules: TableRules) -> Sha
     return made
 
 
-def check_history(name: TableName, made: Made, history: History | None, *, is_asked: bool) -> None:
+def check_history(name: TableName, made: CompletedTable, history: History | None, *, is_asked: bool) -> None:
     """Refuse a history that cannot be kept of what is known of a table: its columns may come with its files.
 
     Its key may come of the catalogue, where that `is_asked` and has not answered yet.
@@ -129,7 +129,7 @@ def _check_case(name: TableName, columns: Iterable[str]) -> None:
 
     A table of the source may be like that; so it raises SchemaConflict, which is no mistake of the settings.
     """
-    both = alike(columns)
+    both = find_case_clash(columns)
     if both is not None:
         raise SchemaConflict(
             f"{name}: two columns differ only in case",

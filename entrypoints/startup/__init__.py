@@ -1,1 +1,1 @@
-"""What happens before the first batch: settings are opened and completed from the source, and parts are checked."""
+"""Start of a command: open settings, complete them from the source and its catalogue, and check the parts."""

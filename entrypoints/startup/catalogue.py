@@ -1,4 +1,4 @@
-"""Asking the source's catalogue, and remembering what it said."""
+"""Query the catalogue of the source, and store its answers in the state folder."""
 
 from __future__ import annotations
 
@@ -11,7 +11,14 @@ from typing import Any, Final
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import CatalogueUnreachable, ConfigError
 from lakeward.core.schema import parse_type
-from lakeward.core.settings.source_catalogue import Answer, Said, SourceColumn, SourceTable, changes, remembered
+from lakeward.core.settings.source_catalogue import (
+    Answer,
+    CatalogueAnswers,
+    SourceColumn,
+    SourceTable,
+    answers_to_keep,
+    changes,
+)
 from lakeward.entrypoints.settings.configuration import Configured
 from lakeward.entrypoints.settings.models.sections import CatalogueSettings
 from lakeward.entrypoints.settings.patterns import table_name
@@ -21,22 +28,22 @@ _VERSION: Final = 1
 
 
 def recall(configured: Configured) -> Configured:
-    """Return the settings with what the catalogue said when the pipeline last ran; nobody is asked."""
+    """Return the settings with the answers of the catalogue stored by the last run; no request is made."""
     if configured.settings.catalogue is None:
         return configured
-    return configured.with_said(Said(answers=_read(configured.state)))
+    return configured.with_said(CatalogueAnswers(answers=_read(configured.state)))
 
 
 def ask(configured: Configured) -> Configured:
-    """Return the settings with what the catalogue says now.
+    """Query the catalogue and return the settings with its answers.
 
-    Raises CatalogueUnreachable where it does not answer, and the settings say so or nothing was
-    ever said; ConfigError where what it says cannot be read.
+    Raises CatalogueUnreachable if it does not answer and `unreachable` is "stop" or no answer is stored, and
+    ConfigError if its answer or the stored answers cannot be read.
     """
     settings = configured.settings.catalogue
     if settings is None:
         return configured
-    from lakeward.entrypoints.container import Container  # noqa: PLC0415  # where there is no catalogue none is needed
+    from lakeward.entrypoints.container import Container  # noqa: PLC0415  # only with a catalogue
 
     container = Container(configured=configured)
     known = _read(configured.state)
@@ -46,22 +53,22 @@ def ask(configured: Configured) -> Configured:
     except CatalogueUnreachable as error:
         if settings.unreachable == "stop" or not known:
             raise
-        return configured.with_said(Said(answers=known, warnings=[_unreachable(error)]))
+        return configured.with_said(CatalogueAnswers(answers=known, warnings=[_unreachable(error)]))
     now = container.runtime().now()
     said = {name: _as_named(found[asked], name, settings) for name, asked in names.items() if asked in found}
-    answers = {name: remembered(known.get(name, ()), table, now) for name, table in said.items()}
+    answers = {name: answers_to_keep(known.get(name, ()), table, now) for name, table in said.items()}
     new = {name: _new(known.get(name, ()), said.get(name)) for name in names}
-    return configured.with_said(Said(answers={**known, **answers}, changes=new))
+    return configured.with_said(CatalogueAnswers(answers={**known, **answers}, changes=new))
 
 
 def asked_name(configured: Configured, name: TableName) -> TableName:
-    """Return what the database calls a table."""
+    """Return the name of a table in the database."""
     own = configured.tables[name].catalogue.name
     return configured.read[name] if own is None else table_name(own)
 
 
 def spelling(settings: CatalogueSettings) -> Callable[[str], str]:
-    """Return how the feed spells the names of columns."""
+    """Return the function that spells column names as the feed does."""
     return {"lower": str.lower, "upper": str.upper}.get(settings.names, str)
 
 
@@ -83,11 +90,11 @@ def _unreachable(error: CatalogueUnreachable) -> str:
     return f"The catalogue was not asked: {error.what}{why}. What it said last counts."
 
 
-# What is remembered.
+# Stored answers.
 
 
 def remember(configured: Configured) -> None:
-    """Write down what the catalogue says; who runs has the lock."""
+    """Store the answers of the catalogue; the caller holds the lock of the pipeline."""
     if configured.settings.catalogue is None:
         return
     tables = [
@@ -119,7 +126,7 @@ def _read(state: Path) -> Mapping[TableName, Sequence[Answer]]:
         raise ConfigError(
             f"{file} cannot be read",
             found=str(error),
-            todo="It has what the catalogue said in the last runs. Delete it, and the next run asks anew.",
+            todo="It has the answers of the catalogue in the last runs. Delete it, and the next run queries again.",
         ) from error
 
 

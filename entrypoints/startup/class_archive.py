@@ -1,4 +1,4 @@
-"""Making the archive of Java's classes: a small pipeline runs, and Java keeps what it has loaded for it."""
+"""Write the archive of Java's classes: run a small pipeline, and let Java dump the classes it has loaded."""
 
 from __future__ import annotations
 
@@ -44,9 +44,9 @@ key = ["id"]
 
 
 def make_archive(folder: Path) -> Path:
-    """Run a pipeline in an empty folder, and keep the classes that Java loaded; return the archive.
+    """Run a pipeline in an empty folder; return the archive of the classes that Java loaded.
 
-    Raises SetupError where Java wrote none.
+    Raises SetupError if Java wrote no archive.
     """
     _write(folder)
     container = Container(configured=load(folder / FILE))
@@ -54,18 +54,18 @@ def make_archive(folder: Path) -> Path:
     spark.archives = True
     apply_changes(container.job(table=_TABLE, notices=[]))
     spark.stop()
-    kept = None if spark.archive is None else class_archive.keep(spark.archive)
-    if kept is None:
+    archive = None if spark.archive is None else class_archive.keep(spark.archive)
+    if archive is None:
         raise SetupError(
             "Java wrote no archive of its classes",
             found=(folder / "state" / "spark.log").read_text("utf-8", errors="replace").strip()[-500:] or None,
-            todo="Runs work without it; they take longer to start. Is there room in the cache's folder?",
+            todo="Runs work without it, and start more slowly. Check the free space of the cache folder.",
         )
-    return kept
+    return archive
 
 
 def _write(folder: Path) -> None:
-    """Write a load, and changes of each kind: what most batches do, Java should have seen."""
+    """Write a full load and a change of each kind, so that Java loads the classes that most batches need."""
     columns = "\n".join(f'{name} = "{type_}"' for name, type_ in _TYPES.items())
     (folder / FILE).write_text(_SETTINGS + columns, encoding="utf-8")
     schema = Schema(tuple(Column(name, type_) for name, type_ in _TYPES.items()))

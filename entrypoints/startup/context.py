@@ -1,4 +1,4 @@
-"""What the commands have in common: their options, and opening the settings they name."""
+"""Shared parts of the commands: options, logging, opening settings, and the container."""
 
 from __future__ import annotations
 
@@ -42,40 +42,40 @@ Tables = Annotated[list[str] | None, typer.Argument(help="Only these tables, as 
 DEFAULT_FILE: Final = FILE
 
 AT_END: Final = ExitStack()
-"""What a command undoes when it ends: the process may be another's, and go on."""
+"""Callbacks for the end of a command: the process may belong to another program and continue."""
 
 
 def start_logging(log: str, *, debug: bool, reports: bool = False) -> str:
-    """Set up logging as the options say, until the command ends; return the id of the run.
+    """Configure logging by the options, until the command ends; return the id of the run.
 
-    Of a command that `reports` what failed at its end, lines for people do not say it as well.
+    A command that `reports` prints errors at its end, so text logs do not have them as well.
     """
-    from lakeward.entrypoints.runtime.reporting import logs  # noqa: PLC0415  # structlog is imported by those who log
+    from lakeward.entrypoints.runtime.reporting import logs  # noqa: PLC0415  # slow to import
 
     level = "debug" if debug else "info"
     if log == "auto" and sys.stderr.isatty() and not debug:
         level = "warning"
     elif log == "off":
-        level = "critical"  # what fails is said by the command itself
+        level = "critical"  # the command itself prints errors
     AT_END.callback(logs.undoing())
     reports = reports and log != "json" and not debug
     return logs.configure(as_json=log == "json", level=level, reports=reports)
 
 
 def open_settings(file: Path | str, *, asks: bool = False) -> Configured:
-    """Load the settings file, or what a store has at an address; its patterns take the tables that the source has.
+    """Load settings from a file or from the address of a store, and complete them from the source.
 
-    One that `asks` asks the source's catalogue, where there is one; else what that said last counts.
+    With `asks` the catalogue of the source is queried, if there is one; else its stored answers are used.
     """
     return complete(load(file), asks=asks)
 
 
 def complete(configured: Configured, *, asks: bool = False) -> Configured:
-    """Return settings with what the source and its catalogue say."""
+    """Return settings completed by the source (tables for patterns) and by its catalogue."""
     if configured.alone:
         configured = _without_refused(configured)
     if configured.patterns:
-        from lakeward.entrypoints.startup.findings import find_tables  # noqa: PLC0415  # where there are none it is not needed
+        from lakeward.entrypoints.startup.findings import find_tables  # noqa: PLC0415  # only with patterns
 
         configured = find_tables(configured)
     if configured.settings.catalogue is None:
@@ -86,22 +86,22 @@ def complete(configured: Configured, *, asks: bool = False) -> Configured:
 
 
 def _without_refused(configured: Configured) -> Configured:
-    """Return settings with the tables of stores that their source or table format does not take failing alone."""
-    from lakeward.entrypoints.container import Container  # noqa: PLC0415  # without stores it is not needed so early
+    """Return settings in which tables of stores that source or table format reject fail alone."""
+    from lakeward.entrypoints.container import Container  # noqa: PLC0415  # only with stores
     from lakeward.entrypoints.settings.refused_tables import find_tables_refused_by_adapters  # noqa: PLC0415
 
     return configured.with_refused(find_tables_refused_by_adapters(configured, Container(configured=configured)))
 
 
 def choose_readable(configured: Configured, wanted: Sequence[str]) -> tuple[Sequence[TableName], int]:
-    """Return the tables of these names, or all whose settings can be; and 4 where others were passed over, else 0.
+    """Return the named tables, or all with valid settings; and the exit code 4 if tables were left out, else 0.
 
-    What is wrong with those is printed to standard error. One that is named is not passed over.
+    The errors of tables that were left out are printed to standard error. A named table is never left out.
     """
     names = configured.choose(wanted)
     refused = {} if wanted else configured.refused
     if refused:
-        from lakeward.entrypoints.views.error_groups import print_errors  # noqa: PLC0415  # where nothing fails it is not needed
+        from lakeward.entrypoints.views.error_groups import print_errors  # noqa: PLC0415  # only on errors
 
         print_errors(refused.items())
     return [name for name in names if name not in refused], 4 if refused else 0
@@ -109,11 +109,12 @@ def choose_readable(configured: Configured, wanted: Sequence[str]) -> tuple[Sequ
 
 @contextmanager
 def container_of(configured: Configured, manager: PluginManager | None = None) -> Iterator[Any]:
-    """Put the parts together, with the plugins of a manager or of a new one; stop Spark if it was started.
+    """Build the container within the context, and stop Spark at its end if it was started.
 
-    What is wrong with the settings is said at once, in every command, also where it takes the source to know it.
+    `manager` has the plugins; by default all installed ones are loaded. Settings that only the source can check are
+    checked at once, so that every command reports their errors.
     """
-    from lakeward.entrypoints.container import Container  # noqa: PLC0415  # what a command does not need it does not import
+    from lakeward.entrypoints.container import Container  # noqa: PLC0415  # slow to import
     from lakeward.entrypoints.views.terminal import Download  # noqa: PLC0415
 
     container = Container(configured=configured, on_fetch=Download)
@@ -128,7 +129,7 @@ def container_of(configured: Configured, manager: PluginManager | None = None) -
 
 
 def user() -> str:
-    """Return who runs this process, and where, for words that are kept."""
+    """Return user and host of this process, for stored decisions."""
     try:
         name = getpass.getuser()
     except (KeyError, OSError):  # a container may have no name for its user

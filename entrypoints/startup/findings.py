@@ -1,4 +1,4 @@
-"""What the source has, beside what the settings say: tables that patterns take, and what a person should know."""
+"""Inspection of the source without reading rows: tables for patterns, unconfigured tables, and cautions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any, Final
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import ConfigError, LakewardError
 from lakeward.core.operations.maintain import layout_changes
-from lakeward.core.ports import Landing, UnroutedRow, UnroutedRows
+from lakeward.core.ports import SourceInventory, UnroutedRow, UnroutedRows
 from lakeward.core.text.numbers import format_count
 from lakeward.entrypoints.settings.configuration import Configured
 from lakeward.entrypoints.settings.patterns import name_of_entry, plain
@@ -25,9 +25,9 @@ _NEXT: Final = "Next: `lakeward maintain --dry-run`"
 
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """Tables that nobody configured, cautions of those that are, and what to know of the pipeline as a whole.
+    """Findings about the source: unconfigured tables, cautions by table, and warnings about the pipeline.
 
-    So many rows are `unrouted_rows`: they do not say of which table they are.
+    `unrouted_rows` is the number of rows that name no table.
     """
 
     unconfigured: Sequence[TableName] = ()
@@ -36,15 +36,15 @@ class Findings:
     unrouted_rows: int = 0
 
     def with_cautions(self, more: Mapping[TableName, Sequence[str]]) -> Findings:
-        """Return these with more cautions."""
-        said = {table: (*words, *more.get(table, ())) for table, words in self.cautions.items()}
-        return replace(self, cautions=said)
+        """Return the findings with more cautions for the same tables."""
+        cautions = {table: (*words, *more.get(table, ())) for table, words in self.cautions.items()}
+        return replace(self, cautions=cautions)
 
 
 def look(container: Any, tables: Iterable[TableName]) -> Findings:
-    """Look at the source without an engine; what cannot be looked at is said by who reads it.
+    """Inspect the source without Spark; a source that cannot be listed is reported when it is read.
 
-    Raises ConfigError where the settings of the source are wrong.
+    Raises ConfigError if the settings of the source are wrong.
     """
     configured: Configured = container.configured()
     known = known_tables(configured)
@@ -55,7 +55,7 @@ def look(container: Any, tables: Iterable[TableName]) -> Findings:
         there = () if landing is None else landing.tables()
     except LakewardError:
         return Findings(cautions=of_catalogue, warnings=said)
-    unrouted_rows = _strays(container.unrouted_rows())
+    unrouted_rows = _unrouted_rows(container.unrouted_rows())
     warnings = (*said, *_warnings(landing, known), *_words_of(unrouted_rows))
     unconfigured = _unconfigured(there, known)
     read = configured.read
@@ -64,7 +64,7 @@ def look(container: Any, tables: Iterable[TableName]) -> Findings:
 
 
 def layouts(container: Any, tables: Iterable[TableName]) -> Mapping[TableName, Sequence[str]]:
-    """Say of tables how they are made otherwise than their settings say; one that cannot be read says nothing."""
+    """Return for each table how its layout differs from its settings; tables that cannot be read are left out."""
     found = {}
     for table in tables:
         with suppress(LakewardError):
@@ -74,16 +74,16 @@ def layouts(container: Any, tables: Iterable[TableName]) -> Mapping[TableName, S
 
 
 def _unconfigured(there: Sequence[TableName], known: Collection[TableName]) -> Sequence[TableName]:
-    """Return the tables that are not read; of some that differ in case alone, that which is named is."""
+    """Return the tables that are not read; if names differ only in case, the exact name counts as configured."""
     names, spelled = {plain(name) for name in known}, Counter(map(plain, there))
     return [
         table for table in there if plain(table) not in names or (spelled[plain(table)] > 1 and table not in known)
     ]
 
 
-def _strays(kept: UnroutedRows | None) -> Sequence[UnroutedRow]:
+def _unrouted_rows(store: UnroutedRows | None) -> Sequence[UnroutedRow]:
     try:
-        return () if kept is None else kept.unrouted_rows()
+        return () if store is None else store.unrouted_rows()
     except LakewardError:
         return ()
 
@@ -93,25 +93,25 @@ def _words_of(unrouted_rows: Sequence[UnroutedRow]) -> Sequence[str]:
         return ()
     first = f"{unrouted_rows[0].object}, row {unrouted_rows[0].row}"
     return (
-        f"{format_count(len(unrouted_rows), 'row does', 'rows do')} not say of which table "
-        f"{'it is' if len(unrouted_rows) == 1 else 'they are'}, so any table may lack them (the first is "
-        f"{first}). Next: `lakeward quarantine strays`",
+        f"{format_count(len(unrouted_rows), 'row names', 'rows name')} no table, so any table may lack "
+        f"{'it' if len(unrouted_rows) == 1 else 'them'} (the first is {first}). "
+        "Next: `lakeward quarantine unrouted`",
     )
 
 
 def known_tables(configured: Configured) -> Collection[TableName]:
-    """Return the tables of the source that the settings name, those that are left out included."""
+    """Return the tables of the source that the settings name, including those left out."""
     return {*configured.read.values(), *configured.skipped}
 
 
-def _warnings(landing: Landing | None, tables: Collection[TableName]) -> Sequence[str]:
+def _warnings(landing: SourceInventory | None, tables: Collection[TableName]) -> Sequence[str]:
     try:
         return () if landing is None else tuple(landing.warnings(tables))
     except LakewardError:
         return ()
 
 
-def _cautions(landing: Landing | None, table: TableName) -> Sequence[str]:
+def _cautions(landing: SourceInventory | None, table: TableName) -> Sequence[str]:
     try:
         return () if landing is None else tuple(landing.cautions(table))
     except LakewardError:
@@ -119,13 +119,13 @@ def _cautions(landing: Landing | None, table: TableName) -> Sequence[str]:
 
 
 def find_tables(configured: Configured) -> Configured:
-    """Return the settings with the tables that its patterns take: those that are there, and that were.
+    """Return the settings with the tables that match its patterns, now or in the last run.
 
-    One whose folder is gone stays, so that this does not pass in silence.
+    A table whose folder has disappeared stays, so that the loss is reported.
     """
     if not configured.patterns:
         return configured
-    from lakeward.entrypoints.container import Container  # noqa: PLC0415  # where there are no patterns none is needed
+    from lakeward.entrypoints.container import Container  # noqa: PLC0415  # only with patterns
 
     landing = Container(configured=configured).landing()
     there = [] if landing is None else [*landing.tables()]
@@ -134,7 +134,7 @@ def find_tables(configured: Configured) -> Configured:
 
 
 def remembered(state: Path) -> Sequence[TableName]:
-    """Return the tables that patterns took when the pipeline last ran."""
+    """Return the tables that matched patterns in the last run."""
     file = state / _FILE
     try:
         return [TableName(str(schema), str(table)) for schema, table in json.loads(file.read_text("utf-8"))]
@@ -144,12 +144,13 @@ def remembered(state: Path) -> Sequence[TableName]:
         raise ConfigError(
             f"{file} cannot be read",
             found=str(error),
-            todo="It says which tables the patterns took. Look whether a folder of a table is gone, and delete it.",
+            todo="It lists the tables that matched patterns. Check that no folder of one is missing, and delete "
+            "the file.",
         ) from error
 
 
 def remember(configured: Configured) -> None:
-    """Write down the tables that patterns take now; who runs has the lock."""
+    """Store the tables that match patterns now; the caller holds the lock of the pipeline."""
     if configured.patterns:
         named = {
             name_of_entry(name) for name in configured.content.get("tables", {}) if name not in configured.patterns

@@ -1,4 +1,4 @@
-"""What a run asks before its first batch, asked without a run: nothing is written, hidden from others or taken."""
+"""The checks of a run before its first batch. Nothing is written, and no notice or lease is taken."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from lakeward.entrypoints.startup.shapers import long_enough
 
 @dataclass(frozen=True, slots=True)
 class PartCheck:
-    """What was done with a part of the pipeline, in words, and what is wrong with it."""
+    """Result of the check of one part: its outcome as text, and its error."""
 
     part: str
     outcome: str
@@ -29,10 +29,10 @@ class PartCheck:
 
 @dataclass(slots=True)
 class PartChecks:
-    """Checks the parts of a pipeline, one by one; `configured` has what the catalogue says, once it was asked.
+    """Checks the parts of a pipeline one by one; `configured` has the answers of the catalogue once it was queried.
 
-    `tables` are what is wrong with single tables, beside those that `configured` refuses. Where it does not ask,
-    parts are made of their settings, and no service is asked.
+    `tables` has the errors of single tables, besides those that `configured` refuses. Without `asks`, parts are
+    built from their settings, and no service is queried.
     """
 
     configured: Configured
@@ -41,7 +41,7 @@ class PartChecks:
     tables: dict[TableName, LakewardError] = field(default_factory=dict)
 
     def __call__(self) -> None:
-        """Check all parts that the settings name; what is wrong with one keeps no other from being checked."""
+        """Check all parts that the settings name; an error of one prevents no other check."""
         self._check_catalogue()
         container = Container(configured=self.configured)
         self._check_secrets(container)
@@ -64,13 +64,13 @@ class PartChecks:
 
     @property
     def is_fine(self) -> bool:
-        """Whether nothing is wrong with any part, and with any table."""
+        """True if no part and no table has an error."""
         every = (self.configured.refused, self.tables, [one for one in self.done if one.error is not None])
         return not any(every)
 
     @property
     def wrong_tables(self) -> Mapping[TableName, LakewardError]:
-        """What is wrong with single tables."""
+        """The errors of single tables."""
         return {**self.configured.refused, **self.tables}
 
     def _check(
@@ -84,7 +84,7 @@ class PartChecks:
 
     @contextmanager
     def _noting(self, part: str) -> Iterator[Callable[[str], None]]:
-        """Note how a part was checked, by the word that the block gives, or what is wrong with it."""
+        """Store the result of a check: the outcome that the block passes to the yielded function, or its error."""
         outcome: list[str] = []
         try:
             yield outcome.append
@@ -128,7 +128,7 @@ class PartChecks:
             landing.tables()
 
     def _ask_tables(self, target: Any) -> None:
-        """Ask how each table stands; the first that the lake gives no answer for is what is wrong with the lake."""
+        """Read the state of each table; a retryable error is one of the lake, any other is one of the table."""
         for name in self.configured.tables:
             if name in self.configured.refused:
                 continue

@@ -1,4 +1,4 @@
-"""The rules of tables put behind their source, and checked before anything starts."""
+"""Column and quality rules of tables: applied to the frames of their source, and checked before a run."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from lakeward.plugins import Runtime
 ReadSecret: TypeAlias = Callable[[SecretName], Secret]
 
 LEAST_SECRET = 16
-"""Bytes that a secret has at the least: a shorter one can be guessed."""
+"""Least number of bytes of a secret: a shorter one can be guessed."""
 
 
 def shaped(source: Source[Any], rules: TableRules, spark: Callable[[], Any], secret: ReadSecret) -> Source[Any]:
-    """Return the source with the rules of a table behind it, if it has any."""
+    """Return the source wrapped by the rules of a table, or the source itself if it has no rules."""
     return ShapedSource(source, shaper(source, rules, spark, secret)) if rules else source
 
 
 def shaper(source: Source[Any], rules: TableRules, spark: Callable[[], Any], secret: ReadSecret) -> Shaper[Any]:
-    """Return what carries out the rules on the frames of a source."""
+    """Return the shaper that applies the rules to the frames of a source."""
 
     def secret_of(name: str) -> bytes:
         return long_enough(name, secret)
@@ -36,7 +36,7 @@ def shaper(source: Source[Any], rules: TableRules, spark: Callable[[], Any], sec
     if isinstance(source, MemorySource):
         names = [rule.key for rule in rules.columns if isinstance(rule, Hash)]
         return MemoryShaper(rules, {name: secret_of(name) for name in names})
-    from lakeward.adapters.spark.shaping.shaper import SparkShaper  # noqa: PLC0415  # Spark is imported when it is needed
+    from lakeward.adapters.spark.shaping.shaper import SparkShaper  # noqa: PLC0415  # imports Spark
 
     return SparkShaper(rules, spark, secret_of)
 
@@ -48,9 +48,9 @@ def check_rules(
     spark: Callable[[], Any],
     runtime: Runtime,
 ) -> None:
-    """Raise ConfigError for rules that Spark does not take, and for secrets that are not there.
+    """Raise ConfigError for rules that Spark rejects, and for missing secrets.
 
-    A table of which a settings store says something fails alone.
+    A table with settings in a settings store fails alone.
     """
     for table in tables:
         rules = configured.rules(table)
@@ -66,11 +66,11 @@ def check_rules(
 
 
 def long_enough(name: str, secret: ReadSecret) -> bytes:
-    """Return the key of a hash by its name, as `env:NAME`; raises ConfigError, which never shows it."""
+    """Return the key of a hash rule by its name, such as `env:NAME`; raises ConfigError if it is too short."""
     found = secret(SecretName.read(name)).reveal()
     if len(found) < LEAST_SECRET:
         raise ConfigError(
             f"the secret {name} is too short",
-            todo=f"Let it have {LEAST_SECRET} bytes at least, and be the same in each run.",
+            todo=f"Use one of at least {LEAST_SECRET} bytes, the same in each run.",
         )
     return found

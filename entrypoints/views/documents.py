@@ -1,4 +1,4 @@
-"""What programs get: one JSON document a command, with a version and stable names."""
+"""JSON documents of the commands: one per command, with a version and stable field names."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from lakeward.core.errors import AlarmRaised, LakewardError
 from lakeward.core.events import LOAD_SEQUENCE
-from lakeward.core.joined.plan import JoinPlan, Passed
+from lakeward.core.joined.plan import JoinPlan, SourceCommit
 from lakeward.core.ledger.full_loads import AwaitedLoad
 from lakeward.core.ledger.other_tables import OtherTables
 from lakeward.core.progress import Progress
@@ -29,26 +29,42 @@ if TYPE_CHECKING:
     from lakeward.entrypoints.startup.findings import Findings
 
 SCHEMA_VERSION: Final = 1
+"""The version of a document whose fields never changed."""
+
+_VERSIONS: Final[Mapping[str, int]] = {
+    "plan": 2,
+    "plugins trace": 2,
+    "quarantine discard": 2,
+    "quarantine export": 2,
+    "quarantine fix": 2,
+    "quarantine list": 2,
+    "quarantine replay": 2,
+    "quarantine show": 2,
+    "quarantine unrouted": 2,
+    "run": 2,
+    "status": 2,
+}
+"""Versions of documents whose fields or values were renamed, by command."""
 
 
 def document(command: str, content: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a command's document as programs get it."""
-    return {"schema_version": SCHEMA_VERSION, "command": command, **content}
+    """Return the document of a command: its version, its name, and its content."""
+    return {"schema_version": _VERSIONS.get(command, SCHEMA_VERSION), "command": command, **content}
 
 
 def json_values(command: str, content: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a command's document as plain values of JSON."""
+    """Return the document of a command as plain JSON values: no tuples, only text keys."""
     found: dict[str, Any] = json.loads(json.dumps(document(command, content)))
     return found
 
 
 def emit(command: str, content: Mapping[str, Any]) -> None:
-    """Write a command's document to standard output."""
+    """Write the document of a command to standard output."""
     sys.stdout.write(json.dumps(document(command, content), indent=2, ensure_ascii=False) + "\n")
 
 
 def error(found: BaseException) -> Mapping[str, Any]:
-    """Return an error with its parts by name."""
+    """Return the parts of an error by name."""
     if not isinstance(found, LakewardError):
         kind, what = type(found).__name__, str(found)
         return {"kind": kind, "what": what, "found": None, "todo": of_defect(found), "retryable": False}
@@ -63,19 +79,19 @@ def error(found: BaseException) -> Mapping[str, Any]:
 
 
 def of_defect(error: BaseException) -> str:
-    """Return what to do about an error that nobody raised on purpose: whose defect it is."""
+    """Return what to do about an unexpected error: it names lakeward or the plugin that raised it."""
     plugin = raised_in(error)
-    whose = "lakeward: please report it" if plugin is None else f"the plugin {plugin}: mend it, or report it there"
-    return f"This is a defect of {whose}. With --debug the stack trace is shown."
+    owner = "lakeward: please report it" if plugin is None else f"the plugin {plugin}: fix it, or report it there"
+    return f"This is a defect of {owner}. With --debug the stack trace is shown."
 
 
 def failure_code(errors: Iterable[Mapping[str, Any]]) -> int:
-    """Return the exit code where tables failed: 75 where each may be tried again, else 4."""
+    """Return the exit code for failed tables: 75 if all errors are retryable, else 4."""
     return 75 if all(found["retryable"] for found in errors) else 4
 
 
 def time(micros: int | None) -> str | None:
-    """Return a time in UTC."""
+    """Return a time of microseconds since 1970 as ISO 8601 text in UTC."""
     if micros is None:
         return None
     moment = timestamps.moment(micros)
@@ -83,7 +99,7 @@ def time(micros: int | None) -> str | None:
 
 
 def cell(value: object) -> Any:
-    r"""Return a value of a row: text where JSON has nothing of its kind, or not all of it.
+    r"""Return a value of a row for JSON, as text if JSON has no exact form of it.
 
     >>> cell(float("inf")), cell(b"\xca"), cell([1, None]), cell(Decimal("1E-10"))
     ('inf', '0xca', [1, None], '0.0000000001')
@@ -110,12 +126,12 @@ def cell(value: object) -> Any:
 
 
 def alarm(found: Alarm) -> Mapping[str, Any]:
-    """Return an alarm with its parts by name."""
+    """Return the parts of an alarm by name."""
     return {"code": found.code, "what": found.what, "found": found.found, "todo": found.todo}
 
 
 def failure(found: Failure | None) -> Mapping[str, Any] | None:
-    """Return the error that ended the last run of a table, and when."""
+    """Return the error that ended the last run of a table, with its time."""
     return None if found is None else {**asdict(found), "at": time(found.at)}
 
 
@@ -135,13 +151,13 @@ def awaited(found: AwaitedLoad | None) -> Mapping[str, Any] | None:
 
 
 def progress(found: Progress) -> Mapping[str, Any]:
-    """Return where a table is."""
+    """Return the progress of a table."""
     return {
         "batch": found.batch,
         "epoch": found.epoch,
         "object": found.object,
         "source_time": time(found.time),
-        "position": found.high_water,
+        "position": found.high_watermark,
         "mark": mark(found),
         "rows": found.rows,
         "held": found.held,
@@ -158,19 +174,19 @@ def progress(found: Progress) -> Mapping[str, Any]:
 
 
 def other_tables(found: OtherTables | None) -> Mapping[str, Any] | None:
-    """Return the number of messages of other tables, and the names that most of them have."""
+    """Return the number of messages of other tables, and their most frequent table names."""
     return None if found is None else {"messages": found.messages, "names": dict(found.names)}
 
 
 def mark(found: Progress) -> str | None:
-    """Return the mark of a table: a time, or digits, of which JSON's numbers would not keep all."""
-    if found.mark is None or found.mark.sequence == LOAD_SEQUENCE:
+    """Return the low watermark of a table: a time, or a number as text, since JSON numbers would round it."""
+    if found.low_watermark is None or found.low_watermark.sequence == LOAD_SEQUENCE:
         return None
-    return str(found.mark.sequence) if found.sequences.are_wide else time(found.mark.sequence)
+    return str(found.low_watermark.sequence) if found.sequences.are_wide else time(found.low_watermark.sequence)
 
 
 def schema_change(change: SchemaChange) -> Mapping[str, Any]:
-    """Return a change of a column."""
+    """Return the change of a column."""
     before, after = (None if type_ is None else str(type_) for type_ in (change.before, change.after))
     if change.to is not None:
         before, after = change.path, change.to
@@ -178,13 +194,17 @@ def schema_change(change: SchemaChange) -> Mapping[str, Any]:
 
 
 def findings(found: Findings) -> Mapping[str, Any]:
-    """Return what the source has that nobody configured, and what to know of the pipeline as a whole."""
+    """Return the unconfigured tables of the source, the warnings, and the number of unrouted rows."""
     unconfigured = [str(table) for table in found.unconfigured]
-    return {"unconfigured": unconfigured, "warnings": list(found.warnings), "strays": found.unrouted_rows}
+    return {
+        "unconfigured": unconfigured,
+        "warnings": list(found.warnings),
+        "unrouted_rows": found.unrouted_rows,
+    }
 
 
 def table_run(run: TableRun) -> Mapping[str, Any]:
-    """Return what a run did to one table."""
+    """Return the result of a run for one table."""
     return {
         "table": str(run.table),
         "seconds": round(run.seconds, 3),
@@ -212,7 +232,7 @@ def table_run(run: TableRun) -> Mapping[str, Any]:
 
 
 def join_run(run: JoinRun) -> Mapping[str, Any]:
-    """Return what a run did to one joined table."""
+    """Return the result of a run for one joined table."""
     report = run.report
     found = None
     if report is not None:
@@ -235,10 +255,10 @@ def join_run(run: JoinRun) -> Mapping[str, Any]:
     }
 
 
-def join_plan(plan: JoinPlan, passed: Mapping[str, Passed] | None = None) -> Mapping[str, Any]:
-    """Return what a batch of a joined table takes: how far it passes its sources, or why all is made anew.
+def join_plan(plan: JoinPlan, passed: Mapping[str, SourceCommit] | None = None) -> Mapping[str, Any]:
+    """Return the plan of a batch of a joined table: the source batches it covers, or why it rebuilds all rows.
 
-    What it `passed` in the end may be less than it was to pass.
+    `passed` are the batches that it covered in the end, which may be fewer than planned.
     """
     passed = plan.progress.passed if passed is None else passed
     batches = {name: one.batch for name, one in passed.items()}
@@ -246,5 +266,5 @@ def join_plan(plan: JoinPlan, passed: Mapping[str, Passed] | None = None) -> Map
 
 
 def table_runs(runs: Sequence[TableRun]) -> Mapping[str, Any]:
-    """Return what a run did."""
+    """Return the results of a run for its tables."""
     return {"tables": [table_run(run) for run in runs]}

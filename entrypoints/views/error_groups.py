@@ -1,4 +1,4 @@
-"""Errors and alarms of several tables: one that they have in common is said once, with a line for each table."""
+"""Errors and alarms of several tables: a shared one is printed once, with one line for each table."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ _ERROR, _ALARM = "[bold red]error:[/]", "[bold yellow]alarm:[/]"
 
 
 @dataclass(frozen=True, slots=True)
-class Trouble:
-    """An error or an alarm of a table, in its three parts; `code` is that of an alarm, `note` is a last line."""
+class Problem:
+    """An error or alarm of a table, in its three parts; `code` is the code of an alarm, `note` a last line."""
 
     table: TableName
     what: str
@@ -30,7 +30,7 @@ class Trouble:
 
     @property
     def kind(self) -> tuple[str | None, str, str]:
-        """What it has in common with that of another table: its code, what is wrong and what to do, unnamed."""
+        """The parts by which problems are grouped: code, what is wrong and what to do, without the table's name."""
         return self.code, self._unnamed(self.what), self._unnamed(self.todo or "")
 
     def _unnamed(self, words: str) -> str:
@@ -39,7 +39,7 @@ class Trouble:
 
     @property
     def lines(self) -> Sequence[str]:
-        """What to print of it where no other table has it: first what is wrong."""
+        """The lines to print for a problem of one table; the first says what is wrong."""
         code = None if self.code is None else _explained(self.code)
         rest = "\n".join(part for part in (self.found, self.todo, code, self.note) if part)
         return [self.what, *rest.splitlines()]
@@ -55,39 +55,39 @@ def print_failures(failures: Iterable[tuple[TableName, Failure]]) -> None:
     found = []
     for table, failure in failures:
         since = f"{table} failed {terminal.ago(failure.at)} ago; no run of it has ended without an error since."
-        found.append(Trouble(table, failure.what, failure.found, failure.todo, note=since))
+        found.append(Problem(table, failure.what, failure.found, failure.todo, note=since))
     _print(_ERROR, found)
 
 
 def print_alarms(alarms: Iterable[tuple[TableName, Alarm]]) -> None:
     """Print the alarms of tables to standard error."""
-    _print(_ALARM, [Trouble(table, one.what, one.found, one.todo, one.code) for table, one in alarms])
+    _print(_ALARM, [Problem(table, one.what, one.found, one.todo, one.code) for table, one in alarms])
 
 
-def _of_error(table: TableName, error: BaseException) -> Trouble:
+def _of_error(table: TableName, error: BaseException) -> Problem:
     if not isinstance(error, LakewardError):
-        return Trouble(table, f"{type(error).__name__}: {error}", None, documents.of_defect(error))
+        return Problem(table, f"{type(error).__name__}: {error}", None, documents.of_defect(error))
     code = error.code if isinstance(error, AlarmRaised) else None
-    return Trouble(table, error.what, error.found, error.todo, code)
+    return Problem(table, error.what, error.found, error.todo, code)
 
 
-def _print(label: str, troubles: Sequence[Trouble]) -> None:
+def _print(label: str, problems: Sequence[Problem]) -> None:
     out = terminal.console(stderr=True)
-    groups: dict[tuple[str | None, str, str], list[Trouble]] = {}
-    for one in troubles:
+    groups: dict[tuple[str | None, str, str], list[Problem]] = {}
+    for one in problems:
         groups.setdefault(one.kind, []).append(one)
     for group in groups.values():
-        first, *rest = group[0].lines if len(group) == 1 else in_common(group)
+        first, *rest = group[0].lines if len(group) == 1 else lines_of_group(group)
         out.print(f"{label} {escaped(first)}", soft_wrap=True)
         for line in rest:
             out.print(f"  {escaped(line)}", soft_wrap=True)
 
 
-def in_common(troubles: Sequence[Trouble]) -> Sequence[str]:
-    """Return what to print of what several tables have in common: what is wrong, a line a table, what to do."""
-    code, what, todo = troubles[0].kind
-    lines = [f"{format_count(len({one.table for one in troubles}), 'table')}: {what}"]
-    for one in troubles:
+def lines_of_group(problems: Sequence[Problem]) -> Sequence[str]:
+    """Return the lines to print for a shared problem: what is wrong, one line per table, what to do."""
+    code, what, todo = problems[0].kind
+    lines = [f"{format_count(len({one.table for one in problems}), 'table')}: {what}"]
+    for one in problems:
         words = "; ".join(line for part in (one.found, one.note) if part for line in part.splitlines())
         lines.append(f"{one.table}: {words}" if words else str(one.table))
     return [*lines, *todo.splitlines(), *([] if code is None else [_explained(code)])]

@@ -1,4 +1,4 @@
-"""What people see of joined tables: what a run did, what the next batch will do, how far each is."""
+"""Output about joined tables: results of a run, plans, and status."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from rich.table import Table
 
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import LakewardError, SetupError
-from lakeward.core.joined.declared import Joined, Source, Way
-from lakeward.core.joined.keeping import Joinable, cautions, plan_next
+from lakeward.core.joined.declared import Joined, JoinType, Source
+from lakeward.core.joined.keeping import PreparedJoin, cautions, plan_next
 from lakeward.core.joined.plan import JoinPlan, JoinProgress
 from lakeward.core.ports import TableState
 from lakeward.core.reporting.failures import Failure
@@ -28,7 +28,7 @@ log = structlog.get_logger()
 
 
 def print_runs(joined: Sequence[JoinRun]) -> None:
-    """Print a line a joined table, and what went wrong."""
+    """Print one line per joined table, then errors and alarms."""
     if joined:
         terminal.console().print(runs(joined))
     terminal.print_findings({one.table: one.report.cautions for one in joined if one.report is not None}, ())
@@ -38,7 +38,7 @@ def print_runs(joined: Sequence[JoinRun]) -> None:
 
 
 def runs(joined: Sequence[JoinRun]) -> Table:
-    """Return a line a joined table."""
+    """Return a table with one line per joined table of a run."""
     table = terminal.grid(
         "joined table", "batch", "written", "removed", "", "time", right=("batch", "written", "removed", "time")
     )
@@ -63,9 +63,9 @@ def _words(run: JoinRun) -> str:
 
 
 def plan_words(plan: JoinPlan) -> str:
-    """Return in words what a batch of a joined table takes of its sources."""
+    """Return as text which source batches a batch of a joined table covers, or why it rebuilds all rows."""
     if plan.whole:
-        return f"all rows made anew: {'; '.join(plan.whole)}"
+        return f"all rows rebuilt: {'; '.join(plan.whole)}"
     passed = plan.progress.passed
     return "keys touched by " + ", ".join(
         f"{name} {since + 1}–{passed[name].batch}" for name, since in plan.since.items()
@@ -73,7 +73,7 @@ def plan_words(plan: JoinPlan) -> str:
 
 
 def lookups(joined: Joined) -> Sequence[str]:
-    """Return in words which sources are looked up at a time, and what becomes of a row that finds none of one."""
+    """Return as text which sources are looked up at a time, and the result for rows without a match."""
     found = {name: one for name, one in joined.sources.items() if one.at is not None or one.otherwise}
     return [f"{_which(joined, name)}; {_else(one)}" for name, one in found.items()]
 
@@ -84,10 +84,10 @@ def _which(joined: Joined, name: str) -> str:
 
 
 def _else(source: Source) -> str:
-    if source.way is Way.INNER:
+    if source.way is JoinType.INNER:
         return "a row that finds none waits for it"
-    said = ", ".join(f"{own} {source.otherwise.get(own, 'NULL')}" for own in source.columns)
-    return f"a row that finds none has {said}" if said else "a row that finds none stays"
+    values = ", ".join(f"{own} {source.otherwise.get(own, 'NULL')}" for own in source.columns)
+    return f"a row that finds none has {values}" if values else "a row that finds none stays"
 
 
 def planned(
@@ -99,17 +99,17 @@ def planned(
     *,
     as_json: bool,
 ) -> dict[str, Any]:
-    """Plan one joined table, show it to people, and return it as programs get it.
+    """Plan one joined table and return its JSON document; unless `as_json`, print it.
 
-    The sources that are `ahead` have a batch to come, which the same run would take. Why the table cannot be
-    planned is added to the `errors`.
+    The sources `ahead` have a batch that the same run would apply first. A table that cannot be planned is added to
+    `errors`.
     """
     try:
         job = container.join_job(table=table)
         found = plan_next(job)
     except SetupError:
         raise
-    except Exception as error:  # noqa: BLE001  # a table that cannot be planned, for whatever reason, hides no other
+    except Exception as error:  # noqa: BLE001  # the failure of one table stops no other
         if not isinstance(error, LakewardError):
             log_failure(error, log.error)
         if not as_json:
@@ -124,12 +124,12 @@ def planned(
             terminal.console().print(f"   {escaped(words)}")
         terminal.console().print(f"   {escaped(planned_words(found, ahead))}")
     plan = None if found.plan is None else {"batch": found.plan.batch, **documents.join_plan(found.plan)}
-    told = {"waits_for": list(map(str, found.lacking)), "ahead": list(map(str, ahead))}
-    return {"table": str(table), "plan": plan, **told}
+    waits_for, names = list(map(str, found.lacking)), list(map(str, ahead))
+    return {"table": str(table), "plan": plan, "waits_for": waits_for, "ahead": names}
 
 
-def planned_words(found: Joinable, ahead: Sequence[TableName] = ()) -> str:
-    """Return in words what the next batch takes, where some sources have a batch to come that it will follow."""
+def planned_words(found: PreparedJoin, ahead: Sequence[TableName] = ()) -> str:
+    """Return as text what the next batch covers; the sources `ahead` have a batch that comes first."""
     if found.lacking:
         return f"waits for the first batch of {', '.join(map(str, found.lacking))}"
     words = [] if found.plan is None else [plan_words(found.plan)]
@@ -141,7 +141,7 @@ def planned_words(found: Joinable, ahead: Sequence[TableName] = ()) -> str:
 
 @dataclass(frozen=True, slots=True)
 class JoinedStatus:
-    """How far a joined table is, or why that cannot be told."""
+    """Status of a joined table, or the error of reading it."""
 
     joined: Joined
     standing: TableState | None = None
@@ -150,23 +150,23 @@ class JoinedStatus:
 
     @property
     def name(self) -> TableName:
-        """What it is called."""
+        """The name of the joined table."""
         return self.joined.name
 
     @property
     def cautions(self) -> Sequence[str]:
-        """What to know of it, by its last commit."""
+        """Cautions about the table, by its last commit."""
         return () if self.standing is None else cautions(self.joined, self.standing.progress)
 
     @property
     def passed(self) -> Mapping[str, int]:
-        """The batches of its sources that it has passed."""
+        """The last batch of each source that the table covers."""
         text = None if self.standing is None else self.standing.progress.joined
         return {} if text is None else {n: one.batch for n, one in JoinProgress.from_json(text).passed.items()}
 
 
 def stands(container: Any, configured: Configured, tables: Sequence[TableName]) -> list[JoinedStatus]:
-    """Return how far joined tables are, by what their last commits say."""
+    """Return the status of joined tables, by their last commits."""
     target, found = container.target(), []
     for name in tables:
         joined = configured.joined[name]
@@ -180,7 +180,7 @@ def stands(container: Any, configured: Configured, tables: Sequence[TableName]) 
 
 
 def status(found: Sequence[JoinedStatus]) -> Table:
-    """Return a line a joined table: which batches of its sources it has passed, rows, batch, last commit."""
+    """Return a table with one line per joined table: covered source batches, rows, batch, last commit."""
     table = terminal.grid("joined table", "has passed", "rows", "batch", "last commit", right=("rows", "batch"))
     for one in found:
         name, standing = escaped(str(one.name)), one.standing
@@ -195,7 +195,7 @@ def status(found: Sequence[JoinedStatus]) -> Table:
 
 
 def status_document(one: JoinedStatus) -> Mapping[str, Any]:
-    """Return how far a joined table is, as programs get it."""
+    """Return the JSON document of the status of a joined table."""
     if one.standing is None:
         return {"table": str(one.name), "error": None if one.error is None else documents.error(one.error)}
     return {

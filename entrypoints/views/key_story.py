@@ -1,4 +1,4 @@
-"""What became of a key, in words: one line a step."""
+"""Explanation of one key as text: one line per event."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from lakeward.core.text.numbers import format_count
 from lakeward.entrypoints.views import terminal
 
 MOST_CELLS: Final = 12
-"""More cells than that are not shown at once; the document of `--json` has them all."""
+"""Greatest number of shown cells; the document of `--json` has them all."""
 
 
 class Story:
-    """The steps of one key, numbered from 1."""
+    """The events of one key and their outcomes, numbered from 1."""
 
     def __init__(self, dimension: Dimension, known: Known, explained: Explained) -> None:
         self.dimension = dimension
@@ -29,11 +29,11 @@ class Story:
         self.numbers = number(explained.steps)
 
     def place(self, position: Position) -> str:
-        """Return where an event is from, as file and row."""
+        """Return the origin of an event as `FILE:ROW`."""
         return f"{self.known.objects.get(position.object, f'object {position.object}')}:{position.row}"
 
     def what(self, step: Step) -> str:
-        """Return what an event did, and why."""
+        """Return the outcome of an event, with its reason."""
         verdict = self._verdict(step)
         if step.alike is not None:
             verdict += f", the same as {self.numbers[step.alike]} once more"
@@ -75,14 +75,14 @@ class Story:
 
     @property
     def is_held(self) -> bool:
-        """Whether events of the key wait behind a row in quarantine, of this key or of one that a change joins."""
+        """True if events wait behind a row in quarantine, of this key or of one that a key change connects."""
         epoch = self.known.progress.epoch
         waits = [step for step in self.steps if step.verdict is Verdict.WAITING and step.settled is None]
         is_refused = any(refused.is_holding for refused in self.known.refused)
         return is_refused or any(step.position.epoch <= epoch for step in waits)
 
     def position(self, step: Step) -> str:
-        """Return the place of a step's event in the order of the source; one without a commit time has none."""
+        """Return the position of an event in the order of the source; without a commit time it has none."""
         if step.refused is not None and step.refused.reason is Reason.SEQUENCE:
             return "no commit time"
         return position_words(step.position, step.time, self.known.progress.sequences)
@@ -111,7 +111,7 @@ class Story:
         return moved + (change_words(others) or ("the row is there" if step.changes else "nothing changed"))
 
     def before(self) -> str | None:
-        """Return the row before the first step, or None where nobody knows."""
+        """Return the row before the first event; None if it is unknown."""
         base = self.known.base
         if base is None:
             return None
@@ -120,7 +120,7 @@ class Story:
         return f"{cell_words(base.row.cells)}{' · deleted' if base.row.deleted else ''}"
 
     def stored(self) -> str:
-        """Return what stands now."""
+        """Return the stored row as text."""
         stored = self.known.stored or self.known.gone
         if stored is None:
             return "no row"
@@ -131,7 +131,7 @@ class Story:
 
     @property
     def visible_with(self) -> int | None:
-        """The batch with which what stands now became visible, where that is known."""
+        """The batch with which the stored row became visible; None if unknown."""
         stored = self.known.stored or self.known.gone
         if stored is not None:
             return stored.batch
@@ -139,16 +139,16 @@ class Story:
         return max((batch for batch in removals if batch is not None), default=None) if self.is_whole else None
 
     def since(self) -> str | None:
-        """Return when that was, and by which commit."""
+        """Return the time and commit with which the stored row became visible; None if unknown."""
         batch = self.visible_with
-        made = None if batch is None else self.known.made.get(batch)
-        if made is None:
+        record = None if batch is None else self.known.made.get(batch)
+        if record is None:
             return None if batch is None else f"visible since batch {batch}"
-        commit = "" if made.commit is None else f", commit {made.commit}"
-        return f"visible since {terminal.local_time(made.at)} (batch {batch}{commit})"
+        commit = "" if record.commit is None else f", commit {record.commit}"
+        return f"visible since {terminal.local_time(record.at)} (batch {batch}{commit})"
 
     def unknown(self) -> list[str]:
-        """Return what is no longer known of the key."""
+        """Return sentences about what is no longer known of the key."""
         found = [] if self.is_whole else ["What left it so is no longer remembered."]
         progress, lateness = self.known.progress, self.dimension.lateness
         if isinstance(lateness, Ordered):
@@ -157,8 +157,8 @@ class Story:
                 f"{format_count(lateness.redelivery, 'file')} are remembered. All other events are folded "
                 "into the row."
             )
-        elif progress.mark is not None and progress.mark.sequence != LOAD_SEQUENCE:
-            mark = position_words(Position(1, progress.mark.sequence, 0, 0), None, progress.sequences)
+        elif progress.low_watermark is not None and progress.low_watermark.sequence != LOAD_SEQUENCE:
+            mark = position_words(Position(1, progress.low_watermark.sequence, 0, 0), None, progress.sequences)
             found.append(f"Events up to {mark} are folded into the row, and forgotten by and by.")
         elif self.known.has_loads and self.known.base is None and self._begins_late():
             found.append("A row of the full load is folded into the row by the first change, and not remembered.")
@@ -168,13 +168,13 @@ class Story:
         return found
 
     def _begins_late(self) -> bool:
-        """Whether something may have come before the first event that is known."""
+        """Return True if events may have come before the first known one."""
         first = min(self.steps, key=lambda step: step.position)
         return first.operation not in (Operation.READ, Operation.INSERT)
 
 
 def number(steps: Sequence[Step]) -> Mapping[Position, int]:
-    """Return the number of each step's event; a copy has that of its original."""
+    """Return the number of each event by position; a duplicate has the number of its original."""
     numbers: dict[Position, int] = {}
     for count, step in enumerate(steps, 1):
         numbers.setdefault(step.position, count)
@@ -182,7 +182,7 @@ def number(steps: Sequence[Step]) -> Mapping[Position, int]:
 
 
 def position_words(position: Position, time: int | None, sequences: Sequences) -> str:
-    """Return the place of an event in the order of the source, as far as a person can read it."""
+    """Return the position of an event in the order of the source, in a readable form."""
     epoch = f"epoch {position.epoch} · " if position.epoch > 1 else ""
     if position.sequence == LOAD_SEQUENCE:
         return f"{epoch}full load"
@@ -206,7 +206,7 @@ def cell_words(cells: Mapping[str, Cell]) -> str:
 
 
 def change_words(changes: Changes) -> str:
-    """Return changes as `city Bonn → Köln`; a cell that was not there, or of which nobody knows, as it is now."""
+    """Return changes as `city Bonn → Köln`; a cell without a known earlier value has only its new value."""
     return _some(
         [
             f"{name} {terminal.cell(now)}"

@@ -1,4 +1,4 @@
-"""Rows in quarantine as commands find, name and show them."""
+"""Rows in quarantine as commands read, name and print them."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from lakeward.entrypoints.views.safe_text import arguments
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
-    """What is in quarantine of one table.
+class QuarantinedTable:
+    """The quarantine of one table.
 
-    `dimension` has the columns of the table, `rows` those that its rows have at the source, or
-    why nobody can tell. `incomplete` are events that wait for their row.
+    `dimension` has the columns of the table, `rows` the columns that its rows have at the source, or the error that
+    says why they are unknown. `incomplete` are partial events that wait for their row.
     """
 
     name: TableName
@@ -36,13 +36,13 @@ class Kept:
     incomplete: Sequence[Entry] = ()
 
     def at_the_source(self) -> Dimension:
-        """Return the dimension with the columns that rows have at the source; raises MendError where none can."""
+        """Return the dimension with the columns of rows at the source; raises RepairError if they are unknown."""
         if isinstance(self.rows, RepairError):
             raise self.rows
         return self.rows
 
     def why_not(self, entry: Entry) -> str | None:
-        """Return why a row cannot be fixed that another of its reason could be; None where that is not so."""
+        """Return why this row cannot be fixed although its reason allows it; None if no such obstacle exists."""
         if Reason(entry.reason) not in FIXABLE:
             return None
         if isinstance(self.rows, RepairError):
@@ -51,16 +51,16 @@ class Kept:
         return None if found is None else ". ".join(found)
 
     def is_fixable(self, entry: Entry) -> bool:
-        """Whether a row can be fixed."""
+        """Return True if a row can be fixed."""
         return Reason(entry.reason) in FIXABLE and self.why_not(entry) is None
 
     def advice(self, entry: Entry) -> str:
-        """Return what can be done about a row."""
+        """Return what an operator can do about a row."""
         if entry.is_waiting:
             return WAIT
         reason = self.why_not(entry)
         if reason is not None and is_as_written(entry):
-            return f"let the table follow and replay the row, or give it up; it cannot be fixed: {reason}"
+            return f"let the table follow and replay the row, or discard it; it cannot be fixed: {reason}"
         if reason is not None:
             return f"it cannot be fixed: {reason}"
         if Reason(entry.reason) is Reason.NO_KEY and self.dimension.match is Match.IMAGE:
@@ -70,68 +70,68 @@ class Kept:
 
 
 COMPARE: Final = (
-    "see why its image is that of no row: compare the table with its source, and load it anew where they differ"
+    "its image matches no row: compare the table with its source, and reload the table if they differ"
 )
-REPLAY: Final = "correct the settings where they were wrong, and replay the row; or fix it, or give it up"
+REPLAY: Final = "correct the settings if they were wrong, and replay the row; or fix it, or discard it"
 WAIT: Final = "it waits for its row; or let the source write the whole row again"
 
 
-def kept_of(job: Job[Any], *, incomplete: bool = False) -> Kept:
-    """Return what is in quarantine of the table of a job, and what is `incomplete`; no engine is started."""
+def read_quarantine(job: Job[Any], *, incomplete: bool = False) -> QuarantinedTable:
+    """Read the quarantine of the table of a job, with `incomplete` events if asked for; Spark is not started."""
 
-    def kept(standing: TableState) -> Kept:
-        dimension = dimension_as_stored(job, standing)
+    def read(state: TableState) -> QuarantinedTable:
+        dimension = dimension_as_stored(job, state)
         try:
             rows: Dimension | RepairError = job.source.written(dimension)
         except RepairError as error:
             rows = error
-        found = job.opened.quarantine
-        parts = found.incomplete(standing.progress) if incomplete else ()
-        return Kept(dimension.name, dimension, rows, found.entries(standing.progress), parts)
+        quarantine = job.opened.quarantine
+        parts = quarantine.incomplete(state.progress) if incomplete else ()
+        return QuarantinedTable(dimension.name, dimension, rows, quarantine.entries(state.progress), parts)
 
-    return read_consistently(job.dimension.name, job.opened.table.standing, kept)
+    return read_consistently(job.dimension.name, job.opened.table.standing, read)
 
 
 def key_parts(entry: Entry) -> list[str] | None:
-    """Return the parts of a key, or None where it is not known."""
+    """Return the parts of a row's key; None if the key is unknown."""
     return None if entry.key is None else parts_of(entry.key)
 
 
 def parts_of(key: str) -> list[str]:
-    """Return the parts of a key that is a list in JSON."""
+    """Return the parts of a key, given as a JSON list."""
     return [str(part) for part in json.loads(key)]
 
 
 def key_words(entry: Entry) -> str:
-    """Return a key as a person writes it; of a key change both."""
+    """Return the key of a row as a person writes it; of a key change both keys."""
     if entry.key is None:
         return "–"
     return " → ".join(words_of(key) for key in (entry.other_key, entry.key) if key is not None)
 
 
 def words_of(key: str) -> str:
-    """Return a key that is a list in JSON as a person writes it."""
+    """Return a key, given as a JSON list, as a person writes it."""
     return " ".join(parts_of(key))
 
 
 def place(entry: Entry) -> str:
-    """Return where a row is from."""
+    """Return the origin of a row as `FILE:ROW`."""
     return f"{entry.object}:{entry.row}"
 
 
 def named(entry: Entry) -> str:
-    """Return how a command names a row: by the key that it holds, as a shell takes it, else by its place."""
+    """Return the arguments that name a row in a command, quoted for a shell: its held key, else `--at FILE:ROW`."""
     if not entry.is_held:
         return shlex.join(["--at", place(entry)])
     return arguments(key_parts(entry) or ())
 
 
 def state(entry: Entry) -> str:
-    """Return whether later events wait behind a row, or it is mended, or final, or waits for its row itself."""
+    """Return the state of a row: `waiting` (for its own row), `repaired`, `held` (its key) or `final`."""
     if entry.is_waiting:
         return "waiting"
     if entry.repaired is not None:
-        return "mended"
+        return "repaired"
     return "held" if entry.is_held else "final"
 
 
@@ -152,11 +152,11 @@ COLUMNS: Final = (
     ),
     *("time", "batch", "since", "text", "waits"),
 )
-"""What `document` has."""
+"""The fields of `document`, which are the columns of an export."""
 
 
 def document(table: TableName, entry: Entry, advice: str | None = None) -> dict[str, Any]:
-    """Return a row as programs get it."""
+    """Return a row for a JSON document."""
     return {
         "table": str(table),
         "key": key_parts(entry),

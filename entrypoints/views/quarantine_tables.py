@@ -1,4 +1,4 @@
-"""Rows in quarantine as people see them: what is held, apart from it what is final, and what can be done."""
+"""Tables of rows in quarantine for people: held rows, final rows, and what can be done."""
 
 from __future__ import annotations
 
@@ -14,43 +14,43 @@ from lakeward.core.merge.change_log import Reason
 from lakeward.core.ports import Entry
 from lakeward.core.quarantine.replay import is_as_written
 from lakeward.entrypoints.views import terminal
-from lakeward.entrypoints.views.quarantine_entries import WAIT, Kept, key_words, named, place, words_of
+from lakeward.entrypoints.views.quarantine_entries import WAIT, QuarantinedTable, key_words, named, place, words_of
 from lakeward.entrypoints.views.safe_text import escaped, plain
 
 MOST_KEYS: Final = 10
-"""More keys than that are not listed at once; `--json` has them all."""
+"""Greatest number of listed keys; `--json` has them all."""
 
 _LONGEST: Final = 300
-"""Characters of a reason, and of a row as it was written, that are shown at once."""
+"""Greatest number of shown characters of a reason, and of a row as it was written."""
 
 
 Group: TypeAlias = tuple[bool, TableName, str, str, list[Entry]]
-"""Rows of one table that are alike: whether they are final, the table, reason and advice, and the rows."""
+"""Rows that are listed in one line: whether they are final, table, reason, advice, and the rows."""
 
 
-def grouped(rows: Sequence[tuple[Kept, Entry]]) -> Sequence[Group]:
-    """Return rows by whether they are final, by table, by reason and by what can be done."""
+def grouped(rows: Sequence[tuple[QuarantinedTable, Entry]]) -> Sequence[Group]:
+    """Group rows by whether they are final, by table, by reason and by advice."""
     groups: dict[tuple[bool, TableName, str, str], list[Entry]] = defaultdict(list)
-    for kept, entry in rows:
-        groups[not entry.is_held, kept.name, entry.reason, kept.advice(entry)].append(entry)
-    return [(*alike, entries) for alike, entries in sorted(groups.items())]
+    for quarantine, entry in rows:
+        groups[not entry.is_held, quarantine.name, entry.reason, quarantine.advice(entry)].append(entry)
+    return [(*group, entries) for group, entries in sorted(groups.items())]
 
 
 def print_nothing(out: Console, *, is_any: bool) -> None:
-    """Say that nothing is there, of all or of what was asked for."""
-    out.print("Nothing is in quarantine." if is_any else "Nothing of that is in quarantine.")
+    """Say that the quarantine is empty, or that no row matches the filters."""
+    out.print("Nothing is in quarantine." if is_any else "No row in quarantine matches.")
 
 
 def print_groups(out: Console, groups: Sequence[Group]) -> None:
-    """Print what is held, and apart from it what holds nothing."""
+    """Print one table of rows that hold their keys and one of final rows."""
     for is_final, title in (
         (False, "Held: later changes of their keys wait."),
-        (True, "Final: they hold nothing."),
+        (True, "Final: no change waits behind them."),
     ):
         some = [group for group in groups if group[0] is is_final]
         if not some:
             continue
-        numbers = ("rows",) if is_final else ("rows", "keys", "waiting", "mended")
+        numbers = ("rows",) if is_final else ("rows", "keys", "waiting", "repaired")
         table = terminal.grid("table", "reason", *numbers, "since", "what can be done", right=numbers)
         for _, name, reason, advice, entries in some:
             waits = sum({entry.key: entry.waits for entry in entries}.values())
@@ -63,16 +63,16 @@ def print_groups(out: Console, groups: Sequence[Group]) -> None:
         out.print(table)
 
 
-def print_waiting_groups(out: Console, found: Sequence[Kept]) -> None:
-    """Print how many events of each table wait for their row."""
+def print_waiting_groups(out: Console, found: Sequence[QuarantinedTable]) -> None:
+    """Print the number of partial events of each table that wait for their row."""
     if not found:
         return
     table = terminal.grid("table", "rows", "keys", "since", "what can be done", right=("rows", "keys"))
-    for kept in found:
-        keys = {entry.key for entry in kept.incomplete}
-        numbers = (f"{len(kept.incomplete):,}", f"{len(keys):,}")
-        table.add_row(escaped(str(kept.name)), *numbers, _oldest(kept.incomplete), WAIT)
-    out.print("[bold]Waiting: they send a part of a row that is not there.[/]")
+    for quarantine in found:
+        keys = {entry.key for entry in quarantine.incomplete}
+        numbers = (f"{len(quarantine.incomplete):,}", f"{len(keys):,}")
+        table.add_row(escaped(str(quarantine.name)), *numbers, _oldest(quarantine.incomplete), WAIT)
+    out.print("[bold]Waiting: they have a part of a row that does not exist yet.[/]")
     out.print(table)
 
 
@@ -85,7 +85,7 @@ def _ago(since: int) -> str:
 
 
 def print_waiting(out: Console, entries: Sequence[Entry]) -> None:
-    """Print one by one the events that wait for their row."""
+    """Print the partial events that wait for their row, one line each."""
     if not entries:
         return
     grid = terminal.grid("key", "since", "operation", "from", "what it lacks")
@@ -97,7 +97,7 @@ def print_waiting(out: Console, entries: Sequence[Entry]) -> None:
 
 
 def print_entries(out: Console, entries: Sequence[Entry]) -> None:
-    """Print rows one by one."""
+    """Print rows, one line each."""
     held = [entry for entry in entries if entry.is_held]
     final = [entry for entry in entries if not entry.is_held]
     if held:
@@ -112,20 +112,20 @@ def print_entries(out: Console, entries: Sequence[Entry]) -> None:
                 out.print(escaped(f"{key_words(entry)} also holds {others}{more}: a key change waits behind it."))
     if final:
         if held:
-            out.print("[bold]These hold nothing:[/]")
+            out.print("[bold]No change waits behind these:[/]")
         grid = terminal.grid("key", "since", "reason", "from", "as written")
         for entry in final:
             _add(grid, entry)
         out.print(grid)
     if any(len(words) > _LONGEST for entry in entries for words in (entry.detail, entry.text)):
-        out.print(f"Texts of more than {_LONGEST} characters are cut (…); with --json they are whole.")
+        out.print(f"Texts of more than {_LONGEST} characters are cut (…); --json has them in full.")
 
 
 def _add(grid: Table, entry: Entry, *waits: str) -> None:
     of = f" ({entry.operation})" if entry.reason == Reason.NO_KEY.value and entry.operation else ""
     why = f"{entry.reason}{of}: {escaped(_cut(entry.detail))}"
     if entry.repaired is not None:
-        why += " [green](mended)[/]"
+        why += " [green](repaired)[/]"
     shown = escaped(key_words(entry))
     grid.add_row(shown, _ago(entry.since), *waits, why, escaped(place(entry)), plain(_cut(entry.text)))
 
@@ -134,30 +134,34 @@ def _cut(words: str) -> str:
     return words if len(words) <= _LONGEST else f"{words[:_LONGEST]}…"
 
 
-def print_next(out: Console, kept: Kept, entries: Sequence[Entry]) -> None:
-    """Say what can be done about the first row of each kind."""
-    fixable = next((entry for entry in entries if kept.is_fixable(entry) and entry.repaired is None), None)
+def print_next(out: Console, quarantine: QuarantinedTable, entries: Sequence[Entry]) -> None:
+    """Print the commands for the first row of each kind."""
+    fixable = next((entry for entry in entries if quarantine.is_fixable(entry) and entry.repaired is None), None)
     repaired = next((entry for entry in entries if entry.repaired is not None), None)
     written = next((entry for entry in entries if is_as_written(entry)), None)
     for words, verb, entry in (
         ("Fix the row:", "fix", fixable),
-        ("Apply what is mended:", "replay", repaired),
+        ("Apply the repaired row:", "replay", repaired),
         ("Apply as written, once the table may follow:", "replay", written),
-        ("Give it up:", "discard", entries[0]),
+        ("Discard the row:", "discard", entries[0]),
     ):
         if entry is not None:
-            out.print(f"{words} `lakeward quarantine {verb} {escaped(str(kept.name))} {escaped(named(entry))}`")
-    for reason, advice in sorted({(e.reason, kept.advice(e)) for e in entries if not kept.is_fixable(e)}):
+            out.print(
+                f"{words} `lakeward quarantine {verb} {escaped(str(quarantine.name))} {escaped(named(entry))}`"
+            )
+    for reason, advice in sorted(
+        {(e.reason, quarantine.advice(e)) for e in entries if not quarantine.is_fixable(e)}
+    ):
         out.print(escaped(f"{reason}: {advice}"))
 
 
 def print_more(out: Console, more: int) -> None:
-    """Say how many a limit left out."""
+    """Print the number of rows that --limit left out."""
     if more:
-        out.print(f"… and {more:,} more; without --limit they are shown.")
+        out.print(f"… and {more:,} more, not shown because of --limit.")
 
 
 def print_done(out: Console, word: str, entries: Sequence[Entry]) -> None:
-    """Say of each row what was done with it."""
+    """Print what was done with each row."""
     for entry in entries:
         out.print(f"{word}: {escaped(key_words(entry))}  {escaped(place(entry))}  {escaped(entry.text)}")

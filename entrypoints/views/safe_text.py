@@ -1,4 +1,4 @@
-"""Words of data on their way to a terminal: whatever they hold, they stay words.
+"""Escape texts from data before they are printed on a terminal.
 
 A file of the source may hold control sequences, which would clear a screen or rename a window.
 """
@@ -14,7 +14,7 @@ from rich.text import Text
 
 
 def printable(words: str) -> str:
-    r"""Return words with everything that a terminal would act on written as JSON writes it.
+    r"""Return a text with its unprintable characters escaped as in JSON.
 
     >>> printable("\x1b[2J Köln")
     '\\u001b[2J Köln'
@@ -23,17 +23,17 @@ def printable(words: str) -> str:
 
 
 def escaped(words: str) -> str:
-    """Return words as they stand within rich's markup."""
+    """Return a text that is safe to use within the markup of rich."""
     return markup.escape(printable(words))
 
 
 def plain(words: str) -> Text:
-    """Return words that rich prints as they are."""
+    """Return a text that rich prints without interpreting markup."""
     return Text(printable(words))
 
 
 def arguments(words: Sequence[str]) -> str:
-    """Return words as arguments of a command that a person pastes into a shell.
+    """Return texts quoted as arguments of a shell command.
 
     >>> arguments(["a b", "-5"])
     "-- 'a b' -5"

@@ -1,4 +1,4 @@
-"""What `lakeward verify --against source` and `lakeward status` say of a table compared with its source."""
+"""Output of `lakeward verify --against source`, and its part in `lakeward status`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from lakeward.entrypoints.views import documents, terminal
 from lakeward.entrypoints.views.safe_text import escaped
 
 EXAMPLES: Final = 5
-"""The number of keys of each kind that are named unless all are asked for."""
+"""Number of named keys of each kind, unless all are asked for."""
 
 _KINDS: Final = {
     Kind.MISSING: "the source has a row, the table has none",
@@ -43,7 +43,7 @@ _OUTCOMES: Final = {
 
 
 def document(name: TableName, one: SourceVerification) -> Mapping[str, Any]:
-    """Return what programs get of a table."""
+    """Return the JSON document of the comparison of a table."""
     verdict, ranges = one.verdict, one.first.ranges
     return {
         "table": str(name),
@@ -66,7 +66,7 @@ def document(name: TableName, one: SourceVerification) -> Mapping[str, Any]:
 
 
 def verdict_document(verdict: SourceVerdict) -> Mapping[str, Any]:
-    """Return what is kept of a verification, for programs."""
+    """Return the JSON document of the verdict that the ledger stores."""
     return {
         "outcome": verdict.outcome.value,
         "at": documents.time(verdict.at),
@@ -83,7 +83,7 @@ def _place_document(place: SourcePlace | None) -> Mapping[str, Any] | None:
 
 
 def status_words(verdict: SourceVerdict | None) -> str:
-    """Return what a line of the status says of the last verification; nothing where there was none."""
+    """Return the words about the last comparison in a line of the status; empty if there was none."""
     if verdict is None:
         return ""
     ago = f"{terminal.ago(verdict.at)} ago"
@@ -97,7 +97,7 @@ def status_words(verdict: SourceVerdict | None) -> str:
 
 
 def show(found: Sequence[tuple[TableName, SourceVerification]], *, with_keys: bool) -> None:
-    """Print one line a table, then what differs, what was not compared, and through which place it is equal."""
+    """Print one line per table, then differences, columns that were not compared, and the verified position."""
     numbers = ("rows", "rows of the source", "equal ranges", "keys that differ")
     grid = terminal.grid("table", *numbers, "", right=numbers)
     for name, one in found:
@@ -132,8 +132,8 @@ def _differences(verdict: SourceVerdict, *, with_keys: bool) -> Sequence[str]:
         return known.proof is None, _KINDS[known.difference.kind], _PROOFS[known.proof]
 
     lines = []
-    for (_, words, proof), alike in groupby(sorted(verdict.differences, key=kind), key=kind):
-        some = list(alike)
+    for (_, words, proof), group in groupby(sorted(verdict.differences, key=kind), key=kind):
+        some = list(group)
         named = some if with_keys else some[:EXAMPLES]
         lines.append(f"{format_count(len(some), 'key')}: {words}, {proof}")
         lines += [
@@ -149,15 +149,16 @@ def _key(key: str) -> str:
 
 
 def _words(place: SourcePlace) -> str:
-    told = [place.log, None if place.time is None else terminal.local_time(place.time, exact=True)]
-    return " · ".join(part for part in told if part is not None) or "the comparison; the database tells no place"
+    parts = [place.log, None if place.time is None else terminal.local_time(place.time, exact=True)]
+    words = " · ".join(part for part in parts if part is not None)
+    return words or "the comparison; the database reports no log position"
 
 
 def _next_step(name: TableName, one: SourceVerification) -> str:
     again = f"`lakeward verify {escaped(str(name))} --against source`"
     if one.can_pass:
-        return f"These changes may be on their way. Next: {again} after the next runs, or with --wait"
+        return f"These changes may be in transit. Next: {again} after the next runs, or with --wait"
     return (
-        "These changes may be on their way, and nothing tells how far the table is in its source. "
+        "These changes may be in transit, and the table has no position in the log of its source. "
         f"Next: {again} with --wait, for as long as a change may take"
     )

@@ -1,4 +1,4 @@
-"""What people see: tables of facts, bars on a terminal only, errors that say what to do.
+"""Output for people: tables, errors, warnings, and progress bars on a terminal.
 
 Numbers for programs are in `entrypoints.views.documents`; both use the words of
 `docs/explanation/semantics.md`.
@@ -41,21 +41,21 @@ if TYPE_CHECKING:
 
 
 _LONGEST: Final = 60
-"""Characters of a value that are shown."""
+"""Greatest number of shown characters of a value."""
 
 _PARENTHESES: Final = re.compile(r" \([^()]*\)")
 
 
 def console(*, stderr: bool = False) -> Console:
-    """Return a console that breaks no line of what is piped on."""
-    made = Console(stderr=stderr, highlight=False)
-    if not made.is_terminal:
-        made.width = 10_000
-    return made
+    """Return a console that does not wrap lines if the output is no terminal."""
+    out = Console(stderr=stderr, highlight=False)
+    if not out.is_terminal:
+        out.width = 10_000
+    return out
 
 
 def grid(*headers: str, right: Iterable[str] = ()) -> Table:
-    """Return an empty table in the one style that lakeward uses."""
+    """Return an empty table in the style of all commands."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     for header in headers:
         table.add_column(header, justify="right" if header in right else "left", overflow="fold")
@@ -63,10 +63,10 @@ def grid(*headers: str, right: Iterable[str] = ()) -> Table:
 
 
 def error_lines(error: BaseException) -> list[str]:
-    """Return an error as people read it: what is wrong, what was found, what to do."""
+    """Return the lines of an error: what is wrong, what was found, what to do."""
     if not isinstance(error, LakewardError):
-        said = f"error: {type(error).__name__}: {error}".splitlines()
-        return [*said, f"  {documents.of_defect(error)}"]
+        lines = f"error: {type(error).__name__}: {error}".splitlines()
+        return [*lines, f"  {documents.of_defect(error)}"]
     rest = [line for part in (error.found, error.todo) if part for line in part.splitlines()]
     if isinstance(error, AlarmRaised):
         rest.append(f"{error.code} is explained in docs/reference/alarms.md")
@@ -83,7 +83,7 @@ def print_error(error: BaseException) -> None:
 
 
 def print_warnings(warnings: Iterable[str]) -> None:
-    """Print what to know of the pipeline as a whole."""
+    """Print warnings about the pipeline as a whole."""
     for words in warnings:
         console().print(f"[yellow]⚠[/] {escaped(words)}")
 
@@ -95,7 +95,7 @@ def print_awaited(table: TableName, awaited: AwaitedLoad | None) -> None:
 
 
 def print_unconfigured(tables: Sequence[TableName]) -> None:
-    """Say which tables of the source nobody configured: they are no mistake, and nobody reads them."""
+    """Print the tables of the source that are not configured; they are not read, and that is no error."""
     if tables:
         names = escaped(", ".join(map(str, tables[:10]))) + (" …" if len(tables) > 10 else "")
         count = format_count(len(tables), "table of the source is", "tables of the source are")
@@ -103,31 +103,31 @@ def print_unconfigured(tables: Sequence[TableName]) -> None:
 
 
 def print_findings(cautions: Mapping[TableName, Iterable[str]], unconfigured: Sequence[TableName]) -> None:
-    """Print what to know of tables, each with its name, and which of them nobody configured."""
+    """Print the cautions of tables, and the unconfigured tables."""
     for tables, words in group_cautions(cautions):
         console().print(f"[yellow]⚠[/] {escaped(tables)}: {escaped(words)}")
     print_unconfigured(unconfigured)
 
 
 def group_cautions(cautions: Mapping[TableName, Iterable[str]]) -> Sequence[tuple[str, str]]:
-    """Return each kind of caution once, with the tables that it is of: their number and the first of them.
+    """Return each kind of caution once, with the number of its tables and the first of their names.
 
-    Two are of one kind where they differ by the tables' names in parentheses alone, which are left out then.
+    Two cautions are of one kind if they differ only in parentheses with the name of the table, which are left out.
 
     >>> one, other = TableName("shop", "a"), TableName("shop", "b")
     >>> group_cautions({one: ["No folder yet (shop/a)."], other: ["No folder yet (shop/b)."]})
     [('2 tables (shop.a, shop.b)', 'No folder yet.')]
     """
     kinds: dict[str, dict[TableName, str]] = {}
-    for table, said in cautions.items():
-        for words in said:
+    for table, sentences in cautions.items():
+        for words in sentences:
             kinds.setdefault(_without_name(words, table), {})[table] = words
     found = []
     for kind, words_of in kinds.items():
         tables, texts = list(words_of), set(words_of.values())
         names = ", ".join(map(str, tables[:3])) + (" …" if len(tables) > 3 else "")
-        who = names if len(tables) == 1 else f"{format_count(len(tables), 'table')} ({names})"
-        found.append((who, texts.pop() if len(texts) == 1 else kind))
+        subject = names if len(tables) == 1 else f"{format_count(len(tables), 'table')} ({names})"
+        found.append((subject, texts.pop() if len(texts) == 1 else kind))
     return found
 
 
@@ -162,7 +162,7 @@ def sum_words(counts: Counts) -> str:
 
 
 def _counted(number: int, name: str) -> str:
-    """Return a count in words; of its names one has a plural.
+    """Return a count with its name, `duplicates` in the singular for 1.
 
     >>> _counted(1, "duplicates"), _counted(2, "duplicates"), _counted(1, "stale")
     ('1 duplicate', '2 duplicates', '1 stale')
@@ -171,7 +171,7 @@ def _counted(number: int, name: str) -> str:
 
 
 def quality_words(warnings: Mapping[str, int]) -> list[str]:
-    """Return what to say of quality rules that only warn; another rule may have kept the same row back.
+    """Return sentences about broken quality rules that only warn; another rule may have quarantined the row.
 
     >>> quality_words({"length(name)": 2})
     ['2 rows break length(name), which only warns.']
@@ -183,24 +183,24 @@ def quality_words(warnings: Mapping[str, int]) -> list[str]:
 
 
 def local_time(micros: int | None, *, exact: bool = False) -> str:
-    """Return a time of the source in the user's zone, with the zone; to the second, or `exact`."""
+    """Return a time of microseconds since 1970 in the local zone, with the zone; to the second, unless `exact`."""
     if micros is None:
         return "–"
     moment = timestamps.moment(micros)
-    if moment is None:  # in no zone but UTC
+    if moment is None:  # out of range: it can be shown in UTC only
         return timestamps.far(micros).replace("T", " ").replace("Z", " UTC")
     return _in_zone(moment, exact=exact)
 
 
 def _in_zone(moment: datetime, *, exact: bool) -> str:
-    with suppress(OverflowError):  # the year 9999 has a last day in some zones and not in others
+    with suppress(OverflowError):  # the last day of the year 9999 is out of range in some zones
         moment = moment.astimezone()
     fraction = f"{moment:.%f}".rstrip("0") if exact and moment.microsecond else ""
     return f"{moment.replace(tzinfo=None, microsecond=0).isoformat(' ')}{fraction} {moment:%Z}"
 
 
 def cell(value: object) -> str:
-    r"""Return a value of a row, in one short line.
+    r"""Return a value of a row as one short line.
 
     >>> cell(None), cell(""), cell(b"\xca"), cell(True), cell(Decimal("1E-10"))
     ('NULL', "''", '0xca', 'true', '0.0000000001')
@@ -225,7 +225,7 @@ def cell(value: object) -> str:
 
 
 def ago(micros: int, now: datetime | None = None) -> str:
-    """Return how long something is past, in its greatest unit.
+    """Return the time since `micros` (microseconds since 1970) in its greatest unit.
 
     >>> ago(0, datetime(1970, 1, 1, 2, 30, tzinfo=UTC))
     '2 h'
@@ -238,7 +238,7 @@ def ago(micros: int, now: datetime | None = None) -> str:
 
 
 class Bars:
-    """A bar for each table, on a terminal; nothing anywhere else."""
+    """Progress bars, one per table, on a terminal; nothing elsewhere."""
 
     def __init__(self) -> None:
         self.console = console(stderr=True)
@@ -263,18 +263,18 @@ class Bars:
         self.progress.stop()
 
     def step(self, table: TableName, name: str) -> None:
-        """Move a table's bar to a step of its batch."""
+        """Move the bar of a table to a step of its batch."""
         task = self._task(table)
         self.progress.update(task, completed=BATCH_STEPS.index(name), state=name)
 
     def batch(self, table: TableName, report: Report) -> None:
-        """Say what a batch did."""
+        """Show the number of rows of a batch."""
         counts = report.counts
         state = f"batch {report.progress.batch}: {format_count(counts.read, 'row')}"
         self.progress.update(self._task(table), completed=len(BATCH_STEPS), state=state)
 
     def done(self, run: TableRun) -> None:
-        """End a table's bar."""
+        """Complete the bar of a table."""
         state = "failed" if run.error else "done"
         self.progress.update(self._task(run.table), completed=len(BATCH_STEPS), total=len(BATCH_STEPS), state=state)
 
@@ -287,7 +287,7 @@ class Bars:
 
 
 class Download:
-    """A bar for a jar that is fetched; lines where there is no terminal."""
+    """Progress bar of the download of a jar; a line if there is no terminal."""
 
     def __init__(self, file: str, size: int) -> None:
         out = console(stderr=True)
@@ -306,7 +306,7 @@ class Download:
         self.file = file
 
     def update(self, size: int) -> None:
-        """Take note of `size` more bytes; pooch tells of the first once the download runs."""
+        """Add `size` downloaded bytes; the bar is started by the first call of pooch."""
         if not self.is_open:
             self.is_open = True
             if not self.is_terminal:
@@ -315,9 +315,9 @@ class Download:
         self.progress.advance(self.task, size)
 
     def reset(self) -> None:
-        """Start again from nothing."""
+        """Restart the bar at zero."""
         self.progress.reset(self.task, total=self.total)
 
     def close(self) -> None:
-        """Be done."""
+        """Stop the bar."""
         self.progress.stop()

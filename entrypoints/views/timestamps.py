@@ -1,4 +1,4 @@
-"""Times of the source as texts: any of them, since a source may send one that no calendar of Python holds."""
+"""Times of the source as texts, also times outside the range of Python's `datetime`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _CYCLE_MICROS: Final = 146_097 * 86_400_000_000
 
 
 def moment(micros: int) -> datetime | None:
-    """Return a time, or None where it lies before the year 1 or behind the year 9999."""
+    """Return a time of microseconds since 1970; None before the year 1 or after the year 9999."""
     try:
         return _EPOCH + timedelta(microseconds=micros)
     except OverflowError:
@@ -20,7 +20,7 @@ def moment(micros: int) -> datetime | None:
 
 
 def far(micros: int) -> str:
-    """Return a time of any year, in UTC, as `0000-01-01T00:00:00Z`.
+    """Return a time of microseconds since 1970, of any year, in UTC as `0000-01-01T00:00:00Z`.
 
     >>> far(-62_167_219_200_000_000), far(2**63 - 1)
     ('0000-01-01T00:00:00Z', '294247-01-10T04:00:54.775807Z')

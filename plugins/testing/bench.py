@@ -1,4 +1,4 @@
-"""What the kit needs of a table format under test, and one try of a law on it."""
+"""The bench of a table format under test, the laws, and one trial of a law on a bench."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from lakeward.plugins.testing.player import CRASHES, Lake, MemoryLake, Player
 from lakeward.plugins.testing.scripts import NAME, PACKED, Script
 
 EXAMPLES: Final = 50
-"""How often a law is tried on other histories, unless a bench says otherwise."""
+"""The default for the number of tries of a law, each with other histories."""
 
 FOREIGN: Final = "foreign commits"
 COLUMNS: Final = "changes of columns"
@@ -27,16 +27,17 @@ TYPES: Final = frozenset({*SCALARS, "list", "map", "struct"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bench:
-    """A table format under test, made anew for each try of a law.
+    """A table format under test. Each try of a law gets a new bench.
 
-    `lake` opens its tables, makes frames and reads rows. Where a commit costs seconds, `histories`
-    packs so many of them into one table, and each law is tried once (or as often as `examples`
-    says); without it, a law is tried on `examples` tables of a few histories each. `foreign`
-    makes a commit of another writer, one that changes no row, where there is a table; without it, the
-    laws of foreign commits are not run. `partitioned` makes a lake whose tables are partitioned by
-    these columns, for a format that has partitions. Of one whose tables keep the columns that they
-    have (`changes_columns` is false), what needs others is not run. Its tables hold values of `types`, by
-    their names, and refuse the others.
+    - `lake`: opens tables, makes frames and reads rows.
+    - `examples`: the number of tries of a law, each on a table of a few histories.
+    - `histories`: packs so many histories into one table, for formats whose commits take seconds. Each law is then
+      tried once, unless `examples` is given.
+    - `foreign`: commits to an existing table as another writer that changes no row. Without it, the laws of foreign
+      commits are skipped.
+    - `partitioned`: makes a lake whose tables are partitioned by the given columns.
+    - `changes_columns`: whether tables can get other columns. If not, laws that need it are skipped.
+    - `types`: the names of the column types that tables hold. They must refuse all other types.
     """
 
     lake: Lake
@@ -49,25 +50,26 @@ class Bench:
 
     @property
     def can(self) -> frozenset[str]:
-        """What opens laws, by name: the capabilities that the table declares, and what the bench can do."""
+        """The names of the capabilities that the table declares, and of what the bench can do."""
         declared = self.lake.open(Dimension(name=NAME, schema=PACKED, key=("h", "id"))).table.capabilities
         own = {FOREIGN: self.foreign is not None, COLUMNS: self.changes_columns}
         return frozenset(item.value for item in declared) | {name for name, has in own.items() if has}
 
     @property
     def tries(self) -> int:
-        """How often a law is tried."""
+        """The number of tries of a law."""
         return self.examples or (EXAMPLES if self.histories is None else 1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Law:
-    """What must hold for every table: its name, what it says, and a check that raises AssertionError.
+    """A property that must hold for every table. `check` raises AssertionError if it does not.
 
-    `needs` are names of what a table or its bench can do. A try has `few` histories, or `share`
-    of those that a bench packs; and ends in crashes `often`, or `seldom` where they are packed.
-    It is tried as often as the bench says times `weight`, or `once`, and for each of the `cases`, some of which
-    need more than it does: `of_cases`.
+    - `needs`: the names of what a table or its bench must be able to do.
+    - `few`, `share`: the number of histories of a try, or their share of the packed histories of a bench.
+    - `often`, `seldom`: the number of crashes of a try, without and with packed histories.
+    - `weight`: a factor for the number of tries of the bench. `once`: the law is tried once.
+    - `cases`: variants of the law, each of which is tried. `of_cases`: what single cases need besides `needs`.
     """
 
     name: str
@@ -84,22 +86,22 @@ class Law:
     of_cases: Mapping[str, frozenset[str]] = field(default_factory=dict)
 
     def in_cases(self, names: Collection[str]) -> Law:
-        """Return the law for these of its cases alone; one that has none stays as it is."""
+        """Return the law with only these of its cases. A law without cases is not changed."""
         return replace(self, cases={name: case for name, case in self.cases.items() if name in names})
 
     def closed_by(self, can: frozenset[str], case: str | None = None) -> Sequence[str]:
-        """Return what it needs, or of its cases this one does, and there is not."""
+        """Return the sorted names of what the law, or this case of it, needs and `can` lacks."""
         more = frozenset() if case is None else self.of_cases.get(case, frozenset())
         return sorted((self.needs | more) - can)
 
     def tries(self, bench: Bench) -> int:
-        """How often it is tried on a bench, for each of its cases."""
+        """Return the number of tries on a bench for each case."""
         return 1 if self.once else max(1, round(bench.tries * self.weight / max(1, len(self.cases))))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trial:
-    """One try of a law: chance, and benches that hold nothing yet."""
+    """One try of a law: a random generator, and a function that makes empty benches."""
 
     law: Law
     make: Callable[[], Bench]
@@ -109,28 +111,29 @@ class Trial:
 
     @property
     def is_packed(self) -> bool:
-        """Whether one try must say all."""
+        """Whether histories are packed into one table, so that one try must be enough."""
         return self.bench.histories is not None
 
     @property
     def histories(self) -> int:
-        """How many histories live side by side."""
+        """The number of histories in the table."""
         packed = self.bench.histories
         return self.law.few if packed is None else max(2, round(packed * self.law.share))
 
     def can(self, *capabilities: Capability) -> bool:
-        """Whether the table declares all of them."""
+        """Return True if the table declares all these capabilities."""
         return {capability.value for capability in capabilities} <= self.bench.can
 
     def ends(self, of: Sequence[tuple[str, str]] = CRASHES) -> Sequence[tuple[str, str]]:
-        """Draw steps at which processes end, before or after them."""
+        """Return randomly drawn crash points: steps before or after which the process ends."""
         return self.random.sample(of, min(len(of), self.law.seldom if self.is_packed else self.law.often))
 
     def play(self, script: Script, ends: Sequence[tuple[str, str]] = (), *, is_exact: bool = True) -> Player:
-        """Play a script to a new bench; its table must be the reference adapter's at each moment (`is_exact`).
+        """Play a script on a new bench. At the end its rows must be those of the feed, and no key may be held.
 
-        In the end its rows must be those of the feed, and nothing may hold a key. Where no rule decides what a
-        key change moves, its key is held until a person gives it up: there it is the reference adapter that counts.
+        With `is_exact`, the table must equal that of the reference adapter after each batch. If no rule decides
+        what a key change moves, its key is held until an operator discards it; then only the reference adapter
+        counts.
         """
         reference = Player(script, MemoryLake()).play()
         player = Player(script, self.make().lake, expected=reference.moments if is_exact else None).play(ends)
@@ -143,10 +146,10 @@ class Trial:
         return player
 
     def play_alike(self, script: Script, ends: Sequence[tuple[str, str]] = ()) -> Player:
-        """Play a script to a new bench; its table must be the reference adapter's at each moment."""
+        """Play a script on a new bench. After each batch its table must equal that of the reference adapter."""
         return Player(script, self.make().lake, expected=expected(script)).play(ends)
 
 
 def expected(script: Script) -> Sequence[Moment]:
-    """Return what the reference adapter shows of a script, after each batch of it, when nothing ends it."""
+    """Return the tables of the reference adapter after each batch of a script without crashes."""
     return Player(script, MemoryLake()).play().moments

@@ -1,4 +1,4 @@
-"""Laws as test classes of pytest, and the report of which were run."""
+"""Contracts: laws as pytest test classes, and the report of which laws were run."""
 
 from __future__ import annotations
 
@@ -24,10 +24,11 @@ _SEEDS: Final = st.integers(0, 2**32)
 def table_contract(
     make: Callable[..., Bench], *, laws: Iterable[str] | None = None, cases: Collection[str] | None = None
 ) -> type:
-    """Return a test class with the laws of a table, or those of the given names; of each law the cases named.
+    """Return a test class with the laws of a table format.
 
-    `make` returns a bench whose lake holds nothing; its parameters are fixtures of pytest. It is
-    called for each table that a law needs, so that folders are best made by `tmp_path_factory`.
+    `make` returns a bench whose lake is empty. Its parameters are pytest fixtures. It is called for each table that
+    a law needs, so make folders with `tmp_path_factory`. `laws` and `cases` limit the class to these names. Raises
+    PluginError for an unknown name of a law.
     """
     every = {law.name: law for law in LAWS}
     chosen = [every[name] for name in _known(list(every), laws)]
@@ -38,11 +39,11 @@ def table_contract(
 
 
 class Closed(Exception):
-    """Raised by a check of a port for what it needs and the bench has not, in words."""
+    """Raised by a check of a port that needs something which the bench lacks. The message names it."""
 
 
 def port_contract(words: str, make: Callable[..., P], checks: Sequence[Callable[[P], None]]) -> type:
-    """Return a test class with checks of what `make` returns; its parameters are fixtures of pytest."""
+    """Return a test class that runs `checks` on the result of `make`, whose parameters are pytest fixtures."""
     laws = tuple(check.__name__ for check in checks)
     members: dict[str, Any] = {"make_bench": _fixture(make), "laws": laws}
     for check in checks:
@@ -64,7 +65,7 @@ def _test_of_port(check: Callable[[P], None]) -> Callable[..., None]:
 
 
 def _known(names: Sequence[str], wanted: Iterable[str] | None) -> Sequence[str]:
-    """Return the wanted names in the order of all; raises PluginError for those that are none."""
+    """Return the wanted names in the order of `names`. Raises PluginError for unknown names."""
     if wanted is None:
         return names
     wanted = set(wanted)
@@ -80,7 +81,7 @@ def _known(names: Sequence[str], wanted: Iterable[str] | None) -> Sequence[str]:
 
 
 def _fixture(make: Callable[..., P]) -> Any:
-    """Return a fixture that asks for the fixtures that `make` names."""
+    """Return a fixture with the parameters of `make`."""
     wanted = [one for one in inspect.signature(make).parameters.values() if one.default is inspect.Parameter.empty]
 
     def make_bench(self: object, request: pytest.FixtureRequest, **given: Any) -> Callable[[], P]:
@@ -93,7 +94,7 @@ def _fixture(make: Callable[..., P]) -> Any:
 
 
 def _test_of(law: Law) -> Callable[..., None]:
-    """Return a test method; of a law with cases one for each."""
+    """Return the test method of a law, parametrized by its cases if it has some."""
 
     def of_a_case(self: object, make_bench: Callable[[], Bench], request: pytest.FixtureRequest, case: str) -> None:
         _hold(law, make_bench, request, case)
@@ -107,7 +108,7 @@ def _test_of(law: Law) -> Callable[..., None]:
 
 
 def _hold(law: Law, make: Callable[[], Bench], request: pytest.FixtureRequest, case: str | None) -> None:
-    """Try a law, or a case of it, as often as the bench says; skip it where the table closes it."""
+    """Try a law or one of its cases. Skip the test if the bench lacks something that it needs."""
     _Report.of(request.config)
     bench = make()
     request.node.user_properties.append((_LAW, law.name))
@@ -127,7 +128,7 @@ def _close(request: pytest.FixtureRequest, by: str) -> NoReturn:
 
 
 def try_law(law: Law, make: Callable[[], Bench], case: Any = None) -> None:
-    """Try a law on a bench as often as it says; raises what the law found, with the seed that shows it."""
+    """Try a law on as many benches as it needs. Raises AssertionError with the seed of the failing try."""
     bench = make()
 
     def holds(seed: int) -> None:
@@ -146,7 +147,7 @@ def try_law(law: Law, make: Callable[[], Bench], case: Any = None) -> None:
 
 
 def _once(holds: Callable[[int], None]) -> None:
-    """Try once: the same each time, or another each time where the profile of hypothesis asks for new examples."""
+    """Try once, with seed 0 if the hypothesis profile is derandomized, else with a random seed."""
     seed = 0 if settings().derandomize else SystemRandom().randrange(2**32)
     try:
         holds(seed)
@@ -161,7 +162,7 @@ _CLOSED: Final = "lakeward closed by"
 
 
 class _Report:
-    """At the end of a session: which laws were run for which class, and what closed the others."""
+    """A pytest plugin that reports at the end of a session which laws held, failed and were closed, by class."""
 
     def __init__(self) -> None:
         self.found: dict[str, dict[str, tuple[str, str]]] = {}
@@ -169,12 +170,12 @@ class _Report:
 
     @classmethod
     def of(cls, config: pytest.Config) -> None:
-        """Begin a report with the first law of a session."""
+        """Register the report if the session has none yet."""
         if not config.pluginmanager.has_plugin(cls.__name__):
             config.pluginmanager.register(cls(), cls.__name__)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Take down what became of a law; of its cases the worst counts."""
+        """Record the outcome of a law. The worst outcome of its cases counts."""
         told = dict(report.user_properties)
         if report.when == "call" and _LAW in told:
             where, law, by = report.nodeid.rsplit("::", 1)[0], str(told[_LAW]), str(told.get(_CLOSED, ""))
@@ -184,7 +185,7 @@ class _Report:
                 self.cases.setdefault(where, {}).setdefault(law, []).append((by, f"{law}[{told[_CASE]}]"))
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
-        """Say it."""
+        """Print the report."""
         terminalreporter.section("laws of lakeward")
         for where, laws in self.found.items():
             for line in self.lines(where, laws, self.cases.get(where, {})):
@@ -193,7 +194,7 @@ class _Report:
     def lines(
         self, where: str, laws: Mapping[str, tuple[str, str]], cases: Mapping[str, Sequence[tuple[str, str]]]
     ) -> Iterator[str]:
-        """Return the report of one class; of a law of which some cases were closed it names these."""
+        """Return the lines of the report of one class, with the closed laws and the closed cases of others."""
         outcomes = [outcome for outcome, _ in laws.values()]
         held, failed = outcomes.count("passed"), outcomes.count("failed")
         closed = [(by, law) for law, (_, by) in laws.items() if by]

@@ -1,4 +1,4 @@
-"""Moments: what can be seen of a table after a batch, and in words in what two of them differ."""
+"""Moments: the visible state of a table after a batch, and the difference of two of them in words."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from lakeward.core.progress import Progress
 from lakeward.plugins.testing.scripts import Item, Rows
 
 NAN: Final = math.nan
-"""The one NaN of the kit: equal to itself where it is the same object, as within dicts and tuples."""
+"""The one NaN of the kit. Dicts and tuples compare it as equal, because it is the same object."""
 
 _SHOWN: Final = 3
-"""How many keys are shown of those in which two tables differ."""
+"""The greatest number of differing keys that are shown."""
 
 
 @dataclass(frozen=True)
 class Moment:
-    """What can be seen of a table after a batch: its progress, its rows, and what waits, in quarantine or not.
+    """The visible state of a table after a batch.
 
-    Of each entry of the quarantine it is its reason, how many events wait behind it, the keys that
-    it holds, and whether it is mended.
+    `quarantine` has for each entry its reason, the number of events that wait behind it, the keys that it holds,
+    and whether it is repaired. `incomplete` are the positions of events that wait for the rest of their row.
     """
 
     progress: Progress
@@ -33,16 +33,16 @@ class Moment:
 
     @property
     def promised(self) -> tuple[object, ...]:
-        """All that is promised, to be compared.
+        """The part of the state that every table must show.
 
-        Whether a copy of an overtaken event is known for a copy (duplicate) or only for
-        old (stale) depends on what is still remembered; their sum does not.
+        Whether a repeated event counts as duplicate or as stale depends on what is still remembered. Their sum does
+        not, so they are added up.
         """
         return self.rows, self.quarantine, self.incomplete, _merged(self.progress)
 
 
 def with_one_nan(rows: Rows) -> Rows:
-    """Return rows in which every NaN is the kit's."""
+    """Return rows in which every NaN is replaced by `NAN`."""
     return {
         key: ({name: _one(cell) for name, cell in cells.items()}, place) for key, (cells, place) in rows.items()
     }
@@ -53,7 +53,7 @@ def _one(cell: object) -> object:
 
 
 def difference(found: Moment, expected: Moment, delivered: Sequence[Item]) -> str:
-    """Say in what a table differs from what it should be, and what was delivered of the keys in which it does."""
+    """Return the difference of two moments in words, with the delivered events of the keys that differ."""
     lines = [f"after batch {found.progress.batch} the table is not what it should be:"]
     lines += _of_rows(found.rows, expected.rows, delivered)
     lines += _of_progress(_merged(found.progress), _merged(expected.progress))
@@ -65,7 +65,7 @@ def difference(found: Moment, expected: Moment, delivered: Sequence[Item]) -> st
 
 
 def rows_differ(found: Rows, expected: Rows, delivered: Sequence[Item]) -> str:
-    """Say in what rows differ from the truth, and what was delivered of their keys."""
+    """Return the difference of rows from the expected ones in words, with the delivered events of their keys."""
     return "\n".join(["the rows are not those of the feed:", *_of_rows(found, expected, delivered)])
 
 
@@ -86,7 +86,7 @@ def _row(rows: Rows, key: Key) -> str:
 
 
 def item_in_words(item: Item) -> str:
-    """Say of an event or a reject where it stands, and what it does."""
+    """Return an event or a reject in words: its position and what it does."""
     if not isinstance(item, ChangeEvent):
         return f"{tuple(item.position)} cannot be read: {item.reason.value}"
     moved = "" if item.old_key is None else f" from {item.old_key}"

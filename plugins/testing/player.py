@@ -1,7 +1,7 @@
-"""Playing scripts to a lake: through the pipeline, with crashes, settling what waits in quarantine.
+"""The player: plays a script on a lake through the pipeline, with crashes, and settles rows in quarantine.
 
-After each batch a player notes what can be seen of the table; what the reference adapter
-shows then, which the model judges, is what every other table must show.
+After each batch the player records the visible state of the table. Every table must show the same states as the
+reference adapter, which is tested against the model.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ from lakeward.plugins.testing.scripts import NAME, PACKED, Item, Rows, Script, s
 
 
 class Lake(Protocol):
-    """A table format under test: what an author writes for the kit. Its tables are empty when it is made."""
+    """A table format under test, written by its author for the kit. The tables of a new lake are empty."""
 
     def open(self, dimension: Dimension) -> Opened[Any]:
-        """Open the table as a new process would, with nothing in mind of what was done before; make none."""
+        """Open the table as a new process would, without state of earlier calls. Create no table."""
         ...
 
     def frame(self, dimension: Dimension, items: Sequence[Item], *, in_part: bool = False) -> Any:
@@ -48,7 +48,7 @@ class Lake(Protocol):
         ...
 
     def rows(self, dimension: Dimension) -> Rows:
-        """Return what stands, read by another reader than the one that wrote it.
+        """Return the stored rows, read by another reader than the one that wrote them.
 
         By key, or by position where the table has no key: the cells of the columns of the
         dimension as it is `stored`, and the position of the row. Nothing where the table does not exist.
@@ -58,22 +58,22 @@ class Lake(Protocol):
 
 
 class Crash(BaseException):
-    """The process ends here."""
+    """Raised at the step of a batch at which the process ends."""
 
 
 CRASHES = [(step, moment) for step in BATCH_STEPS for moment in ("before", "after")]
 ABOUT_THE_COMMIT = (("record_batch", "after"), ("commit", "before"), ("commit", "after"))
 UNCOMMITTED = CRASHES[: CRASHES.index(("commit", "before")) + 1]
-"""Of a crash behind the commit the next batch trims: what found no row is listed a batch later."""
+"""The crashes before the commit. After a later crash the next batch trims, so some counts come a batch later."""
 
 
 @dataclass
 class Player:
-    """Plays a script to a lake, and notes what can be seen after each batch.
+    """Plays a script on a lake, and records the visible state of the table after each batch.
 
-    With `expected`, the moments of another player, it stops at the first that differs. `refused` is
-    how often a mended row was. What is done `between` two deliveries, or `meanwhile`, before a step
-    of a batch, is another writer's.
+    With `expected`, the moments of another player, it stops at the first one that differs. `refused` counts the
+    refused repaired rows. `between` is called between two deliveries and `meanwhile` before each step of a batch;
+    they act as another writer.
     """
 
     script: Script
@@ -91,7 +91,7 @@ class Player:
         self.source = ScriptedSource(self.script, self.lake.frame)
 
     def play(self, crashes: Iterable[tuple[str, str]] = ()) -> Self:
-        """Deliver everything; each batch ends in the next crash, and is then taken up by a new process."""
+        """Deliver everything. Each batch ends in the next crash and is continued by a new process."""
         random, ends = Random(0), iter(crashes)
         for _ in self.script.deliveries:
             self.deliver(next(ends, None))
@@ -100,7 +100,7 @@ class Player:
         return self
 
     def deliver(self, end: tuple[str, str] | None = None) -> None:
-        """Let the next delivery of the script arrive, and run; the first run ends at a step, where one is given."""
+        """Add the next delivery of the script and run. With `end`, the first run crashes at that step."""
         if self.moments:
             self.between()
         self.source.arrived += 1
@@ -108,36 +108,36 @@ class Player:
         self._attempted(self._run, end)
 
     def leave(self, end: tuple[str, str]) -> None:
-        """Let the next delivery arrive; the process that takes it ends at a step, and no other goes on."""
+        """Add the next delivery and run until the crash at `end`. No other process continues."""
         self.source.arrived += 1
         self.queue.notices.append(Notice(str(NAME), str(self.source.arrived)))
         with suppress(Crash):
             self._run(self._watch(end))
 
     def roll_back(self, batch: int) -> None:
-        """Take the table back to what it was before the batch behind this one."""
+        """Roll the table back to the commit of this batch."""
         job = self.job()
         (name,) = [found.name for found in versions(job) if found.progress.batch == batch]
         roll_back(job, ask(job, name))
 
     @property
     def reasons(self) -> Set[str]:
-        """The reasons of all that ever was in quarantine."""
+        """The reasons of all rows that were ever in quarantine."""
         return {reason for moment in self.moments for reason, *_ in moment.quarantine.values()}
 
     @property
     def promised(self) -> Sequence[object]:
-        """What is promised of each moment."""
+        """The part of each moment that every table must show."""
         return [moment.promised for moment in self.moments]
 
     def _run(self, observe: StepObserver) -> None:
-        """Do what the queue says, as a process of its own would."""
+        """Apply the notices of the queue, as a new process would."""
         notices = self.queue.receive()
         if notices:
             self.apply(notices, observe)
 
     def apply(self, notices: Sequence[Notice] = (), observe: StepObserver = no_observer) -> None:
-        """Apply what has arrived, as a process of its own; raises AssertionError where the same comes for ever."""
+        """Apply what has arrived, as a new process would. Raises AssertionError if an object is applied twice."""
         selection: Counter[str] = Counter()
 
         def bound(report: Report) -> None:
@@ -152,7 +152,7 @@ class Player:
         apply_changes(self.job(notices), observe, bound)
 
     def settle(self, random: Random, chance: float, ends: Iterator[tuple[str, str]]) -> None:
-        """Mend rows or give them up; what is mended may wait a while until it is replayed."""
+        """Repair or discard rows in quarantine. Repaired rows may wait a while until they are replayed."""
         places = {entry.position for entry in self._entries() if random.random() < chance}
         self._mend([entry for entry in self._entries() if entry.position in places])
         if not places or (self.script.fixes and random.random() > chance + 0.5):
@@ -189,7 +189,7 @@ class Player:
             self._check(self.moments[-1], self.expected[len(self.moments) - 1])
 
     def look(self) -> Moment:
-        """Return what can be seen of the table now."""
+        """Return the visible state of the table."""
         opened = self.lake.open(self.script.dimension)
         progress = opened.table.standing().progress
         quarantine = {
@@ -206,7 +206,7 @@ class Player:
 
     @property
     def delivered(self) -> Sequence[Item]:
-        """All that has arrived until now, in the order of deliveries."""
+        """All events and rejects that have arrived, in the order of deliveries."""
         return [item for items in self.script.deliveries[: self.source.arrived] for item in items]
 
     def _watch(self, end: tuple[str, str] | None) -> StepObserver:
@@ -225,7 +225,7 @@ class Player:
         return observe
 
     def job(self, notices: Sequence[Notice] = ()) -> Job[Any]:
-        """Open the table as a new process would, with what has arrived."""
+        """Return the job of a new process that has opened the table."""
         dimension = self.script.dimension
         opened = self.lake.open(dimension)
         return Job(
@@ -248,7 +248,7 @@ class Player:
 
 
 def _held_keys(entry: Entry) -> frozenset[str]:
-    """Return the keys that a row in quarantine holds, each in one of the ways in which JSON may be written."""
+    """Return the keys that a row in quarantine holds, in one normalized form of JSON."""
     try:
         return frozenset(json.dumps(json.loads(key), ensure_ascii=False) for key in entry.held_keys)
     except ValueError as error:
@@ -271,12 +271,12 @@ class MemoryLake:
     target: MemoryTarget = field(default_factory=MemoryTarget)
 
     def open(self, dimension: Dimension) -> Opened[Any]:
-        """Return the table; what it keeps it keeps in itself."""
+        """Return the table. Its state is in the object."""
         self.target.tables.setdefault(dimension.name, self.kind(dimension))
         return self.target.open(dimension)
 
     def frame(self, dimension: Dimension, items: Sequence[Item], *, in_part: bool = False) -> Sequence[Item]:
-        """Items are the frame."""
+        """Return the items: they are the frame."""
         return items
 
     def rows(self, dimension: Dimension) -> Rows:

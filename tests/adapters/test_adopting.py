@@ -22,19 +22,19 @@ from pyiceberg.types import IntegerType, ListType, MapType, NestedField, StringT
 
 from lakeward.adapters.formats.delta.operations.adoption import DeltaExternalTable
 from lakeward.adapters.formats.delta_rs.locations import Places
-from lakeward.adapters.formats.delta_rs.side_table import DeltaBeside
+from lakeward.adapters.formats.delta_rs.side_table import DeltaSideTable
 from lakeward.adapters.formats.iceberg.metadata.catalog import IcebergCatalog
 from lakeward.adapters.formats.iceberg.operations.adoption import IcebergExternalTable
 from lakeward.adapters.formats.iceberg.options import IcebergOptions
-from lakeward.adapters.formats.iceberg.side_tables.side_table import IcebergBeside
+from lakeward.adapters.formats.iceberg.side_tables.side_table import IcebergSideTable
 from lakeward.adapters.formats.shared.operations.adoption import TableAdoption
 from lakeward.adapters.formats.shared.side_tables import quarantine
-from lakeward.adapters.formats.shared.side_tables.side_table_pair import Keeping
+from lakeward.adapters.formats.shared.side_tables.side_table_pair import SideTables
 from lakeward.adapters.memory import MemorySource, MemoryTarget
 from lakeward.adapters.spark.sql import names
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.merge.change_log import Reason
-from lakeward.core.operations.adopt import Asked, adopt
+from lakeward.core.operations.adopt import AdoptionRequest, adopt
 from lakeward.core.pipeline.job import Job
 from lakeward.core.ports import Commit, ExternalTable
 from lakeward.core.progress import Progress
@@ -102,11 +102,11 @@ def no_spark() -> NoReturn:
 
 
 def of_delta(folder: Path) -> Callable[..., Any]:
-    return partial(DeltaBeside, Places("lake", "{schema}", folder), NAME, no_spark)
+    return partial(DeltaSideTable, Places("lake", "{schema}", folder), NAME, no_spark)
 
 
 def of_iceberg(folder: Path) -> Callable[..., Any]:
-    return partial(IcebergBeside, IcebergCatalog(IcebergOptions(warehouse="lake"), folder), NAME, no_spark)
+    return partial(IcebergSideTable, IcebergCatalog(IcebergOptions(warehouse="lake"), folder), NAME, no_spark)
 
 
 class ExternalTableReader:
@@ -127,7 +127,7 @@ class ExternalTableReader:
         return Commit("8", 0, 0)
 
 
-def left_in_quarantine(kept: Keeping) -> None:
+def left_in_quarantine(kept: SideTables) -> None:
     """Leave a row there that holds its key, of the first batch of a table that was dropped."""
     word: dict[str, Any] = {
         quarantine.STATE: quarantine.HELD,
@@ -151,13 +151,13 @@ def test_what_a_dropped_table_left_in_quarantine_is_not_that_of_an_adopted_one(
     tmp_path: Path, make: Callable[[Path], Callable[..., Any]]
 ) -> None:
     """Replayed, it would be applied over newer rows."""
-    kept = Keeping(DIMENSION, make(tmp_path), no_spark)
+    kept = SideTables(DIMENSION, make(tmp_path), no_spark)
     left_in_quarantine(kept)
     assert [entry.key for entry in kept.quarantine.entries(Progress(batch=1))] == ["1"]
     opened = MemoryTarget().open(DIMENSION)
     opened = replace(opened, change_log=kept, quarantine=kept, adoption=TableAdoption(kept, ExternalTableReader))
     job: Job[Any] = Job(dimension=DIMENSION, source=MemorySource(), opened=opened)
     foreign = ExternalTable(state="7", schema=DIMENSION.schema, rows=3)
-    adopt(job, Asked(foreign=foreign, applied=[], behind=[]))
-    again = Keeping(DIMENSION, make(tmp_path), no_spark)
+    adopt(job, AdoptionRequest(foreign=foreign, applied=[], behind=[]))
+    again = SideTables(DIMENSION, make(tmp_path), no_spark)
     assert again.entries(Progress(batch=1)) == []

@@ -110,7 +110,7 @@ def test_a_damaged_file_is_said_to_be_one_that_may_be_deleted(tmp_path: Path, sp
         with closing(sqlite3.connect(queue.file)) as db:
             db.execute("CREATE TABLE notices (table_name TEXT)")
     for use in (queue.receive, lambda: queue.acknowledge([Notice("a.a", "1")])):
-        with pytest.raises(StoreUnreachable, match=r"^the queue .*queue\.db is damaged, or is none") as refused:
+        with pytest.raises(StoreUnreachable, match=r"^the queue .*queue\.db is damaged, or not a queue") as refused:
             use()
         assert str(refused.value.todo).startswith("Delete the file: no change is lost with it")
     queue.file.unlink()

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from lakeward.core.events import UNSET, canonical, same
+from lakeward.core.events import UNSET, canonical, same_cells
 
 
 @pytest.mark.parametrize(
@@ -22,7 +22,7 @@ from lakeward.core.events import UNSET, canonical, same
 def test_maps_are_equal_whatever_the_order_of_their_entries(one: object, other: object) -> None:
     assert canonical(one) == canonical(other)
     assert hash(canonical(one)) == hash(canonical(other))
-    assert same({"m": one}, {"m": other})
+    assert same_cells({"m": one}, {"m": other})
 
 
 @pytest.mark.parametrize(
@@ -41,5 +41,5 @@ def test_other_values_are_not(one: object, other: object) -> None:
 
 def test_a_cell_that_an_image_lacks_is_one_that_was_not_sent() -> None:
     """What is remembered of a change names each column, one that is read those of its file."""
-    assert same({"id": 1}, {"id": 1, "a": UNSET})
-    assert not same({"id": 1}, {"id": 1, "a": None})
+    assert same_cells({"id": 1}, {"id": 1, "a": UNSET})
+    assert not same_cells({"id": 1}, {"id": 1, "a": None})

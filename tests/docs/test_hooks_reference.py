@@ -44,12 +44,13 @@ def shelves() -> Mapping[str, str]:
     (registry,) = [node for node in code.body if isinstance(node, ast.ClassDef) and node.name == "Registry"]
     named = [node for node in ast.walk(registry) if isinstance(node, ast.AnnAssign)]
     kinds = {ast.unparse(node.target): ast.unparse(node.annotation) for node in named}
-    return {target.removeprefix("self."): kind[6:].split("[")[0].rstrip("]") for target, kind in kinds.items()}
+    ports_of = {target: kind.removeprefix("FactoryRegistry[").split("[")[0] for target, kind in kinds.items()}
+    return {target.removeprefix("self."): port.rstrip("]") for target, port in ports_of.items()}
 
 
 def test_each_shelf_is_named_with_the_port_that_stands_on_it() -> None:
     (listed, _) = tables(sections(PAGE)["The registry"])
-    shown = {codes(row["shelf"])[0].removeprefix("registry."): row["port"].split("]")[0][1:] for row in listed}
+    shown = {codes(row["attribute"])[0].removeprefix("registry."): row["port"].split("]")[0][1:] for row in listed}
     assert shown == shelves()
 
 

@@ -17,18 +17,18 @@ from lakeward.core.events import Cell, Key
 from lakeward.core.history.options import History, Shown, Surrogate
 from lakeward.core.history.version_rows import rows as shown_rows
 from lakeward.core.history.version_rows import surrogate_hash
-from lakeward.core.joined.check import checked
+from lakeward.core.joined.check import validate_joined
 from lakeward.core.joined.declared import Aggregate, Function, Joined, Source
 from lakeward.core.joined.joining import Joining
-from lakeward.core.joined.rows import Known
-from lakeward.core.joined.rows import Table as Rows
+from lakeward.core.joined.rows import SourceRow
+from lakeward.core.joined.rows import SourceRows as Rows
 from lakeward.core.schema import Column, Schema, Type
 
 PAGE = "docs/explanation/joined.md"
 TWO, OVER_TIME, SUMMARY = "A dimension of two mirrors", "A dimension of two histories", "A summary of orders"
 FACTS = "Facts"
 
-Table = list[dict[str, str]]
+SourceRows = list[dict[str, str]]
 
 CUSTOMER = Source(table=TableName("shop", "customer"), columns={"id": "id", "name": "name"})
 DIMENSION = Joined(
@@ -70,12 +70,14 @@ def dated() -> Mapping[TableName, Dimension]:
 
 
 DECLARED: Mapping[str, Joining] = {
-    TWO: checked(DIMENSION, tables_of()),
-    OVER_TIME: checked(DIMENSION, tables_of(History())),
-    SUMMARY: checked(
+    TWO: validate_joined(DIMENSION, tables_of()),
+    OVER_TIME: validate_joined(DIMENSION, tables_of(History())),
+    SUMMARY: validate_joined(
         replace(DIMENSION, sources={"customer": CUSTOMER, "orders": ORDERS}, history=None, unknown={}), tables_of()
     ),
-    FACTS: checked(replace(DIMENSION, sources={"orders": FACT, "customer": LOOKED_UP}, history=None), dated()),
+    FACTS: validate_joined(
+        replace(DIMENSION, sources={"orders": FACT, "customer": LOOKED_UP}, history=None), dated()
+    ),
 }
 
 
@@ -85,7 +87,7 @@ def value_in(words: str) -> object:
     return int(words) if words.isdigit() else words or None
 
 
-def take(lake: Lake, shop: Shop, rows: Table) -> None:
+def take(lake: Lake, shop: Shop, rows: SourceRows) -> None:
     """Apply what a page tells, and join after each run of it."""
     names = lake.joining.joined.sources
     for _, several in groupby(rows, key=lambda row: row["run"]):
@@ -108,11 +110,11 @@ def read(joining: Joining, name: str, shop: Shop) -> Rows:
     return {key: [replace(one, cells={**one.cells, **added(of, key, one)}) for one in table[key]] for key in table}
 
 
-def added(table: Dimension, key: Key, one: Known) -> Mapping[str, Cell]:
+def added(table: Dimension, key: Key, one: SourceRow) -> Mapping[str, Cell]:
     return {"version_key": surrogate_hash(table, key, one.valid_from or 0)}
 
 
-def shown(lake: Lake) -> Table:
+def shown(lake: Lake) -> SourceRows:
     found = []
     for key, versions in lake.standing().items():
         if lake.joining.joined.history is None:

@@ -17,7 +17,7 @@ from pages import codes, fences, sections, tables, text
 from lakeward.core.schema import Column, Schema, parse_type
 from lakeward.core.shaping import column_rules as rules
 from lakeward.core.shaping import reshaping_rules
-from lakeward.core.shaping.cells import shaped
+from lakeward.core.shaping.cells import shape_row
 from lakeward.core.shaping.reshaping_rules import Sql
 from lakeward.core.shaping.shape import shape
 from lakeward.core.text.values import to_text
@@ -63,7 +63,7 @@ def test_an_example_becomes_what_the_page_says(rule: str, example: str, cell: st
     if isinstance(made, Sql):
         return  # only Spark can say; tests/test_column_rules.py asks it
     value = VALUES.get(rule) or (None if cell == "NULL" else re.findall(r"`([^`]*)`", cell)[0])
-    found = shaped({"c": value, "z": 0}, form, {"env:PEPPER": b"secret"}).cells
+    found = shape_row({"c": value, "z": 0}, form, {"env:PEPPER": b"secret"}).cells
     cells = [(item, found[item.name]) for item in form.schema if item.name != "z"]
     shown = [None if value is None else to_text(value, item.type) for item, value in cells]
     shown = shown[1:] if form.schema.find("c") and len(shown) > 1 else shown

@@ -12,7 +12,7 @@ import pytest
 from pages import codes, sections, tables
 from pyspark.sql import SparkSession
 
-from lakeward.adapters.formats.delta_rs.columns import written
+from lakeward.adapters.formats.delta_rs.columns import type_json
 from lakeward.adapters.formats.hudi.metadata.columns import schema_of
 from lakeward.adapters.formats.iceberg.metadata.columns import to_iceberg
 from lakeward.adapters.sources.rows.parquet_footers import OF_DMS, OF_FILES, footer
@@ -56,7 +56,7 @@ def test_a_type_is_in_tables_what_the_page_says(row: Mapping[str, str]) -> None:
     (name,) = codes(row["lakeward"])
     (field,) = to_iceberg(Schema((Column("a", parse_type(name)),))).fields
     assert codes(row["Iceberg"]) == [str(field.field_type)]
-    assert codes(row["Delta Lake"]) == [written(parse_type(name))]
+    assert codes(row["Delta Lake"]) == [type_json(parse_type(name))]
     avro, *logical = codes(row["Hudi (Avro)"])
     said = {"type": avro, "logicalType": logical[0], "precision": 12, "scale": 2} if logical else avro
     (found,) = schema_of(json.dumps({"fields": [{"name": "a", "type": ["null", said]}]}), "shop.item")

@@ -142,7 +142,7 @@ def test_until_a_rename_is_carried_out_the_columns_of_the_old_name_are_asked_for
         (["shop.customer", "now", "--sql", "trino"], 1, "shop.customer: nothing was applied yet, so there is"),
         (["shop.customer", "now", "--known", "3"], 1, "shop.customer does not keep what was known before"),
         (["shop.customer", "now", "--to", "s3://lake/then"], 1, "s3://lake/then is no folder of this machine"),
-        (["shop.customer", "now", "--to", "then", "--sql", "spark"], 2, "say one of them"),
+        (["shop.customer", "now", "--to", "then", "--sql", "spark"], 2, "give one of them"),
         (["shop.customer", "now", "--limit", "-1"], 2, "--limit"),
         (["shop.customer", "now", "--limit", "3", "--to", "then"], 2, "--limit is for the rows that are shown"),
         (["shop.customer", "now", "--known", "0"], 2, "--known"),
@@ -184,7 +184,7 @@ def test_a_format_that_does_not_read_a_table_whole_says_so(
     lakeward: Command, kept_history: MemoryTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     opens = MemoryTarget.open
-    monkeypatch.setattr(MemoryTarget, "open", lambda *given: replace(opens(*given), reading=None))
+    monkeypatch.setattr(MemoryTarget, "open", lambda *given: replace(opens(*given), reader=None))
     ended = lakeward("as-of", "shop.customer", "now")
     assert ended.code == 1
     assert "shop.customer cannot be read here" in ended.err

@@ -45,7 +45,7 @@ def test_a_table_of_both_modes_is_a_mirror_and_beside_it_a_history() -> None:
     assert history.history is not None
     assert history.history.track == Track(frozenset({"city"}), but=False)
     assert history.history.first_load is not None
-    assert (found.beside(CUSTOMER), found.beside(HISTORY)) == ([HISTORY], [CUSTOMER])
+    assert (found.siblings_of(CUSTOMER), found.siblings_of(HISTORY)) == ([HISTORY], [CUSTOMER])
 
 
 def test_soft_deletes_are_those_of_the_mirror() -> None:
@@ -123,7 +123,7 @@ def test_two_tables_read_one_with_settings_of_their_own() -> None:
     found = configured({"shop.customer": {"key": ["id"]}, "lake.versions": reader})
     versions = TableName("lake", "versions")
     assert found.dimension(versions).source == CUSTOMER
-    assert found.beside(CUSTOMER) == [versions]
+    assert found.siblings_of(CUSTOMER) == [versions]
     assert found.format_options()[versions] == {"partition_by": ["is_current"]}
     assert found.format_options()[CUSTOMER] == {}
 
@@ -131,7 +131,7 @@ def test_two_tables_read_one_with_settings_of_their_own() -> None:
 def test_a_table_may_be_read_under_another_name_alone() -> None:
     found = configured({"lake.customer": {"key": ["id"], "reads": "shop.customer", "source": {"load": "a"}}})
     assert found.source_options() == {CUSTOMER: {"load": "a"}}
-    assert found.beside(TableName("lake", "customer")) == []
+    assert found.siblings_of(TableName("lake", "customer")) == []
 
 
 def test_what_the_source_calls_a_table_is_found_in_any_case_unless_that_is_another_table() -> None:

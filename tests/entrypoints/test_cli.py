@@ -71,13 +71,13 @@ def test_help_breaks_its_lines_where_the_terminal_does_and_examples_keep_theirs(
 ) -> None:
     monkeypatch.setenv("COLUMNS", "200")
     lines = [line.strip() for line in lakeward("run", "--help").out.splitlines()]
-    assert any(re.match("Each batch becomes visible .* the next run goes on there[.]", line) for line in lines)
+    assert any(re.match("Each batch becomes visible .* is continued by the next one[.]", line) for line in lines)
     assert [line for line in lines if line.startswith("Example: ")] == [
         "Example: lakeward run --once shop.customer",
         "Example: lakeward run --follow --log json",
     ]
     (maintain,) = (line for line in map(str.strip, lakeward("--help").out.splitlines()) if "│ maintain" in line)
-    assert "too small ones" in maintain
+    assert "remove files that no snapshot names" in maintain
 
 
 def test_the_help_lists_every_command_and_the_exit_codes(lakeward: Command) -> None:
@@ -195,7 +195,7 @@ def test_a_plugin_that_fails_is_named_and_its_stack_trace_can_be_had(
 @pytest.mark.parametrize("words", NEEDS_SETTINGS, ids=" ".join)
 def test_a_mistake_is_a_document_too(lakeward: Command, words: tuple[str, ...]) -> None:
     ended = lakeward(*words, "--json")
-    assert ended.document["schema_version"] == 1
+    assert ended.document["schema_version"] in (1, 2)
     assert ended.document["exit_code"] == ended.code == 1
     assert ended.document["error"]["kind"] == "ConfigError"
     assert ended.document["error"]["what"] == "lakeward.toml does not exist"
@@ -224,7 +224,7 @@ def test_a_run_ends_with_0_and_counts_what_it_did(lakeward: Command, tmp_path: P
 def test_a_run_is_a_document(lakeward: Command, tmp_path: Path) -> None:
     write(tmp_path, shop.SETTINGS)
     document = lakeward("run", "--json").document
-    assert (document["schema_version"], document["command"], document["exit_code"]) == (1, "run", 0)
+    assert (document["schema_version"], document["command"], document["exit_code"]) == (2, "run", 0)
     (table,) = document["tables"]
     assert table["table"] == "shop.orders"
     assert table["counts"]["read"] == table["counts"]["applied"] == 4
@@ -331,7 +331,7 @@ def test_a_defect_outside_of_a_table_is_said_in_words_that_name_the_plugin(
     assert ended.code == 1
     assert ended.err.splitlines() == [
         "error: KeyError: 'bell'",
-        "  This is a defect of the plugin lakeward_broken_queue: mend it, or report it there. "
+        "  This is a defect of the plugin lakeward_broken_queue: fix it, or report it there. "
         "With --debug the stack trace is shown.",
     ]
 
@@ -393,7 +393,10 @@ def test_a_plan_of_nothing_new_does_not_say_that_nothing_waits(lakeward: Command
     write(tmp_path, small_lake.SETTINGS)
     (tmp_path / "landing").mkdir()
     ended = lakeward("plan")
-    assert (ended.code, "Nothing new to apply. `lakeward status` says how far it is." in ended.out) == (0, True)
+    assert (ended.code, "Nothing new to apply. `lakeward status` shows how far each table is." in ended.out) == (
+        0,
+        True,
+    )
 
 
 def test_a_plan_says_what_the_run_will_do_and_does_nothing(lakeward: Command, tmp_path: Path) -> None:
@@ -412,7 +415,7 @@ def test_a_plan_that_fails_for_a_table_does_not_send_to_the_run(lakeward: Comman
     ended = lakeward("plan")
     assert (ended.code, "creates the table" in ended.out) == (4, True)
     assert ended.out.endswith(
-        "Nothing has been written. Next: mend what is said above, then `lakeward plan` again\n"
+        "Nothing has been written. Next: fix the errors above, then `lakeward plan` again\n"
     )
 
 
@@ -484,11 +487,11 @@ def test_an_empty_quarantine_says_so(lakeward: Command, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["discard", "shop.orders"], "say which rows to give up"),
-        (["discard", "shop.orders", "--limit", "3"], "say which rows to give up"),
-        (["discard", "shop.orders", "1", "--at", "LOAD00000001.csv:3"], "say which rows are meant"),
-        (["fix", "shop.orders"], "say which rows to mend"),
-        (["fix", "shop.orders", "1", "--from", "rows.toml"], "say which rows to mend, or which file to take back"),
+        (["discard", "shop.orders"], "say which rows to discard"),
+        (["discard", "shop.orders", "--limit", "3"], "say which rows to discard"),
+        (["discard", "shop.orders", "1", "--at", "LOAD00000001.csv:3"], "a key and --at cannot be given together"),
+        (["fix", "shop.orders"], "say which rows to fix"),
+        (["fix", "shop.orders", "1", "--from", "rows.toml"], "say which rows to fix, or which file to read back"),
         (["fix", "shop.orders", "--from", "rows.toml"], "rows.toml cannot be read"),
         (["list", "--reason", "kast"], "'kast' is no reason"),
         (["show", "shop.orders", "--since", "yesterday"], "'yesterday' is no time and no duration"),
@@ -516,7 +519,7 @@ def test_giving_up_what_is_not_there_is_a_mistake(lakeward: Command, tmp_path: P
     write(tmp_path, shop.SETTINGS)
     ended = lakeward("quarantine", "discard", "shop.orders", "--at", "LOAD00000001.csv:3")
     assert ended.code == 1
-    assert ended.err.startswith("error: shop.orders: nothing of that is in quarantine\n")
+    assert ended.err.startswith("error: shop.orders: no row in quarantine matches\n")
 
 
 def test_plugins_lists_what_is_installed_and_where_it_is_from(lakeward: Command) -> None:
@@ -570,7 +573,7 @@ def test_an_archive_of_classes_that_cannot_be_made_stops_no_fetching(
     ended = lakeward("jars", "fetch", "--json")
     assert (ended.code, ended.document["archive"]) == (0, None)
     assert ended.document["archive_error"]["what"] == "no Java was found"
-    assert "runs take longer to start: no Java was found" in lakeward("jars", "fetch").out
+    assert "runs start more slowly: no Java was found" in lakeward("jars", "fetch").out
     ended = lakeward("jars", "archive", "--json")
     assert (ended.code, ended.document["error"]["what"]) == (1, "no Java was found")
 
@@ -615,5 +618,5 @@ def test_a_table_of_which_a_plugin_lacks_a_method_is_refused_before_its_first_ba
     ended = lakeward(command, "--json")
     (table,) = ended.document["tables"]
     assert (ended.code, table["error"]["kind"]) == (4, "PluginError")
-    assert table["error"]["what"] == f"what the plugin {__name__} makes is no Companion"
-    assert table["error"]["found"].endswith("which lacks applied, remember, trim, write_down")
+    assert table["error"]["what"] == f"what the plugin {__name__} makes is no ChangeLog"
+    assert table["error"]["found"].endswith("which lacks applied, read_state, record_batch, record_decision, trim")

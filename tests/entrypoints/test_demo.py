@@ -327,7 +327,7 @@ def test_commits_are_followed_and_other_words_are_kept(tmp_path: Path, monkeypat
         commits = [(commit.table, commit.batch, commit.counts.applied) for commit in run.commits()]
         assert run.wait() == 4
     assert commits == [("shop.visits", 7, 2)]
-    assert run.said == ["error: what", "  todo"]
+    assert run.output == ["error: what", "  todo"]
 
 
 def test_a_kill_ends_all_that_the_run_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -775,7 +775,7 @@ def test_every_role_is_one_of_these_and_names_what_it_acts_on(tmp_path: Path) ->
 
 
 ASKED = re.compile(
-    r"(?<![a-z\"-])client(?:_of)?(?:\([^()]*\))?\.(?!exceptions\b|meta\b)[a-z_0-9]+\b|\._asked\(\s*\"[a-z_]+\""
+    r"(?<![a-z\"-])client(?:_of)?(?:\([^()]*\))?\.(?!exceptions\b|meta\b)[a-z_0-9]+\b|\._request\(\s*\"[a-z_]+\""
 )
 """What asks a client of boto3 for something."""
 
@@ -802,7 +802,7 @@ def test_no_other_part_of_the_code_calls_a_service_unseen() -> None:
         "self.client.get_paginator('get_partitions')",
         "find_access().client.put_object(Bucket=bucket)",
         "self._client().scan(TableName=name)",
-        'self._asked(\n    "put_item"',
+        'self._request(\n    "put_item"',
     ],
 )
 def test_calls_of_boto3_are_found(line: str) -> None:

@@ -20,12 +20,12 @@ from lakeward.core.errors import ConfigError, RepairError
 from lakeward.core.events import LOAD_SEQUENCE, UNSET, Operation
 from lakeward.core.merge.change_log import Reason
 from lakeward.core.ports import Cells, Entry, RepairedRow
-from lakeward.core.quarantine.repair import ADVICE, FIXABLE, check_mended
+from lakeward.core.quarantine.repair import ADVICE, FIXABLE, check_repaired
 from lakeward.core.schema import Column, Schema, Type
 from lakeward.entrypoints.commands.quarantine import fix_file
 from lakeward.entrypoints.commands.quarantine.export_file import export
 from lakeward.entrypoints.commands.quarantine.selection import choice, moment
-from lakeward.entrypoints.views.quarantine_entries import COLUMNS, REPLAY, Kept, document
+from lakeward.entrypoints.views.quarantine_entries import COLUMNS, REPLAY, QuarantinedTable, document
 from lakeward.entrypoints.views.quarantine_tables import print_entries, print_waiting, print_waiting_groups
 
 NAME = TableName("shop", 'odd "item"')
@@ -46,7 +46,7 @@ def test_long_texts_are_cut_and_it_is_said_where_they_are_whole(capsys: pytest.C
     print_entries(Console(width=2000), [entry(detail="d" * 300, text="t" * 301)])
     shown = capsys.readouterr().out
     assert (shown.count("d" * 300), shown.count("t" * 300 + "…")) == (1, 1)
-    assert shown.endswith("Texts of more than 300 characters are cut (…); with --json they are whole.\n")
+    assert shown.endswith("Texts of more than 300 characters are cut (…); --json has them in full.\n")
     print_entries(Console(width=2000), [entry(detail="d" * 300, text="t" * 300)])
     assert "…" not in capsys.readouterr().out
 
@@ -81,7 +81,7 @@ def test_where_a_table_does_not_know_since_when_a_row_is_there_nothing_is_said()
     printed = []
     for rows in ([unknown], [unknown, known]):
         console = Console(file=io.StringIO(), width=200)
-        print_waiting_groups(console, [Kept(NAME, DIMENSION, DIMENSION, [], rows)])
+        print_waiting_groups(console, [QuarantinedTable(NAME, DIMENSION, DIMENSION, [], rows)])
         print_waiting(console, rows)
         printed.append(console.file.getvalue())  # type: ignore[attr-defined]
     assert " d " not in printed[0]
@@ -101,16 +101,18 @@ def test_a_key_is_a_value_of_its_type_and_either_of_a_key_change() -> None:
 
 def test_what_cannot_be_fixed_says_why() -> None:
     refused = RepairError("no", found="its columns are not declared", todo="Declare them.")
-    kept = Kept(NAME, DIMENSION, refused, [entry(), entry(2, Reason.NULL_KEY)])
+    quarantine = QuarantinedTable(NAME, DIMENSION, refused, [entry(), entry(2, Reason.NULL_KEY)])
     advice = ["it cannot be fixed: its columns are not declared. Declare them.", ADVICE[Reason.NULL_KEY]]
-    assert [kept.advice(one) for one in kept.entries] == advice
+    assert [quarantine.advice(one) for one in quarantine.entries] == advice
     with pytest.raises(RepairError, match="no"):
-        kept.at_the_source()
-    assert kept.advice(entry(2, Reason.SCHEMA)).startswith("let the table follow and replay the row, or give it up")
-    assert replace(kept, rows=DIMENSION).advice(entry()) == REPLAY
-    with_rules = replace(kept, rows=replace(DIMENSION, schema=Schema(DIMENSION.schema.columns[:1])))
+        quarantine.at_the_source()
+    assert quarantine.advice(entry(2, Reason.SCHEMA)).startswith(
+        "let the table follow and replay the row, or discard it"
+    )
+    assert replace(quarantine, rows=DIMENSION).advice(entry()) == REPLAY
+    with_rules = replace(quarantine, rows=replace(DIMENSION, schema=Schema(DIMENSION.schema.columns[:1])))
     assert with_rules.advice(entry()) == ADVICE[Reason.CAST]
-    assert "waits for its row" in kept.advice(entry(3, Reason.INCOMPLETE_ROW, is_waiting=True))
+    assert "waits for its row" in quarantine.advice(entry(3, Reason.INCOMPLETE_ROW, is_waiting=True))
 
 
 def test_a_change_of_a_table_without_a_key_says_what_it_does() -> None:
@@ -189,10 +191,10 @@ def test_the_old_key_of_a_key_change_stands_in_the_file(tmp_path: Path) -> None:
     fix_file.write(dimension, [(moved, known)], tmp_path / "rows.toml")
     (row,) = fix_file.read(tmp_path / "rows.toml", dimension)
     assert row.repaired.old_key == {"id": "1", NAMES[1]: "same"}
-    check_mended(dimension, replace(moved, repaired=row.repaired))
+    check_repaired(dimension, replace(moved, repaired=row.repaired))
     text = (tmp_path / "rows.toml").read_text("utf-8")
     (tmp_path / "rows.toml").write_text(text.replace('"id" = "1"  # before', '"id" = 1  # before'), "utf-8")
-    with pytest.raises(RepairError, match="is not right"):
+    with pytest.raises(RepairError, match="is invalid"):
         fix_file.read(tmp_path / "rows.toml", dimension)
 
 
@@ -232,7 +234,7 @@ def test_a_file_of_many_rows_is_taken_back_in_a_moment(tmp_path: Path) -> None:
 def test_what_holds_nothing_cannot_be_mended_and_is_told_what_can_be_done(reason: Reason) -> None:
     repaired = RepairedRow(operation=Operation.UPDATE, cells=dict.fromkeys(NAMES, "x"))
     with pytest.raises(RepairError) as refused:
-        check_mended(DIMENSION, entry(reason=reason, repaired=repaired))
+        check_repaired(DIMENSION, entry(reason=reason, repaired=repaired))
     assert ADVICE[reason] in str(refused.value.todo)
 
 
@@ -250,21 +252,21 @@ def test_what_holds_nothing_cannot_be_mended_and_is_told_what_can_be_done(reason
 def test_an_operation_that_was_known_stays(known: Entry, operation: Operation, is_taken: bool) -> None:
     repaired = RepairedRow(operation=operation, cells=dict.fromkeys(NAMES, "x"))
     if is_taken:
-        check_mended(DIMENSION, replace(known, repaired=repaired))
+        check_repaired(DIMENSION, replace(known, repaired=repaired))
     else:
         with pytest.raises(RepairError, match="cannot be a row of the operation"):
-            check_mended(DIMENSION, replace(known, repaired=repaired))
+            check_repaired(DIMENSION, replace(known, repaired=repaired))
 
 
 def test_an_update_of_a_table_without_a_key_cannot_be_mended() -> None:
     repaired = RepairedRow(operation=Operation.UPDATE, cells=dict.fromkeys(NAMES, "x"))
     with pytest.raises(RepairError, match="cannot be fixed"):
-        check_mended(replace(DIMENSION, key=()), entry(key=None, repaired=repaired))
+        check_repaired(replace(DIMENSION, key=()), entry(key=None, repaired=repaired))
 
 
 def test_a_commit_time_is_given_where_there_is_none_and_only_there() -> None:
     repaired = RepairedRow(operation=Operation.UPDATE, cells=dict.fromkeys(NAMES, "x"))
     with pytest.raises(RepairError, match="its commit time is not given"):
-        check_mended(DIMENSION, entry(reason=Reason.SEQUENCE, repaired=repaired))
+        check_repaired(DIMENSION, entry(reason=Reason.SEQUENCE, repaired=repaired))
     with pytest.raises(RepairError, match="its commit time is known and stays"):
-        check_mended(DIMENSION, entry(repaired=replace(repaired, time="2026-11-21 10:00:00")))
+        check_repaired(DIMENSION, entry(repaired=replace(repaired, time="2026-11-21 10:00:00")))

@@ -48,7 +48,7 @@ def told(lakeward: Command, *arguments: str) -> Mapping[str, Any]:
 
 def test_columns_that_only_a_later_companion_has_are_read(lakeward: Command, lake: ToldLake) -> None:
     """Cells that were not sent, a key change, and the row before the first event."""
-    lake.table([{"id": 5, "city": "Kiel", **place(at(3, 3), 3)}], Progress(batch=3, mark=at(0, 0).mark))
+    lake.table([{"id": 5, "city": "Kiel", **place(at(3, 3), 3)}], Progress(batch=3, low_watermark=at(0, 0).mark))
     later = {names.UNSET: parse_type("list<string>"), names.OLD: parse_type("struct<id: bigint>")}
     lake.change_log(
         [
@@ -82,18 +82,18 @@ def test_a_run_that_commits_while_a_key_is_looked_up_takes_nothing_away(
     """It trims what stands beside the table, too, so that a file may be gone that was about to be read."""
     lake.table([{"id": 4, "city": "Bonn", **place(at(1, 1), 1)}], Progress(batch=32))
     lake.change_log([record(batch, {batch: f"{batch}.csv"}) for batch in range(1, 33)])
-    looks, look, find = [Progress(batch=31)], lakes.standing_of, key_state.known_of
+    looks, look, find = [Progress(batch=31)], lakes.read_table_state, key_state.read_key_state
 
     def looked(*of: Any) -> Any:
         found = look(*of)
         return replace(found, progress=looks.pop()) if looks else found
 
     def gone(*_: Any) -> Any:
-        monkeypatch.setattr(key_state, "known_of", find)
+        monkeypatch.setattr(key_state, "read_key_state", find)
         raise FileNotFoundError("part-1.parquet")
 
-    monkeypatch.setattr(lakes, "standing_of", looked)
-    monkeypatch.setattr(key_state, "known_of", gone)
+    monkeypatch.setattr(lakes, "read_table_state", looked)
+    monkeypatch.setattr(key_state, "read_key_state", gone)
     assert told(lakeward, "4")["stored"]["cells"] == {"id": 4, "city": "Bonn"}
 
 
@@ -176,7 +176,7 @@ def test_what_data_holds_reaches_neither_terminal_nor_shell(lakeward: Command, t
 
 
 def test_a_row_that_went_for_a_reason_that_is_forgotten(lakeward: Command, lake: ToldLake) -> None:
-    lake.table([{"id": 9, "city": "Bonn", **place(at(1, 1), 1)}], Progress(batch=1, mark=at(9, 0).mark))
+    lake.table([{"id": 9, "city": "Bonn", **place(at(1, 1), 1)}], Progress(batch=1, low_watermark=at(9, 0).mark))
     lake.change_log([record(1, {1: "1.csv"}), event("change", "insert", at(1, 1), 1, id=4, city="Ulm")])
     ended = lakeward("explain", "shop.orders", "4")
     assert "stored now: no row\nWhat left it so is no longer remembered." in ended.out
@@ -208,7 +208,7 @@ def test_a_key_of_any_type_is_found(lakeward: Command, tmp_path: Path) -> None:
 
 def test_a_swap_is_told_with_its_transaction(lakeward: Command, lake: ToldLake) -> None:
     """Without it, the row would be told to come back with the cells that it left with."""
-    lake.table([{"id": 4, "city": "Ulm", **place(at(3, 1, 3), 1)}], Progress(batch=1, mark=at(0, 0).mark))
+    lake.table([{"id": 4, "city": "Ulm", **place(at(3, 1, 3), 1)}], Progress(batch=1, low_watermark=at(0, 0).mark))
     later = {names.UNSET: parse_type("list<string>"), names.OLD: parse_type("struct<id: bigint>")}
     swap = {names.UNSET: ["city"], names.TRANSACTION: "1"}
     lake.change_log(
@@ -244,7 +244,7 @@ def test_times_of_years_that_python_has_not_are_told(lakeward: Command, tmp_path
     [
         (["x"], "error: shop.orders: 'x' is no value of the key column id\n  its type is bigint\n"),
         (["1", "2"], "error: shop.orders: 2 values given, and a key has 1 value\n  it is made of id (bigint)\n"),
-        (["77"], "error: shop.orders: nobody knows the key 77\n"),
+        (["77"], "error: shop.orders: the key 77 is unknown\n"),
     ],
 )
 def test_a_key_that_cannot_be_told_of_is_a_mistake(

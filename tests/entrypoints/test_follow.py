@@ -43,13 +43,13 @@ from lakeward.entrypoints.container import Container, remake
 from lakeward.entrypoints.runtime import follower, join_run
 from lakeward.entrypoints.runtime.follower import Followed, follow_pipeline, follow_tables
 from lakeward.entrypoints.runtime.inbox import Inbox
-from lakeward.entrypoints.runtime.join_run import Chosen, Joining
+from lakeward.entrypoints.runtime.join_run import JoinScheduler, TableSelection
 from lakeward.entrypoints.runtime.reporting.failures import failure_of
-from lakeward.entrypoints.runtime.scheduler import Line, Turn
+from lakeward.entrypoints.runtime.scheduler import TableOutcome, TableScheduler
 from lakeward.entrypoints.runtime.settings_watch import SettingsWatch
 from lakeward.entrypoints.runtime.stop_signal import Stop
 from lakeward.entrypoints.runtime.table_run import TableRun
-from lakeward.entrypoints.runtime.worker import Turns
+from lakeward.entrypoints.runtime.worker import TableWorker
 from lakeward.entrypoints.settings.configuration import Configured, validate
 from lakeward.entrypoints.startup.context import complete
 from lakeward.entrypoints.startup.findings import Findings
@@ -201,7 +201,7 @@ def followed(
     lake.deliver()
     container = lake.container()
     runs = follow_tables(
-        container, NAMES, watching, stop, pool or Inline(), idle, Joining(container, lake.joined, stop)
+        container, NAMES, watching, stop, pool or Inline(), idle, JoinScheduler(container, lake.joined, stop)
     )
     return watching, runs
 
@@ -220,31 +220,31 @@ def test_a_long_backlog_of_one_table_holds_up_no_other() -> None:
 
 
 def test_a_line_in_which_who_needs_more_is_next_again_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    def pushes_in(self: Line, notices: Iterable[Notice]) -> None:
+    def pushes_in(self: TableScheduler, notices: Iterable[Notice]) -> None:
         for notice in notices:
             self.waiting = {notice.table: {notice: None}, **self.waiting}
 
-    monkeypatch.setattr(Line, "join", pushes_in)
+    monkeypatch.setattr(TableScheduler, "join", pushes_in)
     with pytest.raises(AssertionError):
         test_a_long_backlog_of_one_table_holds_up_no_other()
 
 
 def test_no_more_tables_are_in_hand_than_there_are_hands_and_none_twice() -> None:
-    given_out: list[tuple[str, Future[Turn]]] = []
+    given_out: list[tuple[str, Future[TableOutcome]]] = []
 
     class Slow(Executor):
         def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
             given_out.append((args[0], Future()))
             return given_out[-1][1]
 
-    line = Line(lambda *_: Turn.DONE, Slow(), 2)
+    line = TableScheduler(lambda *_: TableOutcome.DONE, Slow(), 2)
     line.join([Notice("a"), Notice("b"), Notice("c")])
     line.begin()
     line.join([Notice("a")])
     line.begin()
     assert [table for table, _ in given_out] == ["a", "b"]
-    given_out[1][1].set_result(Turn.DONE)
-    assert line.ended() == [("b", Turn.DONE)]
+    given_out[1][1].set_result(TableOutcome.DONE)
+    assert line.ended() == [("b", TableOutcome.DONE)]
     line.begin()
     assert [table for table, _ in given_out] == ["a", "b", "c"]
     assert list(line.waiting) == ["a"], "it waits for its own turn to end"
@@ -261,13 +261,13 @@ def test_a_table_that_fails_stops_no_other_and_is_tried_again_later_and_later(er
     lake = Lake(arrivals=[(float(second), NAMES[0], second // 10 + 1) for second in range(0, 2000, 10)])
     lake.source.errors[NAMES[1]] = error
     tried: list[float] = []
-    usual = lake.source.take
+    usual = lake.source.select_objects
 
     def take(dimension: Dimension, past: ObjectHistory) -> ObjectSelection:
         tried.extend([lake.now] if dimension.name == NAMES[1] else [])
         return usual(dimension, past)
 
-    lake.source.take = take  # type: ignore[method-assign]
+    lake.source.select_objects = take  # type: ignore[method-assign]
     with capture_logs() as logs:
         watching, runs = followed(lake, until=2000)
     assert len(watching.commits) == 200
@@ -280,14 +280,14 @@ def test_a_table_that_fails_stops_no_other_and_is_tried_again_later_and_later(er
 def test_a_table_that_is_mended_goes_on_and_the_run_ends_well() -> None:
     lake = Lake(arrivals=[(0.0, NAMES[1], 1)])
     lake.source.errors[NAMES[1]] = BROKEN
-    usual, mended_at = lake.source.take, 25
+    usual, mended_at = lake.source.select_objects, 25
 
     def take(dimension: Dimension, past: ObjectHistory) -> ObjectSelection:
         if lake.now >= mended_at:
             lake.source.errors.clear()
         return usual(dimension, past)
 
-    lake.source.take = take  # type: ignore[method-assign]
+    lake.source.select_objects = take  # type: ignore[method-assign]
     with capture_logs() as logs:
         watching, runs = followed(lake, until=60)
     assert watching.commits == [("orders", 1)]
@@ -372,7 +372,7 @@ class Joint:
 @pytest.fixture
 def joint(monkeypatch: pytest.MonkeyPatch) -> Joint:
     made = Joint(Lake(joined=[DIM]))
-    monkeypatch.setattr(join_run, "keep_up", made.keep_up)
+    monkeypatch.setattr(join_run, "refresh", made.keep_up)
     return made
 
 
@@ -440,7 +440,7 @@ def test_an_alarm_of_a_batch_is_told_once_though_others_wait_behind_it() -> None
 
     lake.deliver()
     container = lake.container()
-    follow_tables(container, NAMES[:1], watching, stop, Inline(), idle, Joining(container, [], stop))
+    follow_tables(container, NAMES[:1], watching, stop, Inline(), idle, JoinScheduler(container, [], stop))
     assert [batch for _, batch in watching.commits] == [1, 2, 3]
     assert told_of == ["SEQUENCE-001"]
 
@@ -678,7 +678,7 @@ class Stores:
 
         lake.deliver()
         names = [*container.configured().tables] if wanted is None else wanted
-        chosen = Chosen(names, [], named=wanted is not None)
+        chosen = TableSelection(names, [], named=wanted is not None)
         watch = SettingsWatch(self.read, container, EVERY, lambda: lake.now, lambda _, made: lake.container(made))
         with capture_logs() as logs:
             ended = follow_pipeline(container, chosen, Watching(lake, stop), stop, Inline(), idle, watch)
@@ -799,7 +799,7 @@ def test_of_tables_that_a_person_named_no_other_is_followed() -> None:
     lake = waiting(*[(table, 1) for table in NAMES])
     stores = Stores(lake, {0.0: tables(NAMES[0]), 50.0: tables(*NAMES), 150.0: tables(NAMES[2])})
     ended, _ = stores.follow(300, NAMES[:1])
-    assert ([run.table for run in ended.runs], ended.chosen.tables) == ([NAMES[0]], [])
+    assert ([run.table for run in ended.runs], ended.selection.tables) == ([NAMES[0]], [])
     assert lake.state(NAMES[1]) == lake.state(NAMES[2]) == {}
 
 
@@ -815,7 +815,7 @@ def test_rules_that_are_refused_leave_the_settings_of_before(monkeypatch: pytest
     stores = Stores(lake, {0.0: tables(*NAMES[:2]), 50.0: tables(*NAMES)})
     lake.arrivals += [(200.0, NAMES[0], 2)]
     ended, logs = stores.follow(400)
-    assert (ended.chosen.tables, lake.state(NAMES[0])[1,]) == (NAMES[:2], 2)
+    assert (ended.selection.tables, lake.state(NAMES[0])[1,]) == (NAMES[:2], 2)
     assert [line["error"] for line in logs if line["log_level"] == "warning"] == [
         "shop.lines: Spark does not take this rule"
     ]
@@ -831,7 +831,7 @@ def test_settings_that_cannot_be_checked_now_are_looked_at_again(monkeypatch: py
 
     monkeypatch.setattr(follower, "check", check)
     ended, _ = Stores(lake, {0.0: tables(*NAMES[:2]), 50.0: tables(*NAMES)}).follow(400)
-    assert (ended.chosen.tables, lake.state(NAMES[2])[1,]) == (NAMES, 1)
+    assert (ended.selection.tables, lake.state(NAMES[2])[1,]) == (NAMES, 1)
 
 
 def test_settings_that_are_refused_leave_spark_as_it_was() -> None:
@@ -917,7 +917,7 @@ def test_a_turn_of_a_table_is_a_batch_at_most() -> None:
     stop = Stop(lambda _: None)
     watching = Watching(lake, stop)
     runs = {str(NAMES[0]): TableRun(NAMES[0])}
-    turns = Turns(lake.container(), runs, watching, stop, Inbox(MemoryQueue(), runs))
+    turns = TableWorker(lake.container(), runs, watching, stop, Inbox(MemoryQueue(), runs))
     found = [turns(str(NAMES[0]), []) for _ in range(3)]
-    assert found == [Turn.MORE, Turn.MORE, Turn.DONE]
+    assert found == [TableOutcome.MORE, TableOutcome.MORE, TableOutcome.DONE]
     assert [batch for _, batch in watching.commits] == [1, 2]

@@ -14,7 +14,7 @@ from lakeward.core.dimension import Mode, Older, Snapshots, TableName
 from lakeward.core.errors import ConfigError
 from lakeward.core.history.options import ByColumn, ByRun, ByTime, History, Kind, Shown, Surrogate, Track
 from lakeward.core.schema import Type
-from lakeward.core.settings.source_catalogue import Answer, Said, SourceColumn, SourceTable
+from lakeward.core.settings.source_catalogue import Answer, CatalogueAnswers, SourceColumn, SourceTable
 from lakeward.entrypoints.settings.configuration import load
 
 NAME = TableName("shop", "customer")
@@ -383,8 +383,8 @@ def test_the_key_of_a_history_may_be_that_of_the_catalogue(tmp_path: Path) -> No
         SourceColumn(name=name, written="integer", type=Type("int")) for name in ("customer_id", "email")
     )
 
-    def said(*key: str) -> Said:
-        return Said(answers={NAME: [Answer(0, SourceTable(name=NAME, columns=columns, key=key))]})
+    def said(*key: str) -> CatalogueAnswers:
+        return CatalogueAnswers(answers={NAME: [Answer(0, SourceTable(name=NAME, columns=columns, key=key))]})
 
     assert configured.dimension(NAME).key == (), "it has not answered yet"
     assert configured.with_said(said("customer_id")).dimension(NAME).key == ("customer_id",)

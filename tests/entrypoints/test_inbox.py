@@ -32,7 +32,7 @@ from lakeward.core.ports import EXTEND_EVERY, Notice
 from lakeward.entrypoints.container import Container
 from lakeward.entrypoints.runtime import inbox as module
 from lakeward.entrypoints.runtime import worker
-from lakeward.entrypoints.runtime.discovery_schedule import FILE, FullLooks
+from lakeward.entrypoints.runtime.discovery_schedule import FILE, DiscoverySchedule
 from lakeward.entrypoints.runtime.inbox import Inbox
 from lakeward.entrypoints.runtime.pipeline_run import run_tables, settings_digests
 from lakeward.entrypoints.runtime.stop_signal import Stop
@@ -323,20 +323,20 @@ def test_an_error_that_stays_so_is_raised_where_it_is_received_and_logged_else()
 def test_all_tables_are_looked_at_again_after_a_while(tmp_path: Path) -> None:
     now = 5 * HOUR
     file, tables = tmp_path / "state" / FILE, dict.fromkeys(TABLES, "a")
-    looks = FullLooks(HOUR, lambda: now, tables, file)
+    looks = DiscoverySchedule(HOUR, lambda: now, tables, file)
     assert looks.due == [*TABLES]
     looks.note(TABLES, began=now)
     for later, is_due in ((0, False), (HOUR - 1, False), (HOUR, True), (-1, True)):
-        assert FullLooks(HOUR, lambda now=now + later: now, tables, file).is_due is is_due
+        assert DiscoverySchedule(HOUR, lambda now=now + later: now, tables, file).is_due is is_due
     for text in ("?", str(now), '{"began": 1}', '{"began": 1, "tables": 5}'):
         file.write_text(text)
-        assert FullLooks(HOUR, lambda: now, tables, file).due == [*TABLES]
-    assert FullLooks(0, lambda: now, tables, last=now).is_due
+        assert DiscoverySchedule(HOUR, lambda: now, tables, file).due == [*TABLES]
+    assert DiscoverySchedule(0, lambda: now, tables, last=now).is_due
 
 
 def test_tables_that_are_not_in_the_note_or_are_read_in_another_way_are_looked_at(tmp_path: Path) -> None:
-    def looks(**tables: str) -> FullLooks:
-        return FullLooks(HOUR, lambda: HOUR, tables, tmp_path / FILE)
+    def looks(**tables: str) -> DiscoverySchedule:
+        return DiscoverySchedule(HOUR, lambda: HOUR, tables, tmp_path / FILE)
 
     looks(a="1", b="1").note(["a", "b"], began=HOUR)
     assert looks(a="1", b="2", c="1").due == ["b", "c"]
@@ -347,7 +347,7 @@ def test_tables_that_are_not_in_the_note_or_are_read_in_another_way_are_looked_a
 
 
 def test_a_note_that_says_the_same_is_not_written_again(tmp_path: Path) -> None:
-    looks = FullLooks(HOUR, lambda: HOUR, {"a": "1"}, tmp_path / FILE)
+    looks = DiscoverySchedule(HOUR, lambda: HOUR, {"a": "1"}, tmp_path / FILE)
     looks.note(["a"], began=HOUR)
     (tmp_path / FILE).unlink()
     looks.note(["a"])

@@ -238,7 +238,7 @@ def test_each_command_ends_as_on_the_command_line(jobs: Jobs, capsys: pytest.Cap
     for command, arguments, said in (
         ("load-complete", {"table": "shop.orders"}, "shop.orders"),
         ("reload", {"table": "shop.none"}, "shop.none is not configured"),
-        ("verify", {}, "say what of them is to be verified: either --history or --against source"),
+        ("verify", {}, "give either --history or --against source"),
         ("verify", {"history": "true", "wait": "1m"}, "--keys and --wait go with --against source"),
     ):
         with pytest.raises(JobFailed, match=said):

@@ -12,7 +12,7 @@ from projects import MEMORY, write
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import ConfigError
 from lakeward.core.history.options import ByRun, History
-from lakeward.core.joined.declared import Aggregate, Function, Joined, Source, Way
+from lakeward.core.joined.declared import Aggregate, Function, Joined, JoinType, Source
 from lakeward.entrypoints.settings.configuration import load
 from lakeward.entrypoints.views.joined_tables import lookups
 
@@ -67,7 +67,7 @@ def test_what_is_said_is_what_the_core_calls_it(tmp_path: Path) -> None:
                 table=TableName("shop", "orders"),
                 on=("customer",),
                 to=("id",),
-                way=Way.INNER,
+                way=JoinType.INNER,
                 aggregates={"orders": Aggregate(Function.COUNT), "most": Aggregate(Function.MAX, "amount")},
             ),
         },
@@ -113,7 +113,7 @@ def test_what_the_format_adds_stands_beside_the_keys(tmp_path: Path) -> None:
         ([CUSTOMER.replace("dw.dim", "shop.orders")], "another table has that name"),
         ([CUSTOMER.replace("dw.dim", "SHOP.orders")], "another table has that name"),
         ([CUSTOMER.replace("dw.dim", "dw.*")], "its name stands for many"),
-        ([CUSTOMER.replace("dw.dim", "shop.orders__changes")], "what lakeward keeps beside shop.orders"),
+        ([CUSTOMER.replace("dw.dim", "shop.orders__changes")], "a side table of shop.orders"),
         ([f"{HISTORY}known = true\n", CUSTOMER], "`known`"),
         ([CUSTOMER, ORDERS.replace("orders =", '"" =')], "'' cannot name a column"),
         ([CUSTOMER.replace('["id", "name"]', '{ id = "id", "" = "name" }')], "'' cannot name a column"),

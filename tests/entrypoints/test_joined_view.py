@@ -7,11 +7,11 @@ from dataclasses import replace
 import pytest
 
 from lakeward.core.dimension import Dimension, TableName
-from lakeward.core.joined.declared import Joined, Source, Way
+from lakeward.core.joined.declared import Joined, JoinType, Source
 from lakeward.core.joined.joining import Joining
-from lakeward.core.joined.keeping import Joinable, JoinReport
-from lakeward.core.joined.plan import JoinPlan, JoinProgress, Passed
-from lakeward.core.joined.unshown import Unshown
+from lakeward.core.joined.keeping import JoinReport, PreparedJoin
+from lakeward.core.joined.plan import JoinPlan, JoinProgress, SourceCommit
+from lakeward.core.joined.unshown import OmittedRows
 from lakeward.core.ports import TableState
 from lakeward.core.progress import Progress
 from lakeward.core.schema import Schema
@@ -44,7 +44,7 @@ JOINING = Joining(
 
 def taking(since: dict[str, int], *whole: str) -> JoinPlan:
     """Return a plan that takes of each source what came behind a batch, up to its fifth."""
-    progress = JoinProgress(batch=2, digest="d", passed={name: Passed(5, "c") for name in since})
+    progress = JoinProgress(batch=2, digest="d", passed={name: SourceCommit(5, "c") for name in since})
     return JoinPlan(joining=JOINING, progress=progress, since=since, whole=whole)
 
 
@@ -56,7 +56,7 @@ def taking(since: dict[str, int], *whole: str) -> JoinPlan:
             ["customer as it was at orders.ordered; a row that finds none has customer_key -1, name NULL"],
         ),
         (
-            replace(CUSTOMER, way=Way.INNER, otherwise={}),
+            replace(CUSTOMER, way=JoinType.INNER, otherwise={}),
             ["customer as it was at orders.ordered; a row that finds none waits for it"],
         ),
         (
@@ -80,20 +80,20 @@ def test_a_plan_says_what_is_looked_up_and_what_becomes_of_a_row_that_finds_none
 @pytest.mark.parametrize(
     ("found", "ahead", "words"),
     [
-        (Joinable(), [], "nothing new in its sources"),
-        (Joinable(), [ORDERS.table], "keys touched by the next batch of shop.orders"),
-        (Joinable(plan=taking({"orders": 3})), [], "keys touched by orders 4–5"),
+        (PreparedJoin(), [], "nothing new in its sources"),
+        (PreparedJoin(), [ORDERS.table], "keys touched by the next batch of shop.orders"),
+        (PreparedJoin(plan=taking({"orders": 3})), [], "keys touched by orders 4–5"),
         (
-            Joinable(plan=taking({"orders": 3})),
+            PreparedJoin(plan=taking({"orders": 3})),
             [ORDERS.table, CUSTOMER.table],
             "keys touched by orders 4–5, and by the next batch of shop.orders, shop.customer",
         ),
-        (Joinable(plan=taking({}, "declared anew")), [ORDERS.table], "all rows made anew: declared anew"),
-        (Joinable(lacking=(ORDERS.table,)), [ORDERS.table], "waits for the first batch of shop.orders"),
+        (PreparedJoin(plan=taking({}, "declared anew")), [ORDERS.table], "all rows rebuilt: declared anew"),
+        (PreparedJoin(lacking=(ORDERS.table,)), [ORDERS.table], "waits for the first batch of shop.orders"),
     ],
 )
 def test_a_plan_says_which_keys_are_touched_and_which_batches_come_first(
-    found: Joinable, ahead: list[TableName], words: str
+    found: PreparedJoin, ahead: list[TableName], words: str
 ) -> None:
     assert planned_words(found, ahead) == words
 
@@ -103,7 +103,7 @@ def test_what_cannot_be_shown_is_said_of_a_run_and_of_how_far_a_table_is(
 ) -> None:
     grouped = replace(ORDERS, on=("customer",))
     joined = Joined(name=TableName("dw", "facts"), sources={"orders": grouped})
-    told = JoinProgress(batch=2, digest="d", passed={}, unshown=Unshown(keyless=3))
+    told = JoinProgress(batch=2, digest="d", passed={}, unshown=OmittedRows(keyless=3))
     progress = Progress(batch=2, joined=told.to_json())
     plan = replace(taking({"orders": 3}), joining=replace(JOINING, joined=joined))
     report = JoinReport(table="dw.facts", plan=plan, progress=progress, written=1, removed=0, commit="c")

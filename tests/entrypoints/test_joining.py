@@ -16,8 +16,8 @@ from lakeward.core.dimension import TableName
 from lakeward.core.errors import ConfigError, EngineLost, SetupError, TableError
 from lakeward.core.joined.keeping import JoinJob
 from lakeward.entrypoints.runtime import join_run
-from lakeward.entrypoints.runtime.join_run import Chosen, Joining, chosen, joined_of
-from lakeward.entrypoints.runtime.scheduler import Turn
+from lakeward.entrypoints.runtime.join_run import JoinScheduler, TableSelection, joined_of, select_tables
+from lakeward.entrypoints.runtime.scheduler import TableOutcome
 from lakeward.entrypoints.runtime.stop_signal import Stop
 from lakeward.entrypoints.settings.configuration import validate
 
@@ -64,11 +64,11 @@ class Lake:
 @pytest.fixture
 def lake(monkeypatch: pytest.MonkeyPatch) -> Lake:
     made = Lake()
-    monkeypatch.setattr(join_run, "keep_up", made.keep_up)
+    monkeypatch.setattr(join_run, "refresh", made.keep_up)
     return made
 
 
-def joins(stop: Stop | None = None, lost: EngineLost | None = None) -> Joining:
+def joins(stop: Stop | None = None, lost: EngineLost | None = None) -> JoinScheduler:
     def job(*, table: TableName) -> JoinJob:
         return SimpleNamespace(name=table)  # type: ignore[return-value]
 
@@ -82,7 +82,7 @@ def joins(stop: Stop | None = None, lost: EngineLost | None = None) -> Joining:
         ledger=lambda: ledger,
         runtime=lambda: runtime,
     )
-    return Joining(container, joined_of(CONFIGURED, CONFIGURED.tables), stop or Stop(lambda _: None))
+    return JoinScheduler(container, joined_of(CONFIGURED, CONFIGURED.tables), stop or Stop(lambda _: None))
 
 
 def test_joined_tables_are_run_with_any_of_their_sources() -> None:
@@ -92,10 +92,12 @@ def test_joined_tables_are_run_with_any_of_their_sources() -> None:
 
 
 def test_with_a_joined_table_come_those_that_it_is_made_of_and_no_other() -> None:
-    assert chosen(CONFIGURED, []) == Chosen([CUSTOMER, ORDERS, LOG], [DIM, SUMMARY])
-    assert chosen(CONFIGURED, ["dw.dim"]) == Chosen([CUSTOMER], [DIM], named=True)
-    assert chosen(CONFIGURED, ["shop.log", "DW.Summary"]) == Chosen([LOG, CUSTOMER, ORDERS], [SUMMARY], named=True)
-    assert chosen(CONFIGURED, ["shop.customer"]) == Chosen([CUSTOMER], [DIM, SUMMARY], named=True)
+    assert select_tables(CONFIGURED, []) == TableSelection([CUSTOMER, ORDERS, LOG], [DIM, SUMMARY])
+    assert select_tables(CONFIGURED, ["dw.dim"]) == TableSelection([CUSTOMER], [DIM], named=True)
+    assert select_tables(CONFIGURED, ["shop.log", "DW.Summary"]) == TableSelection(
+        [LOG, CUSTOMER, ORDERS], [SUMMARY], named=True
+    )
+    assert select_tables(CONFIGURED, ["shop.customer"]) == TableSelection([CUSTOMER], [DIM, SUMMARY], named=True)
 
 
 def test_a_joined_table_is_named_where_a_table_has_to_be_and_where_none_is_known() -> None:
@@ -103,12 +105,12 @@ def test_a_joined_table_is_named_where_a_table_has_to_be_and_where_none_is_known
         CONFIGURED.choose(["dw.summary"])
     assert error.value.todo == "Name one of them: shop.customer, shop.orders"
     with pytest.raises(ConfigError, match="dam is not configured") as error:
-        chosen(CONFIGURED, ["dw.dam"])
+        select_tables(CONFIGURED, ["dw.dam"])
     assert "dw.dim" in str(error.value.todo)
 
 
 def test_a_table_is_due_where_a_source_of_it_went_on() -> None:
-    joining = joins()
+    join_scheduler = joins()
     for batches, right in [
         ({CUSTOMER: 1, ORDERS: 1}, [DIM, SUMMARY]),
         ({CUSTOMER: 1, ORDERS: 1, LOG: 7}, []),
@@ -116,41 +118,43 @@ def test_a_table_is_due_where_a_source_of_it_went_on() -> None:
         ({CUSTOMER: 2, ORDERS: 2}, [DIM, SUMMARY]),
         ({CUSTOMER: 2, ORDERS: 1}, [SUMMARY]),
     ]:
-        assert joining.due(batches) == right
-    joining.reopen()
-    assert joining.due({CUSTOMER: 2, ORDERS: 1}) == [DIM, SUMMARY], "another process may have gone back and forth"
+        assert join_scheduler.due(batches) == right
+    join_scheduler.reopen()
+    assert join_scheduler.due({CUSTOMER: 2, ORDERS: 1}) == [DIM, SUMMARY], (
+        "another process may have gone back and forth"
+    )
 
 
 def test_one_that_fails_stops_no_other_and_is_due_again(lake: Lake) -> None:
-    joining = joins()
+    join_scheduler = joins()
     lake.fails[DIM] = TableError("no space")
     for failures in (1, 2):
-        assert DIM in joining.due({CUSTOMER: 1})
-        assert (joining.take(DIM), joining.take(SUMMARY)) == (Turn.FAILED, Turn.DONE)
-        assert (str(joining.runs[DIM].error), joining.runs[DIM].failures) == ("no space", failures)
-        assert joining.runs[SUMMARY].error is None
-    kept = joining.container.ledger().account(str(DIM)).failure
+        assert DIM in join_scheduler.due({CUSTOMER: 1})
+        assert (join_scheduler.take(DIM), join_scheduler.take(SUMMARY)) == (TableOutcome.FAILED, TableOutcome.DONE)
+        assert (str(join_scheduler.runs[DIM].error), join_scheduler.runs[DIM].failures) == ("no space", failures)
+        assert join_scheduler.runs[SUMMARY].error is None
+    kept = join_scheduler.container.ledger().account(str(DIM)).failure
     assert (kept.what, kept.kind, kept.at) == ("no space", "TableError", 7)
     lake.fails.clear()
-    assert joining.due({CUSTOMER: 1}) == [DIM]
+    assert join_scheduler.due({CUSTOMER: 1}) == [DIM]
     with capture_logs() as logs:
-        assert joining.take(DIM) is Turn.DONE
-    assert (joining.runs[DIM].error, joining.runs[DIM].failures) == (None, 0)
-    assert joining.container.ledger().account(str(DIM)).failure is None
+        assert join_scheduler.take(DIM) is TableOutcome.DONE
+    assert (join_scheduler.runs[DIM].error, join_scheduler.runs[DIM].failures) == (None, 0)
+    assert join_scheduler.container.ledger().account(str(DIM)).failure is None
     assert [line["event"] for line in logs] == ["goes on", "joined"]
-    assert joining.due({CUSTOMER: 1}) == []
+    assert join_scheduler.due({CUSTOMER: 1}) == []
 
 
 def test_what_a_table_leaves_as_it_stands_is_told_as_its_failure_beside_what_it_did(lake: Lake) -> None:
-    joining = joins()
+    join_scheduler = joins()
     lake.leaves[DIM] = TableError("versions of 2 keys break the rules of histories")
     with capture_logs() as logs:
-        assert [joining.take(DIM) for _ in range(2)] == [Turn.FAILED, Turn.FAILED]
-    run = joining.runs[DIM]
+        assert [join_scheduler.take(DIM) for _ in range(2)] == [TableOutcome.FAILED, TableOutcome.FAILED]
+    run = join_scheduler.runs[DIM]
     assert (run.batches, run.failures, run.error, run.report is None) == (2, 2, lake.leaves[DIM], False)
     assert [line["event"] for line in logs if line["log_level"] in ("info", "error")].count("goes on") == 0
     lake.leaves.clear()
-    assert joining.take(DIM) is Turn.DONE
+    assert join_scheduler.take(DIM) is TableOutcome.DONE
     assert (run.batches, run.failures, run.error) == (3, 0, None)
 
 
@@ -164,16 +168,16 @@ def test_a_spark_that_cannot_start_ends_the_run(lake: Lake) -> None:
 def test_a_java_that_has_ended_is_told(lake: Lake) -> None:
     lake.fails[DIM] = OSError("connection refused")
     lost = EngineLost("dw.dim: Java has ended in the middle of it")
-    joining = joins(lost=lost)
-    assert joining.take(DIM) is Turn.FAILED
-    assert joining.runs[DIM].error is lost
+    join_scheduler = joins(lost=lost)
+    assert join_scheduler.take(DIM) is TableOutcome.FAILED
+    assert join_scheduler.runs[DIM].error is lost
 
 
 def test_who_is_asked_to_stop_begins_nothing(lake: Lake) -> None:
     stop = Stop(lambda _: None)
     stop.ask()
-    joining = joins(stop)
+    join_scheduler = joins(stop)
     with ThreadPoolExecutor(1) as pool:
-        joining.all(pool)
+        join_scheduler.all(pool)
     assert lake.told() == []
-    assert joining.runs == {}, "nothing is said of what was not looked at"
+    assert join_scheduler.runs == {}, "nothing is said of what was not looked at"

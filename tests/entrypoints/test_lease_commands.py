@@ -19,7 +19,7 @@ from tenancies import DynamoDb
 from lakeward.adapters.leases.dynamodb.lease import DynamoDbLease
 from lakeward.adapters.memory import MemoryLease
 from lakeward.core.ports import LeaseGrant
-from lakeward.entrypoints.runtime.locks.writer_lease import Tenure
+from lakeward.entrypoints.runtime.locks.writer_lease import WriterLease
 
 
 def now() -> int:
@@ -55,9 +55,9 @@ def test_a_run_takes_the_lease_and_gives_it_back(lakeward: Command, tmp_path: Pa
 def test_a_follower_lends_it_while_nothing_is_to_be_done(
     lakeward: Command, tmp_path: Path, dynamodb: DynamoDb, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    usual, lent = Tenure.lend, []
+    usual, lent = WriterLease.lend, []
 
-    def lend(self: Tenure, meanwhile: Callable[[], bool], *rest: Any) -> bool:
+    def lend(self: WriterLease, meanwhile: Callable[[], bool], *rest: Any) -> bool:
         def looked() -> bool:
             lent.append(items(dynamodb))
             return meanwhile()
@@ -66,7 +66,7 @@ def test_a_follower_lends_it_while_nothing_is_to_be_done(
         os.kill(os.getpid(), signal.SIGTERM)
         return found
 
-    monkeypatch.setattr(Tenure, "lend", lend)
+    monkeypatch.setattr(WriterLease, "lend", lend)
     write(tmp_path, settings(dynamodb).replace('name = "shop"', 'name = "shop"\n    poll = "1s"'))
     assert lakeward("run", "--follow").code == 0
     ((owner, _),) = [found["shop"] for found in lent]
@@ -83,7 +83,7 @@ def test_a_follower_lends_it_while_nothing_is_to_be_done(
         ["maintain"],
         ["reload", "shop.orders", "--yes"],
         ["ack", "shop.orders", "LEDGER-001"],
-        ["quarantine", "strays", "--discard"],
+        ["quarantine", "unrouted", "--discard"],
         ["ledger", "rebuild"],
     ],
     ids=" ".join,
@@ -154,5 +154,5 @@ def test_a_run_that_lost_its_turn_commits_nothing_and_ends_with_75(
     assert ended.code == 75
     (orders,) = ended.document["tables"]
     assert orders["batches"] == []
-    assert orders["error"]["what"] == "this process has lost its turn at the pipeline"
-    assert orders["error"]["found"].startswith("now it is that of process 7 on another, until")
+    assert orders["error"]["what"] == "this process has lost the lease of the pipeline"
+    assert orders["error"]["found"].startswith("it is held by process 7 on another, until")

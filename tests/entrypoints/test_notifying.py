@@ -200,17 +200,17 @@ def test_of_an_error_that_is_none_of_ours_the_class_alone_is_told(
 ) -> None:
     pipeline.source.errors = {NAMES[0]: error("jdbc:x://db?user=u&password=hunter2")}
     assert pipeline.run().code == 4
-    monkeypatch.setattr("lakeward.entrypoints.startup.findings._strays", lambda _kept: int("hunter2"))
+    monkeypatch.setattr("lakeward.entrypoints.startup.findings._unrouted_rows", lambda _kept: int("hunter2"))
     with pytest.raises(ValueError, match="hunter2"):
         pipeline.run(1, "--debug")
     assert entries(hook) == [[("shop.orders", error.__name__)], [(None, "ValueError")]]
     assert "hunter2" not in str(hook.posted)
-    assert "stands in the log" in hook.posted[0]["entries"][0]["reason"]
+    assert "the log of the run has" in hook.posted[0]["entries"][0]["reason"]
 
 
 def test_rows_of_no_table_are_told(pipeline: Pipeline, hook: Hook, monkeypatch: pytest.MonkeyPatch) -> None:
     unrouted_row = SimpleNamespace(object="0001", row=2)
-    monkeypatch.setattr("lakeward.entrypoints.startup.findings._strays", lambda _kept: [unrouted_row])
+    monkeypatch.setattr("lakeward.entrypoints.startup.findings._unrouted_rows", lambda _kept: [unrouted_row])
     assert pipeline.run().code == 3
     assert entries(hook) == [[(None, "strays")]]
 
@@ -323,7 +323,7 @@ def test_one_that_cannot_be_reached_fails_no_run_and_is_told_by_the_next(pipelin
     ended = pipeline.run(0, "--json")
     assert ended.code == 4
     assert ended.document["warnings"] == [
-        "The notifier webhook could not be told: the webhook of the secret env:LAKEWARD_WEBHOOK cannot be reached "
+        "The notifier webhook failed: the webhook of the secret env:LAKEWARD_WEBHOOK cannot be reached "
         "(it answers with 503 Service Unavailable)."
     ]
     hook.status, hook.posted = 200, []
@@ -393,7 +393,7 @@ def test_whatever_a_notifier_raises_the_others_are_told_and_it_later(
     pipeline.configure('[[notify]]\nkind = "log"\n', WEBHOOK.replace("[notify]", "[[notify]]"))
     pipeline.source.errors = {NAMES[0]: GONE}
     ended = pipeline.run(0, "--json")
-    assert ended.document["warnings"] == [f"The notifier log could not be told: {words}."]
+    assert ended.document["warnings"] == [f"The notifier log failed: {words}."]
     again = pipeline.run(1, "--json")
     assert again.document["warnings"] == ended.document["warnings"]
     assert len(hook.posted) == 1

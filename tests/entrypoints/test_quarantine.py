@@ -87,7 +87,7 @@ def test_events_that_wait_for_their_row_are_told_from_those_that_have_it(lakewar
     }
     assert (listed.code, listed.document["entries"]) == (0, [])
     shown = lakeward("quarantine", "list").out
-    assert "Nothing is in quarantine.\nWaiting: they send a part of a row that is not there.\n" in shown
+    assert "Nothing is in quarantine.\nWaiting: they have a part of a row that does not exist yet.\n" in shown
     assert shown.endswith("Next: `lakeward quarantine show shop.orders`\n")
     one = lakeward("quarantine", "show", "shop.orders", "7").out
     assert "These wait for their row:" in one
@@ -105,13 +105,13 @@ def test_a_run_that_commits_while_the_quarantine_is_read_is_no_rollback(
     held = {names.OPERATION: "update", names.TEXT: "U,x", quarantine.STATE: "held", names.REASON: "cast"}
     since = {quarantine.SINCE: datetime.now(UTC), quarantine.OBJECT_NAME: "3.csv", quarantine.KEY: '["4"]'}
     lake.quarantine([{"id": 4, **held, **since, **place(at(3, 3), 3)}])
-    looks, look = [Progress(batch=1)], iceberg.standing_of
+    looks, look = [Progress(batch=1)], iceberg.read_table_state
 
     def looked(*of: Any) -> Any:
         found = look(*of)
         return replace(found, progress=looks.pop()) if looks else found
 
-    monkeypatch.setattr(iceberg, "standing_of", looked)
+    monkeypatch.setattr(iceberg, "read_table_state", looked)
     ended = lakeward("quarantine", *command, "--json")
     assert not looks
     assert ended.code == (0 if command[0] == "export" else 3), ended.err

@@ -22,11 +22,11 @@ from lakeward.core.events import ChangeEvent, Operation, Position
 from lakeward.core.ledger.selection import Limits, ObjectHistory, ObjectSelection
 from lakeward.core.ports import DescribedColumn, Notice, TableDescription
 from lakeward.core.schema import Schema, parse_type
-from lakeward.core.settings.source_catalogue import Answer, Said, SourceColumn, SourceTable
+from lakeward.core.settings.source_catalogue import Answer, CatalogueAnswers, SourceColumn, SourceTable
 from lakeward.entrypoints.commands.run import exit_code
 from lakeward.entrypoints.container import Container
 from lakeward.entrypoints.runtime.follower import NoticeReceiver
-from lakeward.entrypoints.runtime.join_run import Joining
+from lakeward.entrypoints.runtime.join_run import JoinScheduler
 from lakeward.entrypoints.runtime.pipeline_run import run_tables
 from lakeward.entrypoints.runtime.registration import Registrar
 from lakeward.entrypoints.runtime.stop_signal import Stop
@@ -234,13 +234,13 @@ def test_a_quarantine_is_registered_where_the_settings_say_so(pipeline: Pipeline
 def test_a_joined_table_is_registered_as_well(pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch) -> None:
     pipeline.run()
     pipeline.catalog.told.clear()
-    joining = Joining(pipeline.container(), [ORDERS], Stop(print))
-    monkeypatch.setattr(Joining, "_keep_up", lambda *_: None)
-    joining.take(ORDERS)
-    assert (len(pipeline.catalog.told), joining.runs[ORDERS].alarms) == (1, ())
+    join_scheduler = JoinScheduler(pipeline.container(), [ORDERS], Stop(print))
+    monkeypatch.setattr(JoinScheduler, "_keep_up", lambda *_: None)
+    join_scheduler.take(ORDERS)
+    assert (len(pipeline.catalog.told), join_scheduler.runs[ORDERS].alarms) == (1, ())
     pipeline.catalog.error = StoreUnreachable("Glue does not answer")
-    failed = Joining(pipeline.container(), [ORDERS], Stop(print))
-    failed.select_objects(ORDERS)
+    failed = JoinScheduler(pipeline.container(), [ORDERS], Stop(print))
+    failed.take(ORDERS)
     (alarm,) = failed.runs[ORDERS].alarms
     assert (alarm.code, exit_code([], [*failed.runs.values()])) == ("CATALOG-001", 3)
 
@@ -251,18 +251,18 @@ def test_a_joined_table_that_is_not_registered_is_due_again_after_a_minute(
     pipeline.run()
     container = pipeline.container()
     monkeypatch.setattr(Configured, "sources_of", lambda *_: ())
-    monkeypatch.setattr(Joining, "_keep_up", lambda *_: None)
-    joining = Joining(container, [ORDERS], Stop(print))
-    assert joining.due({}) == [ORDERS]
+    monkeypatch.setattr(JoinScheduler, "_keep_up", lambda *_: None)
+    join_scheduler = JoinScheduler(container, [ORDERS], Stop(print))
+    assert join_scheduler.due({}) == [ORDERS]
     pipeline.catalog.error = StoreUnreachable("Glue does not answer")
-    joining.take(ORDERS)
-    assert joining.due({}) == []
+    join_scheduler.take(ORDERS)
+    assert join_scheduler.due({}) == []
     pipeline.now += MINUTE
-    assert joining.due({}) == [ORDERS]
+    assert join_scheduler.due({}) == [ORDERS]
     pipeline.catalog.error = None
-    joining.take(ORDERS)
+    join_scheduler.take(ORDERS)
     pipeline.now += MINUTE
-    assert (joining.due({}), joining.runs[ORDERS].alarms) == ([], ())
+    assert (join_scheduler.due({}), join_scheduler.runs[ORDERS].alarms) == ([], ())
 
 
 def test_columns_have_the_comments_of_their_source(pipeline: Pipeline) -> None:
@@ -274,7 +274,7 @@ def test_columns_have_the_comments_of_their_source(pipeline: Pipeline) -> None:
     asked = validate({**content, "catalogue": catalogue, "tables": {"shop.orders": table}}, pipeline.folder / "a")
     columns = (SourceColumn(name="id", written="int", type=parse_type("int"), comment="the key"),)
     answer = Answer(0, SourceTable(name=ORDERS, columns=columns, key=("id",), comment="what customers order"))
-    assert asked.with_said(Said(answers={ORDERS: [answer]})).comments(ORDERS) == (
+    assert asked.with_said(CatalogueAnswers(answers={ORDERS: [answer]})).comments(ORDERS) == (
         "what customers order",
         {"order_id": "the key"},
     )

@@ -122,7 +122,7 @@ def test_a_folder_within_one_that_is_replaced_whole_is_refused(out: Path) -> Non
         write(folder, OLD)
     with pytest.raises(ConfigError) as refused:
         place("out/inner/more")
-    assert refused.value.found == f"it lies in {out}, which is replaced whole itself"
+    assert refused.value.found == f"it is in {out}, which is replaced itself"
 
 
 def test_a_bucket_is_refused_with_the_reason() -> None:
@@ -140,5 +140,5 @@ def test_a_place_that_cannot_be_written_is_said(out: Path) -> None:
         pass
     assert refused.value.todo is not None
     assert refused.value.todo.startswith(
-        "What is written lies beside it, in .out.lakeward, and out is a link to that"
+        "The files are written to .out.lakeward, and out is a link to them"
     )

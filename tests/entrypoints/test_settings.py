@@ -310,7 +310,7 @@ def test_a_rule_that_nothing_keeps_is_refused(tmp_path: Path, rule: str) -> None
 @pytest.mark.parametrize("suffix", ["__changes", "__quarantine"])
 def test_a_table_may_not_be_called_as_what_is_kept_beside_another(tmp_path: Path, suffix: str) -> None:
     error = refusal(tmp_path, MEMORY, f'[tables."shop.orders"]\n[tables."shop.orders{suffix}"]')
-    assert error.what == f"shop.orders{suffix}: the name is taken by what lakeward keeps beside shop.orders"
+    assert error.what == f"shop.orders{suffix}: the name is that of a side table of shop.orders"
     load(write(tmp_path, MEMORY, f'[tables."shop.orders{suffix}"]'))
 
 
@@ -425,8 +425,8 @@ def test_a_job_has_the_attempts_of_the_settings_and_a_look_at_its_table(tmp_path
     configured = load(write(tmp_path, MEMORY.replace("[pipeline]", "[pipeline]\ncommit_attempts = 2"), ORDERS))
     made: Job[Any] = Container(configured=configured).job(table=table_name("shop.orders"))
     assert made.attempts == 2
-    assert made.standing is not None
-    assert made.standing().progress == Progress()
+    assert made.read_table_state is not None
+    assert made.read_table_state().progress == Progress()
 
 
 @pytest.mark.parametrize(("text", "rows"), [("", 20_000), ("[spark]\nsmall_batch = 0\n", 0)])

@@ -34,7 +34,7 @@ def progress() -> Progress:
     now = time.time_ns() // 1000
     return Progress(
         batch=7,
-        high_water=Position(1, now, 3, 9),
+        high_watermark=Position(1, now, 3, 9),
         object="20261121-103107000.csv",
         time=now - 90_000_000,
         rows=10_184,
@@ -244,7 +244,7 @@ def test_a_namespace_that_makes_one_table_of_two_is_refused(lakeward: Command, t
     assert ended.code == 1
     said = ended.err.splitlines()
     assert said[0] == f"error: shop.orders and crm.{table} would become the same table raw.{table}"
-    assert ("beside" in said[1]) is (table != "orders")
+    assert ("side tables" in said[1]) is (table != "orders")
 
 
 def test_a_catalog_in_another_database_takes_a_rest_catalog(lakeward: Command, tmp_path: Path) -> None:

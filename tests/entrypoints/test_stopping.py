@@ -1,4 +1,4 @@
-"""Ctrl-C once finishes the commit in hand; twice stops at once. Nothing is lost either way."""
+"""Ctrl-C once finishes the current commit; twice stops at once. Nothing is lost either way."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ import sys
 import shop
 from lakeward.entrypoints import cli
 
-def select_objects(self, dimension, past, usual=shop.ShopSource.take):
+def select_objects(self, dimension, past, usual=shop.ShopSource.select_objects):
     print("taking", len(past.seen), flush=True)
     sys.stdin.readline()
     return usual(self, dimension, past)
 
-shop.ShopSource.take = take
+shop.ShopSource.select_objects = select_objects
 sys.exit(cli.main(["run", "--json", *sys.argv[1:]]))
 """
 
@@ -70,7 +70,7 @@ def test_once_finishes_the_batch_in_hand_and_begins_no_other(
     with running(tmp_path, way) as process:
         assert process.stderr is not None
         process.send_signal(number)
-        assert process.stderr.readline().startswith("Finishing the commit in hand; once more stops now.")
+        assert process.stderr.readline().startswith("Finishing the current commit; once more stops now.")
         out, _ = process.communicate("go on\n", timeout=30)
     assert process.returncode == code
     assert [batch["batch"] for batch in json.loads(out)["tables"][0]["batches"]] == [1]
@@ -117,7 +117,7 @@ def test_a_signal_in_the_midst_of_a_pause_ends_it() -> None:
     finally:
         signal.signal(signal.SIGALRM, before)
     assert stop.is_asked
-    assert said == ["Finishing the commit in hand; once more stops now. Nothing is lost either way."]
+    assert said == ["Finishing the current commit; once more stops now. Nothing is lost either way."]
 
 
 @pytest.mark.timeout(60)

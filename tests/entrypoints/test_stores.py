@@ -260,12 +260,12 @@ def test_what_may_be_over_soon_refuses_no_table_and_is_left_for_a_later_run(
 def test_files_are_not_put_away_while_an_entry_that_may_read_them_fails(tmp_path: Path) -> None:
     history = {"reads": "shop.orders", "ties": "what"}
     configured = opened(tmp_path, {"tables": {"shop.orders": FINE, "shop.orders_history": history}})
-    assert configured.beside(ORDERS) == [TableName("shop", "orders_history")]
+    assert configured.siblings_of(ORDERS) == [TableName("shop", "orders_history")]
     tables = {"shop.orders": {**FINE, "source": {"cursor": "at"}}, "shop.orders_history": history}
     (tmp_path / "more.json").write_text(json.dumps({"tables": tables}), "utf-8")
     assert load(tmp_path / "lakeward.toml").source_options() == {ORDERS: {"cursor": "at"}}
     configured = opened(tmp_path, {"tables": {"shop.orders": FINE, "shop.orders_history": "?"}})
-    assert configured.beside(ORDERS) == [TableName("shop", "orders_history")]
+    assert configured.siblings_of(ORDERS) == [TableName("shop", "orders_history")]
 
 
 def test_an_option_that_the_source_does_not_know_fails_its_table_alone_among_patterns(tmp_path: Path) -> None:
@@ -324,7 +324,7 @@ def test_a_warning_of_what_cannot_be_written_back_says_no_more_than_is_known(
     opened(tmp_path, {"tables": {"shop.orders": FINE}})
     document = run(str(tmp_path / "lakeward.toml"), log="off")
     assert document["warnings"] == [
-        "How tables were left could not be written back: the board does not answer."
+        "The status of tables could not be written back: the board does not answer."
     ]
 
 
@@ -347,7 +347,7 @@ def test_check_says_what_is_wrong_by_table_and_ends_with_1(lakeward: Command) ->
     ended = lakeward("settings", "check")
     assert ended.code == 1
     assert "error: shop.orders: more.json: the settings are not right" in ended.err
-    assert "1 table fails until this is mended" in ended.out
+    assert "1 table fails until this is fixed" in ended.out
     document = lakeward("settings", "check", "--json").document
     listed = {one["table"]: (one["from"], one["left_out"], one["error"] is None) for one in document["tables"]}
     assert listed == {
@@ -436,7 +436,7 @@ def test_check_finds_all_that_a_run_would_refuse_at_first_and_writes_nothing(
     }
     said = lakeward("settings", "check")
     assert said.err.count(missing) == 1
-    assert said.out.splitlines()[-1] == "Mend this before a run."
+    assert said.out.splitlines()[-1] == "Fix this before a run."
 
 
 def test_check_asks_no_service_where_it_is_told_not_to(
@@ -469,7 +469,7 @@ def test_check_says_which_table_cannot_be_read_and_that_the_lake_or_the_ledger_d
     document = lakeward("settings", "check", "--json").document
     assert [one["table"] for one in document["tables"] if one["error"] is not None] == ["shop.lines"]
     assert parts(document)["tables"] == [("asked", None)]
-    assert "1 table fails until this is mended" in lakeward("settings", "check").out
+    assert "1 table fails until this is fixed" in lakeward("settings", "check").out
     errors[ORDERS] = StoreUnreachable("the catalog does not answer")
     assert parts(lakeward("settings", "check", "--json").document)["tables"] == [
         ("wrong", "the catalog does not answer")

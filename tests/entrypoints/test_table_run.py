@@ -23,7 +23,7 @@ def batch(operations: dict[Operation, int], least: Position | None, greatest: Po
 
 def test_rows_of_a_full_load_whose_key_stands_again_are_said_with_their_number() -> None:
     (said,) = caution_words(row_cautions(batch({READ: 5, UPDATE: 0}, LOAD, LOAD), Counts(read=5, superseded=2)))
-    assert (said.startswith("A key stands more than once"), said.endswith("Rows: 2.")) == (True, True)
+    assert (said.startswith("A key occurs more than once"), said.endswith("Rows: 2.")) == (True, True)
 
 
 @pytest.mark.parametrize(
@@ -43,7 +43,7 @@ def test_rows_that_lose_what_a_column_had_are_said_with_their_number() -> None:
     """Updates keep it; any other row of a file that lacks the column has NULL there."""
     facts = batch({READ: 3, UPDATE: 2}, CHANGE, CHANGE)
     assert caution_words(row_cautions(facts, Counts(), ("price", "a.b"))) == [
-        "The files lack price, a.b: a row that is no update has NULL there, whatever it had before. Rows: 3."
+        "The files lack price, a.b: rows of loads and snapshots have NULL there, whatever they had before. Rows: 3."
     ]
     assert row_cautions(batch({UPDATE: 2}, CHANGE, CHANGE), Counts(), ("price",)) == {}
 
@@ -57,11 +57,11 @@ def test_what_a_source_says_of_rows_is_passed_on() -> None:
     ("names", "words"),
     [
         ([], []),
-        (["a.txt"], ["1 other file is left alone, since the source takes no file of such a name: a.txt"]),
+        (["a.txt"], ["1 other file is not read, since the names are not those of files of the table: a.txt"]),
         (
             ["a", "b", "c", "d"],
             [
-                "4 other files are left alone, since the source takes no file of such a name: a, b, c … "
+                "4 other files are not read, since the names are not those of files of the table: a, b, c … "
                 "(`lakeward plan shop.item` names more)"
             ],
         ),

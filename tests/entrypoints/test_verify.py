@@ -43,7 +43,7 @@ def test_keys_that_break_a_rule_are_counted_and_some_of_them_named(
         "  11 keys: two versions are valid at once",
         *[f"    {key} (valid_from = 1970-01-06 00:00:00)" for key in (0, 1, 10, 2, 3)],
         "    … and 6 more",
-        "Others have changed these versions. Put them right in the table, by hand: "
+        "Another program has changed these versions. Correct them in the table by hand: "
         "docs/how-to/quarantine.md#versions-that-were-altered",
     ]
     (found,) = lakeward("verify", "--history", "--json").document["tables"]
@@ -65,7 +65,7 @@ def test_nothing_applied_yet_is_right(lakeward: Command, kept_lake: MemoryTarget
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
-        ([], 2, "say what of them is to be verified: either --history"),
+        ([], 2, "give either --history"),
         (["shop.orders", "--history"], 1, "shop.orders is a mirror: it has no versions to verify"),
         (["--history"], 1, "lakeward.toml: no table keeps a history"),
     ],
@@ -118,7 +118,7 @@ def test_a_format_that_does_not_look_at_tables_whole_says_so(
     lakeward: Command, kept_history: MemoryTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     opens = MemoryTarget.open
-    monkeypatch.setattr(MemoryTarget, "open", lambda *given: replace(opens(*given), verification=None))
+    monkeypatch.setattr(MemoryTarget, "open", lambda *given: replace(opens(*given), reader=None))
     ended = lakeward("verify", "--history")
     assert ended.code == 4
     assert "shop.customer cannot be verified" in ended.err

@@ -96,7 +96,7 @@ def lake(database: Database, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) ->
     dimension = load(file).dimension(ITEM)
     database.rows = {key: f"name {key}" for key in range(3)}
     rows = {(key,): Row({"id": key, "name": name, "made": "x"}, PLACE) for key, name in database.rows.items()}
-    progress = Progress(batch=1, rows=3, high_water=PLACE, sequences=Sequences.PLACES)
+    progress = Progress(batch=1, rows=3, high_watermark=PLACE, sequences=Sequences.PLACES)
     made = MemoryTable(dimension, exists=True, rows=rows, progress=progress)
     target.tables[ITEM] = made
     return made
@@ -111,7 +111,7 @@ def spoil(lake: MemoryTable) -> None:
 
 def pass_place(lake: MemoryTable, lsn: int) -> None:
     """Let the table have applied a change at a place of the log."""
-    lake.progress = replace(lake.progress, high_water=PLACE._replace(sequence=lsn * 10**19))
+    lake.progress = replace(lake.progress, high_watermark=PLACE._replace(sequence=lsn * 10**19))
 
 
 VERIFY = ("verify", "shop.item", "--against", "source")
@@ -189,7 +189,7 @@ def test_a_format_that_does_not_look_at_tables_whole_says_so(
     lakeward: Command, lake: MemoryTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     opens = MemoryTarget.open
-    monkeypatch.setattr(MemoryTarget, "open", lambda *given: replace(opens(*given), verification=None))
+    monkeypatch.setattr(MemoryTarget, "open", lambda *given: replace(opens(*given), reader=None))
     ended = lakeward(*VERIFY)
     assert (ended.code, "cannot be compared with its source" in ended.err) == (4, True)
 
@@ -201,7 +201,7 @@ def test_it_waits_as_long_as_it_may_for_a_table_whose_place_nothing_tells(
     database.lsn = None
     ended = lakeward(*VERIFY)
     assert ended.code == 75
-    assert "nothing tells how far the table is in its source" in ended.out
+    assert "the table has no position in the log of its source" in ended.out
     slept: list[float] = []
     monkeypatch.setattr(verify, "sleep", slept.append)
     monkeypatch.setattr(container, "clock", lambda: NOW + int(sum(slept) * 1_000_000))

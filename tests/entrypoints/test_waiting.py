@@ -50,7 +50,7 @@ def test_a_broker_that_is_away_is_said_and_nothing_else_suffers(
     monkeypatch.setattr(FakeBroker, "find", away)
     ended = lakeward("status")
     assert ended.code == 0
-    assert "⚠ How much waits cannot be told: the broker h:9092 does not answer." in ended.out
+    assert "⚠ The number of waiting messages is unknown: the broker h:9092 does not answer." in ended.out
     document = lakeward("status", "--json").document
     assert [one["messages_waiting"] for one in document["tables"]] == [None]
     assert any("does not answer" in words for words in document["warnings"])

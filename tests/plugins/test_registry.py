@@ -128,7 +128,7 @@ def test_what_belongs_to_a_port_are_its_methods_properties_and_attributes() -> N
     with pytest.raises(PluginError) as refused:
         shelf.build("bare", {}, Runtime(no_spark))
     said = str(refused.value.found)
-    assert "archive, cells, find_missing, key_form, lateness, mend, order_by, read, remaking" in said
+    assert "archive, cells, find_missing, key_form, lateness, order_by, read, recomputed, repair_row" in said
 
 
 @pytest.mark.parametrize(("name", "factory"), [(7, make), ("bell", "a text"), (None, None)])
@@ -183,8 +183,9 @@ def test_a_part_that_lacks_something_of_its_port_is_refused_by_name() -> None:
 
 def test_every_kind_of_port_has_a_shelf() -> None:
     assert [shelf.kind for shelf in Registry()] == [
-        *("source", "landing", "table format", "queue", "ledger", "lease"),
-        *("catalogue", "scout", "kind of statistics", "place of secrets", "quarantine of a pipeline", "backlog"),
+        *("source", "source inventory", "table format", "queue", "ledger", "lease"),
+        *("catalogue", "source probe", "kind of statistics", "place of secrets"),
+        *("quarantine of a pipeline", "backlog"),
         *("database of a source", "registration", "settings store", "notifier"),
     ]
 

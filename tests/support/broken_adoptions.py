@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from ways import use_spark_in_commands
 
-from lakeward.adapters.formats.shared.change_log.batch_log import Batches
+from lakeward.adapters.formats.shared.change_log.batch_log import BatchLog
 from lakeward.adapters.formats.shared.operations import adoption
 from lakeward.adapters.formats.shared.operations.adoption import TableAdoption
 from lakeward.adapters.formats.shared.rows import table_rows
@@ -58,24 +58,24 @@ def compares_no_columns(patch: pytest.MonkeyPatch) -> None:
 
 def takes_any_name_for_none(patch: pytest.MonkeyPatch) -> None:
     """Begins at the first file where there is none of the name that a person gave."""
-    place = adopting._place
+    count = adopting._count_applied
 
     def lenient(job: Any, listed: list[SourceObject], last: str | None) -> int:
-        return place(job, listed, last if last in {item.name for item in listed} else None)
+        return count(job, listed, last if last in {item.name for item in listed} else None)
 
-    patch.setattr(adopting, "_place", lenient)
+    patch.setattr(adopting, "_count_applied", lenient)
 
 
 def leaves_what_a_crash_left(patch: pytest.MonkeyPatch) -> None:
     """Writes its memory beside what a crash left of the adoption before."""
-    objects = Batches.objects
+    objects = BatchLog.objects
 
-    def blind(self: Batches, progress: Progress) -> Mapping[str, SourceObject]:
+    def blind(self: BatchLog, progress: Progress) -> Mapping[str, SourceObject]:
         found = objects(self, progress)
         self.has_leftovers = False
         return found
 
-    patch.setattr(Batches, "objects", blind)
+    patch.setattr(BatchLog, "objects", blind)
 
 
 class _Any(str):

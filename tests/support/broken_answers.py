@@ -62,7 +62,7 @@ class TakesWhatComesTooLate(Whole):
 
     def planned(self, plan: MergePlan) -> MergePlan:
         """Return a plan without a mark."""
-        return replace(plan, mark=None)
+        return replace(plan, low_watermark=None)
 
 
 class BelievesEveryTime(Whole):

@@ -15,12 +15,12 @@ from pyspark.sql import functions as F
 
 from lakeward.adapters.formats.shared.change_log import base_rows
 from lakeward.adapters.formats.shared.resolution.steps import applicable_events
-from lakeward.adapters.formats.shared.resolution.steps.table_before import Remembering
+from lakeward.adapters.formats.shared.resolution.steps.table_before import TableBeforeReader
 from lakeward.adapters.formats.shared.resolution.strategies import ordered_fold
 from lakeward.adapters.spark.history.instants import dated
 from lakeward.adapters.spark.history.surrogate_numbers import Numbering
 from lakeward.adapters.spark.history.version_rows import BEGINS, VersionRows
-from lakeward.adapters.spark.merge.fold.batch_fold import Before, fold
+from lakeward.adapters.spark.merge.fold.batch_fold import TableBefore, fold
 from lakeward.adapters.spark.merge.fold.chain_results import Chains
 from lakeward.adapters.spark.merge.resolution import ID
 from lakeward.adapters.spark.sql import names
@@ -117,7 +117,7 @@ class DatesAnewWhatItRemembers(Whole):
     def spoil(cls, patch: pytest.MonkeyPatch) -> None:
         """Fold them so."""
 
-        def anew(plan: MergePlan, events: DataFrame, before: Before) -> Chains:
+        def anew(plan: MergePlan, events: DataFrame, before: TableBefore) -> Chains:
             if before.remembered is None:
                 return fold(plan, events, before)
             remembered = before.remembered.drop(names.INSTANT)
@@ -152,7 +152,7 @@ class LetsALateTruncateEndWhatIsCurrentAlone(Whole):
     @classmethod
     def spoil(cls, patch: pytest.MonkeyPatch) -> None:
         """Touch no key for being remembered."""
-        patch.setattr(Remembering, "_remembered_keys", lambda _self: [])
+        patch.setattr(TableBeforeReader, "_remembered_keys", lambda _self: [])
 
 
 class FoldsTheNewestOfOldTruncates(Whole):
@@ -162,7 +162,7 @@ class FoldsTheNewestOfOldTruncates(Whole):
     def spoil(cls, patch: pytest.MonkeyPatch) -> None:
         """Fold those that a mirror needs."""
 
-        def met(plan: MergePlan, events: DataFrame, before: Before) -> Chains:
+        def met(plan: MergePlan, events: DataFrame, before: TableBefore) -> Chains:
             kept = {place: instant for place, instant in before.truncates.items() if place in plan.truncates.all}
             return fold(plan, events, replace(before, truncates=kept))
 
@@ -195,7 +195,7 @@ class OverwritesWhatBeginsAndEndsAsBefore(Whole):
     def spoil(cls, patch: pytest.MonkeyPatch) -> None:
         """Compare no cells."""
         same = "{0}.begins = {1}.begins AND {0}.version.ends <=> {1}.ends"
-        patch.setattr(VersionRows, "_tells", lambda self, stored, version: same.format(stored, version))
+        patch.setattr(VersionRows, "_shows_same", lambda self, stored, version: same.format(stored, version))
 
 
 class FoldsWhatIsBelievedNoMore(Whole):

@@ -17,18 +17,18 @@ from lakeward.adapters.formats.iceberg import table
 from lakeward.adapters.formats.iceberg.table import IcebergTable
 from lakeward.adapters.formats.iceberg.writes.change import Change
 from lakeward.adapters.formats.shared.change_log import entries, retention
-from lakeward.adapters.formats.shared.change_log.batch_log import Batches
+from lakeward.adapters.formats.shared.change_log.batch_log import BatchLog
 from lakeward.adapters.formats.shared.change_log.table import ChangeLogTable
 from lakeward.adapters.formats.shared.resolution.steps import applicable_events, arrivals, hold_filter
-from lakeward.adapters.formats.shared.resolution.steps.arrivals import Arrived
+from lakeward.adapters.formats.shared.resolution.steps.arrivals import Arrivals
 from lakeward.adapters.formats.shared.resolution.strategies import snapshot_splice, whole_rows
 from lakeward.adapters.formats.shared.rows.table_rows import Rows
 from lakeward.adapters.formats.shared.side_tables import quarantine, side_table_pair
-from lakeward.adapters.formats.shared.side_tables.side_table_pair import Keeping
+from lakeward.adapters.formats.shared.side_tables.side_table_pair import SideTables
 from lakeward.adapters.spark.frames.local_frame import in_spark
 from lakeward.adapters.spark.merge import resolution
 from lakeward.adapters.spark.merge.fold import fold_items
-from lakeward.adapters.spark.merge.resolution import FILE, standing
+from lakeward.adapters.spark.merge.resolution import FILE, stored_column
 from lakeward.adapters.spark.sql import names
 from lakeward.adapters.spark.sql.names import quoted
 from lakeward.core import plan as core_plan
@@ -98,13 +98,13 @@ def checks_nothing_for_being_stale(patch: pytest.MonkeyPatch, _player: Player) -
 
 def keeps_progress_apart(patch: pytest.MonkeyPatch, _player: Player) -> None:
     """Commits the rows, and the progress only afterwards."""
-    commit, trim, tables = IcebergTable.commit, Keeping.trim, []
+    commit, trim, tables = IcebergTable.commit, SideTables.trim, []
 
     def rows_alone(self: IcebergTable, plan: MergePlan, resolved: MergeResult, progress: Progress) -> Commit:
         tables.append(self)
         return commit(self, plan, resolved, self.standing().progress)
 
-    def progress_after(self: Keeping, progress: Progress) -> None:
+    def progress_after(self: SideTables, progress: Progress) -> None:
         jvm, rows = table.Jvm(self.spark()), tables[-1]
         java = jvm.table(*rows.name)
         change = table.Change(jvm, java, rows.catalog.io(rows.dimension.name), java.currentSnapshot())
@@ -112,7 +112,7 @@ def keeps_progress_apart(patch: pytest.MonkeyPatch, _player: Player) -> None:
         trim(self, progress)
 
     patch.setattr(IcebergTable, "commit", rows_alone)
-    patch.setattr(Keeping, "trim", progress_after)
+    patch.setattr(SideTables, "trim", progress_after)
 
 
 def acknowledges_first(_patch: pytest.MonkeyPatch, player: Player) -> None:
@@ -123,7 +123,7 @@ def acknowledges_first(_patch: pytest.MonkeyPatch, player: Player) -> None:
 @by_spark
 def looks_into_one_partition_only(patch: pytest.MonkeyPatch, _player: Player) -> None:
     """Finds the row of a key only where it lies in the partition that the event would go to."""
-    found = Rows.found
+    found = Rows.find_stored
 
     def in_its_partition(self: Rows, events: DataFrame, gone: DataFrame | None) -> DataFrame:
         key = list(self.plan.dimension.key)
@@ -137,7 +137,7 @@ def looks_into_one_partition_only(patch: pytest.MonkeyPatch, _player: Player) ->
             .distinct()
         )
 
-    patch.setattr(Rows, "found", in_its_partition)
+    patch.setattr(Rows, "find_stored", in_its_partition)
 
 
 def leaves_the_position_of_a_no_op(patch: pytest.MonkeyPatch, _player: Player) -> None:
@@ -149,9 +149,9 @@ def leaves_the_position_of_a_no_op(patch: pytest.MonkeyPatch, _player: Player) -
             cells = [quoted(name) for name in plan.dimension.schema.names]
             place = names.POSITION[1:]
             old = self.spark().table(quoted(*self.name))
-            old = old.selectExpr(*cells, *[f"{name} AS {standing(name)}" for name in place])
+            old = old.selectExpr(*cells, *[f"{name} AS {stored_column(name)}" for name in place])
             rows = in_spark(resolved.detail.upserts).join(old, list(plan.dimension.schema.names), "left")
-            before = {name: F.coalesce(F.col(standing(name)), F.col(name)) for name in place}
+            before = {name: F.coalesce(F.col(stored_column(name)), F.col(name)) for name in place}
             resolved.detail.upserts = rows.withColumns(before)
         stage(self, change, plan, resolved)
 
@@ -170,9 +170,9 @@ def forgets_deletes_too_early(patch: pytest.MonkeyPatch, _player: Player) -> Non
 
 def believes_what_a_crash_left(patch: pytest.MonkeyPatch, _player: Player) -> None:
     """Takes in memory that is stamped above the table's own batch."""
-    objects, kind = Batches.objects, ChangeLogTable._kind
+    objects, kind = BatchLog.objects, ChangeLogTable._kind
 
-    def all_objects(self: Batches, progress: Progress) -> Mapping[str, Any]:
+    def all_objects(self: BatchLog, progress: Progress) -> Mapping[str, Any]:
         found = objects(self, progress)
         self._read_records(progress.batch, progress.batch)
         left = [self.records.pop(batch) for batch in [*self.records] if batch > progress.batch]
@@ -181,7 +181,7 @@ def believes_what_a_crash_left(patch: pytest.MonkeyPatch, _player: Player) -> No
     def all_entries(self: ChangeLogTable, wanted: str, upto: int) -> DataFrame | None:
         return kind(self, wanted, upto + 1)
 
-    patch.setattr(Batches, "objects", all_objects)
+    patch.setattr(BatchLog, "objects", all_objects)
     patch.setattr(ChangeLogTable, "_kind", all_entries)
 
 
@@ -209,29 +209,29 @@ def forgets_deletes_above_the_mark(patch: pytest.MonkeyPatch, _player: Player) -
 
 def takes_a_mended_row_for_given_up(patch: pytest.MonkeyPatch, _player: Player) -> None:
     """Releases what waited behind a mended row, and applies nothing in its place."""
-    waiting = Keeping.waiting
+    waiting = SideTables.waiting
 
-    def without(self: Keeping, progress: Progress, resolved: Sequence[Entry], repaired: Any) -> Any:
+    def without(self: SideTables, progress: Progress, resolved: Sequence[Entry], repaired: Any) -> Any:
         return waiting(self, progress, resolved, None if repaired is None else repaired.limit(0))
 
-    patch.setattr(Keeping, "waiting", without)
+    patch.setattr(SideTables, "waiting", without)
 
 
 def puts_a_mended_row_on_top(patch: pytest.MonkeyPatch, _player: Player) -> None:
     """Applies a mended row as the newest of its key, whatever came after it."""
-    waiting = Keeping.waiting
+    waiting = SideTables.waiting
 
-    def on_top(self: Keeping, progress: Progress, resolved: Sequence[Entry], repaired: Any) -> Any:
+    def on_top(self: SideTables, progress: Progress, resolved: Sequence[Entry], repaired: Any) -> Any:
         newest = None if repaired is None else repaired.withColumn(names.SEQUENCE, F.lit(1 << 40))
         return waiting(self, progress, resolved, newest)
 
-    patch.setattr(Keeping, "waiting", on_top)
+    patch.setattr(SideTables, "waiting", on_top)
 
 
 def forgets_what_was_mended(patch: pytest.MonkeyPatch, _player: Player) -> None:
     """Stamps what a person mended with a batch that does not exist yet."""
-    as_mended = quarantine._as_mended
-    patch.setattr(quarantine, "_as_mended", lambda entries, batch: as_mended(entries, batch + 1))
+    as_mended = quarantine._repair_rows
+    patch.setattr(quarantine, "_repair_rows", lambda entries, batch: as_mended(entries, batch + 1))
 
 
 @by_spark
@@ -243,7 +243,7 @@ def holds_a_copy_again(patch: pytest.MonkeyPatch, _player: Player) -> None:
 @by_spark
 def nulls_what_was_not_sent(patch: pytest.MonkeyPatch, _player: Player) -> None:
     """Takes a cell that an event does not have for NULL."""
-    patch.setattr(fold_items, "_SENT_NOT", "CAST(array() AS array<string>)")
+    patch.setattr(fold_items, "_UNSET_OR_EMPTY", "CAST(array() AS array<string>)")
 
 
 @by_spark
@@ -279,12 +279,12 @@ def lets_key_changes_pass_held_keys(patch: pytest.MonkeyPatch, _player: Player) 
 @by_spark
 def lets_pass_what_follows_an_undecided_change(patch: pytest.MonkeyPatch, _player: Player) -> None:
     """Holds a key change that no rule decides, and not what comes behind it in the same batch."""
-    part = hold_filter.part
+    part = hold_filter.split_by_holds
 
-    def apart(kept: Keeping, plan: MergePlan, arrived: Arrived, events: DataFrame) -> Any:
+    def apart(kept: SideTables, plan: MergePlan, arrived: Arrivals, events: DataFrame) -> Any:
         return part(kept, plan, replace(arrived, has_refused=False), events)
 
-    patch.setattr(applicable_events, "part", apart)
+    patch.setattr(applicable_events, "split_by_holds", apart)
 
 
 @by_spark
@@ -302,7 +302,7 @@ def holds_what_comes_too_late(patch: pytest.MonkeyPatch, _player: Player) -> Non
 def nulls_what_the_files_lack(patch: pytest.MonkeyPatch) -> None:
     """Writes NULL into a column that the files of an update do not have."""
     use_spark_in_commands(patch)
-    patch.setattr(Rows, "kept", lambda _self, upserts, _judged: upserts)
+    patch.setattr(Rows, "with_stored_values", lambda _self, upserts, _judged: upserts)
 
 
 def changes_columns_in_a_commit_of_their_own(patch: pytest.MonkeyPatch) -> None:
@@ -343,13 +343,13 @@ def keeps_rows_that_a_load_does_not_hold(patch: pytest.MonkeyPatch, _player: Pla
 
 def holds_keys_of_the_epoch_before(patch: pytest.MonkeyPatch, _player: Player) -> None:
     """Still shows what was in quarantine before a full load took the place of all rows."""
-    entries = Keeping.entries
+    entries = SideTables.entries
 
-    def every(self: Keeping, progress: Progress) -> Sequence[Entry]:
+    def every(self: SideTables, progress: Progress) -> Sequence[Entry]:
         epochs = range(1, progress.epoch + 1)
         return [entry for epoch in epochs for entry in entries(self, replace(progress, epoch=epoch))]
 
-    patch.setattr(Keeping, "entries", every)
+    patch.setattr(SideTables, "entries", every)
 
 
 BROKEN: Mapping[str, Sequence[Break]] = {

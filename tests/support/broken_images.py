@@ -8,7 +8,7 @@ from dataclasses import replace
 from broken_ports import BrokenLake, Whole
 
 from lakeward.adapters.memory import Frame, MemoryTable
-from lakeward.core.events import ChangeEvent, Operation, same
+from lakeward.core.events import ChangeEvent, Operation, same_cells
 from lakeward.core.plan import MergePlan
 from lakeward.core.ports import MergeResult
 from lakeward.plugins.testing import Item
@@ -55,7 +55,7 @@ class TakesEveryEqualRow(MemoryTable):
         resolved = MemoryTable.resolve(self, plan, frame)
         rows = resolved.detail.rows
         for fact in [fact for fact, row in rows.items() if row is None and fact in self.rows]:
-            equal = [other for other, row in self.rows.items() if same(row.cells, self.rows[fact].cells)]
+            equal = [other for other, row in self.rows.items() if same_cells(row.cells, self.rows[fact].cells)]
             rows.update(dict.fromkeys(equal))
         return resolved
 
@@ -68,7 +68,7 @@ class TakesTheNewestEqualRow(MemoryTable):
         rows = resolved.detail.rows
         gone = [fact for fact, row in rows.items() if row is None and fact in self.rows]
         for fact in gone:
-            equal = [other for other, row in self.rows.items() if same(row.cells, self.rows[fact].cells)]
+            equal = [other for other, row in self.rows.items() if same_cells(row.cells, self.rows[fact].cells)]
             del rows[fact]
             rows[max(other for other in equal if other not in rows)] = None
         return resolved

@@ -426,7 +426,7 @@ class TakesWhatComesTooLate(MemoryTable):
 
     def resolve(self, plan: MergePlan, frame: Frame) -> MergeResult:
         memory = self.memory
-        self.memory = replace(memory, mark=None)
+        self.memory = replace(memory, low_watermark=None)
         try:
             return MemoryTable.resolve(self, plan, frame)
         finally:

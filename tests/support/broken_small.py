@@ -12,7 +12,7 @@ from broken_tables import Draw
 from pyroaring import BitMap64
 
 from lakeward.adapters.formats.iceberg.writes import local_files
-from lakeward.adapters.formats.shared.side_tables.side_table_pair import Keeping
+from lakeward.adapters.formats.shared.side_tables.side_table_pair import SideTables
 from lakeward.adapters.formats.shared.small_batches import (
     change_log_entries,
     changed_rows,
@@ -143,7 +143,7 @@ class TakesCopiesForNews(Whole):
         """Recall none."""
 
         def wrongly(
-            kept: Keeping, plan: MergePlan, touched: Collection[Key]
+            kept: SideTables, plan: MergePlan, touched: Collection[Key]
         ) -> tuple[ChangeLogContents, frozenset[Key]]:
             memory, keys = read_memory(kept, plan, touched)
             return replace(memory, records=[], changes={}), keys

@@ -10,14 +10,14 @@ import pytest
 
 from lakeward.adapters.formats.delta.operations import restored_version
 from lakeward.adapters.formats.delta.operations.maintenance import DeltaMaintenance
-from lakeward.adapters.formats.delta.operations.rollback import DeltaLine
-from lakeward.adapters.formats.delta_rs.change_log_versions import DeltaEarlier
+from lakeward.adapters.formats.delta.operations.rollback import DeltaLineage
+from lakeward.adapters.formats.delta_rs.change_log_versions import DeltaChangeLogVersions
 from lakeward.adapters.formats.hudi.operations.maintenance import HudiMaintenance
-from lakeward.adapters.formats.hudi.operations.rollback import HudiLine
+from lakeward.adapters.formats.hudi.operations.rollback import HudiLineage
 from lakeward.adapters.formats.hudi.writes import write_options
 from lakeward.adapters.formats.iceberg.metadata.progress import TAG
 from lakeward.adapters.formats.iceberg.operations.maintenance import IcebergMaintenance
-from lakeward.adapters.formats.iceberg.side_tables.change_log_versions import IcebergEarlier
+from lakeward.adapters.formats.iceberg.side_tables.change_log_versions import IcebergChangeLogVersions
 from lakeward.core.ports import Version
 
 Break = Callable[[pytest.MonkeyPatch], None]
@@ -25,29 +25,29 @@ Break = Callable[[pytest.MonkeyPatch], None]
 
 def keeps_its_memory(patch: pytest.MonkeyPatch) -> None:
     """Takes rows and progress back, and goes on knowing what came since."""
-    for kind in (IcebergEarlier, DeltaEarlier):
-        patch.setattr(kind, "bring_back", lambda *_: None)
+    for kind in (IcebergChangeLogVersions, DeltaChangeLogVersions):
+        patch.setattr(kind, "restore", lambda *_: None)
 
 
 def takes_back_what_it_remembers_now_alone(patch: pytest.MonkeyPatch) -> None:
     """Drops what is stamped above the batch; what was trimmed since then stays forgotten."""
-    of_iceberg, of_delta = IcebergEarlier.bring_back, DeltaEarlier.bring_back
-    patch.setattr(IcebergEarlier, "bring_back", lambda self, batch, _: of_iceberg(self, batch, None))
-    patch.setattr(DeltaEarlier, "bring_back", lambda self, batch, _: of_delta(self, batch, None))
+    of_iceberg, of_delta = IcebergChangeLogVersions.restore, DeltaChangeLogVersions.restore
+    patch.setattr(IcebergChangeLogVersions, "restore", lambda self, batch, _: of_iceberg(self, batch, None))
+    patch.setattr(DeltaChangeLogVersions, "restore", lambda self, batch, _: of_delta(self, batch, None))
 
 
 def takes_rows_back_alone(patch: pytest.MonkeyPatch) -> None:
     """Leaves the progress where it was: what follows is never applied again."""
 
-    def breaks(kind: type[DeltaLine | HudiLine]) -> None:
-        take_back: Any = kind.take_back
+    def breaks(kind: type[DeltaLineage | HudiLineage]) -> None:
+        go_back: Any = kind.go_back
 
-        def with_progress_of_now(self: DeltaLine | HudiLine, version: Version) -> None:
-            take_back(self, replace(version, progress=self.versions()[0].progress))
+        def with_progress_of_now(self: DeltaLineage | HudiLineage, version: Version) -> None:
+            go_back(self, replace(version, progress=self.versions()[0].progress))
 
-        patch.setattr(kind, "take_back", with_progress_of_now)
+        patch.setattr(kind, "go_back", with_progress_of_now)
 
-    for kind in (DeltaLine, HudiLine):
+    for kind in (DeltaLineage, HudiLineage):
         breaks(kind)
 
 

@@ -12,7 +12,7 @@ from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import SchemaConflict
 from lakeward.core.schema import Column, Schema, parse_type
 from lakeward.core.settings import source_catalogue
-from lakeward.core.settings.source_catalogue import KEPT, Answer, Declared, SourceColumn, SourceTable
+from lakeward.core.settings.source_catalogue import KEPT, Answer, DeclaredTable, SourceColumn, SourceTable
 
 NAME = TableName("shop", "customer")
 COLUMNS = ("a", "b", "c", "d")
@@ -32,7 +32,7 @@ class Source:
         for _ in range(self.random.randrange(1, 6)):
             self.now += self.random.choice([1, KEPT // 2, KEPT - 1, KEPT])
             table = self._table()
-            self.known = source_catalogue.remembered(self.known, table, self.now)
+            self.known = source_catalogue.answers_to_keep(self.known, table, self.now)
             if not self.stood or self.stood[-1][1] != table:
                 self.stood.append((self.now, table))
 
@@ -61,7 +61,7 @@ def check_completed(source: Source) -> None:
     random, tables = source.random, [table for _, table in source.of_late]
     own = {name: random.choice(TYPES) for name in random.sample(("id", *COLUMNS), random.randrange(4))}
     declared = Schema(tuple(Column(name, parse_type(type_)) for name, type_ in own.items()))
-    found = source_catalogue.complete(Declared(columns=declared), source.known)
+    found = source_catalogue.complete(DeclaredTable(columns=declared), source.known)
     newest = {column.name: column.written for table in tables for column in table.columns}
     assert {c.name: str(c.type) for c in found.schema} == {**newest, **own}
     assert found.announced == newest.keys() - own.keys()
@@ -76,7 +76,7 @@ def check_completed(source: Source) -> None:
 
 def check_headerless(source: Source) -> None:
     """A file without a header is read as the table was when it was written; or no one can tell, and it stops."""
-    completed = source_catalogue.complete(Declared(), source.known)
+    completed = source_catalogue.complete(DeclaredTable(), source.known)
     dimension = Dimension(name=NAME, schema=completed.schema, key=("id",), orders=completed.orders)
     orders = {table.names for _, table in source.of_late}
     for names in orders:

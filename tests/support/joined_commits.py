@@ -11,10 +11,10 @@ from joined_laws import COLUMNS, Image, Lake, drawn, model, tables_of
 
 from lakeward.core.events import Key
 from lakeward.core.joined import plan as plans
-from lakeward.core.joined.check import checked
-from lakeward.core.joined.plan import Passed, SourceState, noted
-from lakeward.core.joined.rows import Known
-from lakeward.core.joined.touched import Change
+from lakeward.core.joined.check import validate_joined
+from lakeward.core.joined.plan import SourceCommit, SourceState, recent_commits
+from lakeward.core.joined.rows import SourceRow
+from lakeward.core.joined.touched import SourceChange
 
 RARE: Final = ("forget", "vacuum", "empty", "splice", "back", "again", "anew", "drop")
 """What becomes of sources beside changes of rows; most feeds have one of it, for each way hides what others do."""
@@ -27,8 +27,8 @@ class Commit:
     `line` are the commits that it is made of, itself included.
     """
 
-    passed: Passed
-    line: frozenset[Passed]
+    passed: SourceCommit
+    line: frozenset[SourceCommit]
     rows: Mapping[Key, tuple[Image, int]] = field(default_factory=dict)
     deletes: Mapping[Key, int] = field(default_factory=dict)
     emptied: int = 0
@@ -94,7 +94,7 @@ class Source:
 
     def drop(self, random: Random) -> None:
         """Let another table take its place, whose first batch has some rows."""
-        self.commits, self.remembers = [Commit(Passed(0, ""), frozenset())], 0
+        self.commits, self.remembers = [Commit(SourceCommit(0, ""), frozenset())], 0
         self.write(random, 1)
         self.commits = self.commits[1:]
 
@@ -114,18 +114,18 @@ class Source:
     ) -> None:
         """Add a commit; two of the same batch, before and after the table was taken back, have two names."""
         self.names += 1
-        passed = Passed(batch, f"{self.name}-{self.names}")
+        passed = SourceCommit(batch, f"{self.name}-{self.names}")
         last = self.now if self.commits else Commit(passed, frozenset())
         emptied = last.emptied if emptied is None else emptied
         spliced = last.spliced if spliced is None else spliced
         self.commits.append(Commit(passed, last.line | {passed}, rows, deletes, emptied, spliced))
 
-    def state(self, known: Sequence[Passed]) -> SourceState:
+    def state(self, known: Sequence[SourceCommit]) -> SourceState:
         line = self.now.line
         kept = next((one for one in known if one in line), None)
         return SourceState(
             now=self.now.passed,
-            behind=noted(sorted(line, reverse=True)),
+            behind=recent_commits(sorted(line, reverse=True)),
             goes_on=kept in known[:1],
             kept=kept,
             remembers=self.remembers,
@@ -134,17 +134,17 @@ class Source:
             shows_before=any(commit.passed == kept for commit in self.commits),
         )
 
-    def touched(self, since: int, *, before: bool) -> Mapping[Key, Change]:
+    def touched(self, since: int, *, before: bool) -> Mapping[Key, SourceChange]:
         """Return what was touched above a batch: rows by what they say, deletes by what is remembered."""
         keys = {key for key, (_, batch) in self.now.rows.items() if batch > since}
         keys |= {key for key, batch in self.now.deletes.items() if batch > since}
         was = next((one.rows for one in self.commits if before and one.passed.batch == since), {})
-        return {key: Change([was[key][0]] if key in was else []) for key in keys}
+        return {key: SourceChange([was[key][0]] if key in was else []) for key in keys}
 
 
 def check_commits(random: Random) -> None:
     """Whatever became of its sources since it last looked, a joined table is what SQL makes of them now."""
-    joining = checked(drawn(random), tables_of())
+    joining = validate_joined(drawn(random), tables_of())
     sources = {name: Source(name) for name in joining.joined.sources}
     for source in sources.values():
         source.commit(1, {}, {})
@@ -163,7 +163,9 @@ def follow(lake: Lake, sources: Mapping[str, Source]) -> None:
     progress = None if lake.plan is None else lake.plan.progress
     known = {name: () if progress is None else progress.known(name) for name in sources}
     plan = plans.plan_join(lake.joining, progress, {n: one.state(known[n]) for n, one in sources.items()})
-    tables = {name: {key: [Known(row)] for key, (row, _) in one.now.rows.items()} for name, one in sources.items()}
+    tables = {
+        name: {key: [SourceRow(row)] for key, (row, _) in one.now.rows.items()} for name, one in sources.items()
+    }
     if plan is not None:
         since = plan.since.items()
         changes = {name: sources[name].touched(batch, before=name in plan.before) for name, batch in since}

@@ -23,8 +23,8 @@ from project import Project
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.events import Key
 from lakeward.core.history.options import ByRun, History, Kind
-from lakeward.core.joined.check import checked
-from lakeward.core.joined.declared import Joined, Source, Way
+from lakeward.core.joined.check import validate_joined
+from lakeward.core.joined.declared import Joined, JoinType, Source
 from lakeward.core.joined.joining import Joining
 from lakeward.core.merge.fold import columns_of
 from lakeward.core.schema import Column, Schema, Type
@@ -60,7 +60,7 @@ def declared(shape: str, random: Random, **options: Any) -> Joined:
     names = [*shapes()[shape]]
     inner = random.choice(names[1:])
     found = {
-        name: replace(of_shops(name, place, one), way=Way.INNER if name == inner else Way.LEFT)
+        name: replace(of_shops(name, place, one), way=JoinType.INNER if name == inner else JoinType.LEFT)
         for place, (name, one) in enumerate(shapes()[shape].items())
     }
     return Joined(name=TableName("dw", "joined"), sources=found, **options)
@@ -68,7 +68,7 @@ def declared(shape: str, random: Random, **options: Any) -> Joined:
 
 def kinds_of(joined: Joined) -> Mapping[str, Kind]:
     """Return kinds of some of the columns that are taken."""
-    key = checked(joined, tables_of(None)).dimension.key
+    key = validate_joined(joined, tables_of(None)).dimension.key
     selection = {own for one in joined.sources.values() for own in (*one.columns, *one.aggregates)} - {*key}
     return {name: kind for name, kind in KINDS.items() if name in selection}
 
@@ -166,13 +166,13 @@ def in_lake(joined: Joined, name: str, *, both: bool) -> Joining:
     """Return a joined table of the lake, whose tables are histories, or mirrors with a history beside each."""
     named = replace(joined, name=TableName("dw", name))
     if not both:
-        return checked(named, tables_of(History()))
+        return validate_joined(named, tables_of(History()))
     if joined.history is None or isinstance(joined.history.validity, ByRun):
-        return checked(named, tables_of(None))
+        return validate_joined(named, tables_of(None))
     beside = {TableName("shop", f"{one.table}_history"): of for one, of in tables_of(History()).items()}
     tables = {table: replace(of, name=table) for table, of in beside.items()}
     sources = {n: replace(of, table=TableName("shop", f"{n}_history")) for n, of in joined.sources.items()}
-    return checked(replace(named, sources=sources), tables)
+    return validate_joined(replace(named, sources=sources), tables)
 
 
 def written(value: Any) -> str:

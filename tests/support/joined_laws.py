@@ -16,13 +16,13 @@ from lakeward.core.history.options import ByRun, History, Kind, Shown
 from lakeward.core.history.version_checks import violation
 from lakeward.core.history.versions import Versions, last_versions, order_versions
 from lakeward.core.joined import join as joins
-from lakeward.core.joined.check import checked
-from lakeward.core.joined.declared import Aggregate, Function, Joined, Source, Way
-from lakeward.core.joined.join import Place, Written
+from lakeward.core.joined.check import validate_joined
+from lakeward.core.joined.declared import Aggregate, Function, Joined, JoinType, Source
+from lakeward.core.joined.join import JoinResult, Place
 from lakeward.core.joined.joining import Joining
-from lakeward.core.joined.plan import JoinPlan, Passed, SourceState, plan_join
-from lakeward.core.joined.rows import Known, Tables
-from lakeward.core.joined.touched import Change, Changes, needed, touched
+from lakeward.core.joined.plan import JoinPlan, SourceCommit, SourceState, plan_join
+from lakeward.core.joined.rows import RowsBySource, SourceRow
+from lakeward.core.joined.touched import SourceChange, SourceChanges, find_touched_keys, select_needed_rows
 from lakeward.core.schema import Column, Schema, Type
 
 Image = Mapping[str, object]
@@ -101,7 +101,7 @@ def drawn(random: Random) -> Joined:
     """Return a declared joined mirror; each of its sources is joined in one of the two ways."""
     name, found = random.choice(list(shapes().items()))
     driving, *_ = found
-    sources = {n: of if n == driving else replace(of, way=random.choice([*Way])) for n, of in found.items()}
+    sources = {n: of if n == driving else replace(of, way=random.choice([*JoinType])) for n, of in found.items()}
     return Joined(name=TableName("shop", name), sources=sources, unknown=random.choice([None, {}]))
 
 
@@ -141,22 +141,22 @@ class Shop:
         values = {column: self.random.choice([None, 0, 1, 2]) for column in COLUMNS[name][1:]}
         return {COLUMNS[name][0]: key, **values}
 
-    def versions(self, name: str) -> dict[Key, list[Known]]:
+    def versions(self, name: str) -> dict[Key, list[SourceRow]]:
         """Return all versions of the rows of a table."""
-        found: dict[Key, list[Known]] = {}
+        found: dict[Key, list[SourceRow]] = {}
         for (of, key), moments in self.log.items():
             if of == name:
                 told = periods(sorted(moments, key=lambda moment: moment[0]), COLUMNS[name])
-                found[(key,)] = [Known(one.image, None, one.valid_from, one.valid_to) for one in told]
+                found[(key,)] = [SourceRow(one.image, None, one.valid_from, one.valid_to) for one in told]
         return found
 
-    def rows(self, name: str) -> dict[Key, list[Known]]:
+    def rows(self, name: str) -> dict[Key, list[SourceRow]]:
         """Return the rows of a table as they are now, with the times of their last changes."""
-        found: dict[Key, list[Known]] = {}
+        found: dict[Key, list[SourceRow]] = {}
         for (of, key), moments in self.log.items():
             time, image = sorted(moments, key=lambda moment: moment[0])[-1]
             if of == name and image is not None:
-                found[(key,)] = [Known(image, time)]
+                found[(key,)] = [SourceRow(image, time)]
         return found
 
     def at(self, name: str, time: int) -> list[Image]:
@@ -168,11 +168,11 @@ class Shop:
                 found.append(past[-1][1])
         return found
 
-    def touched(self, joining: Joining) -> Changes:
+    def touched(self, joining: Joining) -> SourceChanges:
         """Return what was touched since, with no more of what was before than is needed."""
-        changes: dict[str, dict[Key, Change]] = defaultdict(dict)
+        changes: dict[str, dict[Key, SourceChange]] = defaultdict(dict)
         for (name, key), (time, before) in self.asked.items():
-            changes[name][(key,)] = Change(before if joining.needs_before(name) else (), time)
+            changes[name][(key,)] = SourceChange(before if joining.needs_before(name) else (), time)
         return changes
 
 
@@ -196,23 +196,23 @@ class Lake:
         """Return the plan of the next batch; with `whole`, one that makes all rows anew."""
         progress = None if self.plan is None else self.plan.progress
         batch = 1 if progress is None else progress.batch + 1
-        now = {name: SourceState(now=Passed(batch, str(batch))) for name in self.joining.joined.sources}
+        now = {name: SourceState(now=SourceCommit(batch, str(batch))) for name in self.joining.joined.sources}
         found = plan_join(self.joining, progress, now, ran)
         assert found is not None
         return replace(found, whole=("asked",)) if whole else found
 
-    def joined(self, plan: JoinPlan, tables: Tables, changes: Changes) -> Written:
+    def joined(self, plan: JoinPlan, tables: RowsBySource, changes: SourceChanges) -> JoinResult:
         """Join with all that is there or, where the plan allows it, with no more than is needed."""
         standing = self.standing()
         if plan.whole:
             return joins.join(plan, tables, changes, standing)
-        keys = touched(self.joining, changes, tables)
+        keys = find_touched_keys(self.joining, changes, tables)
         asked = {key: versions for key, versions in standing.items() if key in keys}
         if not self.joining.over_time:
             asked = {key: last_versions(versions) for key, versions in asked.items()}
-        return joins.join(plan, needed(self.joining, tables, keys), changes, asked)
+        return joins.join(plan, select_needed_rows(self.joining, tables, keys), changes, asked)
 
-    def commit(self, plan: JoinPlan, written: Written) -> None:
+    def commit(self, plan: JoinPlan, written: JoinResult) -> None:
         """Let a batch become visible."""
         assert not written.removed & written.rows.keys()
         self.rows = {place: row for place, row in self.rows.items() if place not in written.removed}
@@ -256,7 +256,7 @@ def play(random: Random, shop: Shop, lake: Lake, *, late: bool = False) -> JoinP
 
 def check_mirror(random: Random) -> None:
     """A joined mirror is what SQL makes, and nothing is written that did not change."""
-    lake, shop = Lake(checked(drawn(random), tables_of())), Shop(random)
+    lake, shop = Lake(validate_joined(drawn(random), tables_of())), Shop(random)
     for _ in range(random.randrange(1, 6)):
         plan = play(random, shop, lake)
         before = lake.current()
@@ -267,7 +267,7 @@ def check_mirror(random: Random) -> None:
         assert lake.wrote == {(key, 0) for key in changed}
 
 
-def take(lake: Lake, plan: JoinPlan, tables: Tables, shop: Shop) -> None:
+def take(lake: Lake, plan: JoinPlan, tables: RowsBySource, shop: Shop) -> None:
     """Commit a batch; the same batch again, and one that makes all rows anew, change nothing.
 
     What is made anew needs no changes, but where these date it.
@@ -276,8 +276,8 @@ def take(lake: Lake, plan: JoinPlan, tables: Tables, shop: Shop) -> None:
     changes = {} if plan.whole and not is_dated else shop.touched(lake.joining)
     written = lake.joined(plan, tables, changes)
     lake.commit(plan, written)
-    assert lake.joined(replace(plan, whole=()), tables, changes) == Written()
-    assert lake.joined(replace(plan, whole=("again",)), tables, changes) == Written()
+    assert lake.joined(replace(plan, whole=()), tables, changes) == JoinResult()
+    assert lake.joined(replace(plan, whole=("again",)), tables, changes) == JoinResult()
     shop.asked.clear()
 
 
@@ -291,7 +291,7 @@ KINDS = {
 
 def history_of(random: Random, joined: Joined) -> History:
     """Return a history that tracks all columns, or has columns of several kinds."""
-    key = checked(joined, tables_of()).dimension.key
+    key = validate_joined(joined, tables_of()).dimension.key
     selection = {own for one in joined.sources.values() for own in (*one.columns, *one.aggregates)} - {*key}
     kinds = {name: kind for name, kind in KINDS.items() if name in selection}
     return random.choice([History(), History(kinds=kinds)])
@@ -303,7 +303,7 @@ def check_over_time(random: Random) -> None:
     joined = replace(joined, history=history_of(random, joined))
     now = {name for name in joined.others if random.random() < 0.3}
     joined = replace(joined, sources={n: replace(of, as_now=n in now) for n, of in joined.sources.items()})
-    joining = checked(joined, tables_of(History()))
+    joining = validate_joined(joined, tables_of(History()))
     lake, shop = Lake(joining), Shop(random)
     for _ in range(random.randrange(1, 5)):
         plan = play(random, shop, lake, late=True)
@@ -341,7 +341,7 @@ def check_compared(random: Random) -> None:
     joined = drawn(random)
     kinds = history_of(random, joined)
     by_run = replace(kinds, validity=ByRun(), shown=Shown(type=Type("date")))
-    joining = checked(replace(joined, history=by_run), tables_of())
+    joining = validate_joined(replace(joined, history=by_run), tables_of())
     lake, shop = Lake(joining), Shop(random)
     columns = joins._columns(joining)
     moments: dict[Key, list[tuple[int, Image | None]]] = defaultdict(list)
@@ -371,13 +371,13 @@ def check_each_change(random: Random) -> None:
     """Mirrors that are joined after each change give the history that their histories give."""
     joined = drawn(random)
     joined = replace(joined, history=history_of(random, joined))
-    lake, shop = Lake(checked(joined, tables_of())), Shop(random)
+    lake, shop = Lake(validate_joined(joined, tables_of())), Shop(random)
     for _ in range(random.randrange(1, 12)):
         shop.change(list(joined.sources))
         plan = lake.planned(whole=random.random() < 0.2)
         take(lake, plan, {name: shop.rows(name) for name in joined.sources}, shop)
         shop.now += 1 + random.randrange(3)
-    joining = checked(joined, tables_of(History()))
+    joining = validate_joined(joined, tables_of(History()))
     anew = Lake(joining)
     tables = {name: shop.versions(name) for name in joined.sources}
     anew.commit(anew.planned(), anew.joined(anew.planned(), tables, {}))

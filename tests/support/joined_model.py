@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
 
-from lakeward.core.joined.declared import Aggregate, Function, Joined, Source, Way
+from lakeward.core.joined.declared import Aggregate, Function, Joined, JoinType, Source
 
 Image = Mapping[str, object]
 Database = Mapping[str, Iterable[Image]]
@@ -44,7 +44,7 @@ def query(joined: Joined, keys: Mapping[str, Sequence[str]]) -> str:
         link = " AND ".join(
             f"{name}.by_{on} = {beside}.by_{to}" for on, to in zip(source.on, source.to, strict=True)
         )
-        way = "LEFT" if source.way is Way.LEFT else "INNER"
+        way = "LEFT" if source.way is JoinType.LEFT else "INNER"
         text += f" {way} JOIN ({_part(joined, name, keys)}) {name} ON {link}"
     return text
 

@@ -14,12 +14,12 @@ from joined_laws import COLUMNS, Image, Lake, check_whole, drawn, model, tables_
 from lakeward.core.events import Key
 from lakeward.core.history.options import History
 from lakeward.core.history.versions import Versions
-from lakeward.core.joined.check import checked
+from lakeward.core.joined.check import validate_joined
 from lakeward.core.joined.declared import Function
 from lakeward.core.joined.declared import Source as Joins
-from lakeward.core.joined.plan import JoinPlan, Passed, plan_join
-from lakeward.core.joined.rows import Known, Tables
-from lakeward.core.joined.touched import Change, Changes
+from lakeward.core.joined.plan import JoinPlan, SourceCommit, plan_join
+from lakeward.core.joined.rows import RowsBySource, SourceRow
+from lakeward.core.joined.touched import SourceChange, SourceChanges
 
 ENDS = (Function.MIN, Function.MAX)
 
@@ -32,9 +32,9 @@ class Dated(Source):
     random: Random = field(default_factory=Random)
     loads: float = 0
     times: dict[int, int | None] = field(default_factory=dict)
-    emptying: set[Passed] = field(default_factory=set)
-    seen: frozenset[Passed] = frozenset()
-    stood: dict[Passed, Sequence[Image]] = field(default_factory=dict)
+    emptying: set[SourceCommit] = field(default_factory=set)
+    seen: frozenset[SourceCommit] = frozenset()
+    stood: dict[SourceCommit, Sequence[Image]] = field(default_factory=dict)
 
     def commit(self, batch: int, *given: Any, **how: Any) -> None:
         time = next(self.clock)
@@ -52,11 +52,11 @@ class Dated(Source):
         """Return the rows that were joined last, without what was taken back of them since then."""
         return self.stood[max(self.now.line & self.seen or self.seen)]
 
-    def rows(self) -> Mapping[Key, list[Known]]:
+    def rows(self) -> Mapping[Key, list[SourceRow]]:
         """Return its rows, with their times."""
-        return {key: [Known(row, self.times[batch])] for key, (row, batch) in self.now.rows.items()}
+        return {key: [SourceRow(row, self.times[batch])] for key, (row, batch) in self.now.rows.items()}
 
-    def touched(self, since: int, *, before: bool) -> Mapping[Key, Change]:
+    def touched(self, since: int, *, before: bool) -> Mapping[Key, SourceChange]:
         """Return what was touched above a batch, with the newest time that is known of it."""
         found = {key: [batch] for key, batch in self.now.deletes.items()}
         for key, (_, batch) in self.now.rows.items():
@@ -82,7 +82,7 @@ class Follower:
         states = {name: one.state(known[name]) for name, one in self.sources.items()}
         return plan_join(self.lake.joining, progress, states, ran)
 
-    def read(self, plan: JoinPlan) -> tuple[Tables, Changes]:
+    def read(self, plan: JoinPlan) -> tuple[RowsBySource, SourceChanges]:
         """Return the rows of the sources, and what they touched."""
         told = {n: self.sources[n].touched(batch, before=n in plan.before) for n, batch in plan.since.items()}
         return {name: one.rows() for name, one in self.sources.items()}, told
@@ -108,7 +108,7 @@ class Follower:
             name: made_otherwise(random, one, COLUMNS[name], joining.dimension.key)
             for name, one in joining.joined.sources.items()
         }
-        self.lake.joining = checked(replace(joining.joined, sources=sources), tables_of())
+        self.lake.joining = validate_joined(replace(joining.joined, sources=sources), tables_of())
 
     def keeps(self, plan: JoinPlan) -> Collection[Key]:
         """Return the keys of which nothing is put right: they show nothing that was taken back since.
@@ -156,7 +156,7 @@ def check_past(before: Mapping[Key, Versions], now: Mapping[Key, Versions], last
 
 def followed(random: Random) -> tuple[Follower, Iterator[int]]:
     """Return a joined history that nothing was joined to yet, and the clock of its sources."""
-    joining, clock = checked(replace(drawn(random), history=History()), tables_of()), count(1)
+    joining, clock = validate_joined(replace(drawn(random), history=History()), tables_of()), count(1)
     loads = {name: random.choice([0, 0, 0.3, 1]) for name in joining.joined.sources}
     sources = {name: Dated(name, clock=clock, random=random, loads=loads[name]) for name in loads}
     for source in sources.values():

@@ -94,7 +94,7 @@ class BrokerFeed:
     def step(self, *, crashes: bool = False) -> bool:
         """Take, read and commit a batch, and do what follows a commit, unless it crashes before it."""
         source = self.open()
-        selection = self.select_objects(source)
+        selection = self.take(source)
         if not selection.objects:
             return False
         batch = source.read(self.dimension(source), selection, 1)

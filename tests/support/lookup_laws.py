@@ -12,10 +12,10 @@ from joined_laws import KEYS, Image, Lake, Shop, play, source, tables_of, take
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.events import Key
 from lakeward.core.history.options import ByColumn, History, Shown
-from lakeward.core.joined.check import checked
-from lakeward.core.joined.declared import Aggregate, Function, Joined, Source, Way
+from lakeward.core.joined.check import validate_joined
+from lakeward.core.joined.declared import Aggregate, Function, Joined, JoinType, Source
 from lakeward.core.joined.joining import Joining
-from lakeward.core.joined.rows import Known, Tables
+from lakeward.core.joined.rows import RowsBySource, SourceRow
 from lakeward.core.schema import Type
 
 NUMBERED = History(validity=ByColumn("moment"), shown=Shown(type=Type("bigint")))
@@ -56,7 +56,7 @@ def drawn_lookup(random: Random) -> Joined:
 
 def _drawn(random: Random, of: Source, *, drives: bool) -> Source:
     if drives or random.random() < 0.3:
-        return of if drives else replace(of, way=Way.INNER)
+        return of if drives else replace(of, way=JoinType.INNER)
     return replace(of, otherwise={own: "-1" for own in of.columns if random.random() < 0.5})
 
 
@@ -73,14 +73,14 @@ class Facts(Shop):
         image = super().image(name, key)
         return {**image, "at": self.random.choice([None, *range(self.now + 2)])} if name == "orders" else image
 
-    def versions(self, name: str) -> dict[Key, list[Known]]:
+    def versions(self, name: str) -> dict[Key, list[SourceRow]]:
         """Return all versions of the rows of a table, with what its history adds."""
         return {
             key: [replace(one, cells={**one.cells, **_validity(one.valid_from, one.valid_to)}) for one in known]
             for key, known in super().versions(name).items()
         }
 
-    def tables(self, joining: Joining) -> Tables:
+    def tables(self, joining: Joining) -> RowsBySource:
         """Return the sources of a joined table as it reads them."""
         return {
             name: self.versions(name) if joining.reads_versions(name) else self.rows(name)
@@ -104,7 +104,7 @@ def by_hand(joined: Joined, shop: Shop) -> list[Image]:
         for name in joined.others:
             beside = found[joined.beside(name)]
             found[name] = None if beside is None else _member(shop, name, joined.sources[name], beside)
-        waits = any(found[name] is None and joined.sources[name].way is Way.INNER for name in joined.others)
+        waits = any(found[name] is None and joined.sources[name].way is JoinType.INNER for name in joined.others)
         if None not in link and not waits:
             made.append(_shown(joined, found) | dict.fromkeys(driving.aggregates, len(group)))
     return made
@@ -138,7 +138,7 @@ def _shown(joined: Joined, found: Mapping[str, Image | None]) -> dict[str, objec
 
 def check_lookup(random: Random) -> None:
     """Facts have what was valid of their members at their times, also where that became known late."""
-    lake, shop = Lake(checked(drawn_lookup(random), numbered_tables())), Facts(random)
+    lake, shop = Lake(validate_joined(drawn_lookup(random), numbered_tables())), Facts(random)
     joining, key = lake.joining, lake.joining.dimension.key
     for _ in range(random.randrange(1, 6)):
         plan = play(random, shop, lake, late=True)

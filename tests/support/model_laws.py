@@ -8,7 +8,7 @@ from random import Random
 from typing import Any
 
 from lakeward.core.dimension import ORDERED, Dimension, Lateness, Ordered, Ties, Unbounded, Within
-from lakeward.core.events import ChangeEvent, Key, Operation, Position, same
+from lakeward.core.events import ChangeEvent, Key, Operation, Position, same_cells
 from lakeward.core.history.options import History
 from lakeward.core.history.versions import order_versions
 from lakeward.core.merge.change_log import ChangeLogContents, Reason, Reject, trim
@@ -306,7 +306,7 @@ def tied(events: Sequence[ChangeEvent], stand: dict[Hashable, ChangeEvent]) -> l
         if event.keys and event.position.sequence and not event.is_load:
             first = stand.setdefault((event.position.mark, event.keys), event)
             is_delete = event.operation is Operation.DELETE
-            if first.operation is not event.operation or not (is_delete or same(first.cells, event.cells)):
+            if first.operation is not event.operation or not (is_delete or same_cells(first.cells, event.cells)):
                 found.append(event.position)
     return found
 

@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import DataFrame
 
 from lakeward.adapters.formats.shared.resolution.steps import applicable_events
-from lakeward.adapters.spark.merge.fold.batch_fold import Before, fold
+from lakeward.adapters.spark.merge.fold.batch_fold import TableBefore, fold
 from lakeward.adapters.spark.merge.fold.chain_results import Chains
 from lakeward.core.plan import MergePlan
 
@@ -16,7 +16,7 @@ from lakeward.core.plan import MergePlan
 def in_parts(patch: pytest.MonkeyPatch) -> None:
     """Have it so."""
 
-    def parted(plan: MergePlan, events: DataFrame, before: Before) -> Chains:
+    def parted(plan: MergePlan, events: DataFrame, before: TableBefore) -> Chains:
         chains = fold(plan, events, before)
         return replace(chains, folded=chains.folded.repartition(3).localCheckpoint())
 

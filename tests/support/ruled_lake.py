@@ -10,7 +10,7 @@ from lakeward.core.dimension import Dimension
 from lakeward.core.ledger.selection import ObjectSelection
 from lakeward.core.merge.facts import Capability
 from lakeward.core.ports import Batch
-from lakeward.core.shaping.cells import shaped
+from lakeward.core.shaping.cells import shape_row
 from lakeward.core.shaping.recomputed_columns import RecomputedColumns
 from lakeward.core.shaping.shape import Shape
 from lakeward.core.shaping.shaped_source import ShapedSource, Shaper, TableRules
@@ -57,7 +57,7 @@ def ruled_player(
 
 def ruled(form: Shape, rows: Rows) -> Rows:
     """Return the rows that rules make of the rows of a source."""
-    return {key: (shaped(cells, form, SECRETS).cells, position) for key, (cells, position) in rows.items()}
+    return {key: (shape_row(cells, form, SECRETS).cells, position) for key, (cells, position) in rows.items()}
 
 
 __all__ = ["PACKED", "SECRETS", "ShapedScript", "ruled", "ruled_player"]

@@ -1,1 +1,1 @@
-"""Access to DynamoDB, and what it says in a person's words."""
+"""Access to DynamoDB, and its errors."""

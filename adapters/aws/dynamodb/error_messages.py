@@ -1,4 +1,4 @@
-"""What DynamoDB says, in words of what to do; what may be over in a minute is told from what will not be."""
+"""Translate errors of DynamoDB, and separate transient errors from others."""
 
 from __future__ import annotations
 
@@ -28,13 +28,15 @@ _LATER: Final = (
     "TransactionConflictException",
     "TransactionInProgressException",
 )
-"""What docs.aws.amazon.com/amazondynamodb/latest/developerguide/Programming.Errors.html calls these."""
+"""The codes that docs.aws.amazon.com/amazondynamodb/latest/developerguide/Programming.Errors.html lists as
+transient.
+"""
 
 
-def told(what: str, purpose: Purpose = LEASES) -> AbstractContextManager[None]:
-    """Say what DynamoDB refuses in a person's words; `what` is what is asked for.
+def explain_dynamodb_errors(what: str, purpose: Purpose = LEASES) -> AbstractContextManager[None]:
+    """Translate errors of DynamoDB; `what` names the requested object.
 
-    Raises StoreUnreachable for what may be over soon, and else ConfigError.
+    Raises StoreUnreachable for transient errors, else ConfigError.
     """
     return explaining_errors(what, purpose.page, partial(_refused, purpose), _later)
 
@@ -48,11 +50,11 @@ def _later(what: str, found: str) -> StoreUnreachable:
 
 
 def _refused(purpose: Purpose, what: str, error: ClientError) -> LakewardError:
-    code, said, status = answer_of(error)
-    found = f"DynamoDB says {said}"
+    code, message, status = answer_of(error)
+    found = f"DynamoDB says {message}"
     if code in _LATER or status >= 500:
         return _later(what, found)
-    if _FULL in said:
+    if _FULL in message:
         return ConfigError(
             f"{what} is full for one table of the lake: DynamoDB keeps 10 GB for it",
             found=found,

@@ -1,4 +1,4 @@
-"""What a table of DynamoDB is for: an error names the page, the section and the keys that belong to that."""
+"""The purposes of DynamoDB tables: errors name the page, settings section and keys that belong to each."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final
 
 @dataclass(frozen=True, slots=True)
 class Purpose:
-    """What a table is for: `what` it is, the `section` of the settings that names it, its `page`, its `keys`."""
+    """The purpose of a table: its name in messages, its settings section, its page, and its keys."""
 
     what: str
     section: str

@@ -1,1 +1,1 @@
-"""What adapters share that reach S3: where it is, as whom, and what it says in a person's words."""
+"""Shared code of adapters for S3: access, errors, locks, and event messages."""

@@ -1,7 +1,7 @@
-"""How S3 is reached: found once, by the usual means of AWS, and told alike to all who ask it.
+"""Access to S3, configured once by the usual means of AWS and shared by all readers and writers.
 
-The settings have nothing of it: endpoint, region, credentials and addressing come from the
-environment (`AWS_*`) and from the profile, as for the AWS command line
+The settings of lakeward have none of it: endpoint, region, credentials and addressing come from the environment
+(`AWS_*`) and from the profile, as for the AWS command line
 (docs.aws.amazon.com/sdkref/latest/guide/settings-reference.html).
 """
 
@@ -18,14 +18,14 @@ from lakeward.core.errors import ConfigError, SetupError
 _URL: Final = re.compile(r"s3[an]?://(?P<bucket>[a-z0-9][a-z0-9.-]{1,61}[a-z0-9])(?P<key>/.*)?")
 _SCHEME: Final = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
 _PATIENCE: Final = 10
-"""Seconds in which a connection must be made."""
+"""Seconds in which a connection must be established."""
 
 JARS: Final = "s3"
-"""The group of jars that Spark needs for S3: Hadoop's S3A and the parts of the AWS SDK that it and Iceberg use."""
+"""The group of jars that Spark needs for S3: Hadoop's S3A, and the parts of the AWS SDK that it and Iceberg use."""
 
 
 def is_url(path: str) -> bool:
-    """Whether a path is that of a bucket.
+    """Return whether a path is in a bucket.
 
     >>> is_url("s3://shop/landing"), is_url("landing/")
     (True, False)
@@ -34,7 +34,7 @@ def is_url(path: str) -> bool:
 
 
 def refuse_other_scheme(path: str, key: str) -> None:
-    """Raise ConfigError for a URL of something that lakeward does not read."""
+    """Raise ConfigError for a URL with a scheme that lakeward does not read; `key` is the settings key."""
     if _SCHEME.match(path) and not is_url(path) and not path.startswith("file://"):
         raise ConfigError(
             f"{path} is neither a folder nor in S3",
@@ -43,20 +43,20 @@ def refuse_other_scheme(path: str, key: str) -> None:
 
 
 def normal(url: str) -> str:
-    """Return a URL in one form; raises ConfigError for one that S3 or Hadoop would take for another.
+    """Return a URL in normal form; raises ConfigError for one that S3 or Hadoop would read differently.
 
     >>> normal("s3a://shop/landing//")
     's3://shop/landing'
     """
-    found = _URL.fullmatch(url)
-    key = (found["key"] or "").strip("/") if found else ""
+    match = _URL.fullmatch(url)
+    key = (match["key"] or "").strip("/") if match else ""
     parts = key.split("/") if key else []
-    if found is None or not all(map(_is_plain, parts)):
+    if match is None or not all(map(_is_plain, parts)):
         raise ConfigError(
             f"{url} is no URL of a bucket",
             todo="It is written as s3://bucket/prefix, without `//`, `.` or `..` in the prefix.",
         )
-    return "/".join([f"s3://{found['bucket']}", *parts])
+    return "/".join([f"s3://{match['bucket']}", *parts])
 
 
 def _is_plain(part: str) -> bool:
@@ -64,7 +64,7 @@ def _is_plain(part: str) -> bool:
 
 
 def split(url: str) -> tuple[str, str]:
-    """Return bucket and key.
+    """Return the bucket and the key of a URL.
 
     >>> split("s3://shop/landing/a.csv")
     ('shop', 'landing/a.csv')
@@ -75,7 +75,7 @@ def split(url: str) -> tuple[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """S3 as it is reached here. Without an `endpoint` it is that of AWS."""
+    """The configured access to S3. Without an `endpoint` it is that of AWS."""
 
     region: str
     endpoint: str | None = None
@@ -83,12 +83,12 @@ class Access:
     client: Any = field(default=None, repr=False, compare=False)
 
     def object_store_options(self, bucket: str) -> Mapping[str, str]:
-        """What delta-rs is told to reach a bucket; credentials it looks for in the places that boto3 looks at.
+        """Return the options with which delta-rs reaches a bucket; it finds credentials where boto3 does.
 
-        A commit is an object that S3 makes only where none is, which needs no lock, and no table in DynamoDB.
-        Without `AWS_FORCE_CREDENTIAL_LOAD` it would look at no profile where the endpoint is one's own.
+        A commit is an object that S3 creates only if there is none, so no lock and no DynamoDB table is needed.
+        Without `AWS_FORCE_CREDENTIAL_LOAD` delta-rs ignores profiles if the endpoint is configured.
         """
-        found = {
+        options = {
             "aws_region": self.region,
             "aws_conditional_put": "etag",
             "aws_virtual_hosted_style_request": str(not self.by_path).lower(),
@@ -97,48 +97,54 @@ class Access:
         }
         if self.endpoint is not None:
             scheme, _, host = self.endpoint.partition("://")
-            found["aws_endpoint_url_s3"] = self.endpoint if self.by_path else f"{scheme}://{bucket}.{host}"
-            found["aws_allow_http"] = str(scheme == "http").lower()
-        return found
+            options["aws_endpoint_url_s3"] = self.endpoint if self.by_path else f"{scheme}://{bucket}.{host}"
+            options["aws_allow_http"] = str(scheme == "http").lower()
+        return options
 
     @property
     def iceberg_properties(self) -> Mapping[str, str]:
-        """What a catalog is told, in Spark and in PyIceberg; each takes of it what it knows."""
-        found = {"client.region": self.region, "s3.region": self.region}
+        """The properties of an Iceberg catalog, in Spark and in PyIceberg; each ignores unknown ones."""
+        properties = {"client.region": self.region, "s3.region": self.region}
         if self.endpoint is not None:
-            found |= {"s3.endpoint": self.endpoint, "s3.force-virtual-addressing": str(not self.by_path).lower()}
-        return {**found, "s3.path-style-access": str(self.by_path).lower()}
+            properties |= {
+                "s3.endpoint": self.endpoint,
+                "s3.force-virtual-addressing": str(not self.by_path).lower(),
+            }
+        return {**properties, "s3.path-style-access": str(self.by_path).lower()}
 
     def check(self, url: str) -> None:
-        """Ask for a bucket; raises ConfigError where it is not there or not allowed, else StoreUnreachable."""
-        from lakeward.adapters.aws.s3.error_messages import told  # noqa: PLC0415  # it imports boto3
+        """Request a bucket.
+
+        Raises ConfigError if it does not exist or access is denied, StoreUnreachable for transient errors.
+        """
+        from lakeward.adapters.aws.s3.error_messages import explain_s3_errors  # noqa: PLC0415  # it imports boto3
 
         bucket, key = split(url)
-        with told(url):
+        with explain_s3_errors(url):
             self.client.list_objects_v2(Bucket=bucket, Prefix=key, MaxKeys=1)
 
 
 def find_access() -> Access:
-    """Look where AWS settings are; raises SetupError without boto3, ConfigError for a profile that nobody has."""
+    """Read the AWS configuration; raises SetupError without boto3, ConfigError for an unknown profile."""
     if find_spec("boto3") is None:
-        raise SetupError("boto3 is not installed, which reaches S3", todo="pip install 'lakeward[s3]'")
-    import boto3  # noqa: PLC0415  # who has no bucket needs none of it
+        raise SetupError("boto3 is not installed, and S3 needs it", todo="pip install 'lakeward[s3]'")
+    import boto3  # noqa: PLC0415  # boto3 is optional
     import botocore.session  # noqa: PLC0415
     from botocore.config import Config  # noqa: PLC0415
 
-    from lakeward.adapters.aws.s3.error_messages import told  # noqa: PLC0415
+    from lakeward.adapters.aws.s3.error_messages import explain_s3_errors  # noqa: PLC0415
 
-    with told("S3"):
+    with explain_s3_errors("S3"):
         session = botocore.session.get_session()
-        said = session.get_scoped_config().get("s3", {})
-        made = boto3.Session(botocore_session=session)
+        s3_settings = session.get_scoped_config().get("s3", {})
+        boto_session = boto3.Session(botocore_session=session)
         config = Config(connect_timeout=_PATIENCE, user_agent_extra="lakeward")
-        client = made.client("s3", config=config)
-        of_aws = made.client("s3", config=Config(ignore_configured_endpoint_urls=True)).meta.endpoint_url
+        client = boto_session.client("s3", config=config)
+        of_aws = boto_session.client("s3", config=Config(ignore_configured_endpoint_urls=True)).meta.endpoint_url
         endpoint = None if client.meta.endpoint_url == of_aws else str(client.meta.endpoint_url)
-        style = said.get("addressing_style", "auto") if isinstance(said, Mapping) else "auto"
+        style = s3_settings.get("addressing_style", "auto") if isinstance(s3_settings, Mapping) else "auto"
         by_path = style == "path" or (style != "virtual" and endpoint is not None)
         if by_path:
-            client = made.client("s3", config=config.merge(Config(s3={"addressing_style": "path"})))
+            client = boto_session.client("s3", config=config.merge(Config(s3={"addressing_style": "path"})))
     region = str(client.meta.region_name or "us-east-1")
     return Access("us-east-1" if region == "aws-global" else region, endpoint, by_path, client)

@@ -1,4 +1,4 @@
-"""What S3 says, in words of what to do; what may be over in a minute is told from what will not be."""
+"""Translate errors of S3, and separate transient errors from others."""
 
 from __future__ import annotations
 
@@ -37,21 +37,21 @@ _LATER: Final = (
     "ThrottlingException",
     "TooManyRequestsException",
 )
-"""What docs.aws.amazon.com/AmazonS3/latest/API/ErrorResponses.html calls these."""
+"""The codes that docs.aws.amazon.com/AmazonS3/latest/API/ErrorResponses.html lists as transient."""
 
 
-def told(what: str) -> AbstractContextManager[None]:
-    """Say what S3 refuses in a person's words; `what` is the URL of what is asked for.
+def explain_s3_errors(what: str) -> AbstractContextManager[None]:
+    """Translate errors of S3; `what` is the requested URL.
 
-    Raises FileNotFoundError for an object that is not there, OSError for one that is another
-    now or cannot be read, StoreUnreachable for what may be over soon, and else ConfigError.
+    Raises FileNotFoundError for an object that does not exist, OSError for one that was replaced or cannot be read,
+    StoreUnreachable for transient errors, else ConfigError.
     """
     return explaining_errors(what, "docs/reference/s3.md", _refused, later)
 
 
 def _refused(what: str, error: ClientError) -> LakewardError | OSError:
-    code, said, status = answer_of(error)
-    found = f"S3 says {said}"
+    code, message, status = answer_of(error)
+    found = f"S3 says {message}"
     if code in _LATER or status >= 500:
         return later(what, found)
     if code == "NoSuchBucket":

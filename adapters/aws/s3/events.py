@@ -1,9 +1,9 @@
-"""What messages tell of objects in S3, in the forms in which they arrive.
+"""Read messages about objects in S3, in all the forms in which they arrive.
 
-S3 writes them itself (docs.aws.amazon.com/AmazonS3/latest/userguide/notification-content-structure.html), or lets
-EventBridge do so (docs.aws.amazon.com/AmazonS3/latest/userguide/ev-events.html); CloudTrail tells EventBridge of
-what S3 was asked. Each may come through SNS, as the text in an envelope, unless its subscription has raw delivery.
-A form of our own is `{"table": "shop.orders"}`.
+S3 writes them itself (docs.aws.amazon.com/AmazonS3/latest/userguide/notification-content-structure.html) or through
+EventBridge (docs.aws.amazon.com/AmazonS3/latest/userguide/ev-events.html); CloudTrail sends API calls to
+EventBridge. Each may come through SNS, as text in an envelope, unless the subscription has raw delivery. lakeward's
+own form is `{"table": "shop.orders"}`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any, Final
 from urllib.parse import unquote_plus
 
 _CAME: Final = ("ObjectCreated:", "ObjectRestore:Completed")
-"""What the names of events of S3 begin with behind which an object can be read that could not be before."""
+"""Prefixes of the names of S3 events after which an object can be read."""
 
 _CAME_BY_BRIDGE: Final = ("Object Created", "Object Restore Completed")
 _CAME_BY_TRAIL: Final = ("CompleteMultipartUpload", "CopyObject", "PostObject", "PutObject")
@@ -23,14 +23,14 @@ _CAME_BY_TRAIL: Final = ("CompleteMultipartUpload", "CopyObject", "PostObject", 
 
 @dataclass(frozen=True, slots=True)
 class MessageContent:
-    """What a message tells of: objects that came, by their URLs, and tables by their names; nothing of a delete."""
+    """The content of a message: URLs of new objects, and names of tables. Deletes are ignored."""
 
     objects: tuple[str, ...] = ()
     tables: tuple[str, ...] = ()
 
 
 def read_message(text: str) -> MessageContent | None:
-    """Return what the text of a message tells, or None where its form is not known.
+    """Return the content of a message, or None if its form is unknown.
 
     >>> read_message('{"table": "shop.orders"}')
     MessageContent(objects=(), tables=('shop.orders',))
@@ -50,7 +50,7 @@ def _object_in(text: str) -> Mapping[str, Any] | None:
 
 
 def _read_event(content: Mapping[str, Any]) -> MessageContent | None:
-    """Return what an event tells; None where it is of no known form, or lacks what belongs to its form."""
+    """Return the content of an event; None if its form is unknown or incomplete."""
     try:
         if "Records" in content:
             return MessageContent(objects=tuple(_of_records(content["Records"])))
@@ -65,7 +65,7 @@ def _read_event(content: Mapping[str, Any]) -> MessageContent | None:
 
 
 def _of_records(records: Any) -> Iterator[str]:
-    """Yield the objects of records of S3, whose keys are written as in a form of the web: a blank is a plus."""
+    """Yield the objects of S3 records. Their keys are encoded like a web form: a blank is a plus."""
     if not isinstance(records, list):
         raise TypeError(records)
     for record in records:
@@ -75,7 +75,7 @@ def _of_records(records: Any) -> Iterator[str]:
 
 
 def _of_bridge(event: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the object of an event of EventBridge, whose key is written as it is."""
+    """Yield the object of an EventBridge event, whose key is not encoded."""
     detail = event["detail"]
     if event["detail-type"] == "AWS API Call via CloudTrail":
         if detail["eventName"] in _CAME_BY_TRAIL and "errorCode" not in detail:

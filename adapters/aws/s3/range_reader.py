@@ -1,4 +1,4 @@
-"""An object of a bucket as a file: only the ranges that are asked for are read."""
+"""Read an object of a bucket as a file, by ranges."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from typing import Any, BinaryIO, cast
 from botocore.exceptions import ClientError
 
 from lakeward.adapters.aws.s3.access import split
-from lakeward.adapters.aws.s3.error_messages import told
+from lakeward.adapters.aws.s3.error_messages import explain_s3_errors
 
 BUFFER = 64 * 1024
-"""So much is read at least: the head of a CSV file, and the footer of most Parquet files."""
+"""Bytes of a request, at least: enough for the head of a CSV file or the footer of most Parquet files."""
 
 
 def open_object(client: Any, url: str) -> BinaryIO:
-    """Open an object; the first read raises FileNotFoundError where it is not there."""
+    """Open an object; the first read raises FileNotFoundError if it does not exist."""
     return cast("BinaryIO", io.BufferedReader(_Object(client, url), BUFFER))
 
 
 class _Object(io.RawIOBase):
-    """The object as it is at the first request: one that takes its place meanwhile is not read."""
+    """The object as of the first request; an object that replaces it is not read."""
 
     def __init__(self, client: Any, url: str) -> None:
         self.client = client
@@ -40,13 +40,13 @@ class _Object(io.RawIOBase):
         return self._at
 
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
-        """Move; only the end of the object must be asked for."""
+        """Set the position; only SEEK_END needs a request."""
         start = {os.SEEK_SET: 0, os.SEEK_CUR: self._at}.get(whence)
         self._at = offset + (self._end() if start is None else start)
         return self._at
 
     def readinto(self, buffer: Any) -> int:
-        """Read what fits into a buffer; nothing behind the end."""
+        """Read bytes into a buffer; return 0 at the end."""
         wanted = memoryview(buffer).cast("B")
         if not wanted or (self._size is not None and self._at >= self._size):
             return 0
@@ -58,22 +58,22 @@ class _Object(io.RawIOBase):
     def _end(self) -> int:
         if self._size is None:
             bucket, key = split(self.url)
-            with told(self.url):
-                found = self.client.head_object(Bucket=bucket, Key=key)
-            self._size, self._etag = int(found["ContentLength"]), found["ETag"]
+            with explain_s3_errors(self.url):
+                response = self.client.head_object(Bucket=bucket, Key=key)
+            self._size, self._etag = int(response["ContentLength"]), response["ETag"]
         return self._size
 
     def _get(self, first: int, last: int) -> bytes:
         bucket, key = split(self.url)
         same = {} if self._etag is None else {"IfMatch": self._etag}
-        with told(self.url):
+        with explain_s3_errors(self.url):
             try:
-                found = self.client.get_object(Bucket=bucket, Key=key, Range=f"bytes={first}-{last}", **same)
+                response = self.client.get_object(Bucket=bucket, Key=key, Range=f"bytes={first}-{last}", **same)
             except ClientError as error:
                 if error.response.get("Error", {}).get("Code") in ("InvalidRange", "416"):
                     return b""
                 raise
-            self._etag = found["ETag"]
-            if "ContentRange" in found:
-                self._size = int(found["ContentRange"].rpartition("/")[2])
-            return bytes(found["Body"].read())
+            self._etag = response["ETag"]
+            if "ContentRange" in response:
+                self._size = int(response["ContentRange"].rpartition("/")[2])
+            return bytes(response["Body"].read())

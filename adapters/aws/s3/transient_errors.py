@@ -1,4 +1,4 @@
-"""S3 that does not answer, whoever asked: what may be over soon, so that a run is only tried again."""
+"""Recognize transient errors of S3 from any client, so that a run can simply be repeated."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ JAVA: Final = frozenset(
         "org.apache.hadoop.fs.s3a.AWSStatus500Exception",
     )
 )
-"""What Java throws, as the SDK, Hadoop or Iceberg pass it on."""
+"""The Java exceptions that the SDK, Hadoop or Iceberg pass on."""
 
 _ARROW: Final = re.compile(
     r"AWS Error (NETWORK_CONNECTION|SLOW_DOWN|SERVICE_UNAVAILABLE|INTERNAL_FAILURE|REQUEST_TIMEOUT|THROTTLING)"
@@ -30,17 +30,17 @@ _OBJECT_STORE: Final = re.compile(
 
 
 def is_of_arrow(error: BaseException) -> bool:
-    """Whether Arrow, through which PyIceberg reads, says it (aws-sdk-cpp, S3Errors.h)."""
+    """Return whether it is such an error of Arrow, through which PyIceberg reads (aws-sdk-cpp, S3Errors.h)."""
     return isinstance(error, OSError) and _ARROW.search(str(error)) is not None
 
 
 def is_of_object_store(error: BaseException) -> bool:
-    """Whether delta-rs says it, which passes on a tree of lines of the store below it, and no code."""
+    """Return whether it is such an error of delta-rs, which passes on the text of its store and no code."""
     return "Generic S3 error" in str(error) and _OBJECT_STORE.search(str(error)) is not None
 
 
 def later(what: str, found: str) -> StoreUnreachable:
-    """Return the error that says so of `what`."""
+    """Return the error that `what` cannot be reached now."""
     return StoreUnreachable(
         f"{what}: S3 does not answer",
         found=found,

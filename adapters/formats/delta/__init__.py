@@ -1,4 +1,4 @@
-"""The table format `delta`: Delta Lake tables, exact and restartable."""
+"""The table format `delta`: Delta Lake tables."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from lakeward.plugins.options import validated
 
 
 def build(options: Options, runtime: Runtime) -> Target[Any]:
-    """Make the lake from the table [target] and what each table says of how it is made."""
+    """Build the lake from the settings [target] and the options of each table."""
     if importlib.util.find_spec("deltalake") is None:
         raise SetupError(
             "Delta tables need the package deltalake, and it is not installed",

@@ -1,4 +1,4 @@
-"""What a Delta table cannot be made with, or changed to; all of it is said before anything is written."""
+"""Checks of a Delta table's options and changes, before anything is written."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ _CHANGES_OF_OURS: Final = (
 FEED: Final = "delta.enableChangeDataFeed"
 
 _UNORDERED: Final = {"partition_by": (), "cluster_by": ("boolean",)}
-"""Types of which Delta keeps no least and greatest value, by which it clusters."""
+"""Types without least and greatest values in Delta, by which it clusters."""
 
 
 def check(dimension: Dimension, options: TableOptions) -> None:
-    """Refuse, before anything is written, what the table could not be made with."""
+    """Raise ConfigError for options that the table could not be created with."""
     for name in options.partition_by:
         _check_column(dimension, "partition_by", name)
     for name in options.cluster_by:
@@ -39,7 +39,7 @@ def check(dimension: Dimension, options: TableOptions) -> None:
 
 
 def check_renames(dimension: Dimension, renames: Mapping[str, str], *, has_feed: bool) -> None:
-    """Refuse other names for columns where there is a change data feed: Delta commits none together with rows."""
+    """Raise ConfigError for renames in a table with a change data feed: Delta does not commit them with rows."""
     if not has_feed or not renames:
         return
     old, new = next(iter(renames.items()))

@@ -1,4 +1,4 @@
-"""Making Delta tables."""
+"""Create and alter Delta tables."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from lakeward.adapters.spark.sql.types import ddl
 from lakeward.core.dimension import Dimension
 
 RESERVED: Final = frozenset({"_metadata"})
-"""Spark's own name for where a row of a file lies."""
+"""Spark's name for the column of file metadata."""
 
 OURS: Final = {"delta.feature.domainMetadata": "supported"}
-"""Progress stands in the table's own metadata as well, where no cleaning of the log forgets it."""
+"""The property that lets the table's own metadata carry progress, which no cleaning of the log removes."""
 
 
 def create(spark: SparkSession, path: str, dimension: Dimension, options: TableOptions) -> None:
@@ -32,19 +32,21 @@ def create(spark: SparkSession, path: str, dimension: Dimension, options: TableO
     }
     listed = ", ".join(f"{quoted(name)} {ddl(type_)}" for name, type_ in columns.items())
     partitions, clusters = (", ".join(map(quoted, names)) for names in (options.partition_by, options.cluster_by))
-    parted = f"PARTITIONED BY ({partitions}) " if partitions else ""
-    parted = f"CLUSTER BY ({clusters}) " if clusters else parted
-    set_ = ", ".join(f"{text(name)} = {text(value)}" for name, value in properties.items())
-    spark.sql(f"CREATE TABLE delta.{quoted(path)} ({listed}) USING delta {parted}TBLPROPERTIES ({set_})")
+    layout_sql = f"PARTITIONED BY ({partitions}) " if partitions else ""
+    layout_sql = f"CLUSTER BY ({clusters}) " if clusters else layout_sql
+    properties_sql = ", ".join(f"{text(name)} = {text(value)}" for name, value in properties.items())
+    spark.sql(
+        f"CREATE TABLE delta.{quoted(path)} ({listed}) USING delta {layout_sql}TBLPROPERTIES ({properties_sql})"
+    )
 
 
 def enable(spark: SparkSession, path: str, properties: dict[str, str]) -> None:
-    """Give a table properties in a commit of its own: it changes nothing that a reader sees."""
-    set_ = ", ".join(f"{text(name)} = {text(value)}" for name, value in properties.items())
-    spark.sql(f"ALTER TABLE delta.{quoted(path)} SET TBLPROPERTIES ({set_})")
+    """Set properties of a table in a commit of their own; readers see no change."""
+    properties_sql = ", ".join(f"{text(name)} = {text(value)}" for name, value in properties.items())
+    spark.sql(f"ALTER TABLE delta.{quoted(path)} SET TBLPROPERTIES ({properties_sql})")
 
 
 def cluster(spark: SparkSession, path: str, columns: Sequence[str]) -> None:
-    """Say by which columns OPTIMIZE puts rows together, in a commit of its own."""
+    """Set the clustering columns, by which OPTIMIZE sorts rows, in a commit of their own."""
     listed = f"({', '.join(map(quoted, columns))})" if columns else "NONE"
     spark.sql(f"ALTER TABLE delta.{quoted(path)} CLUSTER BY {listed}")

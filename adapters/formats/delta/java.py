@@ -1,7 +1,7 @@
-"""Delta's own classes, reached through the session's JVM.
+"""Delta's own classes, called through the session's JVM.
 
-A commit made here carries rows, deletes and progress in one version of the log
-(`docs/decisions/0012`). The classes are those of the jar that the line pins.
+A commit made here carries rows, deletes and progress in one version of the log (`docs/decisions/0012`). The classes
+are those of the jar that the line pins.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 
 from lakeward.adapters.formats.delta.session import CATALOG, EXTENSION
 from lakeward.adapters.formats.delta_rs import commit_failures
-from lakeward.adapters.formats.shared.operations.commit_failures import committing_by
+from lakeward.adapters.formats.shared.operations.commit_failures import translating_commit_failures
 from lakeward.adapters.spark.session.compatibility import line
 from lakeward.adapters.spark.session.errors import causes, was_made_meanwhile
 from lakeward.core.errors import SetupError
@@ -26,11 +26,11 @@ _LOST_RACE: Final = tuple(
 
 
 class Jvm:
-    """The few doors into Delta's Java and Scala classes that lakeward uses."""
+    """The calls into Delta's Java and Scala classes that lakeward needs."""
 
     def __init__(self, spark: SparkSession) -> None:
         self.spark = spark
-        gateway = cast("Any", spark.sparkContext._gateway)  # the only way to Java there is
+        gateway = cast("Any", spark.sparkContext._gateway)  # PySpark has no public way to Java
         self.root: Any = gateway.jvm
         self.delta: Any = gateway.jvm.org.apache.spark.sql.delta
         if EXTENSION not in str(spark.conf.get("spark.sql.extensions", "")):
@@ -43,11 +43,11 @@ class Jvm:
 
     @property
     def is_of_3_5(self) -> bool:
-        """Whether it is the Delta of Spark 3.5, of which some methods have other parameters."""
+        """Whether it is the Delta of Spark 3.5, some of whose methods have other parameters."""
         return line() == "3.5"
 
     def single(self, package: Any, name: str) -> Any:
-        """Return the one instance of a Scala object."""
+        """Return the instance of a Scala object."""
         return getattr(getattr(package, f"{name}$"), "MODULE$")
 
     def log(self, path: str) -> Any:
@@ -55,13 +55,15 @@ class Jvm:
         return self.single(self.delta, "DeltaLog").forTable(self.spark._jsparkSession, path)
 
     def snapshot(self, path: str) -> Any:
-        """Return a table as it is now."""
+        """Return the current snapshot of a table."""
         return self.log(path).update(False, self.none, self.none)
 
     def snapshot_at(self, path: str, version: int) -> Any:
-        """Return a table as it was at a version."""
-        more = [] if self.is_of_3_5 else [False]  # whether to refuse a version older than the files that are kept
-        return self.log(path).getSnapshotAt(version, self.none, self.none, *more)
+        """Return the snapshot of a table at a version."""
+        arguments = (
+            [] if self.is_of_3_5 else [False]
+        )  # whether to refuse a version older than the files that are kept
+        return self.log(path).getSnapshotAt(version, self.none, self.none, *arguments)
 
     @property
     def none(self) -> Any:
@@ -69,28 +71,28 @@ class Jvm:
         return self.root.scala.Option.empty()
 
     def some(self, value: Any) -> Any:
-        """Return a value as an Option of Scala."""
+        """Return a value as a Scala Option."""
         return self.root.scala.Option.apply(value)
 
     def seq(self, items: Iterable[Any]) -> Any:
-        """Return an immutable Seq of Scala."""
-        made = self.root.java.util.ArrayList()
+        """Return an immutable Scala Seq."""
+        java_list = self.root.java.util.ArrayList()
         for item in items:
-            made.add(item)
-        return self.root.scala.collection.JavaConverters.asScalaBuffer(made).toSeq()
+            java_list.add(item)
+        return self.root.scala.collection.JavaConverters.asScalaBuffer(java_list).toSeq()
 
     def items(self, seq: Any) -> Sequence[Any]:
-        """Return the items of a Seq of Scala."""
+        """Return the items of a Scala Seq."""
         return list(self.root.scala.collection.JavaConverters.seqAsJavaList(seq))
 
 
 def lost_race(error: BaseException) -> bool:
-    """Whether Delta refused a commit for what another writer did: then nothing of it is in the table."""
+    """Return whether Delta refused a commit because of another writer: then nothing of it is in the table."""
     names = list(causes(error))
     is_raced = was_made_meanwhile(error) or commit_failures.lost_race(error)
     return is_raced or any(name.startswith(_LOST_RACE) for name in names)
 
 
 def committing(what: str) -> AbstractContextManager[None]:
-    """Say in a person's words why a commit failed, and whether it lost a race."""
-    return committing_by(what, (DeltaError,), lost_race)
+    """Raise an error that people understand if a commit fails."""
+    return translating_commit_failures(what, (DeltaError,), lost_race)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from lakeward.adapters.formats.delta.metadata.progress import standing_of
+from lakeward.adapters.formats.delta.metadata.progress import read_table_state
 from lakeward.adapters.formats.delta.options import DeltaOptions, TableOptions
 from lakeward.adapters.formats.delta.session import SETTINGS
 from lakeward.adapters.formats.delta_rs.description import description_of
@@ -20,17 +20,17 @@ from lakeward.core.events import Key
 from lakeward.core.joined.joining import Joining
 from lakeward.core.operations.key_state import Known
 from lakeward.core.ports import Opened, TableDescription, TableState
-from lakeward.core.schema_changes.evolution import Recorded
+from lakeward.core.schema_changes.evolution import RecordedChange
 from lakeward.plugins import Runtime
 
 if TYPE_CHECKING:
     from lakeward.adapters.formats.delta.table import DeltaTable
-    from lakeward.adapters.formats.shared.joined.joined_table import Joint
+    from lakeward.adapters.formats.shared.joined.joined_table import JoinedLakeTable
     from lakeward.adapters.spark.frames.local_frame import Frame
 
 
 class DeltaLake:
-    """Tables under one folder, on a disk or in a bucket; each keeps its own progress."""
+    """Tables under one folder, on a disk or in a bucket. Each stores its own progress."""
 
     def __init__(self, options: DeltaOptions, tables: Mapping[TableName, TableOptions], runtime: Runtime) -> None:
         self.places = Places(options.warehouse, options.namespace, runtime.base)
@@ -40,60 +40,60 @@ class DeltaLake:
         runtime.require("delta", *self.places.jars, settings={**SETTINGS, **self.places.spark_settings})
 
     def standing(self, dimension: Dimension) -> TableState:
-        """Return what the last commit of ours says, without Spark."""
-        return of_source(standing_of(self.places, dimension.name), dimension)
+        """Return the table state as of the last commit of ours, without Spark."""
+        return of_source(read_table_state(self.places, dimension.name), dimension)
 
-    def schema_changes(self, dimension: Dimension) -> Sequence[Recorded]:
-        """Return how the columns of a table changed, as its companion says."""
+    def schema_changes(self, dimension: Dimension) -> Sequence[RecordedChange]:
+        """Return how the columns of a table changed, from its change log."""
         check_spark()
-        from lakeward.adapters.formats.delta_rs.side_table import DeltaBeside  # noqa: PLC0415  # it imports Spark
+        from lakeward.adapters.formats.delta_rs.side_table import DeltaSideTable  # noqa: PLC0415  # it imports Spark
         from lakeward.adapters.formats.shared.change_log.table import ChangeLogTable  # noqa: PLC0415  # it imports Spark
 
-        make = partial(DeltaBeside, self.places, dimension.name, self.runtime.spark)
-        return ChangeLogTable(dimension, make).batches.schema_changes(self.standing(dimension).progress.batch)
+        open_side_table = partial(DeltaSideTable, self.places, dimension.name, self.runtime.spark)
+        return ChangeLogTable(dimension, open_side_table).batches.schema_changes(
+            self.standing(dimension).progress.batch
+        )
 
     def known(self, dimension: Dimension, key: Key) -> Known:
-        """Return what the table, its companion and its quarantine know of a key, read by delta-rs where it can."""
+        """Return what the table, its change log and its quarantine know of a key, read by delta-rs where it can."""
         check_spark()
-        from lakeward.adapters.formats.delta.operations.key_state import known_of  # noqa: PLC0415  # it imports Spark
+        from lakeward.adapters.formats.delta.operations.key_state import read_key_state  # noqa: PLC0415  # it imports Spark
 
-        return known_of(self.places, dimension, key, self.runtime.spark)
+        return read_key_state(self.places, dimension, key, self.runtime.spark)
 
     def identify(self, table: TableName) -> tuple[str, str]:
-        """Return namespace and name of a table, which need not be there."""
+        """Return namespace and name of a table, which need not exist."""
         return self.places.name(table)
 
     def describe(self, table: TableName, *, quarantine: bool = False) -> TableDescription | None:
-        """Return a table as it is now, or its quarantine, as the log has it; None where there is none."""
+        """Return the description of a table or its quarantine from its log, or None if it does not exist."""
         return description_of(self.places, table, QUARANTINE if quarantine else "")
 
     def open(self, dimension: Dimension) -> Opened[Frame]:
-        """Return the table of a dimension; it is made by its first commit."""
+        """Return the table of a dimension; its first commit creates it."""
         check_spark()
         from lakeward.adapters.formats.delta.operations.layout import DeltaLayout  # noqa: PLC0415  # Spark is imported late
         from lakeward.adapters.formats.delta.operations.maintenance import DeltaMaintenance  # noqa: PLC0415  # so is it here
         from lakeward.adapters.formats.shared.operations.adoption import TableAdoption  # noqa: PLC0415  # and here
         from lakeward.adapters.formats.shared.operations.full_loads import TableLoads  # noqa: PLC0415  # and here
         from lakeward.adapters.formats.shared.operations.rollback import TableVersions  # noqa: PLC0415  # and here
-        from lakeward.adapters.formats.shared.operations.table_reader import TableReading  # noqa: PLC0415  # and here
-        from lakeward.adapters.formats.shared.operations.verification import TableVerification  # noqa: PLC0415  # and here
+        from lakeward.adapters.formats.shared.operations.table_reader import SparkTableReader  # noqa: PLC0415  # and here
 
         table = self._table(dimension)
-        parts, versions = self.places.name(dimension.name), TableVersions(table.kept, table.line)
-        policy, adoption = DeltaMaintenance(table), TableAdoption(table.kept, table.theirs)
-        layout, whole = DeltaLayout(table), TableVerification(table.kept, table.loaded)
-        reading, loads = TableReading(table.kept, table.loaded), TableLoads(table)
-        beside = (versions, policy, adoption, layout, whole, reading, loads)
-        return Opened(".".join(parts), table, table.kept, table.kept, *beside, parts)
+        parts, versions = self.places.name(dimension.name), TableVersions(table.side_tables, table.lineage)
+        policy, adoption = DeltaMaintenance(table), TableAdoption(table.side_tables, table.external)
+        layout, reader = DeltaLayout(table), SparkTableReader(table.side_tables, table.snapshot)
+        ports = (versions, policy, adoption, layout, reader, TableLoads(table))
+        return Opened(".".join(parts), table, table.side_tables, table.side_tables, *ports, parts)
 
-    def joined(self, joining: Joining) -> Joint:
-        """Return a joined table, which is made by its first commit."""
+    def joined(self, joining: Joining) -> JoinedLakeTable:
+        """Return a joined table; its first commit creates it."""
         check_spark()
-        from lakeward.adapters.formats.shared.joined.joined_table import Joint  # noqa: PLC0415  # Spark is imported late
+        from lakeward.adapters.formats.shared.joined.joined_table import JoinedLakeTable  # noqa: PLC0415  # Spark is imported late
 
         sources = {name: self._table(dimension) for name, dimension in joining.tables.items()}
         name, table = ".".join(self.places.name(joining.joined.name)), self._table(joining.dimension)
-        return Joint(name, joining, table, sources, self.runtime.spark)
+        return JoinedLakeTable(name, joining, table, sources, self.runtime.spark)
 
     def _table(self, dimension: Dimension) -> DeltaTable:
         from lakeward.adapters.formats.delta.table import DeltaTable  # noqa: PLC0415  # Spark is imported late

@@ -24,7 +24,7 @@ class DeltaOptions(BaseModel):
 
 
 class TableOptions(BaseModel):
-    """How one Delta table is made."""
+    """The options of one Delta table."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 

@@ -1,4 +1,4 @@
-"""What a Spark session needs to write Delta tables."""
+"""The settings with which a Spark session writes Delta tables."""
 
 from __future__ import annotations
 

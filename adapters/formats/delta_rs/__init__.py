@@ -1,1 +1,1 @@
-"""Delta tables that delta-rs writes and reads: what stands beside tables of Delta, and of Hudi."""
+"""Delta tables read and written with delta-rs: the side tables of Delta and Hudi tables."""

@@ -1,6 +1,6 @@
-"""The columns of Delta tables, in the form that Delta's log has them.
+"""The columns of Delta tables in the JSON of Delta's log.
 
-The form is that of github.com/delta-io/delta/blob/master/PROTOCOL.md#schema-serialization-format
+Format: github.com/delta-io/delta/blob/master/PROTOCOL.md#schema-serialization-format
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import deltalake
 
-from lakeward.adapters.formats.shared.rows.system_columns import check_ours, without_ours
+from lakeward.adapters.formats.shared.rows.system_columns import check_system_columns, without_system_columns
 from lakeward.core.errors import TableError
 from lakeward.core.schema import Column, Schema, Type
 
@@ -28,12 +28,12 @@ _SCALARS: Final[Mapping[str, str]] = {
     "timestamp": "timestamp",
     "timestamp_ntz": "timestamp_ntz",
 }
-_NAMES: Final = {written: name for name, written in _SCALARS.items()}
+_NAMES: Final = {type_json: name for name, type_json in _SCALARS.items()}
 _DECIMAL: Final = re.compile(r"decimal\((\d+),\s*(-?\d+)\)")
 
 
 def to_delta(columns: Mapping[str, Type]) -> deltalake.Schema:
-    """Return columns as a schema of Delta; each may be NULL."""
+    """Return columns as a Delta schema; each may be NULL."""
     return deltalake.Schema.from_json(json.dumps({"type": "struct", "fields": _fields(columns.items())}))
 
 
@@ -42,12 +42,12 @@ def _fields(columns: Iterable[tuple[str, Type]]) -> list[dict[str, Any]]:
 
 
 def field_of(name: str, type_: Type) -> dict[str, Any]:
-    """Return a column as the log has it."""
-    return {"name": name, "type": written(type_), "nullable": True, "metadata": {}}
+    """Return a column in the log's JSON."""
+    return {"name": name, "type": type_json(type_), "nullable": True, "metadata": {}}
 
 
 def has_hidden_ntz(type_: Type) -> bool:
-    """Whether a map has times without a zone: delta-rs 1.6.6 does not look there, and makes no such table."""
+    """Return whether a map has times without a zone: delta-rs 1.6.6 misses them, and creates no such table."""
     parts = [part.type for part in type_.parts]
     return any(map(_has_ntz if type_.name == "map" else has_hidden_ntz, parts))
 
@@ -56,15 +56,15 @@ def _has_ntz(type_: Type) -> bool:
     return type_.name == "timestamp_ntz" or any(_has_ntz(part.type) for part in type_.parts)
 
 
-def written(type_: Type) -> Any:
-    """Return a type as the log has it."""
+def type_json(type_: Type) -> Any:
+    """Return a type in the log's JSON."""
     match type_.name:
         case "decimal":
             return f"decimal({type_.precision},{type_.scale})"
         case "list":
-            return {"type": "array", "elementType": written(type_.parts[0].type), "containsNull": True}
+            return {"type": "array", "elementType": type_json(type_.parts[0].type), "containsNull": True}
         case "map":
-            key, value = (written(part.type) for part in type_.parts)
+            key, value = (type_json(part.type) for part in type_.parts)
             return {"type": "map", "keyType": key, "valueType": value, "valueContainsNull": True}
         case "struct":
             return {"type": "struct", "fields": _fields((part.name, part.type) for part in type_.parts)}
@@ -73,19 +73,19 @@ def written(type_: Type) -> Any:
 
 
 def columns_of(schema: deltalake.Schema, table: str) -> Schema:
-    """Return the columns of a table of ours; raises TableError where it is not one."""
-    found = columns_in(schema, table)
-    check_ours(found.names, table, "namespace")
-    return without_ours(found)
+    """Return the columns of a table of ours, without system columns. Raises TableError if it is not one."""
+    columns = columns_in(schema, table)
+    check_system_columns(columns.names, table, "namespace")
+    return without_system_columns(columns)
 
 
 def columns_in(schema: deltalake.Schema, table: str) -> Schema:
-    """Return all columns of a table; raises TableError for one of a type that lakeward has not."""
+    """Return all columns of a table. Raises TableError for a type that lakeward does not have."""
     return Schema(tuple(column_of(field, table) for field in json.loads(schema.to_json())["fields"]))
 
 
 def column_of(field: Mapping[str, Any], table: str) -> Column:
-    """Return a column as the log has it; raises TableError where lakeward has no such type."""
+    """Return a column from the log's JSON. Raises TableError for a type that lakeward does not have."""
     try:
         return Column(field["name"], _read(field["type"]))
     except KeyError as error:
@@ -98,18 +98,21 @@ def column_of(field: Mapping[str, Any], table: str) -> Column:
         ) from error
 
 
-def _read(found: Any) -> Type:
-    """Return a type of Delta as ours; raises KeyError where there is none."""
-    if isinstance(found, str):
-        decimal = _DECIMAL.fullmatch(found)
-        return Type(_NAMES[found]) if decimal is None else Type("decimal", int(decimal[1]), int(decimal[2]))
-    match found["type"]:
+def _read(delta_type: Any) -> Type:
+    """Return a Delta type as lakeward's. Raises KeyError if there is none."""
+    if isinstance(delta_type, str):
+        decimal = _DECIMAL.fullmatch(delta_type)
+        return Type(_NAMES[delta_type]) if decimal is None else Type("decimal", int(decimal[1]), int(decimal[2]))
+    match delta_type["type"]:
         case "array":
-            return Type("list", parts=(Column("element", _read(found["elementType"])),))
+            return Type("list", parts=(Column("element", _read(delta_type["elementType"])),))
         case "map":
-            key, value = Column("key", _read(found["keyType"])), Column("value", _read(found["valueType"]))
+            key, value = (
+                Column("key", _read(delta_type["keyType"])),
+                Column("value", _read(delta_type["valueType"])),
+            )
             return Type("map", parts=(key, value))
         case "struct":
-            return Type("struct", parts=tuple(Column(f["name"], _read(f["type"])) for f in found["fields"]))
+            return Type("struct", parts=tuple(Column(f["name"], _read(f["type"])) for f in delta_type["fields"]))
         case name:
             raise KeyError(name)

@@ -1,4 +1,4 @@
-"""A Delta table as readers find it: its place and its columns, from its log."""
+"""The description of a Delta table for readers: its location and columns, from its log."""
 
 from __future__ import annotations
 
@@ -13,12 +13,15 @@ from lakeward.core.ports import DescribedColumn, TableDescription
 
 
 def description_of(places: Places, table: TableName, suffix: str = "") -> TableDescription | None:
-    """Return a table, or one that stands beside it; None where there is none. Raises TableError as `load` does."""
-    found = places.load(table, suffix)
-    if found is None:
+    """Return the description of a table, or of its side table with a suffix; None if it does not exist.
+
+    Raises TableError as `load` does.
+    """
+    loaded = places.load(table, suffix)
+    if loaded is None:
         return None
-    (namespace, name), metadata = places.name(table, suffix), found.metadata()
-    fields = json.loads(found.schema().to_json())["fields"]
+    (namespace, name), metadata = places.name(table, suffix), loaded.metadata()
+    fields = json.loads(loaded.schema().to_json())["fields"]
     return TableDescription(
         namespace=namespace,
         name=name,
@@ -32,5 +35,5 @@ def description_of(places: Places, table: TableName, suffix: str = "") -> TableD
 
 
 def _column(field: dict[str, Any], table: str) -> DescribedColumn:
-    found = column_of(field, table)
-    return DescribedColumn(name=found.name, type=found.type, comment=field.get("metadata", {}).get("comment"))
+    column = column_of(field, table)
+    return DescribedColumn(name=column.name, type=column.type, comment=field.get("metadata", {}).get("comment"))

@@ -1,4 +1,4 @@
-"""Where tables without a catalog lie: each is a folder of the warehouse, on a disk or in a bucket."""
+"""Locations of tables without a catalog: each is a folder of the warehouse, on a disk or in a bucket."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from lakeward.core.dimension import TableName
 from lakeward.core.errors import ConfigError, TableError
 
 _PLAIN: Final = re.compile(r"s3://[A-Za-z0-9/_.=-]+")
-"""URLs that are the same to boto3, Spark and delta-rs, whether they decode them or not."""
+"""URLs that boto3, Spark and delta-rs read alike, whether they decode them or not."""
 
 
 @dataclass(frozen=True)
 class Places:
-    """The folders of tables, by the names of the source."""
+    """The folders of tables, by their names at the source."""
 
     warehouse: str
     namespace: str
@@ -46,12 +46,12 @@ class Places:
 
     @cached_property
     def access(self) -> Access | None:
-        """How S3 is reached, or None where the warehouse is on a disk."""
+        """The access to S3, or None if the warehouse is on a disk."""
         return find_access() if is_url(self.warehouse) else None
 
     @cached_property
     def folder(self) -> Folder:
-        """The warehouse."""
+        """The folder of the warehouse."""
         if self.access is None:
             return DiskFolder(self._on_disk)
         from lakeward.adapters.formats.shared.storage.bucket import BucketFolder  # noqa: PLC0415  # boto3 is for who has a bucket
@@ -60,81 +60,82 @@ class Places:
 
     @property
     def jars(self) -> tuple[str, ...]:
-        """The groups of jars that Spark needs to reach them."""
+        """The groups of jars that Spark needs to access it."""
         return () if self.access is None else (JARS,)
 
     @property
     def spark_settings(self) -> Mapping[str, str]:
-        """The settings with which Spark reaches them."""
+        """The Spark settings to access it."""
         return {} if self.access is None else s3a_settings(self.access)
 
     @cached_property
     def options(self) -> Mapping[str, str] | None:
-        """What delta-rs is told to reach them."""
+        """The options of delta-rs to access it."""
         return None if self.access is None else self.access.object_store_options(split(str(self.folder))[0])
 
     def name(self, table: TableName, suffix: str = "") -> tuple[str, str]:
-        """Return namespace and name of a table, or of one that stands beside it."""
+        """Return namespace and name of a table, or of its side table with a suffix."""
         return identifier(table, self.namespace, suffix)
 
     def apart(self, table: TableName) -> AbstractContextManager[object]:
-        """Keep other processes of lakeward from committing to a table of a bucket; on a disk its log does.
+        """Lock a table of a bucket against other processes of lakeward; on a disk the log itself refuses them.
 
-        There a commit takes the place of one that was made since it was looked for, by Delta's own `LogStore`.
+        In a bucket, Delta's own `LogStore` would let a commit overwrite another one made meanwhile.
         """
         return nullcontext() if self.access is None else self.at(table).alone(str(table))
 
     def at(self, table: TableName, suffix: str = "") -> Folder:
-        """Return the folder of a table; no name leads out of the warehouse."""
+        """Return the folder of a table. No name leads out of the warehouse."""
         namespace, name = self.name(table, suffix)
         return self.folder.within(slug(namespace)).within(slug(name))
 
     def of(self, table: TableName, suffix: str = "") -> str:
-        """Return where a table lies, as Spark and Delta are told."""
+        """Return the path or URL of a table for Spark and Delta."""
         return str(self.at(table, suffix))
 
     def load(self, table: TableName, suffix: str = "") -> DeltaTable | None:
-        """Return a table as it is now, read without Spark, or None where there is none.
+        """Return the current version of a table, read without Spark, or None if it does not exist.
 
-        That there is no log is seen before delta-rs is asked, which would try for minutes where nobody answers.
+        A missing log is noticed before delta-rs is asked, which would retry for minutes if S3 does not answer.
+        Raises TableError if the table cannot be read.
         """
         if self.at(table, suffix).within("_delta_log").holds() is None:
             return None
         try:
-            return self.opened(table, suffix)
+            return self.open_version(table, suffix)
         except TableNotFoundError:
             return None
         except (DeltaError, OSError) as error:
-            if (gone := unreachable(str(table), error)) is not None:
-                raise gone from error
+            if (unreachable_error := unreachable(str(table), error)) is not None:
+                raise unreachable_error from error
             raise TableError(
                 f"{table}: the table {self.of(table, suffix)} cannot be read",
                 found=said(error),
                 todo="Nothing was applied. Mend that, and run again.",
             ) from error
 
-    def opened(self, table: TableName, suffix: str = "", version: int | None = None) -> DeltaTable:
-        """Return a table that there is, as of a version or as it is now; raises what delta-rs says."""
-        return DeltaTable(self.of(table, suffix), version=version, storage_options=self._told)
+    def open_version(self, table: TableName, suffix: str = "", version: int | None = None) -> DeltaTable:
+        """Return an existing table at a version, or as of now; raises the errors of delta-rs."""
+        return DeltaTable(self.of(table, suffix), version=version, storage_options=self._storage_options)
 
-    def made(
+    def create_table(
         self, table: TableName, suffix: str, schema: Schema, partition_by: str | None, properties: Mapping[str, str]
     ) -> DeltaTable:
-        """Make a table that there is none of; raises what delta-rs says."""
+        """Create a table; raises the errors of delta-rs."""
         return DeltaTable.create(
             self.of(table, suffix),
             schema,
             partition_by=None if partition_by is None else [partition_by],
             configuration=dict(properties),
-            storage_options=self._told,
+            storage_options=self._storage_options,
         )
 
     @property
-    def _told(self) -> dict[str, str] | None:
+    def _storage_options(self) -> dict[str, str] | None:
         return None if self.options is None else dict(self.options)
 
     def prepare(self, table: TableName) -> None:
-        """Make the folder that tables of its namespace go to; raises an error where that is not allowed."""
+        """Create the folder of a table's namespace. Raises an error if that is not allowed."""
         namespace, _ = self.name(table)
         self.folder.within(slug(namespace)).prepare()
 

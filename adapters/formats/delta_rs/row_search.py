@@ -1,4 +1,4 @@
-"""Rows of a Delta table, found by delta-rs; it leaves out whole files where statistics allow it."""
+"""Search rows of a Delta table with delta-rs, which skips whole files by their statistics."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from deltalake import DeltaTable, QueryBuilder
 
 from lakeward.adapters.formats.delta_rs.side_table import arrow_of, in_datafusion
 from lakeward.adapters.formats.shared.operations.key_state import Entry, entries_of
-from lakeward.adapters.formats.shared.rows.conditions import All, AtLeast, AtMost, OneOf, Where
-from lakeward.adapters.formats.shared.side_tables.side_table import shaped
+from lakeward.adapters.formats.shared.rows.conditions import All, AtLeast, AtMost, Condition, OneOf
+from lakeward.adapters.formats.shared.side_tables.side_table import with_schema
 from lakeward.core.events import canonical
 
 _NAN: Final = canonical(float("nan"))
 
 
-def found_in(table: DeltaTable, where: Where) -> Sequence[Entry]:
-    """Return the rows of a table that meet a condition, whole."""
+def found_in(table: DeltaTable, where: Condition) -> Sequence[Entry]:
+    """Return the rows of a table that meet a condition, with all columns."""
     schema = arrow_of(table)
     query = f"SELECT * FROM found WHERE {_sql(where, schema)}"
-    found = pa.table(QueryBuilder().register("found", table).execute(query).read_all())
-    return entries_of(shaped(found, schema))
+    rows = pa.table(QueryBuilder().register("found", table).execute(query).read_all())
+    return entries_of(with_schema(rows, schema))
 
 
-def _sql(where: Where, schema: pa.Schema) -> str:
-    """Return a condition as DataFusion writes it."""
+def _sql(where: Condition, schema: pa.Schema) -> str:
+    """Return a condition in the SQL of DataFusion."""
     match where:
         case All(of=parts):
             return " AND ".join(f"({_sql(part, schema)})" for part in parts)

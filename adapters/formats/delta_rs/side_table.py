@@ -1,7 +1,7 @@
-"""The Delta tables that stand beside a table of ours, written by delta-rs from Arrow columns.
+"""Side tables in Delta, written by delta-rs from Arrow columns.
 
-A commit takes a fraction of what it takes through Spark. Their columns are called by their names in
-the files: delta-rs writes to no table that maps them, so a rename writes the table anew.
+A commit takes a fraction of the time that it takes with Spark. Columns have their own names in the files: delta-rs
+cannot write to a table with column mapping, so a rename rewrites the table.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from deltalake import CommitProperties, QueryBuilder, TableFeatures
 from pyspark.sql import DataFrame, SparkSession
 
 from lakeward.adapters.formats.delta_rs import spark_frames
-from lakeward.adapters.formats.delta_rs.arrow_rewrite import rewritten
+from lakeward.adapters.formats.delta_rs.arrow_rewrite import convert_batch
 from lakeward.adapters.formats.delta_rs.columns import columns_in, has_hidden_ntz, to_delta
 from lakeward.adapters.formats.delta_rs.commit_failures import committing
 from lakeward.adapters.formats.delta_rs.locations import Places
-from lakeward.adapters.formats.delta_rs.version_notes import clean_up, noted
-from lakeward.adapters.formats.shared.side_tables.keys import whole
+from lakeward.adapters.formats.delta_rs.version_notes import clean_up, noted_versions
+from lakeward.adapters.formats.shared.side_tables.keys import combine_frames
 from lakeward.adapters.formats.shared.side_tables.side_table import (
     HOURS_KEPT,
     MANY_FILES,
@@ -32,9 +32,9 @@ from lakeward.adapters.formats.shared.side_tables.side_table import (
     MOST_IN_ARROW,
     NOTHING,
     UNKNOWN,
-    Beside,
+    SideTable,
     refuse_others,
-    shaped,
+    with_schema,
 )
 from lakeward.adapters.formats.shared.storage.folder import Folder
 from lakeward.adapters.spark.schema_changes.schema_alignment import called_now
@@ -51,23 +51,23 @@ PROPERTIES: Final = {
 }
 
 _AT_ONCE: Final = CommitProperties(max_commit_retries=0)
-"""Who lost a race works his batch out anew: of one batch there must not be two records."""
+"""A commit that lost a race is not repeated: the batch is resolved again, since it must not have two records."""
 
 _ONCE: Final = "lakeward.once"
-"""Which names a column had before, as metadata of the column."""
+"""The metadata of a column with its earlier names."""
 
 _OF_NOBODY: Final = 24
-"""Hours in which a file that the log does not name may be of a commit that is being made."""
+"""Hours for which a file that the log does not name may belong to a commit in progress."""
 
 _LONG: Final = re.compile(r"(?<![\w'])(-?\d{19,})(?![\w'])")
-"""A number with more digits than SQL takes for a whole one."""
+"""A number with more digits than an integer of SQL."""
 
 
-class DeltaBeside(Beside):
-    """A table named like another, with a suffix.
+class DeltaSideTable(SideTable):
+    """A side table: it is named like its table, with a suffix.
 
-    `renames` says by old names what columns are called now, `wanted` which of the other's
-    columns it has, once it has rows of them.
+    `renames` are the current names of columns by old names. `wanted` returns the columns of the main table that it
+    has once it holds rows of them.
     """
 
     def __init__(
@@ -93,46 +93,49 @@ class DeltaBeside(Beside):
 
     @property
     def folder(self) -> Folder:
-        """Where it lies."""
+        """Its folder."""
         return self.places.at(self.table, self.suffix)
 
     def load(self) -> deltalake.DeltaTable | None:
-        """Return it as delta-rs knows it, or None where there is none."""
+        """Return its current version in delta-rs, or None if it does not exist."""
         return self.places.load(self.table, self.suffix)
 
-    def opened(self, version: int | None = None) -> deltalake.DeltaTable:
-        """Return it, which is there, as of a version or as it is now; raises what delta-rs says."""
-        return self.places.opened(self.table, self.suffix, version)
+    def open_version(self, version: int | None = None) -> deltalake.DeltaTable:
+        """Return it, if it exists, at a version or as of now; raises the errors of delta-rs."""
+        return self.places.open_version(self.table, self.suffix, version)
 
     @property
     def columns(self) -> Collection[str]:
-        """The names of its columns; none where it was not made yet."""
+        """The names of its columns; none if it does not exist yet."""
         table = self.load()
         return () if table is None else [field.name for field in table.schema().fields]
 
     @property
     def pending(self) -> Mapping[str, str]:
-        """The columns that have another name than they should, with that one.
+        """The columns that are still to be renamed, each with its new name.
 
-        It is an old name, or one that a crash left here and that the settings have no more.
+        Their present name is an old one of the settings, or one that a crash left and that the settings no longer
+        have.
         """
         table = self.load()
-        once = {} if table is None else {field.name: _once(field.metadata) for field in table.schema().fields}
-        found = {old: new for old, new in self.renames.items() if old in once and new not in once}
+        names_before = (
+            {} if table is None else {field.name: _former_names(field.metadata) for field in table.schema().fields}
+        )
+        pending = {old: new for old, new in self.renames.items() if old in names_before and new not in names_before}
         wanted = self.wanted()
-        for name in wanted if once else ():
-            if name not in once and name not in found.values():
+        for name in wanted if names_before else ():
+            if name not in names_before and name not in pending.values():
                 known = {name, *(old for old, new in self.renames.items() if new == name)}
-                now = next((column for column, had in once.items() if known & {*had}), None)
-                found |= {now: name} if now is not None and now not in wanted else {}
-        return found
+                present_name = next((column for column, former in names_before.items() if known & {*former}), None)
+                pending |= {present_name: name} if present_name is not None and present_name not in wanted else {}
+        return pending
 
     def rename(self) -> None:
-        """Give columns their new names, in the struct of an old key, too."""
+        """Rename the pending columns, in the struct of an old key as well."""
         self._rename()
 
     def _rename(self) -> bool:
-        """Give columns their new names; return whether that was a commit."""
+        """Rename the pending columns; return whether that made a commit."""
         table = self.load()
         if table is None:
             return False
@@ -155,25 +158,33 @@ class DeltaBeside(Beside):
         nested: Mapping[str, str],
         types: Mapping[str, Type],
     ) -> None:
-        """Write the table with other names and types of columns, in one commit, a batch at a time."""
+        """Rewrite the table with other names and types of columns, in one commit, batch by batch."""
         with committing(str(self.table)):
-            shape = columns_in(table.schema(), str(self.table))
-            now = {renames.get(c.name, c.name): types.get(c.name, _called(c.type, nested, c.name)) for c in shape}
-            old = {renames.get(name, name): name for name in shape.names}
-            once = {field.name: _once(field.metadata) for field in table.schema().fields}
-            said = {new: [*once[name], *([name] if new != name else [])] for new, name in old.items()}
-            plain = pa.schema(to_delta(now).to_arrow())
-            notes = {name: {_ONCE: json.dumps(had)} for name, had in said.items() if had}
+            columns = columns_in(table.schema(), str(self.table))
+            new_types = {
+                renames.get(c.name, c.name): types.get(c.name, _with_new_field_names(c.type, nested, c.name))
+                for c in columns
+            }
+            old_names = {renames.get(name, name): name for name in columns.names}
+            names_before = {field.name: _former_names(field.metadata) for field in table.schema().fields}
+            former_names = {
+                new: [*names_before[name], *([name] if new != name else [])] for new, name in old_names.items()
+            }
+            plain = pa.schema(to_delta(new_types).to_arrow())
+            notes = {name: {_ONCE: json.dumps(former)} for name, former in former_names.items() if former}
             schema = pa.schema([field.with_metadata(notes.get(field.name)) for field in plain])
             reader = pa.RecordBatchReader.from_stream(
                 QueryBuilder().register("beside", table).execute("SELECT * FROM beside")
             )
-            self.overwrite(table, schema, (rewritten(batch, schema, old, {names.OLD: nested}) for batch in reader))
+            self.overwrite(
+                table, schema, (convert_batch(batch, schema, old_names, {names.OLD: nested}) for batch in reader)
+            )
 
     def overwrite(self, table: deltalake.DeltaTable, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> None:
-        """Put other rows, with other columns, in the place of all, in one commit, a batch at a time.
+        """Replace all rows and columns in one commit, batch by batch.
 
-        They are worked out of the table as it was loaded: delta-rs says where another process has written since.
+        The new rows come from the table as it was loaded. delta-rs raises an error if another process has written
+        since.
         """
         deltalake.write_deltalake(
             table,
@@ -185,52 +196,52 @@ class DeltaBeside(Beside):
         )
 
     def rows(self, condition: str, wanted: Sequence[str]) -> pa.Table:
-        """Return these columns of the rows that meet a condition; no Spark is needed."""
+        """Return these columns of the rows that meet a condition. Spark is not needed."""
         table = self.load()
         if table is None:
             return pa.table({name: [] for name in wanted})
         schema = arrow_of(table)
-        has = [name for name in wanted if name in schema.names]
-        listed = ", ".join(map(in_datafusion, has))
+        columns = [name for name in wanted if name in schema.names]
+        listed = ", ".join(map(in_datafusion, columns))
         query = f"SELECT {listed} FROM beside WHERE {_exact(condition)}"
-        found = pa.table(QueryBuilder().register("beside", table).execute(query).read_all())
-        return shaped(found, pa.schema([schema.field(name) for name in has]))
+        rows = pa.table(QueryBuilder().register("beside", table).execute(query).read_all())
+        return with_schema(rows, pa.schema([schema.field(name) for name in columns]))
 
     def frame(self, condition: str) -> DataFrame | None:
-        """Return the rows that meet a condition, as they are now, or None where there is no table."""
+        """Return the rows that meet a condition as of now, or None if there is no table."""
         table = self.load()
         if table is None:
             return None
         rows = spark_frames.frame_of(self.spark(), self.folder, table, columns_in(table.schema(), str(self.table)))
         return called_now(rows.where(condition), {**self.renames, **self.pending})
 
-    def _made(
+    def _prepare_table(
         self, columns: Mapping[str, Type], partition_by: str | None, since: int | None
     ) -> deltalake.DeltaTable:
-        """Return the table, made where it is not there, and with the types that it lacked.
+        """Return the table with these columns; it is created, or columns and types are changed, if needed.
 
-        Each alteration is one commit: where there were more `since` the version, another process made them.
+        Each alteration is one commit. If there are more commits `since` the version, another process made them.
         """
         table, hidden = self.load(), {name for name, type_ in columns.items() if has_hidden_ntz(type_)}
         refuse_others(self.table, self.name, None if table is None else table.version(), since)
         if table is None:
             self.places.prepare(self.table)
             first = to_delta({name: type_ for name, type_ in columns.items() if name not in hidden})
-            table = self.places.made(self.table, self.suffix, first, partition_by, PROPERTIES)
+            table = self.places.create_table(self.table, self.suffix, first, partition_by, PROPERTIES)
             if not hidden:
                 return table
         version = table.version()
         if self._rename():
-            table, version = self.opened(), version + 1
-        has = {column.name: column.type for column in columns_in(table.schema(), str(self.table))}
-        other = {name: type_ for name, type_ in columns.items() if has.get(name, type_) != type_}
-        lacking = [field for field in to_delta(columns).fields if field.name not in has]
-        if not hidden.isdisjoint([*other, *(field.name for field in lacking)]):
+            table, version = self.open_version(), version + 1
+        types_now = {column.name: column.type for column in columns_in(table.schema(), str(self.table))}
+        changed_types = {name: type_ for name, type_ in columns.items() if types_now.get(name, type_) != type_}
+        lacking = [field for field in to_delta(columns).fields if field.name not in types_now]
+        if not hidden.isdisjoint([*changed_types, *(field.name for field in lacking)]):
             table.alter.add_feature(TableFeatures.TimestampWithoutTimezone, allow_protocol_versions_increase=True)
-            table, version = self.opened(), version + 1
-        if other:
-            self._write_anew(table, {}, {}, other)
-            table, version = self.opened(), version + 1
+            table, version = self.open_version(), version + 1
+        if changed_types:
+            self._write_anew(table, {}, {}, changed_types)
+            table, version = self.open_version(), version + 1
         if lacking:
             table.alter.add_columns(lacking)
             version += 1
@@ -248,35 +259,37 @@ class DeltaBeside(Beside):
         partition_by: str | None = None,
         since: int | None = UNKNOWN,
     ) -> int | None:
-        """Add rows in one commit, to a table with these columns; return its version. What lacks is added first.
+        """Add rows in one commit and return the new version. Missing columns are added first.
 
-        `count` says how many rows the frames have, `size` how many bytes the files have that
-        they are from. The frames may read the table itself, so they are read before its
-        columns change. Raises CommitConflict where another process has written `since` a version.
+        `count` is the number of rows in the frames, `size` the number of bytes of the files that they come from.
+        The frames may read the table itself, so they are read before its columns change. Raises CommitConflict if
+        another process has written the table `since` a version.
         """
         with committing(str(self.table)):
             is_small = count <= MOST_IN_ARROW and size <= MOST_BYTES
             parts = [to_arrow(frame) for frame in frames] if is_small else []
             parts += [rows] if rows.num_rows else []
-            table = self._made(columns, partition_by, since)
+            table = self._prepare_table(columns, partition_by, since)
             version = table.version()
             if is_small:
                 schema = arrow_of(table)
-                whole = pa.concat_tables([shaped(part, schema) for part in parts])
-                deltalake.write_deltalake(table, _whole_buffers(whole), mode="append", commit_properties=_AT_ONCE)
+                rows_to_add = pa.concat_tables([with_schema(part, schema) for part in parts])
+                deltalake.write_deltalake(
+                    table, _whole_buffers(rows_to_add), mode="append", commit_properties=_AT_ONCE
+                )
             else:
-                every = [*frames, *([from_arrow(self.spark(), rows)] if rows.num_rows else [])]
-                added = spark_frames.written(self.folder, table, self._whole(table, every))
+                all_frames = [*frames, *([from_arrow(self.spark(), rows)] if rows.num_rows else [])]
+                added = spark_frames.write_files(self.folder, table, self._whole(table, all_frames))
                 by = table.metadata().partition_columns
                 schema = table.schema()
                 table.create_write_transaction(list(added), "append", schema, by, commit_properties=_AT_ONCE)
-        return version + 1  # a commit in its place would have been told: it is not tried again
+        return version + 1  # commits are not retried, so another one in its place would have raised an error
 
     def _whole(self, table: deltalake.DeltaTable, frames: Sequence[DataFrame]) -> DataFrame:
-        return whole(columns_in(table.schema(), str(self.table)), frames)
+        return combine_frames(columns_in(table.schema(), str(self.table)), frames)
 
     def forget(self, condition: str) -> int | None:
-        """Remove the rows that meet a condition, if there are any; return the version then."""
+        """Remove the rows that meet a condition, if there are any; return the version afterwards."""
         table = self.load()
         if table is None:
             return None
@@ -293,42 +306,42 @@ class DeltaBeside(Beside):
 
     @property
     def version(self) -> int | None:
-        """The number of its version, or None where it was not made yet."""
+        """The number of its version, or None if it does not exist yet."""
         table = self.load()
         return None if table is None else table.version()
 
     def replace(self, condition: str, frames: Sequence[DataFrame], since: int | None) -> None:
-        """Put rows in the place of those that meet a condition, on whole partitions, in one commit.
+        """Replace the rows that meet a condition, on whole partitions, in one commit.
 
-        Raises CommitConflict where another process has written since the version that they were worked out of.
-        What is written after that stays: files go by their names.
+        Raises CommitConflict if another process has written the table since the version that the rows were read at.
+        What is written after that check stays, since files are replaced by name.
         """
         table = self.load()
         if table is None:
             return
-        todo = "What is remembered is as the other left it: the next run goes on from there."
+        todo = "The change log is as the other process left it: the next run goes on from there."
         refuse_others(self.table, self.name, table.version(), since, todo)
         with committing(str(self.table)):
-            added = spark_frames.written(self.folder, table, self._whole(table, frames))
+            added = spark_frames.write_files(self.folder, table, self._whole(table, frames))
             [by] = table.metadata().partition_columns
             query = f"SELECT DISTINCT {in_datafusion(by)} AS value FROM beside WHERE {_exact(condition)}"
-            found = pa.table(QueryBuilder().register("beside", table).execute(query).read_all())
-            spark_frames.replaced(table, by, found["value"].to_pylist(), added)
+            partitions = pa.table(QueryBuilder().register("beside", table).execute(query).read_all())
+            spark_frames.replace_partitions(table, by, partitions["value"].to_pylist(), added)
 
     def gather(self, condition: str) -> None:  # delta-rs gathers by partition, whatever is in it
-        """Put the rows of each kind into one file, where the files are many: for all kinds at once."""
+        """Compact all partitions, if there are many files."""
         table = self.load()
         if table is not None and len(table.file_uris()) >= MANY_FILES:
             with committing(str(self.table)):
                 table.optimize.compact()
 
     def expire(self) -> None:
-        """Remove the versions that nobody reads: the last is asked, those of late are read, and some are noted."""
+        """Remove versions that nobody reads: all but the last, recent and noted ones."""
         table = self.load()
         if table is not None:
             with committing(str(self.table)):
-                needed = list(noted(table).values())
-                # The files that the log says are removed, and those it forgot.
+                needed = list(noted_versions(table).values())
+                # Files that the log lists as removed, and files that it does not list.
                 for hours, is_full in ((HOURS_KEPT, False), (_OF_NOBODY, True)):
                     table.vacuum(
                         hours,
@@ -343,35 +356,35 @@ class DeltaBeside(Beside):
 def _whole_buffers(rows: pa.Table) -> pa.Table:
     """Return rows whose nested values have all their buffers.
 
-    Of inner texts and lists of which there are none Spark sends no offsets, as Arrow's format allows
-    (arrow.apache.org/docs/format/Columnar.html); delta-rs 1.6 reads one all the same, and panics at what it finds.
+    For empty inner texts and lists Spark sends no offsets, as Arrow's format allows
+    (arrow.apache.org/docs/format/Columnar.html); delta-rs 1.6 reads one all the same, and panics.
     """
     is_nested = any(pa.types.is_nested(field.type) for field in rows.schema)
     return rows.take(pa.array(np.arange(rows.num_rows))) if is_nested else rows
 
 
-def _called(type_: Type, renames: Mapping[str, str], column: str) -> Type:
-    """Return the type of a column; the fields of an old key are called by these new names."""
+def _with_new_field_names(type_: Type, renames: Mapping[str, str], column: str) -> Type:
+    """Return the type of a column; the fields of an old key get their new names."""
     if column != names.OLD:
         return type_
     return replace(type_, parts=tuple(replace(p, name=renames.get(p.name, p.name)) for p in type_.parts))
 
 
 def arrow_of(table: deltalake.DeltaTable) -> pa.Schema:
-    """Return the columns of a table as Arrow has them."""
+    """Return the Arrow schema of a table."""
     return pa.schema(table.schema().to_arrow())
 
 
-def _once(metadata: Mapping[str, Any]) -> Collection[str]:
-    said = metadata.get(_ONCE)
-    return json.loads(said) if isinstance(said, str) else ()
+def _former_names(metadata: Mapping[str, Any]) -> Collection[str]:
+    value = metadata.get(_ONCE)
+    return json.loads(value) if isinstance(value, str) else ()
 
 
 def in_datafusion(name: str) -> str:
-    """Return the name of a column as DataFusion writes it."""
+    """Return the name of a column in the SQL of DataFusion."""
     return '"' + name.replace('"', '""') + '"'
 
 
 def _exact(condition: str) -> str:
-    """Return a condition whose long numbers are decimals: DataFusion would read them as floating ones."""
+    """Return a condition with long numbers as decimals: DataFusion would read them as floating numbers."""
     return _LONG.sub(r"CAST('\1' AS DECIMAL(38,0))", condition)

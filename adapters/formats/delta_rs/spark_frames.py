@@ -1,6 +1,6 @@
-"""Rows of a Delta table of delta-rs as frames of Spark: its files are Parquet and no more.
+"""Rows of a delta-rs table as Spark frames, read and written as plain Parquet files.
 
-They have no deletion vectors and no mapped columns, which delta-rs does not write. So Spark needs no jar of Delta.
+delta-rs writes no deletion vectors and no mapped columns, so Spark needs no jar of Delta.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from deltalake import DeltaTable
 from deltalake.transaction import AddAction
 from pyspark.sql import DataFrame, SparkSession
 
-from lakeward.adapters.formats.shared.storage.folder import Folder, Found
+from lakeward.adapters.formats.shared.storage.folder import Folder, ListedFile
 from lakeward.adapters.spark.sql.names import quoted, text
 from lakeward.adapters.spark.sql.types import ddl
 from lakeward.core.schema import Schema
 
 _LARGE: Final = "large-"
-"""How folders of files begin that Spark wrote; each is of one commit."""
+"""The prefix of folders with files that Spark wrote; each is of one commit."""
 
 
 def frame_of(spark: SparkSession, folder: Folder, table: DeltaTable, schema: Schema) -> DataFrame:
-    """Return the rows of a table, which lies in a folder, as it was loaded."""
+    """Return the rows of a table in a folder, at the version that was loaded."""
     partitions = table.metadata().partition_columns
     files: dict[tuple[str | None, ...], list[str]] = defaultdict(list)
     for path, values in _files(table, partitions):
@@ -49,13 +49,13 @@ def frame_of(spark: SparkSession, folder: Folder, table: DeltaTable, schema: Sch
 
 
 def _files(table: DeltaTable, partitions: Sequence[str]) -> Sequence[tuple[str, tuple[str | None, ...]]]:
-    """Return the files of a table, and in which partition each is."""
-    found = pa.table(table.get_add_actions(flatten=True)).to_pylist()
-    return [(unquote(file["path"]), tuple(file[f"partition.{name}"] for name in partitions)) for file in found]
+    """Return the files of a table, each with its partition values."""
+    actions = pa.table(table.get_add_actions(flatten=True)).to_pylist()
+    return [(unquote(file["path"]), tuple(file[f"partition.{name}"] for name in partitions)) for file in actions]
 
 
-def written(root: Folder, table: DeltaTable, rows: DataFrame) -> Sequence[AddAction]:
-    """Let Spark write rows into the folder of a table; return the files, which no version of it has yet."""
+def write_files(root: Folder, table: DeltaTable, rows: DataFrame) -> Sequence[AddAction]:
+    """Write rows with Spark into the folder of a table; return the files, which no version has yet."""
     name = f"{_LARGE}{uuid4()}"
     partitions, folder = table.metadata().partition_columns, root.within(name)
     rows.write.partitionBy(*partitions).parquet(str(folder))
@@ -63,12 +63,12 @@ def written(root: Folder, table: DeltaTable, rows: DataFrame) -> Sequence[AddAct
     return [_added(name, file, _rows_in(folder, file), partitions) for file in files]
 
 
-def _rows_in(folder: Folder, file: Found) -> int:
+def _rows_in(folder: Folder, file: ListedFile) -> int:
     with folder.open(file.name) as opened:
         return int(pq.read_metadata(opened).num_rows)
 
 
-def _added(folder: str, file: Found, rows: int, partitions: Sequence[str]) -> AddAction:
+def _added(folder: str, file: ListedFile, rows: int, partitions: Sequence[str]) -> AddAction:
     values: Mapping[str, str | None] = {
         name: unquote(part.removeprefix(f"{name}="))
         for part in file.name.split("/")
@@ -85,7 +85,7 @@ def _added(folder: str, file: Found, rows: int, partitions: Sequence[str]) -> Ad
     )
 
 
-def replaced(table: DeltaTable, name: str, values: Sequence[str], added: Sequence[AddAction]) -> None:
-    """Put files in the place of whole partitions, of which a column has one of these values; one commit."""
+def replace_partitions(table: DeltaTable, name: str, values: Sequence[str], added: Sequence[AddAction]) -> None:
+    """Replace whole partitions, given by the values of a column, by these files in one commit."""
     filters: Any = [(name, "in", list(values))]
     table.create_write_transaction(list(added), "overwrite", table.schema(), [name], filters)

@@ -1,4 +1,4 @@
-"""The table format `hudi`: Apache Hudi tables, exact and restartable."""
+"""The table format `hudi`: Apache Hudi tables."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from lakeward.plugins.options import validated
 
 
 def build(options: Options, runtime: Runtime) -> Target[Any]:
-    """Make the lake from the table [target] and what each table says of how it is made."""
+    """Build the lake from the settings [target] and the options of each table."""
     for package in ("deltalake", "fastavro"):
         if importlib.util.find_spec(package) is None:
             raise SetupError(

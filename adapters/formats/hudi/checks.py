@@ -1,4 +1,4 @@
-"""What a Hudi table cannot be made with, or changed to; all of it is said before anything is written."""
+"""Checks of a Hudi table's options and changes, before anything is written."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from lakeward.adapters.formats.hudi.metadata.columns import check_columns
 from lakeward.adapters.formats.hudi.metadata.timeline import METADATA, Timeline
 from lakeward.adapters.formats.hudi.operations.layout import Layout, has_record_key
 from lakeward.adapters.formats.hudi.options import LASTING, TableOptions, is_harmless
-from lakeward.adapters.formats.hudi.writes.property_names import meant
+from lakeward.adapters.formats.hudi.writes.property_names import closest_property
 from lakeward.adapters.formats.shared.rows.system_columns import check_names
 from lakeward.adapters.formats.shared.storage.folder import Folder
 from lakeward.core.dimension import Dimension
@@ -19,11 +19,11 @@ from lakeward.core.errors import ConfigError, TableError
 from lakeward.core.schema_changes.evolution import Evolution
 
 _PARTITIONS: Final = ("boolean", "int", "bigint", "decimal", "string", "date")
-"""The types of columns that rows can be partitioned by: Hudi reads back the text that it writes of a value."""
+"""The types of partition columns: Hudi reads back the text that it writes of their values."""
 
 
 def check(dimension: Dimension, options: TableOptions) -> None:
-    """Refuse columns and options that no Hudi table of lakeward can have."""
+    """Raise ConfigError for columns and options that no Hudi table of lakeward can have."""
     stored = dimension.stored
     reserved = [name for name in stored.schema.names if name.startswith("_hoodie_")]
     check_names(dimension, reserved, "Hudi")
@@ -32,7 +32,7 @@ def check(dimension: Dimension, options: TableOptions) -> None:
 
 
 def check_options(dimension: Dimension, options: TableOptions) -> None:
-    """Refuse properties that lakeward decides, and partitions by columns that there are not, or cannot be."""
+    """Raise ConfigError for properties that lakeward decides, and for columns that cannot partition."""
     for name in options.properties:
         _check_property(dimension, name)
     for name in options.partition_by:
@@ -59,24 +59,28 @@ def _check_property(dimension: Dimension, name: str) -> None:
             todo="It may say how files are written, compacted and cleaned up. `write_mode`, `partition_by` and "
             "`buckets` say how a table is made; lakeward says how a row is found and which one counts.",
         )
-    if (near := meant(name)) is not None:
+    if (near := closest_property(name)) is not None:
         raise ConfigError(f"{dimension.name}: Hudi knows no setting {name!r}", todo=f"Did you mean {near!r}?")
 
 
 def check_place(dimension: Dimension, folder: Folder) -> None:
-    """Refuse to make a table in a folder that holds something else, or where it is not known what."""
+    """Raise TableError for creating a table in a folder that holds something else, or something unknown."""
     first = folder.holds()
     if first is None:
         return
     metadata = folder.within(METADATA)
-    old = sorted(file.name for file in metadata.files() if fnmatchcase(file.name, "*.*commit"))
-    if old or Timeline(folder).is_there:
+    old_commits = sorted(file.name for file in metadata.files() if fnmatchcase(file.name, "*.*commit"))
+    if old_commits or Timeline(folder).is_there:
         what = "is a Hudi table that lakeward did not make"
-        found = f"{metadata}/{old[0]} is of an older Hudi" if old else "no commit of it says which columns it has"
+        found = (
+            f"{metadata}/{old_commits[0]} is of an older Hudi"
+            if old_commits
+            else "no commit of it says which columns it has"
+        )
     elif first != METADATA and metadata.holds() is None:
         what, found = "is no Hudi table, and not empty", f"there is {first}"
     else:
-        return  # a first commit that was not completed: the next write of Hudi takes it back
+        return  # a first commit that was not completed: the next write of Hudi rolls it back
     raise TableError(
         f"{dimension.name}: the folder {folder} {what}",
         found=found,
@@ -85,37 +89,37 @@ def check_place(dimension: Dimension, folder: Folder) -> None:
 
 
 def check_record_key(dimension: Dimension, properties: Mapping[str, str]) -> None:
-    """Refuse to take rows from a table that was made without record keys, or to add some without to another.
+    """Raise ConfigError if the table has record keys and the settings need none, or the other way round.
 
-    A table without a key has them where it was made with `match = "image"`, for good.
+    A table without a key has record keys if it was created with `match = "image"`, for good.
     """
-    has, wants = bool(properties.get("hoodie.table.recordkey.fields")), has_record_key(dimension)
-    if has == wants:
+    has_keys, needs_keys = bool(properties.get("hoodie.table.recordkey.fields")), has_record_key(dimension)
+    if has_keys == needs_keys:
         return
-    made, say = ("with", "do not say") if has else ("without", "say")
+    made, say = ("with", "do not say") if has_keys else ("without", "say")
     raise ConfigError(
         f"{dimension.name}: `match` of a Hudi table cannot change",
         found=f'the table was made {made} `match = "image"`, and the settings {say} so',
-        todo="Put it back. Or drop the table together with what stands beside it, to load it anew.",
+        todo="Put it back. Or drop the table and its side tables to load it anew.",
     )
 
 
 def check_change(dimension: Dimension, options: TableOptions, made: Layout, changes: Evolution) -> None:
-    """Refuse what a table that has rows would have to be loaded anew for; `made` is how it was made."""
-    moved = [name for name in made.place(dimension) if name in changes.renames]
-    if moved:
-        why = "the table is partitioned by it" if moved[0] in made.partition_by else "its record key has it"
+    """Raise ConfigError for changes that need the table to be loaded anew; `made` is its layout."""
+    renamed = [name for name in made.place(dimension) if name in changes.renames]
+    if renamed:
+        why = "the table is partitioned by it" if renamed[0] in made.partition_by else "its record key has it"
         raise ConfigError(
-            f"{dimension.name}: {moved[0]!r} cannot be renamed: {why}",
-            found=f"it would be called {changes.renames[moved[0]]!r}",
-            todo="Take the rename out of the settings. Or drop the table together with what stands beside it, to "
-            "load it anew.",
+            f"{dimension.name}: {renamed[0]!r} cannot be renamed: {why}",
+            found=f"it would be called {changes.renames[renamed[0]]!r}",
+            todo="Take the rename out of the settings. Or drop the table and its side tables to load it "
+            "anew.",
         )
     for name in LASTING:
-        wanted, found = getattr(options, name), getattr(made, name)
-        if wanted != found:
+        wanted, present = getattr(options, name), getattr(made, name)
+        if wanted != present:
             raise ConfigError(
                 f"{dimension.name}: `{name}` of a Hudi table cannot change",
-                found=f"the table was made with {found!r}, and the settings say {wanted!r}",
-                todo="Put it back. Or drop the table together with what stands beside it, to load it anew.",
+                found=f"the table was made with {present!r}, and the settings say {wanted!r}",
+                todo="Put it back. Or drop the table and its side tables to load it anew.",
             )

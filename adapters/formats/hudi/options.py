@@ -10,13 +10,13 @@ from pydantic import BaseModel, ConfigDict, Field
 from lakeward.adapters.formats.shared.options.namespace import Namespace
 
 LASTING: Final = ("partition_by", "write_mode", "buckets")
-"""The options that say where rows lie, and how: they hold for good."""
+"""The options that decide where and how rows are stored; they never change."""
 
 _HARMLESS: Final = re.compile(
     r"hoodie\.(archive|bulkinsert|clean|cleaner|compact|compaction|delete|insert|keep|logfile|markers|memory|parquet"
     r"|upsert)\..+"
 )
-"""What properties may say: how files are written and cleaned up, and never which rows there are."""
+"""Properties that settings may set: how files are written and cleaned up, and never which rows there are."""
 
 _MERGING: Final = frozenset(
     {
@@ -24,7 +24,7 @@ _MERGING: Final = frozenset(
         "hoodie.compact.merge.handle.class",
     }
 )
-"""What Hudi calls so, and says which row counts."""
+"""Properties with such names that decide which row counts."""
 
 
 class HudiOptions(BaseModel):
@@ -42,7 +42,7 @@ class HudiOptions(BaseModel):
 
 
 class TableOptions(BaseModel):
-    """How one Hudi table is made."""
+    """The options of one Hudi table."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
@@ -67,5 +67,5 @@ class TableOptions(BaseModel):
 
 
 def is_harmless(name: str) -> bool:
-    """Whether a property is for the settings to say."""
+    """Return whether settings may set a property."""
     return _HARMLESS.fullmatch(name) is not None and name not in _MERGING

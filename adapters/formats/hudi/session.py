@@ -1,4 +1,4 @@
-"""What a Spark session needs to write Hudi tables."""
+"""The settings with which a Spark session reads and writes Hudi tables."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _OLD_LISTS: Final = "parquet.avro.write-old-list-structure"
 
 
 def ready(spark: SparkSession) -> SparkSession:
-    """Return a session that can write Hudi tables; raises SetupError for one that cannot."""
+    """Return a session that can write Hudi tables. Raises SetupError for one that cannot."""
     lacking = None
     if EXTENSION not in str(spark.conf.get("spark.sql.extensions", "")):
         lacking = f"`spark.sql.extensions` lacks {EXTENSION}"
@@ -46,10 +46,10 @@ def ready(spark: SparkSession) -> SparkSession:
 
 
 def reader(spark: SparkSession, as_of: str | None = None) -> DataFrameReader:
-    """Return what reads Hudi tables, as of an instant or as they are, by listing their files.
+    """Return a reader of Hudi tables, as of an instant or of now, that lists their files.
 
-    Hudi reads the column statistics of a metadata table through a cached frame of its own. While Spark 3.5 computes
-    one that is cached, such as the rows of a batch, the two wait for each other until a broadcast join gives up.
+    Hudi reads the column statistics of a metadata table through a cached frame. While Spark 3.5 computes another
+    cached frame, such as the rows of a batch, the two wait for each other until a broadcast join gives up.
     """
-    found = ready(spark).read.format("hudi").option("hoodie.metadata.enable", "false")
-    return found if as_of is None else found.option("as.of.instant", as_of)
+    reader_ = ready(spark).read.format("hudi").option("hoodie.metadata.enable", "false")
+    return reader_ if as_of is None else reader_.option("as.of.instant", as_of)

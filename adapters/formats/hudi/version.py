@@ -1,4 +1,4 @@
-"""A Hudi table as an instant of its timeline has it."""
+"""A Hudi table at an instant of its timeline."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from lakeward.adapters.spark.sql.names import quoted
 
 @dataclass(frozen=True, slots=True)
 class HudiVersion:
-    """A table as an instant of its timeline has it."""
+    """A table at an instant of its timeline."""
 
     path: str
     instant: Instant
@@ -27,19 +27,19 @@ class HudiVersion:
 
     @property
     def is_written(self) -> bool:
-        """Whether it was ever written to: Hudi makes a table with its first commit."""
+        """Whether it was ever written to: Hudi creates a table with its first commit."""
         return True
 
     def rows(self) -> DataFrame:
-        """Return all rows, with the record key of each and its partition: no more says where it lies.
+        """Return all rows, each with its record key and partition, which are all that says where it is stored.
 
-        The record key is as it was when the row was written.
+        The record key is as of when the row was written.
         """
         rows = reader(self.spark, self.as_of).load(self.path)
-        lies = ", ".join(map(quoted, self.place))
-        place = f"struct({lies})" if lies else "''"
+        columns = ", ".join(map(quoted, self.place))
+        place = f"struct({columns})" if columns else "''"
         placed = rows.selectExpr("*", f"{place} AS {FILE}", f"CAST(NULL AS bigint) AS {POS}")
         return placed.drop(*META_COLUMNS, KEY)
 
     def find(self, _keys: pa.Table, _wanted: Sequence[str]) -> None:
-        """Return None: only Spark reads its rows."""
+        """Return None: only Spark can read its rows."""

@@ -1,4 +1,4 @@
-"""The table format `iceberg`: Apache Iceberg tables, exact and restartable."""
+"""The table format `iceberg`: Apache Iceberg tables."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from lakeward.plugins.options import validated
 
 
 def build(options: Options, runtime: Runtime) -> Target[Any]:
-    """Make the lake from the table [target] and what each table says of how it is made."""
+    """Build the lake from the settings [target] and the options of each table."""
     from lakeward.adapters.formats.iceberg.lake import IcebergLake  # noqa: PLC0415  # Spark is imported when it is needed
 
     own = {name: value for name, value in options.items() if name != "tables"}

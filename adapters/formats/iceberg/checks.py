@@ -1,4 +1,4 @@
-"""What an Iceberg table cannot be made with, as far as it is known without Spark."""
+"""Checks of an Iceberg table's options that need no Spark."""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ from lakeward.core.dimension import Dimension
 from lakeward.core.errors import ConfigError
 
 MODES: Final = ("write.delete.mode", "write.update.mode", "write.merge.mode")
-"""What tells all engines how to write; lakeward goes by its settings where these name it, else by the last."""
+"""The properties that tell engines how to write. lakeward follows its setting if there is one, else the last of
+these."""
 
 _KEPT_BY_ICEBERG: Final = (
     *("uuid", "snapshot-count", "current-snapshot-id", "current-snapshot-summary", "current-snapshot-timestamp-ms"),
     *("current-schema", "default-partition-spec", "default-sort-order"),
 )
-"""Iceberg's `TableProperties.RESERVED_PROPERTIES` but for the version: what they say is not for a writer to set."""
+"""Iceberg's `TableProperties.RESERVED_PROPERTIES` without the format version: writers must not set them."""
 
 _NOT_FOR_PROPERTIES: Final[Mapping[str, str]] = {
     "format-version": "Say it by `format_version`.",
@@ -32,7 +33,7 @@ _CALL: Final = re.compile(r"^\s*(?P<name>\w+)\s*\(\s*(?:(?P<number>\d+)\s*,\s*)?
 
 
 def check(dimension: Dimension, options: TableOptions) -> None:
-    """Refuse columns that there are not or part no rows, what is no transform, and properties of other options."""
+    """Raise ConfigError for options with unknown columns or transforms, and for reserved properties."""
     for item in options.partition_by:
         _refuse_floating(item, dimension)
     for item in options.sort_by:
@@ -43,19 +44,19 @@ def check(dimension: Dimension, options: TableOptions) -> None:
 
 
 def _refuse_floating(item: str, dimension: Dimension) -> None:
-    """Refuse to part rows by floating numbers: NaN equals nothing, and what was deleted there stays for some."""
+    """Raise ConfigError for partitions by floating numbers: some readers show deleted rows of partition NaN."""
     name, _, column = transform_parts(item, dimension)
-    found = dimension.schema.find(column)
-    if name == "identity" and found is not None and found.type.name in ("float", "double"):
+    item_column = dimension.schema.find(column)
+    if name == "identity" and item_column is not None and item_column.type.name in ("float", "double"):
         raise ConfigError(
             f"{dimension.name}: rows cannot be partitioned by {column}",
-            found=f"it is a {found.type}, and some readers go on to show what is deleted in the partition of NaN",
+            found=f"it is a {item_column.type}, and some readers show rows deleted from the partition of NaN",
             todo="Name another column under `partition_by`, or declare this one as a decimal.",
         )
 
 
 def transform(item: str, dimension: Dimension) -> str:
-    """Return an item of `partition_by` as Spark's SQL writes it."""
+    """Return an item of `partition_by` in Spark's SQL."""
     name, number, column = transform_parts(item, dimension)
     if name == "identity":
         return quoted(column)
@@ -63,7 +64,7 @@ def transform(item: str, dimension: Dimension) -> str:
 
 
 def plain_transform(item: str, dimension: Dimension) -> str:
-    """Return an item of `partition_by` in the one way to write it: `days( at )` is `day(at)`."""
+    """Return an item of `partition_by` in its normal form: `days( at )` is `day(at)`."""
     name, number, column = transform_parts(item, dimension)
     if name == "identity":
         return column
@@ -71,9 +72,9 @@ def plain_transform(item: str, dimension: Dimension) -> str:
 
 
 def transform_parts(item: str, dimension: Dimension) -> tuple[str, int | None, str]:
-    """Return the name of a transform as Iceberg has it, its number, if it takes one, and its column.
+    """Return the name of a transform in Iceberg, its number, if it takes one, and its column.
 
-    Raises ConfigError for what is no transform, or names no column.
+    Raises ConfigError for an unknown transform or column.
     """
     if dimension.schema.find(item) is not None:
         return "identity", None, item
@@ -92,7 +93,7 @@ def transform_parts(item: str, dimension: Dimension) -> tuple[str, int | None, s
 
 
 def sort_field(item: str, dimension: Dimension) -> tuple[str, bool]:
-    """Return the column of an item of `sort_by`, and whether it is in descending order."""
+    """Return the column of an item of `sort_by`, and whether its order is descending."""
     name, _, direction = item.rpartition(" ")
     if direction.lower() not in ("asc", "desc") or dimension.schema.find(item) is not None:
         name, direction = item, "asc"

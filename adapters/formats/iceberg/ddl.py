@@ -1,4 +1,4 @@
-"""Making Iceberg tables."""
+"""Create Iceberg tables."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from lakeward.core.errors import ConfigError
 RESERVED: Final = frozenset(
     {"_file", "_pos", "_deleted", "_spec_id", "_partition", "_row_id", "_last_updated_sequence_number"}
 )
-"""Iceberg's own names for what a row has beside its columns."""
+"""Iceberg's names of metadata columns."""
 
 _PER_COLUMN: Final = (
     "write.metadata.metrics.column.",
@@ -33,7 +33,7 @@ _PER_COLUMN: Final = (
 def create_main(
     spark: SparkSession, name: Sequence[str], location: str | None, dimension: Dimension, options: TableOptions
 ) -> None:
-    """Create the table of a dimension, where its catalog puts it if there is no `location`."""
+    """Create the table of a dimension. Without a `location` its catalog decides where."""
     properties = {
         "format-version": str(options.format_version),
         **dict.fromkeys(MODES, options.write_mode),
@@ -42,16 +42,17 @@ def create_main(
     columns = {**{c.name: c.type for c in dimension.stored.schema}, **row_columns(dimension)}
     listed = ", ".join(f"{quoted(column)} {ddl(type_)}" for column, type_ in columns.items())
     partitions = ", ".join(transform(item, dimension.stored) for item in options.partition_by)
-    partitioned = f"PARTITIONED BY ({partitions}) " if partitions else ""
-    set_ = ", ".join(f"{text(key)} = {text(value)}" for key, value in properties.items())
-    placed = "" if location is None else f"LOCATION {text(location)} "
+    partition_sql = f"PARTITIONED BY ({partitions}) " if partitions else ""
+    properties_sql = ", ".join(f"{text(key)} = {text(value)}" for key, value in properties.items())
+    location_sql = "" if location is None else f"LOCATION {text(location)} "
     spark.sql(
-        f"CREATE TABLE {quoted(*name)} ({listed}) USING iceberg {partitioned}{placed}TBLPROPERTIES ({set_})"
+        f"CREATE TABLE {quoted(*name)} ({listed}) USING iceberg {partition_sql}{location_sql}"
+        f"TBLPROPERTIES ({properties_sql})"
     )
 
 
 def order(jvm: Jvm, table: Any, dimension: Dimension, sort_by: Sequence[str]) -> None:
-    """Set the sort order, NULLs where Iceberg puts them by default."""
+    """Set the sort order, with NULLs where Iceberg puts them by default."""
     sorting, nulls = table.replaceSortOrder(), jvm.iceberg.NullOrder
     for item in sort_by:
         name, descends = sort_field(item, dimension)
@@ -64,7 +65,7 @@ def order(jvm: Jvm, table: Any, dimension: Dimension, sort_by: Sequence[str]) ->
 
 
 def check_options(jvm: Jvm, dimension: Dimension, options: TableOptions) -> None:
-    """Refuse, before anything is written, what the table could not be made with."""
+    """Raise ConfigError for options that the table could not be created with, before anything is written."""
     check(dimension, options)
     if not options.properties:
         return
@@ -79,7 +80,7 @@ def check_options(jvm: Jvm, dimension: Dimension, options: TableOptions) -> None
 
 
 def known_properties(jvm: Jvm) -> Iterator[str]:
-    """Return the table properties that the running Iceberg knows, from its own list of them."""
+    """Return the table properties that the running Iceberg knows, from its own class of them."""
     loader = jvm.gateway.jvm.java.lang.Thread.currentThread().getContextClassLoader()
     listed = jvm.gateway.jvm.java.lang.Class.forName("org.apache.iceberg.TableProperties", True, loader)
     for field in listed.getFields():

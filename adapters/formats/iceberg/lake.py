@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from lakeward.adapters.formats.iceberg.metadata.catalog import IcebergCatalog
-from lakeward.adapters.formats.iceberg.metadata.progress import standing_of
+from lakeward.adapters.formats.iceberg.metadata.progress import read_table_state
 from lakeward.adapters.formats.iceberg.options import IcebergOptions, TableOptions
 from lakeward.adapters.formats.shared.rows.system_columns import of_source
 from lakeward.adapters.formats.shared.side_tables.side_table import QUARANTINE
@@ -19,17 +19,17 @@ from lakeward.core.events import Key
 from lakeward.core.joined.joining import Joining
 from lakeward.core.operations.key_state import Known
 from lakeward.core.ports import Opened, TableDescription, TableState
-from lakeward.core.schema_changes.evolution import Recorded
+from lakeward.core.schema_changes.evolution import RecordedChange
 from lakeward.plugins import Runtime
 
 if TYPE_CHECKING:
     from lakeward.adapters.formats.iceberg.table import IcebergTable
-    from lakeward.adapters.formats.shared.joined.joined_table import Joint
+    from lakeward.adapters.formats.shared.joined.joined_table import JoinedLakeTable
     from lakeward.adapters.spark.frames.local_frame import Frame
 
 
 class IcebergLake:
-    """Tables under one catalog; each keeps its own progress."""
+    """Tables under one catalog. Each stores its own progress."""
 
     def __init__(self, options: IcebergOptions, tables: Mapping[TableName, TableOptions], runtime: Runtime) -> None:
         self.catalog = IcebergCatalog(options, runtime.base)
@@ -39,11 +39,14 @@ class IcebergLake:
         runtime.require(*self.catalog.jars, settings=self.catalog.spark_settings)
 
     def standing(self, dimension: Dimension) -> TableState:
-        """Return what the last commit of ours says, without Spark: its import alone takes a quarter of a second."""
-        return of_source(standing_of(self.catalog, dimension.name), dimension)
+        """Return the table state as of the last commit of ours.
+
+        Spark is not imported: that alone takes a quarter of a second.
+        """
+        return of_source(read_table_state(self.catalog, dimension.name), dimension)
 
     def identify(self, table: TableName) -> tuple[str, str]:
-        """Return namespace and name of a table; raises ConfigError where its catalog is not that of Glue."""
+        """Return namespace and name of a table. Raises ConfigError if its catalog is not Glue."""
         if self.catalog.options.catalog != "glue":
             raise ConfigError(
                 f"tables of the catalog {self.catalog.options.catalog!r} cannot be registered",
@@ -53,56 +56,54 @@ class IcebergLake:
         return self.catalog.identifier(table)
 
     def describe(self, table: TableName, *, quarantine: bool = False) -> TableDescription | None:
-        """Return a table as it is now, or its quarantine, as the catalog has it; None where there is none."""
+        """Return the description of a table or its quarantine from the catalog, or None if it does not exist."""
         from lakeward.adapters.formats.iceberg.metadata.description import description_of  # noqa: PLC0415  # it is for Glue alone
 
         return description_of(self.catalog, table, QUARANTINE if quarantine else "")
 
-    def schema_changes(self, dimension: Dimension) -> Sequence[Recorded]:
-        """Return how the columns of a table changed, as its companion says."""
+    def schema_changes(self, dimension: Dimension) -> Sequence[RecordedChange]:
+        """Return how the columns of a table changed, from its change log."""
         check_spark()
-        from lakeward.adapters.formats.iceberg.side_tables.side_table import IcebergBeside  # noqa: PLC0415  # it imports Spark
+        from lakeward.adapters.formats.iceberg.side_tables.side_table import IcebergSideTable  # noqa: PLC0415  # it imports Spark
         from lakeward.adapters.formats.shared.change_log.table import ChangeLogTable  # noqa: PLC0415  # it imports Spark
 
         upto, spark = self.standing(dimension).progress.batch, self.runtime.spark
-        make = partial(IcebergBeside, self.catalog, dimension.name, spark)
-        return ChangeLogTable(dimension, make).batches.schema_changes(upto)
+        open_side_table = partial(IcebergSideTable, self.catalog, dimension.name, spark)
+        return ChangeLogTable(dimension, open_side_table).batches.schema_changes(upto)
 
     def known(self, dimension: Dimension, key: Key) -> Known:
-        """Return what the table, its companion and its quarantine know of a key, read by PyIceberg."""
+        """Return what the table, its change log and its quarantine know of a key, read by PyIceberg."""
         check_spark()
-        from lakeward.adapters.formats.iceberg.operations.key_state import known_of  # noqa: PLC0415  # it imports Spark
+        from lakeward.adapters.formats.iceberg.operations.key_state import read_key_state  # noqa: PLC0415  # it imports Spark
 
-        return known_of(self.catalog, dimension, key)
+        return read_key_state(self.catalog, dimension, key)
 
     def open(self, dimension: Dimension) -> Opened[Frame]:
-        """Return the table of a dimension; it is made by its first commit."""
+        """Return the table of a dimension; its first commit creates it."""
         check_spark()
         from lakeward.adapters.formats.iceberg.operations.layout import IcebergLayout  # noqa: PLC0415  # Spark is imported late
         from lakeward.adapters.formats.iceberg.operations.maintenance import IcebergMaintenance  # noqa: PLC0415  # so is it here
         from lakeward.adapters.formats.shared.operations.adoption import TableAdoption  # noqa: PLC0415  # and here
         from lakeward.adapters.formats.shared.operations.full_loads import TableLoads  # noqa: PLC0415  # and here
         from lakeward.adapters.formats.shared.operations.rollback import TableVersions  # noqa: PLC0415  # and here
-        from lakeward.adapters.formats.shared.operations.table_reader import TableReading  # noqa: PLC0415  # and here
-        from lakeward.adapters.formats.shared.operations.verification import TableVerification  # noqa: PLC0415  # and here
+        from lakeward.adapters.formats.shared.operations.table_reader import SparkTableReader  # noqa: PLC0415  # and here
 
         table = self._table(dimension)
-        versions = TableVersions(table.kept, table.line)
-        policy, adoption = IcebergMaintenance(table), TableAdoption(table.kept, table.theirs)
-        layout, whole = IcebergLayout(table), TableVerification(table.kept, table.loaded)
-        reading = TableReading(table.kept, table.loaded)
-        parts, loads = table.name, TableLoads(table)
-        beside = (versions, policy, adoption, layout, whole, reading, loads)
-        return Opened(".".join(parts), table, table.kept, table.kept, *beside, parts)
+        versions = TableVersions(table.side_tables, table.lineage)
+        policy, adoption = IcebergMaintenance(table), TableAdoption(table.side_tables, table.external)
+        layout, reader = IcebergLayout(table), SparkTableReader(table.side_tables, table.snapshot)
+        parts = table.name
+        ports = (versions, policy, adoption, layout, reader, TableLoads(table))
+        return Opened(".".join(parts), table, table.side_tables, table.side_tables, *ports, parts)
 
-    def joined(self, joining: Joining) -> Joint:
-        """Return a joined table, which is made by its first commit."""
+    def joined(self, joining: Joining) -> JoinedLakeTable:
+        """Return a joined table; its first commit creates it."""
         check_spark()
-        from lakeward.adapters.formats.shared.joined.joined_table import Joint  # noqa: PLC0415  # Spark is imported late
+        from lakeward.adapters.formats.shared.joined.joined_table import JoinedLakeTable  # noqa: PLC0415  # Spark is imported late
 
         table = self._table(joining.dimension)
         sources = {name: self._table(dimension) for name, dimension in joining.tables.items()}
-        return Joint(".".join(table.name), joining, table, sources, self.runtime.spark)
+        return JoinedLakeTable(".".join(table.name), joining, table, sources, self.runtime.spark)
 
     def _table(self, dimension: Dimension) -> IcebergTable:
         from lakeward.adapters.formats.iceberg.table import IcebergTable  # noqa: PLC0415  # Spark is imported late

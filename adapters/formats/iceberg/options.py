@@ -46,12 +46,12 @@ class IcebergOptions(BaseModel):
 
     @property
     def is_table_bucket(self) -> bool:
-        """Whether the tables lie in a table bucket of S3 Tables, which says itself where each does."""
+        """Whether the tables are in a table bucket of S3 Tables, which decides on their locations."""
         return self.warehouse.startswith("arn:")
 
 
 class TableOptions(BaseModel):
-    """How one Iceberg table is made."""
+    """The options of one Iceberg table."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 

@@ -1,8 +1,7 @@
 """Iceberg tables: rows and progress of one dimension.
 
-What the plan does to the rows is worked out by joins that stream the table's keys past
-those of the batch. The commit is one transaction: new data files, deletes of the rows
-they replace, and the progress, all or nothing.
+Joins that stream the table's keys past those of the batch find out what a plan does to the rows. The commit is one
+transaction: new data files, deletes of the rows that they replace, and the progress.
 """
 
 from __future__ import annotations
@@ -23,27 +22,27 @@ from lakeward.adapters.formats.iceberg.checks import MODES
 from lakeward.adapters.formats.iceberg.java import Jvm, committing
 from lakeward.adapters.formats.iceberg.metadata.catalog import IcebergCatalog
 from lakeward.adapters.formats.iceberg.metadata.columns import check_paths
-from lakeward.adapters.formats.iceberg.metadata.progress import standing_of
+from lakeward.adapters.formats.iceberg.metadata.progress import read_table_state
 from lakeward.adapters.formats.iceberg.operations.adoption import IcebergExternalTable
 from lakeward.adapters.formats.iceberg.operations.layout import DEFAULT_MODE
-from lakeward.adapters.formats.iceberg.operations.rollback import IcebergLine
+from lakeward.adapters.formats.iceberg.operations.rollback import IcebergLineage
 from lakeward.adapters.formats.iceberg.options import TableOptions
-from lakeward.adapters.formats.iceberg.side_tables.change_log_versions import IcebergEarlier
-from lakeward.adapters.formats.iceberg.side_tables.side_table import IcebergBeside
+from lakeward.adapters.formats.iceberg.side_tables.change_log_versions import IcebergChangeLogVersions
+from lakeward.adapters.formats.iceberg.side_tables.side_table import IcebergSideTable
 from lakeward.adapters.formats.iceberg.writes.change import Change
 from lakeward.adapters.formats.iceberg.writes.data_files import DataFiles
 from lakeward.adapters.formats.iceberg.writes.local_files import find_rows
 from lakeward.adapters.formats.iceberg.writes.position_deletes import by_file, positions_in, runs
 from lakeward.adapters.formats.iceberg.writes.staged_files import IcebergFiles
-from lakeward.adapters.formats.shared.operations.commit_failures import staging
-from lakeward.adapters.formats.shared.operations.rollback import KeepingEarlier
-from lakeward.adapters.formats.shared.resolution.merge_result import Outcome
-from lakeward.adapters.formats.shared.resolution.resolver import Work, resolved_by
-from lakeward.adapters.formats.shared.rows.new_rows import stored_rows, written
+from lakeward.adapters.formats.shared.operations.commit_failures import discarding_on_failure
+from lakeward.adapters.formats.shared.operations.rollback import RestorableSideTables
+from lakeward.adapters.formats.shared.resolution.merge_result import MergeDetail
+from lakeward.adapters.formats.shared.resolution.resolver import Resolve, resolve_plan
+from lakeward.adapters.formats.shared.rows.new_rows import rows_to_write, stored_rows
 from lakeward.adapters.formats.shared.rows.partition_values import Partitions
 from lakeward.adapters.formats.shared.rows.system_columns import check_names, of_source
-from lakeward.adapters.formats.shared.rows.table_rows import Loaded
-from lakeward.adapters.formats.shared.side_tables.keys import told_apart_by
+from lakeward.adapters.formats.shared.rows.table_rows import TableSnapshot
+from lakeward.adapters.formats.shared.side_tables.keys import identity_columns
 from lakeward.adapters.spark.frames.local_frame import Frame, in_spark
 from lakeward.adapters.spark.merge.resolution import FILE, POS
 from lakeward.adapters.spark.session.compatibility import from_arrow, to_arrow
@@ -60,7 +59,10 @@ from lakeward.plugins.registry import SMALL_BATCH
 
 @dataclass(frozen=True, slots=True)
 class _Snapshot:
-    """A table as a snapshot has it, None where it has none yet; `java` is Iceberg's own, which goes on."""
+    """A table at a snapshot, which is None if it has none yet.
+
+    `java` is Iceberg's table object, which moves on with commits.
+    """
 
     name: str
     java: Any
@@ -75,7 +77,7 @@ class _Snapshot:
         return self.snapshot is not None
 
     def rows(self) -> DataFrame:
-        """Return all rows, and where each lies."""
+        """Return all rows, with file and row number."""
         reader = self.spark.read
         if self.is_written:
             reader = reader.option("versionAsOf", str(self.snapshot.snapshotId()))
@@ -83,12 +85,12 @@ class _Snapshot:
         return rows.selectExpr("*", f"_file AS {FILE}", f"_pos AS {POS}")
 
     def find(self, keys: pa.Table, wanted: Sequence[str]) -> pa.Table | None:
-        """Return these columns of the rows with some keys, and where each lies; None where Spark must read them."""
+        """Return these columns of the rows with some keys and their places; None if Spark must read them."""
         return find_rows(Jvm(self.spark), self.java, self.snapshot, self.files, self.io(), keys, wanted)
 
 
 class IcebergTable:
-    """One table; what it remembers is `kept` in those that stand beside it."""
+    """One table. `side_tables` are its change log and quarantine."""
 
     capabilities: frozenset[Capability] = frozenset(Capability)
 
@@ -105,16 +107,16 @@ class IcebergTable:
         self.options = options
         self.spark = spark
         self.run_ids = run_ids
-        make, earlier = (
-            partial(IcebergBeside, catalog, dimension.name, spark),
-            IcebergEarlier(catalog, dimension.name),
+        open_side_table, change_log_versions = (
+            partial(IcebergSideTable, catalog, dimension.name, spark),
+            IcebergChangeLogVersions(catalog, dimension.name),
         )
-        self.kept = KeepingEarlier(dimension, make, spark, earlier, small_batch)
+        self.side_tables = RestorableSideTables(dimension, open_side_table, spark, change_log_versions, small_batch)
 
     @property
     def dimension(self) -> Dimension:
-        """The dimension, with the columns of the table where it is there."""
-        return self.kept.dimension
+        """The dimension, with the columns of the table if it exists."""
+        return self.side_tables.dimension
 
     @property
     def name(self) -> tuple[str, str, str]:
@@ -122,19 +124,19 @@ class IcebergTable:
         return (self.catalog.name, *self.catalog.identifier(self.dimension.name))
 
     def standing(self) -> TableState:
-        """Return what the last commit of ours says, and take the columns from it."""
-        found = of_source(standing_of(self.catalog, self.dimension.name), self.dimension)
-        if found.schema is not None:
-            self.kept.know(with_new_names(found.schema, self.dimension.policies.renames))
-        return found
+        """Return the table state as of the last commit of ours, and use its columns from now on."""
+        state = of_source(read_table_state(self.catalog, self.dimension.name), self.dimension)
+        if state.schema is not None:
+            self.side_tables.set_schema(with_new_names(state.schema, self.dimension.policies.renames))
+        return state
 
-    def line(self) -> IcebergLine | None:
-        """Return the snapshots that its state comes from, or None where it is not there."""
+    def lineage(self) -> IcebergLineage | None:
+        """Return the snapshots that its state comes from, or None if it does not exist."""
         table = self.catalog.load(self.dimension.name)
-        return None if table is None else IcebergLine(self.dimension.name, table, self._java)
+        return None if table is None else IcebergLineage(self.dimension.name, table, self._java)
 
-    def theirs(self) -> IcebergExternalTable | None:
-        """Return it as it is, whoever wrote it, or None where it is not there."""
+    def external(self) -> IcebergExternalTable | None:
+        """Return it as a table of any writer, or None if it does not exist."""
         table = self.catalog.load(self.dimension.name)
         return (
             None
@@ -142,8 +144,8 @@ class IcebergTable:
             else IcebergExternalTable(Jvm(self.spark()), self.dimension.name, self.name, table)
         )
 
-    def loaded(self) -> Loaded | None:
-        """Return it as it is now, with the rows of whoever wrote it, or None where it is not there."""
+    def snapshot(self) -> TableSnapshot | None:
+        """Return its current snapshot, of whichever writer, or None if it does not exist."""
         is_there = self.catalog.load(self.dimension.name) is not None
         return self._loaded(Jvm(self.spark())) if is_there else None
 
@@ -156,17 +158,20 @@ class IcebergTable:
         return self.spark().read.option("versionAsOf", name).table(quoted(*self.name))
 
     def resolve(self, plan: MergePlan, frame: Frame) -> MergeResult:
-        """Work out rows and counts; nothing is written."""
-        return self.work_out(plan, partial(resolved_by, self.kept, plan, frame))
+        """Resolve a batch: rows and counts. Nothing is written."""
+        return self.resolve_with(plan, partial(resolve_plan, self.side_tables, plan, frame))
 
-    def work_out(self, plan: MergePlan, work: Work) -> MergeResult:
-        """Work out rows of the table as it is; nothing is written."""
+    def resolve_with(self, plan: MergePlan, work: Resolve) -> MergeResult:
+        """Resolve a plan by a given function against the table as it is. Nothing is written."""
         with committing(str(self.dimension.name)):
             return work(*self.load_for(plan))
 
-    def load_for(self, plan: MergePlan) -> tuple[Loaded | None, Partitions]:
-        """Return the table as it is, None where it is not there yet; refuse what it could not be made with."""
-        self.kept.know(plan.evolution.schema, {plan.batch: plan.evolution.added})
+    def load_for(self, plan: MergePlan) -> tuple[TableSnapshot | None, Partitions]:
+        """Return the current snapshot, None if the table does not exist yet, and its partitions.
+
+        Raises ConfigError or SchemaConflict for what it could not be created with or changed to.
+        """
+        self.side_tables.set_schema(plan.evolution.schema, {plan.batch: plan.evolution.added})
         jvm = Jvm(self.spark())
         check_names(self.dimension, ddl.RESERVED, "Iceberg")
         check_paths(self.dimension.name, plan.evolution.schema)
@@ -176,14 +181,14 @@ class IcebergTable:
         with committing(str(self.dimension.name)):
             return None if plan.creates else self._loaded(jvm), Partitions()
 
-    def stage(self, plan: MergePlan, table: Loaded | None) -> IcebergFiles:
-        """Begin files for a commit of a plan; the table is made where it is not there yet."""
+    def stage(self, plan: MergePlan, table: TableSnapshot | None) -> IcebergFiles:
+        """Begin files for the commit of a plan. The table is created if it does not exist yet."""
         with committing(str(self.dimension.name)):
             undo = None if table is not None else partial(self.catalog.drop_unwritten, self.dimension.name)
-            return IcebergFiles(self._begun(plan, table), undo)
+            return IcebergFiles(self._begin_change(plan, table), undo)
 
     def _refuse_wider_partitions(self, plan: MergePlan) -> None:
-        """Refuse to widen a column that rows are partitioned by as they are: Iceberg cannot write to both kinds."""
+        """Raise SchemaConflict for widening a partition column: Iceberg cannot write both kinds of values."""
         widened = {change.path: change for change in plan.evolution.changes if change.kind is Kind.WIDEN}
         table = self.catalog.load(self.dimension.name) if widened else None
         if table is None:
@@ -201,21 +206,24 @@ class IcebergTable:
 
     def commit(self, plan: MergePlan, resolved: MergeResult, progress: Progress) -> Commit:
         """Make rows and progress visible in one transaction."""
-        self.kept.change_log.batches.refuse_others()
-        outcome: Outcome = resolved.detail
+        self.side_tables.change_log.batches.refuse_others()
+        detail: MergeDetail = resolved.detail
         what = str(self.dimension.name)
         with committing(what):
-            change = outcome.staged or self._begun(plan, outcome.table)
-            with staging(what, change, "the catalog"):
+            change = detail.staged or self._begin_change(plan, detail.table)
+            with discarding_on_failure(what, change, "the catalog"):
                 self._stage(change, plan, resolved)
                 change.check(what, resolved.written, resolved.removed)
                 return change.commit(progress, resolved.written, resolved.removed, self.run_ids)
 
-    def _begun(self, plan: MergePlan, table: Loaded | None) -> Change:
-        """Begin a change of the table as it was read, with the columns that it has afterwards; make it first."""
+    def _begin_change(self, plan: MergePlan, table: TableSnapshot | None) -> Change:
+        """Begin a change of the table as it was read, with the columns after the batch.
+
+        The table is created if it does not exist yet.
+        """
         jvm = Jvm(self.spark())
-        loaded = table if isinstance(table, _Snapshot) else self._made(jvm)
-        if plan.batch == 1 and self.options.sort_by:  # a crash may have made the table and no more
+        loaded = table if isinstance(table, _Snapshot) else self._create_table(jvm)
+        if plan.batch == 1 and self.options.sort_by:  # a crash may have come right after the creation
             ddl.order(jvm, loaded.java, plan.stored, self.options.sort_by)
         change = Change(jvm, loaded.java, self.catalog.io(self.dimension.name), loaded.snapshot, loaded.files)
         if plan.changes and not plan.creates:
@@ -227,45 +235,45 @@ class IcebergTable:
         snapshot, io = table.currentSnapshot(), partial(self.catalog.io, self.dimension.name)
         return _Snapshot(quoted(*self.name), table, snapshot, jvm.spark, DataFiles(jvm, table, snapshot), io)
 
-    def _made(self, jvm: Jvm) -> _Snapshot:
-        """Make the table."""
+    def _create_table(self, jvm: Jvm) -> _Snapshot:
+        """Create the table."""
         self.catalog.prepare(self.dimension.name)
         location = self.catalog.location(self.dimension.name)
         ddl.create_main(self.spark(), self.name, location, self.dimension, self.options)
         return self._loaded(jvm)
 
     def _stage(self, change: Change, plan: MergePlan, resolved: MergeResult) -> None:
-        outcome: Outcome = resolved.detail
-        if outcome.drops_all:
+        detail: MergeDetail = resolved.detail
+        if detail.drops_all:
             change.drop_all(resolved.removed)
-        if outcome.staged is not None:
+        if detail.staged is not None:
             return
-        if not outcome.drops_all and resolved.removed and outcome.removed is not None:
-            if outcome.places is not None and not self._rewrites(change.table):
-                change.delete(positions_in(outcome.places))
-            elif self._remove(change, plan, resolved, in_spark(outcome.removed)):
+        if not detail.drops_all and resolved.removed and detail.removed is not None:
+            if detail.places is not None and not self._rewrites(change.table):
+                change.delete(positions_in(detail.places))
+            elif self._remove(change, plan, resolved, in_spark(detail.removed)):
                 return
-        if resolved.written and not change.add_here(stored_rows(plan, outcome)):
-            change.add(written(plan, resolved))
+        if resolved.written and not change.add_here(stored_rows(plan, detail)):
+            change.add(rows_to_write(plan, resolved))
 
     def _remove(self, change: Change, plan: MergePlan, resolved: MergeResult, removed: DataFrame) -> bool:
-        """Stage the removal of rows by Spark; return whether what is written was staged with it."""
-        outcome: Outcome = resolved.detail
-        if outcome.drops_below is not None:
-            dropped = change.drop_below(outcome.drops_below)
-            whole = pa.table({FILE: pa.array(dropped, pa.string())})
-            removed = removed.join(from_arrow(self.spark(), whole), FILE, "left_anti")
+        """Stage the removal of rows by Spark; return whether the rows to write were staged as well."""
+        detail: MergeDetail = resolved.detail
+        if detail.drops_below is not None:
+            dropped = change.drop_below(detail.drops_below)
+            dropped_files = pa.table({FILE: pa.array(dropped, pa.string())})
+            removed = removed.join(from_arrow(self.spark(), dropped_files), FILE, "left_anti")
         if not self._rewrites(change.table):
             change.delete(dict(by_file(to_arrow(runs(removed)))))
             return False
         files = to_arrow(removed.select(FILE).distinct())[FILE].to_pylist()
         if files:
-            gone = removed.selectExpr(*map(quoted, told_apart_by(plan.stored)))
-            change.rewrite(files, gone, plan, written(plan, resolved) if resolved.written else None)
+            removed_keys = removed.selectExpr(*map(quoted, identity_columns(plan.stored)))
+            change.rewrite(files, removed_keys, plan, rows_to_write(plan, resolved) if resolved.written else None)
         return bool(files)
 
     def _rewrites(self, table: Any) -> bool:
-        """Whether files of changed rows are written anew: as the settings name it, else as the table does."""
+        """Return whether files of changed rows are rewritten: by the setting, else by the table's property."""
         if "write_mode" in self.options.model_fields_set:
             return self.options.write_mode == "copy-on-write"
         return str(table.properties().getOrDefault(MODES[-1], DEFAULT_MODE)) == "copy-on-write"

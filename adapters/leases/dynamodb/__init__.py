@@ -1,4 +1,4 @@
-"""The lease in DynamoDB, for pipelines that run on more than one machine."""
+"""The lease in DynamoDB, for pipelines that run on several machines."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class LeaseOptions(BaseModel):
 
 
 def build(options: Options, runtime: Runtime) -> DynamoDbLease:
-    """Make the lease; DynamoDB is not asked before somebody takes it."""
+    """Build the lease; no request is sent before it is taken."""
     from lakeward.adapters.aws.dynamodb.access import find_client  # noqa: PLC0415  # it imports boto3
 
     settings = validated(LeaseOptions, options, str(runtime.file), within="lease")

@@ -1,4 +1,4 @@
-"""A lease as an item of a table: who changes it says what he found there, and loses where it is another by now."""
+"""A lease as an item of a DynamoDB table, changed by conditional writes that fail if the item has changed."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from lakeward.core.errors import ConfigError
 from lakeward.core.ports import LeaseGrant
 
 APART: Final = 5_000_000
-"""Microseconds that the clock of a machine may differ from that of DynamoDB."""
+"""Microseconds by which the clock of a machine may differ from that of DynamoDB."""
 
 _GRACE: Final = 2 * APART
-"""Microseconds for which nobody takes what is over: the clock of its owner may be behind, and one's own ahead."""
+"""Microseconds for which nobody takes an expired lease: the owner's clock may be behind, and one's own ahead."""
 
 _SECOND: Final = 1_000_000
 
@@ -23,8 +23,8 @@ _SECOND: Final = 1_000_000
 class DynamoDbLease:
     """Leases in a table, each for `lasts` microseconds of the clock `now`.
 
-    An item has what a `LeaseGrant` has, under the same names; one that is given back has no owner, and keeps its
-    fence.
+    An item has the fields of a `LeaseGrant` under the same names. A lease that was given back has no owner, and
+    keeps its fence.
     """
 
     client: Any = field(repr=False)
@@ -33,44 +33,44 @@ class DynamoDbLease:
     now: Callable[[], int]
 
     def take(self, lease: str, owner: str) -> LeaseGrant:
-        """Return a term of this owner, or that of another who has it.
+        """Return a grant of this owner, or that of the current owner.
 
-        Raises ConfigError, with nothing written, where the clock of this machine is wrong.
+        Raises ConfigError, and writes nothing, if the clock of this machine is wrong.
         """
-        found = self._read(lease)
+        current = self._read(lease)
         while True:
             now = self.now()
-            is_free = found is None or found.owner == "" or now >= found.until + _GRACE
-            if found is not None and not is_free and found.owner != owner:
-                return found
-            fence = 1 if found is None else found.fence + is_free
+            is_free = current is None or current.owner == "" or now >= current.until + _GRACE
+            if current is not None and not is_free and current.owner != owner:
+                return current
+            fence = 1 if current is None else current.fence + is_free
             mine = LeaseGrant(lease=lease, owner=owner, until=now + self.lasts, fence=fence)
-            lost = self._write(mine, found)
-            if lost is None:
+            other = self._write(mine, current)
+            if other is None:
                 return mine
-            if (lost.owner, lost.fence) == (owner, fence):  # an answer was lost on its way, and it was asked again
-                return lost
-            found = lost if lost.fence else None
+            if (other.owner, other.fence) == (owner, fence):  # the response was lost and the request repeated
+                return other
+            current = other if other.fence else None
 
     def renew(self, term: LeaseGrant) -> LeaseGrant:
-        """Return the term made longer, or the one that stands."""
+        """Return the extended grant, or the current one of another owner."""
         longer = replace(term, until=self.now() + self.lasts)
         return self._write(longer, term, at=False) or longer
 
     def give_back(self, term: LeaseGrant) -> None:
-        """End it now."""
+        """End a grant now."""
         self._write(replace(term, owner="", until=0), term, at=False)
 
     def _read(self, lease: str) -> LeaseGrant | None:
-        answer = self._asked(
+        answer = self._request(
             self.client.get_item, TableName=self.table, Key={"lease": {"S": lease}}, ConsistentRead=True
         )
         return _term(answer["Item"]) if "Item" in answer else None
 
     def _write(self, term: LeaseGrant, found: LeaseGrant | None, *, at: bool = True) -> LeaseGrant | None:
-        """Write a term in the place of what was found, `at` its very time; return what is there if it is another.
+        """Replace the found grant by another; return None, or the grant that is there instead.
 
-        Where nothing is there any more, that is a term of nobody.
+        With `at` the end of the found grant must match too. If there is no item, the returned grant has no owner.
         """
         condition: dict[str, Any] = {"ConditionExpression": "attribute_not_exists(lease)"}
         if found is not None:
@@ -80,7 +80,7 @@ class DynamoDbLease:
                 "ExpressionAttributeNames": {f"#{name}": name for name in known},
                 "ExpressionAttributeValues": {f":{name}": value for name, value in known.items()},
             }
-        answer = self._asked(
+        answer = self._request(
             self.client.put_item,
             TableName=self.table,
             Item=_item(term),
@@ -91,14 +91,14 @@ class DynamoDbLease:
             return None
         return _term(answer["Item"]) if "Item" in answer else replace(term, owner="", until=0, fence=0)
 
-    def _asked(self, ask: Callable[..., Mapping[str, Any]], **request: Any) -> Mapping[str, Any]:
-        """Return the answer; that a condition does not hold is one, and each shows what time it is there."""
-        from botocore.exceptions import ClientError  # noqa: PLC0415  # who has a client has it
+    def _request(self, ask: Callable[..., Mapping[str, Any]], **request: Any) -> Mapping[str, Any]:
+        """Return the response, also if a condition failed, and check the clock by its date."""
+        from botocore.exceptions import ClientError  # noqa: PLC0415  # boto3 is optional
 
-        from lakeward.adapters.aws.dynamodb.error_messages import told  # noqa: PLC0415
+        from lakeward.adapters.aws.dynamodb.error_messages import explain_dynamodb_errors  # noqa: PLC0415
 
         before = self.now()
-        with told(f"the DynamoDB table {self.table} in {self.client.meta.region_name}"):
+        with explain_dynamodb_errors(f"the DynamoDB table {self.table} in {self.client.meta.region_name}"):
             try:
                 answer = ask(**request)
             except ClientError as error:
@@ -109,27 +109,27 @@ class DynamoDbLease:
         return answer
 
     def _check_clock(self, before: int, answer: Mapping[str, Any]) -> None:
-        """Refuse a clock that is wrong: by it a term would seem over that is not, or the other way round.
+        """Raise ConfigError if the clock is wrong: a grant would seem expired while it is not, or the reverse.
 
-        What DynamoDB says is cut off at the second, and it said it at some time while it was asked.
+        The date of a response is truncated to seconds and lies between request and response.
         """
-        said = answer.get("ResponseMetadata", {}).get("HTTPHeaders", {}).get("date")
-        if said is None:
+        date = answer.get("ResponseMetadata", {}).get("HTTPHeaders", {}).get("date")
+        if date is None:
             return
-        there = round(parsedate_to_datetime(said).timestamp()) * _SECOND
-        ahead, behind = before - (there + _SECOND), there - self.now()
+        server_time = round(parsedate_to_datetime(date).timestamp()) * _SECOND
+        ahead, behind = before - (server_time + _SECOND), server_time - self.now()
         if max(ahead, behind) > APART:
             off, way = (ahead, "ahead of") if ahead > behind else (behind, "behind")
             raise ConfigError(
                 f"the clock of this machine is {off // _SECOND} s {way} that of DynamoDB",
-                found=f"DynamoDB answers at {said}; a lease needs clocks that differ by no more than "
+                found=f"DynamoDB answers at {date}; a lease needs clocks that differ by no more than "
                 f"{APART // _SECOND} s",
                 todo="Set the clock, and let the system keep it right (NTP: chrony, systemd-timesyncd). Run again.",
             )
 
 
 def _item(term: LeaseGrant) -> Mapping[str, Mapping[str, str]]:
-    """Return a term as DynamoDB writes it."""
+    """Return a grant as a DynamoDB item."""
     return {
         "lease": {"S": term.lease},
         "owner": {"S": term.owner},

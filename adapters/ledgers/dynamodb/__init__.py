@@ -26,7 +26,7 @@ class LedgerOptions(BaseModel):
 
 
 def build(options: Options, runtime: Runtime) -> DynamoDbLedger:
-    """Make the ledger; DynamoDB is not asked before somebody reads it."""
+    """Build the ledger; no request is sent before it is read."""
     from lakeward.adapters.aws.dynamodb.access import find_client  # noqa: PLC0415  # it imports boto3
 
     own: Mapping[str, Any] = {name: value for name, value in options.items() if name != "state"}

@@ -1,4 +1,4 @@
-"""The head of a table's ledger: its account, and what its newest note changes of objects."""
+"""The head of a table's ledger: its account, and the object changes of its newest note."""
 
 from __future__ import annotations
 
@@ -18,13 +18,11 @@ from lakeward.core.verification.source_verification import SourceVerdict
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Head:
-    """What the note of this number left, and by which writer; note 0 is that nothing was noted yet.
+    """The state after the note with this number, and its writer; number 0 means that there is no note.
 
-    `recent` are the writers of the notes before it, the newest first.
-
-    `generation` is the note that began the ledger of the table, or made it anew: items of others do not count.
-    `account` has neither what waits nor what was checked: those are items. `records` and `checked` are the changes
-    of objects that are not in their items for certain.
+    `recent` are the writers of earlier notes, newest first. `generation` is the note that began or rebuilt the
+    ledger of the table: items of other generations do not count. `account` lacks waiting and checked objects, which
+    are items. `records` and `checked` are object changes that may not be in their items yet.
     """
 
     note: int = 0
@@ -41,11 +39,11 @@ class Head:
         return not self.records and not self.checked
 
     def settled(self) -> Head:
-        """Return the head without changes of objects."""
+        """Return the head without object changes."""
         return replace(self, records=(), checked={})
 
     def to_content(self) -> str:
-        """Return what it says, as JSON in ASCII."""
+        """Return the content as JSON in ASCII."""
         account = self.account
         return json.dumps(
             {
@@ -64,26 +62,26 @@ class Head:
         )
 
     def with_content(self, text: str) -> Head:
-        """Return the head with what `to_content` returned."""
-        said = json.loads(text)
-        awaited, failure, verdict = said["awaited"], said["failure"], said["verdict"]
+        """Return the head with the content that `to_content` returned."""
+        content = json.loads(text)
+        awaited, failure, verdict = content["awaited"], content["failure"], content["verdict"]
         account = Account(
-            listed=said["listed"],
-            batch=said["batch"],
-            alarms=tuple(Alarm(*parts) for parts in said["alarms"]),
-            acked={code: frozenset(about) for code, about in said["acked"].items()},
+            listed=content["listed"],
+            batch=content["batch"],
+            alarms=tuple(Alarm(*parts) for parts in content["alarms"]),
+            acked={code: frozenset(about) for code, about in content["acked"].items()},
             awaited=None if awaited is None else AwaitedLoad(**{**awaited, "lacking": tuple(awaited["lacking"])}),
             failure=None if failure is None else Failure(**failure),
             verdict=None if verdict is None else SourceVerdict.of_document(verdict),
-            sent=tuple(SentEntry(**one) for one in said.get("sent", ())),  # older versions wrote none
+            sent=tuple(SentEntry(**one) for one in content.get("sent", ())),  # missing in older versions
         )
-        records = tuple(record_of_document(record) for record in said["records"])
-        recent = tuple(said["recent"])
-        return replace(self, recent=recent, account=account, records=records, checked=said["checked"])
+        records = tuple(record_of_document(record) for record in content["records"])
+        recent = tuple(content["recent"])
+        return replace(self, recent=recent, account=account, records=records, checked=content["checked"])
 
 
 def record_to_document(record: ObjectRecord) -> Mapping[str, Any]:
-    """Return what the ledger has of an object, as what JSON can hold."""
+    """Return the record of an object as a JSON value."""
     item = record.object
     return {
         "name": item.name,
@@ -100,15 +98,17 @@ def record_to_document(record: ObjectRecord) -> Mapping[str, Any]:
     }
 
 
-def record_of_document(said: Mapping[str, Any]) -> ObjectRecord:
-    """Read what `record_to_document` returned."""
-    least, greatest = said["least"], said["greatest"]
+def record_of_document(document: Mapping[str, Any]) -> ObjectRecord:
+    """Return the record from the value of `record_to_document`."""
+    least, greatest = document["least"], document["greatest"]
     return ObjectRecord(
-        object=SourceObject(said["name"], said["order"], said["size"], said["modified"], said["etag"]),
-        state=ObjectState(said["state"]),
-        first_seen=said["first_seen"],
-        batch=said["batch"],
-        rows=said["rows"],
+        object=SourceObject(
+            document["name"], document["order"], document["size"], document["modified"], document["etag"]
+        ),
+        state=ObjectState(document["state"]),
+        first_seen=document["first_seen"],
+        batch=document["batch"],
+        rows=document["rows"],
         least=None if least is None else Position(*least),
         greatest=None if greatest is None else Position(*greatest),
     )

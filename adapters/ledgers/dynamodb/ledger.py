@@ -1,34 +1,34 @@
 """The ledger in a DynamoDB table, which outlives the machines that run the pipeline.
 
 All items of one table of a pipeline have one partition key, `ledger`: the pipeline and the table, as
-`shop/shop.orders`. By the sort key, `item`, there are
+`shop/shop.orders`. The sort key `item` is one of
 
 - `head`: the account of the table, and the number of its newest note;
 - `object/GENERATION/HASH`: an object, by the hash of its name, since a name may be longer than a key;
-- `checked/GENERATION/HASH`: the time at which an applied object was found to be as it was applied;
+- `checked/GENERATION/HASH`: the time at which an applied object was found unchanged;
 - `part/NOTE/WRITER/…`: a piece of a head that is longer than an item may be.
 
-**A note counts by one conditional write.** A writer reads the head, works out what its note changes, and replaces
-the head on the condition that it is still the one that was read. Where two write at once, one finds another head,
-and begins anew on it. The new head has the account and all objects as the note leaves them, in parts that are
-written first if they are many. Only then the items of the objects are written, and the head is replaced by one that
-is settled, without them. A reader of a head that is not settled lays what it says over the items; a writer writes
-those items first. So a note of any size is seen whole or not at all, wherever its writer crashes. (A transaction of
-DynamoDB would do that for 100 items.)
+**A note takes effect by one conditional write.** A writer reads the head, computes the changes of its note, and
+replaces the head on the condition that it is still the one that was read. If two write at once, one of them finds
+another head and starts again from it. The new head has the account and all objects that the note changes, in parts
+that are written first if they are many. Only then the items of the objects are written, and the head is replaced by
+a settled one without the changes. A reader of an unsettled head applies its changes to the items; a writer writes
+those items first. So a note of any size is visible as a whole or not at all, wherever its writer crashes. (A
+transaction of DynamoDB would do that for 100 items.)
 
-**No older note overwrites a newer one.** A process may sleep, and write the items of its note when others have
-noted more. So each item has the number of its note, and is replaced by none that is older. A note that makes the
-ledger of a table anew begins a generation of its own, in which nothing of before counts. Writing the same twice
+**No older note overwrites a newer one.** A process may sleep, and write the items of its note after others have
+written newer notes. So each item has the number of its note, and is not replaced by an older one. A note that
+rebuilds the ledger of a table begins a new generation, in which earlier items do not count. Writing the same twice
 changes nothing.
 
-**Reading** takes the head, then items, then the head again: where its number is another, a note was written in
-between, and all is read again. Items are written behind their head, so a number that stays says that nothing of a
-newer note was read.
+**Reading** takes the head, then items, then the head again. If its number has changed, a note was written in
+between, and everything is read again. Items are written after their head, so an unchanged number means that nothing
+of a newer note was read.
 
 **By state** objects are found by the local index `by_state`, whose key is `GENERATION/STATE`. A local index can be
-read consistently, which a global one cannot. With the state in the sort key the item of an object would move with
-its state, and a late writer could bring the moved one back. The price: one table's ledger has at most 10 GB, some
-20 million objects. By name objects are found by their key.
+read consistently, a global one cannot. With the state in the sort key, the item of an object would move with its
+state, and a late writer could restore the moved one. The price: the ledger of one table has at most 10 GB, some 20
+million objects. By name, objects are found by their key.
 """
 
 from __future__ import annotations
@@ -52,10 +52,12 @@ T = TypeVar("T")
 _HEAD: Final = "head"
 _VERSION: Final = 1
 _PART: Final = 300_000
-"""Characters of ASCII in an item, which may have 400 KB."""
+"""ASCII characters in an item, which may have 400 KB."""
 
 _RECENT: Final = 20
-"""A writer whose answer was lost finds his note among so many: others make no more while a request is repeated."""
+"""How many earlier writers a head has. A writer whose response was lost finds itself among them: others write no
+more notes than that while a request is repeated.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +70,7 @@ class DynamoDbLedger:
     pause: Callable[[float], None] = time.sleep
 
     def account(self, table: str) -> Account:
-        """Return what is known of a table; nothing where nobody noted anything."""
+        """Return the account of a table, empty if there are no notes."""
 
         def read(partition: Partition, head: Head) -> Account:
             waiting = _objects(partition, head, (ObjectState.SEEN,), None)
@@ -83,12 +85,12 @@ class DynamoDbLedger:
     def objects(
         self, table: str, *states: ObjectState, names: Collection[str] | None = None
     ) -> Iterator[ObjectRecord]:
-        """Return the objects of a table in order, all read before the first is returned."""
+        """Return the objects of a table in order; all are read before the first is returned."""
         wanted = None if names is None else frozenset(names)
         return iter(self._read(table, lambda partition, head: _objects(partition, head, states, wanted)))
 
     def write(self, table: str, notes: Notes) -> None:
-        """Write notes, all or none; what is written twice, because an answer was lost, counts once."""
+        """Write notes, all or none; notes that are written again because a response was lost count once."""
         partition, by = self._partition(table), uuid4().hex
         for pause in pauses():
             head = _read_head(partition)
@@ -107,14 +109,14 @@ class DynamoDbLedger:
         raise _overtaken(table)
 
     def _read(self, table: str, read: Callable[[Partition, Head], T]) -> T:
-        """Return what is read while no note is written."""
+        """Return a result that was read while no note was written."""
         partition = self._partition(table)
         for pause in pauses():
             head = _read_head(partition)
             if head is not None:
-                found = read(partition, head)
+                result = read(partition, head)
                 if _number(partition.read(_HEAD)) == head.note:
-                    return found
+                    return result
             self.pause(pause)
         raise _overtaken(table)
 
@@ -137,15 +139,15 @@ def _number(item: Item | None) -> int:
 
 
 def _read_head(partition: Partition) -> Head | None:
-    """Return the head; None where its parts went away meanwhile: there is another by now."""
-    found = partition.read(_HEAD)
-    if found is None:
+    """Return the head; None if its parts were deleted meanwhile, since there is a newer head."""
+    head_item = partition.read(_HEAD)
+    if head_item is None:
         return Head()
-    _check_version(partition, found)
-    head = Head(note=_number(found), by=found["by"]["S"], generation=found["generation"]["S"])
-    if "content" in found:
-        return head.with_content(found["content"]["S"])
-    names = _parts(head, found["stage"]["S"], int(found["parts"]["N"]))
+    _check_version(partition, head_item)
+    head = Head(note=_number(head_item), by=head_item["by"]["S"], generation=head_item["generation"]["S"])
+    if "content" in head_item:
+        return head.with_content(head_item["content"]["S"])
+    names = _parts(head, head_item["stage"]["S"], int(head_item["parts"]["N"]))
     parts = {item["item"]["S"]: item["content"]["S"] for item in partition.read_each(names)}
     return head.with_content("".join(parts[name] for name in names)) if len(parts) == len(names) else None
 
@@ -162,7 +164,7 @@ def _check_version(partition: Partition, found: Item) -> None:
 
 
 def _replace_head(partition: Partition, found: Head, head: Head) -> bool:
-    """Write a head in the place of the one that was found; return False where another took its place."""
+    """Write a head in place of the found one; return False if another head is there."""
     content, stage = head.to_content(), "settled" if head.is_settled else "noted"
     known: Mapping[str, Any] = {
         "version": {"N": str(_VERSION)},
@@ -182,12 +184,12 @@ def _replace_head(partition: Partition, found: Head, head: Head) -> bool:
 
 
 def _parts(head: Head, stage: str, number: int) -> Sequence[str]:
-    """Return the names of the parts of a head: the same writer writes the same into the same."""
+    """Return the names of the parts of a head. They contain the writer, so a repeated write changes nothing."""
     return [f"part/{head.note:020d}/{head.by}/{stage}/{part:06d}" for part in range(number)]
 
 
 def _after(partition: Partition, head: Head, notes: Notes, by: str) -> Head:
-    """Return the head that a note makes of one that is settled."""
+    """Return the head after a note, computed from a settled head."""
     named = {record.object.name for record in notes.records}
     named.update(name for names in notes.states.values() for name in names)
     found = () if notes.anew else _objects(partition, head.settled(), (), named)
@@ -205,7 +207,7 @@ def _after(partition: Partition, head: Head, notes: Notes, by: str) -> Head:
 
 
 def _settle(partition: Partition, head: Head) -> None:
-    """Write the items of a note that counts already, and leave a head that is settled."""
+    """Write the items of a note that took effect, and replace its head by a settled one."""
     if head.is_settled:
         return
     objects = {_object(head, record.object.name): _object_item(head, record) for record in head.records}
@@ -218,9 +220,9 @@ def _settle(partition: Partition, head: Head) -> None:
 
 
 def _sweep(partition: Partition, head: Head) -> None:
-    """Delete what nobody reads any more behind a note that has parts, or begins a generation.
+    """Delete obsolete items after a note that has parts or begins a generation.
 
-    A note of the same number or a lower one that does not count will never do so.
+    Parts of notes with the same or a lower number that did not take effect will never do so.
     """
     if len(head.to_content()) > _PART:
         partition.delete([*partition.names_between("part/", f"part/{head.note:020d}/")])
@@ -235,7 +237,7 @@ def _sweep(partition: Partition, head: Head) -> None:
 
 
 def _begun(note: int, by: str) -> str:
-    """Return the generation that a note begins; it is never the same again, whatever a person deletes."""
+    """Return the generation that a note begins; it is unique even if a person deletes items."""
     return f"{note:020d}-{by}"
 
 
@@ -259,18 +261,18 @@ def _object_item(head: Head, record: ObjectRecord) -> Item:
 def _objects(
     partition: Partition, head: Head, states: Sequence[ObjectState], names: Collection[str] | None
 ) -> Sequence[ObjectRecord]:
-    """Return objects in order: those that the head has changed as it says, and others as their items say."""
+    """Return objects in order: as the head has them, if it changes them, else as their items."""
     read = (record_of_document(json.loads(item["content"]["S"])) for item in _items(partition, head, states, names))
-    found = {record.object.name: record for record in read}
+    stored = {record.object.name: record for record in read}
     changed = {one.object.name: one for one in head.records if names is None or one.object.name in names}
-    chosen = [record for record in {**found, **changed}.values() if not states or record.state in states]
-    return sorted(chosen, key=lambda record: (record.object.order, record.object.name))
+    selected = [record for record in {**stored, **changed}.values() if not states or record.state in states]
+    return sorted(selected, key=lambda record: (record.object.order, record.object.name))
 
 
 def _items(
     partition: Partition, head: Head, states: Sequence[ObjectState], names: Collection[str] | None
 ) -> Iterator[Item]:
-    """Yield the items of objects that may be wanted, at the cost of the fewest."""
+    """Yield the items of objects that may be needed, and read as few others as possible."""
     if names is not None:
         yield from partition.read_each([_object(head, name) for name in names])
     elif states:

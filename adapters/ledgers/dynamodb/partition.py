@@ -1,7 +1,7 @@
-"""The items of a DynamoDB table that have one partition key: read by name, by prefix and by state, and written.
+"""The items of a DynamoDB table with one partition key: reads by name, prefix and state, and writes.
 
-Every read is consistent: it shows what was written before it began. An item has the number of the `note` that wrote
-it, and is written by a note that is as new or newer, never by an older one.
+Every read is consistent: it shows all writes that ended before it began. An item has the number of the `note` that
+wrote it. It is replaced by items of the same or a newer note, never of an older one.
 """
 
 from __future__ import annotations
@@ -16,36 +16,36 @@ from lakeward.adapters.aws.dynamodb.table_purpose import LEDGER
 from lakeward.core.errors import StoreUnreachable
 
 Item: TypeAlias = Mapping[str, Any]
-"""An item as DynamoDB writes it: `{"item": {"S": "head"}, "note": {"N": "1"}}`."""
+"""An item in the form of DynamoDB: `{"item": {"S": "head"}, "note": {"N": "1"}}`."""
 
 INDEX: Final = "by_state"
 
 _READ_AT_ONCE: Final = 100
 _WRITTEN_AT_ONCE: Final = 100
 _DELETED_AT_ONCE: Final = 25
-"""The most items that DynamoDB takes in one BatchGetItem, TransactWriteItems, BatchWriteItem."""
+"""The largest number of items that DynamoDB accepts in one BatchGetItem, TransactWriteItems, BatchWriteItem."""
 
 _TRIES: Final = 24
 _LONGEST_PAUSE: Final = 2.0
-"""Seconds. All pauses together are about half a minute, as long as a file of SQLite is waited for."""
+"""Seconds. All pauses together are about half a minute, the time for which a SQLite file is waited for."""
 
 _IN_VAIN: Final = ("TransactionConflict", "ThrottlingError", "ProvisionedThroughputExceeded")
-"""Why a transaction was cancelled that may pass when it is sent again."""
+"""The reasons for a cancelled transaction that may succeed when it is repeated."""
 
-_JITTER: Final = Random()  # noqa: S311  # it keeps two processes apart, and no secret
+_JITTER: Final = Random()  # noqa: S311  # spreads retries; not for security
 
 
 def pauses() -> Iterator[float]:
-    """Yield the seconds to wait behind each try, longer and longer, and by chance, so that two do not keep step."""
+    """Yield the seconds to wait after each attempt: exponential backoff, with jitter against joint retries."""
     for number in range(_TRIES):
         yield _JITTER.uniform(0.75, 1.25) * min(0.01 * 2**number, _LONGEST_PAUSE)
 
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """Items of the `table` whose attribute `ledger` is `name`; their attribute `item` tells them apart.
+    """The items of the `table` whose attribute `ledger` is `name`; their attribute `item` identifies them.
 
-    Raises StoreUnreachable where DynamoDB does not answer, ConfigError where it refuses.
+    Raises StoreUnreachable if DynamoDB does not answer, ConfigError if it refuses.
     """
 
     client: Any = field(repr=False)
@@ -55,37 +55,37 @@ class Partition:
 
     def read(self, item: str) -> Item | None:
         """Return an item, or None."""
-        answer = self._asked("get_item", TableName=self.table, Key=self._key(item), ConsistentRead=True)
-        found: Item | None = answer.get("Item")
-        return found
+        answer = self._request("get_item", TableName=self.table, Key=self._key(item), ConsistentRead=True)
+        item_found: Item | None = answer.get("Item")
+        return item_found
 
     def read_each(self, items: Collection[str]) -> Iterator[Item]:
-        """Yield those of the items that there are, in any order; each is asked for once."""
+        """Yield those of the items that exist, in any order; each is requested once."""
         wanted = sorted(items)
         for start in range(0, len(wanted), _READ_AT_ONCE):
             keys = [self._key(item) for item in wanted[start : start + _READ_AT_ONCE]]
-            asked: Mapping[str, Any] = {self.table: {"Keys": keys, "ConsistentRead": True}}
+            request: Mapping[str, Any] = {self.table: {"Keys": keys, "ConsistentRead": True}}
             for pause in pauses():
-                answer = self._asked("batch_get_item", RequestItems=asked)
+                answer = self._request("batch_get_item", RequestItems=request)
                 yield from answer["Responses"].get(self.table, ())
-                asked = answer.get("UnprocessedKeys") or {}
-                if not asked:
+                request = answer.get("UnprocessedKeys") or {}
+                if not request:
                     break
                 self.pause(pause)
             else:
                 raise self._busy()
 
     def read_all(self, prefix: str) -> Iterator[Item]:
-        """Yield the items that begin so, in order."""
+        """Yield the items whose names begin with a prefix, in order."""
         return self._query("begins_with(#item, :item)", {"#item": "item"}, {":item": {"S": prefix}})
 
     def read_state(self, state: str) -> Iterator[Item]:
-        """Yield the items whose attribute `state` is this, at the cost of these, in any order."""
+        """Yield the items whose attribute `state` has this value, in any order; only these are read."""
         return self._query("#state = :state", {"#state": "state"}, {":state": {"S": state}}, IndexName=INDEX)
 
     def names_between(self, first: str, behind: str) -> Iterator[str]:
-        """Yield the names of items from `first` on and before `behind`."""
-        # DynamoDB has BETWEEN, which takes both ends, and no two comparisons of one key.
+        """Yield the names of items from `first` up to but without `behind`."""
+        # DynamoDB allows only one condition for a key, and BETWEEN includes both ends.
         found = self._query(
             "#item BETWEEN :first AND :behind",
             {"#item": "item"},
@@ -95,13 +95,13 @@ class Partition:
         return (item["item"]["S"] for item in found if item["item"]["S"] != behind)
 
     def write(self, item: str, attributes: Item) -> None:
-        """Write an item, whatever is there."""
-        self._asked("put_item", TableName=self.table, Item={**self._key(item), **attributes})
+        """Write an item, and replace any that exists."""
+        self._request("put_item", TableName=self.table, Item={**self._key(item), **attributes})
 
     def replace(self, item: str, attributes: Item, found: Item | None) -> bool:
-        """Write an item in the place of one that has what was `found`, or of none.
+        """Write an item if the current item has all attributes of `found`, or with None if there is none.
 
-        Return False, with nothing written, where another is there.
+        Return False, with nothing written, otherwise.
         """
         condition: dict[str, Any] = {
             "ConditionExpression": "attribute_not_exists(#item)",
@@ -114,13 +114,13 @@ class Partition:
                 "ExpressionAttributeValues": {f":{name}": value for name, value in found.items()},
             }
         whole = {**self._key(item), **attributes}
-        answer = self._asked(
+        answer = self._request(
             "put_item", "ConditionalCheckFailedException", TableName=self.table, Item=whole, **condition
         )
         return "Error" not in answer
 
     def write_newer(self, note: int, items: Mapping[str, Item]) -> None:
-        """Write items of a note, by name, but for those that a newer one has written since."""
+        """Write the items of a note, by name, except those that a newer note has written."""
         puts = [self._put(note, {**self._key(name), **attributes}) for name, attributes in items.items()]
         for start in range(0, len(puts), _WRITTEN_AT_ONCE):
             waiting: Sequence[Mapping[str, Any]] = puts[start : start + _WRITTEN_AT_ONCE]
@@ -133,13 +133,13 @@ class Partition:
                 raise self._busy()
 
     def delete(self, items: Sequence[str]) -> None:
-        """Delete items, whatever they hold."""
+        """Delete items."""
         for start in range(0, len(items), _DELETED_AT_ONCE):
             deletes = [{"DeleteRequest": {"Key": self._key(item)}} for item in items[start:][:_DELETED_AT_ONCE]]
-            asked: Mapping[str, Any] = {self.table: deletes}
+            request: Mapping[str, Any] = {self.table: deletes}
             for pause in pauses():
-                asked = self._asked("batch_write_item", RequestItems=asked).get("UnprocessedItems") or {}
-                if not asked:
+                request = self._request("batch_write_item", RequestItems=request).get("UnprocessedItems") or {}
+                if not request:
                     break
                 self.pause(pause)
             else:
@@ -147,7 +147,7 @@ class Partition:
 
     def _write_at_once(self, puts: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
         """Write items, all or none; return those that must be sent again."""
-        answer = self._asked("transact_write_items", "TransactionCanceledException", TransactItems=puts)
+        answer = self._request("transact_write_items", "TransactionCanceledException", TransactItems=puts)
         if "Error" not in answer:
             return ()
         codes = [reason.get("Code") for reason in answer["CancellationReasons"]]
@@ -173,7 +173,7 @@ class Partition:
             **rest,
         }
         while True:
-            answer = self._asked("query", **request)
+            answer = self._request("query", **request)
             yield from answer["Items"]
             if "LastEvaluatedKey" not in answer:
                 return
@@ -182,13 +182,13 @@ class Partition:
     def _key(self, item: str) -> Item:
         return {"ledger": {"S": self.name}, "item": {"S": item}}
 
-    def _asked(self, operation: str, expected: str = "", /, **request: Any) -> Mapping[str, Any]:
-        """Return the answer, or the error that is `expected`, by its code."""
-        from botocore.exceptions import ClientError  # noqa: PLC0415  # who has a client has it
+    def _request(self, operation: str, expected: str = "", /, **request: Any) -> Mapping[str, Any]:
+        """Return the response, or the error response with the code `expected`."""
+        from botocore.exceptions import ClientError  # noqa: PLC0415  # boto3 is optional
 
-        from lakeward.adapters.aws.dynamodb.error_messages import told  # noqa: PLC0415
+        from lakeward.adapters.aws.dynamodb.error_messages import explain_dynamodb_errors  # noqa: PLC0415
 
-        with told(self._what, LEDGER):
+        with explain_dynamodb_errors(self._what, LEDGER):
             try:
                 answer: Mapping[str, Any] = getattr(self.client, operation)(**request)
             except ClientError as error:
@@ -211,6 +211,6 @@ class Partition:
 
 
 def _may_pass(answer: Mapping[str, Any]) -> bool:
-    """Whether a cancelled transaction was so for nothing but conditions and what may be over soon."""
+    """Return whether a transaction was cancelled only by conditions and transient errors."""
     codes = {reason.get("Code", "None") for reason in answer.get("CancellationReasons", ())}
     return codes <= {"None", "ConditionalCheckFailed", *_IN_VAIN}

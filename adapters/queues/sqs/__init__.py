@@ -1,4 +1,4 @@
-"""A queue of SQS that S3 tells what came, of the standard kind or FIFO."""
+"""A queue of SQS, standard or FIFO, to which S3 sends its events."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ class SqsOptions(BaseModel):
 
 
 def build(options: Options, runtime: Runtime) -> SqsQueue:
-    """Make the queue; SQS is not asked yet."""
-    from lakeward.adapters.queues.sqs.access import find_client  # noqa: PLC0415  # who has no queue there needs no boto3
+    """Build the queue; no request is sent yet."""
+    from lakeward.adapters.queues.sqs.access import find_client  # noqa: PLC0415  # boto3 is optional
 
     own = {name: value for name, value in options.items() if name not in ("tables", "tables_at")}
     settings = validated(SqsOptions, own, str(runtime.file), within="queue")

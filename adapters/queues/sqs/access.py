@@ -1,4 +1,4 @@
-"""How SQS is reached: as the AWS command line reaches it."""
+"""Create clients of SQS, with the configuration of the AWS command line."""
 
 from __future__ import annotations
 
@@ -8,15 +8,18 @@ from typing import Any, Final
 from lakeward.core.errors import SetupError
 
 _PATIENCE: Final = 10
-"""Seconds in which SQS must answer, beside those that it is asked to wait."""
+"""Seconds in which SQS must answer, in addition to the wait for messages."""
 
 _ATTEMPTS: Final = 3
 
 
 def find_client(region: str | None, endpoint: str | None, wait: int) -> Any:
-    """Return a client of SQS; raises SetupError without boto3, ConfigError without region or profile."""
+    """Return a client of SQS; raises SetupError without boto3, ConfigError without region or profile.
+
+    `wait` is in seconds.
+    """
     if find_spec("boto3") is None:
-        raise SetupError("boto3 is not installed, which reaches SQS", todo="pip install 'lakeward[sqs]'")
+        raise SetupError("boto3 is not installed, and SQS needs it", todo="pip install 'lakeward[sqs]'")
     import boto3  # noqa: PLC0415
     from botocore.config import Config  # noqa: PLC0415
 

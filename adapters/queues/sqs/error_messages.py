@@ -1,4 +1,4 @@
-"""What SQS says, in words of what to do; what may be over in a minute is told from what will not be."""
+"""Translate errors of SQS, and separate transient errors from others."""
 
 from __future__ import annotations
 
@@ -35,13 +35,15 @@ _LATER: Final = (
     "Throttling",
     "ThrottlingException",
 )
-"""What docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/CommonErrors.html calls these."""
+"""The codes that docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/CommonErrors.html lists as
+transient.
+"""
 
 
 def explain_sqs_errors(what: str) -> AbstractContextManager[None]:
-    """Say what SQS refuses in a person's words; `what` is what is asked for.
+    """Translate errors of SQS; `what` names the requested object.
 
-    Raises StoreUnreachable for what may be over soon, and else ConfigError.
+    Raises StoreUnreachable for transient errors, else ConfigError.
     """
     return explaining_errors(what, _PAGE, _refused, _later)
 
@@ -55,8 +57,8 @@ def _later(what: str, found: str) -> StoreUnreachable:
 
 
 def _refused(what: str, error: ClientError) -> LakewardError:
-    code, said, status = answer_of(error)
-    found = f"SQS says {said}"
+    code, message, status = answer_of(error)
+    found = f"SQS says {message}"
     if code in _LATER or status >= 500:
         return _later(what, found)
     if code in _MISSING:

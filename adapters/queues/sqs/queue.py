@@ -1,4 +1,4 @@
-"""Messages of SQS as notices: received until there are none, deleted once the last table of each is done."""
+"""Receive messages of SQS as notices, and delete each message after its last table is done."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from lakeward.core.ports import Notice
 log = structlog.get_logger()
 
 AT_ONCE: Final = 1000
-"""Messages that are received at once, at the most; the next time goes on."""
+"""The largest number of messages that one `receive` returns."""
 
 _OF_REQUEST: Final = 10
-"""Messages of one request, at the most: SQS takes and gives no more."""
+"""The largest number of messages in one request (limit of SQS)."""
 
 _TRIES: Final = 3
 _SECOND: Final = 1_000_000
@@ -27,7 +27,7 @@ _SECOND: Final = 1_000_000
 
 @dataclass(slots=True)
 class _Message:
-    """A message in work: the tables that are not done with it, and when SQS shows it to others again."""
+    """A message in work: the tables that are not done with it, and until when it is hidden, in microseconds."""
 
     tables: set[str]
     hidden_until: int
@@ -36,14 +36,14 @@ class _Message:
 
 @dataclass(slots=True)
 class SqsQueue:
-    """A queue of SQS, asked by a `client` of boto3.
+    """A queue of SQS with a `client` of boto3.
 
-    The receipt of a notice is the number of tables of its message and the handle of that, as `2:AQEB`. `tables_at`
-    tells which tables read an object, by its URL. Names of tables are compared without case.
+    The receipt of a notice is the number of tables of its message and the handle of the message, such as `2:AQEB`.
+    `tables_at` returns the tables that read an object, by its URL. Table names are compared without case.
 
-    A message is hidden for `visibility` seconds; more is asked for in the second half of these, by the clock `now`.
-    One that tells of several tables is deleted once the last is done, and given back then if one failed. Where it
-    is not known any more which are done, it comes again.
+    A message is hidden for `visibility` seconds. In the second half of this time, by the clock `now`, the time is
+    extended. A message for several tables is deleted after the last one is done, and shown again if one failed. If
+    the state of a message was lost, it comes again.
     """
 
     client: Any = field(repr=False)
@@ -58,9 +58,9 @@ class SqsQueue:
     _lock: Lock = field(default_factory=Lock, init=False, repr=False)
 
     def receive(self) -> Sequence[Notice]:
-        """Return the notices of the messages that wait; those of no table are deleted.
+        """Return the notices of waiting messages. Messages for no table are deleted.
 
-        A message that cannot be read is left to the queue: it comes again until its redrive policy moves it.
+        A message that cannot be read stays in the queue until its redrive policy moves it.
         """
         self._forget_shown()
         until, messages = self._hidden_until(), list[Mapping[str, Any]]()
@@ -82,7 +82,7 @@ class SqsQueue:
     def _notices(
         self, contents: Mapping[str, MessageContent], places: Mapping[str, Collection[str]], until: int
     ) -> Sequence[Notice]:
-        """Return the notices of messages by handle, which are hidden `until` then, and delete those of no table.
+        """Return the notices of messages by handle, hidden `until` then, and delete messages for no table.
 
         `places` are the tables that read each object.
         """
@@ -92,11 +92,11 @@ class SqsQueue:
             of_no_table += [url for url in content.objects if not places[url]]
             of_no_table += [name for name in content.tables if name.lower() not in names]
             of_objects = (name for url in content.objects for name in places[url])
-            found = {names[one.lower()] for one in (*content.tables, *of_objects) if one.lower() in names}
-            if found:
+            tables = {names[one.lower()] for one in (*content.tables, *of_objects) if one.lower() in names}
+            if tables:
                 with self._lock:
-                    self._messages[handle] = _Message({*found}, until)
-                notices += [Notice(name, f"{len(found)}:{handle}") for name in sorted(found)]
+                    self._messages[handle] = _Message({*tables}, until)
+                notices += [Notice(name, f"{len(tables)}:{handle}") for name in sorted(tables)]
             else:
                 ended.append(handle)
         try:
@@ -108,15 +108,15 @@ class SqsQueue:
         return notices
 
     def acknowledge(self, notices: Sequence[Notice]) -> None:
-        """Delete the messages that no other table is at work with."""
+        """Delete the messages that no other table is working on."""
         self._settle(notices, has_failed=False)
 
     def give_back(self, notices: Sequence[Notice]) -> None:
-        """Show the messages again that no other table is at work with."""
+        """Show the messages that no other table is working on again."""
         self._settle(notices, has_failed=True)
 
     def extend(self, notices: Sequence[Notice]) -> None:
-        """Hide messages for longer; what SQS refuses to hide, as beyond twelve hours, comes again."""
+        """Hide messages for longer. A message that SQS refuses to hide, as after twelve hours, comes again."""
         until, half = self._hidden_until(), self.visibility * _SECOND // 2
         with self._lock:
             handles = dict.fromkeys(_handle_of(notice) for notice in notices)
@@ -128,7 +128,7 @@ class SqsQueue:
                     self._messages[handle].hidden_until = until
 
     def _forget_shown(self) -> None:
-        """Forget messages that nobody keeps hidden any more: they have another handle when they come again."""
+        """Forget messages that are no longer hidden: when they come again, they have another handle."""
         with self._lock:
             now = self.now()
             self._messages = {one: m for one, m in self._messages.items() if m.hidden_until > now}
@@ -141,15 +141,15 @@ class SqsQueue:
         return 0 if message is None else message.hidden_until
 
     def _received(self) -> Iterator[Mapping[str, Any]]:
-        """Yield messages until there are none, or so many that others should have their turn."""
-        asked = {"MaxNumberOfMessages": _OF_REQUEST, "VisibilityTimeout": self.visibility}
+        """Yield messages until there are none, or their number reaches the limit."""
+        request = {"MaxNumberOfMessages": _OF_REQUEST, "VisibilityTimeout": self.visibility}
         for number in range(AT_ONCE // _OF_REQUEST):
             try:
-                answer = self._asked(self.client.receive_message, WaitTimeSeconds=self.wait, **asked)
+                answer = self._request(self.client.receive_message, WaitTimeSeconds=self.wait, **request)
             except StoreUnreachable:
                 if number == 0:
                     raise
-                return  # those that were received are worked on
+                return  # process the messages received so far
             if not answer.get("Messages"):
                 return
             yield from answer["Messages"]
@@ -162,7 +162,7 @@ class SqsQueue:
                 message = self._messages.get(handle)
                 if message is None:
                     if not _is_of_one_table(notice):
-                        continue  # another of its tables may be in work: it comes again
+                        continue  # another table may still work on it: it comes again
                     message = _Message({notice.table}, 0)
                 message.tables.discard(notice.table)
                 message.has_failed |= has_failed
@@ -173,12 +173,12 @@ class SqsQueue:
         self._hide([*show], 0)
 
     def _delete(self, handles: Sequence[str]) -> None:
-        _, left = self._try_each(self.client.delete_message_batch, handles, {})
-        if left:
-            log.warning("messages could not be deleted, and come again", messages=len(left))
+        _, failed = self._try_each(self.client.delete_message_batch, handles, {})
+        if failed:
+            log.warning("messages could not be deleted, and come again", messages=len(failed))
 
     def _show_again(self, handles: Sequence[str]) -> None:
-        """Show messages that were received and not told of; where that fails they come again by themselves."""
+        """Show received messages again. If that fails, they come again by themselves."""
         try:
             self._hide(handles, 0)
         except LakewardError as error:
@@ -190,34 +190,34 @@ class SqsQueue:
     def _try_each(
         self, ask: Callable[..., Mapping[str, Any]], handles: Sequence[str], values: Mapping[str, Any]
     ) -> tuple[Sequence[str], Sequence[str]]:
-        """Ask for messages, ten at once, and again for those of which SQS says that it failed itself.
+        """Send requests of ten messages, and repeat those that failed on the side of SQS.
 
-        Return those for which it was done, and those for which SQS failed to the last. Those that it refuses for
-        good are neither: they are gone, or have another handle by now, as somebody else received them.
+        Return the handles that succeeded, and those that failed to the end. Handles that SQS refuses are in
+        neither: the message is gone, or was received by another process and has another handle.
         """
-        done, left = list[str](), [*handles]
+        done, remaining = list[str](), [*handles]
         for _ in range(_TRIES):
             failed = []
-            for start in range(0, len(left), _OF_REQUEST):
-                some = left[start : start + _OF_REQUEST]
+            for start in range(0, len(remaining), _OF_REQUEST):
+                some = remaining[start : start + _OF_REQUEST]
                 entries = [
                     {"Id": str(number), "ReceiptHandle": handle, **values} for number, handle in enumerate(some)
                 ]
-                answer = self._asked(ask, Entries=entries)
+                answer = self._request(ask, Entries=entries)
                 refused = {some[int(one["Id"])]: one for one in answer.get("Failed", ())}
                 failed += [handle for handle, one in refused.items() if not one.get("SenderFault")]
                 done += [handle for handle in some if handle not in refused]
-            left = failed
-        return done, left
+            remaining = failed
+        return done, remaining
 
-    def _asked(self, ask: Callable[..., Mapping[str, Any]], **request: Any) -> Mapping[str, Any]:
-        from lakeward.adapters.queues.sqs.error_messages import explain_sqs_errors  # noqa: PLC0415  # who has a client has boto3
+    def _request(self, ask: Callable[..., Mapping[str, Any]], **request: Any) -> Mapping[str, Any]:
+        from lakeward.adapters.queues.sqs.error_messages import explain_sqs_errors  # noqa: PLC0415  # boto3 is optional
 
         with explain_sqs_errors(f"the queue {self.url}"):
             return ask(QueueUrl=self.url, **request)
 
     def _warn_of(self, message: str) -> None:
-        """Say once that there are such messages: a queue of something else has many."""
+        """Warn of an unreadable message, only once: a queue with another purpose has many."""
         (log.debug if self._has_warned else log.warning)(
             "a message of no known form is left in the queue", message=message, todo="see docs/reference/queues.md"
         )

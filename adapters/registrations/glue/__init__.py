@@ -36,8 +36,8 @@ class GlueOptions(BaseModel):
 
 
 def build(options: Options, runtime: Runtime) -> Registration:
-    """Make what registers tables; Glue is not asked yet."""
-    from lakeward.adapters.registrations.glue.catalog import GlueCatalog  # noqa: PLC0415  # who registers nothing needs none of it
+    """Build the registration; no request is sent yet."""
+    from lakeward.adapters.registrations.glue.catalog import GlueCatalog  # noqa: PLC0415  # boto3 is optional
 
     settings = validated(GlueOptions, options, str(runtime.file), within="registration")
     access = settings.lake_formation

@@ -1,4 +1,4 @@
-"""The Glue Data Catalog, in which tables are registered that have no catalog of their own."""
+"""Register tables that have no catalog of their own in the Glue Data Catalog."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ from lakeward.core.ports import TableDescription
 
 PAGE: Final = "docs/how-to/aws/catalogs.md"
 PIPELINE: Final = "lakeward.pipeline"
-"""The parameter of an entry that says which pipeline made it."""
+"""The parameter of an entry with the name of the pipeline that created it."""
 
 _OF_OTHERS: Final = ("Owner", "Retention")
-"""What of an entry others may have said, beside its parameters."""
+"""Fields of an entry, besides its parameters, that others may have set."""
 
 _OF_FORMATS: Final = ("spark.sql.sources.", "hudi.", "skip.header.line.count", "table_type")
-"""What the parameters are called, at the beginning, that no other than the format has put there."""
+"""Prefixes of parameters that only the table format sets."""
 
 log = structlog.get_logger()
 
 
 @dataclass(frozen=True)
 class GlueCatalog:
-    """Entries of tables in a catalog of Glue; `pipeline` is written into those that are made.
+    """Entries of tables in a Glue catalog; new entries have the name of the `pipeline`.
 
-    Without a `database` a table is registered in that of its namespace, without a `region` in the usual one, and
-    without a `catalog_id` in the catalog of the account.
+    The defaults are: for `database` the namespace of the table, for `region` the configured one, for `catalog_id`
+    the catalog of the account.
     """
 
     pipeline: str
@@ -45,16 +45,16 @@ class GlueCatalog:
 
     @cached_property
     def client(self) -> Any:
-        """The client that asks Glue."""
+        """The client of Glue."""
         return client_of("glue", self.region)
 
     def place(self, identifier: tuple[str, str]) -> tuple[str, str]:
-        """Return database and name of an entry: Glue knows small letters alone."""
+        """Return database and name of an entry, in lower case as Glue requires."""
         namespace, name = identifier
         return (self.database or namespace).lower(), name.lower()
 
     def check(self, tables: Sequence[tuple[str, str]]) -> None:
-        """Raise ConfigError where two tables would be one entry."""
+        """Raise ConfigError if two tables would have the same entry."""
         if self.access is not None:
             self.access.check(tables)
         found: dict[tuple[str, str], tuple[str, str]] = {}
@@ -69,9 +69,9 @@ class GlueCatalog:
                 )
 
     def register(self, table: TableDescription) -> None:
-        """Make the entry of a table, or bring it up to the table, and then give access to it.
+        """Create or update the entry of a table, and then its permissions.
 
-        Iceberg makes the entries of its tables itself.
+        Iceberg creates the entries of its tables itself.
         """
         if table.format != "iceberg":
             self._register(table)
@@ -88,7 +88,7 @@ class GlueCatalog:
                 todo="Name a `warehouse` in S3 under [target], or leave [registration] out.",
             )
         entry = entry_of(table)
-        with self._asking(what):
+        with self._translating_errors(what):
             found = self._find(database, name)
             if found is None:
                 self._make(database, entry)
@@ -100,7 +100,7 @@ class GlueCatalog:
                 self._update_partitions(database, entry)
 
     @contextmanager
-    def _asking(self, what: str) -> Iterator[None]:
+    def _translating_errors(self, what: str) -> Iterator[None]:
         with translate_errors(what, PAGE, "written"):
             known = self.client.exceptions
             try:
@@ -113,12 +113,12 @@ class GlueCatalog:
                 ) from error
 
     @property
-    def _asked(self) -> Mapping[str, str]:
+    def _catalog_arguments(self) -> Mapping[str, str]:
         return {} if self.catalog_id is None else {"CatalogId": self.catalog_id}
 
     def _find(self, database: str, name: str) -> Mapping[str, Any] | None:
         try:
-            answer = self.client.get_table(DatabaseName=database, Name=name, **self._asked)
+            answer = self.client.get_table(DatabaseName=database, Name=name, **self._catalog_arguments)
         except self.client.exceptions.EntityNotFoundException:
             return None
         found: Mapping[str, Any] = answer["Table"]
@@ -126,14 +126,16 @@ class GlueCatalog:
 
     def _make(self, database: str, entry: Entry) -> None:
         try:
-            self.client.get_database(Name=database, **self._asked)
+            self.client.get_database(Name=database, **self._catalog_arguments)
         except self.client.exceptions.EntityNotFoundException:
-            with suppress(self.client.exceptions.AlreadyExistsException):  # another table's thread has made it
-                self.client.create_database(DatabaseInput={"Name": database}, **self._asked)
-        self.client.create_table(DatabaseName=database, TableInput=self._written(entry, {}), **self._asked)
+            with suppress(self.client.exceptions.AlreadyExistsException):  # created by the thread of another table
+                self.client.create_database(DatabaseInput={"Name": database}, **self._catalog_arguments)
+        self.client.create_table(
+            DatabaseName=database, TableInput=self._written(entry, {}), **self._catalog_arguments
+        )
 
     def _refuse_others(self, found: Mapping[str, Any], entry: Entry, what: str) -> None:
-        """Raise ConfigError where an entry is that of another table, or of nothing that lakeward writes."""
+        """Raise ConfigError if an entry belongs to another table, or to something that lakeward does not write."""
         parameters = found.get("Parameters", {})
         if parameters.get(PIPELINE) == self.pipeline:
             return
@@ -149,7 +151,7 @@ class GlueCatalog:
         )
 
     def _written(self, entry: Entry, found: Mapping[str, Any]) -> dict[str, Any]:
-        """Return what an entry is to be: what others have added to it stays."""
+        """Return the new content of an entry, with the additions of others."""
         others = {
             name: value for name, value in found.get("Parameters", {}).items() if not name.startswith(_OF_FORMATS)
         }
@@ -169,12 +171,12 @@ class GlueCatalog:
             return
         version = {"VersionId": found["VersionId"]} if "VersionId" in found else {}
         self.client.update_table(
-            DatabaseName=database, TableInput=written, SkipArchive=True, **version, **self._asked
+            DatabaseName=database, TableInput=written, SkipArchive=True, **version, **self._catalog_arguments
         )
 
     def _update_partitions(self, database: str, entry: Entry) -> None:
-        """Make the entries of partitions those that the table has, with its columns."""
-        table = {"DatabaseName": database, "TableName": entry.name, **self._asked}
+        """Make the partition entries equal to the partitions of the table, with its columns."""
+        table = {"DatabaseName": database, "TableName": entry.name, **self._catalog_arguments}
         pages = self.client.get_paginator("get_partitions").paginate(**table)
         found = {tuple(one["Values"]): one["StorageDescriptor"] for page in pages for one in page["Partitions"]}
         wanted = entry.partitions
@@ -194,19 +196,19 @@ class GlueCatalog:
 
 
 def _format_of(parameters: Mapping[str, str]) -> str:
-    """Return what the parameters of an entry say of its format, as Spark, Athena or a crawler have written it."""
+    """Return the format of an entry, as Spark, Athena or a crawler writes it; '' if there is none."""
     named = ("spark.sql.sources.provider", "table_type", "classification")
     return next((parameters[name].lower() for name in named if name in parameters), "")
 
 
 def _location_of(entry: Mapping[str, Any]) -> str:
-    """Return where the table of an entry is; a view is nowhere."""
+    """Return the location of an entry; '' for a view."""
     location: str = entry.get("StorageDescriptor", {}).get("Location", "")
     return location
 
 
 def _warn_of_move(found: Mapping[str, Any], entry: Entry, what: str) -> None:
-    """Log that an entry shows another place than before: another pipeline of the same name may have made it."""
+    """Log a warning if an entry has a new location: another pipeline of the same name may have created it."""
     before = _location_of(found)
     if _plain(before) != _plain(entry.location):
         log.warning(
@@ -220,7 +222,7 @@ def _warn_of_move(found: Mapping[str, Any], entry: Entry, what: str) -> None:
 
 
 def _compared(entry: Mapping[str, Any]) -> Sequence[object]:
-    """Return what of an entry is lakeward's to say; Glue leaves out what is empty."""
+    """Return the parts of an entry that lakeward sets, for comparison; Glue omits empty values."""
     named = (entry.get("Description") or "", entry.get("TableType"), entry.get("Parameters", {}))
     keys = [_of_column(column) for column in entry.get("PartitionKeys", ())]
     return (*named, keys, _of_storage(entry.get("StorageDescriptor", {})))
@@ -241,7 +243,7 @@ def _of_column(column: Mapping[str, Any]) -> Sequence[object]:
 
 
 def _in_parts(every: Sequence[tuple[str, ...]], most: int) -> Iterator[Sequence[tuple[str, ...]]]:
-    """Yield the partitions of one request after the other, which may have so many."""
+    """Yield the partitions in groups of at most `most`, the limit of a request."""
     return (every[at : at + most] for at in range(0, len(every), most))
 
 
@@ -250,12 +252,12 @@ def _plain(location: str) -> str:
 
 
 def _check(answer: Mapping[str, Any]) -> None:
-    """Raise LakewardError where Glue did not take partitions of a request; it has taken the others."""
+    """Raise LakewardError if Glue refused some partitions of a request; it has accepted the others."""
     errors = answer.get("Errors", ())
     if errors:
-        said = errors[0].get("ErrorDetail", {})
+        detail = errors[0].get("ErrorDetail", {})
         raise LakewardError(
             "partitions cannot be registered in the Glue Data Catalog",
-            found=f"Glue says {said.get('ErrorMessage') or said.get('ErrorCode')}, of {len(errors)} partitions",
+            found=f"Glue says {detail.get('ErrorMessage') or detail.get('ErrorCode')}, of {len(errors)} partitions",
             todo=f"The next run tries again. {PAGE} has the permissions.",
         )

@@ -1,8 +1,7 @@
-"""What the Glue Data Catalog is told of a table, in the form in which Athena, Spark and Trino look for it.
+"""Entries of the Glue Data Catalog for tables, in the form that Athena, Spark and Trino expect.
 
-Delta: docs.aws.amazon.com/athena/latest/ug/delta-lake-tables.html; the location is all that Athena needs, and Spark
-and Trino read the serde's `path`. Hudi: what its own sync tells Glue
-(hudi.apache.org/docs/syncing_aws_glue_data_catalog).
+Delta: docs.aws.amazon.com/athena/latest/ug/delta-lake-tables.html. Athena needs only the location; Spark and Trino
+read `path` of the serde. Hudi: the form of its own sync (hudi.apache.org/docs/syncing_aws_glue_data_catalog).
 """
 
 from __future__ import annotations
@@ -15,27 +14,27 @@ from typing import Any, Final
 from lakeward.adapters.registrations.glue.hive_types import hive_type
 from lakeward.core.errors import ConfigError
 from lakeward.core.ports import DescribedColumn, TableDescription
-from lakeward.core.schema import alike
+from lakeward.core.schema import find_case_clash
 
 _COMMENT: Final = 255
-"""How many characters Glue takes of a comment."""
+"""The largest number of characters of a comment in Glue."""
 
 _DESCRIPTION: Final = 2048
-"""How many it takes of a description."""
+"""The largest number of characters of a description."""
 
 _PART: Final = 4000
-"""How many Hive's metastore takes of a property."""
+"""The largest number of characters of a property in Hive's metastore."""
 
 _SEQUENCE_FILES: Final = {
     "InputFormat": "org.apache.hadoop.mapred.SequenceFileInputFormat",
     "OutputFormat": "org.apache.hadoop.hive.ql.io.HiveSequenceFileOutputFormat",
 }
-"""What Spark writes for a table of a format of its own: Hive reads none of it."""
+"""The formats that Spark writes for a table with a format of its own; Hive cannot read it."""
 
 _LAZY: Final = "org.apache.hadoop.hive.serde2.lazy.LazySimpleSerDe"
 _OPEN_CSV: Final = "org.apache.hadoop.hive.serde2.OpenCSVSerde"
 _NO_ESCAPE: Final = "\u0001"
-"""A character that no file has: DMS doubles quotes, and a backslash is one."""
+"""A character that no file contains: DMS doubles quotes, and a backslash is an ordinary character."""
 
 _OF_HUDI: Final = "org.apache.hudi.hadoop."
 _PARQUET: Final = "org.apache.hadoop.hive.ql.io.parquet."
@@ -43,7 +42,7 @@ _PARQUET: Final = "org.apache.hadoop.hive.ql.io.parquet."
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """The entry of a table: what Glue calls it, its storage descriptor, and the rest of what it is told."""
+    """The entry of a table: its name in Glue, its storage descriptor, and its other fields."""
 
     name: str
     storage: Mapping[str, Any]
@@ -54,19 +53,19 @@ class Entry:
 
     @property
     def location(self) -> str:
-        """The URL of its folder."""
+        """The URL of the folder of the table."""
         return str(self.storage["Location"])
 
 
 def entry_of(table: TableDescription) -> Entry:
-    """Return the entry of a table; raises ConfigError for columns that Glue cannot have."""
+    """Return the entry of a table; raises ConfigError for columns that Glue does not allow."""
     _check_columns(table)
-    made = {"hudi": _of_hudi, "parquet": _of_parquet, "csv": _of_csv}
-    return made.get(table.format, _of_delta)(table)
+    builders = {"hudi": _of_hudi, "parquet": _of_parquet, "csv": _of_csv}
+    return builders.get(table.format, _of_delta)(table)
 
 
 def _check_columns(table: TableDescription) -> None:
-    both = alike(column.name for column in table.columns)
+    both = find_case_clash(column.name for column in table.columns)
     if both is not None:
         raise ConfigError(
             f"{table.namespace}.{table.name} cannot be registered: two of its columns would be one",
@@ -122,7 +121,7 @@ def _of_hudi(table: TableDescription) -> Entry:
             "EXTERNAL": "TRUE",
             "classification": "hudi",
             "spark.sql.sources.provider": "hudi",
-            "hudi.metadata-listing-enabled": "FALSE",  # lakeward keeps no metadata table within the table
+            "hudi.metadata-listing-enabled": "FALSE",  # lakeward writes no metadata table
             **_spark_schema([*others, *keys], [column.name for column in keys]),
         },
         partition_keys=_columns(keys),
@@ -190,7 +189,7 @@ def _column(column: DescribedColumn) -> Iterator[tuple[str, str]]:
 
 
 def _plain(text: str, most: int) -> str:
-    """Return a text on one line, of at most so many characters.
+    """Return a text on one line, of at most `most` characters.
 
     >>> _plain("two   lines", 20), _plain("too long", 6)
     ('two lines', 'too l…')
@@ -200,7 +199,10 @@ def _plain(text: str, most: int) -> str:
 
 
 def _spark_schema(columns: Sequence[DescribedColumn], partition_by: Sequence[str]) -> Mapping[str, str]:
-    """Return the columns as Spark looks for them, with their letters, cut into parts that a metastore takes."""
+    """Return the properties from which Spark reads the columns, with their case.
+
+    The text is split into parts that a metastore accepts.
+    """
     from lakeward.adapters.formats.delta_rs.columns import field_of  # noqa: PLC0415  # Delta writes types as Spark does
 
     fields = [

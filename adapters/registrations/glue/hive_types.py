@@ -1,6 +1,6 @@
-"""The types of columns as the Glue Data Catalog has them, which are those of Hive.
+"""Column types of the Glue Data Catalog, which are those of Hive.
 
-They are those of docs.aws.amazon.com/athena/latest/ug/data-types.html; Hive has one `timestamp`, without a zone.
+See docs.aws.amazon.com/athena/latest/ug/data-types.html. Hive has one type `timestamp`, without a zone.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from lakeward.core.schema import Type
 
 _OTHER: Final[Mapping[str, str]] = {"timestamp_ntz": "timestamp"}
 _FIELD: Final = re.compile(r"[\w.$ -]+")
-"""Names that Hive finds again in the text of a type."""
+"""Field names that Hive can read in the text of a type."""
 
 
 def hive_type(type_: Type, column: str) -> str:
-    """Return a type as Hive writes it; raises ConfigError for a field whose name the text of a type cannot have.
+    """Return a type as Hive writes it; raises ConfigError for a field name that this text cannot have.
 
     >>> from lakeward.core.schema import parse_type
     >>> hive_type(parse_type("struct<a: list<decimal(12,2)>, b: map<string, timestamp_ntz>>"), "x")

@@ -1,6 +1,7 @@
-"""Who may see registered tables: LF-tags and grants of Lake Formation, as the settings say.
+"""Permissions of registered tables: LF-tags and grants of Lake Formation, from the settings.
 
-What the settings say is brought about; what others have said stays, and what the settings say no more stays too.
+Tags and grants of the settings are added. Those of others are kept, and so are those that the settings no longer
+have.
 """
 
 from __future__ import annotations
@@ -103,11 +104,11 @@ class LakeFormation:
 
     @cached_property
     def client(self) -> Any:
-        """The client that asks Lake Formation."""
+        """The client of Lake Formation."""
         return client_of("lakeformation", self.region)
 
     def check(self, tables: Sequence[tuple[str, str]]) -> None:
-        """Raise ConfigError for a table of the settings that is none of these, by namespace and name."""
+        """Raise ConfigError for a table of the settings that is not among these (namespace, name)."""
         known = [".".join(table) for table in tables]
         for name in self.options.tables:
             if name.removesuffix("__quarantine") not in known:
@@ -118,10 +119,10 @@ class LakeFormation:
                 )
 
     def apply(self, table: TableDescription, place: tuple[str, str]) -> None:
-        """Bring about what the settings say of a table that is registered at a place.
+        """Apply the settings to a table that is registered at `place` (database, name).
 
-        What they say of all tables is not for what stands in quarantine. Raises ConfigError where they name a
-        column that the table lacks, a tag that is not there, or what may not be done.
+        Settings for all tables do not apply to a quarantine. Raises ConfigError for a column that the table lacks,
+        a tag that does not exist, or a missing permission.
         """
         own = self.options.tables.get(".".join(table.identifier), TableAccess())
         database, name = place
@@ -131,32 +132,34 @@ class LakeFormation:
         _check_columns(what, own, grants, [column.name for column in table.columns])
         with translate_errors(what, PAGE, "written"):
             if database not in self.done:
-                resource = {"Database": {"Name": database, **self._asked}}
+                resource = {"Database": {"Name": database, **self._catalog_arguments}}
                 self._tag(resource, self.options.database_tags, "LFTagOnDatabase", what)
                 for grant in self.options.database_grants:
                     self._grant(resource, resource, grant)
                 self.done.add(database)
-            whole = {"DatabaseName": database, "Name": name, **self._asked}
+            whole = {"DatabaseName": database, "Name": name, **self._catalog_arguments}
             self._tag({"Table": whole}, tags, "LFTagsOnTable", what)
             self._tag_columns(whole, own.column_tags, what)
             for each in grants:
                 self._grant({"Table": whole}, _resource(whole, each), each)
 
     @property
-    def _asked(self) -> Mapping[str, str]:
+    def _catalog_arguments(self) -> Mapping[str, str]:
         return {} if self.catalog_id is None else {"CatalogId": self.catalog_id}
 
     def _tag(self, resource: Mapping[str, Any], tags: Mapping[str, str], assigned: str, what: str) -> None:
         if not tags:
             return
-        found = self.client.get_resource_lf_tags(Resource=resource, ShowAssignedLFTags=True, **self._asked)
+        found = self.client.get_resource_lf_tags(
+            Resource=resource, ShowAssignedLFTags=True, **self._catalog_arguments
+        )
         self._add(resource, tags, _values(found.get(assigned, ())), what)
 
     def _tag_columns(self, table: Mapping[str, Any], tags: Mapping[str, Mapping[str, str]], what: str) -> None:
         if not tags:
             return
-        asked = {"Resource": {"Table": table}, "ShowAssignedLFTags": True, **self._asked}
-        listed = self.client.get_resource_lf_tags(**asked).get("LFTagsOnColumns", ())
+        request = {"Resource": {"Table": table}, "ShowAssignedLFTags": True, **self._catalog_arguments}
+        listed = self.client.get_resource_lf_tags(**request).get("LFTagsOnColumns", ())
         found = {one["Name"]: _values(one.get("LFTags", ())) for one in listed}
         for column, wanted in tags.items():
             name = column.lower()
@@ -166,12 +169,14 @@ class LakeFormation:
     def _add(
         self, resource: Mapping[str, Any], tags: Mapping[str, str], found: Mapping[str, Sequence[str]], what: str
     ) -> None:
-        """Add the tags that are not there with their values; a tag of a resource has one value."""
+        """Add tags that the resource lacks or has with another value; a tag of a resource has one value."""
         missing = {key: value for key, value in tags.items() if found.get(key) != [value]}
         if not missing:
             return
-        said = [{"TagKey": key, "TagValues": [value], **self._asked} for key, value in missing.items()]
-        answer = self.client.add_lf_tags_to_resource(Resource=resource, LFTags=said, **self._asked)
+        lf_tags = [
+            {"TagKey": key, "TagValues": [value], **self._catalog_arguments} for key, value in missing.items()
+        ]
+        answer = self.client.add_lf_tags_to_resource(Resource=resource, LFTags=lf_tags, **self._catalog_arguments)
         if failures := answer.get("Failures"):
             tag, error = failures[0].get("LFTag", {}), failures[0].get("Error", {})
             raise ConfigError(
@@ -183,7 +188,7 @@ class LakeFormation:
     def _grant(
         self, asked: Mapping[str, Any], resource: Mapping[str, Any], grant: DatabaseGrant | TableGrant
     ) -> None:
-        """Grant what is not granted; `asked` is the resource of which Lake Formation lists the grants."""
+        """Add missing grants; `asked` is the resource for which Lake Formation lists grants."""
         principal = {"DataLakePrincipalIdentifier": grant.principal}
         pages = self._pages(Principal=principal, Resource=asked)
         found = [one for one in pages if _is_within(resource, one["Resource"])]
@@ -197,13 +202,13 @@ class LakeFormation:
                 Resource=resource,
                 Permissions=grant.permissions,
                 PermissionsWithGrantOption=to_pass,
-                **self._asked,
+                **self._catalog_arguments,
             )
 
     def _pages(self, **asked: Any) -> Iterator[Mapping[str, Any]]:
         token: Mapping[str, str] = {}
         while True:
-            answer = self.client.list_permissions(**asked, **token, **self._asked)
+            answer = self.client.list_permissions(**asked, **token, **self._catalog_arguments)
             yield from answer.get("PrincipalResourcePermissions", ())
             if not answer.get("NextToken"):
                 return
@@ -211,7 +216,7 @@ class LakeFormation:
 
 
 def _check_columns(what: str, own: TableAccess, grants: Sequence[TableGrant], columns: Sequence[str]) -> None:
-    """Raise ConfigError for a column of the settings that the table lacks: one misspelt would be seen by all."""
+    """Raise ConfigError for a column that the table lacks: a misspelt one would be visible to everybody."""
     known = {name.lower() for name in columns}
     granted = [name for one in grants for name in (*(one.columns or ()), *(one.all_but or ()))]
     for name in (*own.column_tags, *granted):
@@ -237,7 +242,10 @@ def _resource(table: Mapping[str, Any], grant: TableGrant) -> Mapping[str, Any]:
 
 
 def _is_within(wanted: Mapping[str, Any], granted: Mapping[str, Any]) -> bool:
-    """Whether what is wanted is part of what is granted; Lake Formation lists SELECT of a table by its columns."""
+    """Return whether a wanted resource is part of a granted one.
+
+    Lake Formation lists SELECT on a table by columns.
+    """
     if "Database" in wanted:
         return "Database" in granted
     columns = granted.get("TableWithColumns")

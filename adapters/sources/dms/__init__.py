@@ -8,7 +8,7 @@ from typing import Any, Final
 from lakeward.adapters.spark.session.java import check_spark
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import ConfigError
-from lakeward.core.ports import Landing, Source, SourceProbe, Statistics, UnroutedRows
+from lakeward.core.ports import Source, SourceInventory, SourceProbe, Statistics, UnroutedRows
 from lakeward.plugins import Options, Registry, Runtime, hookimpl
 from lakeward.plugins.options import validated
 
@@ -51,7 +51,7 @@ def _rows_in_bucket(settings: Any, runtime: Runtime) -> Any:
     return None if prefix is None else BucketRows(prefix)
 
 
-def build_landing(options: Options, runtime: Runtime) -> Landing:
+def build_inventory(options: Options, runtime: Runtime) -> SourceInventory:
     """Look at the landing folder, without Spark."""
     from lakeward.adapters.sources.dms.inventory import DmsSourceInventory  # noqa: PLC0415
     from lakeward.adapters.sources.dms.transactions.staged_tables import Staged  # noqa: PLC0415
@@ -69,7 +69,7 @@ def build_strays(options: Options, runtime: Runtime) -> UnroutedRows:
     return Staged(runtime.state / STAGED)
 
 
-def build_scout(options: Options, runtime: Runtime) -> SourceProbe:
+def build_probe(options: Options, runtime: Runtime) -> SourceProbe:
     """Look at a folder that nobody configured, without Spark."""
     from lakeward.adapters.sources.dms.paths.file_names import PLACES  # noqa: PLC0415
     from lakeward.adapters.sources.dms.probe import DmsSourceProbe  # noqa: PLC0415
@@ -134,7 +134,7 @@ def _refuse_shared(places: Mapping[TableName, Any]) -> None:
 def register(registry: Registry) -> None:
     """Register the source `dms`, what looks at its files, and statistics of its tasks in a `file`."""
     registry.sources.add("dms", build)
-    registry.landings.add("dms", build_landing)
+    registry.inventories.add("dms", build_inventory)
     registry.unrouted_rows.add("dms", build_strays)
-    registry.scouts.add("dms", build_scout)
+    registry.probes.add("dms", build_probe)
     registry.statistics.add("file", build_statistics)

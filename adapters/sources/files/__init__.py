@@ -8,7 +8,7 @@ from typing import Any
 from lakeward.adapters.spark.session.java import check_spark
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import ConfigError
-from lakeward.core.ports import Landing, Source, SourceProbe
+from lakeward.core.ports import Source, SourceInventory, SourceProbe
 from lakeward.plugins import Options, Registry, Runtime, hookimpl
 from lakeward.plugins.options import validated
 
@@ -25,7 +25,7 @@ def build(options: Options, runtime: Runtime) -> Source[Any]:
     )
 
 
-def build_landing(options: Options, runtime: Runtime) -> Landing:
+def build_inventory(options: Options, runtime: Runtime) -> SourceInventory:
     """Look at the landing folder, without Spark."""
     from lakeward.adapters.sources.files.inventory import FilesSourceInventory  # noqa: PLC0415
 
@@ -33,7 +33,7 @@ def build_landing(options: Options, runtime: Runtime) -> Landing:
     return FilesSourceInventory(settings, folder, tables)
 
 
-def build_scout(options: Options, runtime: Runtime) -> SourceProbe:
+def build_probe(options: Options, runtime: Runtime) -> SourceProbe:
     """Look at the folder `path`, which nobody configured yet."""
     from lakeward.adapters.sources.files.paths.file_names import FileNames  # noqa: PLC0415
     from lakeward.adapters.sources.files.probe import FilesSourceProbe  # noqa: PLC0415
@@ -116,5 +116,5 @@ def _not_archived(found: str) -> ConfigError:
 def register(registry: Registry) -> None:
     """Register the source `files`."""
     registry.sources.add("files", build)
-    registry.landings.add("files", build_landing)
-    registry.scouts.add("files", build_scout)
+    registry.inventories.add("files", build_inventory)
+    registry.probes.add("files", build_probe)

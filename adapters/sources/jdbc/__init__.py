@@ -8,7 +8,7 @@ from typing import Any, Final
 from lakeward.adapters.sources import kafka
 from lakeward.adapters.spark.session.java import check_spark
 from lakeward.core.dimension import TableName
-from lakeward.core.ports import Backlog, Landing, Source, SourceDatabase
+from lakeward.core.ports import Backlog, Source, SourceDatabase, SourceInventory
 from lakeward.plugins import Options, Registry, Runtime, hookimpl
 from lakeward.plugins.options import validated
 
@@ -48,14 +48,14 @@ def _feed_options(settings: Any, options: Options) -> Options:
     return {**own, **settings.kafka, "formats": options["formats"], "tables": tables}
 
 
-def build_landing(options: Options, runtime: Runtime) -> Landing:
+def build_inventory(options: Options, runtime: Runtime) -> SourceInventory:
     """Look at the topics with which tables go on; without such, nothing is looked at."""
     from lakeward.adapters.sources.jdbc.no_topics import NoTopics  # noqa: PLC0415
 
     settings, _ = read_options(options, runtime)
     if settings.then is None:
         return NoTopics()
-    landing: Landing = kafka.look_at_topics(_feed_options(settings, options), runtime, _FEED)[0]
+    landing: SourceInventory = kafka.look_at_topics(_feed_options(settings, options), runtime, _FEED)[0]
     return landing
 
 
@@ -109,6 +109,6 @@ def read_options(options: Options, runtime: Runtime) -> tuple[Any, Mapping[Table
 def register(registry: Registry) -> None:
     """Register the source `jdbc`, what asks its database, and what looks at the topics behind it."""
     registry.sources.add("jdbc", build)
-    registry.landings.add("jdbc", build_landing)
+    registry.inventories.add("jdbc", build_inventory)
     registry.backlogs.add("jdbc", build_backlog)
     registry.databases.add("jdbc", build_database)

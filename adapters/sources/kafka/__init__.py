@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from lakeward.adapters.spark.session.java import check_spark
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import ConfigError, SetupError
-from lakeward.core.ports import Backlog, Landing, Source
+from lakeward.core.ports import Backlog, Source, SourceInventory
 from lakeward.plugins import Options, Registry, Runtime, hookimpl
 from lakeward.plugins.options import validated
 
@@ -119,9 +119,9 @@ def _glue(settings: Any) -> Any:
     return GlueRegistry(settings.timeout)
 
 
-def build_landing(options: Options, runtime: Runtime) -> Landing:
+def build_inventory(options: Options, runtime: Runtime) -> SourceInventory:
     """Look at the topics of the broker, without Spark."""
-    landing: Landing = look_at_topics(options, runtime)[0]
+    landing: SourceInventory = look_at_topics(options, runtime)[0]
     return landing
 
 
@@ -233,5 +233,5 @@ def _folder(root: Path) -> Any:
 def register(registry: Registry) -> None:
     """Register the source `kafka`."""
     registry.sources.add("kafka", build)
-    registry.landings.add("kafka", build_landing)
+    registry.inventories.add("kafka", build_inventory)
     registry.backlogs.add("kafka", build_backlog)

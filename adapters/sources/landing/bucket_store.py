@@ -9,7 +9,7 @@ from typing import Any, BinaryIO, Final
 from boto3.s3.transfer import TransferConfig
 
 from lakeward.adapters.aws.s3.access import split
-from lakeward.adapters.aws.s3.error_messages import told
+from lakeward.adapters.aws.s3.error_messages import explain_s3_errors
 from lakeward.adapters.aws.s3.range_reader import open_object
 from lakeward.adapters.sources.landing.local_store import free_place
 from lakeward.core.ports import Stored
@@ -31,7 +31,7 @@ class BucketStore:
     def real(self, folder: str) -> str | None:
         """Return the URL where some object is below it, else None."""
         bucket, prefix = _prefix(folder)
-        with told(folder):
+        with explain_s3_errors(folder):
             found = self.client.list_objects_v2(Bucket=bucket, Prefix=prefix, MaxKeys=1)
         return folder if found.get("Contents") else None
 
@@ -39,7 +39,7 @@ class BucketStore:
         """Return the names of the folders within a folder."""
         bucket, prefix = _prefix(folder)
         pages = self.client.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix, Delimiter="/")
-        with told(folder):
+        with explain_s3_errors(folder):
             found = [item["Prefix"] for page in pages for item in page.get("CommonPrefixes", ())]
         names = [key[len(prefix) : -1] for key in found]
         return [name for name in names if _is_path(name)]
@@ -53,7 +53,7 @@ class BucketStore:
         """
         bucket, prefix = _prefix(folder)
         asked = {"Bucket": bucket, "Prefix": prefix} | ({"StartAfter": prefix + start[:-1]} if start else {})
-        with told(folder):
+        with explain_s3_errors(folder):
             for page in self.client.get_paginator("list_objects_v2").paginate(**asked):
                 for item in page.get("Contents", ()):
                     found = _stored(item["Key"].removeprefix(prefix), item)
@@ -64,7 +64,7 @@ class BucketStore:
         """Return size, time and tag of an object, or None where there is none."""
         bucket, key = split(path)
         try:
-            with told(path):
+            with explain_s3_errors(path):
                 found = self.client.head_object(Bucket=bucket, Key=key)
         except FileNotFoundError:
             return None
@@ -83,7 +83,7 @@ class BucketStore:
         if now is None:
             raise FileNotFoundError(path)
         place = free_place(self, path, target)
-        with told(path):
+        with explain_s3_errors(path):
             if place is not None:
                 source, only = {"Bucket": bucket, "Key": key}, {"CopySourceIfMatch": f'"{now.etag}"'}
                 self.client.copy(source, *split(place), ExtraArgs=only, Config=_COPYING)

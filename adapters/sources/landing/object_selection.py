@@ -20,9 +20,9 @@ from lakeward.core.ledger.selection import (
     Limits,
     ObjectHistory,
     ObjectSelection,
-    is_suspicious,
+    find_touched,
+    lacks_applied_objects,
     select_objects,
-    touched,
     until_changed,
 )
 from lakeward.core.merge.facts import Capability
@@ -53,11 +53,11 @@ def choose(
     if found is None and not past.seen:
         folder.refuse_missing()
     listed, others = found or ((), ())
-    if folder.archive is None and is_suspicious(listed, past):
+    if folder.archive is None and lacks_applied_objects(listed, past):
         past = replace(past, start=None)
         listed, others = folder.list(table) or ((), ())
     listed = numbered(table, listed, past)
-    tags = {item.name: folder.etag(table, item.name) for item in touched(listed, past)}
+    tags = {item.name: folder.etag(table, item.name) for item in find_touched(listed, past)}
     listed = [replace(item, etag=tags.get(item.name, item.etag)) for item in listed] if tags else listed
     naming = replace(
         snapshots,

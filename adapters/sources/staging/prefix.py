@@ -10,7 +10,7 @@ from typing import Any, BinaryIO, Final
 from botocore.exceptions import ClientError
 
 from lakeward.adapters.aws.s3.access import normal, split
-from lakeward.adapters.aws.s3.error_messages import told
+from lakeward.adapters.aws.s3.error_messages import explain_s3_errors
 from lakeward.adapters.aws.s3.range_reader import open_object
 from lakeward.core.ports import Stored
 
@@ -32,13 +32,13 @@ class StagingPrefix:
     def upload(self, file: Path, name: str) -> None:
         """Write a file of the disk; raises as `told` does."""
         url = self.path(name)
-        with told(url):
+        with explain_s3_errors(url):
             self.client.upload_file(str(file), *split(url))
 
     def write(self, name: str, content: bytes) -> None:
         """Write an object; raises as `told` does."""
         bucket, key = split(url := self.path(name))
-        with told(url):
+        with explain_s3_errors(url):
             self.client.put_object(Bucket=bucket, Key=key, Body=content)
 
     def read(self, name: str) -> bytes:
@@ -54,14 +54,14 @@ class StagingPrefix:
         """Copy an object within the prefix."""
         source, url = self.path(name), self.path(to)
         bucket, key = split(source)
-        with told(source):
+        with explain_s3_errors(source):
             self.client.copy({"Bucket": bucket, "Key": key}, *split(url))
 
     def list(self, folder: str = "") -> Iterator[Stored]:
         """Return all objects below a folder, hidden ones too, by their names below the prefix."""
         bucket, start = split(f"{self.url}/")
         prefix = f"{start}{folder}/" if folder else start
-        with told(self.url):
+        with explain_s3_errors(self.url):
             for page in self.client.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix):
                 for item in page.get("Contents", ()):
                     modified = int(item["LastModified"].timestamp() * 1_000_000)
@@ -75,9 +75,9 @@ class StagingPrefix:
         bucket, start = split(f"{self.url}/")
         keys = [{"Key": f"{start}{name}"} for name in names]
         for first in range(0, len(keys), _AT_ONCE):
-            with told(self.url):
+            with explain_s3_errors(self.url):
                 some = {"Objects": keys[first : first + _AT_ONCE], "Quiet": True}
                 answer = self.client.delete_objects(Bucket=bucket, Delete=some)
             for refused in answer.get("Errors", ()):
-                with told(f"s3://{bucket}/{refused['Key']}"):
+                with explain_s3_errors(f"s3://{bucket}/{refused['Key']}"):
                     raise ClientError({"Error": refused}, "DeleteObjects")

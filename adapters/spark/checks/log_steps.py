@@ -1,4 +1,4 @@
-"""The changes of a batch in the log of their source: which of them step back, found with Spark."""
+"""Find changes of a batch that step back in the log of their source, with Spark."""
 
 from __future__ import annotations
 
@@ -43,10 +43,11 @@ from lakeward.core.events import LOAD_SEQUENCE, NO_SEQUENCE, UNORDERED, Operatio
 
 
 def spans(groups: Sequence[Group]) -> tuple[LogSpan, ...]:
-    """Return the changes of one object by the log that they are of, and its rows of snapshots, by their first rows.
+    """Return the changes of one object by log, and its snapshot rows, ordered by their first rows.
 
-    Changes that tell no place are apart from those that do; what tells neither operation nor place may be a change.
-    Rows that cannot be applied are changes where all that are alike tell a place: a log may begin with one.
+    Changes without a place are separate from those with one. A row with neither operation nor place may be a
+    change. Rows that cannot be applied count as changes if all rows like them have a place: a log may begin with
+    one.
     """
     found: dict[tuple[LogName, bool, bool, bool], list[Group]] = defaultdict(list)
     for group in groups:
@@ -80,9 +81,9 @@ def _log_span(log: LogName, of_reads: bool, has_places: bool, is_initial: bool, 
 
 
 def log_steps(frame: DataFrame, found: Sequence[Group], reached: LogReached) -> Mapping[int, LogSteps]:
-    """Compare the changes of each object row by row in the source's log, from where the table has `reached`.
+    """Compare the changes of each object row by row with the source log, from where the table has `reached`.
 
-    It is `core.checks.log_steps.find_steps` as SQL. Objects in which nothing can step back are not looked at.
+    This is `core.checks.log_steps.find_steps` as SQL. Objects in which nothing can step back are not read.
     """
     before = before_steps(found, reached)
     if not before:
@@ -121,7 +122,7 @@ def _parts(place: SnapshotPlace | None) -> tuple[int | None, int | None]:
 
 
 def _with_steps(compared: DataFrame, is_other: str) -> DataFrame:
-    """Return what is found of each object; `is_other` says whether a row is of a server not seen before it."""
+    """Return the steps of each object; `is_other` is SQL for whether a row is from a server not seen before."""
     over = f"OVER (PARTITION BY object ORDER BY row {ROWS_BEFORE})"
     lowest = f"least(lowest, min(CASE WHEN has_place AND NOT is_read THEN place END) {over})"
     latest = f"max(CASE WHEN NOT is_read THEN time END) {over}"
@@ -178,9 +179,9 @@ def before_steps(found: Sequence[Group], reached: LogReached) -> Mapping[int, Lo
 
 
 def _may_step(span: LogSpan, after: LogReached) -> bool:
-    """Whether a change, or a row of an initial snapshot, lies below another.
+    """Return whether a change, or a row of an initial snapshot, lies below another.
 
-    `after` is how far the table, or the partition, is with its object.
+    `after` is how far the table, or the partition, is after its object.
     """
     is_lower = after.highest is not None and span.least < after.highest
     is_below_snapshot = after.snapshot is not None and span.least < after.snapshot.place
@@ -188,7 +189,7 @@ def _may_step(span: LogSpan, after: LogReached) -> bool:
 
 
 def _of_other_servers(found: Sequence[Group], before: Mapping[int, LogReached]) -> str:
-    """Return whether a change is of a server that was not seen before its object, as SQL."""
+    """Return SQL for whether a change is from a server that was not seen before its object."""
     logs = {(group.object, group.log) for group in found if group.log is not None and group.object in before}
     others = [(item, log) for item, log in logs if before[item].is_other_server(LogName.of(log))]
     listed = " OR ".join(f"(object = {item}L AND log = {text(log)})" for item, log in sorted(others))

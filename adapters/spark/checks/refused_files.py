@@ -1,4 +1,4 @@
-"""Objects of which every row is refused for one reason, in a frame of events that was surveyed."""
+"""Find objects whose rows are all refused for one reason, in a surveyed event frame."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from lakeward.core.merge.facts import READ_REASONS, Refusal
 
 
 def find_refusals(frame: Frame, found: Sequence[Group]) -> Mapping[int, Refusal]:
-    """Return the refusal of each object of which no row can be read, for one reason, by the object's order.
+    """Return, by the order of the object, the refusal of each object of which no row can be read for one reason.
 
-    The frame is read again only where there is such an object.
+    The frame is read again only if there is such an object.
     """
     rows: dict[int, tuple[Reason, int]] = {}
     for order, groups in by_object(found).items():
-        told = [group for group in groups if group.reason != SKIPPED]
-        reasons = {group.reason for group in told}
+        counted = [group for group in groups if group.reason != SKIPPED]
+        reasons = {group.reason for group in counted}
         if len(reasons) == 1 and (reason := reasons.pop()) in _READ:
-            rows[order] = (Reason(reason), sum(group.rows for group in told))
+            rows[order] = (Reason(reason), sum(group.rows for group in counted))
     if not rows:
         return {}
     firsts = first_local_rejects(frame, rows) if isinstance(frame, LocalFrame) else _first_rejects(frame, rows)
@@ -33,7 +33,7 @@ def find_refusals(frame: Frame, found: Sequence[Group]) -> Mapping[int, Refusal]
 
 
 def _first_rejects(frame: DataFrame, objects: Collection[int]) -> Mapping[int, tuple[int, str]]:
-    """Return the number of the first row of each object that is no event, and why it is none, in words."""
+    """Return the row number of the first reject of each object, and its explanation."""
     firsts = (
         frame.where(F.col(names.OBJECT).isin(list(objects)) & (F.col(names.REASON) != SKIPPED))
         .groupBy(names.OBJECT)

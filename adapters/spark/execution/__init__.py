@@ -1,1 +1,1 @@
-"""How Spark executes frames: what it caches, in how many partitions it works, which plans it sees."""
+"""How Spark executes frames: caches, partitions and query plans."""

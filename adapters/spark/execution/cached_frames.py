@@ -1,4 +1,4 @@
-"""Frames that Spark keeps: freed where what is done with them fails."""
+"""Free cached frames on failure."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def freed_on_failure(free: Callable[[], object]) -> Iterator[None]:
-    """Free what is kept where the context ends with an error; else whoever was given it does so."""
+    """Call `free` if the context ends with an error; otherwise the new owner of the cached frame must free it."""
     try:
         yield
     except BaseException:

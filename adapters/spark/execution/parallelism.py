@@ -1,7 +1,7 @@
-"""How many parts the rows of a large batch are worked on in, and where they are kept.
+"""The number of partitions of a large batch, and the storage level of its rows.
 
-A heap of 1 GiB holds what two tasks sort of some ten thousand rows each; of a million each, it holds hardly the
-buffers that read back what they had to spill.
+With a heap of 1 GiB two tasks can sort some ten thousand rows each. With a million rows each, the heap hardly holds
+the buffers that read spilled rows back.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _LARGE: Final = 4 * 1024 * 1024
 
 @contextmanager
 def spread(spark: SparkSession, rows: int) -> Iterator[None]:
-    """Have a shuffle of so many rows make parts of `ROWS_A_PART` each, and no fewer than else."""
+    """Set the number of shuffle partitions to one for each `ROWS_A_PART` rows, but at least the usual number."""
     usual = int(spark.conf.get(_PARTS) or 0)
     spark.conf.set(_PARTS, max(usual, _parts(rows)))
     try:
@@ -31,19 +31,19 @@ def spread(spark: SparkSession, rows: int) -> Iterator[None]:
 
 
 def parted(frame: DataFrame, by: str, rows: int) -> DataFrame:
-    """Return a frame of so many rows in as many parts, by a column, where they are many; else as it is.
+    """Repartition a frame with this many rows by a column, if it has more than `ROWS_A_PART` rows.
 
-    What is kept of it is kept part by part, and a task holds the part that it reads: two of some million rows, as
-    large files make them, would leave no memory to work in. What is grouped by that column next is not moved again.
+    A cached frame is kept by partition, and a task holds the partition that it reads: two of some million rows, as
+    large files make them, would fill the memory. A later grouping by the same column needs no shuffle.
     """
     return frame.repartition(_parts(rows), by) if rows > ROWS_A_PART else frame
 
 
 def spread_lines(lines: DataFrame, files: int, number: str) -> DataFrame:
-    """Return the lines of so many files, of which each was read by one task, over as many tasks as are worth it.
+    """Distribute the lines of this many files, each read by one task, over as many tasks as are worthwhile.
 
-    Of few large files the lines are moved, by the column with their `number`, so that all cores take them apart:
-    that costs more than to read them.
+    The lines of few large files are shuffled by the column `number`, so that all cores parse them: parsing costs
+    more than reading.
     """
     cores = lines.sparkSession.sparkContext.defaultParallelism
     if files < cores and size_of(lines) >= _LARGE:
@@ -52,16 +52,16 @@ def spread_lines(lines: DataFrame, files: int, number: str) -> DataFrame:
 
 
 def size_of(frame: DataFrame) -> int:
-    """Return how many bytes Spark takes a frame for: those of its files, where nothing else is known."""
+    """Return the size of a frame in bytes as Spark estimates it: the size of its files, if it knows no more."""
     statistics = cast("Any", frame)._jdf.queryExecution().optimizedPlan().stats()
     return int(str(statistics.sizeInBytes()))
 
 
 def level_of(size: int) -> StorageLevel:
-    """Return where the rows of files of so many bytes are kept: of large ones on disk alone.
+    """Return the storage level for the rows of files with this many bytes: large ones are kept on disk only.
 
-    What Spark keeps in memory it gathers there part by part, and a part is what a task reads: of files of some
-    hundred megabytes, those of two tasks may leave no memory to either, and none that could be taken from them.
+    Spark collects a cached partition in memory, and a partition is what one task reads. With files of some hundred
+    megabytes two tasks may leave each other no memory, and nothing that could be evicted.
     """
     return StorageLevel.MEMORY_AND_DISK_DESER if size <= BYTES_IN_MEMORY else StorageLevel.DISK_ONLY
 

@@ -1,4 +1,4 @@
-"""Plans of frames: by which Spark knows what rows it keeps, and which it works out again with each step."""
+"""Query plans of frames: what Spark recognizes as cached, and what it computes again at each step."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ if TYPE_CHECKING:
 
 
 def told_apart(frame: DataFrame, by: str) -> DataFrame:
-    """Return a frame whose plan is that of no frame by another text: rows that are kept of one are not the other's.
+    """Return a frame whose plan differs from that of the same frame with another text, so that they share no cache.
 
-    Spark would take them for the same wherever two plans are equal, in whichever session, and whatever the files
-    hold by then. It costs nothing: what is the same for all rows is worked out with the plan.
+    Spark uses a cached frame wherever two plans are equal, in any session, even if the files have changed. This
+    costs nothing at run time: a condition that is equal for all rows is evaluated while planning.
     """
     return frame.where(f"{text(by)} IS NOT NULL")
 
 
 def as_leaf(frame: DataFrame) -> DataFrame:
-    """Return a frame of the same rows whose plan is one step, with the size that Spark knows of them.
+    """Return a frame of the same rows whose plan is a single step with a known size.
 
-    Spark checks the whole plan of a frame with each step that is added to it, and plans it with each query. Rows
-    that are kept stay so. Each query reads all their columns: this is for frames of few rows.
+    Spark analyzes the whole plan of a frame at each step that is added, and plans it for each query. Cached rows
+    stay cached. Each query reads all columns, so this is for frames of few rows.
     """
     from pyspark.sql import DataFrame  # noqa: PLC0415  # Spark is imported late
 
-    spark, made = cast("Any", frame.sparkSession), cast("Any", frame)._jdf
+    spark, dataset = cast("Any", frame.sparkSession), cast("Any", frame)._jdf
     sql = spark._jvm.org.apache.spark.sql
-    rows = made.queryExecution().toRdd()
-    leaf = getattr(getattr(sql.execution, "LogicalRDD$"), "MODULE$").fromDataset(rows, made, False)
+    rows = dataset.queryExecution().toRdd()
+    leaf = getattr(getattr(sql.execution, "LogicalRDD$"), "MODULE$").fromDataset(rows, dataset, False)
     datasets = sql.Dataset if line() == "3.5" else sql.classic.Dataset
     return DataFrame(datasets.ofRows(spark._jsparkSession, leaf), frame.sparkSession)

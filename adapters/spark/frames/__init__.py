@@ -1,1 +1,1 @@
-"""The event frame of a batch, in Spark or as a table of Arrow, and the summary that the core needs of it."""
+"""The event frame of a batch, in Spark or in Arrow, and the summary of it that the core needs."""

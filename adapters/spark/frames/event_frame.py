@@ -1,23 +1,23 @@
-"""The frame of a batch: one row an event or a reject, in columns that sources and tables agree on.
+"""The event frame of a batch: one row for each event or reject, in columns that sources and tables agree on.
 
-Beside the table's own columns it has
+In addition to the columns of the table it has
 
-- `_lakeward_operation`: insert, update, delete, truncate or read; NULL where it is none;
-- `_lakeward_sequence`, `_lakeward_object`, `_lakeward_row`: the position, its epoch being the plan's;
+- `_lakeward_operation`: insert, update, delete, truncate or read; NULL if unknown;
+- `_lakeward_sequence`, `_lakeward_object`, `_lakeward_row`: the position; its epoch is that of the plan;
 - `_lakeward_arrival`: a number that orders the batch by arrival, below 2^60;
-- `_lakeward_time`: source time in microseconds since 1970, NULL where unknown;
-- `_lakeward_reason`: why the row cannot be applied (NULL where it can), or `skipped`;
-- `_lakeward_detail`, `_lakeward_text`: of a reject, in words, and as it was written.
+- `_lakeward_time`: source time in microseconds since 1970, NULL if unknown;
+- `_lakeward_reason`: why the row cannot be applied (NULL if it can), or `skipped`;
+- `_lakeward_detail`, `_lakeward_text`: of a reject, the explanation, and the source text.
 
-A source that may send rows in part has two or three more (`BatchFacts.may_need`):
+A source that may send partial rows adds two or three columns (`BatchFacts.may_need`):
 
 - `_lakeward_unset`: the names of the columns that were not sent (their cells are NULL);
-- `_lakeward_old`: a struct of the key that the row had, where its key changed, else NULL;
-- `_lakeward_transaction`: what names the transaction, NULL where nothing does.
+- `_lakeward_old`: a struct of the old key if the key changed, else NULL;
+- `_lakeward_transaction`: the name of the transaction, NULL if it has none.
 
-Of a table whose rows match by their images it has
+A table whose rows match by their images adds
 
-- `_lakeward_image`: of an update or a delete a struct of the row as it was before, NULL where it was not
+- `_lakeward_image`: for an update or a delete a struct of the row before it, NULL if that was not
   sent whole.
 """
 
@@ -58,31 +58,31 @@ EVENT_COLUMNS: Final = (
 )
 
 AHEAD: Final = "_lakeward_ahead"
-"""Flags a row whose source time is too far in the future to be believed."""
+"""Flag column: the source time is too far in the future to be believed."""
 
 NO_PLACE: Final = "_lakeward_no_place"
-"""Flags a message that should tell its place in the log of its source, and does not."""
+"""Flag column: the message has no place in the log of its source, but should have one."""
 
 INITIAL: Final = "_lakeward_initial"
-"""Flags a row of an initial snapshot, where messages tell of which snapshot their row is."""
+"""Flag column: the row belongs to an initial snapshot, if messages say which snapshot they are of."""
 
 IS_EVENT: Final = f"{names.REASON} IS NULL"
-"""Whether a row of the frame can be applied, as SQL."""
+"""SQL: whether a row of the frame can be applied."""
 
 LOAD: Final = f"({LOAD_SEQUENCE + 1}L - 1)"
-"""The sequence of rows of a full load, as SQL, which has no literal for the least bigint."""
+"""SQL: the sequence of full-load rows. SQL has no literal for the least bigint."""
 
 IS_LOAD: Final = f"({names.SEQUENCE} = {LOAD})"
-"""Whether a row of the frame is one of a full load, as SQL."""
+"""SQL: whether a row of the frame is from a full load."""
 
 LEAVES_VALUES: Final = f"{names.OPERATION} IN ('insert', 'update', 'read')"
-"""Whether a row of the frame has values to leave, as SQL."""
+"""SQL: whether a row of the frame has values to write."""
 
 IS_REJECT: Final = f"{names.REASON} != '{SKIPPED}'"
-"""Whether a row of the frame belongs into quarantine, as SQL."""
+"""SQL: whether a row of the frame belongs into quarantine."""
 
 IS_HOLDING: Final = f"{names.REASON} IN ({', '.join(repr(r.value) for r in sorted(HOLDING, key=str))})"
-"""Whether a row of the frame holds its key, as SQL."""
+"""SQL: whether a row of the frame holds its key."""
 
 
 _UNPLACED: Final = frozenset({SKIPPED, *(reason.value for reason in UNPLACED)})
@@ -90,12 +90,12 @@ _UNPLACED: Final = frozenset({SKIPPED, *(reason.value for reason in UNPLACED)})
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """The rows of one object that have operation, reason and flags in common: how many, and their bounds.
+    """The rows of one object that share operation, reason and flags: their number and bounds.
 
-    `time` and `earliest` are the greatest and the least source time, `log` names the source's log and
-    `database` its database, where rows do.
-    `key_bounds` has a pair for each key column whose type makes that cheap, else None. Of
-    truncates it has each sequence and row.
+    `least` and `greatest` are sequence and row. `time` and `earliest` are the greatest and the least source time in
+    microseconds since 1970. `log` names the log of the source and `database` its database, if rows have them.
+    `key_bounds` has a pair for each key column whose bounds are cheap to compute, else None. `truncates` has
+    sequence and row of each truncate.
     """
 
     object: int
@@ -115,23 +115,23 @@ class Group:
 
     @property
     def has_place(self) -> bool:
-        """Whether the place of its rows in the order is known; that of a blank line is not."""
+        """Whether the rows have a known place in the order; a blank line has none."""
         return self.reason not in _UNPLACED or self.least[0] != LOAD_SEQUENCE
 
 
 IS_TRUNCATE: Final = f"({IS_EVENT} AND {names.OPERATION} = '{Operation.TRUNCATE.value}')"
-"""Whether a row of the frame is a truncate, as SQL."""
+"""SQL: whether a row of the frame is a truncate."""
 
 IN_PART: Final = {Capability.UNSET: names.UNSET, Capability.KEY_CHANGE: names.OLD}
-"""The columns whose values call for a capability, where a row has one."""
+"""By capability, the column whose non-NULL values need it."""
 
 
 KeyRange: TypeAlias = tuple[tuple[Any, Any] | None, ...]
-"""The least and the greatest value of each key column, or None where finding them would take a sort."""
+"""The least and the greatest value of each key column, or None where computing them would take a sort."""
 
 
 def range_of(keys: DataFrame, dimension: Dimension) -> KeyRange:
-    """Return the range of some keys, which are no more than a batch has."""
+    """Return the range of some keys. They are not more than one batch has."""
     bounds = _key_bounds(dimension)
     found = [F.expr(f"{of}({sql}) AS {of}_{n}") for n, sql in enumerate(bounds) if sql for of in ("min", "max")]
     row: Mapping[str, Any] = keys.agg(*found).collect()[0].asDict() if found else {}
@@ -140,25 +140,25 @@ def range_of(keys: DataFrame, dimension: Dimension) -> KeyRange:
 
 
 def count_operations(frame: DataFrame) -> Mapping[Operation, int]:
-    """Return how many events of each operation a frame has."""
+    """Return the number of events of each operation in a frame."""
     counted = frame.where(IS_EVENT).groupBy(names.OPERATION).count().collect()
     return {Operation(row[0]): row["count"] for row in counted}
 
 
 LOG: Final = "_lakeward_log"
-"""What names the log of the source that the place of a row is in, where rows have it; NULL where nothing does."""
+"""Column: the name of the source log that the place of a row is in; NULL if unknown."""
 
 DATABASE: Final = "_lakeward_database"
-"""The connector that a row of the table names, and its database beside a schema, in small letters; NULL without."""
+"""Column: the connector of a row, and its database in addition to a schema, in lower case; NULL if unknown."""
 
 NAMED: Final = (LOG, DATABASE)
-"""The columns of names, each of which parts the groups of a survey where rows have it."""
+"""Columns of names. Rows with different names are in different groups of a survey."""
 
 
 def survey(frame: DataFrame, dimension: Dimension, *flags: str) -> Sequence[Group]:
-    """Return groups that have everything in them that `facts` makes of a frame, in one pass.
+    """Return the groups from which `facts` is computed, in one pass over the frame.
 
-    `flags` are columns that say yes or no of a row.
+    `flags` are boolean columns; rows with different flags are in different groups.
     """
     in_part = {need: name for need, name in IN_PART.items() if name in frame.columns}
     bounds = _key_bounds(dimension)
@@ -170,7 +170,7 @@ def survey(frame: DataFrame, dimension: Dimension, *flags: str) -> Sequence[Grou
 
 
 def is_truncate(row: Any) -> bool:
-    """Return whether a row of a survey is of truncates."""
+    """Return whether a row of a survey counts truncates."""
     return row[names.OPERATION] == Operation.TRUNCATE.value and row[names.REASON] is None
 
 
@@ -181,9 +181,9 @@ def groups_of(
     bounded: Sequence[bool],
     truncates: Mapping[int, tuple[tuple[int, int], ...]],
 ) -> Sequence[Group]:
-    """Return the groups of a survey, given as rows with the columns that `survey` finds.
+    """Return the groups of a survey from rows with the columns that `survey` computes.
 
-    `in_part` names the column that shows a need, `bounded` says which columns of the key have bounds.
+    `in_part` names the column that shows a need. `bounded` says which key columns have bounds.
     """
     return [
         Group(
@@ -210,44 +210,44 @@ def groups_of(
 
 
 def _key_bounds(dimension: Dimension) -> Sequence[str | None]:
-    """Return what the bounds of each key column are taken of, as SQL; None where its type makes that dear."""
+    """Return SQL for the bounded value of each key column; None if its type makes bounds expensive."""
     columns = [(name, dimension.schema.find(name)) for name in dimension.key]
     return [None if key is None else bound_of(quoted(name), key.type) for name, key in columns]
 
 
 def _aggregates(in_part: Iterable[str], bounds: Sequence[str | None]) -> Sequence[str]:
-    """Return what `survey` finds of the rows of a group, as SQL with the names of its columns."""
-    found = ["count(*) AS rows", f"max({names.TIME}) AS time", f"min({names.TIME}) AS earliest"]
+    """Return the aggregates of `survey`, as SQL with column names."""
+    aggregates = ["count(*) AS rows", f"max({names.TIME}) AS time", f"min({names.TIME}) AS earliest"]
     for place in (names.SEQUENCE, names.ROW):
-        found += [f"min({place}) AS least{place}", f"max({place}) AS most{place}"]
-    found += [f"count({name}) AS {name}" for name in in_part]
+        aggregates += [f"min({place}) AS least{place}", f"max({place}) AS most{place}"]
+    aggregates += [f"count({name}) AS {name}" for name in in_part]
     for index, bound in enumerate(bounds):
         if bound is not None:
-            found += [f"min({bound}) AS key_least_{index}", f"max({bound}) AS key_most_{index}"]
-    return found
+            aggregates += [f"min({bound}) AS key_least_{index}", f"max({bound}) AS key_most_{index}"]
+    return aggregates
 
 
 def _truncates(frame: DataFrame) -> Mapping[int, tuple[tuple[int, int], ...]]:
     """Return sequence and row of the truncates of each object."""
-    found: dict[int, tuple[tuple[int, int], ...]] = defaultdict(tuple)
+    truncates: dict[int, tuple[tuple[int, int], ...]] = defaultdict(tuple)
     for row in frame.where(IS_TRUNCATE).select(names.OBJECT, names.SEQUENCE, names.ROW).collect():
-        found[row[names.OBJECT]] += ((int(row[names.SEQUENCE]), row[names.ROW]),)
-    return found
+        truncates[row[names.OBJECT]] += ((int(row[names.SEQUENCE]), row[names.ROW]),)
+    return truncates
 
 
 READ: Final = f"({READ_SEQUENCE}L)"
-"""The sequence of a snapshot row that tells no place in the log of its source, as SQL."""
+"""SQL: the sequence of a snapshot row without a place in the log of its source."""
 
 
 def has_order(sequence: str = names.SEQUENCE) -> str:
-    """Return whether a sequence says which event came first, as SQL: those of `core.events.UNORDERED` do not."""
+    """Return SQL for whether a sequence orders its event. The sequences of `core.events.UNORDERED` do not."""
     return f"{sequence} NOT IN (0, {LOAD}, {READ})"
 
 
 def lift_places(frame: DataFrame, restarts: Sequence[LogRestart]) -> DataFrame:
-    """Add the offset of the newest restart of the source's log at or before a row to its place.
+    """Add to the place of each row the offset of the newest restart of the source log at or before it.
 
-    It is `core.checks.log_restart.lift_place` as SQL.
+    This is `core.checks.log_restart.lift_place` as SQL.
     """
     if not restarts:
         return frame
@@ -270,9 +270,9 @@ def with_ahead(frame: DataFrame, limit: int) -> DataFrame:
 
 
 def steps_back(frame: DataFrame, found: Sequence[Group], dimension: Dimension) -> Mapping[int, int]:
-    """Return the first row of each object whose sequence lies behind one before it, by more than it may.
+    """Return for each object the first row whose sequence lies further behind an earlier row than allowed.
 
-    Objects in which all lies close enough are not looked at row by row.
+    Objects whose sequences all lie within the tolerance are not read row by row.
     """
     tolerance, in_doubt = tolerance_of(dimension), may_step_back(found, dimension)
     if not in_doubt:
@@ -290,13 +290,13 @@ def steps_back(frame: DataFrame, found: Sequence[Group], dimension: Dimension) -
 
 
 def may_step_back(found: Sequence[Group], dimension: Dimension) -> Sequence[int]:
-    """Return the objects whose places lie further apart than a sequence may run backwards."""
+    """Return the objects whose sequences span more than the tolerance."""
     tolerance = tolerance_of(dimension)
     return [] if tolerance is None else [o for o, g in by_object(found).items() if _span(g) > tolerance]
 
 
 ROWS_BEFORE: Final = "ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING"
-"""The rows of a window that stand before a row, as SQL."""
+"""SQL: the window frame of all rows before the current row."""
 
 
 def _span(groups: Sequence[Group]) -> int:
@@ -323,7 +323,10 @@ def facts(
     *,
     may_need: frozenset[Capability] = frozenset(),
 ) -> BatchFacts:
-    """Return what the core needs to know, from a `survey`; no time counts of rows flagged AHEAD or skipped."""
+    """Return the batch facts that the core needs, computed from a `survey`.
+
+    Source times of rows that are skipped, or flagged `AHEAD`, are ignored.
+    """
     groups = by_object(found)
     per_object = tuple(_object_facts(item, groups.get(item.order, []), epoch) for item in objects)
     bounds = [_bounds(alike, epoch) for alike in by_object(_placed(found)).values()]
@@ -351,8 +354,8 @@ def facts(
 
 def _needs(events: Sequence[Group]) -> frozenset[Capability]:
     truncates = any(group.operation == Operation.TRUNCATE.value for group in events)
-    found = {Capability.TRUNCATE} if truncates else set()
-    return frozenset(found.union(*[group.needs for group in events]))
+    needs = {Capability.TRUNCATE} if truncates else set()
+    return frozenset(needs.union(*[group.needs for group in events]))
 
 
 def _totals(counted: Iterable[tuple[str | None, int]]) -> Mapping[str, int]:
@@ -381,17 +384,20 @@ def _object_facts(item: SourceObject, groups: Sequence[Group], epoch: int) -> Ob
 
 
 def _placed(groups: Sequence[Group]) -> Sequence[Group]:
-    """Return the groups that bound the others: those whose place is known, if there are any."""
+    """Return the groups with a known place, or all groups if there are none."""
     return [group for group in groups if group.has_place] or groups
 
 
 def greatest_time(groups: Iterable[Group]) -> int | None:
-    """Return the greatest source time of some groups, in microseconds since 1970 (None: none is known)."""
+    """Return the greatest source time of some groups, in microseconds since 1970; None if none is known."""
     return max((group.time for group in groups if group.time is not None), default=None)
 
 
 def _bounds(groups: Sequence[Group], epoch: int) -> tuple[Position, Position]:
-    """Return a position below all of an object, and one above: part by part, so perhaps of no event."""
+    """Return a lower and an upper bound of the positions of an object.
+
+    Each part is bounded on its own, so a bound may be the position of no event.
+    """
     order = groups[0].object
     least = Position(epoch, min(g.least[0] for g in groups), order, min(g.least[1] for g in groups))
     most = Position(epoch, max(g.greatest[0] for g in groups), order, max(g.greatest[1] for g in groups))

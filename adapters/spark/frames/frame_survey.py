@@ -1,4 +1,4 @@
-"""What must be known of an event frame, wherever its rows are: in Spark, or in this process."""
+"""Surveys of an event frame, whether its rows are in Spark or in this process."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from lakeward.core.dimension import Dimension
 
 
 def survey(frame: Frame, dimension: Dimension, *flags: str) -> Sequence[Group]:
-    """Return groups that have everything in them that `events.facts` makes of a frame; see `events.survey`."""
+    """Return the groups from which `event_frame.facts` is computed; see `event_frame.survey`."""
     if isinstance(frame, LocalFrame):
         return local_survey.survey(frame, dimension, *flags)
     return event_frame.survey(frame, dimension, *flags)
 
 
 def lift_places(frame: Frame, restarts: Sequence[LogRestart]) -> Frame:
-    """Add the offset of the newest restart of the source's log at or before a row to its place."""
+    """Add to the place of each row the offset of the newest restart of the source log at or before it."""
     if isinstance(frame, LocalFrame):
         return local_survey.lift_places(frame, restarts)
     return event_frame.lift_places(frame, restarts)
@@ -35,14 +35,14 @@ def with_ahead(frame: Frame, limit: int) -> Frame:
 
 
 def steps_back(frame: Frame, found: Sequence[Group], dimension: Dimension) -> Mapping[int, int]:
-    """Return the first row of each object whose sequence lies behind one before it, by more than it may."""
+    """Return for each object the first row whose sequence lies further behind an earlier row than allowed."""
     if isinstance(frame, LocalFrame):
         return local_survey.steps_back(frame, found, dimension)
     return event_frame.steps_back(frame, found, dimension)
 
 
 def log_steps(frame: Frame, found: Sequence[Group], reached: LogReached) -> Mapping[int, LogSteps]:
-    """Compare the changes of each object row by row in the source's log; see `adapters.spark.checks.log_steps`."""
+    """Compare the changes of each object row by row with the source log; see `adapters.spark.checks.log_steps`."""
     if isinstance(frame, LocalFrame):
         return local_survey.log_steps(frame, found, reached)
     return spark_log_steps(frame, found, reached)

@@ -1,7 +1,7 @@
-"""From text to typed values in this process: what `adapters.spark.sql.casts` says in SQL, column by column.
+"""Convert text to typed values in this process: the same results as `adapters.spark.sql.casts`, column by column.
 
-Texts of the usual form of a type are read by Arrow, all of a column at once; any other is read by
-`core.text.values.from_text`. What neither reads as Spark does raises SparkNeeded.
+Arrow reads texts of the usual form of a type, a whole column at once. `core.text.values.from_text` reads all
+others. A text that neither reads as Spark does raises SparkNeeded.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from lakeward.core.schema import UNDECLARED, Column, Type
 from lakeward.core.text.values import MISFIT, from_text
 
 
-class SparkNeeded(Exception):  # it is no error: the batch is read by Spark
-    """A small batch has something that is read by Spark alone; the message says what."""
+class SparkNeeded(Exception):  # not an error: the batch is read by Spark instead
+    """A small batch has something that only Spark can read; the message says what."""
 
 
 @cache
 def arrow_type(type_: Type) -> pa.DataType:
-    """Return the type that Spark gives the values of a column in Arrow."""
+    """Return the Arrow type that Spark uses for the values of a column."""
     return to_arrow_type(to_spark(type_))
 
 
 def why_not_here(item: Column, written: TextFormat) -> str | None:
-    """Return what texts of a column have that Spark alone reads, in words; None where they are read here."""
+    """Return why only Spark can read the texts of a column; None if they can be read here."""
     if item.type.is_nested:
         return f"the column {item.name} is {item.type.with_article}"
     if written.pattern is not None and written.pattern not in ("hex", "utf-8"):
@@ -44,7 +44,7 @@ def why_not_here(item: Column, written: TextFormat) -> str | None:
 
 
 def typed(texts: pa.Array, type_: Type, written: TextFormat) -> pa.Array:
-    """Return the values of texts, NULL where one does not fit (or is NULL); times without a zone are in UTC."""
+    """Return the values of texts; NULL for a text that is NULL or does not fit. Times without a zone are in UTC."""
     if type_.name in ("string", UNDECLARED.name):
         return texts
     if type_.name == "binary" and written.pattern == "utf-8":
@@ -53,7 +53,7 @@ def typed(texts: pa.Array, type_: Type, written: TextFormat) -> pa.Array:
     is_usual = pc.fill_null(pc.match_substring_regex(texts, _usual(type_)), True)
     try:
         values = _cast(texts if pc.all(is_usual).as_py() else pc.if_else(is_usual, texts, None), arrow)
-    except pa.ArrowInvalid:  # as 30 February
+    except pa.ArrowInvalid:  # such as 30 February
         is_usual, values = texts.is_null(), pa.nulls(len(texts), arrow)
     is_odd = pc.invert(is_usual)
     if not pc.any(is_odd).as_py():
@@ -72,7 +72,7 @@ def _cast(texts: pa.Array, arrow: pa.DataType) -> pa.Array:
 
 @cache
 def _usual(type_: Type) -> str:
-    """Return a pattern of texts that Arrow and Spark read alike, whichever they are, for a type."""
+    """Return a pattern of texts that Arrow and Spark read alike, for a type."""
     if type_.name != "decimal":
         return _USUAL[type_.name]
     whole = type_.precision - type_.scale
@@ -84,7 +84,7 @@ def _usual(type_: Type) -> str:
 _NEVER: Final = r"[^\s\S]"
 _MOMENT: Final = r"\A[12][0-9]{3}-[0-9]{2}-[0-9]{2}[ T][0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,6})?\z"
 _FLOAT: Final = r"\A-?[0-9]{1,18}(\.[0-9]{0,20})?([eE][+-]?0?[0-9])?\z"
-"""So few digits that no number is too great for a float, or so small that it would be zero."""
+"""With so few digits no number overflows a float, or is so small that it becomes zero."""
 
 _USUAL: Final = {
     "boolean": r"\A(true|false|1|0)\z",
@@ -105,7 +105,7 @@ _MOST_HOURS: Final = 14
 
 
 def _read(text: str, type_: Type) -> object:
-    """Return the value of one text that is not of the usual form, None where it does not fit."""
+    """Return the value of a text that is not of the usual form, None if it does not fit."""
     if _CONTROL.search(text):
         raise SparkNeeded(f"{type_.with_article} is written with control characters")
     if type_.name == "float":
@@ -117,21 +117,21 @@ def _read(text: str, type_: Type) -> object:
 
 
 def _single(text: str, type_: Type) -> object:
-    """Return a number of 32 bits: the nearest to its text, which is not always the nearest to its double."""
+    """Return the 32-bit number nearest to the text. This is not always the one nearest to its 64-bit value."""
     plain = text.strip()
     if not _NUMBER.fullmatch(plain):
         value = from_text(text, type_)
         return None if value is MISFIT else value
     try:
         single = pa.scalar(plain.removeprefix("+")).cast(pa.float32()).as_py()
-    except pa.ArrowInvalid:  # too great, or too small, for those versions of Arrow that say so
+    except pa.ArrowInvalid:  # out of range, if Arrow checks it
         return None
     is_zero = not re.search("[1-9]", plain.lower().partition("e")[0])
     return None if math.isinf(single) or (single == 0 and not is_zero) else single
 
 
 def misfits(texts: pa.Array, item: Column, values: pa.Array) -> Sequence[tuple[int, str]]:
-    """Return the places of texts that do not fit their column, each with that in words."""
+    """Return the indexes of texts that do not fit their column, each with an explanation."""
     if item.type.name == "string" or values.null_count == texts.null_count:
         return []
     is_unfit = pc.and_(texts.is_valid(), values.is_null())

@@ -1,7 +1,7 @@
-"""From rows as a reader in this process returned them to the event frame, as a table of Arrow.
+"""Convert the rows of a reader in this process to the event frame, as an Arrow table.
 
-The rows of one file are a table of Arrow with the columns that the readers of Spark give them
-(`adapters.spark.frames.source_rows`), but for those with the place of the file.
+The rows of one file are an Arrow table with the columns that the Spark readers add
+(`adapters.spark.frames.source_rows`), except for the place of the file.
 """
 
 from __future__ import annotations
@@ -45,17 +45,17 @@ from lakeward.core.merge.change_log import Reason
 from lakeward.core.schema import Type
 
 NAMES: Final = pa.list_(pa.field("element", pa.string()))
-"""The type of the names of the columns that were not sent."""
+"""The type of the list of columns that were not sent."""
 
 NO_OLD_KEY: Final = pa.struct({"nothing": pa.int32()})
-"""The type of the old key of a table that has no key."""
+"""The type of the old key in a table without a key."""
 
 Texts: TypeAlias = Sequence[str | None]
 
 
 @dataclass(frozen=True, slots=True)
 class FilePlace:
-    """What a file gives its rows: its order among the table's files, its place in the batch, what it is."""
+    """What a file gives its rows: its order among the files of the table, its rank in the batch, and its kind."""
 
     order: int
     rank: int
@@ -64,15 +64,15 @@ class FilePlace:
 
 
 def why_not_here(telling: Telling) -> str | None:
-    """Return what tells of events that Spark alone reads, in words; None where all is read here."""
-    told = telling.dimension.schema.find(telling.indicator) if telling.indicator is not None else None
-    if told is not None:
-        return f"the column {told.name} tells the operation"
+    """Return which setting only Spark can read; None if everything can be read here."""
+    indicator = telling.dimension.schema.find(telling.indicator) if telling.indicator is not None else None
+    if indicator is not None:
+        return f"the column {indicator.name} tells the operation"
     return None
 
 
 def to_events(rows: pa.Table, file: FilePlace, telling: Telling, also: Sequence[str] = ()) -> pa.Table:
-    """Return the event frame of the rows of one file, as `adapters.spark.frames.source_rows.to_events` gives it."""
+    """Return the event frame of the rows of one file, like `adapters.spark.frames.source_rows.to_events`."""
     count = rows.num_rows
     unset = rows.column(names.UNSET)
     operations = pa.array(_operations(rows, file, telling), pa.string())
@@ -115,7 +115,7 @@ def _constant(value: int, count: int) -> pa.Array:
 
 
 def _operations(rows: pa.Table, file: FilePlace, telling: Telling) -> Texts:
-    """Return what each row does by its Op column, None where that says nothing known."""
+    """Return the operation of each row by its Op column, None if it is unknown."""
     words = rows.column(OP_TEXT).to_pylist()
     if file.is_load:
         return ["read" if not file.has_op or (word or "") in ("", "I") else None for word in words]
@@ -123,18 +123,18 @@ def _operations(rows: pa.Table, file: FilePlace, telling: Telling) -> Texts:
     if not file.has_op:
         return changes
     known = {word: None if meaning == UPSERT else meaning for word, meaning in telling.operations.items()}
-    found: list[str | None] = []
+    operations: list[str | None] = []
     for word, change in zip(words, changes, strict=True):
         if word in known:
-            found.append(known[word] or change)
+            operations.append(known[word] or change)
         else:
             is_change = telling.takes_other_words and word is not None and not _is_nested(word)
-            found.append(change if is_change else None)
-    return found
+            operations.append(change if is_change else None)
+    return operations
 
 
 def _changes(rows: pa.Table, telling: Telling) -> Sequence[str]:
-    """Return what rows do of which nothing is known but what they leave."""
+    """Return the operations of changes without a word for one."""
     if telling.without_op != "read" or not rows.column(names.UNSET).null_count < rows.num_rows:
         return [telling.without_op] * rows.num_rows
     return ["read" if sent_all else "update" for sent_all in rows.column(names.UNSET).is_null().to_pylist()]
@@ -149,7 +149,7 @@ _NUMBER: Final = re.compile(r"-?[0-9]{1,38}\Z", re.ASCII)
 
 
 def _numbers(texts: Texts, telling: Telling) -> Sequence[int | None]:
-    """Return the sequences that texts have, None where they have none."""
+    """Return the sequences of texts, None for a text that is not a sequence."""
     form = _NUMBER if telling.is_any_number else _PLACE
     return [int(text) if text is not None and form.match(text) else None for text in texts]
 
@@ -169,7 +169,7 @@ def _sequences(file: FilePlace, telling: Telling, times: pa.Array, numbers: Sequ
 
 @dataclass(frozen=True, slots=True)
 class _Problem:
-    """What can be wrong with rows: which of them, the reason, and what says it of a row in words."""
+    """One kind of problem: which rows have it, the reason, and a function for the explanation of a row."""
 
     wrong: pa.Array
     reason: str
@@ -184,51 +184,51 @@ def _problems(
     times: pa.Array,
     numbers: Sequence[int | None],
 ) -> Sequence[_Problem]:
-    """Return what can be wrong with a row, in the order in which it counts."""
+    """Return the problems that rows can have, in order of precedence."""
 
-    def told(name: str) -> Callable[[int], str | None]:
+    def text_of(name: str) -> Callable[[int], str | None]:
         return lambda row: rows.column(name)[row].as_py()
 
-    def named(name: str, words: str) -> Callable[[int], str]:
+    def quoted_text(name: str, words: str) -> Callable[[int], str]:
         return lambda row: _named(rows.column(name)[row].as_py(), words)
 
     unreadable = Reason.UNREADABLE.value
-    found = [
+    problems = [
         _Problem(rows.column(BLANK), SKIPPED, lambda _row: ""),
-        _Problem(rows.column(BROKEN).is_valid(), unreadable, told(BROKEN)),
-        _Problem(rows.column(KEY_MISFIT).is_valid(), unreadable, told(KEY_MISFIT)),
+        _Problem(rows.column(BROKEN).is_valid(), unreadable, text_of(BROKEN)),
+        _Problem(rows.column(KEY_MISFIT).is_valid(), unreadable, text_of(KEY_MISFIT)),
     ]
     has_key = pc.fill_null(pc.not_equal(operations, Operation.TRUNCATE.value), True)
     for name in telling.dimension.key:
         lacks = pc.and_(rows.column(name).is_null(), has_key)
-        found.append(_Problem(lacks, Reason.NULL_KEY.value, _words(f"the key column {name} is NULL")))
+        problems.append(_Problem(lacks, Reason.NULL_KEY.value, _words(f"the key column {name} is NULL")))
     if not file.is_load:
         no_time = times.is_null()
-        if not telling.goes_by_time:  # then a change may have none
+        if not telling.goes_by_time:  # a change need not have a commit time
             no_time = pc.and_(no_time, rows.column(TIME_TEXT).is_valid())
-        found.append(_Problem(no_time, Reason.SEQUENCE.value, named(TIME_TEXT, "is not a commit time")))
+        problems.append(_Problem(no_time, Reason.SEQUENCE.value, quoted_text(TIME_TEXT, "is not a commit time")))
     if telling.sequence_column is not None and not file.is_load:
         words = f"is not a number of up to {MOST_DIGITS} digits above 0 (column {telling.sequence_column})"
         if telling.is_any_number:
             words = f"says nothing of the order ({telling.sequence_column})"
         no_place = pa.array([number is None for number in numbers], pa.bool_())
-        found.append(_Problem(no_place, Reason.SEQUENCE.value, _no_place(rows, telling.sequence_column, words)))
+        problems.append(_Problem(no_place, Reason.SEQUENCE.value, _no_place(rows, telling.sequence_column, words)))
     not_known = _Problem(
         operations.is_null(), Reason.OPERATION.value, lambda row: _no_operation(rows.column(OP_TEXT)[row].as_py())
     )
-    return [*found, not_known, _Problem(rows.column(MISFIT).is_valid(), Reason.CAST.value, told(MISFIT))]
+    return [*problems, not_known, _Problem(rows.column(MISFIT).is_valid(), Reason.CAST.value, text_of(MISFIT))]
 
 
 def _no_place(rows: pa.Table, column: str, words: str) -> Callable[[int], str]:
-    """Return what says of a row that it has no place in the order; `column` should tell it."""
+    """Return a function that explains why a row has no place in the order; `column` should have it."""
 
-    def said(row: int) -> str:
+    def explain(row: int) -> str:
         misfit = rows.column(MISFIT)[row].as_py()
         if misfit is not None and misfit.endswith(f"(column {column})"):
             return f"{misfit}, so that nothing says its place in the order"
         return _named(rows.column(SEQUENCE_TEXT)[row].as_py(), words)
 
-    return said
+    return explain
 
 
 def _words(words: str) -> Callable[[int], str]:
@@ -246,7 +246,7 @@ def _named(value: str | None, words: str) -> str:
 
 
 def _reasons(rows: pa.Table, problems: Sequence[_Problem]) -> tuple[pa.Array, pa.Array]:
-    """Return the first problem of each row, None where it has none, and that in words."""
+    """Return the first problem of each row, None if it has none, and the explanations."""
     reasons: list[str | None] = [None] * rows.num_rows
     details: list[str | None] = [None] * rows.num_rows
     for problem in problems:
@@ -258,7 +258,7 @@ def _reasons(rows: pa.Table, problems: Sequence[_Problem]) -> tuple[pa.Array, pa
 
 
 def _old_keys(rows: pa.Table, file: FilePlace, telling: Telling, operations: pa.Array) -> pa.Array:
-    """Return the key that each row left, NULL where its key is the same."""
+    """Return the old key of each row, NULL if its key did not change."""
     key = [(c.name, rows.column(before_column(i)), rows.column(c.name)) for i, c in enumerate(telling.key_columns)]
     if not key:
         return pa.nulls(rows.num_rows, NO_OLD_KEY)
@@ -267,12 +267,12 @@ def _old_keys(rows: pa.Table, file: FilePlace, telling: Telling, operations: pa.
     for name, _, now in key:
         moves = pc.or_kleene(moves, _differ(parts[name], _whole_of(now)))
     may_move = pc.fill_null(pc.equal(operations, "update"), not file.is_load)
-    left = pc.fill_null(pc.and_kleene(may_move, moves), False)
-    return pa.StructArray.from_arrays(list(parts.values()), list(parts), mask=pc.invert(left))
+    has_moved = pc.fill_null(pc.and_kleene(may_move, moves), False)
+    return pa.StructArray.from_arrays(list(parts.values()), list(parts), mask=pc.invert(has_moved))
 
 
 def _differ(some: pa.Array, others: pa.Array) -> pa.Array:
-    """Return which values differ; NaN is one value, as for Spark (SQL reference, NaN semantics)."""
+    """Return which values differ. NaN equals NaN, as in Spark (SQL reference, NaN semantics)."""
     differ = pc.not_equal(some, others)
     if not pa.types.is_floating(some.type):
         return differ
@@ -280,7 +280,7 @@ def _differ(some: pa.Array, others: pa.Array) -> pa.Array:
 
 
 def _images(rows: pa.Table, telling: Telling, operations: pa.Array) -> pa.Array:
-    """Return the row as it was before an update or a delete, NULL where it was not sent whole."""
+    """Return the row before each update or delete, NULL if it was not sent whole."""
     is_delete = pc.equal(operations, "delete")
     sent_own = pc.and_kleene(is_delete, rows.column(names.UNSET).is_null())
     is_change = pc.is_in(operations, pa.array(["update", "delete"]))

@@ -1,7 +1,7 @@
-"""What must be known of the event frame of a small batch, found without Spark.
+"""Surveys of the event frame of a small batch, without Spark.
 
-Each function gives what the one of the same name in `adapters.spark.frames.event_frame` and
-`adapters.spark.checks.refused_files` gives for the same rows in Spark.
+Each function gives the same result as the function of the same name in `adapters.spark.frames.event_frame` or
+`adapters.spark.checks.refused_files`.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from lakeward.core.plan import tolerance_of
 
 
 def survey(frame: LocalFrame, dimension: Dimension, *flags: str) -> Sequence[Group]:
-    """Return groups that have everything in them that `events.facts` makes of a frame."""
+    """Return the groups from which `event_frame.facts` is computed."""
     rows = frame.rows
     in_part = {need: name for need, name in IN_PART.items() if name in frame.columns}
     alike = [names.OBJECT, names.OPERATION, names.REASON, *flags, *(n for n in NAMED if n in frame.columns)]
@@ -62,7 +62,7 @@ def survey(frame: LocalFrame, dimension: Dimension, *flags: str) -> Sequence[Gro
 
 
 def _called_in_survey(name: str, in_part: Collection[str]) -> str:
-    """Return what `events.survey` calls a column that Arrow has found.
+    """Return the name that `event_frame.survey` uses for an aggregate of Arrow.
 
     >>> _called_in_survey("key_0_min", ()), _called_in_survey("_lakeward_row_max", ())
     ('key_least_0', 'most_lakeward_row')
@@ -79,8 +79,8 @@ def _called_in_survey(name: str, in_part: Collection[str]) -> str:
 
 
 def _bounded_keys(rows: pa.Table, dimension: Dimension) -> Mapping[int, pa.ChunkedArray]:
-    """Return the key columns whose bounds are found, by their place in the key, as `types.bound_of` has them."""
-    found = {}
+    """Return the key columns that have bounds, by index in the key, with the values of `types.bound_of`."""
+    keys = {}
     for index, name in enumerate(dimension.key):
         key = dimension.schema.find(name)
         if key is None or not is_bounded(key.type):
@@ -88,22 +88,22 @@ def _bounded_keys(rows: pa.Table, dimension: Dimension) -> Mapping[int, pa.Chunk
         values = rows.column(name)
         if pa.types.is_date(values.type):
             values = values.cast(pa.int32())
-        found[index] = values.cast(pa.int64()) if pa.types.is_timestamp(values.type) else values
-    return found
+        keys[index] = values.cast(pa.int64()) if pa.types.is_timestamp(values.type) else values
+    return keys
 
 
 def _truncates(rows: pa.Table) -> Mapping[int, tuple[tuple[int, int], ...]]:
     """Return sequence and row of the truncates of each object."""
-    found: dict[int, tuple[tuple[int, int], ...]] = defaultdict(tuple)
+    truncates: dict[int, tuple[tuple[int, int], ...]] = defaultdict(tuple)
     is_one = pc.equal(rows.column(names.OPERATION), Operation.TRUNCATE.value)
     is_event = rows.column(names.REASON).is_null()
     for place in _places(rows.filter(pc.and_(is_one, is_event))):
-        found[place.object] += ((place.sequence, place.row),)
-    return found
+        truncates[place.object] += ((place.sequence, place.row),)
+    return truncates
 
 
 class _Place(NamedTuple):
-    """Where a row is: the parts of its position but for the epoch."""
+    """The position of a row without its epoch."""
 
     object: int
     row: int
@@ -116,7 +116,7 @@ def _places(rows: pa.Table) -> Iterator[_Place]:
 
 
 def lift_places(frame: LocalFrame, restarts: Sequence[LogRestart]) -> LocalFrame:
-    """Add the offset of the newest restart of the source's log at or before a row to its place."""
+    """Add to the place of each row the offset of the newest restart of the source log at or before it."""
     if not restarts:
         return frame
     index = frame.columns.index(names.SEQUENCE)
@@ -134,7 +134,7 @@ def with_ahead(frame: LocalFrame, limit: int) -> LocalFrame:
 
 
 def steps_back(frame: LocalFrame, found: Sequence[Group], dimension: Dimension) -> Mapping[int, int]:
-    """Return the first row of each object whose sequence lies behind one before it, by more than it may."""
+    """Return for each object the first row whose sequence lies further behind an earlier row than allowed."""
     tolerance, in_doubt = tolerance_of(dimension), may_step_back(found, dimension)
     first: dict[int, int] = {}
     if tolerance is None or not in_doubt:
@@ -150,15 +150,15 @@ def steps_back(frame: LocalFrame, found: Sequence[Group], dimension: Dimension) 
 
 
 def log_steps(frame: LocalFrame, found: Sequence[Group], reached: LogReached) -> Mapping[int, LogSteps]:
-    """Compare the changes of each object row by row in the source's log, from where the table has `reached`."""
+    """Compare the changes of each object row by row with the source log, from where the table has `reached`."""
     before = before_steps(found, reached)
     if not before:
         return {}
     rows = _of_objects(frame.rows, before)
-    beside = [_cells(rows, name) for name in (names.REASON, names.OPERATION, names.TIME, LOG)]
+    columns = [_cells(rows, name) for name in (names.REASON, names.OPERATION, names.TIME, LOG)]
     flags = [_cells(rows, name) for name in (AHEAD, NO_PLACE, INITIAL)]
     changes: dict[int, list[LogChange]] = defaultdict(list)
-    for place, reason, operation, time, log, *flagged in zip(_places(rows), *beside, *flags, strict=True):
+    for place, reason, operation, time, log, *flagged in zip(_places(rows), *columns, *flags, strict=True):
         is_change = operation is not None if reason is None else place.sequence != NO_SEQUENCE
         if is_change and place.sequence not in (LOAD_SEQUENCE, READ_SEQUENCE):
             is_ahead, no_place, is_initial = flagged
@@ -178,7 +178,7 @@ def log_steps(frame: LocalFrame, found: Sequence[Group], reached: LogReached) ->
 
 
 def _cells(rows: pa.Table, name: str) -> list[Any]:
-    """Return the cells of a column; None for each row where the rows have no such column."""
+    """Return the cells of a column; None for each row if there is no such column."""
     return rows.column(name).to_pylist() if name in rows.column_names else [None] * len(rows)
 
 
@@ -187,16 +187,16 @@ def _of_objects(rows: pa.Table, objects: Iterable[int]) -> pa.Table:
 
 
 def _by_object(places: Iterable[_Place]) -> Iterator[tuple[int, Iterator[_Place]]]:
-    """Return the places of each object, in the order of its rows."""
+    """Return the places of each object, in row order."""
     return groupby(sorted(places), itemgetter(0))
 
 
 def first_rejects(frame: LocalFrame, objects: Iterable[int]) -> Mapping[int, tuple[int, str]]:
-    """Return the number of the first row of each object that is no event, and why it is none, in words."""
+    """Return the row number of the first reject of each object, and its explanation."""
     rows = _of_objects(frame.rows, objects)
     rows = rows.filter(pc.not_equal(rows.column(names.REASON), SKIPPED))
     columns = (rows.column(name).to_pylist() for name in (names.OBJECT, names.ROW, names.DETAIL))
-    found: dict[int, tuple[int, str]] = {}
+    rejects: dict[int, tuple[int, str]] = {}
     for item, row, detail in sorted(zip(*columns, strict=True), key=itemgetter(0, 1), reverse=True):
-        found[item] = (row, detail or "")
-    return found
+        rejects[item] = (row, detail or "")
+    return rejects

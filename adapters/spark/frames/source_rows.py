@@ -1,4 +1,4 @@
-"""From rows as they were read, of whatever source, to the event frame."""
+"""Convert the rows of any reader to the event frame."""
 
 from __future__ import annotations
 
@@ -33,41 +33,46 @@ MISFIT: Final = "_lakeward_misfit"
 BLANK: Final = "_lakeward_blank"
 TORN: Final = "_lakeward_torn"
 MALFORMED: Final = "_lakeward_malformed"
-"""What the readers of both formats add to a row: the file's path below the landing folder and the row's number in
-it; the row as it was written; Op, commit time and sequence as texts; what is wrong with the row, its
-key or another column, in words; whether it is an empty line, or a part of a row. The event
-frame says for the whole of a row whether it is MALFORMED. Some say what names the transaction."""
+"""Columns that the readers add to a row: the path of the file below the landing folder; the row number in it; the
+source text; Op, commit time, transaction and sequence as texts; what is wrong with the row, its key or another
+column; whether it is an empty line; whether it is a part of a row. `MALFORMED` is a column of the event frame:
+whether the row as a whole cannot be read.
+"""
 
 HAS_IMAGE: Final = "_lakeward_has_image"
-"""Whether a row has all columns as they were before the change; NULL where only a delete has: its own cells."""
+"""Column: whether a row has all columns from before the change. It is NULL where only a delete has them, as its
+cells.
+"""
 
 _NUMBER: Final = "_lakeward_number"
-"""The sequence as it was read, NULL where it is none."""
+"""Column: the sequence as a number, NULL if it is not one."""
 
 _WRITTEN: Final = "_lakeward_written"
-"""The row as it was written where it must be known, else NULL: Spark makes it of no other row then."""
+"""Column: the source text of rows that need it, else NULL. So Spark builds no text for other rows."""
 
 UPSERT: Final = "upsert"
-"""What a word for an operation means that leaves a row, whether there was one or not."""
+"""The meaning of an operation word that writes a row, whether or not there was one."""
 
 IS_LOAD, RANK, HAS_OP = "_lakeward_is_load", "_lakeward_rank", "_lakeward_has_op"
-"""What a file gives its rows: whether they are of a full load, its place in the batch, whether they have an Op."""
+"""Columns that a file gives its rows: whether they are from a full load; the rank of the file in the batch; whether
+they have an Op column.
+"""
 
 ARRIVAL_BITS: Final = 40
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Telling:
-    """What tells of the rows of a table which events they are.
+    """How the rows of a table say which events they are.
 
-    `timestamp_column` and `sequence_column` are what the commit time and the sequence are
-    called, where there are any; a sequence that `is_any_number` may be 0 or below. `operations` are
-    what the words for operations mean; with `takes_other_words` any other leaves a row, as a change
-    does that has no word, unless those are `without_op` of another kind; an object or a list is no word.
-    `indicator` is a column that tells the operation by one of its values, those of a delete, an update
-    and an insert.
-    `transaction` is what names the transaction, as SQL. `may_need` is what rows that are not sent
-    whole may call for.
+    - `timestamp_column`, `sequence_column`: the columns of the commit time and the sequence, if any
+    - `is_any_number`: whether a sequence may be 0 or negative
+    - `operations`: the meaning of each operation word
+    - `takes_other_words`: whether any other word is a change like one without a word; an object or list is none
+    - `without_op`: the operation of a change without a word
+    - `indicator`: a column whose values `indicator_values` say delete, update and insert
+    - `transaction`: SQL for the name of the transaction
+    - `may_need`: the capabilities that partial rows may need
     """
 
     dimension: Dimension
@@ -86,47 +91,47 @@ class Telling:
 
     @property
     def goes_by_time(self) -> bool:
-        """Whether the commit time, which is there then, orders the changes."""
+        """Whether changes have a commit time and are ordered by it."""
         return self.timestamp_column is not None and self.dimension.sequences is not Sequences.ARRIVAL
 
     @property
     def key_columns(self) -> Sequence[Column]:
-        """The columns of the key, in the order of the key."""
-        found = [self.dimension.schema.find(name) for name in self.dimension.key]
-        return [column for column in found if column is not None]
+        """The columns of the key, in key order."""
+        columns = [self.dimension.schema.find(name) for name in self.dimension.key]
+        return [column for column in columns if column is not None]
 
     @property
     def before_columns(self) -> Sequence[Column]:
-        """The columns of which it matters what they were before a change: those of the key, or all."""
+        """The columns whose values before a change are needed: those of the key, or all for image match."""
         return list(self.dimension.schema) if self.dimension.match is Match.IMAGE else self.key_columns
 
     @property
     def in_part(self) -> frozenset[Capability]:
-        """What rows that are not sent whole may call for."""
+        """The capabilities that partial rows may need."""
         return self.may_need
 
     @property
     def may_be_whole_or_not(self) -> bool:
-        """Whether rows without a word of their own are read where they are whole, and else update a row."""
+        """Whether a row without an operation word is a read if it is whole, and an update if not."""
         has_none = not self.operations or self.takes_other_words or UPSERT in self.operations.values()
         return has_none and self.without_op == "read" and bool(self.dimension.key)
 
     def format_of(self, name: str) -> TextFormat:
-        """Return how a column is written."""
+        """Return the text format of a column."""
         return TextFormat(self.patterns.get(name), self.source_zone)
 
     def typed(self, cell: str, column: Column) -> str:
-        """Return the typed value of a cell as SQL, NULL where it does not fit."""
+        """Return SQL for the typed value of a cell, NULL if it does not fit."""
         return to_type(cell, column.type, self.format_of(column.name))
 
     def operation_of(self, word: str | None, indicator: str | None, *, is_whole: bool) -> Operation | None:
-        """Return the operation that a word of a change means, None where it means none; as SQL does in `to_events`.
+        """Return the operation that a word means, None if it means none; the same as the SQL in `to_events`.
 
-        `indicator` is the value of the column of that name, and `is_whole` says whether all columns were sent.
+        `indicator` is the value of the indicator column. `is_whole` says whether all columns were sent.
         """
         if indicator is not None:
-            told = (Operation.DELETE, Operation.UPDATE, Operation.INSERT)
-            return dict(zip(self.indicator_values, told, strict=True)).get(indicator)
+            operations = (Operation.DELETE, Operation.UPDATE, Operation.INSERT)
+            return dict(zip(self.indicator_values, operations, strict=True)).get(indicator)
         change = "update" if self.without_op == "read" and not is_whole else self.without_op
         is_word = word is not None and not word.lstrip(" ").startswith(("{", "["))
         other = UPSERT if self.takes_other_words and is_word else None
@@ -134,19 +139,19 @@ class Telling:
         return None if meaning is None else Operation(change if meaning == UPSERT else meaning)
 
     def sequence(self, value: str) -> str:
-        """Return the sequence that a text has, as SQL, NULL where it has none."""
+        """Return SQL for the sequence in a text, NULL if it has none."""
         return to_number(value) if self.is_any_number else to_sequence(value)
 
 
 MOST_DIGITS: Final = 35
-"""The digits of $AR_H_CHANGE_SEQ."""
+"""The number of digits of $AR_H_CHANGE_SEQ."""
 
 
 _DIGITS: Final = r"\A0*[1-9][0-9]*\z"
 
 
 def to_sequence(value: str) -> str:
-    """Return the sequence that a text has, as SQL: digits alone, and not all of them 0; else NULL."""
+    """Return SQL for the sequence in a text: digits only, and not all 0; else NULL."""
     is_number = f"length({value}) <= {MOST_DIGITS} AND {value} RLIKE {text(_DIGITS)}"
     return f"CASE WHEN {is_number} THEN try_cast({value} AS decimal(38,0)) END"
 
@@ -155,30 +160,30 @@ _NUMBER_TEXT: Final = r"\A-?[0-9]{1,38}\z"
 
 
 def to_number(value: str) -> str:
-    """Return the sequence that a text has, as SQL: a whole number; else NULL."""
+    """Return SQL for the sequence in a text: a whole number; else NULL."""
     return f"CASE WHEN {value} RLIKE {text(_NUMBER_TEXT)} THEN try_cast({value} AS decimal(38,0)) END"
 
 
 def is_nested(value: str) -> str:
-    """Return whether a text is that of an object or a list of JSON, by how it begins, as SQL."""
+    """Return SQL for whether a text begins like an object or a list of JSON."""
     return f"left(ltrim({value}), 1) IN ('{{', '[')"
 
 
 def before_column(index: int) -> str:
-    """Return what the readers call a column of `before_columns` as it was before the change."""
+    """Return the name of the column with the value of a `before_columns` column before the change."""
     return f"_lakeward_before_{index}"
 
 
 def to_events(rows: DataFrame, files: DataFrame, telling: Telling, also: Sequence[str] = ()) -> DataFrame:
-    """Return the event frame of rows as a reader returned them; `also` are columns that it has beside.
+    """Return the event frame of rows as a reader returned them; `also` are further columns to keep.
 
-    Commit times are in UTC: in a zone with summer time, an hour comes twice, and they
-    must be in order. What is used more than once is a column of its own first: within one
-    expression Spark would work it out again each time.
+    Commit times are in UTC: in a zone with summer time one hour occurs twice a year, and commit times must be in
+    order. Values that are used more than once become columns first, since Spark may evaluate a repeated expression
+    each time.
     """
     micros = to_type(TIME_TEXT, Type("timestamp"), TextFormat())
     problems = _problems(telling)
-    words = " ".join(f"WHEN {wrong} THEN {said}" for wrong, _, said in problems)
+    words = " ".join(f"WHEN {wrong} THEN {explanation}" for wrong, _, explanation in problems)
     reasons = " ".join(f"WHEN {wrong} THEN '{reason}'" for wrong, reason, _ in problems)
     is_reject = f"{names.REASON} != '{SKIPPED}'"
     has_text = "true" if telling.dimension.keeps_text else is_reject
@@ -215,9 +220,9 @@ def to_events(rows: DataFrame, files: DataFrame, telling: Telling, also: Sequenc
 
 
 def _in_part(telling: Telling) -> Sequence[str]:
-    """Return what was not sent, the key that was left, and the transaction, known by its commit time.
+    """Return SQL for what was not sent, the old key, and the transaction.
 
-    A row of an unknown operation may be an update: it holds both its keys.
+    A row with an unknown operation may be an update, so it has an old key too and holds both keys.
     """
     key = [(before_column(index), quoted(item.name)) for index, item in enumerate(telling.key_columns)]
     moves = " OR ".join(f"coalesce({before}, {name}) != {name}" for before, name in key) or "false"
@@ -234,7 +239,7 @@ def _in_part(telling: Telling) -> Sequence[str]:
 
 
 def _image(telling: Telling) -> str:
-    """Return the row as it was before an update or a delete, NULL where it was not sent whole."""
+    """Return SQL for the row before an update or delete, NULL if it was not sent whole."""
     is_delete, before = f"{names.OPERATION} = 'delete'", [*enumerate(telling.before_columns)]
     own = {c.name: f"CASE WHEN {is_delete} THEN {quoted(c.name)} END" for _, c in before}
     fields = ", ".join(f"{text(c.name)}, coalesce({before_column(i)}, {own[c.name]})" for i, c in before)
@@ -244,14 +249,17 @@ def _image(telling: Telling) -> str:
 
 
 def _as_text() -> str:
-    """Return the row as it was written; bytes that are no text in hex, since no reader takes them for one."""
+    """Return SQL for the source text.
+
+    Bytes that are not UTF-8 are shown in hexadecimal, since readers refuse them as text.
+    """
     return f"CASE WHEN {is_valid_utf8(_WRITTEN)} THEN {_WRITTEN} ELSE concat('0x', hex({_WRITTEN})) END"
 
 
 def _operation(telling: Telling) -> str:
-    """Tell the operation by the Op column; every row of a full load was read, not inserted.
+    """Return SQL for the operation by the Op column. Rows of a full load are reads, not inserts.
 
-    Of a change without Op nothing is known but what it leaves: cells that were not sent keep their values.
+    A change without Op says only which values it leaves: cells that were not sent keep their values.
     """
     words = telling.operations.items()
     read = f"CASE WHEN NOT {HAS_OP} OR coalesce({OP_TEXT}, '') IN ('', 'I') THEN 'read' END"
@@ -262,26 +270,27 @@ def _operation(telling: Telling) -> str:
     known = " ".join(f"WHEN {OP_TEXT} = {text(word)} THEN {meaning}" for word, meaning in meanings)
     other = f"WHEN NOT {is_nested(OP_TEXT)} THEN {change}" if telling.takes_other_words else ""
     by_op = f"CASE WHEN {IS_LOAD} THEN {read} WHEN NOT {HAS_OP} THEN {change} {known} {other} END"
-    said = _indicator(telling)
-    if said is None:
+    indicator = _indicator(telling)
+    if indicator is None:
         return by_op
     delete, update, insert = map(text, telling.indicator_values)
-    told = f"WHEN {IS_LOAD} AND {said} IN ({update}, {insert}) THEN 'read' WHEN {said} = {update} THEN 'update'"
+    by_indicator = f"WHEN {IS_LOAD} AND {indicator} IN ({update}, {insert}) THEN 'read' "
+    by_indicator += f"WHEN {indicator} = {update} THEN 'update'"
     return (
-        f"CASE WHEN {said} IS NULL THEN {by_op} WHEN {said} = {delete} THEN 'delete' {told} "
-        f"WHEN {said} = {insert} THEN 'insert' END"
+        f"CASE WHEN {indicator} IS NULL THEN {by_op} WHEN {indicator} = {delete} THEN 'delete' {by_indicator} "
+        f"WHEN {indicator} = {insert} THEN 'insert' END"
     )
 
 
 def _indicator(telling: Telling) -> str | None:
-    """Return the column that tells the operation, where the files have it."""
+    """Return SQL for the value of the indicator column, None if the files lack it."""
     found = telling.dimension.schema.find(telling.indicator) if telling.indicator is not None else None
     return None if found is None else f"string({quoted(found.name)})"
 
 
 def _problems(telling: Telling) -> list[tuple[str, str, str]]:
-    """What can be wrong with a row, in order: whether it is, the reason, and the reason in words."""
-    found = [
+    """Return the problems that a row can have, in order of precedence: SQL condition, reason, SQL explanation."""
+    problems = [
         (BLANK, SKIPPED, "''"),
         (f"{BROKEN} IS NOT NULL", Reason.UNREADABLE.value, BROKEN),
         (f"{KEY_MISFIT} IS NOT NULL", Reason.UNREADABLE.value, KEY_MISFIT),
@@ -289,11 +298,11 @@ def _problems(telling: Telling) -> list[tuple[str, str, str]]:
     for name in telling.dimension.key:
         words = text(f"the key column {name} is NULL")
         is_null = f"{quoted(name)} IS NULL AND {names.OPERATION} IS DISTINCT FROM '{Operation.TRUNCATE.value}'"
-        found.append((is_null, Reason.NULL_KEY.value, words))
+        problems.append((is_null, Reason.NULL_KEY.value, words))
     no_time = f"NOT {IS_LOAD} AND {names.TIME} IS NULL"
-    if not telling.goes_by_time:  # then a change may have none
+    if not telling.goes_by_time:  # a change need not have a commit time
         no_time += f" AND {TIME_TEXT} IS NOT NULL"
-    found.append((no_time, Reason.SEQUENCE.value, _named(TIME_TEXT, "is not a commit time")))
+    problems.append((no_time, Reason.SEQUENCE.value, _named(TIME_TEXT, "is not a commit time")))
     if telling.sequence_column is not None:
         no_place = f"NOT {IS_LOAD} AND {_NUMBER} IS NULL"
         words = f"is not a number of up to {MOST_DIGITS} digits above 0 (column {telling.sequence_column})"
@@ -303,14 +312,17 @@ def _problems(telling: Telling) -> list[tuple[str, str, str]]:
         is_of_it = f"endswith({MISFIT}, {text(f'(column {telling.sequence_column})')})"
         misfit = f"concat({MISFIT}, {text(', so that nothing says its place in the order')})"
         unknown = f"CASE WHEN {is_of_it} THEN {misfit} ELSE {unknown} END"
-        found.append((no_place, Reason.SEQUENCE.value, unknown))
-    said = _indicator(telling)
-    told = OP_TEXT if said is None else f"coalesce({said}, {OP_TEXT})"
-    nested = _named(told, "is an object or a list, and not an operation: name the field in it by its path")
-    not_known = f"CASE WHEN {is_nested(told)} THEN {nested} ELSE {_named(told, 'is not an operation')} END"
-    found.append((f"{names.OPERATION} IS NULL", Reason.OPERATION.value, not_known))
-    found.append((f"{MISFIT} IS NOT NULL", Reason.CAST.value, MISFIT))
-    return found
+        problems.append((no_place, Reason.SEQUENCE.value, unknown))
+    indicator = _indicator(telling)
+    operation_text = OP_TEXT if indicator is None else f"coalesce({indicator}, {OP_TEXT})"
+    nested = _named(
+        operation_text, "is an object or a list, and not an operation: name the field in it by its path"
+    )
+    plain = _named(operation_text, "is not an operation")
+    not_known = f"CASE WHEN {is_nested(operation_text)} THEN {nested} ELSE {plain} END"
+    problems.append((f"{names.OPERATION} IS NULL", Reason.OPERATION.value, not_known))
+    problems.append((f"{MISFIT} IS NOT NULL", Reason.CAST.value, MISFIT))
+    return problems
 
 
 def _named(value: str, words: str) -> str:

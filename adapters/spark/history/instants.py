@@ -1,6 +1,6 @@
-"""From when events count in a history, and instants as the validity columns show them: as SQL.
+"""SQL for the instants from which events count in a history, and for instants in the validity columns.
 
-What each means is said by `lakeward.core.history.instants`.
+`lakeward.core.history.instants` defines their meaning.
 """
 
 from __future__ import annotations
@@ -31,7 +31,10 @@ _IS_OF_A_KEY: Final = f"{IS_EVENT} AND {names.OPERATION} != '{Operation.TRUNCATE
 
 
 def dated(frame: DataFrame, dimension: Dimension, epoch: int, ran: int, *, is_first: bool = False) -> DataFrame:
-    """Say of events from when they count, those that were told before excepted: `instant_of` as SQL."""
+    """Add to events the instant from which they count, unless they have one already: `instant_of` as SQL.
+
+    `ran` is the time of the run in microseconds since 1970. With `is_first` the batch is the first of its table.
+    """
     history = dimension.history
     if history is None:
         return frame
@@ -44,19 +47,19 @@ def dated(frame: DataFrame, dimension: Dimension, epoch: int, ran: int, *, is_fi
 
 
 def undated(frame: DataFrame, dimension: Dimension) -> str | None:
-    """Return in words why events must say from when they count and do not, as SQL, which is NULL of all others.
+    """Return SQL for why an event has no valid instant although it needs one; NULL for all other events.
 
-    It is None where all do: `lakeward.core.history.instants.undated_detail` as SQL.
+    The result is None if every event has one: `lakeward.core.history.instants.undated` as SQL.
     """
     history = dimension.history
     if history is None:
         return None
-    words = [] if history.shown.open_end is None else [_behind_the_end(history, history.shown.open_end)]
+    explanations = [] if history.shown.open_end is None else [_behind_the_end(history, history.shown.open_end)]
     if history.shown.type.name not in (*TIMES, "bigint"):
-        words.append(_out_of_range(history))
+        explanations.append(_out_of_range(history))
     if isinstance(history.validity, ByColumn):
-        words.append(_dated_by_none(frame, dimension, history, history.validity.column))
-    return f"coalesce({', '.join(words)})" if words else None
+        explanations.append(_lacks_date(frame, dimension, history, history.validity.column))
+    return f"coalesce({', '.join(explanations)})" if explanations else None
 
 
 def _behind_the_end(history: History, end: int) -> str:
@@ -69,26 +72,26 @@ def _out_of_range(history: History) -> str:
     return f"CASE WHEN {is_outside} THEN {text(out_of_range_detail(history))} END"
 
 
-def _dated_by_none(frame: DataFrame, dimension: Dimension, history: History, column: str) -> str:
-    has = set(frame.columns)
-    is_there = dimension.schema.find(column) is not None  # the files may lack the column
+def _lacks_date(frame: DataFrame, dimension: Dimension, history: History, column: str) -> str:
+    present = set(frame.columns)
+    is_there = dimension.schema.find(column) is not None  # False where the files lack the column
     is_unset = "false" if is_there else "true"
     too_large = f"WHEN {quoted(column)} IS NOT NULL THEN {text(out_of_range_detail(history))}" if is_there else ""
-    if names.UNSET in has:
+    if names.UNSET in present:
         is_unset = f"({is_unset} OR coalesce(array_contains({names.UNSET}, {text(column)}), false))"
     is_update = f"{names.OPERATION} = '{Operation.UPDATE.value}'"
-    words = f"the column {column}, from which versions are dated,"
-    moved = f"WHEN {names.OLD} IS NOT NULL THEN {text(f'{words} was not sent with a change of the key')}"
+    explanation = f"the column {column}, from which versions are dated,"
+    moved = f"WHEN {names.OLD} IS NOT NULL THEN {text(f'{explanation} was not sent with a change of the key')}"
     return (
         f"CASE WHEN {names.INSTANT} IS NOT NULL OR NOT coalesce({IS_EVENT} AND {LEAVES_VALUES}, false) THEN NULL "
-        f"{too_large} WHEN NOT {is_unset} THEN {text(f'{words} is NULL')} "
-        f"WHEN NOT {is_update} THEN {text(f'{words} was not sent with a new row')} "
-        f"{moved if names.OLD in has else ''} END"
+        f"{too_large} WHEN NOT {is_unset} THEN {text(f'{explanation} is NULL')} "
+        f"WHEN NOT {is_update} THEN {text(f'{explanation} was not sent with a new row')} "
+        f"{moved if names.OLD in present else ''} END"
     )
 
 
 def _instant(history: History, schema: Schema, ran: int) -> str:
-    """Return from when an event counts, as SQL."""
+    """Return SQL for the instant from which an event counts."""
     time = of_time(f"coalesce({names.TIME}, {ran}L)", history)
     match history.validity:
         case ByRun():
@@ -104,20 +107,23 @@ def _instant(history: History, schema: Schema, ran: int) -> str:
             return time
 
 
-def truncate_instants(told: Sequence[DataFrame | None], epoch: int) -> Mapping[Position, int | None]:
-    """Return from when truncates count, given as frames of events; before a first batch none has such a column."""
+def truncate_instants(frames: Sequence[DataFrame | None], epoch: int) -> Mapping[Position, int | None]:
+    """Return the instants from which truncates count, given as frames of events.
+
+    Frames without the instant column, as before a first batch, are skipped.
+    """
     place = (names.SEQUENCE, names.OBJECT, names.ROW)
-    found = [
+    rows = [
         row
-        for frame in told
+        for frame in frames
         if frame is not None and names.INSTANT in frame.columns
         for row in frame.select(*place, names.INSTANT).collect()
     ]
-    return {Position(epoch, int(s), o, r): instant for s, o, r, instant in found}
+    return {Position(epoch, int(s), o, r): instant for s, o, r, instant in rows}
 
 
 def of_time(micros: str, history: History) -> str:
-    """Return the instant of a time in microseconds since 1970, as SQL."""
+    """Return SQL for the instant of a time in microseconds since 1970."""
     if not history.by_day:
         return f"bigint({micros})"
     local = f"from_utc_timestamp(timestamp_micros({micros}), {text(history.zone)})"
@@ -125,14 +131,14 @@ def of_time(micros: str, history: History) -> str:
 
 
 def of_cell(value: str, type_: Type, history: History) -> str:
-    """Return what a column says: a time without zone is taken as it is, a number as a number."""
+    """Return SQL for the instant in a column: a time without zone is taken unchanged, a number as a number."""
     match type_.name:
         case "timestamp":
             return of_time(f"unix_micros({value})", history)
         case "timestamp_ntz":
-            return told_by(value, type_) if not history.by_day else f"bigint(unix_date(to_date({value})))"
+            return instant_of_value(value, type_) if not history.by_day else f"bigint(unix_date(to_date({value})))"
         case "date" | "int" | "bigint":
-            return told_by(value, type_)
+            return instant_of_value(value, type_)
         case "decimal":
             return f"try_cast({value} AS bigint)"
         case _:
@@ -140,15 +146,15 @@ def of_cell(value: str, type_: Type, history: History) -> str:
 
 
 def of_countable(instant: str, history: History) -> str:
-    """Return an instant, as SQL, or NULL where no version may be valid from it on."""
+    """Return SQL for an instant, NULL if no version may be valid from it on."""
     if history.shown.open_end is None and history.shown.type.name in (*TIMES, "bigint"):
         return instant
     least, most = valid_instant_range(history)
     return f"CASE WHEN {instant} BETWEEN {least}L AND {most}L THEN {instant} END"
 
 
-def told_by(value: str, type_: Type) -> str:
-    """Return the instant that a value of a validity column shows, as SQL; a time without zone is in UTC."""
+def instant_of_value(value: str, type_: Type) -> str:
+    """Return SQL for the instant that a value of a validity column shows; a time without zone is in UTC."""
     match type_.name:
         case "date":
             return f"bigint(unix_date({value}))"
@@ -160,8 +166,8 @@ def told_by(value: str, type_: Type) -> str:
             return f"bigint({value})"
 
 
-def shown_as(instant: str, type_: Type) -> str:
-    """Return an instant as a value of the type of the validity columns, as SQL."""
+def as_validity_value(instant: str, type_: Type) -> str:
+    """Return SQL for an instant as a value of the type of the validity columns."""
     match type_.name:
         case "date":
             return f"date_from_unix_date(int({instant}))"

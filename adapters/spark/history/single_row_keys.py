@@ -1,7 +1,7 @@
-"""Keys of a history that one whole row names, and of which nothing is known: what they become needs no fold.
+"""Write the versions of keys with a single whole event and no earlier state, without a fold.
 
-A first load is nothing else: a row is a version. `lakeward.adapters.spark.merge.fold.batch_fold` folds all other
-keys.
+In a first load every key is such a key: its row becomes one version.
+`lakeward.adapters.spark.merge.fold.batch_fold` folds all other keys.
 """
 
 from __future__ import annotations
@@ -23,27 +23,29 @@ _IS_WHOLE: Final = (
     f"{names.OPERATION} != 'delete' AND {OLD_KEY} IS NULL AND {names.INSTANT} IS NOT NULL "
     f"AND coalesce(size({names.UNSET}), 0) <= 0"
 )
-_IS_LONE, _IS_KNOWN = "_lakeward_is_lone", "_lakeward_is_known"
+_IS_SINGLE, _IS_KNOWN = "_lakeward_is_lone", "_lakeward_is_known"
 
 
-def part_lone(arrived: DataFrame, met: Sequence[DataFrame]) -> tuple[DataFrame, DataFrame]:
-    """Part events into those that are alone in their chain and whole, and all others.
+def split_single_events(arrived: DataFrame, known_frames: Sequence[DataFrame]) -> tuple[DataFrame, DataFrame]:
+    """Split events into whole events that are the only ones of their chain, and all others.
 
-    `met` is what is known, with the chains that it is of.
+    `known_frames` are the frames of known state; a chain in any of them is not single.
     """
-    alone = arrived.selectExpr("*", f"{_IS_WHOLE} AND count(*) OVER (PARTITION BY {CHAIN}) = 1 AS {_IS_LONE}")
+    marked = arrived.selectExpr("*", f"{_IS_WHOLE} AND count(*) OVER (PARTITION BY {CHAIN}) = 1 AS {_IS_SINGLE}")
     known = (
-        reduce(DataFrame.union, [frame.select(CHAIN) for frame in met])
+        reduce(DataFrame.union, [frame.select(CHAIN) for frame in known_frames])
         .distinct()
         .selectExpr(CHAIN, f"true AS {_IS_KNOWN}")
     )
-    parted = alone.join(known, CHAIN, "left").withColumn(_IS_LONE, F.expr(f"{_IS_LONE} AND {_IS_KNOWN} IS NULL"))
-    parted = parted.drop(_IS_KNOWN).localCheckpoint()
-    return parted.where(_IS_LONE).drop(_IS_LONE), parted.where(f"NOT {_IS_LONE}").drop(_IS_LONE)
+    events = marked.join(known, CHAIN, "left").withColumn(
+        _IS_SINGLE, F.expr(f"{_IS_SINGLE} AND {_IS_KNOWN} IS NULL")
+    )
+    events = events.drop(_IS_KNOWN).localCheckpoint()
+    return events.where(_IS_SINGLE).drop(_IS_SINGLE), events.where(f"NOT {_IS_SINGLE}").drop(_IS_SINGLE)
 
 
-def judged_alone(items: DataFrame, history: VersionRows, judged: DataFrame) -> DataFrame:
-    """Return what becomes of chains with one item each, in the columns of those that were `judged` by a fold."""
+def judge_single_events(items: DataFrame, history: VersionRows, folded: DataFrame) -> DataFrame:
+    """Return the results of chains with one item each, in the columns of the folded chains (`folded`)."""
     e = "item"
     verdict = struct(
         {
@@ -65,6 +67,6 @@ def judged_alone(items: DataFrame, history: VersionRows, judged: DataFrame) -> D
     change = struct(
         {"key": f"{e}.key", "gone": "array()", "fresh": f"array({fresh})", "opened": "1", "wrong": "NULL"}
     )
-    made = [CHAIN, "NULL", f"array({verdict})", f"array({change})"]
-    typed = zip(made, judged.schema, strict=True)
+    columns = [CHAIN, "NULL", f"array({verdict})", f"array({change})"]
+    typed = zip(columns, folded.schema, strict=True)
     return items.selectExpr(*[f"CAST({sql} AS {ddl_of(field.dataType)}) AS {field.name}" for sql, field in typed])

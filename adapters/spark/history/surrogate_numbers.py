@@ -1,6 +1,7 @@
-"""Surrogate numbers of versions that are new, given part by part of a frame.
+"""Assign surrogate numbers to new versions, partition by partition of a frame.
 
-Each part says how many it needs, and has as many numbers to itself: no row comes to the driver, and none is moved.
+The rows of each partition are counted first, and each partition gets as many numbers of its own. So no row is sent
+to the driver, and no row is shuffled.
 """
 
 from __future__ import annotations
@@ -14,22 +15,25 @@ from pyspark.sql import functions as F
 
 _IS_NEW: Final = "fresh.number IS NULL"
 _IN_ITS_PART: Final = f"monotonically_increasing_id() & {(1 << 33) - 1}L"
-"""The place of a row in its part, from 0 on: above that, the ID of a row has the number of the part."""
+"""SQL: the index of a row in its partition, from 0. The upper bits of a row ID are the partition number."""
 
 
 @dataclass(frozen=True, slots=True)
 class Numbering:
-    """Behind which number the new versions of each part are numbered, and how many there are; {}: none is."""
+    """The number before the first new version of each partition, and how many numbers are assigned.
+
+    `behind` is empty if there are no new versions, or the history has no numbers.
+    """
 
     behind: Mapping[int, int]
     given: int = 0
 
     @classmethod
     def of(cls, fresh: DataFrame, highest: int) -> Self:
-        """Count the new among versions that are to be written, to be numbered on from the highest number.
+        """Count the new versions in each partition, and number them from `highest` + 1.
 
-        The frame must be one that is worked out and kept: whenever it is asked, each of its parts has the same rows
-        in the same order. So whoever asks again, or has a lost task done again, finds the same numbers.
+        The frame must be materialized: its partitions must have the same rows in the same order at each evaluation.
+        Then a repeated query or a repeated task gets the same numbers.
         """
         new = fresh.where(_IS_NEW).groupBy(F.spark_partition_id().alias("part")).count().collect()
         behind, last = {}, highest
@@ -38,7 +42,7 @@ class Numbering:
         return cls(behind, last - highest)
 
     def give(self, fresh: DataFrame) -> DataFrame:
-        """Return the versions with the numbers of those that are new."""
+        """Return the versions; the new ones have their numbers."""
         if not self.behind:
             return fresh
         listed = ", ".join(f"{self.behind.get(part, 0)}L" for part in range(max(self.behind) + 1))
@@ -48,4 +52,4 @@ class Numbering:
 
 
 NOTHING: Final = Numbering({})
-"""Of versions that have no numbers."""
+"""The numbering of versions that have no numbers."""

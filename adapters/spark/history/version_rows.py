@@ -1,7 +1,7 @@
-"""Versions as frames: as a table shows them, as what is remembered has them, and by key, to be folded.
+"""Convert between versions and frames: rows of a table, rows of a change log, and versions by key for a fold.
 
-What they amount to is said by `lakeward.core.history`; what an event makes of them, by
-`lakeward.adapters.spark.history.versions`.
+`lakeward.core.history` defines what versions mean. `lakeward.adapters.spark.history.versions` applies events to
+them.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from typing import Final
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from lakeward.adapters.spark.history.instants import shown_as, told_by
+from lakeward.adapters.spark.history.instants import as_validity_value, instant_of_value
 from lakeward.adapters.spark.history.surrogate_numbers import NOTHING, Numbering
 from lakeward.adapters.spark.history.versions import Versions, equal
-from lakeward.adapters.spark.merge.resolution import FILE, POS, standing
+from lakeward.adapters.spark.merge.resolution import FILE, POS, stored_column
 from lakeward.adapters.spark.sql import names
 from lakeward.adapters.spark.sql.fragments import let, struct
 from lakeward.adapters.spark.sql.keys import key_texts
@@ -31,19 +31,20 @@ BEGINS: Final = "_lakeward_begins"
 ENDS: Final = "_lakeward_ends"
 VERSION_EPOCH: Final = "_lakeward_version_epoch"
 CAME_FROM: Final = "_lakeward_came_from"
-"""Of a version, beside its cells and `previous_…`: from when until when it holds, the epoch of its position, and
-the text of the key that its row had before."""
+"""Columns of a version besides its cells and `previous_…`: begin and end of its validity, the epoch of its
+position, and the text of the key that its row had before.
+"""
 
 STORED: Final = "_lakeward_stored"
 VERSIONS: Final = "_lakeward_versions"
-"""Of a key: its versions with what is known of the rows that they are in, and those that a fold goes on from."""
+"""Columns of a key: its stored versions with facts on their rows, and the versions from which a fold starts."""
 
 _BY_BEGIN: Final = "(a, b) -> CASE WHEN a.begins < b.begins THEN -1 WHEN a.begins > b.begins THEN 1 ELSE 0 END"
 
 
 @dataclass(frozen=True, slots=True)
 class VersionRows:
-    """Writes versions as the rows of a table, and reads them again; what is told anew is so with a `batch`."""
+    """Writes versions as rows of a table and reads them back. New rows are marked as known from `batch` on."""
 
     dimension: Dimension
     history: History
@@ -52,7 +53,7 @@ class VersionRows:
 
     @classmethod
     def of(cls, dimension: Dimension, schema: Schema, epoch: int, batch: int = 0) -> VersionRows | None:
-        """Return what shows the versions of a dimension, or None of one that keeps none."""
+        """Return the version writer of a dimension, or None if it keeps no history."""
         versions = Versions.of(dimension, schema, epoch)
         if dimension.history is None or versions is None:
             return None
@@ -60,20 +61,20 @@ class VersionRows:
 
     @property
     def current(self) -> Mapping[str, int]:
-        """The columns of kind 6, with their places."""
+        """The columns of kind 6, with their places in the schema."""
         own, key = self.versions.schema.names, self.dimension.key
         return {name: own.index(name) for name in self.history.of_kind(own, key, Kind.CURRENT)}
 
     # From rows to versions.
 
     def believed(self, rows: DataFrame) -> DataFrame:
-        """Return the rows of the table that no batch has found to be otherwise."""
+        """Return the rows of the table that no later batch has corrected."""
         return rows.where(f"{quoted(self.history.shown.known_to)} IS NULL") if self.history.known else rows
 
     def read(self, rows: DataFrame) -> DataFrame:
-        """Return rows of the table as versions, with all that they have beside."""
+        """Return rows of the table as versions, with all their other columns."""
         form = self.history.shown
-        begins, ends = (told_by(quoted(name), form.type) for name in (form.valid_from, form.valid_to))
+        begins, ends = (instant_of_value(quoted(name), form.type) for name in (form.valid_from, form.valid_to))
         if form.closed:
             ends = f"{ends} + 1"
         if form.is_current is not None:
@@ -85,22 +86,22 @@ class VersionRows:
         return rows.selectExpr("*", *[f"{sql} AS {name}" for name, sql in added.items()])
 
     def is_contrary(self) -> str:
-        """Return whether the columns of a row contradict each other on whether it is current, as SQL."""
+        """Return SQL for whether the columns of a row contradict each other on whether it is current."""
         form = self.history.shown
-        open_end = "NULL" if form.open_end is None else shown_as(f"{form.open_end}L", form.type)
+        open_end = "NULL" if form.open_end is None else as_validity_value(f"{form.open_end}L", form.type)
         ends_open = f"({quoted(form.valid_to)} <=> {open_end})"
         if form.is_current is not None:
             return f"NOT ({quoted(form.is_current)} <=> {ends_open})"
         return "false" if form.open_end is None else f"{quoted(form.valid_to)} IS NULL"
 
-    def by_key(self, rows: DataFrame, by: Sequence[str], place: Mapping[str, str], **beside: str) -> DataFrame:
-        """Return one row a key, with its versions in order; `place` says which columns their places are in.
+    def by_key(self, rows: DataFrame, by: Sequence[str], place: Mapping[str, str], **fields: str) -> DataFrame:
+        """Return one row for each key, with its versions in order.
 
-        `beside` is what is to be known of each stored version besides, as SQL.
+        `place` names the columns of the position. `fields` are further fields of each stored version, as SQL.
         """
-        stored = {"begins": BEGINS, "version": self._version(rows, place), **beside}
-        found = rows.groupBy(*map(quoted, by)).agg(F.expr(f"collect_list({struct(stored)}) AS {STORED}"))
-        return found.withColumn(STORED, F.expr(self._in_order(beside)))
+        stored = {"begins": BEGINS, "version": self._version(rows, place), **fields}
+        by_key = rows.groupBy(*map(quoted, by)).agg(F.expr(f"collect_list({struct(stored)}) AS {STORED}"))
+        return by_key.withColumn(STORED, F.expr(self._in_order(fields)))
 
     def _version(self, rows: DataFrame, place: Mapping[str, str]) -> str:
         has = set(rows.columns)
@@ -121,26 +122,29 @@ class VersionRows:
         }
         return struct({name: known[name] for name in self.versions.fields})
 
-    def _in_order(self, beside: Mapping[str, str]) -> str:
-        """Return the versions of a key in order, and say which of them ended because the row went."""
+    def _in_order(self, fields: Mapping[str, str]) -> str:
+        """Return SQL for the versions of a key in order, with `went` set where the row was deleted at their end."""
         follows = "get(sorted, i + 1).version.begins"
         went = {name: f"s.version.{name}" for name in self.versions.fields}
         went["went"] = f"s.version.ends IS NOT NULL AND NOT (s.version.ends <=> {follows})"
-        each = {"begins": "s.begins", "version": struct(went), **{name: f"s.{name}" for name in beside}}
+        each = {"begins": "s.begins", "version": struct(went), **{name: f"s.{name}" for name in fields}}
         return let({"sorted": f"array_sort({STORED}, {_BY_BEGIN})"}, f"transform(sorted, (s, i) -> {struct(each)})")
 
     # From versions to rows.
 
     def instant(self, value: str) -> str:
-        """Return an instant as the validity columns show it, as SQL."""
-        return shown_as(value, self.history.shown.type)
+        """Return SQL for an instant as a value of the validity columns."""
+        return as_validity_value(value, self.history.shown.type)
 
     def changed(self, key: str, stored: str, base: str, versions: str) -> str:
-        """Return what becomes of the rows of a key: those that go, versions to be written, and what is wrong then.
+        """Return SQL for the changes of the rows of a key.
 
-        It also says how many more versions are current afterwards.
-        `base` is what a fold went on from, of the `stored` versions with what is beside; `versions` is what it
-        left. What lies before the base stays, as in `lakeward.core.history.versions.spliced`.
+        The fields are: the rows to remove, the versions to write, how many more versions are current, and the rule
+        that the versions would break, with the version that breaks it.
+
+        `stored` are the stored versions with their further fields. `base` are the versions from which the fold
+        started, `versions` those that it left. Versions before the base are kept, as in
+        `lakeward.core.history.versions.spliced`.
         """
         form = self.history.shown
         lies_before = "coalesce(s.begins < first.begins AND (is_kept OR s.version.place <= first.place), false)"
@@ -151,88 +155,90 @@ class VersionRows:
             "left": versions,
             "whole": f"concat(transform(filter(had, s -> {lies_before}), s -> s.version), left)",
             "is_now": "try_element_at(whole, -1).cells",
-            # What lies before the base is as it was, but for the current values that it shows.
+            # Versions before the base are unchanged, except for the columns that show current values.
             "stood": "had" if self.current else f"filter(had, s -> NOT {lies_before})",
             "stands": "whole" if self.current else "left",
         }
         is_open = "filter({}, v -> v.ends IS NULL)".format
         at = text(f" ({form.valid_from} = ")
-        told = f"concat(wrong.rule, {at}, string({shown_as('wrong.begins', form.type)}), ')')"
+        explanation = f"concat(wrong.rule, {at}, string({as_validity_value('wrong.begins', form.type)}), ')')"
         lets["wrong"] = self.versions.violation("whole")
-        stays = self._stays("s", "v")
-        made = {
+        stays = self._is_unchanged("s", "v")
+        changes = {
             "key": key,
             "gone": f"filter(stood, s -> NOT exists(stands, v -> {stays}))",
             "fresh": self._fresh(f"filter(stands, v -> NOT exists(stood, s -> {stays}))"),
             "opened": f"size({is_open('whole')}) - size({is_open('transform(had, s -> s.version)')})",
-            "wrong": told,
+            "wrong": explanation,
         }
-        return let(lets, struct(made))
+        return let(lets, struct(changes))
 
     def _fresh(self, versions: str) -> str:
-        """Return the rows to be written: these versions and, where that is kept, what is believed no more."""
+        """Return SQL for the rows to write: these versions and, in a bitemporal history, the rows they correct."""
         number = self._number("v")
         if not self.history.known:
             return f"transform({versions}, v -> {self.new('v', 'is_now', number=number)})"
-        told = self._tells("s", "v")
-        since = f"coalesce(get(filter(stood, s -> {told}), 0).known_from, {self.batch}L)"
-        was = {
+        is_same = self._shows_same("s", "v")
+        since = f"coalesce(get(filter(stood, s -> {is_same}), 0).known_from, {self.batch}L)"
+        corrected = {
             "version": "s.version",
             "current": "s.current" if self.current else "1",
             "known_from": "s.known_from",
             "known_to": f"{self.batch}L",
         }
-        was |= {"number": "s.number"} if self.history.has_numbers else {}
-        ended = f"transform(filter(stood, s -> NOT exists(stands, v -> {told})), s -> {struct(was)})"
+        corrected |= {"number": "s.number"} if self.history.has_numbers else {}
+        ended = f"transform(filter(stood, s -> NOT exists(stands, v -> {is_same})), s -> {struct(corrected)})"
         return f"concat(transform({versions}, v -> {self.new('v', 'is_now', since, number)}), {ended})"
 
     def _number(self, version: str) -> str:
-        """Return the number of what stood and lives on in a version, NULL where nothing does.
+        """Return SQL for the number of the stored version that a version continues, NULL if it continues none.
 
-        It is `lakeward.core.history.surrogate_numbers` as SQL.
+        This is `lakeward.core.history.surrogate_numbers` as SQL.
         """
         is_same = self.versions.same("s.version.cells", f"{version}.cells")
         is_moved = f"NOT exists(stands, other -> other.begins = s.begins) AND ({is_same})"
-        ways = (f"s.begins = {version}.begins", f"s.version.ends <=> {version}.ends AND {is_moved}")
-        return f"coalesce({', '.join(f'get(filter(stood, s -> {way}), 0).number' for way in ways)})"
+        conditions = (f"s.begins = {version}.begins", f"s.version.ends <=> {version}.ends AND {is_moved}")
+        return (
+            f"coalesce({', '.join(f'get(filter(stood, s -> {condition}), 0).number' for condition in conditions)})"
+        )
 
     def new(self, version: str, newest: str, since: str | None = None, number: str = "bigint(NULL)") -> str:
-        """Return a version that is to be written; `newest` are the cells of the newest one of its key.
+        """Return SQL for a version to write; `newest` are the cells of the newest version of its key.
 
-        Where it is kept when it was believed, that is since this batch, or `since` another. Where versions have
-        numbers, it has none yet, or this one.
+        In a bitemporal history it is known from `since`, by default this batch. `number` is its surrogate number,
+        NULL for a new version.
         """
-        made = {"version": version, "current": struct(self._current(newest)) if self.current else "1"}
+        fields = {"version": version, "current": struct(self._current(newest)) if self.current else "1"}
         if self.history.known:
-            made |= {"known_from": since or f"{self.batch}L", "known_to": "bigint(NULL)"}
-        made |= {"number": number} if self.history.has_numbers else {}
-        return struct(made)
+            fields |= {"known_from": since or f"{self.batch}L", "known_to": "bigint(NULL)"}
+        fields |= {"number": number} if self.history.has_numbers else {}
+        return struct(fields)
 
     def _current(self, cells: str) -> Mapping[str, str]:
         return {f"k{i}": f"{cells}.c{i}" for i in self.current.values()}
 
     def stored(self, rows: DataFrame) -> DataFrame:
-        """Return one row a key of these rows of the table, with its versions and where they lie."""
-        beside = {"file": FILE, "pos": POS}
+        """Return one row for each key of these table rows, with its versions and where they lie."""
+        fields = {"file": FILE, "pos": POS}
         shown_current = {f"k{i}": quoted(f"current_{name}") for name, i in self.current.items()}
-        beside |= {"current": struct(shown_current)} if shown_current else {}
-        beside |= {"known_from": quoted(self.history.shown.known_from)} if self.history.known else {}
-        beside |= {"number": quoted(self.history.shown.surrogate_column)} if self.history.has_numbers else {}
+        fields |= {"current": struct(shown_current)} if shown_current else {}
+        fields |= {"known_from": quoted(self.history.shown.known_from)} if self.history.known else {}
+        fields |= {"number": quoted(self.history.shown.surrogate_column)} if self.history.has_numbers else {}
         place = dict(zip("sor", names.POSITION[1:], strict=True))
-        return self.by_key(self.read(rows), self.dimension.key, place, **beside)
+        return self.by_key(self.read(rows), self.dimension.key, place, **fields)
 
-    def _stays(self, stored: str, version: str) -> str:
-        """Return whether a row of the table stays as it is."""
+    def _is_unchanged(self, stored: str, version: str) -> str:
+        """Return SQL for whether a stored row needs no change to show a version."""
         is_same = self.versions.equal(f"{stored}.version", version)
         return f"{stored}.begins = {version}.begins AND {is_same}{self._shows_more(stored, version)}"
 
-    def _tells(self, stored: str, version: str) -> str:
-        """Return whether a row of the table shows what a version does."""
-        is_same = self.versions.tells(f"{stored}.version", version)
+    def _shows_same(self, stored: str, version: str) -> str:
+        """Return SQL for whether a stored row shows the same values and validity as a version."""
+        is_same = self.versions.shows_same(f"{stored}.version", version)
         return f"{stored}.begins = {version}.begins AND {is_same}{self._shows_more(stored, version)}"
 
     def _shows_more(self, stored: str, version: str) -> str:
-        """Return whether a row shows the key of before, and current values, as they are: further conditions."""
+        """Return further SQL conditions: the row shows the right previous key and current values."""
         is_same = f" AND {stored}.version.old <=> {version}.old" if self.history.previous_key else ""
         for i in self.current.values():
             type_ = self.versions.schema.columns[i].type
@@ -240,17 +246,20 @@ class VersionRows:
         return is_same
 
     def numbering(self, fresh: DataFrame, highest: int) -> Numbering:
-        """Return how versions that are to be written, in a column `fresh`, are numbered, where they are."""
+        """Return the surrogate numbers of the versions in a column `fresh`, if the history has numbers."""
         return Numbering.of(fresh, highest) if self.history.has_numbers else NOTHING
 
     def rows(self, fresh: DataFrame) -> DataFrame:
-        """Return versions as rows of the table: the frame has them in a column `fresh`."""
+        """Return the versions in a column `fresh` as rows of the table."""
         form, version = self.history.shown, "fresh.version"
         own = {c.name: f"{version}.cells.c{i}" for i, c in enumerate(self.versions.schema)}
         own |= {f"previous_{name}": f"{version}.p{i}" for name, i in self.versions.previous.items()}
         own |= {f"current_{name}": f"fresh.current.k{i}" for name, i in self.current.items()}
         own |= {PREVIOUS_KEY: f"{version}.old"} if self.history.previous_key else {}
-        own |= {form.valid_from: shown_as(f"{version}.begins", form.type), form.valid_to: self._end(version)}
+        own |= {
+            form.valid_from: as_validity_value(f"{version}.begins", form.type),
+            form.valid_to: self._end(version),
+        }
         own |= {form.is_current: f"{version}.ends IS NULL"} if form.is_current is not None else {}
         own |= dict(zip(self.history.knowing, ("fresh.known_from", "fresh.known_to"), strict=False))
         if form.surrogate is Surrogate.HASH:
@@ -267,31 +276,31 @@ class VersionRows:
     def _end(self, version: str) -> str:
         form = self.history.shown
         ended = f"{version}.ends - 1" if form.closed else f"{version}.ends"
-        open_end = "NULL" if form.open_end is None else shown_as(f"{form.open_end}L", form.type)
-        return f"CASE WHEN {version}.ends IS NULL THEN {open_end} ELSE {shown_as(ended, form.type)} END"
+        open_end = "NULL" if form.open_end is None else as_validity_value(f"{form.open_end}L", form.type)
+        return f"CASE WHEN {version}.ends IS NULL THEN {open_end} ELSE {as_validity_value(ended, form.type)} END"
 
     def _hash(self, version: str) -> str:
-        """Return `surrogate_hash` as SQL."""
+        """Return SQL for the surrogate hash: `surrogate_hash`."""
         places = [self.versions.schema.names.index(name) for name in self.dimension.key]
         columns = [(f"{version}.cells.c{i}", self.versions.schema.columns[i].type) for i in places]
         parts = [*key_texts(columns), f"string({version}.begins)"]
-        told = ", ".join(f"length({part}), ':', {part}" for part in parts)
-        return f"sha2(concat({told}), 256)"
+        lengths_and_parts = ", ".join(f"length({part}), ':', {part}" for part in parts)
+        return f"sha2(concat({lengths_and_parts}), 256)"
 
     def gone(self, gone: DataFrame) -> DataFrame:
-        """Return what tells rows of the table from all others, and where they lie, of stored versions as `gone`."""
+        """Return the columns that identify the rows to remove, and where they lie. `gone` has stored versions."""
         key = {name: f"gone.version.cells.c{self.versions.schema.names.index(name)}" for name in self.dimension.key}
-        key[self.history.shown.valid_from] = shown_as("gone.begins", self.history.shown.type)
+        key[self.history.shown.valid_from] = as_validity_value("gone.begins", self.history.shown.type)
         key |= {self.history.shown.known_from: "gone.known_from"} if self.history.known else {}
         listed = [f"{sql} AS {quoted(name)}" for name, sql in key.items()]
         return gone.selectExpr(*listed, f"gone.file AS {FILE}", f"gone.pos AS {POS}")
 
     def bases(self, keys: DataFrame) -> DataFrame:
-        """Return what a fold goes on from of these keys, a row a version, in the columns of what is remembered."""
+        """Return the versions from which a fold of these keys starts, one row for each, in change log columns."""
         own = {c.name: f"v.cells.c{i}" for i, c in enumerate(self.versions.schema)}
         own |= {f"previous_{name}": f"v.p{i}" for name, i in self.versions.previous.items()}
         place = dict(zip((names.SEQUENCE, names.OBJECT, names.ROW), "sor", strict=True))
-        own |= {standing(name): f"v.place.{part}" for name, part in place.items()}
+        own |= {stored_column(name): f"v.place.{part}" for name, part in place.items()}
         own |= {VERSION_EPOCH: "v.place.e", BEGINS: "v.begins", ENDS: "v.ends", names.REACHED: "v.reached"}
         own |= {CAME_FROM: "v.old"}
         exploded = keys.selectExpr(f"explode({VERSIONS}) AS v")
@@ -299,9 +308,9 @@ class VersionRows:
 
 
 def remembered_types(dimension: Dimension) -> Mapping[str, Type]:
-    """Return the columns that what is remembered has beside: of a history when events count, and of bases.
+    """Return the further columns of a change log: of a history the instants of events and the columns of versions.
 
-    Where deletes are soft, a base says whether its row went.
+    With soft deletes a base row says whether it was deleted.
     """
     if dimension.history is None:
         return {DELETED: Type("boolean")} if dimension.is_soft else {}
@@ -312,12 +321,12 @@ def remembered_types(dimension: Dimension) -> Mapping[str, Type]:
 
 
 def previous_columns(dimension: Dimension) -> Sequence[Column]:
-    """Return the columns of a history that show the value before; none of a dimension that keeps none."""
+    """Return the columns of a history that show the previous value; none for a dimension without history."""
     columns = columns_of(dimension)
     names_of = () if columns is None else columns.previous
     return [Column(f"previous_{c.name}", c.type) for c in dimension.schema if c.name in names_of]
 
 
 def tail(versions: str) -> str:
-    """Return what is needed of the versions of a key to go on from them, as SQL."""
+    """Return SQL for the versions of a key from which a fold can continue: the last two."""
     return f"CASE WHEN size({versions}) > 2 THEN slice({versions}, -2, 2) ELSE {versions} END"

@@ -1,7 +1,7 @@
-"""`lakeward.core.history.versions` as expressions of Spark's SQL: what an event makes of the versions of its key.
+"""Apply events to the versions of their key: `lakeward.core.history.versions` as Spark SQL.
 
-A version is a struct of the fields of `Versions.fields`; the versions of a key are an array of them, in order. The
-event is called `e`, an item of `lakeward.adapters.spark.merge.fold.expression`.
+A version is a struct with the fields of `Versions.fields`. The versions of a key are an array of them, in order.
+The event is called `e` and is an item of `lakeward.adapters.spark.merge.fold.expression`.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from lakeward.core.schema import Schema, Type
 
 @dataclass(frozen=True, slots=True)
 class Versions:
-    """Writes what becomes of the versions of a key, whose cells are those of a schema, as c0, c1, …
+    """Writes SQL for the versions of a key. The cells are those of a schema, named c0, c1, …
 
-    Fields of a version: from when until when it holds, where its last event stands and the instant of that,
-    whether it ended because the row `went`, its cells, of columns of kind 3 the value before (p0, p1, … by the
-    place of the column), and the text of the key that the row had before.
+    Fields of a version: begin and end of its validity; place and instant of its last event; whether the row `went`
+    (was deleted) at its end; its cells; the previous values of columns of kind 3 (p0, p1, … by the index of the
+    column); the text of the key that the row had before.
     """
 
     schema: Schema
@@ -38,7 +38,7 @@ class Versions:
 
     @classmethod
     def of(cls, dimension: Dimension, schema: Schema, epoch: int) -> Versions | None:
-        """Return what writes the versions of a dimension, or None of one that keeps none."""
+        """Return the version writer of a dimension, or None if it keeps no history."""
         columns = columns_of(dimension)
         return None if columns is None else cls(schema, columns, dimension.sequences, epoch)
 
@@ -49,7 +49,7 @@ class Versions:
 
     @property
     def fields(self) -> Mapping[str, str]:
-        """The fields of a version, with their types."""
+        """The fields of a version, with their SQL types."""
         place = f"struct<e:int,s:{names.sequence_type(self.sequences)},o:bigint,r:bigint>"
         types = {"begins": "bigint", "ends": "bigint", "place": place, "reached": "bigint", "went": "boolean"}
         types["cells"] = cells_type(self.schema)
@@ -58,16 +58,16 @@ class Versions:
 
     @property
     def type(self) -> str:
-        """The type of a version."""
+        """The SQL type of a version."""
         return f"struct<{','.join(f'{name}:{type_}' for name, type_ in self.fields.items())}>"
 
     @property
     def none(self) -> str:
-        """No version."""
+        """SQL for an empty array of versions."""
         return f"CAST(array() AS array<{self.type}>)"
 
     def opened(self, versions: str, image: str) -> str:
-        """Return the versions of a key after the event gave its row these cells."""
+        """Return SQL for the versions of a key after the event gave its row these cells."""
         ended = self._changed("newest", ends="moment", reached="moment", place=self._at)
         lets = {
             "had": versions,
@@ -82,19 +82,19 @@ class Versions:
             "before": "try_element_at(head, -1)",
             "goes_on": "before.begins IS NOT NULL AND coalesce(before.ends = moment, true) "
             f"AND ({self.same('before.cells', 'image')})",
-            "kept": self._kept(),
-            "made": self._made(),
+            "kept": self._with_first_values(),
+            "made": self._new_version(),
         }
-        went_on = self._changed("before", went="false")
+        continued = self._changed("before", went="false")
         return let(
             lets,
             f"CASE WHEN goes_on THEN concat({_but_last('head')}, array(made)) "
-            f"WHEN before.ends = moment THEN concat({_but_last('head')}, array({went_on}), array(made)) "
+            f"WHEN before.ends = moment THEN concat({_but_last('head')}, array({continued}), array(made)) "
             "ELSE concat(head, array(made)) END",
         )
 
     def first(self, item: str) -> str:
-        """Return the version that an item with all cells makes, where its key has none."""
+        """Return SQL for the first version of a key, made of an item with all cells."""
         fields = {
             "begins": f"{item}.instant",
             "place": struct({"e": str(self.epoch), **{name: f"{item}.place.{name}" for name in "sor"}}),
@@ -106,7 +106,10 @@ class Versions:
         return struct(nothing | fields)
 
     def closed(self, versions: str, instant: str = "e.instant", place: str | None = None) -> str:
-        """Return the versions of a key after its row went, at an instant and a place: those of the event."""
+        """Return SQL for the versions of a key after its row was deleted.
+
+        By default this is at the instant and place of the event.
+        """
         lets = {
             "had": versions,
             "newest": "try_element_at(had, -1)",
@@ -119,33 +122,34 @@ class Versions:
         return let(lets, f"CASE WHEN size(rest) = 0 THEN rest ELSE concat({_but_last('rest')}, array({went})) END")
 
     def same(self, one: str, other: str) -> str:
-        """Return whether two images are one version."""
+        """Return SQL for whether two images belong to the same version."""
         return self.alike(one, other, [self._place(name) for name in self.columns.tracked])
 
     def alike(self, one: str, other: str, places: Sequence[int]) -> str:
-        """Return whether two images are equal in the columns of these places."""
+        """Return SQL for whether two images are equal in the columns at these places."""
         types = [(place, self.schema.columns[place].type) for place in places]
         return " AND ".join(equal(f"{one}.c{i}", f"{other}.c{i}", type_) for i, type_ in types) or "true"
 
     def equal(self, one: str, other: str) -> str:
-        """Return whether two versions are the same to the table: whether one `went` is seen from the next.
+        """Return SQL for whether two versions are equal to the table.
 
-        The key that the row had before is not compared: not every table shows it.
+        `went` is not compared: it follows from the next version. The previous key is not compared: not every table
+        shows it.
         """
         whole = [equal(f"{one}.{n}", f"{other}.{n}", Type("string")) for n in ("place", "reached")]
-        return " AND ".join([*whole, self.tells(one, other)])
+        return " AND ".join([*whole, self.shows_same(one, other)])
 
-    def tells(self, one: str, other: str) -> str:
-        """Return whether two versions tell the same of a row, whatever event is the last of them."""
+    def shows_same(self, one: str, other: str) -> str:
+        """Return SQL for whether two versions have the same values and validity, whatever their last events are."""
         whole = [equal(f"{one}.{n}", f"{other}.{n}", Type("string")) for n in ("begins", "ends")]
         whole += [self.alike(f"{one}.cells", f"{other}.cells", range(len(self.schema)))]
         types = {f"p{i}": self.schema.columns[i].type for i in self.previous.values()}
         return " AND ".join([*whole, *[equal(f"{one}.{n}", f"{other}.{n}", t) for n, t in types.items()]])
 
     def violation(self, versions: str) -> str:
-        """Return the first rule that the versions of a key break, and where the version begins that does.
+        """Return SQL for the first rule that the versions of a key break, and where the version begins.
 
-        It is NULL where they are right: `lakeward.core.history.version_checks.violation` as SQL.
+        It is NULL if they break none: `lakeward.core.history.version_checks.violation` as SQL.
         """
         overlaps, goes_on = "p.one.ends IS NULL OR p.one.ends > p.next.begins", "p.one.ends = p.next.begins"
         gap = "p.one.ends < p.next.begins AND NOT p.one.went"
@@ -172,23 +176,26 @@ class Versions:
         )
 
     def place_in_epoch(self, place: str) -> str:
-        """Return where a version stands within the epoch: those of epochs before stand below all of it."""
+        """Return SQL for the place of a version within the epoch.
+
+        Places of earlier epochs lie below all of its events.
+        """
         inner = struct({name: f"{place}.{name}" for name in "sor"})
         return f"CASE WHEN {place}.e < {self.epoch} THEN {self.least} ELSE {inner} END"
 
     @property
     def least(self) -> str:
-        """A place below all others of an epoch but those of its full load."""
+        """SQL for a place below all places of an epoch except those of its full load."""
         sequence = names.sequence_type(self.sequences)
         return struct({"s": f"CAST('{LOAD_SEQUENCE}' AS {sequence})", "o": f"{-(2**62)}L", "r": "0L"})
 
     @property
     def loaded(self) -> str:
-        """The place at which a full load ends what it lacks, below all of its rows."""
+        """SQL for the place at which a full load ends the rows that it lacks: below all of its own rows."""
         sequence = names.sequence_type(self.sequences)
         return struct({"e": str(self.epoch), "s": f"CAST('{LOAD_SEQUENCE}' AS {sequence})", "o": "0L", "r": "0L"})
 
-    def _made(self) -> str:
+    def _new_version(self) -> str:
         previous = {
             f"p{i}": f"CASE WHEN before.begins IS NULL THEN NULL "
             f"WHEN {self.alike('before.cells', 'kept', [i])} THEN before.p{i} ELSE before.cells.c{i} END"
@@ -207,8 +214,8 @@ class Versions:
             }
         )
 
-    def _kept(self) -> str:
-        """Return the image with what columns of kind 0 had first."""
+    def _with_first_values(self) -> str:
+        """Return SQL for the image, with the first values in columns of kind 0."""
         first = {self._place(name) for name in self.columns.kept}
         if not first:
             return "image"
@@ -247,9 +254,9 @@ def _but_last(versions: str) -> str:
 
 
 def equal(one: str, other: str, type_: Type) -> str:
-    """Return whether two values of a type are equal, NULLs too.
+    """Return SQL for whether two values of a type are equal; NULL equals NULL.
 
-    Spark compares no maps: of those their entries are, in the order of their keys.
+    Spark cannot compare maps, so their entries are compared in key order.
     """
     if has_map(type_):
         one, other = canonical(one, type_), canonical(other, type_)

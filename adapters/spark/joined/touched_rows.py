@@ -1,4 +1,4 @@
-"""`lakeward.core.joined.touched` as frames: which joined rows changes of their sources may have changed."""
+"""Find the joined rows that changes of their sources may change: `lakeward.core.joined.touched` for frames."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from lakeward.adapters.spark.joined.sides import (
     INSTANT,
     UNDATED,
     Frames,
-    Side,
+    JoinedSource,
     all_there,
     equal_links,
     numbered,
@@ -27,17 +27,17 @@ from lakeward.core.joined.joining import Joining
 
 _PLACE, _IS_NEW = "_lakeward_place", "_lakeward_is_new"
 _REACHED: Final = {INSTANT: "reached", UNDATED: "undated"}
-"""What dates the changes of a key, and what that is called beside rows of another source."""
+"""The columns that date the changes of a key, and their names in rows of another source."""
 
 _TOGETHER: Final = (f"max({INSTANT}) AS {INSTANT}", f"array_distinct(flatten(collect_set({UNDATED}))) AS {UNDATED}")
-"""What dates several changes together."""
+"""SQL: the aggregates that date several changes together."""
 
 
 def touched(joining: Joining, changes: Frames, before: Frames, tables: Frames) -> DataFrame | None:
-    """Return the keys of the joined table that changes of its sources may have changed, in its own columns.
+    """Return the keys of joined rows that source changes may have changed, in columns of the joined table.
 
-    Beside each is the greatest instant of these changes, and of which sources some have none. `changes` have keys
-    of sources with an instant, `before` the touched rows as they were; it is None where there are no changes.
+    Each key has the greatest instant of these changes, and the sources with undated ones. `changes` has the changed
+    keys of each source with an instant, `before` the changed rows before. Returns None if there are no changes.
     """
     of, joined = sides(joining), joining.joined
     found: dict[str, DataFrame] = {}
@@ -49,20 +49,23 @@ def touched(joining: Joining, changes: Frames, before: Frames, tables: Frames) -
             if other in found:
                 reached = found[other].withColumnsRenamed(_REACHED)
                 links = equal_links(side.columns(joined.sources[other].to), numbered(of[other].links))
-                there = tables[name].join(reached, links, "inner")
-                parts.append(_linked(there, side.links))
+                linked = tables[name].join(reached, links, "inner")
+                parts.append(_linked(linked, side.links))
         if parts:
             every = reduce(DataFrame.unionByName, parts).where(all_there(numbered(side.links)))
             found[name] = every.groupBy(*numbered(side.links)).agg(*map(F.expr, _TOGETHER))
     keys = found.get(joined.driving)
     if keys is None:
         return None
-    shown = zip(numbered(of[joined.driving].links), joining.dimension.key, strict=True)
-    return keys.selectExpr(*[f"{link} AS {quoted(name)}" for link, name in shown], INSTANT, UNDATED)
+    pairs = zip(numbered(of[joined.driving].links), joining.dimension.key, strict=True)
+    return keys.selectExpr(*[f"{link} AS {quoted(name)}" for link, name in pairs], INSTANT, UNDATED)
 
 
-def _changed(side: Side, changes: DataFrame, before: DataFrame | None, table: DataFrame) -> DataFrame:
-    """Return by what the touched rows of a source are found, and were; where its key tells, nothing is read."""
+def _changed(side: JoinedSource, changes: DataFrame, before: DataFrame | None, table: DataFrame) -> DataFrame:
+    """Return the links of the changed rows of a source, now and before.
+
+    Rows are read only if the key does not have them.
+    """
     undated = f"CASE WHEN {side.instant} IS NULL THEN array({side.place}) ELSE CAST(array() AS array<int>) END"
     reached = changes.selectExpr(*side.key, f"{side.instant} AS reached", f"{undated} AS undated")
     if not side.joining.needs_before(side.name):
@@ -78,17 +81,17 @@ def _linked(rows: DataFrame, links: Sequence[str]) -> DataFrame:
 
 
 def carried(table: Dimension, events: DataFrame, are_new: str) -> DataFrame:
-    """Return the keys of a table whose state remembered events may have changed, with the times of these.
+    """Return the keys of a table whose state remembered events may have changed, with the times of these events.
 
-    The new ones are those that meet a condition. An event of a key counts on each that key changes behind it have
-    joined to that one, up to the last event of such a key: what these took over may be another row, or none.
+    `are_new` is the SQL condition for new events. An event of a key also counts for each key that later key changes
+    join to it, up to the last event of such a key: the row that was carried over may have changed, or be gone.
     """
     key = Key(table)
     named = key.named(events).selectExpr("*", f"{are_new} AS {_IS_NEW}").localCheckpoint()
     each = [f"{EVENT_PLACE} AS {_PLACE}", names.TIME, _IS_NEW]
     own = named.selectExpr(*map(quoted, table.key), KEY, *each)
-    left = [f"{names.OLD}.{quoted(name)} AS {quoted(name)}" for name in table.key]
-    moved = named.where(f"{OLD_KEY} IS NOT NULL").selectExpr(*left, f"{OLD_KEY} AS {KEY}", *each)
+    old_key = [f"{names.OLD}.{quoted(name)} AS {quoted(name)}" for name in table.key]
+    moved = named.where(f"{OLD_KEY} IS NOT NULL").selectExpr(*old_key, f"{OLD_KEY} AS {KEY}", *each)
     chained = key.chained(links_of(named.sparkSession, [named]))(own.unionByName(moved))
     until = f"OVER (PARTITION BY {CHAIN} ORDER BY {_PLACE})"
     newest = f"max(CASE WHEN {_IS_NEW} THEN {names.TIME} END) {until} AS {names.TIME}"

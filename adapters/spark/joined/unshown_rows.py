@@ -1,32 +1,32 @@
-"""`lakeward.core.joined.unshown` as frames: what a joined table cannot show of its driving source."""
+"""Count what a joined table cannot show of its driving source: `lakeward.core.joined.unshown` for frames."""
 
 from __future__ import annotations
 
-from lakeward.adapters.spark.joined.sides import Frames, Side, all_there, literal, sides
+from lakeward.adapters.spark.joined.sides import Frames, JoinedSource, all_there, literal, sides
 from lakeward.adapters.spark.sql.types import ddl
 from lakeward.core.joined.joining import Joining
-from lakeward.core.joined.unshown import Unshown
+from lakeward.core.joined.unshown import OmittedRows
 
 
-def unshown(joining: Joining, tables: Frames) -> Unshown:
-    """Return what a joined table cannot show of the rows, or versions, of its driving source.
+def unshown(joining: Joining, tables: Frames) -> OmittedRows:
+    """Return what a joined table cannot show of the rows or versions of its driving source.
 
-    Only such rows are read, where the table format tells by its statistics in which files none can be; and nothing
-    where rows are found by their key, which is never NULL, and there is no unknown row.
+    Where the statistics of the table format exclude files, only the others are read. Nothing is read if rows are
+    found by their key, which is never NULL, and there is no unknown row.
     """
     driving = sides(joining)[joining.joined.driving]
     has_all = all_there(driving.links)
     is_unknown = _has_key_of_unknown(joining, driving)
     if not joining.needs_before(driving.name) and joining.unknown is None:
-        return Unshown()
+        return OmittedRows()
     rows = tables[driving.name].where(f"NOT ({has_all}) OR {is_unknown}")
     counted = rows.selectExpr(f"count_if(NOT ({has_all})) AS keyless", f"count_if({is_unknown}) AS unknown")
     [(keyless, unknown)] = counted.collect()
-    return Unshown(keyless, unknown > 0)
+    return OmittedRows(keyless, unknown > 0)
 
 
-def _has_key_of_unknown(joining: Joining, driving: Side) -> str:
-    """Return whether a row has the key of the row that stands for whatever has none, as SQL."""
+def _has_key_of_unknown(joining: Joining, driving: JoinedSource) -> str:
+    """Return SQL for whether a row has the key of the unknown row."""
     if joining.unknown is None:
         return "false"
     key, cells = joining.dimension.key, joining.unknown[1]

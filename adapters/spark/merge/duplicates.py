@@ -1,7 +1,7 @@
-"""Facts that came before under another name, where the sequences of a source are unique.
+"""Find events that were delivered before by another object, for sources whose sequences are unique.
 
-A fact is (epoch, sequence, key, operation) with its content. Of several in one batch the first
-that arrives stands; of those that are known from before, none that arrives.
+A fact is (epoch, sequence, key, operation) with its content. Of equal facts in one batch, the first to arrive is
+applied. A fact that is already in the change log is not applied again.
 """
 
 from __future__ import annotations
@@ -27,17 +27,18 @@ _CONTENT: Final = "_lakeward_content"
 
 
 def without_facts(frame: DataFrame, plan: MergePlan, known: list[DataFrame]) -> tuple[DataFrame, int]:
-    """Leave out the events whose fact is known, or came before in the batch; return how many they are.
+    """Return the frame without repeated events, and how many events were left out.
 
-    A fact at or below the mark is not looked for: whether it is remembered is by chance.
+    An event is left out if its fact is in `known`, or came earlier in the batch. Facts at or below the low
+    watermark are not compared: the change log may have forgotten them.
     """
     if plan.facts.least is None:
         return frame, 0
-    events = with_absent(frame.where(f"{IS_EVENT} AND NOT {IS_LOAD}"), plan)  # as they are remembered
+    events = with_absent(frame.where(f"{IS_EVENT} AND NOT {IS_LOAD}"), plan)  # as the change log stores them
     arrived = _facts(events, plan, names.ARRIVAL)
-    before = [_facts(in_question(facts, plan), plan, "bigint(NULL)") for facts in known]
-    several = (
-        reduce(DataFrame.unionByName, [arrived, *before])
+    known_facts = [_facts(in_question(facts, plan), plan, "bigint(NULL)") for facts in known]
+    repeated = (
+        reduce(DataFrame.unionByName, [arrived, *known_facts])
         .groupBy(names.SEQUENCE, _CONTENT)
         .agg(
             F.expr(f"min({names.ARRIVAL}) AS first"),
@@ -47,51 +48,51 @@ def without_facts(frame: DataFrame, plan: MergePlan, known: list[DataFrame]) -> 
         .where("arrived > 0 AND every > 1")
         .localCheckpoint()
     )
-    if several.isEmpty():
+    if repeated.isEmpty():
         return frame, 0
     is_copy = f"every > arrived OR {names.ARRIVAL} != first"
     copies = (
-        arrived.join(several, [names.SEQUENCE, _CONTENT]).where(is_copy).select(names.ARRIVAL).localCheckpoint()
+        arrived.join(repeated, [names.SEQUENCE, _CONTENT]).where(is_copy).select(names.ARRIVAL).localCheckpoint()
     )
     return _without(frame, copies)
 
 
-def without_shown(frame: DataFrame, plan: MergePlan, shown: DataFrame) -> tuple[DataFrame, int]:
-    """Leave out the events that say what a row shows, as far as it tells what was sent; return how many they are.
+def without_shown(frame: DataFrame, plan: MergePlan, stored_rows: DataFrame) -> tuple[DataFrame, int]:
+    """Return the frame without events that a stored row already shows, and how many events were left out.
 
-    `shown` are rows as facts, of which columns of kind 0 have their first values.
+    `stored_rows` are stored rows as facts (`stored_facts`). Columns that keep their first value are not compared.
     """
     if plan.facts.least is None:
         return frame, 0
-    left_out = kept(plan)
+    skipped = first_value_columns(plan)
     events = with_absent(frame.where(f"{IS_EVENT} AND NOT {IS_LOAD}"), plan)
-    stands = _facts(in_question(shown, plan), plan, "bigint(NULL)", left_out).drop(names.ARRIVAL).distinct()
-    arrived = _facts(events, plan, names.ARRIVAL, left_out)
-    copies = arrived.join(stands, [names.SEQUENCE, _CONTENT]).select(names.ARRIVAL).localCheckpoint()
+    stored = _facts(in_question(stored_rows, plan), plan, "bigint(NULL)", skipped).drop(names.ARRIVAL).distinct()
+    arrived = _facts(events, plan, names.ARRIVAL, skipped)
+    copies = arrived.join(stored, [names.SEQUENCE, _CONTENT]).select(names.ARRIVAL).localCheckpoint()
     return _without(frame, copies)
 
 
-def kept(plan: MergePlan) -> Sequence[str]:
-    """Return the columns that keep the first value: a row does not tell what was sent of them since."""
+def first_value_columns(plan: MergePlan) -> Sequence[str]:
+    """Return the columns that keep their first value (kind 0). A stored row does not show their later values."""
     columns = columns_of(plan.dimension)
     return () if columns is None else columns.kept
 
 
 def _without(frame: DataFrame, copies: DataFrame) -> tuple[DataFrame, int]:
-    """Leave out the events of these arrivals; return how many they are."""
+    """Return the frame without the events of these arrivals, and how many arrivals there are."""
     count = copies.count()
     return frame.join(F.broadcast(copies) if count <= SMALL else copies, names.ARRIVAL, "left_anti"), count
 
 
-def standing_facts(rows: DataFrame, plan: MergePlan) -> DataFrame:
-    """Return rows that stand as the facts that may have made them: an `ordered` table has no other memory of them.
+def stored_facts(rows: DataFrame, plan: MergePlan) -> DataFrame:
+    """Return stored rows as the facts that may have written them, one for each operation that writes a row.
 
-    An update has nothing of a column that the batch lacks.
+    An `ordered` table keeps no other memory of such events. In an update, columns that the batch lacks are NULL.
     """
-    told = rows.withColumn(names.OPERATION, F.expr("explode(array('insert', 'update', 'read'))"))
+    facts = rows.withColumn(names.OPERATION, F.expr("explode(array('insert', 'update', 'read'))"))
     is_sent = f"{names.OPERATION} != 'update'"
     lacking = {name: F.expr(f"CASE WHEN {is_sent} THEN {quoted(name)} END") for name in plan.evolution.absent}
-    return with_absent(told.withColumns(lacking), plan)
+    return with_absent(facts.withColumns(lacking), plan)
 
 
 def _facts(events: DataFrame, plan: MergePlan, arrival: str, left_out: Collection[str] = ()) -> DataFrame:
@@ -100,9 +101,9 @@ def _facts(events: DataFrame, plan: MergePlan, arrival: str, left_out: Collectio
 
 
 def _content(events: DataFrame, plan: MergePlan, left_out: Collection[str]) -> str:
-    """Return what makes the content of a fact, its key included.
+    """Return SQL for the content of a fact, with its key.
 
-    Of a delete an `ordered` table remembers the key alone.
+    Of a delete, the change log of an `ordered` table has the key alone, so only the key counts.
     """
     unset = f"array_sort({names.UNSET})" if names.UNSET in events.columns else "NULL"
     old = f"CASE WHEN {names.OLD} IS NULL THEN '' ELSE {as_json([names.OLD])} END"
@@ -115,10 +116,10 @@ def _content(events: DataFrame, plan: MergePlan, left_out: Collection[str]) -> s
 
 
 def in_question(known: DataFrame, plan: MergePlan) -> DataFrame:
-    """Return the facts that those of a batch may be copies of."""
+    """Return the known facts between the least and greatest position of the batch, above the low watermark."""
     bounds = [bound for bound in (plan.facts.least, plan.facts.greatest) if bound is not None]
     least, greatest = (sequence_literal(plan, bound.sequence) for bound in bounds)
     places = [f"{names.EPOCH} = {plan.epoch}", f"{names.SEQUENCE} BETWEEN {least} AND {greatest}"]
-    if plan.mark is not None:
-        places.append(f"{names.SEQUENCE} > {sequence_literal(plan, plan.mark.sequence)}")
+    if plan.low_watermark is not None:
+        places.append(f"{names.SEQUENCE} > {sequence_literal(plan, plan.low_watermark.sequence)}")
     return known.where(" AND ".join(places))

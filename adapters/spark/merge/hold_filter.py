@@ -1,4 +1,4 @@
-"""Parting a batch: what passes, and what waits behind the hold of one of its keys."""
+"""Split a batch into events that pass and events that wait behind a hold of one of their keys."""
 
 from __future__ import annotations
 
@@ -25,32 +25,33 @@ _ADDED: Final = (KEY, OLD_KEY, _PLACE)
 
 
 def part_chains(plan: MergePlan, events: DataFrame, barriers: DataFrame) -> tuple[DataFrame, DataFrame]:
-    """Part events into those that pass and those that wait behind a barrier of one of their keys.
+    """Split events into those that pass and those that wait behind a barrier of one of their keys.
 
-    `barriers` have a key and a position each. A key change that waits is one itself, for
-    both its keys, unless a truncate lies above it.
+    `barriers` have a key and a position each. A key change that waits is itself a barrier for both of its keys,
+    unless a truncate lies above it.
     """
     key = Key(plan.whole)
     named = key.named(events).selectExpr("*", f"{EVENT_PLACE} AS {_PLACE}").localCheckpoint()
     moves = named.where(f"{OLD_KEY} IS NOT NULL{_above(plan)}").selectExpr(KEY, OLD_KEY, _PLACE)
     held = _lowest_places(barriers.selectExpr(f"{key.text()} AS {KEY}", f"{EVENT_PLACE} AS {_PLACE}"))
-    known = -1
-    while (waiting := _behind(moves, held)).count() > known:
+    count = -1
+    while (waiting := _behind(moves, held)).count() > count:
         waiting = waiting.localCheckpoint()
-        known = waiting.count()
+        count = waiting.count()
         both = waiting.select(KEY, _PLACE).unionByName(waiting.selectExpr(f"{OLD_KEY} AS {KEY}", _PLACE))
         held = _lowest_places(held.unionByName(both))
     waits = _behind(named, held).localCheckpoint()
-    # Both are the same columns to Spark 3.5, which gives up on them where a frame above this one is joined again.
+    # The columns get other names: Spark 3.5 takes both sides for the same columns and fails when the result is
+    # joined again.
     places = {name: f"_lakeward_waits_{name.removeprefix(names.PREFIX)}" for name in PLACE_COLUMNS}
-    there = waits.selectExpr(*[f"{name} AS {other}" for name, other in places.items()])
-    is_there = [F.col(name) == F.col(other) for name, other in places.items()]
-    passes = named.join(there, is_there, "left_anti")
+    waiting_places = waits.selectExpr(*[f"{name} AS {other}" for name, other in places.items()])
+    is_waiting = [F.col(name) == F.col(other) for name, other in places.items()]
+    passes = named.join(waiting_places, is_waiting, "left_anti")
     return passes.drop(*_ADDED), waits.drop(*_ADDED)
 
 
 def _above(plan: MergePlan) -> str:
-    """Say of a place that no truncate lies above it, as a further condition."""
+    """Return a further SQL condition: no truncate lies above the place."""
     if not plan.truncates.all:
         return ""
     return f" AND {_PLACE} > {place_literal(plan.truncates.all[-1], place_type(plan.dimension.sequences))}"
@@ -61,8 +62,8 @@ def _lowest_places(held: DataFrame) -> DataFrame:
 
 
 def _behind(events: DataFrame, held: DataFrame) -> DataFrame:
-    """Return the events of which a key is held from a place before theirs."""
+    """Return the events with a key that is held from an earlier place."""
     by_key = F.broadcast(held.selectExpr(KEY, f"{_PLACE} AS {_BARRIER}"))
     by_old = F.broadcast(held.selectExpr(f"{KEY} AS {OLD_KEY}", f"{_PLACE} AS {_OLD_BARRIER}"))
-    found = events.join(by_key, KEY, "left").join(by_old, OLD_KEY, "left")
-    return found.where(f"{_PLACE} > {_BARRIER} OR {_PLACE} > {_OLD_BARRIER}").drop(_BARRIER, _OLD_BARRIER)
+    with_barriers = events.join(by_key, KEY, "left").join(by_old, OLD_KEY, "left")
+    return with_barriers.where(f"{_PLACE} > {_BARRIER} OR {_PLACE} > {_OLD_BARRIER}").drop(_BARRIER, _OLD_BARRIER)

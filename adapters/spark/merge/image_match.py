@@ -1,8 +1,8 @@
-"""`core.merge.image_match.match` as frames: which rows a batch removes, and which changes match no row.
+"""Match changes and rows by their full images, for tables without a key: `core.merge.image_match.match` for frames.
 
-Images that the batch takes away have numbers, and rows that are equal to them get these by a join; all else of
-a table is passed over. Whether a change finds a row is known from how many stand: a fold over the events of
-each chain of images, in order. The first rows of an image are those that go.
+Each image that the batch removes gets a number. A join gives this number to the equal rows of the table; all other
+rows are left alone. A fold over the events of each chain of images, in order, counts the rows of each image and so
+tells which changes find a row. The oldest rows of an image are removed first.
 """
 
 from __future__ import annotations
@@ -26,14 +26,17 @@ from lakeward.core.plan import MergePlan
 from lakeward.core.schema import Column, Schema, Type
 
 IS_TAKE: Final = f"{names.OPERATION} IN ('update', 'delete')"
-"""Whether an event takes a row away, as SQL."""
+"""SQL: whether an event removes a row."""
 
 _VALUES, _NUMBER, _TAKES, _RANK = (f"{names.PREFIX}{name}" for name in ("values", "number", "takes", "rank"))
-"""The values of a row or an image; of an image its number, how many changes take it away, and the place of a row
-among those that are equal to it."""
+"""Columns: the values of a row or image; the number of an image; how many changes remove it; the rank of a row
+among equal rows, from 1.
+"""
 
-_TAKEN, _ADDED = "_lakeward_taken", "_lakeward_added"
-"""Of an event: the numbers of the image that it takes away, and of the row that it adds, where one takes that."""
+_REMOVED, _ADDED = "_lakeward_taken", "_lakeward_added"
+"""Columns of an event: the number of the image that it removes, and of the image that it adds, if a change removes
+that.
+"""
 
 _BEFORE: Final = "_lakeward_values_before"
 
@@ -41,7 +44,10 @@ _STOCK: Final = "map<bigint,bigint>"
 
 
 def is_whole(frame: DataFrame) -> str:
-    """Return whether a change was sent whole, as SQL: the row before it, and the row after an update."""
+    """Return SQL for whether a change was sent whole.
+
+    This is the row before the change, and for an update also the row after it.
+    """
     if names.IMAGE not in frame.columns:
         return "false"
     is_sent = f"coalesce(size({names.UNSET}), 0) <= 0" if names.UNSET in frame.columns else "true"
@@ -49,14 +55,14 @@ def is_whole(frame: DataFrame) -> str:
 
 
 def fitted_images(frame: DataFrame, schema: Schema) -> DataFrame:
-    """Return a frame whose images, if it has some, have the columns and the types of a schema."""
+    """Return a frame whose images, if it has any, have the columns and types of a schema."""
     return fitted(frame, Schema((Column(names.IMAGE, Type("struct", parts=schema.columns)),)))
 
 
 def values_in(plan: MergePlan, of: str = "") -> str:
-    """Return what a row has in the columns of an image, those of the batch, as SQL that equal rows share.
+    """Return SQL for the values of a row in the columns of the batch. The result is equal for equal rows.
 
-    `of` is the prefix of a struct that has the row.
+    `of` is the prefix of the struct that holds the row, or empty.
     """
     fields = {}
     for index, column in enumerate(c for c in plan.dimension.schema if c.name not in plan.evolution.absent):
@@ -67,26 +73,26 @@ def values_in(plan: MergePlan, of: str = "") -> str:
 
 @dataclass(frozen=True)
 class Images:
-    """The events of a batch, all of them whole, and the rows of the table that they may take away."""
+    """The events of a batch, each sent whole, and the table rows that they may remove."""
 
     plan: MergePlan
     events: DataFrame
     rows: DataFrame | None
 
     def close(self) -> None:
-        """Free what is kept of the table."""
-        self.standing.unpersist()
+        """Free the cached table rows."""
+        self.stored_rows.unpersist()
 
     @cached_property
     def _images(self) -> DataFrame:
-        """The images that are taken away, each with its number."""
+        """The images that the batch removes, each with its number."""
         takes = self.events.where(IS_TAKE).selectExpr(f"{values_in(self.plan, names.IMAGE + '.')} AS {_VALUES}", ID)
-        found = takes.groupBy(_VALUES).agg(F.expr(f"min({ID}) AS {_NUMBER}"), F.expr(f"count(*) AS {_TAKES}"))
-        return F.broadcast(found) if self.plan.facts.read <= SMALL else found
+        images = takes.groupBy(_VALUES).agg(F.expr(f"min({ID}) AS {_NUMBER}"), F.expr(f"count(*) AS {_TAKES}"))
+        return F.broadcast(images) if self.plan.facts.read <= SMALL else images
 
     @cached_property
-    def standing(self) -> DataFrame:
-        """The rows that stand of these images, the oldest first: no more of each than are taken away."""
+    def stored_rows(self) -> DataFrame:
+        """The stored rows of these images, oldest first; of each image at most as many as the batch removes."""
         if self.rows is None:
             types = {**dict.fromkeys((_NUMBER, _RANK, POS), "bigint"), FILE: "string"}
             return inline(self.events.sparkSession, types, [])
@@ -97,65 +103,69 @@ class Images:
         return ranked.where(f"{_RANK} <= {_TAKES}").persist()
 
     @cached_property
-    def _met(self) -> DataFrame:
-        """The events that take a row away, or add one that is taken: their places, and the numbers of both."""
-        selection, added = (self._images.select(_VALUES, F.col(_NUMBER).alias(name)) for name in (_TAKEN, _ADDED))
+    def _matching_events(self) -> DataFrame:
+        """Events that remove a row, or add one that the batch also removes, with place and image numbers."""
+        selection, added = (self._images.select(_VALUES, F.col(_NUMBER).alias(name)) for name in (_REMOVED, _ADDED))
         leaves = f"CASE WHEN {names.OPERATION} != 'delete' THEN {values_in(self.plan)} END AS {_VALUES}"
         takes = f"CASE WHEN {IS_TAKE} THEN {values_in(self.plan, names.IMAGE + '.')} END AS {_BEFORE}"
         both = self.events.selectExpr(ID, f"{EVENT_PLACE} AS place", leaves, takes)
         both = both.join(added, _VALUES, "left").drop(_VALUES).withColumnRenamed(_BEFORE, _VALUES)
         both = both.join(selection, _VALUES, "left").drop(_VALUES)
-        return both.where(f"{_TAKEN} IS NOT NULL OR {_ADDED} IS NOT NULL").localCheckpoint()
+        return both.where(f"{_REMOVED} IS NOT NULL OR {_ADDED} IS NOT NULL").localCheckpoint()
 
     @cached_property
     def failed(self) -> DataFrame:
-        """The IDs of the changes that find no row."""
-        ends = (f"string({_TAKEN}) AS {OLD_KEY}", f"string({_ADDED}) AS {KEY}")
-        moves = self._met.where(f"{_TAKEN} != {_ADDED}").selectExpr(*ends).distinct()
+        """The IDs of the changes that match no row."""
+        ends = (f"string({_REMOVED}) AS {OLD_KEY}", f"string({_ADDED}) AS {KEY}")
+        moves = self._matching_events.where(f"{_REMOVED} != {_ADDED}").selectExpr(*ends).distinct()
         links = chains_of(moves.sparkSession, moves, "images of rows that become another")
-        image = f"string(coalesce({_TAKEN}, {_ADDED})) AS {KEY}"
-        item = f"struct(place, {ID} AS id, {_TAKEN} AS taken, {_ADDED} AS added) AS item"
-        items = _chained(self._met.selectExpr(image, item), links).groupBy(CHAIN)
-        stock = self.standing.groupBy(_NUMBER).count().selectExpr(f"string({_NUMBER}) AS {KEY}", _NUMBER, "count")
+        image = f"string(coalesce({_REMOVED}, {_ADDED})) AS {KEY}"
+        item = f"struct(place, {ID} AS id, {_REMOVED} AS taken, {_ADDED} AS added) AS item"
+        items = _chained(self._matching_events.selectExpr(image, item), links).groupBy(CHAIN)
+        stock = (
+            self.stored_rows.groupBy(_NUMBER).count().selectExpr(f"string({_NUMBER}) AS {KEY}", _NUMBER, "count")
+        )
         stocks = _chained(stock, links).groupBy(CHAIN)
         stocks_of = stocks.agg(F.expr(f"map_from_entries(collect_list(struct({_NUMBER}, count))) AS stock"))
         folded = items.agg(F.expr("collect_list(item) AS items")).join(stocks_of, CHAIN, "left")
         return folded.selectExpr(f"explode({_FOLD}.failed) AS {ID}").localCheckpoint()
 
     @cached_property
-    def _ranked(self) -> DataFrame:
-        """The rows that are added and may be taken in the batch: how many stand before each, and how many go."""
-        good = self._met.join(F.broadcast(self.failed), ID, "left_anti")
-        gone = good.groupBy(_TAKEN).count().selectExpr(f"{_TAKEN} AS {_NUMBER}", "count AS gone")
-        stand = self.standing.groupBy(_NUMBER).count().selectExpr(_NUMBER, "count AS stood")
+    def _added_rows(self) -> DataFrame:
+        """The added rows that the batch may also remove: how many rows precede each, and how many are removed."""
+        good = self._matching_events.join(F.broadcast(self.failed), ID, "left_anti")
+        removals = good.groupBy(_REMOVED).count().selectExpr(f"{_REMOVED} AS {_NUMBER}", "count AS gone")
+        stand = self.stored_rows.groupBy(_NUMBER).count().selectExpr(_NUMBER, "count AS stood")
         adds = good.where(f"{_ADDED} IS NOT NULL").selectExpr(
             ID, f"{_ADDED} AS {_NUMBER}", f"row_number() OVER (PARTITION BY {_ADDED} ORDER BY place) AS {_RANK}"
         )
-        return adds.join(gone, _NUMBER).join(stand, _NUMBER, "left")
+        return adds.join(removals, _NUMBER).join(stand, _NUMBER, "left")
 
     @cached_property
     def superseded(self) -> DataFrame:
-        """The IDs of the events whose rows are taken away within the batch."""
-        return self._ranked.where(f"{_RANK} + coalesce(stood, 0) <= gone").select(ID).localCheckpoint()
+        """The IDs of the events whose rows are removed again in the same batch."""
+        return self._added_rows.where(f"{_RANK} + coalesce(stood, 0) <= gone").select(ID).localCheckpoint()
 
     @cached_property
     def removed(self) -> DataFrame:
-        """The rows of the table that go."""
-        good = self._met.where(f"{_TAKEN} IS NOT NULL").join(F.broadcast(self.failed), ID, "left_anti")
-        gone = good.groupBy(_TAKEN).count().selectExpr(f"{_TAKEN} AS {_NUMBER}", "count AS gone")
-        return self.standing.join(F.broadcast(gone), _NUMBER).where(f"{_RANK} <= gone")
+        """The stored rows that the batch removes."""
+        good = self._matching_events.where(f"{_REMOVED} IS NOT NULL").join(
+            F.broadcast(self.failed), ID, "left_anti"
+        )
+        removals = good.groupBy(_REMOVED).count().selectExpr(f"{_REMOVED} AS {_NUMBER}", "count AS gone")
+        return self.stored_rows.join(F.broadcast(removals), _NUMBER).where(f"{_RANK} <= gone")
 
     @property
     def written(self) -> DataFrame:
-        """The events that leave a row."""
-        left = self.events.where(f"{names.OPERATION} != 'delete'")
-        for gone in (self.failed, self.superseded):
-            left = left.join(F.broadcast(gone), ID, "left_anti")
-        return left
+        """The events that write a row."""
+        events = self.events.where(f"{names.OPERATION} != 'delete'")
+        for ids in (self.failed, self.superseded):
+            events = events.join(F.broadcast(ids), ID, "left_anti")
+        return events
 
 
 def _chained(frame: DataFrame, links: DataFrame | None) -> DataFrame:
-    """Give each image its chain: those that changes make of one another are one."""
+    """Give each image its chain. Images that updates turn into one another are in one chain."""
     if links is None:
         return frame.withColumnRenamed(KEY, CHAIN)
     linked = frame.join(F.broadcast(links), KEY, "left")
@@ -164,16 +174,16 @@ def _chained(frame: DataFrame, links: DataFrame | None) -> DataFrame:
 
 
 def _counted(stock: str, number: str, by: str) -> str:
-    """Return a stock with one row more or less of an image, as SQL; what is none is not kept."""
+    """Return SQL for a stock with the count of one image changed. An image whose count is 0 is dropped."""
     count = f"coalesce(try_element_at({stock}, {number}), 0L) {by}"
     others = f"map_filter({stock}, (k, v) -> k != {number})"
     return f"CASE WHEN {count} = 0 THEN {others} ELSE map_concat({others}, map({number}, {count})) END"
 
 
 _LACKS: Final = "e.taken IS NOT NULL AND coalesce(try_element_at(s.stock, e.taken), 0L) = 0"
-_LEFT: Final = f"CASE WHEN e.taken IS NULL THEN s.stock ELSE {_counted('s.stock', 'e.taken', '- 1L')} END"
+_REST: Final = f"CASE WHEN e.taken IS NULL THEN s.stock ELSE {_counted('s.stock', 'e.taken', '- 1L')} END"
 _AFTER: Final = let(
-    {"rest": _LEFT}, f"CASE WHEN e.added IS NULL THEN rest ELSE {_counted('rest', 'e.added', '+ 1L')} END"
+    {"rest": _REST}, f"CASE WHEN e.added IS NULL THEN rest ELSE {_counted('rest', 'e.added', '+ 1L')} END"
 )
 _STEP: Final = struct(
     {
@@ -184,4 +194,4 @@ _STEP: Final = struct(
 _NO_STOCK: Final = f"map_filter(CAST(map(0L, 0L) AS {_STOCK}), (k, v) -> false)"
 _BEGIN: Final = struct({"stock": f"coalesce(stock, {_NO_STOCK})", "failed": NO_IDS})
 _FOLD: Final = f"aggregate(array_sort(items), {_BEGIN}, (s, e) -> {_STEP})"
-"""The fold of a chain: how many rows of each image stand after each event, and which found none."""
+"""SQL: the fold of a chain. It tracks how many rows of each image exist, and notes the events that match no row."""

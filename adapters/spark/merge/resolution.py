@@ -1,8 +1,8 @@
-"""Working out what a batch does to the rows of a table: DataFrame to DataFrame, no I/O.
+"""Work out what a batch does to the rows of a table: DataFrame to DataFrame, no I/O.
 
-One pass over the keys: each event meets the row that stands, then the events of a key
-are folded into one verdict, by hash and without a sort. Only keys that were deleted and
-more within one batch are looked at in order, to count what was inserted twice.
+Each event is joined to the stored row of its key. Then the events of a key are folded into one verdict, by hash and
+without a sort. Only keys with further events after a delete in the batch are read in order, to count inserts of
+existing rows and updates of missing ones.
 """
 
 from __future__ import annotations
@@ -28,37 +28,42 @@ from lakeward.core.plan import MergePlan
 from lakeward.core.schema import Type
 
 SMALL: Final = 250_000
-"""Up to that many events, what stands of their keys is sent to them rather than sorted with them."""
+"""Up to this many events, the stored rows of their keys are joined by broadcast instead of by a sort."""
 
 ID: Final = "_lakeward_id"
-"""Names an event within its batch: its arrival and its kind in one number."""
+"""Column: the ID of an event in its batch. It encodes the arrival and the operation in one number."""
 
 IS_NEWS: Final = "_lakeward_is_news"
 IS_LIVE: Final = "_lakeward_is_live"
-"""Of a key: whether an event is newer than what stands, and whether what stands is a row."""
+"""Columns of a key: whether an event is newer than the stored state, and whether the stored state is a row."""
 
 FILE: Final = "_lakeward_standing_file"
 POS: Final = "_lakeward_standing_pos"
-"""Where a row lies: its data file as the format names it, and its place there, from 0; NULL where nobody asks."""
+"""Columns: the data file of a row, named as the format names it, and the place of the row in it, from 0. They are
+NULL where the plan does not need them.
+"""
 
 STANDS: Final = f"NOT coalesce({DELETED}, false)"
-"""Whether a row of a table whose deletes are soft has not gone, as SQL."""
+"""SQL: whether a row of a table with soft deletes is not deleted."""
 
 INSERTS, WHOLES, DELETES = "_lakeward_inserts", "_lakeward_wholes", "_lakeward_deletes"
 _EVENTS, _NEWER, _SAME, _TIES = (f"{names.PREFIX}{count}" for count in ("events", "newer", "same", "ties"))
-"""Of a key: how many events it has, how many of them are newer than what stands, and how many of these insert, put
-whole rows, of a full load ones as well, and delete; how many are what stands, and how many are tied."""
+"""Columns of a key. Counts of the events that are newer than the stored state: inserts; whole rows (inserts and
+rows of a full load); deletes. Then: all events; the newer ones; events equal to the stored state; ties.
+"""
 
 _IS_NEWER, _CONTENT, _LEAST, _MOST = (f"{names.PREFIX}{name}" for name in ("is_newer", "content", "least", "most"))
-"""Of an event: whether it is newer than what stands, and its content; of several, the least and the greatest."""
+"""Columns of an event: whether it is newer than the stored state; its content. Of several events: the least and the
+greatest content.
+"""
 
 WRITTEN, REMOVED, MIXED = "written", "removed", "mixed"
-"""How many rows a batch writes and removes, and how many keys have events after a delete."""
+"""Counts: rows that a batch writes, rows that it removes, keys that have events after a delete."""
 
 _FIRST: Final = "_lakeward_first"
-"""Of a key: its first event that is newer than what stands."""
+"""Column of a key: its first event that is newer than the stored state."""
 
-_IS_WRONG, _WHY, _SAID = "_lakeward_is_wrong", "_lakeward_why", "_lakeward_said"
+_IS_WRONG, _REASON, _EXPLANATION = "_lakeward_is_wrong", "_lakeward_why", "_lakeward_said"
 _BARRIER: Final = "_lakeward_barrier"
 
 NO_KEY: Final = "the table has no key to find the row by"
@@ -71,25 +76,25 @@ _IS_READ, _IS_INSERT, _IS_UPDATE, _IS_DELETE = (f"& 3 = {code}" for code in _KIN
 _PLACE: Final = (names.SEQUENCE, names.OBJECT, names.ROW)
 
 _AS_WRITTEN: Final = (Reason.HISTORY, Reason.TIE, Reason.UNDATED, Reason.NO_KEY)
-"""Reasons of events that are shown in quarantine as they were written, where that is known."""
+"""Reasons whose events are shown in quarantine with their source text, if it is known."""
 
 
-def standing(name: str) -> str:
-    """Return what a column of the standing row is called beside an event's.
+def stored_column(name: str) -> str:
+    """Return the name that a column of the stored row has when it is joined to an event.
 
-    >>> standing("_lakeward_row")
+    >>> stored_column("_lakeward_row")
     '_lakeward_standing_row'
     """
     return f"_lakeward_standing_{name.removeprefix(names.PREFIX)}"
 
 
-_STANDING: Final = tuple(standing(name) for name in names.POSITION)
+_STORED: Final = tuple(stored_column(name) for name in names.POSITION)
 
 
 def no_place(dimension: Dimension, locators: Sequence[str] = ()) -> list[str]:
-    """Return the place of a row that does not stand, as SQL; `locators` say where it lies."""
-    types = {standing(names.SEQUENCE): names.sequence_type(dimension.sequences)}
-    return [f"CAST(NULL AS {types.get(name, 'bigint')}) AS {name}" for name in (*_STANDING, *locators)]
+    """Return SQL for the position columns of a key without a stored row, all NULL, and for its `locators`."""
+    types = {stored_column(names.SEQUENCE): names.sequence_type(dimension.sequences)}
+    return [f"CAST(NULL AS {types.get(name, 'bigint')}) AS {name}" for name in (*_STORED, *locators)]
 
 
 def _key(plan: MergePlan) -> list[str]:
@@ -104,21 +109,22 @@ def events_of(frame: DataFrame) -> DataFrame:
 
 
 class Known(NamedTuple):
-    """How many events of a batch are of objects that were delivered before, and rejects, by reason."""
+    """Counts of the rows from objects that were delivered before: events, and rejects by reason."""
 
     events: int = 0
     rejects: Mapping[Reason, int] = MappingProxyType({})
 
     @property
     def rows(self) -> int:
-        """How many rows that is."""
+        """The number of all these rows."""
         return self.events + sum(self.rejects.values())
 
 
 def without_copies(frame: DataFrame, plan: MergePlan) -> tuple[DataFrame, Known]:
-    """Leave out the rows of objects that were delivered before.
+    """Return the frame without the rows of objects that were delivered before, and the counts of these rows.
 
-    Of an `ordered` table with a key only the rejects: its events are told by what stands, and what is remembered.
+    In an `ordered` table with a key only rejects are left out. Repeated events are recognized by the stored rows
+    and the change log.
     """
     if not plan.copies:
         return frame, Known()
@@ -132,33 +138,37 @@ def without_copies(frame: DataFrame, plan: MergePlan) -> tuple[DataFrame, Known]
 
 
 def late_as_rejects(frame: DataFrame, plan: MergePlan) -> tuple[DataFrame, Mapping[Reason | None, int]]:
-    """Reject what lies at or below the mark; return how many rows that are, by the reason they had.
+    """Reject the events at or below the low watermark.
 
-    A row that would hold its key holds nothing there: later events of the key may be applied.
+    Return the frame and the number of such rows by earlier reason.
+
+    A reject at or below the low watermark no longer holds its key: later events of the key may be applied already.
     """
-    if plan.mark is None or not plan.has_late:
+    if plan.low_watermark is None or not plan.has_late:
         return frame, {}
-    words = f"its place in the order lies {AT_THE_MARK}"
-    is_below = f"{names.SEQUENCE} <= {sequence_literal(plan, plan.mark.sequence)}"
+    explanation = f"its place in the order lies {AT_THE_MARK}"
+    is_below = f"{names.SEQUENCE} <= {sequence_literal(plan, plan.low_watermark.sequence)}"
     has_place = f"NOT ({names.REASON} = '{Reason.SEQUENCE.value}' AND {IS_LOAD})"
     is_late, holds = f"({IS_EVENT} AND {is_below})", f"coalesce({IS_HOLDING} AND {has_place} AND {is_below}, false)"
     alike = frame.where(f"{is_late} OR {holds}").groupBy(names.REASON).count().collect()
-    told = {
+    changed = {
         names.REASON: text(Reason.TOO_LATE.value),
-        names.DETAIL: f"concat_ws('; ', {names.DETAIL}, {text(words)})",
+        names.DETAIL: f"concat_ws('; ', {names.DETAIL}, {text(explanation)})",
     }
-    frame = frame.withColumns({n: F.expr(f"CASE WHEN {holds} THEN {sql} ELSE {n} END") for n, sql in told.items()})
-    late = rejected(frame, plan.dimension, is_late, Reason.TOO_LATE, words)
+    frame = frame.withColumns(
+        {n: F.expr(f"CASE WHEN {holds} THEN {sql} ELSE {n} END") for n, sql in changed.items()}
+    )
+    late = rejected(frame, plan.dimension, is_late, Reason.TOO_LATE, explanation)
     return late, {None if row[0] is None else Reason(row[0]): row["count"] for row in alike}
 
 
 def sequence_literal(plan: MergePlan, sequence: int) -> str:
-    """Return a sequence of the table as SQL."""
+    """Return a sequence as an SQL literal of the type that the table uses."""
     return f"CAST('{sequence}' AS {names.sequence_type(plan.dimension.sequences)})"
 
 
 def as_incomplete(events: DataFrame, dimension: Dimension) -> DataFrame:
-    """Return remembered events as rejects: they send a part of a row that never came."""
+    """Return remembered events as rejects: each sends a part of a row, and the rest never came."""
     rejects = events.selectExpr(
         "*", *[f"string(NULL) AS {name}" for name in (names.REASON, names.DETAIL, names.TEXT)]
     )
@@ -168,39 +178,44 @@ def as_incomplete(events: DataFrame, dimension: Dimension) -> DataFrame:
 def as_rejects(
     frame: DataFrame, plan: MergePlan, ids: DataFrame, reason: Reason, words: str, written: str = _NOT_KEPT
 ) -> DataFrame:
-    """Turn the events of these IDs into rejects, with the text that each was `written` as, where that is known."""
+    """Turn the events with these IDs into rejects.
+
+    `written` is SQL for the source text of each, NULL if unknown.
+    """
     wrong = F.broadcast(ids.selectExpr(f"shiftright({ID}, 2) AS {names.ARRIVAL}", f"true AS {_IS_WRONG}"))
     marked = frame.join(wrong, names.ARRIVAL, "left")
     marked = _rejected(marked, plan.dimension, _IS_WRONG, f"'{reason.value}'", text(words), written)
     return marked.drop(_IS_WRONG)
 
 
-def as_told(frame: DataFrame, plan: MergePlan, refused: DataFrame) -> DataFrame:
-    """Turn events into rejects: `refused` has their IDs, and in `reason` and `words` what is wrong with each."""
-    told = refused.selectExpr(f"shiftright({ID}, 2) AS {names.ARRIVAL}", f"reason AS {_WHY}", f"words AS {_SAID}")
-    marked = frame.join(F.broadcast(told), names.ARRIVAL, "left")
-    mendable = ", ".join(f"'{reason.value}'" for reason in _AS_WRITTEN)
-    written = f"CASE WHEN {_WHY} IN ({mendable}) THEN {names.TEXT} END"
-    marked = _rejected(marked, plan.dimension, f"{_WHY} IS NOT NULL", _WHY, _SAID, written)
-    return marked.drop(_WHY, _SAID)
+def reject_each(frame: DataFrame, plan: MergePlan, refused: DataFrame) -> DataFrame:
+    """Turn events into rejects: `refused` has their IDs, and a `reason` and an explanation (`words`) for each."""
+    reasons = refused.selectExpr(
+        f"shiftright({ID}, 2) AS {names.ARRIVAL}", f"reason AS {_REASON}", f"words AS {_EXPLANATION}"
+    )
+    marked = frame.join(F.broadcast(reasons), names.ARRIVAL, "left")
+    repairable = ", ".join(f"'{reason.value}'" for reason in _AS_WRITTEN)
+    written = f"CASE WHEN {_REASON} IN ({repairable}) THEN {names.TEXT} END"
+    marked = _rejected(marked, plan.dimension, f"{_REASON} IS NOT NULL", _REASON, _EXPLANATION, written)
+    return marked.drop(_REASON, _EXPLANATION)
 
 
 def rejected(frame: DataFrame, dimension: Dimension, is_wrong: str, reason: Reason, words: str) -> DataFrame:
-    """Turn the rows that are wrong, as SQL, into rejects for a reason, in words."""
+    """Turn the rows for which `is_wrong` (SQL) holds into rejects with a reason and an explanation."""
     return _rejected(frame, dimension, is_wrong, f"'{reason.value}'", text(words))
 
 
-def told_rejects(frame: DataFrame, dimension: Dimension, reason: Reason, words: str) -> DataFrame:
-    """Turn rows into rejects for a reason; the words, as SQL, are NULL of those that are none."""
+def reject_explained(frame: DataFrame, dimension: Dimension, reason: Reason, words: str) -> DataFrame:
+    """Turn rows into rejects for a reason. `words` is SQL for the explanation, NULL for a row that is right."""
     return _rejected(frame, dimension, f"{words} IS NOT NULL", f"'{reason.value}'", words, names.TEXT)
 
 
 def _rejected(
     frame: DataFrame, dimension: Dimension, is_wrong: str, reason: str, words: str, written: str = _NOT_KEPT
 ) -> DataFrame:
-    """Turn rows into rejects with the text that each was `written` as, in SQL, where that is known.
+    """Turn rows into rejects. `written` is SQL for the source text of each.
 
-    Else it is the row as JSON, with the image of what it was before where rows are found by that.
+    Where that is NULL, the text is the row as JSON, with its before image if rows are matched by image.
     """
     time = f"timestamp_micros({names.TIME}) AS {names.TIME}"
     image = [names.IMAGE] if names.IMAGE in frame.columns else []
@@ -215,28 +230,31 @@ def _rejected(
 
 
 def as_no_key(frame: DataFrame, dimension: Dimension, is_wrong: str, words: str) -> DataFrame:
-    """Turn the events that are wrong, as SQL, into rejects of a table that has no key to find a row by."""
+    """Turn the events for which `is_wrong` (SQL) holds into rejects: the table has no key to find their rows by."""
     no_key = f"'{Reason.NO_KEY.value}'"
     return _rejected(frame, dimension, f"({IS_EVENT} AND {is_wrong})", no_key, text(words), names.TEXT)
 
 
 def holding_rejects(frame: DataFrame, plan: MergePlan) -> DataFrame:
-    """Return key and position of the rejects that hold their key; a key change holds two."""
+    """Return key and position of the rejects that hold their key. A key change holds both of its keys."""
     return keys_of_both(frame.where(IS_HOLDING), plan.dimension.key)
 
 
 def keys_of_both(frame: DataFrame, key: Sequence[str], beside: Sequence[str] = ()) -> DataFrame:
-    """Return the key of each row, its position and columns `beside`; of a key change also the key that it left."""
-    told = (*_PLACE, *beside)
-    found = frame.selectExpr(*map(quoted, key), *told)
+    """Return key, position and further columns (`beside`) of each row.
+
+    A key change also gives a row for its old key.
+    """
+    further = (*_PLACE, *beside)
+    rows = frame.selectExpr(*map(quoted, key), *further)
     if names.OLD not in frame.columns:
-        return found
+        return rows
     old = [f"{names.OLD}.{name} AS {name}" for name in map(quoted, key)]
-    return found.unionByName(frame.where(f"{names.OLD} IS NOT NULL").selectExpr(*old, *told))
+    return rows.unionByName(frame.where(f"{names.OLD} IS NOT NULL").selectExpr(*old, *further))
 
 
 def part_at_barriers(events: DataFrame, barriers: DataFrame, plan: MergePlan) -> tuple[DataFrame, DataFrame]:
-    """Part the events into those that pass and those that wait behind a hold of their key."""
+    """Split the events into those that pass and those that wait behind a hold of their key."""
     place = f"struct({', '.join(_PLACE)})"
     lowest = barriers.groupBy(*_key(plan)).agg(F.expr(f"min({place}) AS {_BARRIER}"))
     marked = events.join(F.broadcast(lowest), list(plan.dimension.key), "left")
@@ -245,17 +263,19 @@ def part_at_barriers(events: DataFrame, barriers: DataFrame, plan: MergePlan) ->
 
 
 def verdicts(events: DataFrame, found: DataFrame | None, plan: MergePlan, locators: Sequence[str]) -> DataFrame:
-    """Return one row a key: which of its events stands in the end, and how many had which fate.
+    """Return one row for each key: the winning event, and how many events had each outcome.
 
-    `found` holds what stands of the batch's keys: the position (named by `standing`),
-    IS_LIVE, and where the row lies (`locators`).
+    `found` has the stored state of the keys of the batch: the position (columns named by `stored_column`),
+    `IS_LIVE`, and where the row lies (`locators`).
     """
-    stood = (*_STANDING, IS_LIVE, *locators)
-    meets = plan.recalls and found is not None  # else each event is newer than what stands, which is met last
-    key = [*_key(plan), *(stood if meets else ())]
-    is_same = " AND ".join(f"{name} <=> {standing(name)}" for name in _PLACE) if meets else "false"
+    stored = (*_STORED, IS_LIVE, *locators)
+    compares = (
+        plan.recalls and found is not None
+    )  # else each event is newer than the stored row, which is joined last
+    key = [*_key(plan), *(stored if compares else ())]
+    is_same = " AND ".join(f"{name} <=> {stored_column(name)}" for name in _PLACE) if compares else "false"
     by_sequence = (
-        _meet(events, found if meets else None, plan)
+        _with_stored_state(events, found if compares else None, plan)
         .groupBy(*key, names.SEQUENCE)
         .agg(
             F.expr(f"count(*) AS {_EVENTS}"),
@@ -271,8 +291,8 @@ def verdicts(events: DataFrame, found: DataFrame | None, plan: MergePlan, locato
         )
     )
     tied = f"CASE WHEN {_LEAST} != {_MOST} AND {has_order()} THEN {_NEWER} - 1 ELSE 0 END"
-    if plan.dimension.unique_sequences and meets:
-        stands = f"{_STANDING[0]} = {plan.epoch} AND {_STANDING[1]} = {names.SEQUENCE}"
+    if plan.dimension.unique_sequences and compares:
+        stands = f"{_STORED[0]} = {plan.epoch} AND {_STORED[1]} = {names.SEQUENCE}"
         tied = f"CASE WHEN {stands} AND {has_order()} THEN {_NEWER} ELSE {tied} END"
     sums = [F.expr(f"sum({name}) AS {name}") for name in (_EVENTS, _NEWER, _SAME, INSERTS, WHOLES, DELETES)]
     by_key = by_sequence.groupBy(*key).agg(
@@ -283,16 +303,16 @@ def verdicts(events: DataFrame, found: DataFrame | None, plan: MergePlan, locato
     )
     if found is None:
         by_key = by_key.selectExpr("*", *no_place(plan.dimension, locators), f"boolean(NULL) AS {IS_LIVE}")
-    elif not meets:
+    elif not compares:
         by_key = by_key.join(found, list(plan.dimension.key), "left")
-    counted = [f"bigint({sql}) AS {_counted(name)}" for name, sql in _counts().items()]
-    return by_key.selectExpr(*_key(plan), *stood, ID, WHOLES, DELETES, f"{_NEWER} > 0 AS {IS_NEWS}", *counted)
+    counted = [f"bigint({sql}) AS {_count_column(name)}" for name, sql in _counts().items()]
+    return by_key.selectExpr(*_key(plan), *stored, ID, WHOLES, DELETES, f"{_NEWER} > 0 AS {IS_NEWS}", *counted)
 
 
 def _counts() -> Mapping[str, str]:
-    """Return by name what the events of one key add to each count, as SQL.
+    """Return SQL by count name for what the events of one key add to each count.
 
-    Events after which the key was deleted are left to `_count_in_order`, unless the delete is the last of them.
+    Keys with events after a delete are counted by `_count_in_order`.
     """
     is_news, live = f"{_NEWER} > 0", f"coalesce({IS_LIVE}, false)"
     is_mixed = f"{is_news} AND {DELETES} > int({ID} {_IS_DELETE})"
@@ -312,70 +332,79 @@ def _counts() -> Mapping[str, str]:
     }
 
 
-def _counted(name: str) -> str:
-    """Return what `verdicts` calls the column of a count."""
+def _count_column(name: str) -> str:
+    """Return the name of the column in which `verdicts` has a count."""
     return f"_lakeward_count_{name}"
 
 
-def _meet(events: DataFrame, found: DataFrame | None, plan: MergePlan) -> DataFrame:
-    """Put beside each event what stands of its key, and say whether the event is newer; each is that meets none."""
+def _with_stored_state(events: DataFrame, found: DataFrame | None, plan: MergePlan) -> DataFrame:
+    """Join each event with the stored state of its key, and add whether the event is newer.
+
+    Without `found`, each event is newer.
+    """
     narrow = events.selectExpr(*_key(plan), *_PLACE, ID, f"xxhash64({hashed(plan)}) AS {_CONTENT}")
     if found is None:
         return narrow.selectExpr("*", f"true AS {_IS_NEWER}")
-    sent = F.broadcast(found) if plan.facts.read <= SMALL else found
-    joined = narrow.join(sent, list(plan.dimension.key), "left")
-    return joined.selectExpr("*", f"{_is_newer(plan)} AS {_IS_NEWER}")
+    stored = F.broadcast(found) if plan.facts.read <= SMALL else found
+    events_with_state = narrow.join(stored, list(plan.dimension.key), "left")
+    return events_with_state.selectExpr("*", f"{_is_newer(plan)} AS {_IS_NEWER}")
 
 
 def hashed(plan: MergePlan, left_out: Collection[str] = ()) -> str:
-    """Return what makes the content of an event, to be hashed; a hash passes NULLs over."""
-    told = [column for column in plan.dimension.schema if column.name not in left_out]
-    columns = [_hashable(quoted(column.name), column.type) for column in told]
-    nulls = [f"{quoted(column.name)} IS NULL" for column in told]
-    return ", ".join([names.OPERATION, *columns, *nulls])
+    """Return SQL for the arguments of a hash of an event's content.
+
+    Each column also gives whether it is NULL, since a hash skips NULLs.
+    """
+    columns = [column for column in plan.dimension.schema if column.name not in left_out]
+    values = [_hashable(quoted(column.name), column.type) for column in columns]
+    nulls = [f"{quoted(column.name)} IS NULL" for column in columns]
+    return ", ".join([names.OPERATION, *values, *nulls])
 
 
 def _hashable(value: str, type_: Type) -> str:
-    """Return a value, or the text of one that has parts: it tells the NULLs in it, and maps have no hash."""
+    """Return SQL for a value that can be hashed.
+
+    A nested value becomes text: that shows NULLs inside it, and maps cannot be hashed.
+    """
     return as_json([canonical(value, type_)]) if type_.is_nested else value
 
 
 def _is_newer(plan: MergePlan) -> str:
-    """Whether an event is newer than what stands of its key, if anything does."""
-    came = f"named_struct('e', {plan.epoch}, 's', {_PLACE[0]}, 'o', {_PLACE[1]}, 'r', {_PLACE[2]})"
-    stood = ", ".join(f"'{part}', {name}" for part, name in zip("esor", _STANDING, strict=True))
-    return f"({_STANDING[0]} IS NULL OR {came} > named_struct({stood}))"
+    """Return SQL for whether an event is newer than the stored state of its key, or there is none."""
+    event_place = f"named_struct('e', {plan.epoch}, 's', {_PLACE[0]}, 'o', {_PLACE[1]}, 'r', {_PLACE[2]})"
+    stored_place = ", ".join(f"'{part}', {name}" for part, name in zip("esor", _STORED, strict=True))
+    return f"({_STORED[0]} IS NULL OR {event_place} > named_struct({stored_place}))"
 
 
 def sums_of(judged: DataFrame) -> Mapping[str, int]:
-    """Return each count of a frame of verdicts, summed up."""
-    row = judged.agg(*[F.expr(f"sum({_counted(name)}) AS {name}") for name in _counts()]).collect()[0]
+    """Return the sum of each count over a frame of verdicts."""
+    row = judged.agg(*[F.expr(f"sum({_count_column(name)}) AS {name}") for name in _counts()]).collect()[0]
     return {name: value or 0 for name, value in row.asDict().items()}
 
 
 def sums_in(judged: pa.Table) -> Mapping[str, int]:
-    """Return each count of verdicts in Arrow columns, summed up."""
-    return {name: pc.sum(judged[_counted(name)]).as_py() or 0 for name in _counts()}
+    """Return the sum of each count over verdicts in Arrow columns."""
+    return {name: pc.sum(judged[_count_column(name)]).as_py() or 0 for name in _counts()}
 
 
 def counts(
     sums: Mapping[str, int], judged: DataFrame, events: DataFrame, plan: MergePlan
 ) -> tuple[Counts, int, int]:
-    """Return the counts of the events that pass, and how many rows will be written and removed.
+    """Return the counts of the events that pass, and how many rows are written and removed.
 
-    Each count is taken on its own; whether they add up is for the pipeline to see.
+    Each count is computed independently, so that the pipeline can check that they add up.
     """
-    found = dict(sums)
-    written, removed, mixed = (found.pop(name) for name in (WRITTEN, REMOVED, MIXED))
+    totals = dict(sums)
+    written, removed, mixed = (totals.pop(name) for name in (WRITTEN, REMOVED, MIXED))
     if mixed:
-        more = _count_in_order(judged.where(f"{_counted(MIXED)} > 0"), events, plan)
-        found = {name: value + more.get(name, 0) for name, value in found.items()}
-    return Counts(**found), written, removed
+        more = _count_in_order(judged.where(f"{_count_column(MIXED)} > 0"), events, plan)
+        totals = {name: value + more.get(name, 0) for name, value in totals.items()}
+    return Counts(**totals), written, removed
 
 
 def _count_in_order(mixed: DataFrame, events: DataFrame, plan: MergePlan) -> dict[str, int]:
-    """Count, for keys that were deleted and more, what was inserted though there and updated though not."""
-    of_keys = mixed.selectExpr(*_key(plan), *_STANDING, IS_LIVE)
+    """Count inserts of existing rows and updates of missing ones, for keys with events after a delete."""
+    of_keys = mixed.selectExpr(*_key(plan), *_STORED, IS_LIVE)
     order = f"PARTITION BY {', '.join(_key(plan))} ORDER BY {names.SEQUENCE}, {ID}"
     before = f"lag({ID}) OVER ({order})"
     was_there = f"CASE WHEN {before} IS NULL THEN coalesce({IS_LIVE}, false) ELSE NOT {before} {_IS_DELETE} END"
@@ -389,17 +418,17 @@ def _count_in_order(mixed: DataFrame, events: DataFrame, plan: MergePlan) -> dic
         )
         .collect()[0]
     )
-    found: dict[str, int] = row.asDict()
-    return found
+    more: dict[str, int] = row.asDict()
+    return more
 
 
 def winners(events: DataFrame, judged: DataFrame, *, deletes: bool) -> DataFrame:
-    """Return the events that stand in the end: those that leave a row, or those that leave none."""
+    """Return the winning events: those that leave a row, or with `deletes` those that leave none."""
     wanted = f"{IS_NEWS} AND {'' if deletes else 'NOT '}{ID} {_IS_DELETE}"
     return events.join(judged.where(wanted).select(ID), ID, "left_semi")
 
 
 def reject_without_key(frame: DataFrame, dimension: Dimension) -> DataFrame:
-    """Turn updates, deletes and truncates into rejects: a table without a key has facts that stay."""
+    """Turn updates, deletes and truncates into rejects: a table without a key only appends."""
     refused = f"{names.OPERATION} IN ('update', 'delete', 'truncate')"
     return as_no_key(frame, dimension, refused, NO_KEY)

@@ -1,4 +1,4 @@
-"""Truncates of a batch, and what they overrule, as SQL: `core/merge/truncates.py` for frames."""
+"""Truncates of a batch and the rows that they overrule: `core/merge/truncates.py` for frames."""
 
 from __future__ import annotations
 
@@ -16,10 +16,14 @@ from lakeward.core.plan import MergePlan
 
 
 def without_truncates(frame: DataFrame, plan: MergePlan) -> tuple[DataFrame, DataFrame | None]:
-    """Part the truncates that come in time from what has a key; return those to remember."""
+    """Return the frame without the truncates above the low watermark, and the truncates to remember."""
     if not plan.facts.truncates:
         return frame, None
-    in_time = "" if plan.mark is None else f" AND {names.SEQUENCE} > {sequence_literal(plan, plan.mark.sequence)}"
+    in_time = (
+        ""
+        if plan.low_watermark is None
+        else f" AND {names.SEQUENCE} > {sequence_literal(plan, plan.low_watermark.sequence)}"
+    )
     is_one, listed = f"({IS_TRUNCATE}{in_time})", ", ".join(literal(plan, t) for t in plan.truncates.arrived)
     rest = frame.where(f"NOT coalesce({is_one}, false)")
     return rest, frame.where(f"{is_one} AND {place_of(str(plan.epoch))} IN ({listed})") if listed else None
@@ -31,7 +35,7 @@ def in_force(plan: MergePlan) -> list[Hold]:
 
 
 def not_overruled(plan: MergePlan, rows: DataFrame) -> DataFrame:
-    """Return the rows that hold a key, or wait, in spite of the truncates; `Truncates.overrule` as SQL."""
+    """Return the rows that hold a key or wait and that no truncate overrules: `Truncates.overrule` as SQL."""
     if not plan.truncates.all:
         return rows
     is_above = f"{place_of(str(plan.epoch))} > {literal(plan, plan.truncates.all[-1])}"
@@ -40,12 +44,12 @@ def not_overruled(plan: MergePlan, rows: DataFrame) -> DataFrame:
 
 
 def place_of(epoch: str) -> str:
-    """Return the position of a row as SQL."""
+    """Return SQL for the position of a row."""
     return f"named_struct('e', {epoch}, 's', {names.SEQUENCE}, 'o', {names.OBJECT}, 'r', {names.ROW})"
 
 
 def literal(plan: MergePlan, place: Position) -> str:
-    """Return a position as SQL, to be compared with that of a row."""
+    """Return a position as an SQL literal that can be compared with the position of a row."""
     sequence = sequence_literal(plan, place.sequence)
     return f"named_struct('e', {place.epoch}, 's', {sequence}, 'o', {place.object}L, 'r', {place.row}L)"
 
@@ -53,9 +57,9 @@ def literal(plan: MergePlan, place: Position) -> str:
 def truncation(
     spark: SparkSession, dimension: Dimension, place: Position, time: int | None, *, in_part: bool
 ) -> DataFrame:
-    """Return a frame of one truncate, of a source time that may be None.
+    """Return a frame of one truncate. `time` is its source time in microseconds, or None.
 
-    With `in_part` it has the columns of sources that may send rows in part.
+    With `in_part` it also has the columns of sources that may send rows in part.
     """
     types = {column.name: ddl(column.type) for column in dimension.schema}
     key = ", ".join(f"{quoted(name)}: {types[name]}" for name in dimension.key)

@@ -1,4 +1,4 @@
-"""Rows that show a change of the columns, as rejects: `core.schema_changes.changed_rows` for frames."""
+"""Reject rows that show a change of the columns: `core.schema_changes.changed_rows` for frames."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ from lakeward.core.schema_changes.evolution import Kind, SchemaChange
 
 
 def refused(plan: MergePlan, batch: Batch[Frame]) -> Batch[Frame]:
-    """Return a batch with the rows that show changes as rejects, the others with the columns that the table has."""
+    """Return a batch with the rows that show changes as rejects, and the other rows in the table's columns."""
     changes = plan.evolution.shown
     frame = _marked(in_spark(batch.frame), changes)
-    counted = frame.where(f"{names.REASON} = '{Reason.SCHEMA.value}'").groupBy(names.OPERATION).count().collect()
-    gone = {Operation(row[names.OPERATION]): row["count"] for row in counted}
-    operations = {kind: rows - gone.get(kind, 0) for kind, rows in batch.facts.operations.items()}
+    counts = frame.where(f"{names.REASON} = '{Reason.SCHEMA.value}'").groupBy(names.OPERATION).count().collect()
+    rejected = {Operation(row[names.OPERATION]): row["count"] for row in counts}
+    operations = {kind: rows - rejected.get(kind, 0) for kind, rows in batch.facts.operations.items()}
     facts = replace(
         batch.facts,
         operations={kind: rows for kind, rows in operations.items() if rows},
-        rejects={**batch.facts.rejects, **({Reason.SCHEMA: sum(gone.values())} if gone else {})},
+        rejects={**batch.facts.rejects, **({Reason.SCHEMA: sum(rejected.values())} if rejected else {})},
     )
     return Batch(_without(frame, changes, plan.dimension.schema), facts, close=batch.close)
 
@@ -42,16 +42,16 @@ def _marked(frame: DataFrame, changes: Sequence[SchemaChange]) -> DataFrame:
         f"CASE WHEN {shows(change, frame.schema)} THEN {text(str(change))} END" for change in changes
     )
     words = f"nullif(array_join(array({listed}), '; '), '')"
-    said = f"CASE WHEN {IS_EVENT} AND {LEAVES_VALUES} THEN {words} END"
+    explanation = f"CASE WHEN {IS_EVENT} AND {LEAVES_VALUES} THEN {words} END"
     changed = {
-        names.REASON: f"CASE WHEN {said} IS NOT NULL THEN '{Reason.SCHEMA.value}' ELSE {names.REASON} END",
-        names.DETAIL: f"coalesce({said}, {names.DETAIL})",
+        names.REASON: f"CASE WHEN {explanation} IS NOT NULL THEN '{Reason.SCHEMA.value}' ELSE {names.REASON} END",
+        names.DETAIL: f"coalesce({explanation}, {names.DETAIL})",
     }
     return frame.selectExpr(*[f"{changed[n]} AS {n}" if n in changed else quoted(n) for n in frame.columns])
 
 
 def shows(change: SchemaChange, columns: spark.StructType) -> str:
-    """Return whether a row that leaves values shows a change, as SQL; `columns` are those of its frame."""
+    """Return SQL for whether a row with values shows a change; `columns` are those of its frame."""
     path = change.names[:-1] if change.kind is Kind.DROP else change.names
     return _has(quoted(path[0]), columns[path[0]].dataType, path[1:]) if path else "true"
 
@@ -74,7 +74,7 @@ def _has(value: str, type_: spark.DataType, path: Sequence[str]) -> str:
 
 
 def _without(frame: DataFrame, changes: Sequence[SchemaChange], schema: Schema) -> DataFrame:
-    """Return a frame whose columns have the types of a schema, and NULL where a change gives them another."""
+    """Return a frame whose columns have the types of a schema; columns that a change retypes are NULL."""
     retyped = {change.names for change in changes if change.kind not in (Kind.ADD, Kind.DROP)}
     new = {change.path for change in changes if change.kind is Kind.ADD and not change.is_nested}
     own = {

@@ -1,4 +1,4 @@
-"""Frames as a table has its columns now: by their new names, nested values with their fields, by name."""
+"""Align frames with the current columns of a table: new names, and the fields of nested values."""
 
 from __future__ import annotations
 
@@ -19,11 +19,10 @@ _Paths: TypeAlias = frozenset[tuple[str, ...]]
 
 
 def fitted(frame: DataFrame, schema: Schema, without: _Paths = frozenset()) -> DataFrame:
-    """Return a frame whose nested columns have the types of a schema: fields by name, NULL where there is none.
+    """Return a frame whose nested columns have the types of a schema: fields by name, NULL if missing.
 
-    A field that the schema has not is left out; what it has by another type is cast, which
-    is for wider ones, and is NULL at a path of `without`. Other columns, and a frame that
-    fits, stay as they are.
+    Fields that the schema lacks are dropped. A value of another type is cast, which suits wider types, and is NULL
+    at a path of `without`. Other columns, and frames that fit, are unchanged.
     """
     nested = {column.name: to_spark(column.type) for column in schema if column.type.is_nested}
     return _with_types(frame, nested, without)
@@ -36,23 +35,25 @@ def alike(frame: DataFrame, other: DataFrame) -> DataFrame:
 
 
 def _with_types(frame: DataFrame, nested: Mapping[str, spark.DataType], without: _Paths = frozenset()) -> DataFrame:
-    has = {field.name: field.dataType for field in frame.schema.fields} if nested else {}
-    misfits = {name: type_ for name, type_ in nested.items() if name in has and not _is_alike(has[name], type_)}
+    present = {field.name: field.dataType for field in frame.schema.fields} if nested else {}
+    misfits = {
+        name: type_ for name, type_ in nested.items() if name in present and not _is_alike(present[name], type_)
+    }
     if not misfits:
         return frame
     fit = _Fit(without, count())
-    made = {name: fit.value(quoted(name), has[name], type_, (name,)) for name, type_ in misfits.items()}
-    return frame.selectExpr(*[f"{made[n]} AS {quoted(n)}" if n in made else quoted(n) for n in frame.columns])
+    cast = {name: fit.value(quoted(name), present[name], type_, (name,)) for name, type_ in misfits.items()}
+    return frame.selectExpr(*[f"{cast[n]} AS {quoted(n)}" if n in cast else quoted(n) for n in frame.columns])
 
 
 def _is_alike(one: spark.DataType, other: spark.DataType) -> bool:
-    """Whether types are equal, whatever may be NULL in them."""
+    """Return whether types are equal apart from their nullability."""
     return ddl_of(one) == ddl_of(other)
 
 
 @dataclass(frozen=True, slots=True)
 class _Fit:
-    """Makes values of another type, as SQL; `numbers` tell the parts of lists and maps from each other."""
+    """Writes SQL for values of another type; `numbers` makes names for the parts of lists and maps unique."""
 
     without: _Paths
     numbers: Iterator[int]
@@ -66,45 +67,47 @@ class _Fit:
             return self._struct(value, has, wanted, path)
         part = f"x{next(self.numbers)}"
         if isinstance(has, spark.ArrayType) and isinstance(wanted, spark.ArrayType):
-            made = self.value(part, has.elementType, wanted.elementType, (*path, "element"))
-            return f"transform({value}, {part} -> {made})"
+            converted = self.value(part, has.elementType, wanted.elementType, (*path, "element"))
+            return f"transform({value}, {part} -> {converted})"
         if isinstance(has, spark.MapType) and isinstance(wanted, spark.MapType):
-            made = self.value(part, has.valueType, wanted.valueType, (*path, "value"))
-            return f"transform_values({value}, (k, {part}) -> {made})"
+            converted = self.value(part, has.valueType, wanted.valueType, (*path, "value"))
+            return f"transform_values({value}, (k, {part}) -> {converted})"
         return f"CAST({value} AS {ddl_of(wanted)})"
 
     def _struct(self, value: str, has: spark.StructType, wanted: spark.StructType, path: tuple[str, ...]) -> str:
-        there = {field.name: field.dataType for field in has.fields}
+        present = {field.name: field.dataType for field in has.fields}
         fields = [
-            self.value(f"{value}.{quoted(f.name)}", there[f.name], f.dataType, (*path, f.name))
-            if f.name in there
+            self.value(f"{value}.{quoted(f.name)}", present[f.name], f.dataType, (*path, f.name))
+            if f.name in present
             else _null(f.dataType)
             for f in wanted.fields
         ]
-        listed = ", ".join(f"{text(f.name)}, {made}" for f, made in zip(wanted.fields, fields, strict=True))
+        listed = ", ".join(
+            f"{text(f.name)}, {value_sql}" for f, value_sql in zip(wanted.fields, fields, strict=True)
+        )
         return f"CASE WHEN {value} IS NOT NULL THEN named_struct({listed}) END"
 
 
 def kept_as(name: str) -> str:
-    """Return what the stored value of a column is called beside the new one."""
+    """Return the name of the column with the stored value of a column."""
     return quoted(f"_lakeward_kept_{name}")
 
 
 def with_kept(frame: DataFrame, schema: Schema, lacking: Sequence[tuple[str, ...]]) -> DataFrame:
-    """Return a frame with the stored fields of structs at these paths in the new values, which lack them."""
-    made = {}
+    """Return a frame whose new struct values, which lack the fields at these paths, have the stored fields."""
+    completed = {}
     for name in {path[0] for path in lacking}:
         own = schema.find(name)
         if own is not None:
             inner = [path[1:] for path in lacking if path[0] == name]
-            made[name] = f"{_completed(quoted(name), kept_as(name), own.type, inner)} AS {quoted(name)}"
-    stored = {kept_as(name) for name in made}
+            completed[name] = f"{_completed(quoted(name), kept_as(name), own.type, inner)} AS {quoted(name)}"
+    stored = {kept_as(name) for name in completed}
     own_columns = [name for name in frame.columns if quoted(name) not in stored]
-    return frame.selectExpr(*[made.get(name, quoted(name)) for name in own_columns])
+    return frame.selectExpr(*[completed.get(name, quoted(name)) for name in own_columns])
 
 
 def _completed(new: str, stored: str, type_: Type, lacking: Sequence[tuple[str, ...]]) -> str:
-    """Return a struct with the stored value of what it lacks, at any depth, as SQL; one that is NULL stays so."""
+    """Return SQL for a struct with stored values in the fields that it lacks, at any depth; NULL stays NULL."""
     fields = []
     for part in type_.parts:
         inner = [path[1:] for path in lacking if path[0] == part.name]
@@ -122,7 +125,7 @@ def _null(type_: spark.DataType) -> str:
 
 
 def called_now(frame: DataFrame, renames: Mapping[str, str]) -> DataFrame:
-    """Return a frame with columns by their new names, in the struct of an old key, too; those it has of them."""
+    """Return a frame with its columns renamed, and with the fields of an old key renamed."""
     has = set(frame.columns)
     named = {old: new for old, new in renames.items() if old in has and new not in has}
     columns = [f"{quoted(n)} AS {quoted(named.get(n, n))}" for n in frame.columns]

@@ -1,4 +1,4 @@
-"""Which line of Spark is installed, and what stands in for what the older one lacks.
+"""The line of the installed Spark, and replacements for functions that the older line lacks.
 
 A line is a minor version of Spark with the jars that were tested with it (docs/decisions/0027).
 """
@@ -21,27 +21,27 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 LINES: Final = ("4.1", "3.5")
-"""The lines that lakeward has jars for, the default one first."""
+"""The lines that lakeward has jars for; the default is first."""
 
 
 def line() -> str:
-    """Return the line of the installed pyspark, or the default one where there is none.
+    """Return the line of the installed pyspark, or the default line if there is none.
 
-    Raises SetupError where it is another Spark.
+    Raises SetupError for any other Spark.
     """
     try:
-        found = version("pyspark")
+        installed = version("pyspark")
     except PackageNotFoundError:
         if find_spec("pyspark") is None:
             return LINES[0]
-        import pyspark  # noqa: PLC0415  # a platform's own, which was not installed as a package
+        import pyspark  # noqa: PLC0415  # of a platform, not installed as a package
 
-        found = pyspark.__version__
-    minor = ".".join(found.split(".")[:2])
+        installed = pyspark.__version__
+    minor = ".".join(installed.split(".")[:2])
     if minor not in LINES:
         raise SetupError(
             f"lakeward has no jars for Spark {minor}",
-            found=f"pyspark {found} is installed",
+            found=f"pyspark {installed} is installed",
             todo=f"Install one of the lines {' and '.join(LINES)}, each in a virtual environment of its own: "
             "pip install 'lakeward[spark]' or 'lakeward[spark-3.5]'.",
         )
@@ -49,7 +49,7 @@ def line() -> str:
 
 
 def to_arrow(frame: DataFrame) -> pa.Table:
-    """Return all rows of a frame; `DataFrame.toArrow` came with Spark 4.0 (SPARK-47365)."""
+    """Return all rows of a frame; `DataFrame.toArrow` exists since Spark 4.0 (SPARK-47365)."""
     if hasattr(frame, "toArrow"):
         return frame.toArrow()
     from pyspark.sql.pandas.types import to_arrow_schema  # noqa: PLC0415  # Spark is imported late
@@ -59,10 +59,10 @@ def to_arrow(frame: DataFrame) -> pa.Table:
 
 
 def from_arrow(spark: SparkSession, rows: pa.Table) -> DataFrame:
-    """Return rows as a frame; `createDataFrame` takes Arrow since Spark 4.0 (SPARK-48220).
+    """Return rows as a frame; `createDataFrame` accepts Arrow since Spark 4.0 (SPARK-48220).
 
-    A time without a zone stays one: by default Spark would take it for one of the session's zone. Batches without a
-    row are left out: Spark would stop at one that is not the first, and pass over all rows behind it.
+    A time without a zone stays one: by default Spark would take it for a time in the zone of the session. Empty
+    batches are removed: Spark stops at an empty batch that is not the first, and ignores all rows after it.
     """
     from pyspark.sql.pandas.types import from_arrow_schema  # noqa: PLC0415  # Spark is imported late
 
@@ -83,7 +83,7 @@ def from_arrow(spark: SparkSession, rows: pa.Table) -> DataFrame:
 
 
 def _described(field: pa.Field) -> pa.Field:
-    """Return a field with some metadata at each field of its structs: PySpark expects it of one called `wkb`."""
+    """Return a field with metadata at each field of its structs: PySpark expects it of a field called `wkb`."""
     type_ = field.type
     if pa.types.is_struct(type_):
         type_ = pa.struct([_described(part) for part in type_])
@@ -95,9 +95,9 @@ def _described(field: pa.Field) -> pa.Field:
 
 
 def read_text(spark: SparkSession, paths: Sequence[str], row_end: str) -> DataFrame:
-    """Return the lines of files, by a plan that is equal to another's of the same files.
+    """Return the lines of files, by a plan that equals other plans for the same files.
 
-    Before Spark 4.0 what it reads text by is equal to itself alone, and no two plans that have one each are alike.
+    Before Spark 4.0 a text format equals only itself, so two plans with a format each are never equal.
     """
     read = spark.read.text(list(paths), lineSep=row_end)
     if line() != "3.5":
@@ -105,13 +105,13 @@ def read_text(spark: SparkSession, paths: Sequence[str], row_end: str) -> DataFr
     from pyspark.sql import DataFrame  # noqa: PLC0415  # Spark is imported late
 
     session = cast("Any", spark)
-    found = cast("Any", read)._jdf.queryExecution().analyzed().relation()
-    kept = [getattr(found, name)() for name in ("location", "partitionSchema", "dataSchema", "bucketSpec")]
+    relation = cast("Any", read)._jdf.queryExecution().analyzed().relation()
+    properties = [getattr(relation, name)() for name in ("location", "partitionSchema", "dataSchema", "bucketSpec")]
     datasources = session._jvm.org.apache.spark.sql.execution.datasources
-    made = datasources.HadoopFsRelation(
-        *kept, _text_format(session.sparkContext._gateway), found.options(), found.sparkSession()
+    new_relation = datasources.HadoopFsRelation(
+        *properties, _text_format(session.sparkContext._gateway), relation.options(), relation.sparkSession()
     )
-    return DataFrame(session._jsparkSession.baseRelationToDataFrame(made), spark)
+    return DataFrame(session._jsparkSession.baseRelationToDataFrame(new_relation), spark)
 
 
 @cache
@@ -120,25 +120,25 @@ def _text_format(gateway: Any) -> Any:
 
 
 def condition_of(error: BaseException) -> str:
-    """Return the name of the condition that Spark raised, or '' where it has none."""
-    ask = getattr(error, "getCondition", None) or getattr(error, "getErrorClass", None)
-    return (ask() if ask is not None else None) or ""
+    """Return the name of the condition that Spark raised, '' if it has none."""
+    getter = getattr(error, "getCondition", None) or getattr(error, "getErrorClass", None)
+    return (getter() if getter is not None else None) or ""
 
 
 def silence(*loggers: str) -> None:
-    """Let loggers of PySpark print nothing, where it has them: they came with Spark 4.0."""
+    """Silence loggers of PySpark, if it has them: they exist since Spark 4.0."""
     if find_spec("pyspark.logger") is None:
         return
-    from pyspark.logger import PySparkLogger  # noqa: PLC0415  # there is none in Spark 3.5
+    from pyspark.logger import PySparkLogger  # noqa: PLC0415  # does not exist in Spark 3.5
 
     for name in loggers:
         PySparkLogger.getLogger(name).setLevel(logging.CRITICAL + 1)
 
 
 def is_valid_utf8(value: str) -> str:
-    """Return the condition, as SQL, that a text is valid UTF-8; the function for it came with Spark 4.0.
+    """Return SQL for whether a text is valid UTF-8; `is_valid_utf8` exists since Spark 4.0.
 
-    Before that, what is not valid UTF-8 is decoded as the replacement character, and so as other bytes.
+    Before that, invalid bytes are decoded to the replacement character, and so encoded to other bytes.
     """
     if line() != "3.5":
         return f"is_valid_utf8({value})"

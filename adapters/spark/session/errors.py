@@ -1,4 +1,4 @@
-"""What Spark and Java said, cut down to the sentence a person needs."""
+"""Reduce the errors of Spark and Java to the sentence that a person needs."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from lakeward.core.errors import EngineExhausted, EngineLost, StoreUnreachable
 
 
 def keep_quiet() -> None:
-    """Let PySpark print no error of its own: what Spark says is said once, in our words."""
+    """Silence PySpark's own error output: lakeward prints each error once, in its own words."""
     silence("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 
 
 _DRAWN: Final = re.compile(r"\x1b\[[0-9;]*m|↳")
-"""With what delta-rs draws what led to an error, as a tree for a terminal."""
+"""The characters with which delta-rs draws the causes of an error as a tree for a terminal."""
 
 FAILURES: Final = (PySparkException, Py4JError)
-"""What a call into Spark raises."""
+"""The exceptions that a call into Spark raises."""
 
 
 def is_cut_off(error: BaseException | None) -> bool:
-    """Whether an error, or one that led to it, says that Java does not answer."""
+    """Return whether an error, or one of its causes, says that Java does not answer."""
     while error is not None:
         if isinstance(error, ConnectionError) or (
             isinstance(error, Py4JError) and not isinstance(error, Py4JJavaError)
@@ -39,18 +39,18 @@ def is_cut_off(error: BaseException | None) -> bool:
 
 
 def is_shut_down(error: BaseException | None) -> bool:
-    """Whether an error, or one that led to it, says that Spark ended while it was at work."""
+    """Return whether an error, or one of its causes, says that Spark was stopped during its work."""
     return _says("SparkContext was shut down", error) or _says("stopped SparkContext", error)
 
 
 def is_of_memory(error: BaseException | None) -> bool:
-    """Whether an error, or one that led to it, says that Java ran out of memory."""
+    """Return whether an error, or one of its causes, says that Java ran out of memory."""
     return _says("java.lang.OutOfMemoryError", error)
 
 
 def _says(words: str, error: BaseException | None) -> bool:
     while error is not None:
-        with suppress(*FAILURES, OSError):  # Java is asked for the text, and may not answer
+        with suppress(*FAILURES, OSError):  # the text comes from Java, which may not answer
             if words in str(error) or words in "\n".join(root_cause(error)):
                 return True
         error = error.__cause__ or error.__context__
@@ -58,7 +58,7 @@ def _says(words: str, error: BaseException | None) -> bool:
 
 
 def lost(what: str) -> EngineLost:
-    """Return what to say where Java has ended."""
+    """Return the error for a Java that has ended."""
     return EngineLost(
         f"{what}: Java has ended in the middle of it",
         found="it was stopped from outside, or by the system where memory was short",
@@ -68,7 +68,7 @@ def lost(what: str) -> EngineLost:
 
 
 def exhausted(what: str, memory: str) -> EngineExhausted:
-    """Return what to say where Java, which was given this much memory, ran out of it."""
+    """Return the error for a Java that ran out of the `memory` that it was given."""
     return EngineExhausted(
         f"{what}: Java has run out of memory",
         found=f"its heap is {memory}",
@@ -79,7 +79,7 @@ def exhausted(what: str, memory: str) -> EngineExhausted:
 
 
 def unreachable(what: str, error: BaseException) -> StoreUnreachable | None:
-    """Return what to say where S3 did not answer Spark, Iceberg or Arrow; None where it is something else."""
+    """Return the error if S3 did not answer Spark, Iceberg or Arrow; None for other errors."""
     is_so = (
         transient_errors.is_of_arrow(error)
         or transient_errors.is_of_object_store(error)
@@ -89,7 +89,7 @@ def unreachable(what: str, error: BaseException) -> StoreUnreachable | None:
 
 
 def root_cause(error: BaseException) -> tuple[str, str]:
-    """Return class and message of the innermost Java exception, or of the Python one."""
+    """Return class and message of the innermost Java exception, or of the Python exception."""
     java = getattr(error, "java_exception", None) if isinstance(error, Py4JJavaError) else None
     java = java if java is not None else getattr(error, "_origin", None)
     if java is None:
@@ -100,7 +100,7 @@ def root_cause(error: BaseException) -> tuple[str, str]:
 
 
 def causes(error: BaseException) -> Iterator[str]:
-    """Return the classes of the Java exceptions that led to an error, the outermost first."""
+    """Yield the classes of the Java exceptions that led to an error, outermost first."""
     java = getattr(error, "java_exception", None) if isinstance(error, Py4JJavaError) else None
     java = java if java is not None else getattr(error, "_origin", None)
     while java is not None:
@@ -109,7 +109,7 @@ def causes(error: BaseException) -> Iterator[str]:
 
 
 def said(error: BaseException) -> str:
-    """Return the first line of what went wrong, without the class that said it; all lines of delta-rs's tree."""
+    """Return the first line of an error message, without its class; of delta-rs's tree all lines."""
     name, message = root_cause(error)
     lines = [line.strip() for line in _DRAWN.sub("", message).splitlines() if line.strip()]
     text = lines[0] if lines and lines[0] != "None" else name.rsplit(".", 1)[-1]
@@ -118,12 +118,12 @@ def said(error: BaseException) -> str:
 
 
 def was_made_meanwhile(error: BaseException) -> bool:
-    """Whether a table could not be made because another process made it."""
+    """Return whether a table could not be created because another process created it."""
     return isinstance(error, PySparkException) and condition_of(error) == "TABLE_OR_VIEW_ALREADY_EXISTS"
 
 
 def refused_by_disk(error: BaseException) -> str | None:
-    """Return in a person's words that there is no space or no permission, or None where it is something else."""
+    """Return a message if there is no space or no permission, or None for other errors."""
     name, message = root_cause(error)
     if "No space left on device" in message or "File too large" in message:
         return f"there is no space left: {message.splitlines()[0]}"
@@ -133,5 +133,5 @@ def refused_by_disk(error: BaseException) -> str | None:
 
 
 def full_text(error: BaseException) -> str:
-    """Return everything that was said, to look for names in."""
+    """Return the full text of an error, to search for names in it."""
     return f"{error} {root_cause(error)[1]}"

@@ -1,7 +1,7 @@
-"""The jars of a line: a committed list with hashes, fetched once into a cache of the user's.
+"""The jars of a line: a committed list with hashes, downloaded once into a cache of the user.
 
-Nothing is resolved when a session starts, and nothing is fetched where the platform
-brings its own jars (Glue, EMR).
+Nothing is resolved when a session starts, and nothing is downloaded where the platform has its own jars (Glue,
+EMR).
 """
 
 from __future__ import annotations
@@ -33,12 +33,16 @@ CLASSES: Final[Mapping[str, str]] = {
     "mariadb": "org.mariadb.jdbc.Driver",
     "aws": "software.amazon.awssdk.services.s3.S3Client",
 }
-"""A class of each group of jars, by which a Spark that somebody else has started shows that it has them."""
+"""A class of each group of jars. A Spark that was started elsewhere has the jars if it has the class."""
 
 
 @dataclass(frozen=True, slots=True)
 class Jar:
-    """A jar of the lock: Maven coordinates `group:artifact:version`, what needs it, and its content."""
+    """A jar of the lock file.
+
+    `coordinates` are those of Maven, `group:artifact:version`. `needed_by` is the group of jars. `size` is in
+    bytes.
+    """
 
     coordinates: str
     needed_by: str
@@ -53,37 +57,37 @@ class Jar:
 
     @property
     def request(self) -> str:
-        """What a factory asks for it by: `select_jars` returns the same jar."""
+        """The text by which a factory asks for this jar: `select_jars` returns the same jar."""
         return f"{self.coordinates}@{self.sha256}"
 
     @property
     def url(self) -> str:
-        """Where it is fetched from; `LAKEWARD_MAVEN` names another repository than Maven Central."""
+        """The URL of the jar; `LAKEWARD_MAVEN` names another repository than Maven Central."""
         group, artifact, version = self.coordinates.split(":")
         base = os.environ.get("LAKEWARD_MAVEN", CENTRAL).rstrip("/")
         return f"{base}/{group.replace('.', '/')}/{artifact}/{version}/{self.file}"
 
 
 class Progress(Protocol):
-    """What is told of a download while it runs; a tqdm bar has this form."""
+    """Receives the progress of a download; a tqdm bar has this form."""
 
     total: int
 
     def update(self, size: int) -> None:
-        """Take note of `size` more bytes."""
+        """Add `size` downloaded bytes."""
         ...
 
     def reset(self) -> None:
-        """Start again from nothing."""
+        """Start again from 0."""
         ...
 
     def close(self) -> None:
-        """Be done."""
+        """End the display."""
         ...
 
 
 def cache() -> Path:
-    """Return the folder the jars are kept in; `LAKEWARD_CACHE` names another than the user's."""
+    """Return the folder of the cached jars; `LAKEWARD_CACHE` names another folder than the user's cache."""
     base = os.environ.get("LAKEWARD_CACHE")
     return (Path(base) if base else Path(pooch.os_cache("lakeward"))) / "jars"
 
@@ -97,7 +101,7 @@ def locked(needs: Iterable[str] | None = None) -> Sequence[Jar]:
 
 
 def select_jars(needs: Iterable[str]) -> Sequence[Jar]:
-    """Return the jars that factories ask for: those of groups of the list, and others as `coordinates@sha256`."""
+    """Return the jars that factories ask for, by group or as `coordinates@sha256`."""
     others = [need.partition("@") for need in sorted(needs) if "@" in need]
     of_groups = {jar.coordinates: jar for jar in locked(needs)}
     more = {name: Jar(name, "source", sha256, 0) for name, _, sha256 in others if name not in of_groups}
@@ -105,20 +109,20 @@ def select_jars(needs: Iterable[str]) -> Sequence[Jar]:
 
 
 def groups_of(needs: Iterable[str]) -> Sequence[str]:
-    """Return the groups of the list that factories ask for, also of jars that they name by coordinates."""
+    """Return the groups that factories ask for, including those of jars that they name by coordinates."""
     named = {need.partition("@")[0] for need in needs if "@" in need}
     of_jars = {jar.needed_by for jar in locked() if jar.coordinates in named}
     return sorted(of_jars | {need for need in needs if "@" not in need})
 
 
 def fetch(jar: Jar, progress: Progress | None = None) -> Path:
-    """Return the jar's file, fetching it where the cache has none of that content.
+    """Return the file of a jar, and download it if the cache does not have that content.
 
-    Raises SetupError where it cannot be fetched, or is not what the lock says.
+    Raises SetupError if it cannot be downloaded, or its hash differs from the lock file.
     """
     if is_cached(jar):
         return cache() / jar.file
-    pooch.get_logger().setLevel("WARNING")  # it would print where it fetches what; `progress` does
+    pooch.get_logger().setLevel("WARNING")  # pooch would log each download; `progress` shows it
     downloader = pooch.HTTPDownloader(progressbar=progress or False, chunk_size=_CHUNK, timeout=60)
     try:
         found = pooch.retrieve(jar.url, f"sha256:{jar.sha256}", fname=jar.file, path=cache(), downloader=downloader)
@@ -144,7 +148,7 @@ def fetch(jar: Jar, progress: Progress | None = None) -> Path:
 
 
 def is_cached(jar: Jar) -> bool:
-    """Tell whether the cache has the jar; raises SetupError where what it has is another file."""
+    """Return whether the cache has the jar; raises SetupError if the cached file has another hash."""
     file = cache() / jar.file
     if not file.exists():
         return False

@@ -1,4 +1,4 @@
-"""Finding a Java that Spark runs on, before anything is started."""
+"""Find a Java that can run Spark, before anything is started."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ _HOW: Final = (
 
 
 def in_utf_8(names: str, locale_: str) -> Mapping[str, str]:
-    """Return what to set in the environment of Java, so that it names files in UTF-8, as Python does.
+    """Return the environment variables with which Java encodes file names in UTF-8, as Python does.
 
-    Python names them so in the locale C as well (PEP 538, PEP 540); Java goes by the locale, where that is C,
-    or is not installed. `names` is Python's encoding of file names, `locale_` that of the locale.
+    Python uses UTF-8 in the locale C as well (PEP 538, PEP 540). Java follows the locale, even if it is C or not
+    installed. `names` is Python's encoding of file names, `locale_` that of the locale.
 
     >>> in_utf_8("utf-8", "ANSI_X3.4-1968"), in_utf_8("utf-8", "UTF-8")
     ({'LC_ALL': 'C.UTF-8'}, {})
@@ -38,7 +38,7 @@ def in_utf_8(names: str, locale_: str) -> Mapping[str, str]:
 
 
 def check_spark() -> None:
-    """Raise SetupError where pyspark is not installed."""
+    """Raise SetupError if pyspark is not installed."""
     if find_spec("pyspark") is None:
         raise SetupError(
             "pyspark is not installed",
@@ -48,7 +48,7 @@ def check_spark() -> None:
 
 
 def check_java() -> Path:
-    """Return the `java` that Spark will start; raises SetupError where there is none, or a wrong one."""
+    """Return the `java` that Spark will start; raises SetupError if there is none, or it has a wrong version."""
     java = _find()
     version = _version(java)
     if version not in SUPPORTED:
@@ -82,19 +82,19 @@ def _find() -> Path:
 
 
 def _version(java: Path) -> int | None:
-    """Return the major version: from the release file beside it, else by asking."""
+    """Return the major version of a Java, from its release file or else from `java -version`."""
     release = java.resolve().parent.parent / "release"
     stated = release.read_text(encoding="utf-8", errors="replace") if release.exists() else ""
     match = re.search(r'JAVA_VERSION="(?:1\.)?(\d+)', stated)
     if match is None:
-        match = re.search(r'version "(?:1\.)?(\d+)', _asked(java))
+        match = re.search(r'version "(?:1\.)?(\d+)', _version_output(java))
     return int(match.group(1)) if match else None
 
 
-def _asked(java: Path) -> str:
-    """Return what it says of itself: nothing where it cannot be run."""
+def _version_output(java: Path) -> str:
+    """Return the output of `java -version`, '' if it cannot be run."""
     try:
-        asked = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)  # noqa: S603  # the path is the user's own java
+        process = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)  # noqa: S603  # the path is the user's own java
     except OSError:
         return ""
-    return asked.stderr + asked.stdout
+    return process.stderr + process.stdout

@@ -1,4 +1,4 @@
-"""What lets Spark read and write `s3://`: Hadoop's S3A, with credentials from the places that boto3 looks at."""
+"""Settings with which Spark reads and writes `s3://`: Hadoop's S3A, with the same credentials as boto3."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _CREDENTIALS: Final[Mapping[str, str]] = {
     "4.1": "software.amazon.awssdk.auth.credentials.DefaultCredentialsProvider",
     "3.5": "com.amazonaws.auth.DefaultAWSCredentialsProviderChain",
 }
-"""Who finds the credentials, by the line of Spark: that of 3.5 has the older SDK of AWS."""
+"""The class that finds the credentials, by line: Spark 3.5 comes with the older SDK of AWS."""
 
 
 def s3a_settings(access: Access) -> Mapping[str, str]:

@@ -1,4 +1,4 @@
-"""Starting Spark once, and handing out sessions of its own to each table."""
+"""Start Spark once, and give each thread a session of its own."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from lakeward.adapters.spark.session.java import check_java, in_utf_8
 from lakeward.core.errors import ConfigError, EngineLost, SetupError
 
 SETTINGS: Final[Mapping[str, str]] = {
-    # What data means: the same everywhere, whatever the platform's defaults are.
+    # These decide the meaning of data, so platform defaults must not change them.
     "spark.sql.ansi.enabled": "true",
     "spark.sql.caseSensitive": "true",
     "spark.sql.session.timeZone": "UTC",
@@ -45,31 +45,31 @@ SETTINGS: Final[Mapping[str, str]] = {
     "spark.sql.parquet.int96RebaseModeInRead": "CORRECTED",
     "spark.sql.parser.escapedStringLiterals": "false",
 }
-"""Settings that say what data means: nobody may change them."""
+"""Settings that decide the meaning of data; users cannot change them."""
 
 TUNING: Final[Mapping[str, str]] = {
-    # Small batches: a list of files is not worth a job.
+    # Batches are small: listing their files is not worth a job.
     "spark.sql.sources.parallelPartitionDiscovery.threshold": "10000",
-    # PySpark looks up the line of code of every expression otherwise: half the time of a small batch.
+    # Otherwise PySpark looks up the line of code of every expression: half the time of a small batch.
     "spark.python.sql.dataFrameDebugging.enabled": "false",
-    # The fold of a history nests deeper than the 100 levels that Spark 3.5 resolves otherwise.
+    # The fold of a history nests deeper than the 100 levels that Spark 3.5 resolves by default.
     "spark.sql.analyzer.maxIterations": "1000",
-    # A batch is kept for minutes: to find out how its columns are best compressed takes an eighth of reading it.
+    # A batch is cached for minutes; choosing the best compression takes an eighth of the time to read it.
     "spark.sql.inMemoryColumnarStorage.compressed": "false",
 }
-"""Settings that every session gets, also one that a platform started."""
+"""Settings that every session gets, even one that a platform started."""
 
 _TIER_4: Final = {"Invocation": 5_000, "MinInvocation": 600, "Compile": 15_000, "BackEdge": 40_000}
-"""How often code runs before Java optimizes it in full, by default."""
+"""How often code runs before Java fully optimizes it, by default."""
 
 JAVA: Final = (
-    # Most of a batch's code runs a few times: it is worth optimizing once it is fifty times as hot as by default.
+    # Most code of a batch runs only a few times, so it is optimized at fifty times the default threshold.
     *(f"-XX:Tier4{what}Threshold={50 * times}" for what, times in _TIER_4.items()),
-    # What Spark generates for a row of many columns is longer than what Java compiles: it would be interpreted.
+    # The code that Spark generates for a row of many columns exceeds Java's limit and would be interpreted.
     "-XX:-DontCompileHugeMethods",
     "-XX:+UseParallelGC",
 )
-"""Options of Java with which a process starts sooner and a large batch takes no longer.
+"""Options with which Java starts sooner, and a large batch takes no longer.
 
 docs/explanation/benchmarks.md has the figures.
 """
@@ -82,27 +82,27 @@ LOCAL: Final[Mapping[str, str]] = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
-    # What is kept for pages that nobody sees: of 1,000 plans it is over 100 MB of texts (SPARK-25814).
+    # Data for the hidden web UI: 1,000 plans take over 100 MB of text (SPARK-25814).
     "spark.sql.ui.retainedExecutions": "10",
     "spark.ui.retainedJobs": "20",
     "spark.ui.retainedStages": "20",
     "spark.ui.retainedTasks": "200",
     "spark.locality.wait": "0",
     "spark.sql.shuffle.partitions": str(max(2, os.cpu_count() or 2)),
-    # What is kept for later may go to disk sooner than what is sorted now: reading that back needs memory.
+    # Cached data is spilled before data that is being sorted: reading the latter back needs memory.
     "spark.memory.storageFraction": "0.1",
-    # What goes to disk Java writes and reads by streams that hold on to 100 objects
-    # (`spark.serializer.objectStreamReset`): of 10,000 rows each, as is usual, those of two tasks fill 1 GiB.
+    # Java's object streams hold on to 100 objects (`spark.serializer.objectStreamReset`). With the default of
+    # 10,000 rows each, those of two tasks fill 1 GiB.
     "spark.sql.inMemoryColumnarStorage.batchSize": "1000",
-    # The plans of a batch are more than the 100 whose code is kept by default: each batch would compile them anew.
+    # A batch has more plans than the 100 whose code is cached by default, and would compile them each time.
     "spark.sql.codegen.cache.maxEntries": "1000",
-    # How a batch is joined is said with it, and its parts are few: planning it again at each of them only costs.
+    # Joins of a batch have hints, and it has few partitions: planning again at each stage only costs time.
     "spark.sql.adaptive.enabled": "false",
     "spark.log.level": "ERROR",
-    # Tables that are worked on at once share the machine: a long job of one does not stand before those of others.
+    # Concurrent tables share the machine: a long job of one table does not block the jobs of others.
     "spark.scheduler.mode": "FAIR",
 }
-"""What a Spark of our own is started with, unless the settings say otherwise."""
+"""The configuration of a Spark that lakeward starts, unless the settings say otherwise."""
 
 
 _PASSING_OVER_CTRL_C: Final = """
@@ -110,13 +110,15 @@ import os, signal, sys
 signal.signal(signal.SIGINT, signal.SIG_IGN)
 os.execvp(sys.argv[1], sys.argv[1:])
 """
-"""A shell may drop variables of the environment whose names it does not know."""
+"""A program that ignores Ctrl-C and then executes its arguments. It is Python because a shell may drop environment
+variables whose names it does not know.
+"""
 
 _MOMENT: Final = 10.0
-"""Seconds after which the end of Java can be seen, once it answers no more."""
+"""Seconds to wait for the end of Java after it stopped answering."""
 
 _OUT_OF_MEMORY: Final = 52
-"""What a Java ends with in which a task ran out of memory (`org.apache.spark.util.SparkExitCode.OOM`)."""
+"""The exit code of Java after a task ran out of memory (`org.apache.spark.util.SparkExitCode.OOM`)."""
 
 _OF_THE_LAUNCH: Final = ("spark.master", "spark.driver.", "spark.jars", "spark.submit.", "spark.log.level")
 
@@ -124,10 +126,9 @@ _OF_THE_LAUNCH: Final = ("spark.master", "spark.driver.", "spark.jars", "spark.s
 class Sessions:
     """Starts Spark at the first call, and returns a session of its own to each thread.
 
-    Tables are worked on in threads, and settings that say how to read and write are
-    those of a session. Where a platform (Glue, EMR) has started Spark already, that is used as
-    it is, with its own jars. One that `archives` leaves an archive of Java's classes when
-    it is stopped, which later ones start with. `run_ids` are what an orchestrator calls the run.
+    Tables are processed in threads, and read and write settings belong to a session. If a platform (Glue, EMR) has
+    started Spark already, that Spark is used with its own jars. With `archives`, stopping writes an archive of Java
+    classes that later runs start with. `run_ids` are the identifiers that an orchestrator gives the run.
     """
 
     def __init__(
@@ -143,7 +144,7 @@ class Sessions:
         fixed = sorted(set(settings) & set(SETTINGS))
         if fixed:
             raise ConfigError(
-                f"{fixed[0]} is not for the settings to say: it changes what data means",
+                f"{fixed[0]} cannot be set: it changes the meaning of data",
                 found=f"lakeward sets it to {SETTINGS[fixed[0]]}",
                 todo="Take it out of [spark.settings].",
             )
@@ -172,21 +173,21 @@ class Sessions:
                 if session.conf.isModifiable(name) or name.startswith("spark.sql.catalog."):
                     session.conf.set(name, value)
             _make_active(session)
-            # The log of a task has these in its context (Spark, "Configuring Logging"): a pattern may print them.
+            # Spark adds these to the log context of a task ("Configuring Logging"), so a pattern may print them.
             for name, value in self.run_ids.items():
                 session.sparkContext.setLocalProperty(f"mdc.{name}", value)
-            # A thread works on one table at a time, so that a pool a thread is a pool a table in hand.
+            # A thread processes one table at a time, so one pool for each thread is one for each running table.
             session.sparkContext.setLocalProperty("spark.scheduler.pool", f"lakeward-{threading.get_ident()}")
         return session
 
     @property
     def of_our_own(self) -> Mapping[str, str]:
-        """What a Spark of our own is started with; what it makes a folder for is beside its log."""
+        """The configuration of a Spark that lakeward starts; its folders are next to its log."""
         folders = {"spark.sql.warehouse.dir": str(self.log.absolute().with_name("spark-warehouse"))}
         return {**LOCAL, **folders, **SETTINGS, **self.settings}
 
     def lost(self, what: str, error: BaseException) -> EngineLost | None:
-        """Return what to say where an error comes of this: the Java that was started here has ended by itself."""
+        """Return the error to report if the Java that was started here caused it by ending, else None."""
         first = self._first
         if first is None or not self._ours:
             return None
@@ -201,7 +202,7 @@ class Sessions:
         return None
 
     def stop(self) -> None:
-        """Stop Spark if it was started here; where Java has ended before, there is nothing to stop."""
+        """Stop Spark if it was started here and still runs."""
         with self._lock:
             if self._first is not None and self._ours:
                 gateway = cast("Any", self._first.sparkContext._gateway)
@@ -212,7 +213,7 @@ class Sessions:
             self._first = None
 
     def _given(self) -> SparkSession | None:
-        """Return the session that is there; raises SetupError where its Spark lacks what is needed."""
+        """Return the running session, if any; raises SetupError if its Spark lacks needed jars."""
         session = running()
         if session is None:
             return None
@@ -249,15 +250,15 @@ class Sessions:
             session = SparkSession(SparkContext(conf=conf, gateway=self._launch(conf)))
         except (*FAILURES, ConnectionError) as error:
             raise self._not_started(said(error)) from error
-        # What was imported stays: to look through it with each collection takes a tenth of a small batch.
+        # Imported objects stay alive: scanning them at each collection takes a tenth of a small batch.
         gc.freeze()
         return session
 
     def _launch(self, conf: SparkConf) -> Any:
-        """Start the JVM with its messages in a file: on a terminal they would bury ours.
+        """Start the JVM with its messages in a file, since on a terminal they would bury ours.
 
-        Its command line can be seen by everybody on the machine, so only what it needs to
-        start stands there; the context hands over the rest.
+        Its command line is visible to everybody on the machine, so it has only what the start needs. The context
+        passes on the rest.
         """
         to_start = SparkConf(loadDefaults=False)
         for name, value in conf.getAll():
@@ -272,7 +273,7 @@ class Sessions:
             except PySparkRuntimeError as error:
                 lines = self.log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
                 raise self._not_started("\n".join(lines[-5:]) or str(error)) from error
-        # SIGTERM often goes to all processes of a service. Java ends with this one, after the commit in hand.
+        # SIGTERM often goes to all processes of a service. Java must run until this process finishes its commit.
         signals = gateway.jvm.sun.misc
         signals.Signal.handle(signals.Signal("TERM"), signals.SignalHandler.SIG_IGN)
         return gateway
@@ -283,7 +284,7 @@ class Sessions:
 
 
 def has_class(session: SparkSession, name: str | None) -> bool:
-    """Whether the Spark of a session finds a class of Java; without a name there is nothing to find."""
+    """Return whether the Spark of a session has a Java class; True if `name` is None."""
     if name is None:
         return True
     jvm = cast("Any", session.sparkContext._jvm)
@@ -296,9 +297,9 @@ def has_class(session: SparkSession, name: str | None) -> bool:
 
 @contextmanager
 def using_session(session: SparkSession | None) -> Iterator[None]:
-    """Let a session that somebody else has started be found; what is active in the thread is so again afterwards.
+    """Make a session that was started elsewhere the active one, and restore the previous one afterwards.
 
-    Without one, a session that runs is found. Raises SetupError for one of Spark Connect.
+    Without a session the running one is used. Raises SetupError for a session of Spark Connect.
     """
     found = running() if session is None else session
     if found is None:
@@ -324,7 +325,7 @@ def using_session(session: SparkSession | None) -> Iterator[None]:
 
 
 def running() -> SparkSession | None:
-    """Return the session that a platform (or a test) has started, whatever thread asks."""
+    """Return the session that a platform (or a test) has started, from any thread."""
     try:
         return SparkSession.active()
     except PySparkRuntimeError:
@@ -333,11 +334,11 @@ def running() -> SparkSession | None:
 
 @contextmanager
 def _starting_by_exec() -> Iterator[None]:
-    """Let PySpark start Java without running Python in the process that becomes Java.
+    """Make PySpark start Java without running Python code in the process that becomes Java.
 
-    It would, so that Java passes over Ctrl-C; a new Python does that here. Python takes all locks of logging before
-    such a fork, and then that of all imports: another table's thread, which is importing, may want them the other
-    way round, and both wait for good.
+    PySpark would run code there to make Java ignore Ctrl-C; here a new Python process does that. Before such a fork
+    Python takes all locks of logging and then the import lock. The thread of another table that is importing may
+    want them in the other order, and both would wait forever.
     """
     module: Any = java_gateway
     given = module.Popen
@@ -355,7 +356,7 @@ def _popen(command: Sequence[str], *, preexec_fn: object = None, **more: Any) ->
 
 
 def _end(gateway: Any) -> None:
-    """End Java, and wait until it has ended: it does what it was told to do at its end."""
+    """End Java, and wait until it has ended, including its work at exit."""
     gateway.shutdown()
     SparkContext._gateway = SparkContext._jvm = None
     gateway.proc.stdin.close()
@@ -363,6 +364,6 @@ def _end(gateway: Any) -> None:
 
 
 def _make_active(session: SparkSession) -> None:
-    """Make a session the active one of its thread: names are looked up in that one's catalogs."""
+    """Make a session the active one of its thread: names are looked up in the catalogs of the active session."""
     jvm = cast("Any", session.sparkContext._jvm)
     jvm.SparkSession.setActiveSession(session._jsparkSession)

@@ -1,1 +1,1 @@
-"""Rules of columns and of rows as Spark's SQL, and the shaper that applies them to an event frame."""
+"""Column rules and quality rules as Spark SQL, and the shaper that applies them to an event frame."""

@@ -1,7 +1,7 @@
-"""Column rules as Spark's SQL: texts only, with names quoted and values escaped.
+"""Column rules as Spark SQL text, with names quoted and values escaped.
 
-What a rule must come to is said by `lakeward.core.shaping.cells`. Rules that read nothing that
-another changes are one projection; each further projection would cost an analysis.
+`lakeward.core.shaping.cells` defines the result of each rule. Rules that read nothing that another rule changes
+share one projection, since each projection costs an analysis.
 """
 
 from __future__ import annotations
@@ -33,12 +33,14 @@ from lakeward.core.shaping.shape import Shape, Step
 
 INNER: Final = "_lakeward_inner_"
 OUTER: Final = "_lakeward_outer_"
-"""Columns with what a hash begins with, by the number of its secret: so no secret stands in a query's text."""
+"""Column prefixes for the pads of a hash, followed by the number of its secret. So no secret is in the text of a
+query.
+"""
 
 
 @dataclass(slots=True)
 class Layer:
-    """One projection: the columns after it, how those that it makes come about, and what does not fit."""
+    """One projection: its columns, the SQL of those that it makes, and the values that do not fit."""
 
     columns: tuple[str, ...] = ()
     made: dict[str, str] = field(default_factory=dict)
@@ -53,9 +55,9 @@ class Layer:
 def layers(
     shape: Shape, of_key: frozenset[int], secrets: Sequence[str], was_sent: Callable[[Collection[str]], str]
 ) -> Iterator[Layer]:
-    """Return the projections that carry the rules out; rules whose numbers are `of_key` make the key.
+    """Yield the projections that apply the rules. The rules with the numbers `of_key` make the key.
 
-    `was_sent` says whether a row sent columns of the source, as SQL: only then may it not fit.
+    `was_sent` returns SQL for whether a row sent some source columns: only then a misfit counts.
     """
     layer = Layer(shape.source.names)
     for step in shape.steps:
@@ -66,15 +68,15 @@ def layers(
         if isinstance(step.rule, Cast):
             place = layer.key_misfits if step.number in of_key else layer.misfits
             place.append(f"CASE WHEN {was_sent(step.needs)} THEN {misfit(step.rule, step)} END")
-        if isinstance(step.rule, Sql) and (said := _unreadable(step.rule, step.number)) is not None:
-            layer.misfits.append(f"CASE WHEN {was_sent(step.needs)} THEN {said} END")
+        if isinstance(step.rule, Sql) and (problem := _unreadable(step.rule, step.number)) is not None:
+            layer.misfits.append(f"CASE WHEN {was_sent(step.needs)} THEN {problem} END")
         layer.columns = step.after.names
     if layer.made or layer.columns != shape.source.names:
         yield layer
 
 
 def values(step: Step, secrets: Sequence[str]) -> list[str]:
-    """Return the values of what a rule makes, in order, as SQL."""
+    """Return SQL for the values that a rule makes, in order."""
     rule = step.rule
     match rule:
         case Drop() | Keep():
@@ -104,15 +106,15 @@ def _own(rule: Sql) -> str:
 
 
 def _unreadable(rule: Sql, number: int) -> str | None:
-    """Return in words what not every reader of the lake could read, as SQL; None for a type that is not judged."""
+    """Return SQL for why not every reader could read the value; None for a type that all can read."""
     value, where = _own(rule), f"(column {rule.to}, rule {number})"
     years = text(f'" is not {rule.type.with_article} of the years 1 to 9999 {where}')
-    said = {
+    problems = {
         is_not_utf8(value, rule.type): text(f"the text is not valid UTF-8 {where}"),
         is_outside(value, rule.type): f"concat('\"', CAST({value} AS string), {years})",
     }
-    known = [f"WHEN {wrong} THEN {words}" for wrong, words in said.items() if wrong is not None]
-    return f"CASE {' '.join(known)} END" if known else None
+    cases = [f"WHEN {wrong} THEN {words}" for wrong, words in problems.items() if wrong is not None]
+    return f"CASE {' '.join(cases)} END" if cases else None
 
 
 def _as_text(item: Column) -> str:
@@ -127,7 +129,7 @@ def _joined(rule: Concat, texts: Sequence[str]) -> str:
 
 
 def _changed(rule: OfColumn, item: Column, secrets: Sequence[str]) -> str:
-    """Return what a rule of one column makes of it, as SQL."""
+    """Return SQL for the value that a rule of one column makes."""
     column = quoted(item.name)
     match rule:
         case Cast():
@@ -141,8 +143,8 @@ def _changed(rule: OfColumn, item: Column, secrets: Sequence[str]) -> str:
         case Mask(keep=keep, character=character):
             hidden = f"repeat({text(character)}, length({column}) - {keep})"
             whole = f"repeat({text(character)}, length({column}))"
-            shown = f"concat({hidden}, right({column}, {keep}))"
-            return f"CASE WHEN length({column}) > {keep} THEN {shown} ELSE {whole} END"
+            masked = f"concat({hidden}, right({column}, {keep}))"
+            return f"CASE WHEN length({column}) > {keep} THEN {masked} ELSE {whole} END"
         case Hash(key=key):
             number = secrets.index(key)
             inner = f"sha2(concat({INNER}{number}, CAST({_as_text(item)} AS binary)), 256)"
@@ -174,27 +176,27 @@ def _cast(rule: Cast, item: Column) -> str:
 
 
 def misfit(rule: Cast, step: Step) -> str:
-    """Return in words that a value does not fit, as SQL; NULL where it does."""
-    (made,) = step.made
+    """Return SQL for the explanation that a value does not fit; NULL if it fits."""
+    (target,) = step.made
     item = known(step.before, rule.column)
-    words = text(f'" is not {made.type.with_article} (column {made.name}, rule {step.number})')
+    words = text(f'" is not {target.type.with_article} (column {target.name}, rule {step.number})')
     is_unfit = f"{quoted(item.name)} IS NOT NULL AND {_cast(rule, item)} IS NULL"
     return f"CASE WHEN {is_unfit} THEN concat('\"', {_as_text(item)}, {words}) END"
 
 
 def java_replacement(by: str) -> str:
-    r"""Return what a match gives way to as Java writes it.
+    r"""Return a replacement text in the syntax of Java.
 
     >>> java_replacement("$1 $$ \\")
     '$1 \\$ \\\\'
     """
-    found, rest = "", 0
+    replacement, rest = "", 0
     for mark in GROUP.finditer(by):
-        found += _literal(by[rest : mark.start()]) + (r"\$" if mark[1] == "$" else mark[0])
+        replacement += _literal(by[rest : mark.start()]) + (r"\$" if mark[1] == "$" else mark[0])
         rest = mark.end()
         if mark[1] != "$" and by[rest : rest + 1].isdigit():
-            found += "\\"  # Java would read on, to a group of two digits
-    return found + _literal(by[rest:])
+            replacement += "\\"  # else Java reads a group number of two digits
+    return replacement + _literal(by[rest:])
 
 
 def _literal(by: str) -> str:
@@ -202,7 +204,7 @@ def _literal(by: str) -> str:
 
 
 def pads(secret: bytes) -> tuple[bytes, bytes]:
-    """Return what the inner and the outer hash of HMAC-SHA-256 begin with (RFC 2104)."""
+    """Return the bytes that the inner and the outer hash of HMAC-SHA-256 begin with (RFC 2104)."""
     block = (hashlib.sha256(secret).digest() if len(secret) > _BLOCK else secret).ljust(_BLOCK, b"\0")
     return bytes(byte ^ 0x36 for byte in block), bytes(byte ^ 0x5C for byte in block)
 

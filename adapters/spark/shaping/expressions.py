@@ -1,4 +1,4 @@
-"""Expressions and patterns that users write, put to Spark's own parser before anything is read."""
+"""Check the expressions and patterns of users with Spark's parser before anything is read."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from lakeward.core.text.suggestions import nearest
 
 @dataclass(frozen=True, slots=True)
 class Expression:
-    """What Spark says of an expression: the columns that it reads, and its type in Spark's words."""
+    """The result of parsing an expression: the columns that it reads, and its Spark SQL type."""
 
     columns: tuple[str, ...]
     type: str
@@ -41,14 +41,14 @@ _OF_THE_RUN: Final = (
 _OF_USERS: Final = ("PythonUDF", "ScalaUDF", "HiveSimpleUDF", "HiveGenericUDF", "UserDefined")
 _TODAY: Final = ("now", "today", "tomorrow", "yesterday")
 _DAY_OF_THE_RUN: Final = re.compile(rf"(?i)\b(date|timestamp(_ntz|_ltz)?)\s*['\"]\s*({'|'.join(_TODAY)})\b")
-"""A literal such as TIMESTAMP 'now': the parser leaves nothing of it but the time of the run."""
+"""A literal such as TIMESTAMP 'now': the parser replaces it by the time of the run."""
 
 
 def parse(spark: SparkSession, expression: str, schema: Schema | None) -> Expression:
-    """Return what an expression reads and gives; without a schema only its form is checked.
+    """Return the columns and the type of an expression; without a schema only its form is checked.
 
-    Raises ConfigError for anything but the values of one row, the same in each run: no
-    subquery, no unknown column, no aggregate or window, nothing that depends on chance or on the run.
+    Raises ConfigError for anything but values of one row that are the same in each run. This excludes subqueries,
+    unknown columns, aggregates and windows, and what depends on chance or on the run.
     """
     jvm_session = cast("Any", spark)._jsparkSession
     try:
@@ -94,7 +94,7 @@ def _refuse_form(node: Any) -> None:
 
 
 def _refuse_meaning(node: Any) -> None:
-    """Refuse what depends on chance, on the run, or on what somebody has put into the session."""
+    """Refuse what depends on chance, on the run, or on functions registered in the session."""
     name = _name(node)
     if name == "AggregateExpression" or "WindowExpression" in name:
         raise ConfigError("the expression is not of one row", todo=_ONE_ROW)
@@ -107,7 +107,7 @@ def _refuse_meaning(node: Any) -> None:
 
 
 def _is_today(node: Any) -> bool:
-    """Whether a text such as 'now' becomes a time here."""
+    """Return whether a text such as 'now' is cast to a time here."""
     if node.dataType().simpleString() not in ("date", "timestamp", "timestamp_ntz"):
         return False
     fixed = [child for child in _items(node.children()) if child.foldable() and child.deterministic()]
@@ -142,7 +142,7 @@ def _not_resolved(error: BaseException, schema: Schema) -> ConfigError:
 
 
 def check_type(found: Expression, wanted: Type) -> None:
-    """Raise ConfigError where an expression gives another type than is declared."""
+    """Raise ConfigError if an expression has another type than declared."""
     if found.type != ddl(wanted):
         raise ConfigError(
             f"the expression gives {found.type}, and {wanted} is declared",
@@ -151,7 +151,7 @@ def check_type(found: Expression, wanted: Type) -> None:
 
 
 def check_pattern(spark: SparkSession, pattern: str, by: str = "", *, may_be_empty: bool = False) -> None:
-    """Raise ConfigError where Java does not know a pattern, or `by` names a group that it has not."""
+    """Raise ConfigError if Java does not accept a pattern, or `by` names a group that the pattern lacks."""
     jvm = cast("Any", spark.sparkContext._jvm)
     try:
         matcher = jvm.java.util.regex.Pattern.compile(pattern).matcher("")
@@ -173,7 +173,7 @@ _PATTERNS: Final = (
 
 
 def check_format(spark: SparkSession, rule: Cast) -> None:
-    """Raise ConfigError where Spark does not know the pattern of a date or a time."""
+    """Raise ConfigError if Spark does not accept a date or time pattern."""
     pattern = text(rule.format or "")
     moment = "timestamp_micros(0)"
     tried = (

@@ -1,4 +1,4 @@
-"""Quality rules of rows as Spark's SQL; what they must come to is said by `lakeward.core.shaping.quality_rules`."""
+"""Quality rules of rows as Spark SQL; `lakeward.core.shaping.quality_rules` defines their results."""
 
 from __future__ import annotations
 
@@ -29,44 +29,44 @@ from lakeward.core.shaping.quality_rules import (
 )
 
 BROKEN: Final = "_lakeward_broken_"
-"""Columns that say whether a row breaks a rule, by the rule's number."""
+"""Prefix of the columns that say whether a row breaks a rule, followed by the number of the rule."""
 
 _HAS_VALUES: Final = f"{IS_EVENT} AND {LEAVES_VALUES}"
 WAS_READ: Final = f"({IS_EVENT} OR {names.REASON} = '{Reason.QUALITY.value}') AND {LEAVES_VALUES}"
-"""Whether a row that was judged has values to leave, as SQL."""
+"""SQL: whether a checked row has values to write."""
 
 
 def row_rules(rules: Sequence[QualityRule], schema: Schema) -> dict[int, RowRule]:
-    """Return the rules of rows that the columns of a batch are enough for, by their numbers."""
+    """Return the row rules, by number, whose columns a batch has."""
     numbered = enumerate(rules, 1)
     rows = {number: rule for number, rule in numbered if isinstance(rule, RowRule)}
     return {number: rule for number, rule in rows.items() if set(rule.columns) <= set(schema.names)}
 
 
 def judged(frame: DataFrame, rules: dict[int, RowRule], schema: Schema, key: Sequence[str]) -> DataFrame:
-    """Return the frame with what breaks a rule as a reject, and with a flag for each rule that only warns."""
+    """Return the frame with rows that break a rule as rejects, and a flag column for each rule that only warns."""
     if not rules:
         return frame
     flags = {
         n: f"({_HAS_VALUES} AND {_was_sent(frame, rule)} AND coalesce({is_broken(rule, schema, key)}, false))"
         for n, rule in rules.items()
     }
-    known_ = frame.selectExpr("*", *[f"{sql} AS {BROKEN}{number}" for number, sql in flags.items()])
+    flagged = frame.selectExpr("*", *[f"{sql} AS {BROKEN}{number}" for number, sql in flags.items()])
     refusing = {number: rule for number, rule in rules.items() if rule.action is Action.QUARANTINE}
     if not refusing:
-        return known_
+        return flagged
     is_refused = " OR ".join(f"{BROKEN}{number}" for number in refusing)
     words = " ".join(f"WHEN {BROKEN}{number} THEN {_words(rule, number)}" for number, rule in refusing.items())
     changed = {
         names.REASON: f"CASE WHEN {is_refused} THEN '{Reason.QUALITY.value}' ELSE {names.REASON} END",
         names.DETAIL: f"CASE {words} ELSE {names.DETAIL} END",
     }
-    kept = [name for name in known_.columns if name not in {f"{BROKEN}{number}" for number in refusing}]
-    return known_.selectExpr(*[f"{changed[n]} AS {n}" if n in changed else quoted(n) for n in kept])
+    columns = [name for name in flagged.columns if name not in {f"{BROKEN}{number}" for number in refusing}]
+    return flagged.selectExpr(*[f"{changed[n]} AS {n}" if n in changed else quoted(n) for n in columns])
 
 
 def _was_sent(frame: DataFrame, rule: RowRule) -> str:
-    """Whether a row has all that a rule looks at: a cell that was not sent breaks none."""
+    """Return SQL for whether a row has all cells that a rule reads: a cell that was not sent breaks no rule."""
     if names.UNSET not in frame.columns or not rule.columns:
         return "true"
     looked_at = ", ".join(map(text, rule.columns))
@@ -74,12 +74,12 @@ def _was_sent(frame: DataFrame, rule: RowRule) -> str:
 
 
 def warning_flags(rules: dict[int, RowRule]) -> dict[str, str]:
-    """Return the columns that say whether a row breaks a rule that only warns, with what the rule is called."""
+    """Return the flag columns of rules that only warn, with the labels of the rules."""
     return {f"{BROKEN}{n}": rule.label for n, rule in rules.items() if rule.action is Action.WARN}
 
 
 def is_broken(rule: RowRule, schema: Schema, key: Sequence[str]) -> str:
-    """Return whether a row breaks a rule, as SQL; NULL means that it does not."""
+    """Return SQL for whether a row breaks a rule; NULL means that it does not."""
     match rule:
         case NotNull(of=columns):
             return "(" + " OR ".join(f"{quoted(name)} IS NULL" for name in columns) + ")"
@@ -110,8 +110,8 @@ def _value(value: str, column: str, schema: Schema) -> str:
 
 
 def _words(rule: RowRule, number: int) -> str:
-    said = f"breaks {rule.label} (quality rule {number})"
+    explanation = f"breaks {rule.label} (quality rule {number})"
     if isinstance(rule, OfOneColumn):
-        behind = text(f'" {said}')
+        behind = text(f'" {explanation}')
         return f"concat('\"', CAST({quoted(rule.column)} AS string), {behind})"
-    return text(f"the row {said}")
+    return text(f"the row {explanation}")

@@ -1,6 +1,6 @@
-"""Columns that rules make of the row that stands: DataFrame to DataFrame.
+"""Compute rule columns of stored rows again: DataFrame to DataFrame.
 
-What they must come to is said by `lakeward.core.shaping.cells.remade`.
+`lakeward.core.shaping.cells.remade` defines the result.
 """
 
 from __future__ import annotations
@@ -11,27 +11,27 @@ from pyspark.sql import DataFrame
 
 from lakeward.adapters.spark.shaping.column_rules import values
 from lakeward.adapters.spark.sql.names import PREFIX, quoted
-from lakeward.core.shaping.recomputed_columns import Again, RecomputedColumns
+from lakeward.core.shaping.recomputed_columns import RecomputedColumns, RecomputeStep
 
 _ROW: Final = f"{PREFIX}row_that_stands"
 
 
 def remade(rows: DataFrame, recomputed: RecomputedColumns) -> DataFrame:
-    """Return rows with the columns that are made of several others made again."""
+    """Return rows in which the columns that rules make of several columns are computed again."""
     if not recomputed:
         return rows
     rest = [quoted(name) for name in rows.columns if name not in recomputed.columns]
     frame = rows.selectExpr(*rest)
     for again in recomputed.steps:
-        frame = _carried_out(frame, again)
+        frame = _apply_step(frame, again)
     return frame.selectExpr(
         *rest, *[f"{quoted(place)} AS {quoted(name)}" for name, place in recomputed.columns.items()]
     )
 
 
-def _carried_out(frame: DataFrame, again: Again) -> DataFrame:
-    """Add what a rule makes; while it is made, columns are called as they were when the rule read them."""
+def _apply_step(frame: DataFrame, again: RecomputeStep) -> DataFrame:
+    """Add the columns that a rule makes. The rule reads columns by the names that they had at its step."""
     reads = [f"{quoted(place)} AS {quoted(name)}" for name, place in again.reads.items()]
     named = frame.selectExpr(f"struct(*) AS {_ROW}", *reads)
-    made = zip(values(again.step, ()), again.makes, strict=True)
-    return named.selectExpr(f"{_ROW}.*", *[f"{value} AS {quoted(place)}" for value, place in made])
+    values_by_place = zip(values(again.step, ()), again.makes, strict=True)
+    return named.selectExpr(f"{_ROW}.*", *[f"{value} AS {quoted(place)}" for value, place in values_by_place])

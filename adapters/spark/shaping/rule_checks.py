@@ -1,4 +1,4 @@
-"""What only Spark can tell of rules: whether expressions, patterns and formats are right."""
+"""Checks of rules that need Spark: expressions, patterns and formats."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from lakeward.core.shaping.shape import shape
 
 
 def needs_spark(rules: Sequence[Rule | QualityRule]) -> bool:
-    """Tell whether Spark must look at some rule before anything is read."""
+    """Return whether Spark must check some rule before anything is read."""
     has_format = any(isinstance(rule, Cast) and rule.format is not None for rule in rules)
     return has_format or any(isinstance(rule, Sql | Replace | Split | Expression | Pattern) for rule in rules)
 
 
 @contextmanager
 def _within(where: str) -> Iterator[None]:
-    """Say of an error which rule it is of."""
+    """Add to an error the rule that it is about."""
     try:
         yield
     except ConfigError as error:
@@ -33,7 +33,7 @@ def _within(where: str) -> Iterator[None]:
 
 
 def check_words(spark: SparkSession, columns: Sequence[Rule], quality: Sequence[QualityRule]) -> None:
-    """Raise ConfigError, with the rule's number, for a pattern or a format that is none."""
+    """Raise ConfigError, with the number of the rule, for a pattern or format that is not valid."""
     for number, rule in enumerate(columns, 1):
         with _within(f"rule {number}, {rule.kind}"):
             match rule:
@@ -50,9 +50,9 @@ def check_words(spark: SparkSession, columns: Sequence[Rule], quality: Sequence[
 
 
 def resolved(spark: SparkSession, rules: Sequence[Rule], source: Schema) -> tuple[Rule, ...]:
-    """Return the rules with the columns that expressions read; raises ConfigError where one is not right.
+    """Return the rules with the columns that their expressions read; raises ConfigError for a wrong expression.
 
-    Without columns of the source, only the form of an expression is checked.
+    Without source columns only the form of an expression is checked.
     """
     known = list(rules)
     for number, rule in enumerate(rules, 1):
@@ -66,7 +66,7 @@ def resolved(spark: SparkSession, rules: Sequence[Rule], source: Schema) -> tupl
 def resolved_quality(
     spark: SparkSession, rules: Sequence[QualityRule], schema: Schema | None
 ) -> tuple[QualityRule, ...]:
-    """Return the quality rules with the columns that expressions read, as `resolved` does."""
+    """Return the quality rules with the columns that their expressions read, like `resolved`."""
     known = list(rules)
     for number, rule in enumerate(rules, 1):
         if isinstance(rule, Expression):

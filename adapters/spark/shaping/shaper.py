@@ -1,4 +1,4 @@
-"""Rules carried out on a frame of events: DataFrame to DataFrame, then its facts anew."""
+"""Apply the rules of a table to an event frame, and compute its facts again."""
 
 from __future__ import annotations
 
@@ -48,16 +48,16 @@ from lakeward.core.shaping.file_rules import Input, NullShare
 from lakeward.core.shaping.quality_rules import check
 from lakeward.core.shaping.recomputed_columns import RecomputedColumns
 from lakeward.core.shaping.shape import Shape, key_steps, source_key
-from lakeward.core.shaping.shaped_source import Shaped, TableRules
+from lakeward.core.shaping.shaped_source import ShapedBatch, TableRules
 from lakeward.core.text.numbers import format_count
 
 MISFIT: Final = "_lakeward_rule_misfit"
 KEY_MISFIT: Final = "_lakeward_rule_key_misfit"
-"""What the rules add to a row: a value that does not fit, of a key or of another column, in words."""
+"""Columns with the explanation of a value that does not fit: in another column, in a key column."""
 
 
 class SparkShaper:
-    """The rules of one table, in Spark; `secret_of` returns the key of a hash by its name."""
+    """Applies the rules of one table with Spark; `secret_of` returns the key of a hash by its name."""
 
     def __init__(
         self, rules: TableRules, spark: Callable[[], SparkSession], secret_of: Callable[[str], bytes]
@@ -68,7 +68,7 @@ class SparkShaper:
         self._resolved: dict[Schema, TableRules] = {}
 
     def check(self) -> None:
-        """Raise ConfigError for what Spark does not take, and for secrets that are not there."""
+        """Raise ConfigError for rules that Spark does not accept, and for missing secrets."""
         for name in self._secrets():
             self.secret_of(name)
         if needs_spark([*self.rules.columns, *self.rules.quality]):
@@ -84,13 +84,13 @@ class SparkShaper:
             rules = self.rules
             if needs_spark([*rules.columns, *rules.quality]):
                 rules = replace(rules, columns=resolved(self.spark(), rules.columns, source))
-                made = rules.shape(source).schema if len(source) else None
-                rules = replace(rules, quality=resolved_quality(self.spark(), rules.quality, made))
+                schema = rules.shape(source).schema if len(source) else None
+                rules = replace(rules, quality=resolved_quality(self.spark(), rules.quality, schema))
             self._resolved[source] = rules
         return self._resolved[source]
 
-    def shape(self, batch: Batch[Frame], dimension: Dimension, epoch: int) -> Shaped[DataFrame]:
-        """Return the batch as the rules make it; it is kept in place of the one it is made of."""
+    def shape(self, batch: Batch[Frame], dimension: Dimension, epoch: int) -> ShapedBatch[DataFrame]:
+        """Return the batch after its rules. The result is cached, and the given batch is closed."""
         if not isinstance(batch.frame, DataFrame | LocalFrame):
             raise ConfigError(
                 "rules need a source that reads with Spark", found=f"it gives a {type(batch.frame).__name__}"
@@ -104,10 +104,10 @@ class SparkShaper:
         judges = row_rules(rules.quality, schema)
         flags = warning_flags(judges)
         dimension = replace(dimension, schema=schema)
-        whole = judged(self._made(batch, form, dimension), judges, schema, dimension.key)
+        whole = judged(self._apply_rules(batch, form, dimension), judges, schema, dimension.key)
         whole = whole if dimension.keeps_text else kept_text(whole)
         size = sum(found.object.size for found in batch.facts.objects)
-        with _carrying_out(dimension):  # rows of this process are worked out as the frame is planned
+        with _explaining_failures(dimension):  # planning evaluates rows of this process
             whole = told_apart(whole, str(dimension.name)).persist(level_of(size))
         try:
             found = self._survey(_flagged(whole, batch.facts.believed), dimension, flags)
@@ -118,47 +118,47 @@ class SparkShaper:
             raise
         batch.close()
         known = replace(_facts(found, batch, dimension, epoch, flags), recomputed=again)
-        if rules.columns:  # they may hash what an alarm would show
+        if rules.columns:  # rules may hash the value that an alarm would show
             refusals = {order: replace(refusal, detail=_NOT_SHOWN) for order, refusal in refusals.items()}
         listed = tuple(replace(item, refusal=refusals.get(item.object.order)) for item in known.objects)
         known = replace(known, objects=listed)
         gone = tuple(name for name in form.schema.names if schema.find(name) is None)
-        return Shaped(Batch(whole.drop(*flags), known, close=lambda: _free(whole)), inputs, gone)
+        return ShapedBatch(Batch(whole.drop(*flags), known, close=lambda: _free(whole)), inputs, gone)
 
     def recomputed(self, dimension: Dimension, may_need: frozenset[Capability]) -> RecomputedColumns:
-        """Return how the rules make columns of the row that stands, of the columns that are declared."""
+        """Return how the rules compute columns of stored rows again, from the declared columns."""
         rules = self._rules_of(self.rules.source)
         return rules.recomputed(rules.shape(rules.source), dimension.key, may_need)
 
     def repaired(self, frame: DataFrame, dimension: Dimension) -> DataFrame:
-        """Return rows that a person mended, as the rules make them; raises MendError where one breaks a rule."""
+        """Return repaired rows after the rules; raises RepairError if one breaks a rule."""
         rules = self._rules_of(self.rules.source if self.rules.columns else dimension.schema)
         if rules.columns:
-            frame = self._remade(frame, rules, dimension)
+            frame = self._shape_repaired(frame, rules, dimension)
         judges = row_rules(rules.quality, dimension.schema)
         whole = judged(frame, judges, dimension.schema, dimension.key)
         wrong = whole.where(IS_REJECT).select(names.OBJECT, names.ROW, names.DETAIL).collect()
         if wrong:
             raise RepairError(
                 f"{dimension.name}: "
-                f"{format_count(len(wrong), 'mended row still breaks', 'mended rows still break')} a rule",
+                f"{format_count(len(wrong), 'repaired row still breaks', 'repaired rows still break')} a rule",
                 found="; ".join(f"row {row[names.ROW]} {row[names.DETAIL]}" for row in wrong),
                 todo="Nothing was changed. Correct the cells, and take the file again.",
                 rows=[(row[names.OBJECT], row[names.ROW]) for row in wrong],
             )
         return frame
 
-    def _remade(self, frame: DataFrame, rules: TableRules, dimension: Dimension) -> DataFrame:
-        """Return rows of the source with the columns of the table, in its types; it may have wider ones since."""
+    def _shape_repaired(self, frame: DataFrame, rules: TableRules, dimension: Dimension) -> DataFrame:
+        """Return source rows with the columns of the table, cast to its types, which may be wider now."""
         form = rules.shape(rules.source)
-        made = applied(self._with_secrets(frame, (), form), form, dimension.key, self._secrets())
-        made = with_parts(kept_text(as_rejects(made, form.schema, dimension.key)), form)
-        rest = [name for name in made.columns if form.schema.find(name) is None]
+        shaped = applied(self._with_secrets(frame, (), form), form, dimension.key, self._secrets())
+        shaped = with_parts(kept_text(as_rejects(shaped, form.schema, dimension.key)), form)
+        rest = [name for name in shaped.columns if form.schema.find(name) is None]
         columns = [f"CAST({quoted(c.name)} AS {ddl(c.type)}) AS {quoted(c.name)}" for c in dimension.schema]
-        return made.selectExpr(*columns, *rest)
+        return shaped.selectExpr(*columns, *rest)
 
-    def _made(self, batch: Batch[Frame], form: Shape, dimension: Dimension) -> DataFrame:
-        """Return the frame with the columns that the batch gives the table, and what does not fit as rejects."""
+    def _apply_rules(self, batch: Batch[Frame], form: Shape, dimension: Dimension) -> DataFrame:
+        """Return the frame with the columns that the batch gives the table, and misfits as rejects."""
         absent = [name for name in form.source.names if batch.facts.schema.find(name) is None]
         frame = applied(
             self._with_secrets(in_spark(batch.frame), absent, form), form, dimension.key, self._secrets()
@@ -167,7 +167,7 @@ class SparkShaper:
         return frame.drop(*[name for name in form.schema.names if dimension.schema.find(name) is None])
 
     def _with_secrets(self, frame: DataFrame, absent: Sequence[str], form: Shape) -> DataFrame:
-        """Add what hashes begin with, by a join: then no secret stands in the text of a query."""
+        """Add the pads of hashes by a join, so that no secret is in the text of a query."""
         columns = [
             f"CAST(NULL AS {ddl(c.type)}) AS {quoted(c.name)}" if c.name in absent else quoted(c.name)
             for c in form.source
@@ -183,13 +183,13 @@ class SparkShaper:
         return frame.crossJoin(F.broadcast(from_arrow(self.spark(), pa.table(secrets))))
 
     def _survey(self, frame: DataFrame, dimension: Dimension, flags: Mapping[str, str]) -> Sequence[Group]:
-        with _carrying_out(dimension):
+        with _explaining_failures(dimension):
             return survey(frame, dimension, *flags, *([AHEAD] if AHEAD in frame.columns else []))
 
 
 @contextmanager
-def _carrying_out(dimension: Dimension) -> Iterator[None]:
-    """Raise SourceError where Spark cannot carry out a rule on some row."""
+def _explaining_failures(dimension: Dimension) -> Iterator[None]:
+    """Raise SourceError if Spark cannot apply a rule to some row."""
     try:
         yield
     except FAILURES as error:
@@ -202,7 +202,7 @@ def _carrying_out(dimension: Dimension) -> Iterator[None]:
 
 
 def applied(frame: DataFrame, form: Shape, key: Sequence[str], secrets: Sequence[str]) -> DataFrame:
-    """Return the frame with the columns that the rules make, and what does not fit."""
+    """Return the frame with the columns that the rules make, and the explanations of misfits."""
     of_source = set(form.source.names)
     rest = [name for name in frame.columns if name not in of_source]
     own = ", ".join(map(quoted, form.source.names))
@@ -233,17 +233,17 @@ def as_rejects(frame: DataFrame, schema: Schema, key: Sequence[str]) -> DataFram
         names.REASON: f"CASE {reasons} ELSE {names.REASON} END",
         names.DETAIL: f"CASE {words} ELSE {names.DETAIL} END",
     }
-    columns = [*schema.names, *[name for name in frame.columns if schema.find(name) is None]]
-    kept = [name for name in columns if name not in (MISFIT, KEY_MISFIT)]
-    return frame.selectExpr(*[f"{changed[n]} AS {n}" if n in changed else quoted(n) for n in kept])
+    all_columns = [*schema.names, *[name for name in frame.columns if schema.find(name) is None]]
+    columns = [name for name in all_columns if name not in (MISFIT, KEY_MISFIT)]
+    return frame.selectExpr(*[f"{changed[n]} AS {n}" if n in changed else quoted(n) for n in columns])
 
 
 _IS_NEW: Final = f"{names.OPERATION} IN ('insert', 'read')"
-"""Whether what a row did not send is NULL, as SQL."""
+"""SQL: whether cells that a row did not send are NULL."""
 
 
 def _was_sent(frame: DataFrame, needs: Collection[str]) -> str:
-    """Return whether a row sent these columns of the source, or they are NULL in it, as SQL."""
+    """Return SQL for whether a row sent these source columns, or they are NULL in it."""
     if names.UNSET not in frame.columns or not needs:
         return "true"
     listed = ", ".join(map(text, sorted(needs)))
@@ -251,9 +251,10 @@ def _was_sent(frame: DataFrame, needs: Collection[str]) -> str:
 
 
 def with_parts(frame: DataFrame, form: Shape) -> DataFrame:
-    """Return a frame that says of the columns which the rules made which were not sent: those are NULL.
+    """Return a frame that says which of the columns made by rules were not sent; those are NULL.
 
-    What an insert did not send is NULL to the rules, and not sent where they leave it so.
+    Cells that an insert did not send are NULL to the rules. A column that the rules leave NULL then counts as not
+    sent.
     """
     if names.UNSET not in frame.columns:
         return frame
@@ -264,11 +265,11 @@ def with_parts(frame: DataFrame, form: Shape) -> DataFrame:
         overlaps = f"coalesce(arrays_overlap({names.UNSET}, array({needs})), false)" if needs else "false"
         unsent[item.name] = f"({overlaps} AND NOT coalesce({is_made}, false))"
     listed = ", ".join(f"CASE WHEN {was_not} THEN {text(name)} END" for name, was_not in unsent.items())
-    made = {
+    columns = {
         **{n: f"CASE WHEN NOT {was_not} THEN {quoted(n)} END AS {quoted(n)}" for n, was_not in unsent.items()},
         names.UNSET: f"nullif(array_compact(array({listed})), CAST(array() AS array<string>)) AS {names.UNSET}",
     }
-    return frame.selectExpr(*[made.get(name, quoted(name)) for name in frame.columns])
+    return frame.selectExpr(*[columns.get(name, quoted(name)) for name in frame.columns])
 
 
 def _flagged(frame: DataFrame, limit: int | None) -> DataFrame:
@@ -276,7 +277,7 @@ def _flagged(frame: DataFrame, limit: int | None) -> DataFrame:
 
 
 def kept_text(frame: DataFrame) -> DataFrame:
-    """Keep the text of rejects alone."""
+    """Keep the source text of rejects only."""
     return frame.withColumn(names.TEXT, F.expr(f"CASE WHEN {IS_REJECT} THEN {names.TEXT} END"))
 
 
@@ -287,7 +288,7 @@ def _facts(
     epoch: int,
     flags: Mapping[str, str],
 ) -> BatchFacts:
-    """Return the facts anew, with what the rows themselves do not say."""
+    """Compute the facts again, with those facts of the source that rows do not show."""
     objects = [item.object for item in batch.facts.objects]
     known = facts(found, dimension, dimension.schema, objects, epoch, may_need=batch.facts.may_need)
     of_source = {item.object: item for item in batch.facts.objects}
@@ -313,7 +314,7 @@ _NOT_SHOWN: Final = "its value is not shown, since the table has column rules"
 
 
 def _with_order(item: ObjectFacts, of_source: ObjectFacts) -> ObjectFacts:
-    """Return the facts of an object with what its source knows of its order: rules change rows, and no places."""
+    """Return the facts of an object with its source's facts on order: rules change values, not places."""
     return replace(
         item,
         is_load=of_source.is_load,
@@ -326,7 +327,7 @@ def _with_order(item: ObjectFacts, of_source: ObjectFacts) -> ObjectFacts:
 def _inputs(
     frame: DataFrame, batch: Batch[Frame], found: Sequence[Group], rules: TableRules, schema: Schema
 ) -> tuple[Input, ...]:
-    """Return what rules of inputs look at, for each object; NULLs are counted in a pass of their own."""
+    """Return the inputs of file rules for each object. NULLs are counted in a pass of their own."""
     wanted = {rule.column for rule in rules.quality if isinstance(rule, NullShare)} & set(schema.names)
     counted: dict[int, dict[str, int]] = {}
     if wanted:

@@ -1,1 +1,1 @@
-"""Spark's SQL as text: names, types, literals, keys, casts."""
+"""Spark SQL as text: names, types, literals, keys and casts."""

@@ -1,9 +1,8 @@
-"""From text to typed values: a value that does not fit its type is told apart, never bent.
+"""Convert text to typed values: a value that does not fit its type becomes a reject and is never changed.
 
-`docs/reference/types.md` states what each type takes. Every rule here exists because the plain
-cast loses something: `cast('2026' as date)` is 1 January, `cast('1.239' as decimal(5,2))`
-is 1.24, `cast('1e999' as double)` is infinite. Expressions are SQL texts: building them
-from columns costs a call into the JVM for each operator.
+`docs/reference/types.md` states what each type accepts. Each rule here exists because the plain cast loses
+something: `cast('2026' as date)` is 1 January, `cast('1.239' as decimal(5,2))` is 1.24, `cast('1e999' as double)`
+is infinite. Expressions are SQL text: building them from columns costs a call into the JVM for each operator.
 """
 
 from __future__ import annotations
@@ -34,10 +33,10 @@ _HEX = r"^(0[xX]|\\x)?([0-9A-Fa-f]{2})*$"
 
 @dataclass(frozen=True, slots=True)
 class TextFormat:
-    """How a column is written as text: a pattern for dates and times, an encoding for binary.
+    """The text format of a column: a pattern for dates and times, an encoding for binary.
 
-    Patterns are Spark's (spark.apache.org/docs/4.1.0/sql-ref-datetime-pattern.html); the
-    encodings are hex (the default), base64 and utf-8. Times without a zone are in `zone`.
+    Patterns are Spark's (spark.apache.org/docs/4.1.0/sql-ref-datetime-pattern.html). Encodings are hex (the
+    default), base64 and utf-8. Times without a zone are in `zone`.
     """
 
     pattern: str | None = None
@@ -46,13 +45,13 @@ class TextFormat:
 
 ENCODINGS: Final = ("hex", "base64", "utf-8")
 NESTED: Final = ("list", "map", "struct")
-"""Types whose values have no form as text."""
+"""Types whose values have no text form."""
 
 _IN_TIME = ("date", "timestamp", "timestamp_ntz")
 
 
 def check_text(item: Column, pattern: str | None, table: str) -> None:
-    """Raise ConfigError where a column cannot be written as text, or not in that format."""
+    """Raise ConfigError if a column has no text form, or not in that format."""
     if item.type.name in NESTED:
         raise ConfigError(
             f"{table}: the column {item.name} is declared as {item.type}, and CSV has no such values",
@@ -76,7 +75,7 @@ def check_text(item: Column, pattern: str | None, table: str) -> None:
 
 
 def check_pattern(spark: SparkSession, item: Column, pattern: str, table: str) -> None:
-    """Raise ConfigError where Spark does not know a pattern of a date or a time."""
+    """Raise ConfigError if Spark does not accept a date or time pattern."""
     try:
         spark.sql(f"SELECT try_to_timestamp('', {literal(pattern)})").collect()
     except FAILURES as error:
@@ -88,7 +87,7 @@ def check_pattern(spark: SparkSession, item: Column, pattern: str, table: str) -
 
 
 def to_type(text: str, type_: Type, written: TextFormat) -> str:
-    """Return the typed value of a text as SQL, NULL where it does not fit (or is NULL)."""
+    """Return SQL for the typed value of a text, NULL if it does not fit (or is NULL)."""
     match type_.name:
         case "string" | UNDECLARED.name:
             return text
@@ -111,9 +110,10 @@ def to_type(text: str, type_: Type, written: TextFormat) -> str:
 
 
 def misfit(raw: str, item: Column, typed: str | None = None) -> str:
-    """Return in words, as SQL, that a text does not fit its column, NULL where it does.
+    """Return SQL for the explanation that a text does not fit its column, NULL if it fits.
 
-    The column is read already; else `typed` is what reads it. It is looked at first: the text may be dear to make.
+    The column is the typed value, unless `typed` is given as SQL. The typed value is tested first, since building
+    the text may be expensive.
     """
     words = literal(f'" is not {item.type.with_article} (column {item.name})')
     is_unfit = f"{typed or quoted(item.name)} IS NULL AND {raw} IS NOT NULL"
@@ -138,7 +138,7 @@ _FRACTION = r"\.(\d*?)0*\s*$"
 
 
 def _floating(text: str, type_: Type) -> str:
-    """Take no number that would become infinite, and none but zero that would become zero."""
+    """Return SQL that reads no number that would become infinite, and none except zero that would become zero."""
     value = f"try_cast(trim({text}) AS {ddl(type_)})"
     is_finite = f"NOT isnan({value}) AND abs({value}) < double('Infinity')"
     is_zero = f"regexp_extract({text}, '^[^eE]*', 0) RLIKE '^[^1-9]*$'"
@@ -154,7 +154,7 @@ def _date(text: str, written: TextFormat) -> str:
 
 
 def _timestamp(text: str, type_: Type, written: TextFormat) -> str:
-    """Read a point in time, or a wall-clock time; sessions are in UTC."""
+    """Return SQL that reads an instant or a wall-clock time; sessions are in UTC."""
     if written.pattern is not None:
         moment = f"try_to_timestamp({text}, {literal(_of_microseconds(written.pattern))})"
         if type_.name == "timestamp_ntz":
@@ -178,12 +178,12 @@ def _of_a_year(value: str, type_: str) -> str:
 
 
 def _has_zone(pattern: str) -> bool:
-    """Return whether a pattern has a letter of a zone."""
+    """Return whether a pattern has a letter of a time zone."""
     return not _letters(pattern).isdisjoint("VzOXxZ")
 
 
 def _lacking(pattern: str) -> str:
-    """Return in words what a pattern lacks of a date or of an hour; nothing where it has all."""
+    """Return which part of a date or an hour a pattern lacks, '' if none."""
     letters = _letters(pattern)
     if "y" not in letters:
         return "a year"
@@ -193,12 +193,15 @@ def _lacking(pattern: str) -> str:
 
 
 def _letters(pattern: str) -> set[str]:
-    """Return the characters of a pattern outside of quotes."""
+    """Return the characters of a pattern outside quotes."""
     return {*"".join(pattern.split("'")[::2])}
 
 
 def _of_microseconds(pattern: str) -> str:
-    """Return a pattern that takes a finer fraction of a second where the rest is zeros; Spark cuts that off."""
+    """Return a pattern that accepts finer fractions of a second only if the rest is zeros.
+
+    Spark would cut it off.
+    """
     parts = pattern.split("'")
     parts[::2] = [_FINER.sub(lambda found: "S" * 6 + "['0']" * (len(found[0]) - 6), part) for part in parts[::2]]
     return "'".join(parts)

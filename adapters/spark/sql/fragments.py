@@ -1,4 +1,4 @@
-"""Pieces of Spark's SQL that expressions over structs and arrays are built of."""
+"""Building blocks of Spark SQL for expressions over structs and arrays."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from lakeward.core.schema import Schema, Type
 
 
 def place_type(sequences: Sequences) -> str:
-    """Return the type of a position within an epoch.
+    """Return the SQL type of a position within an epoch.
 
     >>> place_type(Sequences.TIMES)
     'struct<s:bigint,o:bigint,r:bigint>'
@@ -22,12 +22,12 @@ def place_type(sequences: Sequences) -> str:
 
 
 def cells_type(schema: Schema) -> str:
-    """Return the type of the cells of a row, which are called c0, c1, … there."""
+    """Return the SQL type of the cells of a row, named c0, c1, …"""
     return f"struct<{','.join(f'c{i}:{ddl(c.type)}' for i, c in enumerate(schema))}>"
 
 
 def struct(fields: Mapping[str, str]) -> str:
-    """Return a struct of these fields, given as SQL.
+    """Return SQL for a struct of these fields.
 
     >>> struct({"a": "1"})
     "named_struct('a', 1)"
@@ -37,10 +37,10 @@ def struct(fields: Mapping[str, str]) -> str:
 
 
 def let(bound: Mapping[str, str], body: str) -> str:
-    """Return SQL that works these values out once, in order, and gives them names.
+    """Return SQL that evaluates these values once, in order, and binds them to names.
 
-    A name is the accumulator of nothing: of the item of an array, `transform(array(value), name -> body)[0]`, Spark
-    asks the type with each row, and that of `transform` is worked out anew from the whole body.
+    Each name is the accumulator of an `aggregate` over an empty array. With `transform(array(value), name ->
+    body)[0]` Spark would ask for the type of the item in each row, and compute it from the whole body each time.
     """
     for name, value in reversed(list(bound.items())):
         body = f"aggregate({_NOTHING}, {value}, (a, b) -> a, {name} -> {body})"
@@ -48,10 +48,10 @@ def let(bound: Mapping[str, str], body: str) -> str:
 
 
 def canonical(value: str, type_: Type, depth: int = 0) -> str:
-    """Return a value, as SQL, that is equal where `<=>` says so, and so is its text.
+    """Return SQL for a form of a value that is equal, as a value and as text, if `<=>` holds for the values.
 
-    It is `lakeward.core.events.canonical`: a map, which Spark does not compare, is its entries by their keys, and
-    -0.0 the other zero; NULLs stay where they are.
+    This is `lakeward.core.events.canonical`: a map, which Spark cannot compare, becomes its entries in key order,
+    and -0.0 becomes 0.0. NULLs are kept.
     """
     if type_.name in _FLOATS:
         return f"CASE WHEN {value} = 0 THEN abs({value}) ELSE {value} END"
@@ -60,8 +60,8 @@ def canonical(value: str, type_: Type, depth: int = 0) -> str:
     part, inner = f"x{depth}", depth + 1
     if type_.name == "struct":
         fields = [canonical(f"{value}.{quoted(p.name)}", p.type, inner) for p in type_.parts]
-        made = struct({f"f{index}": sql for index, sql in enumerate(fields)})
-        return f"CASE WHEN {value} IS NOT NULL THEN {made} END"
+        converted = struct({f"f{index}": sql for index, sql in enumerate(fields)})
+        return f"CASE WHEN {value} IS NOT NULL THEN {converted} END"
     if type_.name == "list":
         return f"transform({value}, {part} -> {canonical(part, type_.parts[0].type, inner)})"
     entry = zip(("key", "value"), type_.parts, strict=True)
@@ -70,7 +70,7 @@ def canonical(value: str, type_: Type, depth: int = 0) -> str:
 
 
 def has_map(type_: Type) -> bool:
-    """Whether values of a type are maps, or have some within."""
+    """Return whether values of a type are maps or contain maps."""
     return _has(type_, ("map",))
 
 
@@ -86,5 +86,5 @@ NO_IDS: Final = "CAST(array() AS array<bigint>)"
 
 
 def note(ids: str, when: str) -> str:
-    """Return a list of IDs with that of the event `e`, where a condition holds."""
+    """Return SQL for a list of IDs, with the ID of the event `e` added if a condition holds."""
     return f"CASE WHEN {when} THEN array_append({ids}, e.id) ELSE {ids} END"

@@ -1,4 +1,4 @@
-"""Rows as texts: small frames that stand in the query itself, and rows of a frame as JSON."""
+"""Rows as text: small frames inside a query, and rows as JSON."""
 
 from __future__ import annotations
 
@@ -28,20 +28,20 @@ def _literal(value: str | int | bool | None) -> str:
         case bool():
             return str(value).lower()
         case int():
-            return f"'{value}'"  # a number so great or so small that no literal could be written as one
+            return f"'{value}'"  # quoted: not every bigint or decimal has a literal
         case _:
             return text(value)
 
 
 def as_json(columns: Iterable[str]) -> str:
-    """Return columns as one JSON text, as SQL, that loses nothing: NULLs stand in it, and microseconds."""
+    """Return SQL for columns as one JSON text without loss: with NULLs and microseconds."""
     return f"to_json(struct({', '.join(columns)}), {_options(ignoreNullFields='false')})"
 
 
 def of_json(value: str, columns: Mapping[str, str], broken: str) -> str:
-    """Return a struct read from what `as_json` wrote, as SQL; `columns` are their names and Spark types.
+    """Return SQL for a struct read from the text of `as_json`; `columns` are their names and Spark types.
 
-    The field called `broken` is NULL where all of the text fits them.
+    The field called `broken` is NULL if all of the text fits.
     """
     listed = ", ".join(f"{quoted(name)} {type_}" for name, type_ in {**columns, broken: "string"}.items())
     return f"from_json({value}, {text(listed)}, {_options(columnNameOfCorruptRecord=broken)})"

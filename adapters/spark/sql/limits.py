@@ -1,8 +1,8 @@
-"""What every reader of the lake can read, as SQL: the years of dates and times, and texts that are valid UTF-8.
+"""Limits of what every reader of the lake can read, as SQL: years of dates and times, and valid UTF-8.
 
-The texts of CSV and JSON are held to both by their form (`adapters.spark.sql.casts`,
-`adapters.spark.session.compatibility`). Numbers since an epoch, the values of typed files and what rules make are
-held to them here, so that the way in makes no difference.
+The form of CSV and JSON texts ensures both (`adapters.spark.sql.casts`, `adapters.spark.session.compatibility`).
+Numbers since an epoch, values of typed files and results of rules are checked here, so that all inputs have the
+same limits.
 """
 
 from __future__ import annotations
@@ -19,49 +19,49 @@ YEARS: Final = {
     "timestamp": "timestamp'0001-01-01 00:00:00' AND timestamp'9999-12-31 23:59:59.999999'",
     "timestamp_ntz": "timestamp_ntz'0001-01-01 00:00:00' AND timestamp_ntz'9999-12-31 23:59:59.999999'",
 }
-"""The first and the last value of each type, as SQL's BETWEEN takes them. Sessions are in UTC."""
+"""The first and the last value of each type, for BETWEEN. Sessions are in UTC."""
 
 Check = Callable[[str, Type], str | None]
-"""Return whether something is wrong with a value that has no parts, as SQL; None for a type that is not judged."""
+"""Returns SQL for whether a value without parts breaks a limit; None for a type without that limit."""
 
 
 def inside(value: str, type_: Type) -> str:
-    """Return a value as SQL; NULL where it, or a value within it, lies outside of the years."""
+    """Return SQL for a value; NULL if it, or a value within it, lies outside the years."""
     wrong = is_outside(value, type_)
     return value if wrong is None else f"CASE WHEN NOT {wrong} THEN {value} END"
 
 
 def is_outside(value: str, type_: Type) -> str | None:
-    """Return whether a value, or a value within it, lies outside of the years, as SQL; None for other types."""
+    """Return SQL for whether a value, or a value within it, lies outside the years; None for other types."""
     return is_somewhere(value, type_, _is_of_other_years)
 
 
 def is_not_utf8(value: str, type_: Type) -> str | None:
-    """Return whether a text, or a text within a value, is not valid UTF-8, as SQL; None for types without texts."""
+    """Return SQL for whether a text, or a text within a value, is not valid UTF-8; None for types without text."""
     return is_somewhere(value, type_, _is_not_utf8)
 
 
 def readable(value: str, type_: Type) -> str:
-    """Return a value as SQL; NULL where not every reader of the lake could read it."""
+    """Return SQL for a value; NULL if not every reader of the lake could read it."""
     wrong = [sql for check in (is_outside, is_not_utf8) if (sql := check(value, type_)) is not None]
     return f"CASE WHEN NOT ({' OR '.join(wrong)}) THEN {value} END" if wrong else value
 
 
 def is_somewhere(value: str, type_: Type, check: Check, depth: int = 0) -> str | None:
-    """Return whether a check is true of a value or of a value within it, as SQL that is never NULL."""
+    """Return SQL for whether a check holds for a value or a value within it; the SQL is never NULL."""
     if not type_.is_nested:
         wrong = check(value, type_)
         return None if wrong is None else f"coalesce({wrong}, false)"
     if type_.name == "struct":
         parts = [(f"{value}.{quoted(part.name)}", part.type) for part in type_.parts]
-        found = [is_somewhere(part, own, check, depth) for part, own in parts]
+        parts_found = [is_somewhere(part, own, check, depth) for part, own in parts]
     else:
         lists = [value] if type_.name == "list" else [f"map_keys({value})", f"map_values({value})"]
         item = f"part_{depth}"
         inner = [is_somewhere(item, part.type, check, depth + 1) for part in type_.parts]
         pairs = zip(lists, inner, strict=True)
-        found = [w and f"coalesce(exists({of}, {item} -> {w}), false)" for of, w in pairs]
-    known = [wrong for wrong in found if wrong is not None]
+        parts_found = [w and f"coalesce(exists({of}, {item} -> {w}), false)" for of, w in pairs]
+    known = [wrong for wrong in parts_found if wrong is not None]
     return f"({' OR '.join(known)})" if known else None
 
 

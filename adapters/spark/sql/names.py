@@ -1,4 +1,4 @@
-"""Names on their way into Spark: quoted, never spliced."""
+"""Names and literals in Spark SQL, always quoted."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column
 
 PREFIX: Final = "_lakeward_"
-"""Every column that lakeward adds begins with it; a source column may not."""
+"""The prefix of every column that lakeward adds; source columns may not have it."""
 
 OPERATION: Final = "_lakeward_operation"
 EPOCH: Final = "_lakeward_epoch"
@@ -36,12 +36,12 @@ POSITION: Final = (EPOCH, SEQUENCE, OBJECT, ROW)
 
 
 def sequence_type(sequences: Sequences) -> Type:
-    """Return the type of the column with the sequence; Spark's SQL writes it the same."""
+    """Return the type of the sequence column. Its text is also the type in Spark SQL."""
     return Type("decimal", 38, 0) if sequences.are_wide else Type("bigint")
 
 
 def quoted(*parts: str) -> str:
-    """Return a name of several parts as Spark SQL writes it.
+    """Return a name of several parts in the quotes of Spark SQL.
 
     >>> quoted("lake", "odd `name`")
     '`lake`.`odd ``name```'
@@ -59,7 +59,7 @@ def text(value: str) -> str:
 
 
 def column(name: str) -> Column:
-    """Return the column of exactly that name, whatever characters it has."""
-    from pyspark.sql import functions as F  # noqa: PLC0415  # names are needed where Spark is not
+    """Return the column of exactly this name, with any characters."""
+    from pyspark.sql import functions as F  # noqa: PLC0415  # this module is also used without Spark
 
     return F.col(quoted(name))

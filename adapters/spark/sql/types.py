@@ -1,4 +1,4 @@
-"""lakeward's types and Spark's, one for one."""
+"""Convert between lakeward's types and Spark's, one for one."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ def to_spark(type_: Type) -> spark.DataType:
 
 
 def ddl(type_: Type) -> str:
-    """Return a type as Spark's SQL writes it."""
+    """Return a type as Spark SQL writes it."""
     return ddl_of(to_spark(type_))
 
 
 def ddl_of(type_: spark.DataType) -> str:
-    """Return a type of Spark as its SQL writes it; names of fields are a source's, so they are quoted.
+    """Return a Spark type as SQL writes it. Field names come from a source, so they are quoted.
 
     >>> ddl_of(spark.StructType().add("zip-code", spark.IntegerType()))
     'struct<`zip-code`:int>'
@@ -77,19 +77,21 @@ _FROM_NUMBER: Final[Mapping[str, str]] = {
     "timestamp": "timestamp_micros({0}L)",
     "timestamp_ntz": "CAST(timestamp_micros({0}L) AS timestamp_ntz)",
 }
-"""Times travel as numbers: as Python's, they would pass through the zone of this machine. Sessions are in UTC."""
+"""Times are passed as numbers: as Python values they would be converted to the zone of this machine. Sessions are
+in UTC.
+"""
 
 
 def is_bounded(type_: Type) -> bool:
-    """Whether values of a type have bounds that are found without a sort."""
+    """Return whether the bounds of values of a type can be computed without a sort."""
     return type_.name in _AS_NUMBER
 
 
 def bound_of(value: str, type_: Type) -> str | None:
-    """Return a value as a number, as SQL, or None for a type whose bounds take a sort to find."""
+    """Return SQL for a value as a number, or None for a type whose bounds need a sort."""
     return _AS_NUMBER[type_.name].format(value) if is_bounded(type_) else None
 
 
 def from_bound(bound: object, type_: Type) -> str:
-    """Return the value of a bound that was found by `bound_of`, as SQL."""
+    """Return SQL for the value of a bound that `bound_of` made."""
     return _FROM_NUMBER.get(type_.name, f"CAST('{{0}}' AS {ddl(type_)})").format(bound)

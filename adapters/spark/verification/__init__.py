@@ -1,1 +1,1 @@
-"""Verification as queries of Spark: comparison with the source, and the rules of a history."""
+"""Verification by Spark queries: comparison with the source, and the rules of a history."""

@@ -1,7 +1,7 @@
-"""`core.verification.row_comparison` as Spark queries, which return counts, hashes and a few keys.
+"""Compare rows by Spark queries that return counts, hashes and a few keys: `core.verification.row_comparison`.
 
-Each side is read once, down to the key and a hash of each row. What was read is cut off from where it came from: a
-database that is read by one statement shows another moment to the next.
+Each side is read once, down to the key and a hash of each row. The result is checkpointed: a database that is read
+by single statements shows another state to each of them.
 """
 
 from __future__ import annotations
@@ -34,20 +34,20 @@ _SIDE: Final = "is_source"
 _RANGE: Final = "part"
 _BOUNDS: Final = "bounds"
 _SAMPLE: Final = 4000
-"""About how many keys the bounds of ranges are chosen from."""
+"""The approximate number of keys from which the bounds of ranges are chosen."""
 
 
 def digest_source(rows: DataFrame, columns: ComparedColumns) -> DataFrame:
-    """Read rows of the source: the key of each, and a hash of its values in the types of the table.
+    """Return the key of each source row, and a hash of its values in the types of the table.
 
-    A value that the type of the table does not hold is NULL there, and hashes as no value of the table does.
+    A value that does not fit the type of the table becomes NULL, and its hash equals that of no table value.
     """
     given = {column.name: quoted(column.source.name) for column in columns.columns}
     return _digest(rows, columns, given, "0L")
 
 
 def digest_table(rows: DataFrame, columns: ComparedColumns) -> DataFrame:
-    """Read rows of the table in the same way, with a number of the change that each comes from."""
+    """Return the key and hash of each table row in the same way, with a number of the change that wrote it."""
     given = {column.name: quoted(column.name) for column in columns.columns}
     ours = [name for name in (*POSITION, BATCH) if name in rows.columns]
     return _digest(rows, columns, given, f"xxhash64({', '.join(ours)})" if ours else "0L")
@@ -56,15 +56,15 @@ def digest_table(rows: DataFrame, columns: ComparedColumns) -> DataFrame:
 def _digest(rows: DataFrame, columns: ComparedColumns, given: dict[str, str], stamp: str) -> DataFrame:
     values = {column.name: _value(column, given[column.name]) for column in columns.columns}
     key = ", ".join(f"{text(f'k{i}')}, {values[name]}" for i, name in enumerate(columns.key))
-    # A hash passes over NULL, so that which values are NULL counts as well.
+    # A hash skips NULL, so the hash also covers which values are NULL.
     parts = [part for name, value in values.items() for part in (f"{given[name]} IS NULL", value)]
     hash_ = f"xxhash64({', '.join(parts)})"
-    made = rows.selectExpr(f"named_struct({key}) AS {_KEY}", f"{hash_} AS {_HASH}", f"{stamp} AS {_STAMP}")
-    return made.localCheckpoint()
+    digests = rows.selectExpr(f"named_struct({key}) AS {_KEY}", f"{hash_} AS {_HASH}", f"{stamp} AS {_STAMP}")
+    return digests.localCheckpoint()
 
 
 def _value(column: ComparedColumn, given: str) -> str:
-    """Return a value in the type of the table, as SQL; blanks at the end of a padded text are left out."""
+    """Return SQL for a value in the type of the table; trailing blanks of a padded text are removed."""
     value = f"try_cast({given} AS {ddl(column.type)})"
     if column.is_padded and column.type.name == "string":
         return f"rtrim({value})"
@@ -74,7 +74,7 @@ def _value(column: ComparedColumn, given: str) -> str:
 def compare(
     source: DataFrame, table: DataFrame, columns: ComparedColumns, among: Collection[str] | None = None
 ) -> Comparison:
-    """Compare what was read of both: ranges of the key first, then the keys of those that differ, one by one."""
+    """Compare both sides: ranges of the key first, then the keys of the ranges that differ."""
     both = source.selectExpr(f"true AS {_SIDE}", "*").unionAll(table.selectExpr(f"false AS {_SIDE}", "*"))
     passed = [f"CASE WHEN get({_BOUNDS}, {place}) <= {_KEY} THEN 1 ELSE 0 END" for place in range(RANGES - 1)]
     placed = both.crossJoin(F.broadcast(_bounds(both))).selectExpr(
@@ -92,7 +92,7 @@ def compare(
 
 
 def _bounds(both: DataFrame) -> DataFrame:
-    """Return one row: the keys, of a sample, at which ranges with about as many keys begin, behind the first."""
+    """Return one row with the keys at which ranges of about equal size begin, chosen from a sample."""
     share = min(1.0, _SAMPLE / max(both.count(), 1))
     sample = both.sample(share, 0).agg(F.expr(f"array_sort(collect_set({_KEY})) AS keys"))
     at = ", ".join(f"get(keys, CAST(size(keys) * {place} / {RANGES} AS int))" for place in range(1, RANGES))
@@ -100,27 +100,27 @@ def _bounds(both: DataFrame) -> DataFrame:
 
 
 def _key_text(key: str, columns: ComparedColumns) -> str:
-    """Return a key as `adapters.spark.sql.keys.key_text` writes it, as SQL."""
+    """Return SQL for a key as `adapters.spark.sql.keys.key_text` writes it."""
     texts = key_texts([(f"{key}.k{i}", column.type) for i, column in enumerate(columns.of_key)])
     return f"to_json(array({', '.join(texts)}))"
 
 
 def _sums(side: str) -> list[str]:
-    """Return the number of rows of a side and the sum of their hashes."""
+    """Return SQL for the number of rows of a side and the sum of their hashes."""
     return [f"count_if({side})", f"coalesce({_sum(f'CASE WHEN {side} THEN {_HASH} END')}, 0)"]
 
 
 def _sum(value: str) -> str:
-    """Return the sum of numbers of 64 bits, as SQL; a decimal holds any."""
+    """Return SQL for the sum of 64-bit numbers, as a decimal that cannot overflow."""
     return f"sum(CAST({value} AS decimal(20,0)))"
 
 
 def _summarize(placed: DataFrame) -> dict[int, RangeSummary]:
-    """Return what each side has in each range that has rows, by its number."""
+    """Return by number what each side has in each range with rows."""
     sums = [F.expr(sql) for side in (_SIDE, f"NOT {_SIDE}") for sql in _sums(side)]
     return {
-        number: RangeSummary(Summary(there, int(there_hash)), Summary(here, int(here_hash)))
-        for number, there, there_hash, here, here_hash in placed.groupBy(_RANGE)
+        number: RangeSummary(Summary(source_rows, int(source_hash)), Summary(table_rows, int(table_hash)))
+        for number, source_rows, source_hash, table_rows, table_hash in placed.groupBy(_RANGE)
         .agg(*sums)
         .orderBy(_RANGE)
         .collect()
@@ -128,28 +128,28 @@ def _summarize(placed: DataFrame) -> dict[int, RangeSummary]:
 
 
 def _differing_keys(rows: DataFrame, columns: ComparedColumns, among: Collection[str] | None) -> DataFrame:
-    """Return the keys that differ, with what each side has of them."""
+    """Return the keys that differ, with the rows and hashes of each side."""
     named = ("n_source", "h_source", "n_table", "h_table", _STAMP)
     sums = [*_sums(_SIDE), *_sums(f"NOT {_SIDE}"), _sum(_STAMP)]
-    found = rows.groupBy(_KEY).agg(*(F.expr(f"{sql} AS {name}") for sql, name in zip(sums, named, strict=True)))
-    found = found.where("n_source <> n_table OR h_source <> h_table")
-    found = found.withColumn("key", F.expr(_key_text(_KEY, columns)))
-    return found if among is None else found.where(F.col("key").isin([*among]))
+    by_key = rows.groupBy(_KEY).agg(*(F.expr(f"{sql} AS {name}") for sql, name in zip(sums, named, strict=True)))
+    by_key = by_key.where("n_source <> n_table OR h_source <> h_table")
+    by_key = by_key.withColumn("key", F.expr(_key_text(_KEY, columns)))
+    return by_key if among is None else by_key.where(F.col("key").isin([*among]))
 
 
 def _name(keys: DataFrame) -> Sequence[Difference]:
-    """Return the first keys that differ, in the order of the key."""
+    """Return the first keys that differ, in key order."""
     some = keys.orderBy(_KEY).select("key", "n_source", "h_source", "n_table", "h_table", _STAMP).limit(MOST_NAMED)
     return [
-        Difference(key, Summary(there, int(there_hash)), Summary(here, int(here_hash)), int(stamp))
-        for key, there, there_hash, here, here_hash, stamp in some.collect()
+        Difference(key, Summary(source_rows, int(source_hash)), Summary(table_rows, int(table_hash)), int(stamp))
+        for key, source_rows, source_hash, table_rows, table_hash, stamp in some.collect()
     ]
 
 
 def _count(keys: DataFrame) -> dict[Kind, int]:
-    """Return the number of keys of each kind; a kind is told by the numbers of rows alone, capped at two."""
+    """Return the number of keys of each kind. The kind depends only on the row counts, capped at two."""
     counted = keys.groupBy(F.expr("least(n_source, 2)"), F.expr("least(n_table, 2)")).count().collect()
     kinds: dict[Kind, int] = defaultdict(int)
-    for there, here, number in counted:
-        kinds[Difference("", Summary(there), Summary(here)).kind] += number
+    for source_rows, table_rows, number in counted:
+        kinds[Difference("", Summary(source_rows), Summary(table_rows)).kind] += number
     return dict(kinds)

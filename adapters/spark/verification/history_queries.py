@@ -1,6 +1,7 @@
-"""All versions of a history, held against its rules: one aggregate a key; numbers and a few keys return.
+"""Check all versions of a history against its rules, with one aggregate for each key.
 
-The rules are those that each batch is checked by (`Versions.violation`), and those that only others break.
+Only numbers and a few keys are returned. The rules are those of each batch (`Versions.violation`), and those that
+only other writers can break.
 """
 
 from __future__ import annotations
@@ -22,11 +23,11 @@ from lakeward.core.history.versions import Columns
 from lakeward.core.schema import Schema
 
 _NEEDED: Final = ("begins", "ends", "went", "cells")
-"""What of a version the rules ask for."""
+"""The fields of a version that the rules need."""
 
 
-class _Told(Versions):
-    """Versions of which no more is known than the rules ask for."""
+class _CheckedVersions(Versions):
+    """Versions with only the fields that the rules need."""
 
     @property
     def fields(self) -> Mapping[str, str]:
@@ -34,7 +35,7 @@ class _Told(Versions):
 
 
 def check(rows: DataFrame, dimension: Dimension, examples: int) -> HistoryCheck:
-    """Hold all rows of a history against its rules; of each that is broken, name so many keys at most."""
+    """Check all rows of a history against its rules, and name at most `examples` keys for each broken rule."""
     by_key = _by_key(rows, dimension)
     counted = by_key.groupBy("rule").agg(F.expr("count(*) AS keys"), F.expr("sum(versions) AS versions")).collect()
     broken = {VersionRule(row["rule"]): int(row["keys"]) for row in counted if row["rule"] is not None}
@@ -47,14 +48,14 @@ def check(rows: DataFrame, dimension: Dimension, examples: int) -> HistoryCheck:
 
 
 def _by_key(rows: DataFrame, dimension: Dimension) -> DataFrame:
-    """Return of each key its text, how many versions it has, the first rule that they break, and which does."""
-    shown = _shown_of(dimension)
-    rows = shown.believed(rows)  # what is believed no more was right when it was told
-    told = shown.by_key(shown.read(rows), dimension.key, {}, is_contrary=shown.is_contrary())
+    """Return for each key its text, its number of versions, the first rule that they break, and where."""
+    reader = _version_rows(dimension)
+    rows = reader.believed(rows)  # corrected rows were right when they were written
+    versions = reader.by_key(reader.read(rows), dimension.key, {}, is_contrary=reader.is_contrary())
     lets = {
         "undated": f"filter({STORED}, s -> s.begins IS NULL)",
         "contrary": f"filter({STORED}, s -> s.is_contrary)",
-        "wrong": shown.versions.violation(f"transform({STORED}, s -> s.version)"),
+        "wrong": reader.versions.violation(f"transform({STORED}, s -> s.version)"),
     }
     wrong = let(
         lets,
@@ -63,19 +64,21 @@ def _by_key(rows: DataFrame, dimension: Dimension) -> DataFrame:
         f"WHEN size(contrary) > 0 THEN {_broken(VersionRule.CONTRARY, 'contrary[0].begins')} END",
     )
     key = keys.key_text(keys.key_columns(dimension))
-    found = told.selectExpr(f"{key} AS key", f"size({STORED}) AS versions", f"{wrong} AS wrong")
-    begins = shown.instant("wrong.begins")
-    return found.selectExpr("key", "versions", "wrong.rule AS rule", f"string({begins}) AS begins")
+    checked = versions.selectExpr(f"{key} AS key", f"size({STORED}) AS versions", f"{wrong} AS wrong")
+    begins = reader.instant("wrong.begins")
+    return checked.selectExpr("key", "versions", "wrong.rule AS rule", f"string({begins}) AS begins")
 
 
-def _shown_of(dimension: Dimension) -> VersionRows:
-    """Return what reads of the rows no more than the rules ask for."""
+def _version_rows(dimension: Dimension) -> VersionRows:
+    """Return a reader of rows with only the fields that the rules need."""
     history = dimension.history
     if history is None:
         raise LookupError(f"{dimension.name} keeps no versions")
     tracked = history.tracked(dimension.schema.names, dimension.key)
     columns = tuple(column for column in dimension.schema if column.name in tracked)
-    return VersionRows(dimension, history, _Told(Schema(columns), Columns(tracked), dimension.sequences, 1))
+    return VersionRows(
+        dimension, history, _CheckedVersions(Schema(columns), Columns(tracked), dimension.sequences, 1)
+    )
 
 
 def _broken(rule: VersionRule, begins: str) -> str:
@@ -83,7 +86,7 @@ def _broken(rule: VersionRule, begins: str) -> str:
 
 
 def _examples(by_key: DataFrame, number: int) -> Sequence[Finding]:
-    """Return the first keys of each rule that is broken, rule by rule."""
+    """Return the first keys of each broken rule, rule by rule."""
     place = F.row_number().over(Window.partitionBy("rule").orderBy("key", "begins"))
     some = by_key.where("rule IS NOT NULL").withColumn("place", place).where(f"place <= {number}").collect()
     ordered = sorted(some, key=lambda row: ([*VersionRule].index(VersionRule(row["rule"])), row["place"]))

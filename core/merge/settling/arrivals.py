@@ -1,4 +1,4 @@
-"""What each event of a delivery is, before any row is folded: new, of another epoch, too late, or tied."""
+"""Classify the events of a delivery before any row is folded: new, of another epoch, too late, or tied."""
 
 from __future__ import annotations
 
@@ -18,11 +18,12 @@ from lakeward.core.merge.ties import Tie, refuse_tie, tie_detail, ties_with
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arrivals:
-    """What a delivery brought, sorted out.
+    """The events of a delivery by their kind.
 
-    `fresh` events may be folded, `staged` ones are of an epoch whose load is not complete. What a person mended or
-    gave up is `closed`; `repaired` is what may be folded of that. `holds` are all that stand now. The `verdicts`
-    are those that need no row: what may be folded waits.
+    `fresh` events may be folded; `staged` ones belong to an epoch whose load is not complete. `closed` has the
+    quarantined events that were repaired or discarded, `repaired` those of them that may be folded. `holds` are all
+    holds after the delivery. `verdicts` are those that need no row; an event to fold has `WAITING` until it is
+    folded.
     """
 
     batch: int
@@ -37,7 +38,7 @@ class Arrivals:
     closed: dict[Position, ChangeEvent | None]
 
     def with_held(self, rejects: Collection[Reject]) -> Arrivals:
-        """Return the same with events in quarantine, and their keys held."""
+        """Return the same with these events in quarantine and their keys held."""
         places = {reject.position for reject in rejects}
         return replace(
             self,
@@ -50,7 +51,7 @@ class Arrivals:
 
 
 def sort_delivery(before: TableBefore, delivery: Delivery) -> Arrivals:
-    """Tell copies, other epochs, ties and what comes too late from the events to fold."""
+    """Classify the events of a delivery: copies, other epochs, ties, late events, and events to fold."""
     arrived = classify_events(before, delivery)
     if before.dimension.ties is not Ties.ARRIVAL:
         arrived = hold_ties(before, arrived, delivery)
@@ -58,7 +59,7 @@ def sort_delivery(before: TableBefore, delivery: Delivery) -> Arrivals:
 
 
 def classify_events(before: TableBefore, delivery: Delivery) -> Arrivals:
-    """Return what came for the first time, by its place: fresh, staged for an epoch to come, past or too late."""
+    """Return the events that come for the first time: to fold, staged, of a past epoch, or too late."""
     events, refused, copies = without_copies(before, delivery)
     verdicts = {event.position: first_verdict(before, event.position) for event in events}
     late = [event for event in events if verdicts[event.position] is Verdict.QUARANTINED]
@@ -80,34 +81,34 @@ def classify_events(before: TableBefore, delivery: Delivery) -> Arrivals:
 
 
 def first_verdict(before: TableBefore, position: Position) -> Verdict:
-    """Return what becomes of an event for its place alone; what is neither past nor too late waits to be folded."""
+    """Return the verdict of an event by its position alone. `WAITING` means that it is to be folded."""
     if position.epoch < before.epoch:
         return Verdict.STALE
     return Verdict.QUARANTINED if before.is_late(position) else Verdict.WAITING
 
 
 def without_late_hold(before: TableBefore, reject: Reject) -> Reject:
-    """Return a reject; one that comes too late holds no key."""
+    """Return a reject. One that comes too late gets the reason `too_late`, which holds no key."""
     is_late = reject.holds and reject.has_place and before.is_late(reject.position)
     return replace(reject, reason=Reason.TOO_LATE) if is_late else reject
 
 
 def stored_holds(before: TableBefore, closed: Collection[Position]) -> dict[Position, Hold]:
-    """Return the holds that stood before, but for what is closed now."""
+    """Return the holds from before, without those that are closed now."""
     holds = before.memory.holds.items()
     return {place: hold for place, hold in holds if place.epoch >= before.epoch and place not in closed}
 
 
 def holds_of(before: TableBefore, rejects: Iterable[Reject], batch: int) -> dict[Position, Hold]:
-    """Return the holds that come with the rejects of a batch."""
+    """Return the holds that the rejects of a batch add."""
     holding = [reject for reject in rejects if reject.holds and reject.position.epoch >= before.epoch]
     return {reject.position: Hold.of(reject, batch) for reject in holding}
 
 
 def hold_ties(before: TableBefore, arrived: Arrivals, delivery: Delivery) -> Arrivals:
-    """Hold the events that tie with one that stands, or refuse the delivery for them, as the table has it.
+    """Hold the events that tie with a known one, or raise SourceError, as the policy of the table says.
 
-    It is judged once: neither what was mended nor what waited ties with anything when it is let through.
+    Ties are found when an event first arrives: neither a repaired nor a released event is checked again.
     """
     ties = find_ties(before, arrived)
     if ties and before.dimension.ties is Ties.FAIL:
@@ -119,10 +120,10 @@ def hold_ties(before: TableBefore, arrived: Arrivals, delivery: Delivery) -> Arr
 
 
 def find_ties(before: TableBefore, arrived: Arrivals) -> list[Tie]:
-    """Return the ties among what came and what is remembered.
+    """Return the ties among the events of the delivery and the remembered ones.
 
-    Of an `ordered` table that is what waits, and deletes; else the rows tell. What is delivered to it again has
-    met them, and ties with none.
+    An `ordered` table remembers only waiting events and deletes; for others its rows are compared. An object
+    delivered to it again ties with nothing, because its events were compared the first time.
     """
     came = [*arrived.fresh, *arrived.staged]
     changes = before.memory.changes.values()
@@ -134,7 +135,7 @@ def find_ties(before: TableBefore, arrived: Arrivals) -> list[Tie]:
 
 
 def with_repaired(before: TableBefore, arrived: Arrivals, delivery: Delivery) -> Arrivals:
-    """Return what came with what a person mended beside it, which is folded once its epoch is that of the table."""
+    """Return the arrivals with the repaired events, which are folded once their epoch is that of the table."""
     closed = {
         place: None if event is None else date_repaired(before.dimension, event, delivery)
         for place, event in arrived.closed.items()

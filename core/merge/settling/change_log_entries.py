@@ -1,4 +1,4 @@
-"""What a table is to remember of a delivery: its events, and the rows that stood before the first of each key."""
+"""The change log entries of a delivery: its events, and the base row of each key."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from lakeward.core.merge.settling.verdicts import Verdicts, is_newer_than_table
 def changes_to_remember(
     before: TableBefore, arrived: Arrivals, passing: FilteredEvents, verdicts: Verdicts
 ) -> list[Change]:
-    """Return the events that passed, and what waits; an `ordered` table remembers what no row tells of."""
+    """Return the applied and waiting events to remember. An `ordered` table remembers those that no row shows."""
     waiting = [Change(event, arrived.batch, waiting=True) for event in [*passing.waiting, *arrived.staged]]
     passed = [e for e in passing.passed if verdicts.get(e.position) is not Verdict.QUARANTINED]
     if before.is_ordered:
@@ -27,15 +27,15 @@ def changes_to_remember(
 
 
 def with_completeness(before: TableBefore, event: ChangeEvent) -> ChangeEvent:
-    """Return an event that is remembered: of columns that the table gets later it says nothing."""
+    """Return an event to remember, which notes whether it sent all columns that the table has now."""
     return replace(event, was_whole=event.was_whole or not event.lacks(before.dimension.schema.names))
 
 
 def leaves_no_row(event: ChangeEvent, verdicts: Verdicts) -> bool:
-    """Whether an event must be remembered because no row carries its position.
+    """Return True if an event must be remembered because no row carries its position.
 
-    A key change is known again by it, whatever became of the row: what it left and covered
-    would not be there any more.
+    A copy of a key change is recognised by it, even if the row has changed since: the rows that it moved and
+    covered are no longer there.
     """
     if event.old_key is not None:
         return is_newer_than_table(event, verdicts)
@@ -44,9 +44,10 @@ def leaves_no_row(event: ChangeEvent, verdicts: Verdicts) -> bool:
 
 
 def bases_to_remember(before: TableBefore, arrived: Arrivals, passing: FilteredEvents) -> list[BaseRow]:
-    """Return the rows before the first remembered event of each key; none of versions that break a rule.
+    """Return the base row of each key that has none yet. A key whose versions break a rule gets none.
 
-    Of a key of which all waits the row that stands will do, and is right once a person has mended it.
+    Of a key with only waiting events the stored row serves as the base row. It is right once an operator has
+    repaired it.
     """
     if before.is_ordered:
         return []

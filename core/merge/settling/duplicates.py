@@ -1,4 +1,4 @@
-"""What of a delivery is there already: copies, known by their place, by their fact, or by the row that stands."""
+"""Find the events of a delivery that came before: by their position, by their fact, or by the stored row."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Hashable, Iterable
 
 from lakeward.core.dimension import Dimension
-from lakeward.core.events import ChangeEvent, Operation, Position, same
+from lakeward.core.events import ChangeEvent, Operation, Position, same_cells
 from lakeward.core.merge.change_log import Reject
 from lakeward.core.merge.delivery import Delivery
 from lakeward.core.merge.settling.table_before import TableBefore
@@ -14,7 +14,7 @@ from lakeward.core.merge.ties import may_come_from, row_at
 
 
 def without_copies(before: TableBefore, delivery: Delivery) -> tuple[list[ChangeEvent], list[Reject], int]:
-    """Return the events and the rejects that come for the first time, and how many were copies."""
+    """Return the events and the rejects that come for the first time, and the number of copies."""
     events: list[ChangeEvent] = []
     rejects: list[Reject] = []
     places: set[Position] = set()
@@ -38,27 +38,33 @@ def without_copies(before: TableBefore, delivery: Delivery) -> tuple[list[Change
 
 
 def fact(dimension: Dimension, event: ChangeEvent) -> Hashable:
-    """Return what makes two deliveries the same fact, where the sequence is unique per key."""
+    """Return the identity of a fact.
+
+    Where sequences are unique per key, two deliveries with an equal one are copies.
+    """
     if dimension.unique_sequences and not event.is_load:
         return (event.position.mark, event.keys, event.operation)
     return event.position
 
 
 def known_facts(before: TableBefore) -> defaultdict[Hashable, list[ChangeEvent]]:
-    """Return the events above the mark by their fact: at or below it a copy is not known by that."""
+    """Return the remembered events above the low watermark, by their fact.
+
+    Below it copies are not found by their fact.
+    """
     memory, facts = before.memory, defaultdict[Hashable, list[ChangeEvent]](list)
     closed = [event for event in memory.closed.values() if event is not None]
     for event in [*(change.event for change in memory.changes.values()), *closed]:
-        if memory.mark is None or event.position.mark > memory.mark:
+        if memory.low_watermark is None or event.position.mark > memory.low_watermark:
             facts[fact(before.dimension, event)].append(event)
     return facts
 
 
 def is_known(before: TableBefore, event: ChangeEvent, same_fact: Iterable[ChangeEvent], *, by_hand: bool) -> bool:
-    """Whether an event was delivered before, or stands; `same_fact` are those known of its fact.
+    """Return True if an event was delivered before. `same_fact` are the known events of its fact.
 
-    An `ordered` table does not go by the object, for a delivery that comes again has a window; nor does what is
-    `by_hand`, which is of none. Of a delete the former remembers the key alone.
+    An `ordered` table does not go by the object, because an object may be delivered again within its window; nor
+    does a delivery that is `by_hand`, which has no object. Of a delete an `ordered` table remembers the key alone.
     """
     position, memory = event.position, before.memory
     if not (before.is_ordered or by_hand) and memory.has_object(position):
@@ -66,13 +72,13 @@ def is_known(before: TableBefore, event: ChangeEvent, same_fact: Iterable[Change
     if position in memory.holds or position in memory.closed or equals_stored_row(before, event):
         return True
     is_delete = before.is_ordered and event.operation is Operation.DELETE
-    return any(is_delete or same(event.cells, other.cells) for other in same_fact)
+    return any(is_delete or same_cells(event.cells, other.cells) for other in same_fact)
 
 
 def equals_stored_row(before: TableBefore, event: ChangeEvent) -> bool:
-    """Whether an `ordered` table, which remembers deletes alone, has the very row that a whole event sends.
+    """Whether an `ordered` table, which remembers deletes alone, has exactly the row that a complete event sends.
 
-    What its file has no column for says nothing of it.
+    Columns that the file of the event lacks are not compared.
     """
     if not (before.is_ordered and before.dimension.unique_sequences) or event.old_key is not None or event.is_load:
         return False

@@ -1,4 +1,7 @@
-"""From when what a delivery brings counts in a history: said once and for all, before anything else."""
+"""Date the events of a delivery: the instant from which each counts in a history.
+
+It is decided once, before all else.
+"""
 
 from __future__ import annotations
 
@@ -14,14 +17,14 @@ from lakeward.core.quarantine import repair
 
 
 def date_event(event: ChangeEvent, history: History | None, delivery: Delivery) -> ChangeEvent:
-    """Return an event that says from when it counts, in a history, where this delivery brings or settles it."""
+    """Return an event with the instant from which it counts in a history."""
     if history is None or event.instant is not None:
         return event
     return replace(event, instant=instant_of(event, history, delivery.ran, is_first=delivery.is_first))
 
 
 def date_delivery(dimension: Dimension, delivery: Delivery) -> Delivery:
-    """Return a delivery whose events have their instants; of a history it rejects those that do not say theirs."""
+    """Return a delivery with dated events. In a history, events without a usable instant become rejects."""
     events: list[ChangeEvent] = []
     rejects = [*delivery.rejects]
     for one in delivery.events:
@@ -35,7 +38,7 @@ def date_delivery(dimension: Dimension, delivery: Delivery) -> Delivery:
 
 
 def date_repaired(dimension: Dimension, event: ChangeEvent, delivery: Delivery) -> ChangeEvent:
-    """Return what a person mended, with its instant; it must say that."""
+    """Return a repaired event with its instant; raises RepairError where it has none."""
     found = date_event(event, dimension.history, delivery)
     if (detail := _undated(found, dimension.history)) is not None:
         raise repair.is_undated(dimension, delivery.object_of(event.position), event.position.row, detail)
@@ -43,5 +46,5 @@ def date_repaired(dimension: Dimension, event: ChangeEvent, delivery: Delivery) 
 
 
 def _undated(event: ChangeEvent, history: History | None) -> str | None:
-    """Return in words why an event does not say from when it counts, or None where it need not, or does."""
+    """Return why an event has no usable instant, or None where it has one or needs none."""
     return None if history is None else undated_detail(event, history)

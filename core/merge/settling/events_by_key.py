@@ -1,4 +1,4 @@
-"""Events by the keys that they touch, so that those of a few keys are found without a look at all others."""
+"""An index of events by the keys that they touch."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from lakeward.core.events import ChangeEvent, Key, Position
 
 @dataclass(frozen=True, slots=True)
 class EventsByKey:
-    """The events of each key, and the `truncates`, which touch all keys; each list in the order of the events."""
+    """The events of each key, and the `truncates`, which touch all keys. Lists are in the order of the events."""
 
     events: Mapping[Key, Sequence[ChangeEvent]]
     truncates: Sequence[ChangeEvent]
 
     @classmethod
     def of(cls, events: Iterable[ChangeEvent]) -> Self:
-        """Return these events by their keys."""
+        """Return the index of these events."""
         by_key: dict[Key, list[ChangeEvent]] = defaultdict(list)
         truncates: list[ChangeEvent] = []
         for event in events:

@@ -1,9 +1,8 @@
-"""What the rows become: what passes, folded over the rows that stand, or over the memory where those do not tell.
+"""Fold the events that no hold stops: over the stored rows, or from the change log where those do not suffice.
 
-The usual event is newer than the row it meets, so a batch is folded over the stored rows. The memory is read only
-for the keys that this does not settle, which are slow: those with an event that is not newer, absent keys whose
-event is not above the high-water mark, held keys, keys joined by key changes, and, under a late truncate, all that
-is remembered.
+The usual event is newer than the row it meets, so a batch is folded over the stored rows. The change log is read
+only for *slow* keys: those with an event that is not newer, absent keys whose event is not above the high
+watermark, held keys, keys joined by key changes and, under a late truncate, all remembered keys.
 """
 
 from __future__ import annotations
@@ -22,14 +21,14 @@ from lakeward.core.merge.settling.hold_filter import FilteredEvents
 from lakeward.core.merge.settling.table_before import TableBefore
 
 Links: TypeAlias = Mapping[Key, set[Key]]
-"""For each key those that key changes join to it at once."""
+"""For each key those that one key change joins to it."""
 
 
 @dataclass(frozen=True, slots=True)
 class FoldedDelivery:
-    """The row of each touched key, or None where it goes; the folds that made them, each of a chain of keys.
+    """The new row of each touched key, or None where it is removed, and the fold of each chain of keys.
 
-    The versions of `broken` keys break a rule, which is given in words.
+    `broken` are the keys whose versions break a rule, with the rule in words.
     """
 
     rows: Mapping[Key, Row | None]
@@ -37,7 +36,7 @@ class FoldedDelivery:
     broken: Mapping[Key, str]
 
     def incomplete(self, events: Iterable[ChangeEvent]) -> set[Position]:
-        """Return which of the events found no row to complete."""
+        """Return the positions of those events that found no row to complete."""
         if not any(folded.incomplete for folded in self.folds):
             return set()
         by_position = {event.position: event for event in events}
@@ -50,13 +49,13 @@ class FoldedDelivery:
 
     @property
     def used(self) -> set[Position]:
-        """The events that the rows still show."""
+        """The positions of the events that the rows still show."""
         return {position for folded in self.folds for position in folded.used}
 
 
 @dataclass(frozen=True, slots=True)
 class _Chain:
-    """Keys that are folded together: from which rows on, and over what is remembered of them."""
+    """Keys that are folded together, with the rows to start from and their remembered events."""
 
     keys: set[Key]
     rows: Mapping[Key, Row]
@@ -64,7 +63,7 @@ class _Chain:
 
 
 def fold(before: TableBefore, passing: FilteredEvents) -> FoldedDelivery:
-    """Fold what passes over the rows, chain by chain."""
+    """Fold the admitted events over the rows, chain by chain."""
     rows = {key: none_if_bare(before.rows.get(key)) for key in before.ended}
     folds = []
     passed = EventsByKey.of(passing.passed)
@@ -78,7 +77,7 @@ def fold(before: TableBefore, passing: FilteredEvents) -> FoldedDelivery:
 
 
 def chains_to_fold(before: TableBefore, passing: FilteredEvents) -> Iterator[_Chain]:
-    """Yield the chains of the touched keys: slow ones from the mark on, the others from what stands."""
+    """Yield the chains of touched keys: slow ones from their base rows on, the others from the stored rows."""
     links = link_keys(before, passing)
     slow = slow_keys(before, passing, links)
     for keys in chains(slow, links):
@@ -90,14 +89,14 @@ def chains_to_fold(before: TableBefore, passing: FilteredEvents) -> Iterator[_Ch
 
 
 def touched_keys(before: TableBefore, passing: FilteredEvents) -> set[Key]:
-    """Return the keys of what passes; a truncate touches all rows."""
+    """Return the keys of the admitted events. A truncate touches all rows."""
     if any(event.operation is Operation.TRUNCATE for event in passing.passed):
         return passing.keys | set(before.rows)
     return passing.keys
 
 
 def link_keys(before: TableBefore, passing: FilteredEvents) -> Links:
-    """Join the keys that key changes, remembered or passing, make one chain."""
+    """Return the links of all key changes, remembered or admitted."""
     links: dict[Key, set[Key]] = defaultdict(set)
     for event in [*before.remembered, *passing.passed]:
         if event.old_key is not None:
@@ -107,43 +106,43 @@ def link_keys(before: TableBefore, passing: FilteredEvents) -> Links:
 
 
 def slow_keys(before: TableBefore, passing: FilteredEvents, links: Links) -> set[Key]:
-    """Return the touched keys whose state must be worked out from the memory."""
+    """Return the touched keys whose state must be computed from the change log."""
     if before.is_ordered:
         return set()
-    high_water = before.high_water
+    high_watermark = before.high_watermark
     unsettled = {event.position for event in passing.waited}
     truncates = [event for event in passing.passed if not event.keys]
-    is_late = any(high_water is not None and event.position <= high_water for event in truncates)
+    is_late = any(high_watermark is not None and event.position <= high_watermark for event in truncates)
     slow = remembered_keys(before) if is_late else set[Key]()
     for event in passing.passed:
         for key in event.keys:
             is_joined = key in links or event.position in unsettled
-            if is_joined or not is_newest(event, before.rows.get(key), high_water):
+            if is_joined or not is_newest(event, before.rows.get(key), high_watermark):
                 slow.add(key)
     return {key for chain in chains(slow, links) for key in chain}
 
 
-def is_newest(event: ChangeEvent, row: Row | None, high_water: Position | None) -> bool:
-    """Whether an event is newer than all that there is of a key; where no row tells, than all that there is."""
+def is_newest(event: ChangeEvent, row: Row | None, high_watermark: Position | None) -> bool:
+    """Whether an event is newer than the stored row of its key or, without a row, than the high watermark."""
     if row is None or row.deleted:
-        return high_water is None or event.position.mark > high_water.mark
+        return high_watermark is None or event.position.mark > high_watermark.mark
     return event.position > row.position
 
 
 def remembered_keys(before: TableBefore) -> set[Key]:
-    """Return the keys of all that is remembered, or waits."""
+    """Return the keys of all remembered and waiting events."""
     events = [*before.remembered, *before.waited]
     return {key for event in events for key in event.keys} | set(before.bases)
 
 
 def rows_at_mark(before: TableBefore, keys: Iterable[Key]) -> dict[Key, Row]:
-    """Return the rows as they stood before everything that is remembered of these keys."""
+    """Return the rows of these keys before all their remembered events."""
     rows = {key: before.bases[key].row if key in before.bases else before.rows.get(key) for key in keys}
     return {key: as_fold_base(row) for key, row in rows.items() if row is not None}
 
 
 def with_all_versions(before: TableBefore, key: Key, base: Row | None, row: Row | None) -> Row | None:
-    """Return a row with all versions of its key: a fold has those from its base on."""
+    """Return a row with all versions of its key. A fold returns only those from its base row on."""
     if row is None or before.columns is None or key not in before.rows:
         return row
     versions = () if base is None else base.versions
@@ -151,5 +150,5 @@ def with_all_versions(before: TableBefore, key: Key, base: Row | None, row: Row 
 
 
 def none_if_bare(row: Row | None) -> Row | None:
-    """Return a row, or None where nothing is left of it."""
+    """Return a row, or None where only the record of its delete is left."""
     return None if row is None or row.is_bare else row

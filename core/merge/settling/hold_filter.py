@@ -1,4 +1,4 @@
-"""What passes the holds, and what waits behind them, keys of key changes included."""
+"""Filter events by the holds of their keys, including holds that waiting key changes add."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from lakeward.core.merge.truncates import Truncates
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FilteredEvents:
-    """The events that are `passed` on, in position order, and those that are `waiting` behind a hold.
+    """The events that `passed` the holds, in position order, and those that are `waiting` behind one.
 
-    Some of both `waited` before. The `truncates` are those that are remembered, and those that pass.
+    `waited` are those of both that waited before this delivery. `truncates` are the remembered and the passed ones.
     """
 
     passed: Sequence[ChangeEvent]
@@ -26,19 +26,19 @@ class FilteredEvents:
 
     @property
     def keys(self) -> set[Key]:
-        """The keys of what passes."""
+        """The keys of the events that passed."""
         return {key for event in self.passed for key in event.keys}
 
     def overruled(self, holds: Mapping[Position, Hold]) -> list[Position]:
-        """Return which rows that hold their keys matter no more, for they lie below a truncate."""
+        """Return the positions of holds that end, because they lie below a truncate."""
         return [position for position, hold in holds.items() if self.truncates.overrule(position, hold.reason)]
 
 
 def filter_by_holds(before: TableBefore, arrived: Arrivals) -> FilteredEvents:
-    """Sort the candidates into those that pass and those that wait behind a hold.
+    """Return which events may be folded and which wait behind a hold.
 
-    A key change that waits holds both its keys; a truncate passes every hold, and
-    what is held or waits below it is superseded by it.
+    A waiting key change holds both its keys. A truncate passes every hold, and supersedes what is held or waits
+    below it.
     """
     waited = [e for e in before.waited if e.position.epoch == before.epoch and e.position not in arrived.closed]
     open_ = [e for e in [*arrived.fresh, *waited, *arrived.repaired] if e.position not in arrived.holds]
@@ -61,7 +61,7 @@ def filter_by_holds(before: TableBefore, arrived: Arrivals) -> FilteredEvents:
 
 
 def barriers_of(holds: Iterable[Hold], truncates: Truncates) -> dict[Key, Position]:
-    """Return for each key the first place from which on it is held; none is by what lies below a truncate."""
+    """Return for each held key the first position that is held. Holds below a truncate do not count."""
     barriers: dict[Key, Position] = {}
     for hold in holds:
         if not truncates.overrule(hold.position, hold.reason):

@@ -1,4 +1,4 @@
-"""Events that turn out, once folded, to be none that can be applied: they are held, and their keys wait."""
+"""Events that only the fold shows cannot be applied. They go into quarantine and hold their keys."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from lakeward.core.quarantine import repair
 
 
 def find_refusals(passing: FilteredEvents, outcome: FoldedDelivery) -> list[Reject]:
-    """Return the passing events to hold: those that nobody can decide, else those that break histories."""
+    """Return as rejects the events that cannot be decided or, where there are none, those that break histories."""
     positions = {position for folded in outcome.folds for position in folded.undecided}
     undecided = first_undecided(passing, positions) if positions else []
     return [Reject.of(event, Reason.KEY_SHIFT) for event in undecided] or find_broken_histories(passing, outcome)
 
 
 def first_undecided(passing: FilteredEvents, positions: Collection[Position]) -> list[ChangeEvent]:
-    """Return the events at these positions that no event before them can decide: they stay undecided if those wait.
+    """Return the events at these positions that stay undecided even if all earlier ones wait.
 
-    Once one of them is held, an event of its keys waits, and a key change that waits holds its other key, too.
+    Once one of them is held, later events of its keys wait, and a waiting key change holds its other key, too.
     """
     found: list[ChangeEvent] = []
     reached: set[Key] = set()
@@ -40,10 +40,10 @@ def first_undecided(passing: FilteredEvents, positions: Collection[Position]) ->
 
 
 def find_broken_histories(passing: FilteredEvents, outcome: FoldedDelivery) -> list[Reject]:
-    """Return the first passing event of each key whose versions would break a rule.
+    """Return the first event of each key whose versions would break a rule.
 
-    No event of a fold breaks one: the versions were altered in the table. A key that no event names, which a
-    truncate or a full load has touched, has none.
+    No fold produces such versions: the table was altered by others. A key that only a truncate or a full load
+    touches has no event.
     """
     found: dict[Position, Reject] = {}
     passed = EventsByKey.of(passing.passed).events if outcome.broken else {}
@@ -57,7 +57,7 @@ def find_broken_histories(passing: FilteredEvents, outcome: FoldedDelivery) -> l
 def hold(dimension: Dimension, arrived: Arrivals, rejects: Sequence[Reject], delivery: Delivery) -> Arrivals:
     """Quarantine events and hold their keys.
 
-    Raises MendError for a row that a person mended, and that is none that can be applied.
+    Raises RepairError for a repaired row that cannot be applied.
     """
     repaired = {event.position for event in arrived.repaired}
     for reject in rejects:
@@ -67,7 +67,7 @@ def hold(dimension: Dimension, arrived: Arrivals, rejects: Sequence[Reject], del
 
 
 def refuse_repaired(dimension: Dimension, reject: Reject, name: str) -> RepairError:
-    """Say why a row that a person mended cannot be applied; `name` is that of its object."""
+    """Return the error for a repaired row that cannot be applied; `name` is that of its object."""
     row = reject.position.row
     if reject.reason is Reason.HISTORY:
         return repair.breaks_history(dimension, name, row, reject.detail)

@@ -1,4 +1,4 @@
-"""Changes that are newer by their time than what came of their keys, and lie below it in the log of the source."""
+"""Find changes that are newer by time than earlier events of their keys, and lower in the log of the source."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from lakeward.core.merge.settling.table_before import TableBefore
 from lakeward.core.merge.truncates import remembered_truncates
 
 _PlaceAndTime: TypeAlias = tuple[Position, int | None]
-"""A place, and a time at or before which what has it, or lies below, was committed (None: nobody knows)."""
+"""A position, and a time at or before which it, or what lies below it, was committed (None: unknown)."""
 
 
 def find_regressions(before: TableBefore, delivery: Delivery) -> Mapping[int, int]:
     """Return, by object, the row of the first such change of each of the `suspect_objects`.
 
-    Of one log, what is newer of a key lies higher. A change is compared with what came of its keys, and with
-    truncates: in the delivery by their own times, else by the newest of all batches up to that which they came
-    with. Times of one log may go back for a while (a change waits for a lock, a clock is set back), so what came in
-    the delivery counts as new as all before it. Rows of snapshots are no such changes; whether one comes too late
-    does not matter; and times that are not believed do not count.
+    Within one log, newer events of a key lie higher. A change is compared with the earlier events of its keys and
+    with truncates: those of the delivery count with their own times, others with the newest time of all batches up
+    to theirs. Times of one log may go back for a while (a change waits for a lock, a clock is set back), so an
+    event of the delivery counts as no older than everything before it. Snapshot rows are not compared. Late events
+    are. Times that are not believed do not count.
     """
     found: dict[int, int] = {}
     if not delivery.suspect_objects:
@@ -45,7 +45,7 @@ def find_regressions(before: TableBefore, delivery: Delivery) -> Mapping[int, in
 
 @dataclass(slots=True)
 class _PlacesOfKeys:
-    """The places of keys and truncates before an event, with times: of what stood, and of the delivery."""
+    """The positions and times of keys and truncates before an event: stored ones, and those of the delivery."""
 
     before: TableBefore
     delivery: Delivery
@@ -62,7 +62,7 @@ class _PlacesOfKeys:
         self.truncate = max(remembered_truncates(records), default=None)
 
     def add(self, event: ChangeEvent) -> None:
-        """Note that an event came."""
+        """Add an event of the delivery."""
         place, time = event.position, self._time(event)
         if event.operation is Operation.TRUNCATE and time is not None:
             self.truncates.append((place, self._latest(time)))
@@ -71,7 +71,7 @@ class _PlacesOfKeys:
             self.of_keys[key] = max(highest, place), self._latest(latest, time)
 
     def has_older_above(self, event: ChangeEvent) -> bool:
-        """Whether something that is older lies above a change."""
+        """Return True if something older lies above a change in the log."""
         time = self._time(event)
         return time is not None and any(
             event.position < place and before is not None and time - before >= LEAST_GAP
@@ -79,7 +79,7 @@ class _PlacesOfKeys:
         )
 
     def _of_keys_of(self, event: ChangeEvent) -> Iterator[_PlaceAndTime]:
-        """Yield what is known of the keys of a change."""
+        """Yield the positions and times known of the keys of a change."""
         yield from self.truncates
         yield from (self.of_keys[key] for key in event.keys if key in self.of_keys)
         stood = [row.position for row in self.before.standing_of(event)]
@@ -88,12 +88,12 @@ class _PlacesOfKeys:
         yield from ((place, self.of_objects.get(place.object)) for place in (*stood, *remembered, *truncate))
 
     def _latest(self, *times: int | None) -> int | None:
-        """Return the latest of times of the delivery, or that of all batches before it; None without any."""
+        """Return the latest of these times and those of all earlier batches; None without any of these times."""
         told = [time for time in times if time is not None]
         return max([*told, *([] if self.newest is None else [self.newest])]) if told else None
 
     def _time(self, event: ChangeEvent) -> int | None:
-        """Return the time of an event, None where it tells none or one that is not believed."""
+        """Return the time of an event, or None where it has none or one that is not believed."""
         believed = self.delivery.believed
         is_ahead = event.time is not None and believed is not None and event.time > believed
         return None if is_ahead else event.time

@@ -1,4 +1,4 @@
-"""What stands when a delivery comes: the rows, and what is remembered of the epoch in which it is settled."""
+"""The table before a delivery: its rows, and its change log of the epoch in which the delivery is settled."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from lakeward.core.merge.settling.events_by_key import EventsByKey, newest_by_ke
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableBefore:
-    """A table before a delivery, as that meets it.
+    """A table before a delivery.
 
-    With `replaces` a full load that is complete takes the place of all rows: `ended` are the keys of those that it
-    ends before its own are folded, and nothing is left of earlier epochs. Of the events in the `memory` those are
-    `remembered` that rows have met; the others `waited`. Of those remembered each key has its `newest` position,
-    and that of its newest delete in `deletes`.
+    With `replaces` a complete full load replaces all rows: `ended` are the keys of the rows that it ends before its
+    own rows are folded, and no base rows of earlier epochs are left. Of the events in the `memory`, which is the
+    change log, `remembered` are the applied ones and `waited` the others. `newest` has for each key its greatest
+    remembered position, `deletes` that of its newest delete.
     """
 
     dimension: Dimension
@@ -47,7 +47,7 @@ class TableBefore:
     def of(
         cls, dimension: Dimension, rows: Mapping[Key, Row], memory: ChangeLogContents, delivery: Delivery
     ) -> Self:
-        """Return what a delivery, with its instants, meets of a table that holds `rows` and remembers `memory`."""
+        """Return the table before a dated delivery, from its stored rows and its change log."""
         replaces = delivery.loaded is not None and delivery.loaded > memory.epoch
         epoch = delivery.loaded if replaces and delivery.loaded else memory.epoch
         left = _left_by_load(dimension, rows, memory, delivery, epoch) if replaces else rows
@@ -72,31 +72,31 @@ class TableBefore:
 
     @property
     def is_ordered(self) -> bool:
-        """Whether the table remembers deletes alone, since first deliveries of a key come in order."""
+        """Whether the lateness is `ordered`, so that the table remembers deletes alone."""
         return isinstance(self.dimension.lateness, Ordered)
 
     @property
     def kept(self) -> Sequence[str]:
-        """The columns that keep the first value: a row does not tell what was sent of them since."""
+        """The columns that keep their first value. A row does not show what was sent for them later."""
         return () if self.columns is None else self.columns.kept
 
     @property
-    def high_water(self) -> Position | None:
-        """The greatest position that was ever applied, of what is left."""
-        return None if self.replaces else self.memory.high_water
+    def high_watermark(self) -> Position | None:
+        """The high watermark, None where a full load replaces everything."""
+        return None if self.replaces else self.memory.high_watermark
 
     @property
     def truncates(self) -> Sequence[ChangeEvent]:
-        """The truncates that are remembered."""
+        """The remembered truncates."""
         return self.remembered_by_key.truncates
 
     def is_late(self, position: Position) -> bool:
-        """Whether by `lateness` nothing may come there any more."""
-        mark = None if self.is_ordered else self.memory.mark
+        """Return True if a position is at or below the low watermark."""
+        mark = None if self.is_ordered else self.memory.low_watermark
         return position.epoch == self.epoch and not self.replaces and mark is not None and position.mark <= mark
 
     def standing(self, key: Key) -> Row | None:
-        """Return the stored row, or where it went the memory of its delete.
+        """Return the stored row of a key, the remembered delete where it is absent, or None.
 
         A key change deletes the key that it leaves.
         """
@@ -106,12 +106,12 @@ class TableBefore:
         return None if deleted is None else Row({}, deleted, deleted=True)
 
     def newest_remembered(self, event: ChangeEvent) -> Position | None:
-        """Return the greatest position that is remembered of the event's keys, truncates included."""
+        """Return the greatest remembered position of the event's keys, truncates included, or None."""
         places = [self.newest_truncate, *(self.newest.get(key) for key in event.keys)]
         return max((place for place in places if place is not None), default=None)
 
     def standing_of(self, event: ChangeEvent) -> list[Row]:
-        """Return what stands of the event's keys."""
+        """Return the stored rows or remembered deletes of the event's keys."""
         return [row for key in event.keys if (row := self.standing(key)) is not None]
 
     def violation(self, row: Row | None) -> str | None:
@@ -133,7 +133,7 @@ def _deleted(event: ChangeEvent) -> Sequence[Key]:
 def _left_by_load(
     dimension: Dimension, rows: Mapping[Key, Row], memory: ChangeLogContents, delivery: Delivery, epoch: int
 ) -> Mapping[Key, Row]:
-    """Return the rows that a full load leaves before its own meet them: none, unless what ended is kept."""
+    """Return the rows that a full load leaves before its own rows are folded: none, unless ended rows are kept."""
     history = dimension.history
     if history is None:
         place = Position(epoch, LOAD_SEQUENCE, 0, 0)  # before the rows of the load
@@ -149,7 +149,7 @@ def _left_by_load(
 
 
 def _known(dimension: Dimension, memory: ChangeLogContents, delivery: Delivery) -> Iterator[ChangeEvent | Reject]:
-    """All that came, with this delivery or before it, and is not forgotten."""
+    """Yield all events and rejects of this delivery and of the change log."""
     yield from delivery.events
     for change in memory.changes.values():
         yield date_event(change.event, dimension.history, delivery)

@@ -1,4 +1,4 @@
-"""What became of each event, once all is folded, and the counts that it comes to."""
+"""The verdict of each event after the fold, and the counts."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Hashable, Iterable, Mapping
 from typing import TypeAlias
 
 from lakeward.core.dimension import Ties
-from lakeward.core.events import ChangeEvent, Position, same
+from lakeward.core.events import ChangeEvent, Position, same_cells
 from lakeward.core.merge.change_log import Reason, Reject
 from lakeward.core.merge.counts import Counts, Verdict
 from lakeward.core.merge.settling.arrivals import Arrivals
@@ -16,13 +16,13 @@ from lakeward.core.merge.settling.hold_filter import FilteredEvents
 from lakeward.core.merge.settling.table_before import TableBefore
 
 Verdicts: TypeAlias = Mapping[Position, Verdict]
-"""What became of each event that came with a delivery, and was no copy; what waited before has none."""
+"""The verdict of each new event of a delivery, by position. Copies, and events that waited before, have none."""
 
 
 def find_verdicts(
     before: TableBefore, arrived: Arrivals, passing: FilteredEvents, outcome: FoldedDelivery
 ) -> Verdicts:
-    """Return the verdicts, now that it is known what of that which passed the rows still show."""
+    """Return the verdicts, from what the rows show of the events that passed."""
     verdicts = dict(arrived.verdicts)
     used, incomplete = outcome.used, outcome.incomplete(passing.passed)
     for event in passing.passed:
@@ -41,7 +41,7 @@ def find_verdicts(
 
 
 def verdict_of_overtaken(before: TableBefore, event: ChangeEvent) -> Verdict:
-    """Return whether what overtook an event was there before this delivery, or came with it."""
+    """Return `STALE` if something newer was stored before this delivery, else `SUPERSEDED`."""
     standing = [row.position for row in before.standing_of(event)]
     remembered = before.newest_remembered(event)
     known = standing if remembered is None else [*standing, remembered]
@@ -49,12 +49,12 @@ def verdict_of_overtaken(before: TableBefore, event: ChangeEvent) -> Verdict:
 
 
 def is_newer_than_table(event: ChangeEvent, verdicts: Verdicts) -> bool:
-    """Whether an event was newer than all that stood before this delivery."""
+    """Whether an event was newer than everything stored before this delivery."""
     return verdicts.get(event.position) in (Verdict.APPLIED, Verdict.SUPERSEDED)
 
 
 def incomplete_rows(before: TableBefore, passing: FilteredEvents, outcome: FoldedDelivery) -> list[Reject]:
-    """Return as rejects what found no row to complete, where none can come any more: in an `ordered` table."""
+    """Return as rejects the events of an `ordered` table that found no row to complete: none can come any more."""
     incomplete = outcome.incomplete(passing.passed) if before.is_ordered else ()
     events = [event for event in passing.passed if event.position in incomplete]
     return [Reject(event.position, Reason.INCOMPLETE_ROW, event.keys, time=event.time) for event in events]
@@ -63,7 +63,7 @@ def incomplete_rows(before: TableBefore, passing: FilteredEvents, outcome: Folde
 def counts_of(
     before: TableBefore, arrived: Arrivals, passing: FilteredEvents, outcome: FoldedDelivery, verdicts: Verdicts
 ) -> Counts:
-    """Count the verdicts, what waited and is settled now, and what an operator learns of gaps by."""
+    """Return the counts of verdicts, of released events, and of the figures that show gaps."""
     tally = Counter(verdicts.values())
     newer = {event.position for event in arrived.fresh if is_newer_than_table(event, verdicts)}
     waited = {event.position for event in passing.waited}
@@ -87,12 +87,11 @@ def counts_of(
 
 
 def ties_of(before: TableBefore, events: Iterable[ChangeEvent]) -> int:
-    """Count the events that arrival alone puts in order: all but one of each tie.
+    """Return the number of events that only arrival puts in order: all but one of each tie.
 
-    A tie is events of one key with equal epoch and sequence and different contents. Where
-    a source has no sequence, arrival is the order and nothing ties; the rows of a full
-    load have none, nor has a table that holds or refuses ties. Where sequences are unique,
-    what stood before is one of a tie as well.
+    A tie is events of one key with equal epoch and sequence and different contents. A source without a sequence has
+    none, nor have rows of a full load, nor has a table that holds or refuses ties. Where sequences are unique, the
+    stored row is one of the tie as well.
     """
     groups: dict[Hashable, list[ChangeEvent]] = defaultdict(list)
     for event in events if before.dimension.ties is Ties.ARRIVAL else ():
@@ -102,7 +101,7 @@ def ties_of(before: TableBefore, events: Iterable[ChangeEvent]) -> int:
 
 
 def count_tied(before: TableBefore, group: list[ChangeEvent]) -> int:
-    """Return how many events of one place arrival puts behind another."""
+    """Return how many events of one place in the source's order follow another by arrival alone."""
     standing = before.standing_of(group[0]) if before.dimension.unique_sequences else []
     if any(row.position.mark == group[0].position.mark for row in standing):
         return len(group)
@@ -110,4 +109,4 @@ def count_tied(before: TableBefore, group: list[ChangeEvent]) -> int:
 
 
 def _are_alike(one: ChangeEvent, other: ChangeEvent) -> bool:
-    return one.operation is other.operation and same(one.cells, other.cells)
+    return one.operation is other.operation and same_cells(one.cells, other.cells)

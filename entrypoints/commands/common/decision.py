@@ -1,4 +1,4 @@
-"""What the commands share by which an operator decides something about one table: options, lock, job, clock."""
+"""Options, lock, job and clock shared by the commands with which an operator decides about one table."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from lakeward.core.pipeline.job import Job
 
 Table = Annotated[str, typer.Argument(help="The table, as schema.table.")]
-Why = Annotated[str | None, typer.Option("--reason", help="Why; for who asks later.")]
-Who = Annotated[str | None, typer.Option("--by", help="Who; by default the user of this process.")]
-Yes = Annotated[bool, typer.Option("--yes", help="Ask nothing, on a terminal either.")]
+Why = Annotated[str | None, typer.Option("--reason", help="The reason, stored with the decision.")]
+Who = Annotated[str | None, typer.Option("--by", help="Your name; by default the user of this process.")]
+Yes = Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")]
 
 
 class Decision(NamedTuple):
-    """The table that is decided about, who decides, and when, in microseconds since 1970."""
+    """Table and job of a decision, name of the operator, and time in microseconds since 1970."""
 
     table: str
     job: Job[Any]
@@ -32,7 +32,7 @@ class Decision(NamedTuple):
 
 @contextmanager
 def deciding(table: str, by: str | None, config: str, *, debug: bool) -> Iterator[Decision]:
-    """Give one table of the settings to a decision, while no run may work on it."""
+    """Open the job of one table for a decision, while no run may write to it."""
     start_logging("off", debug=debug)
     configured = open_settings(config)
     (name,) = configured.choose([table])
@@ -41,5 +41,5 @@ def deciding(table: str, by: str | None, config: str, *, debug: bool) -> Iterato
 
 
 def asks(*, yes: bool, as_json: bool) -> bool:
-    """Whether a person is there to be asked, and wants to be."""
+    """Return True if a person at a terminal is to confirm."""
     return not (yes or as_json) and sys.stdin.isatty()

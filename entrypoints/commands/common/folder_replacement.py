@@ -1,7 +1,7 @@
-"""A folder of files that is replaced whole: whoever looks sees all of the old ones, or all of the new ones.
+"""Atomic replacement of a folder of files: a reader sees all old files, or all new ones.
 
-A folder cannot take the place of another in one step; a link can. So what is written lies in a folder of its own
-beside, in `.NAME.lakeward`, and NAME is a link to it.
+A file system cannot replace a folder in one step, but a symbolic link. So the files are in a folder of their own
+within `.NAME.lakeward`, and NAME is a link to it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from lakeward.core.errors import ConfigError, LockedError
 
 
 def place(to: str) -> Path:
-    """Return where a folder is meant to be; raises ConfigError where none can be replaced whole."""
+    """Return the absolute path of a folder; raises ConfigError if it cannot be replaced atomically."""
     if "://" in to:
         raise ConfigError(
             f"{to} is no folder of this machine",
@@ -28,39 +28,39 @@ def place(to: str) -> Path:
         )
     path = Path.cwd() / os.path.normpath(to)  # without following the link that it may be
     if not path.is_symlink() and path.exists():
-        raise _taken(path, "there is something of that name already")
-    if path.is_symlink() and not _is_shown(path):
-        raise _taken(path, f"it is a link to {os.readlink(path)}")
-    if within := next((parent for parent in path.parents if _is_shown(parent)), None):
-        raise _taken(path, f"it lies in {within}, which is replaced whole itself")
+        raise _not_replaceable(path, "it exists, and was not written by lakeward")
+    if path.is_symlink() and not _is_own_link(path):
+        raise _not_replaceable(path, f"it is a link to {os.readlink(path)}")
+    if within := next((parent for parent in path.parents if _is_own_link(parent)), None):
+        raise _not_replaceable(path, f"it is in {within}, which is replaced itself")
     return path
 
 
-def _is_shown(path: Path) -> bool:
-    """Whether a path is a link to a folder beside it, as `replacing` makes them."""
-    return path.is_symlink() and Path(os.readlink(path)).parent == Path(_beside(path).name)
+def _is_own_link(path: Path) -> bool:
+    """Return True if a path is a link that `replacing` made."""
+    return path.is_symlink() and Path(os.readlink(path)).parent == Path(_store_of(path).name)
 
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """Give an empty folder to write to; behind the context the path shows that, and what was there is removed.
+    """Yield an empty folder to write to; at the end of the context the path links to it, and old files are removed.
 
-    Where the context fails, or the process ends in it, the path shows what it showed. What that leaves, the next
-    one removes. Raises ConfigError where nothing can be written there, LockedError where another process does.
+    If the context fails or the process ends, the path keeps its old content, and the next call removes the rest.
+    Raises ConfigError if nothing can be written there, and LockedError if another process writes there.
     """
-    beside = _beside(path)
+    store = _store_of(path)
     try:
-        beside.mkdir(parents=True, exist_ok=True)
-        with FileLock(beside / "lock", timeout=0):
-            _sweep(path)
-            fresh = beside / uuid.uuid4().hex
-            fresh.mkdir()
+        store.mkdir(parents=True, exist_ok=True)
+        with FileLock(store / "lock", timeout=0):
+            _remove_unlinked(path)
+            folder = store / uuid.uuid4().hex
+            folder.mkdir()
             try:
-                yield fresh
-                _settle(fresh)
-                _show(path, fresh)
+                yield folder
+                _flush(folder)
+                _link(path, folder)
             finally:
-                _sweep(path)
+                _remove_unlinked(path)
     except Timeout as error:
         raise LockedError(
             f"another process writes to {path}", todo="Wait until it is done, and try again."
@@ -69,17 +69,17 @@ def replacing(path: Path) -> Iterator[Path]:
         raise ConfigError(
             f"{path} cannot be written",
             found=str(error),
-            todo=f"What is written lies beside it, in {beside.name}, and {path.name} is a link to that: name "
-            "a folder where folders and links can be made, and that has room.",
+            todo=f"The files are written to {store.name}, and {path.name} is a link to them: name a folder on a "
+            "file system with symbolic links and enough space.",
         ) from error
 
 
-def _beside(path: Path) -> Path:
+def _store_of(path: Path) -> Path:
     return path.with_name(f".{path.name}.lakeward")
 
 
-def _settle(folder: Path) -> None:
-    """Keep the data alone, and let the disk have it: the power may fail right behind the link."""
+def _flush(folder: Path) -> None:
+    """Remove all but the data files, and flush them to disk: the power may fail right after the link is made."""
     for file in folder.iterdir():
         if file.suffix != ".parquet" or file.name.startswith("."):
             file.unlink()
@@ -88,21 +88,21 @@ def _settle(folder: Path) -> None:
     _sync(folder)
 
 
-def _show(path: Path, folder: Path) -> None:
-    """Let the path be a link to a folder beside it, in one step, whatever it was a link to."""
+def _link(path: Path, folder: Path) -> None:
+    """Make the path a link to the folder in one atomic step."""
     link = folder.with_suffix(".link")
-    link.symlink_to(Path(_beside(path).name) / folder.name, target_is_directory=True)
+    link.symlink_to(Path(_store_of(path).name) / folder.name, target_is_directory=True)
     link.replace(path)
     _sync(path.parent)
 
 
-def _sweep(path: Path) -> None:
-    """Remove all that the path does not show."""
-    shown = Path(os.readlink(path)).name if path.is_symlink() else None
-    for other in _beside(path).iterdir():
+def _remove_unlinked(path: Path) -> None:
+    """Remove all folders and links that the path does not link to."""
+    current = Path(os.readlink(path)).name if path.is_symlink() else None
+    for other in _store_of(path).iterdir():
         if other.is_symlink():
             other.unlink()
-        elif other.is_dir() and other.name != shown:
+        elif other.is_dir() and other.name != current:
             shutil.rmtree(other)
 
 
@@ -114,6 +114,6 @@ def _sync(path: Path) -> None:
         os.close(number)
 
 
-def _taken(path: Path, found: str) -> ConfigError:
-    todo = "Name a folder that is not there, or one that was written so before."
+def _not_replaceable(path: Path, found: str) -> ConfigError:
+    todo = "Name a folder that does not exist, or one that lakeward wrote before."
     return ConfigError(f"{path} cannot be replaced", found=found, todo=todo)

@@ -1,4 +1,4 @@
-"""`lakeward quarantine` and the commands below it."""
+"""`lakeward quarantine` and its subcommands."""
 
 from lakeward.entrypoints.commands.quarantine.listing import add_to
 

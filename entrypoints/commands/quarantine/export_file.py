@@ -1,4 +1,4 @@
-"""Rows in quarantine in a file: a JSON document a line, or CSV."""
+"""Export of rows in quarantine to a file: one JSON document per line, or CSV."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Format = Literal["jsonl", "csv"]
 
 
 def export(rows: Sequence[Mapping[str, Any]], columns: Sequence[str], file: Path | None, form: Format) -> None:
-    """Write rows to a new file, or to standard output; raises ConfigError where the file cannot be made."""
+    """Write rows to a new file or to standard output; raises ConfigError if the file cannot be created."""
     try:
         opened = nullcontext(sys.stdout) if file is None else file.open("x", encoding="utf-8", newline="")
     except FileExistsError as error:

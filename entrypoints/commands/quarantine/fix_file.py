@@ -1,4 +1,4 @@
-"""The file in which a person mends rows of the quarantine: TOML, with the cells as texts, by column."""
+"""File in which an operator repairs rows of the quarantine: TOML with the cells as texts, by column."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from lakeward.entrypoints.views.quarantine_entries import place
 from lakeward.entrypoints.views.safe_text import printable
 
 _HEAD: Final = """\
-# Rows of {table} that wait in quarantine. Correct their cells, and take the file back with
+# Rows of {table} that wait in quarantine. Correct their cells, and read the file back with
 #
 #   lakeward quarantine fix {table} --from {file}
 #
 # Cells are texts, as the source writes them. NULL is {{ null = true }}; {{ sent = false }} says that a cell was not
-# sent. Each column needs a cell. The key stays as it is. A row that is taken out of the file stays as it is.
+# sent. Each column needs a cell. Do not change the key. A row that is removed from the file is not changed.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A row of the file: where it is from, and what it is to be."""
+    """A row of the file: its origin and its repaired cells."""
 
     file: str
     row: int
@@ -39,16 +39,17 @@ class Row:
 
 
 def write(dimension: Dimension, rows: Sequence[tuple[Entry, Cells]], file: Path) -> None:
-    """Write a new file with these rows, and their cells as far as they are known; or raise MendError.
+    """Write a new file with these rows and their known cells.
 
-    The dimension has the columns that the rows have at the source.
+    `dimension` has the columns that the rows have at the source. Raises RepairError if the file exists or cannot be
+    written.
     """
     try:
         with file.open("x", encoding="utf-8") as out:
             out.write(_content(dimension, rows, file))
     except FileExistsError as error:
         raise RepairError(
-            f"{file} exists", todo="Take it back with --from, name another file with --to, or move it away."
+            f"{file} exists", todo="Read it back with --from, name another file with --to, or move it away."
         ) from error
     except OSError as error:
         raise RepairError(f"{file} cannot be written", found=str(error)) from error
@@ -87,7 +88,7 @@ def _row(dimension: Dimension, entry: Entry, cells: Cells) -> Iterator[str]:
 
 
 def _given(dimension: Dimension, entry: Entry) -> Iterator[str]:
-    """Yield what a person gives of a row's place in the order; what need not be given stands in a comment."""
+    """Yield the lines for the commit time and sequence of a row; optional ones are commented out."""
     known = {"time": entry.repaired and entry.repaired.time, "sequence": entry.repaired and entry.repaired.sequence}
     words = {"time": "the commit time, in UTC", "sequence": "its place in the order of the source: digits alone"}
     must, may = must_give(dimension, entry), may_give(dimension, entry)
@@ -118,7 +119,7 @@ def _text(value: str) -> str:
 
 
 def read(file: Path, dimension: Dimension) -> Sequence[Row]:
-    """Read a file; raises MendError, saying where and what, for anything wrong with it."""
+    """Read a file; raises RepairError, which names the place, if anything in it is wrong."""
     try:
         content = tomllib.loads(file.read_text(encoding="utf-8-sig"))
     except (OSError, UnicodeDecodeError) as error:
@@ -144,7 +145,7 @@ def _read_row(file: Path, row: Mapping[str, Any]) -> Row:
     for key, kind in (("file", str), ("row", int), ("operation", str), ("cells", dict)):
         if not isinstance(row.get(key), kind):
             raise RepairError(
-                f"{where} has no right `{key}`", todo="`lakeward quarantine fix` writes the file anew."
+                f"{where} has no valid `{key}`", todo="`lakeward quarantine fix` writes a new file."
             )
     given = {name: row.get(name) for name in ("time", "sequence")}
     for name, text in given.items():
@@ -176,7 +177,7 @@ def _read_old_key(where: str, value: object) -> Mapping[str, str] | None:
     if isinstance(value, dict) and all(isinstance(text, str) for text in value.values()):
         return value
     raise RepairError(
-        f"{where}: [row.old_key] is not right", found=f"found {value!r}", todo="Write texts, in quotes, by column."
+        f"{where}: [row.old_key] is invalid", found=f"found {value!r}", todo="Write texts, in quotes, by column."
     )
 
 
@@ -201,13 +202,14 @@ def _check_keys(where: str, content: Mapping[str, Any], known: Sequence[str]) ->
 
 
 def match(rows: Sequence[Row], entries: Sequence[Entry], table: str) -> list[Entry]:
-    """Return the entries of the quarantine with what the file makes of them; raises MendError for one not there."""
+    """Return the quarantined rows of the file, repaired; raises RepairError for a row that is not in quarantine."""
     by_place = {place(entry): entry for entry in entries}
     gone = [row for row in rows if f"{row.file}:{row.row}" not in by_place]
     if gone:
         named = "; ".join(f"{row.file}, row {row.row}" for row in gone)
         raise RepairError(
             f"{table}: {named} {'is' if len(gone) == 1 else 'are'} not in quarantine",
-            todo=f"Nothing was changed. Settled already? `lakeward quarantine show {table}`; then take them out.",
+            todo="Nothing was changed. They may be settled already: see "
+            f"`lakeward quarantine show {table}`, and remove them from the file.",
         )
     return [replace(by_place[f"{row.file}:{row.row}"], repaired=row.repaired) for row in rows]

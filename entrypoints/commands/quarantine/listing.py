@@ -1,4 +1,4 @@
-"""`lakeward quarantine list`, `show` and `export`: rows that could not be applied."""
+"""`lakeward quarantine list`, `show` and `export`: list rows that could not be applied."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ from lakeward.entrypoints.startup.context import (
     start_logging,
 )
 from lakeward.entrypoints.views import documents, quarantine_tables, terminal
-from lakeward.entrypoints.views.quarantine_entries import COLUMNS, Kept, document, kept_of
+from lakeward.entrypoints.views.quarantine_entries import COLUMNS, QuarantinedTable, document, read_quarantine
 from lakeward.entrypoints.views.safe_text import escaped
 
-HELP = """Rows that could not be applied: why, where they are from, and what becomes of them.
+HELP = """List, fix, replay and discard rows that could not be applied.
 
-A row whose key is known holds the key: later changes of it wait, in order, until the row
-is fixed and replayed, or discarded. Rows of other keys flow.
+A row whose key is known holds the key: later changes of the key wait, in order, until the row
+is fixed and replayed, or discarded. Changes of other keys are applied.
 """
 
-LIST = """List what is in quarantine, table by table and reason by reason, with what can be done.
+LIST = """List the rows in quarantine by table and reason, with what can be done.
 
 Example: [bold]lakeward quarantine list --since 2h[/]
 """
@@ -62,12 +62,12 @@ def list_entries(
     as_json: AsJson = False,
     debug: Debug = False,
 ) -> int:
-    """List by table and reason."""
-    every, passed_over = _kept(config, tables or (), debug=debug)
-    found = [_chosen(kept, chosen) for kept in every]
-    rows = [(kept, entry) for kept in found for entry in kept.entries]
-    incomplete = [(kept, entry) for kept in found for entry in kept.incomplete]
-    code = passed_over or (3 if rows else 0)
+    """List rows by table and reason; return 3 if there are any."""
+    every, unreadable = _read(config, tables or (), debug=debug)
+    found = [_filter(quarantine, chosen) for quarantine in every]
+    rows = [(quarantine, entry) for quarantine in found for entry in quarantine.entries]
+    incomplete = [(quarantine, entry) for quarantine in found for entry in quarantine.incomplete]
+    code = unreadable or (3 if rows else 0)
     if as_json:
         content = {"waiting": _documents(incomplete[: chosen.limit]), "exit_code": code}
         documents.emit("quarantine list", {**_listed(rows, chosen.limit), **content})
@@ -78,10 +78,12 @@ def list_entries(
     lines = quarantine_tables.grouped(rows)
     quarantine_tables.print_groups(out, lines[: chosen.limit])
     quarantine_tables.print_more(out, len(lines) - len(lines[: chosen.limit]))
-    quarantine_tables.print_waiting_groups(out, [kept for kept in found if kept.incomplete])
-    waits = sorted((kept for kept in found if kept.entries or kept.incomplete), key=lambda kept: not kept.entries)
-    if named := [kept.name for kept in waits]:
-        out.print(f"Next: `lakeward quarantine show {escaped(str(named[0]))}`")
+    quarantine_tables.print_waiting_groups(out, [quarantine for quarantine in found if quarantine.incomplete])
+    # The next step names a table with quarantined rows before one with partial events only.
+    with_rows = [quarantine.name for quarantine in found if quarantine.entries]
+    with_parts = [quarantine.name for quarantine in found if quarantine.incomplete]
+    if names := [*with_rows, *with_parts]:
+        out.print(f"Next: `lakeward quarantine show {escaped(str(names[0]))}`")
     return code
 
 
@@ -89,13 +91,14 @@ def list_entries(
 def show_entries(
     table: Table, chosen: Choice, config: Config = DEFAULT_FILE, as_json: AsJson = False, debug: Debug = False
 ) -> int:
-    """Show one by one."""
-    (every,), _ = _kept(config, [table], debug=debug)
-    kept = _chosen(every, chosen, by_hold=True)
-    found = sorted(kept.entries, key=lambda entry: not entry.is_held)
+    """Show rows one by one; return 3 if there are any."""
+    (every,), _ = _read(config, [table], debug=debug)
+    quarantine = _filter(every, chosen, by_hold=True)
+    found = sorted(quarantine.entries, key=lambda entry: not entry.is_held)
     code = 3 if found else 0
     if as_json:
-        rows, waiting = [(kept, entry) for entry in found], [(kept, entry) for entry in kept.incomplete]
+        rows = [(quarantine, entry) for entry in found]
+        waiting = [(quarantine, entry) for entry in quarantine.incomplete]
         content = {"waiting": _documents(waiting[: chosen.limit]), "exit_code": code}
         documents.emit("quarantine show", {**_listed(rows, chosen.limit), **content})
         return code
@@ -104,10 +107,10 @@ def show_entries(
         quarantine_tables.print_nothing(out, is_any=chosen.is_any)
     quarantine_tables.print_entries(out, shown)
     quarantine_tables.print_more(out, len(found) - len(shown))
-    quarantine_tables.print_waiting(out, kept.incomplete[: chosen.limit])
-    quarantine_tables.print_more(out, len(kept.incomplete) - len(kept.incomplete[: chosen.limit]))
+    quarantine_tables.print_waiting(out, quarantine.incomplete[: chosen.limit])
+    quarantine_tables.print_more(out, len(quarantine.incomplete) - len(quarantine.incomplete[: chosen.limit]))
     if shown:
-        quarantine_tables.print_next(out, kept, shown)
+        quarantine_tables.print_next(out, quarantine, shown)
     return code
 
 
@@ -121,10 +124,10 @@ def export_entries(
     as_json: AsJson = False,
     debug: Debug = False,
 ) -> int:
-    """Write to a file."""
-    (every,), _ = _kept(config, [table], debug=debug)
-    kept = _chosen(every, chosen)
-    listed = _listed([(kept, entry) for entry in kept.entries], chosen.limit)
+    """Write rows to a file or to standard output."""
+    (every,), _ = _read(config, [table], debug=debug)
+    quarantine = _filter(every, chosen)
+    listed = _listed([(quarantine, entry) for entry in quarantine.entries], chosen.limit)
     shown, more = listed["entries"], listed["more"]
     if as_json and to is None:
         documents.emit("quarantine export", {**listed, "exit_code": 0})
@@ -139,27 +142,28 @@ def export_entries(
     return 0
 
 
-def _listed(rows: Sequence[tuple[Kept, Any]], limit: int | None) -> dict[str, Any]:
-    """Return rows as programs get them, and how many a limit leaves out."""
+def _listed(rows: Sequence[tuple[QuarantinedTable, Any]], limit: int | None) -> dict[str, Any]:
+    """Return the JSON documents of rows up to a limit, and the number of rows beyond it."""
     return {"entries": _documents(rows[:limit]), "more": len(rows) - len(rows[:limit])}
 
 
-def _documents(rows: Sequence[tuple[Kept, Any]]) -> list[dict[str, Any]]:
-    return [document(kept.name, entry, kept.advice(entry)) for kept, entry in rows]
+def _documents(rows: Sequence[tuple[QuarantinedTable, Any]]) -> list[dict[str, Any]]:
+    return [document(quarantine.name, entry, quarantine.advice(entry)) for quarantine, entry in rows]
 
 
-def _chosen(kept: Kept, chosen: Choice, *, by_hold: bool = False) -> Kept:
-    """Return what is meant of what is in quarantine."""
-    entries = chosen(kept.entries, kept.dimension, by_hold=by_hold)
-    return replace(kept, entries=entries, incomplete=chosen(kept.incomplete, kept.dimension))
+def _filter(quarantine: QuarantinedTable, chosen: Choice, *, by_hold: bool = False) -> QuarantinedTable:
+    """Return the quarantine with only the rows that match the options."""
+    entries = chosen(quarantine.entries, quarantine.dimension, by_hold=by_hold)
+    return replace(quarantine, entries=entries, incomplete=chosen(quarantine.incomplete, quarantine.dimension))
 
 
-def _kept(config: str, tables: Sequence[str], *, debug: bool) -> tuple[list[Kept], int]:
+def _read(config: str, tables: Sequence[str], *, debug: bool) -> tuple[list[QuarantinedTable], int]:
+    """Read the quarantines of tables; return them with the exit code for tables whose settings are wrong."""
     start_logging("off", debug=debug)
     configured = open_settings(config)
     with container_of(configured) as container:
         names, code = choose_readable(configured, tables)
-        return [kept_of(container.job(table=name), incomplete=True) for name in names], code
+        return [read_quarantine(container.job(table=name), incomplete=True) for name in names], code
 
 
 def add_to(app: typer.Typer) -> None:

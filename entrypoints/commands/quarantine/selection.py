@@ -1,4 +1,4 @@
-"""Which rows of a quarantine a command means: the options that say so, and what they choose."""
+"""Options that select rows of a quarantine, shared by the quarantine commands."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ Reasons = Annotated[
 Since = Annotated[
     str | None,
     typer.Option(
-        help="Only rows that are there since that: a time, or a duration before now (2h, 7d).", show_default="all"
+        help="Only rows quarantined since then: a time, or a duration before now (2h, 7d).", show_default="all"
     ),
 ]
 Before = Annotated[
     str | None,
-    typer.Option(help="Only rows that were there before that: a time, or a duration.", show_default="all"),
+    typer.Option(help="Only rows quarantined before then: a time, or a duration before now.", show_default="all"),
 ]
 File = Annotated[
     str | None, typer.Option(help="Only rows of this file; `*` stands for anything.", show_default="all")
@@ -53,9 +53,10 @@ Command: TypeAlias = Callable[..., int]
 
 
 def choosing(options: dict[str, Any]) -> Callable[[Command], Command]:
-    """Give a command these options in the place of its parameter `chosen`, which gets what they choose.
+    """Return a decorator that replaces the parameter `chosen` of a command by these options.
 
-    Raises ConfigError, when it is called, for a reason or a time that is none.
+    The command receives a `Choice` built from the options. The call raises ConfigError for an unknown reason or an
+    invalid time.
     """
 
     def with_options(command: Command) -> Command:
@@ -82,7 +83,7 @@ def _by_name(parameter: inspect.Parameter) -> inspect.Parameter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """Which rows of a quarantine are meant. Times are in microseconds since 1970."""
+    """Filter of rows in a quarantine. Times are in microseconds since 1970."""
 
     key: Sequence[str] = ()
     at: str | None = None
@@ -94,13 +95,14 @@ class Choice:
 
     @property
     def is_any(self) -> bool:
-        """Whether nothing says which rows are meant: a limit alone does not."""
+        """True if the filter matches all rows; `limit` is no filter."""
         return not (self.key or self.at or self.reasons or self.since or self.before or self.file)
 
     def __call__(self, entries: Sequence[Entry], dimension: Dimension, *, by_hold: bool = False) -> list[Entry]:
-        """Return those that are meant, whatever the limit; `by_hold`: also those that hold the key by another.
+        """Return the rows that match, without applying `limit`.
 
-        Keys are compared as values of the table's types. Raises ConfigError for a key that is none.
+        With `by_hold`, rows that hold the key through another key match as well. Keys are compared as values of the
+        table's types. Raises ConfigError for an invalid key.
         """
         if self.key:
             read_key(dimension, self.key)
@@ -128,10 +130,10 @@ def choice(
     file: str | None = None,
     limit: int | None = None,
 ) -> Choice:
-    """Return what the options mean; raises ConfigError for a reason or a time that is none."""
+    """Return the filter for the options; raises ConfigError for an unknown reason or an invalid time."""
     if key and at:
         raise ConfigError(
-            "say which rows are meant: by their key, or by file and row",
+            "a key and --at cannot be given together",
             found=f"{' '.join(key)}, and --at {at}",
             todo="Leave one of them out.",
         )
@@ -160,7 +162,7 @@ _UNITS: Final = {"s": "seconds", "m": "minutes", "min": "minutes", "h": "hours",
 
 
 def moment(text: str, now: datetime | None = None) -> int:
-    """Return a time, or a duration before now, in microseconds since 1970; without a zone it is the user's.
+    """Return a time, or a duration before now, in microseconds since 1970; without a zone it is a local time.
 
     >>> moment("2h", datetime(1970, 1, 1, 3, tzinfo=UTC)), moment("1970-01-01T00:00:01Z")
     (3600000000, 1000000)

@@ -1,4 +1,4 @@
-"""`lakeward quarantine fix`, `replay` and `discard`: what becomes of rows in quarantine."""
+"""`lakeward quarantine fix`, `replay` and `discard`: settle rows in quarantine."""
 
 from __future__ import annotations
 
@@ -31,28 +31,28 @@ from lakeward.entrypoints.startup.context import (
     start_logging,
 )
 from lakeward.entrypoints.views import documents, quarantine_tables, terminal
-from lakeward.entrypoints.views.quarantine_entries import Kept, document, kept_of, named
+from lakeward.entrypoints.views.quarantine_entries import QuarantinedTable, document, named, read_quarantine
 from lakeward.entrypoints.views.safe_text import escaped
 
-FIX = """Mend rows that hold their key: write them to a file, and take the file back.
+FIX = """Repair rows that hold their key: write them to a file, and read the corrected file back.
 
-Without --from it writes a file with the cells of the rows, for a person to correct. With
---from it checks each cell as a file of the source is checked, and keeps the rows, mended,
-until `replay` applies them. Name the key, one row with --at, or some with the filters.
+Without --from it writes a file with the cells of the rows, to be corrected. With --from it
+checks each cell as cells of the source are checked, and stores the repaired rows until
+`replay` applies them. Name the key, one row with --at, or some with the filters.
 
 Example: [bold]lakeward quarantine fix shop.orders 9001[/]
 Example: [bold]lakeward quarantine fix shop.orders --from shop.orders.fix.toml[/]
 """
 
-REPLAY = """Apply mended rows, and what waited behind them, in order, in one commit.
+REPLAY = """Apply repaired rows, and the changes that waited behind them, in order, in one commit.
 
-Rows that show a change of columns need no mending once the table may follow it, and rows with
-a value that did not fit, an unknown operation, or a broken rule, none once the settings fit them.
+Some rows can be applied without a repair: those with a changed column once the table may follow the
+change, and those with an unfitting value, an unknown operation or a broken rule once the settings fit.
 
 Example: [bold]lakeward quarantine replay shop.orders 9001[/]
 """
 
-DISCARD = """Give up rows in quarantine. What waited behind them follows, in order, at once.
+DISCARD = """Discard rows in quarantine, and apply the changes that waited behind them, in order.
 
 Name the key (for a key of several columns, one value after another), one row by its
 file and row number, or some with the filters.
@@ -62,7 +62,7 @@ Example: [bold]lakeward quarantine discard shop.orders --at 20261120-093000000.c
 """
 
 Table = Annotated[str, typer.Argument(help="The table, as schema.table.")]
-From = Annotated[Path | None, typer.Option("--from", help="Take back a file of mended rows.")]
+From = Annotated[Path | None, typer.Option("--from", help="Read a file of repaired rows.")]
 To = Annotated[Path | None, typer.Option("--to", help="The file to write.", show_default="TABLE.fix.toml")]
 
 
@@ -77,29 +77,32 @@ def fix(
     log: Log = "auto",
     debug: Debug = False,
 ) -> int:
-    """Write a file, or take it back."""
+    """Write rows to a file, or read the corrected file back."""
     if from_ is not None and not (chosen.is_any and chosen.limit is None and to is None):
         raise ConfigError(
-            "say which rows to mend, or which file to take back: not both",
-            todo="With --from the file says which rows they are.",
+            "say which rows to fix, or which file to read back: not both",
+            todo="With --from the file names the rows.",
         )
     if from_ is None:
-        _refuse_any(chosen, "mend")
+        _refuse_any(chosen, "fix")
     with _job(table, config, log, debug=debug, reads=from_ is None) as job:
-        kept = kept_of(job)
+        quarantine = read_quarantine(job)
         if from_ is not None:
-            return _take_back(job, kept, from_, as_json=as_json)
-        return _write(job, kept, _some(kept, chosen), to, as_json=as_json)
+            return _read_back(job, quarantine, from_, as_json=as_json)
+        return _write(job, quarantine, _select(quarantine, chosen), to, as_json=as_json)
 
 
-def _write(job: Job[Any], kept: Kept, entries: Sequence[Entry], to: Path | None, *, as_json: bool) -> int:
-    """Write rows to a file for a person; those that cannot be mended are left out, unless none can."""
-    name, rows = kept.name, kept.at_the_source()
-    fixable = [entry for entry in entries if kept.is_fixable(entry)]
+def _write(
+    job: Job[Any], quarantine: QuarantinedTable, entries: Sequence[Entry], to: Path | None, *, as_json: bool
+) -> int:
+    """Write the rows that can be fixed to a file; raises RepairError if none can be fixed."""
+    name, rows = quarantine.name, quarantine.at_the_source()
+    fixable = [entry for entry in entries if quarantine.is_fixable(entry)]
     for entry in fixable or entries[:1]:
         check_fixable(rows, entry)
     target = to or Path(f"{name.schema}.{name.table}.fix.toml")
-    read = job.dimension if len(job.dimension.schema) else kept.dimension  # declared columns are as files have them
+    # Declared columns are those of the files; without them the columns of the table are used.
+    read = job.dimension if len(job.dimension.schema) else quarantine.dimension
     fix_file.write(rows, [(entry, job.source.cells(read, entry)) for entry in fixable], target)
     if as_json:
         content = {"file": str(target), "entries": [document(name, entry) for entry in fixable], "exit_code": 0}
@@ -109,24 +112,23 @@ def _write(job: Job[Any], kept: Kept, entries: Sequence[Entry], to: Path | None,
     out.print(f"Wrote {escaped(str(target))}: {format_count(len(fixable), 'row')} to correct.")
     if len(fixable) < len(entries):
         out.print(
-            f"{format_count(len(entries) - len(fixable), 'row')} cannot be fixed; `quarantine show` says what "
-            "can be done."
+            f"{format_count(len(entries) - len(fixable), 'row')} cannot be fixed; `quarantine show` says why."
         )
     command = f"lakeward quarantine fix {escaped(str(name))} --from {escaped(str(target))}"
     out.print(f"Next: correct the cells, then `{command}`")
     return 0
 
 
-def _take_back(job: Job[Any], kept: Kept, file: Path, *, as_json: bool) -> int:
-    repaired = fix_file.match(fix_file.read(file, kept.dimension), kept.entries, str(kept.name))
+def _read_back(job: Job[Any], quarantine: QuarantinedTable, file: Path, *, as_json: bool) -> int:
+    repaired = fix_file.match(fix_file.read(file, quarantine.dimension), quarantine.entries, str(quarantine.name))
     repair_row(job, repaired)
     if as_json:
-        content = {"mended": [document(kept.name, entry) for entry in repaired], "exit_code": 0}
+        content = {"repaired": [document(quarantine.name, entry) for entry in repaired], "exit_code": 0}
         documents.emit("quarantine fix", content)
         return 0
     out = terminal.console()
-    quarantine_tables.print_done(out, "mended", repaired)
-    out.print(f"Next: `lakeward quarantine replay {escaped(str(kept.name))}`")
+    quarantine_tables.print_done(out, "repaired", repaired)
+    out.print(f"Next: `lakeward quarantine replay {escaped(str(quarantine.name))}`")
     return 0
 
 
@@ -139,45 +141,46 @@ def replay(
     log: Log = "auto",
     debug: Debug = False,
 ) -> int:
-    """Apply what is mended."""
+    """Apply repaired rows, and rows that can be applied as written."""
     with _job(table, config, log, debug=debug) as job:
-        kept = kept_of(job)
-        entries = chosen(kept.entries, kept.dimension)
+        quarantine = read_quarantine(job)
+        entries = chosen(quarantine.entries, quarantine.dimension)
         again = find_readable(job, entries)
         read = {entry.position for entry in again}
         repaired = [*find_replayable(job, [entry for entry in entries if entry.position not in read]), *again]
         if entries and not repaired:
-            raise _nothing_to_replay(kept, entries)
+            raise _nothing_to_replay(quarantine, entries)
         report = release(job, Settlement(repaired=repaired)) if repaired else None
     done = {entry.position for entry in repaired}
-    left = [entry for entry in entries if entry.position not in done]
-    code = _settled("replay", "replayed", kept.name, repaired, report, as_json=as_json, more=len(left))
-    if left and not as_json:
-        terminal.console().print(f"Not replayed, {_UNDER_SETTINGS}: {_reasons(left)}.")
+    remaining = [entry for entry in entries if entry.position not in done]
+    more = len(remaining)
+    code = _settled("replay", "replayed", quarantine.name, repaired, report, as_json=as_json, more=more)
+    if remaining and not as_json:
+        terminal.console().print(f"Not replayed, {_UNDER_SETTINGS}: {_reasons(remaining)}.")
     return code
 
 
-_UNDER_SETTINGS: Final = "not to be read again under the settings as they are now"
+_UNDER_SETTINGS: Final = "not readable under the current settings"
 
 
-def _nothing_to_replay(kept: Kept, entries: Sequence[Entry]) -> ConfigError:
-    """Say that no row can be replayed, and what can be done about one: the first that can be fixed, if any."""
-    fixable = next((entry for entry in entries if kept.is_fixable(entry)), None)
+def _nothing_to_replay(quarantine: QuarantinedTable, entries: Sequence[Entry]) -> ConfigError:
+    """Return the error that no row can be replayed; it says what to do about the first row that can be fixed."""
+    fixable = next((entry for entry in entries if quarantine.is_fixable(entry)), None)
     if fixable is not None:
-        todo = f"`lakeward quarantine fix {kept.name} {named(fixable)}`"
+        todo = f"`lakeward quarantine fix {quarantine.name} {named(fixable)}`"
     else:
-        advice = kept.advice(entries[0])
-        todo = f"{advice[0].upper()}{advice[1:]}. Then give it up: `lakeward quarantine discard {kept.name} "
+        advice = quarantine.advice(entries[0])
+        todo = f"{advice[0].upper()}{advice[1:]}. To discard it: `lakeward quarantine discard {quarantine.name} "
         todo += f"{named(entries[0])}`."
     return ConfigError(
-        f"{kept.name}: nothing of that is mended",
+        f"{quarantine.name}: no row can be replayed",
         found=f"{_UNDER_SETTINGS}: {_reasons(entries)}",
         todo=todo,
     )
 
 
 def _reasons(entries: Sequence[Entry]) -> str:
-    """Return how many rows there are of each reason, in words."""
+    """Return the number of rows of each reason as text."""
     counted = Counter(entry.reason for entry in entries)
     return ", ".join(f"{rows:,} {reason}" for reason, rows in sorted(counted.items()))
 
@@ -191,14 +194,14 @@ def discard(
     log: Log = "auto",
     debug: Debug = False,
 ) -> int:
-    """Give up."""
-    _refuse_any(chosen, "give up")
+    """Discard rows."""
+    _refuse_any(chosen, "discard")
     with _job(table, config, log, debug=debug) as job:
-        kept = kept_of(job)
-        given_up = _some(kept, chosen)
+        quarantine = read_quarantine(job)
+        given_up = _select(quarantine, chosen)
         report = release(job, Settlement(discarded=given_up))
-    more = len(chosen(kept.entries, kept.dimension)) - len(given_up)
-    return _settled("discard", "given up", kept.name, given_up, report, as_json=as_json, more=more)
+    more = len(chosen(quarantine.entries, quarantine.dimension)) - len(given_up)
+    return _settled("discard", "given up", quarantine.name, given_up, report, as_json=as_json, more=more)
 
 
 def _settled(
@@ -211,7 +214,7 @@ def _settled(
     as_json: bool,
     more: int = 0,
 ) -> int:
-    """Say what was done; without a report nothing was."""
+    """Print what was done; without a report nothing was."""
     if as_json:
         progress = None if report is None else documents.progress(report.progress)
         content = {word.replace(" ", "_"): [document(name, entry) for entry in entries], "more": more}
@@ -239,18 +242,20 @@ def _refuse_any(chosen: Choice, verb: str) -> None:
         )
 
 
-def _some(kept: Kept, chosen: Choice) -> list[Entry]:
-    found = chosen(kept.entries, kept.dimension)[: chosen.limit]
+def _select(quarantine: QuarantinedTable, chosen: Choice) -> list[Entry]:
+    """Return the rows that match the options, up to the limit; raises ConfigError if none match."""
+    found = chosen(quarantine.entries, quarantine.dimension)[: chosen.limit]
     if not found:
         raise ConfigError(
-            f"{kept.name}: nothing of that is in quarantine", todo=f"`lakeward quarantine show {kept.name}`"
+            f"{quarantine.name}: no row in quarantine matches",
+            todo=f"`lakeward quarantine show {quarantine.name}`",
         )
     return found
 
 
 @contextmanager
 def _job(table: str, config: str, log: str, *, debug: bool, reads: bool = False) -> Iterator[Job[Any]]:
-    """Open the job of one table, alone unless it only `reads`."""
+    """Open the job of one table, with the lock of the pipeline unless it only `reads`."""
     start_logging(log, debug=debug)
     configured = open_settings(config)
     (name,) = configured.choose([table])

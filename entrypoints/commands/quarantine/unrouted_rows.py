@@ -1,4 +1,4 @@
-"""`lakeward quarantine unrouted_rows`: rows that do not say of which table they are."""
+"""`lakeward quarantine unrouted`: list and discard rows that name no table."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ from lakeward.entrypoints.startup.context import (
 from lakeward.entrypoints.views import documents, terminal
 from lakeward.entrypoints.views.safe_text import escaped
 
-HELP = """List rows that do not say of which table they are, as damaged ones of files of many tables.
+HELP = """List rows that name no table, such as damaged rows in files of several tables.
 
-Any table may lack such a row; no table waits for it. With --discard they are given up: what
-they held is looked after by hand, or does not matter.
+Any table may lack such a row, and no table waits for it. --discard removes them from the list, once their
+changes are applied by hand or do not matter.
 
-Example: [bold]lakeward quarantine strays --discard --file "cdc/CDC_TXN-20261121*"[/]
+Example: [bold]lakeward quarantine unrouted --discard --file "cdc/CDC_TXN-20261121*"[/]
 """
 
-Discard = Annotated[bool, typer.Option("--discard", help="Give them up.")]
+Discard = Annotated[bool, typer.Option("--discard", help="Discard the rows.")]
 File = Annotated[
     str | None, typer.Option(help="Only rows of this file; `*` stands for anything.", show_default="all")
 ]
@@ -45,27 +45,28 @@ def unrouted_rows(
     as_json: AsJson = False,
     debug: Debug = False,
 ) -> int:
-    """List, or give up."""
+    """List or discard unrouted rows; return the exit code: 3 if rows are listed."""
     start_logging("off", debug=debug)
     configured = open_settings(config)
     with alone(configured) if discard else container_of(configured) as container:
-        kept = container.unrouted_rows()
-        if kept is None:
+        quarantine = container.unrouted_rows()
+        if quarantine is None:
             raise ConfigError(
-                f"the source {configured.settings.source['kind']!r} has no files of many tables",
-                todo="Rows that a table could not apply: `lakeward quarantine list`.",
+                f"the source {configured.settings.source['kind']!r} has no files of several tables",
+                todo="`lakeward quarantine list` lists rows that a table could not apply.",
             )
         found = [
             unrouted_row
-            for unrouted_row in kept.unrouted_rows()
+            for unrouted_row in quarantine.unrouted_rows()
             if file is None or fnmatch.fnmatchcase(unrouted_row.object, file)
         ]
         if discard:
-            kept.discard(found)
+            quarantine.discard(found)
     code = 3 if found and not discard else 0
     if as_json:
         listed = [_document(unrouted_row) for unrouted_row in found]
-        documents.emit("quarantine strays", {"strays": listed, "discarded": discard, "exit_code": code})
+        content = {"unrouted_rows": listed, "discarded": discard, "exit_code": code}
+        documents.emit("quarantine unrouted", content)
         return code
     _show(found, discard=discard)
     return code
@@ -75,7 +76,7 @@ def _show(found: Sequence[UnroutedRow], *, discard: bool) -> None:
     out = terminal.console()
     if discard or not found:
         out.print(
-            f"{format_count(len(found), 'row')} given up." if discard else "Every row says of which table it is."
+            f"{format_count(len(found), 'row')} discarded." if discard else "Every row names its table."
         )
         return
     table = terminal.grid("file", "row", "since", "why", "as it was written", right=("row",))
@@ -83,7 +84,7 @@ def _show(found: Sequence[UnroutedRow], *, discard: bool) -> None:
         when, text = terminal.local_time(unrouted_row.since), escaped(unrouted_row.text)
         table.add_row(escaped(unrouted_row.object), f"{unrouted_row.row:,}", when, unrouted_row.why, text)
     out.print(table)
-    out.print("Next: look after what they held, then `lakeward quarantine strays --discard`")
+    out.print("Next: apply their changes by hand, then `lakeward quarantine unrouted --discard`")
 
 
 def _document(unrouted_row: UnroutedRow) -> dict[str, object]:
@@ -98,4 +99,4 @@ def _document(unrouted_row: UnroutedRow) -> dict[str, object]:
 
 def add_to(group: typer.Typer) -> None:
     """Add the command."""
-    group.command("strays", help=HELP)(unrouted_rows)
+    group.command("unrouted", help=HELP)(unrouted_rows)

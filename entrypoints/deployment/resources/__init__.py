@@ -1,1 +1,1 @@
-"""The resources of a pipeline's CloudFormation template, a module for each kind."""
+"""The resources of the CloudFormation template of a pipeline, one module for each kind."""

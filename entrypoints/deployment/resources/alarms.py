@@ -42,7 +42,7 @@ _PERIODS_OF_DMS: Final = 3
 
 
 def parameters(dms_side: Dms) -> Template:
-    """Return who is told, and from which lag on."""
+    """Return the parameters: the address to notify, and the limit of the lag."""
     instance = {
         "ReplicationInstanceName": {
             "Type": "String",
@@ -67,7 +67,7 @@ def parameters(dms_side: Dms) -> Template:
 
 
 def conditions() -> Template:
-    """Return whether somebody is mailed."""
+    """Return the condition that an e-mail address is given."""
     return {"HasNoticeEmail": is_given("NoticeEmail")}
 
 
@@ -104,7 +104,7 @@ def instance_name(pipeline: DeployedPipeline) -> str:
 
 
 def resources(pipeline: DeployedPipeline) -> Template:
-    """Return the topic, who may write to it, and the alarms."""
+    """Return the topic, its policy, and the alarms."""
     found: dict[str, Any] = {
         "NoticeTopic": {"Type": "AWS::SNS::Topic", "Properties": {"TopicName": f"{pipeline.name}-notices"}},
         "NoticeSubscription": {

@@ -1,4 +1,4 @@
-"""The buckets of a pipeline: each is made where it is not there yet, encrypted, private, and tidied up."""
+"""The buckets of a pipeline, created unless they exist: encrypted, private, with lifecycle rules."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from lakeward.entrypoints.deployment.pipeline import DeployedPipeline
 from lakeward.entrypoints.deployment.policies import VERSION
 
 _UPLOAD_DAYS: Final = 7
-"""Days after which the parts of an upload that was never finished are removed."""
+"""Days after which parts of incomplete uploads are removed."""
 
 
 def titles_of(pipeline: DeployedPipeline) -> Mapping[str, str]:
@@ -24,7 +24,7 @@ def titles_of(pipeline: DeployedPipeline) -> Mapping[str, str]:
 
 
 def parameters(pipeline: DeployedPipeline) -> Template:
-    """Return what may be said of the buckets when the stack is made."""
+    """Return the parameters of the buckets."""
     made = {
         f"Make{title}Bucket": {
             "Type": "String",
@@ -86,7 +86,7 @@ def _bucket(pipeline: DeployedPipeline, bucket: str, title: str) -> Template:
 
 
 def _rules(pipeline: DeployedPipeline, bucket: str) -> Sequence[Template]:
-    """Return the rules of the life of objects; those of tables are the tables' own (docs/how-to/maintain.md)."""
+    """Return the lifecycle rules; files of tables are removed by maintenance only (docs/how-to/maintain.md)."""
     unfinished = {
         "Id": "unfinished-uploads",
         "Status": "Enabled",
@@ -106,7 +106,7 @@ def _rules(pipeline: DeployedPipeline, bucket: str) -> Sequence[Template]:
 
 
 def _policy(bucket: str, title: str) -> Template:
-    """Return the policy that refuses whoever does not encrypt what is sent."""
+    """Return the policy that refuses unencrypted requests."""
     return {
         "Type": "AWS::S3::BucketPolicy",
         "Condition": f"Makes{title}Bucket",

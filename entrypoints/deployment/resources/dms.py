@@ -37,7 +37,7 @@ _OF_CSV: Final = ("delimiter", "row_delimiter", "null_text", "no_sup_value", "qu
 
 
 def check(pipeline: DeployedPipeline) -> None:
-    """Raise ConfigError where an endpoint cannot be as the settings say."""
+    """Raise ConfigError for settings that no endpoint can have."""
     source = pipeline.source
     if not isinstance(source, DmsOptions):
         raise ConfigError(
@@ -68,7 +68,7 @@ def check(pipeline: DeployedPipeline) -> None:
 
 
 def parameters() -> Template:
-    """Return what differs with each account and database."""
+    """Return the parameters, which differ by account and database."""
     return {
         "SourceEngine": {
             "Type": "String",

@@ -1,4 +1,4 @@
-"""The functions of Lambda that stand around a pipeline: what each is told, and what each may do."""
+"""The Lambda functions of a pipeline, with their environment and permissions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the job of a pipeline may do: what its code and the libraries of its table format call, and no more."""
+"""The role of the job: it permits only the calls of its code and of the libraries of its table format."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tables of DynamoDB that the ledger and the lease of pipelines are kept in."""
+"""The DynamoDB tables of ledger and lease."""
 
 from __future__ import annotations
 

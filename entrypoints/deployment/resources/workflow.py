@@ -1,4 +1,4 @@
-"""The state machine of a pipeline, what it may do, and the schedule that starts it."""
+"""The state machine of a pipeline, its role, and its schedule."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from lakeward.entrypoints.deployment.resources.functions import Function, name_o
 from lakeward.entrypoints.deployment.state_machine import StateMachineNames, state_machine
 
 _HOUR: Final = 3600
-"""Seconds after which all tables are looked at, where the queue was empty for so long."""
+"""Seconds without a message after which all tables are examined."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,1 +1,1 @@
-"""One writer per pipeline: a lock on this machine, and a lease among machines."""
+"""Mutual exclusion of the writers of a pipeline: a file lock on one machine, a lease across machines."""

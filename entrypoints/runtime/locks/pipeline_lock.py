@@ -1,4 +1,4 @@
-"""One writer per pipeline: a lock that a crash does not leave behind."""
+"""File lock of a pipeline: one writer on a machine. The operating system releases it if the process ends."""
 
 from __future__ import annotations
 
@@ -18,29 +18,29 @@ from filelock import FileLock, Timeout
 from lakeward.core.errors import ConfigError, LockedError
 
 _MOMENT: Final = 0.5
-"""Seconds until the lock is asked for again, where another process has it."""
+"""Seconds between two attempts to take a lock that another process holds."""
 
 
 @dataclass(slots=True)
 class Lock:
-    """The lock of a pipeline, while this process has it; it may be lent to others in between."""
+    """The lock of a pipeline, held by this process; it may be lent to other processes for a while."""
 
     file: FileLock
     own: str = field(default_factory=lambda: uuid.uuid4().hex)
 
     @property
     def holder(self) -> Path:
-        """The file that says who has it, or had it last."""
+        """The file that describes the current or last holder."""
         return Path(f"{self.file.lock_file}.holder")
 
     def take(self) -> bool:
-        """Take the lock, and say who has it; return whether another process had it since this one did.
+        """Take the lock and write the holder file; return True if another process held it since this one did.
 
-        Raises Timeout where another has it, and ConfigError where the folder cannot be written.
+        Raises Timeout if another process holds it, and ConfigError if the folder cannot be written.
         """
         try:
             self.file.acquire()
-            had = _read(self.holder).get("lock")
+            last = _read(self.holder).get("lock")
             since = datetime.now(UTC).isoformat(timespec="seconds")
             held = {"process": os.getpid(), "host": socket.gethostname(), "since": since, "lock": self.own}
             self.holder.write_text(json.dumps(held), encoding="utf-8")
@@ -48,18 +48,18 @@ class Lock:
             raise
         except OSError as error:
             raise _unwritable(self.holder.parent, error) from error
-        return had != self.own
+        return last != self.own
 
     def give_back(self) -> None:
-        """Let go of the lock for good."""
+        """Release the lock for good."""
         if self.file.is_locked:
             self.holder.unlink(missing_ok=True)
             self.file.release()
 
     def lend(self, pause: Callable[[float], None], seconds: float, is_stopped: Callable[[], bool]) -> bool:
-        """Pause while others may have the lock; return whether one had it, or has it still.
+        """Release the lock for so many seconds and take it again; return True if another process held it.
 
-        It is taken again once nobody has it, unless somebody asks to stop before.
+        If another process holds it, wait for it until `is_stopped`; then return True without the lock.
         """
         self.file.release()
         pause(seconds)
@@ -74,10 +74,12 @@ class Lock:
 def locked(
     state: Path, name: str = "lock", does: str = "runs", todo: str = "Wait until it is done, and run again."
 ) -> Iterator[Lock]:
-    """Hold a lock of the pipeline; raises LockedError, naming who holds it, where it is taken.
+    """Hold a lock of the pipeline within the context.
 
-    The lock is the operating system's, on a file: it ends with the process, however that
-    ends. What the file beside it says of the holder is for people.
+    The lock is one of the operating system on a file, so it ends with the process, even after a crash. The holder
+    file only describes the holder to people. `does` and `todo` are parts of the error message.
+    Raises LockedError, which names the holder, if another process holds it, and ConfigError if the folder `state`
+    cannot be written.
     """
     lock = Lock(FileLock(state / name, timeout=0))
     try:

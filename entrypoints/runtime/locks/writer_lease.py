@@ -1,4 +1,4 @@
-"""Whose turn it is, here and among machines: the lock, and the lease that a process renews while it works."""
+"""Lease of a pipeline across machines, renewed by a thread while the process works."""
 
 from __future__ import annotations
 
@@ -24,19 +24,20 @@ from lakeward.entrypoints.views.timestamps import far
 log = structlog.get_logger()
 
 _OFTEN: Final = 3
-"""A term is renewed so often in its time: two of three requests may be lost."""
+"""Number of renewals within the duration of a grant: two of three requests may be lost."""
 
 _LEAST: Final = 1.0
-"""Seconds between two tries at the least, however little is left."""
+"""Least number of seconds between two renewals."""
 
 _MOMENT: Final = 5.0
-"""Seconds until the lease is asked for again, where another process has it."""
+"""Seconds between two attempts to take a lease that another process holds."""
 
 
-class Tenure:
-    """The lease `name` while this process has it: a context, in which a thread renews it.
+class WriterLease:
+    """The lease `name`, held by this process. A context manager whose thread renews it.
 
-    Who is about to write asks with `check`, which asks nobody while the term is not over.
+    A writer calls `check` before each commit, which makes no request while the grant is valid. `now` returns
+    microseconds since 1970. `does` is the verb of the error message.
     """
 
     def __init__(self, lease: Lease, name: str, now: Callable[[], int], *, does: str = "runs") -> None:
@@ -46,14 +47,14 @@ class Tenure:
         self.does = does
         self.owner = f"process {os.getpid()} on {socket.gethostname()} ({uuid.uuid4().hex[:12]})"
         self.term: LeaseGrant | None = None
-        self.selection: LeaseGrant | None = None
+        self.successor: LeaseGrant | None = None
         self.error: LakewardError | None = None
         self._lock = threading.Lock()
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._keep, name=f"lease {name}", daemon=True)
 
-    def __enter__(self) -> Tenure:
-        """Take it; raises LockedError, naming who has it and until when, where it is taken."""
+    def __enter__(self) -> WriterLease:
+        """Take the lease; raises LockedError, which names the owner and the end, if another process holds it."""
         found = self._take()
         if found.owner != self.owner:
             raise LockedError(
@@ -68,16 +69,16 @@ class Tenure:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
     ) -> None:
-        """Give it back; where that cannot be said, its time ends by itself."""
+        """Give the lease back; if that fails, it expires."""
         self._over.set()
         self._thread.join()
         self._give_back()
 
     def check(self) -> None:
-        """Raise LockedError, or what is wrong with the lease, where this process may not write any more."""
+        """Raise LockedError, or the error of the lease, if this process may no longer write."""
         if self._is_over():
             with self._lock:
-                if self.term is not None and self._is_over():  # it was stopped for long: perhaps nobody came
+                if self.term is not None and self._is_over():  # the process was suspended; the lease may be free
                     self._renew(self.term)
         error = self.error
         if error is not None and not error.retryable:
@@ -85,9 +86,9 @@ class Tenure:
         if self._is_over():
             why = f", and it could not be renewed: {error}" if error else ""
             raise LockedError(
-                "this process has lost its turn at the pipeline",
-                found=f"now it is that of {_holder(self.selection)}"
-                if self.selection
+                "this process has lost the lease of the pipeline",
+                found=f"it is held by {_holder(self.successor)}"
+                if self.successor
                 else f"its time is over{why}",
                 todo="What it has not committed was not applied. Run again.",
             )
@@ -95,25 +96,26 @@ class Tenure:
     def lend(
         self, meanwhile: Callable[[], bool], pause: Callable[[float], None], is_stopped: Callable[[], bool]
     ) -> bool:
-        """Let others have the lease `meanwhile`; return what that says, or whether one had it, or has it still.
+        """Give the lease back, call `meanwhile`, and take it again; return True if another process wrote.
 
-        It is taken again once nobody has it, unless somebody asks to stop before.
+        That is so if `meanwhile` returns True, or if another process had the lease. If another process holds it,
+        wait until it is free or `is_stopped`; then return True without the lease.
         """
-        had = self.term
+        last = self.term
         self._give_back()
-        found, is_told = meanwhile(), False
+        found, is_logged = meanwhile(), False
         while not is_stopped():
             try:
                 term = self._take()
             except LakewardError as error:
                 if not error.retryable:
                     raise
-                if not is_told:
-                    log.warning("the lease cannot be asked for", error=error.what, found=error.found)
-                is_told = True
+                if not is_logged:
+                    log.warning("the lease cannot be requested", error=error.what, found=error.found)
+                is_logged = True
             else:
                 if term.owner == self.owner:
-                    return found or had is None or term.fence != had.fence + 1
+                    return found or last is None or term.fence != last.fence + 1
             pause(_MOMENT)
         return True
 
@@ -125,11 +127,11 @@ class Tenure:
         with self._lock:
             found = self.lease.take(self.name, self.owner)
             if found.owner == self.owner:
-                self.term, self.selection, self.error = found, None, None
+                self.term, self.successor, self.error = found, None, None
             return found
 
     def _renew(self, term: LeaseGrant) -> None:
-        """Make the term longer, or note why not: that is for `check` to say, when it matters."""
+        """Renew the grant, or store the error, which `check` raises if the grant expires."""
         try:
             found = self.lease.renew(term)
         except LakewardError as error:
@@ -139,7 +141,7 @@ class Tenure:
         if (found.owner, found.fence) == (term.owner, term.fence):
             self.term = found
         else:
-            self.term, self.selection = None, found
+            self.term, self.successor = None, found
 
     def _give_back(self) -> None:
         with self._lock:
@@ -167,24 +169,24 @@ def _holder(term: LeaseGrant) -> str:
     return f"{term.owner}, until {far(seconds)}" if term.owner else "nobody: the lease was taken away"
 
 
-def of_follower(container: Any) -> AbstractContextManager[Tenure | None]:
-    """Return the lease of who follows a pipeline, for as long as he does, where the settings have one."""
+def follower_lease(container: Any) -> AbstractContextManager[WriterLease | None]:
+    """Return the lease that a follower holds while it runs; an empty context if the settings have no lease."""
     lease, name = container.lease(), container.configured().settings.pipeline.name
     if lease is None:
         return nullcontext()
-    return Tenure(lease, f"{name}/follow", container.runtime().now, does="follows")
+    return WriterLease(lease, f"{name}/follow", container.runtime().now, does="follows")
 
 
-def of_writer(container: Any) -> AbstractContextManager[Tenure | None]:
-    """Return the lease of who writes to the tables of a pipeline, where the settings have one."""
-    return container.tenure() or nullcontext()
+def pipeline_lease(container: Any) -> AbstractContextManager[WriterLease | None]:
+    """Return the lease of writers of the pipeline; an empty context if the settings have no lease."""
+    return container.writer_lease() or nullcontext()
 
 
 @contextmanager
 def alone(configured: Configured, manager: PluginManager | None = None) -> Iterator[Any]:
-    """Put the parts together for what writes: no other process of the pipeline does, here or on another machine.
+    """Return the container for a writing command, under the lock and the lease of the pipeline.
 
-    Raises LockedError, naming who does, where one is there already.
+    Raises LockedError, which names the holder, if another process writes.
     """
-    with locked(configured.state), container_of(configured, manager) as container, of_writer(container):
+    with locked(configured.state), container_of(configured, manager) as container, pipeline_lease(container):
         yield container

@@ -1,4 +1,4 @@
-"""Keep the error that ended the last run of a table in the ledger, for `status`."""
+"""Store the error that ended the last run of a table in the ledger, for `lakeward status`."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ log = structlog.get_logger()
 
 _PARTS: Final = ("what", "found", "todo")
 _LONGEST: Final = 4000
-"""Characters of a part that are kept: an error of Java has its whole stack trace as its text."""
+"""Greatest number of stored characters of a part: the text of a Java error is its whole stack trace."""
 
 
 def failure_of(error: BaseException, at: int) -> Failure:
-    """Return an error as the ledger keeps it, at a time in microseconds since 1970.
+    """Return an error as the ledger stores it; `at` is in microseconds since 1970.
 
     >>> failure_of(KeyError("id"), 0).what
     "'id'"
@@ -30,21 +30,20 @@ def failure_of(error: BaseException, at: int) -> Failure:
 
 
 def keep_failure(container: Any, table: str, error: BaseException) -> None:
-    """Write down that a table failed.
+    """Store the failure of a table in the ledger.
 
-    An alarm has its own place in the ledger, and takes the place of an earlier failure. What the machine lacks
-    (SetupError) ends the whole run and is no table's. A ledger that cannot be written is logged: the run tells of
-    the failure all the same.
+    An alarm is stored elsewhere in the ledger, and clears an earlier failure. A SetupError ends the whole run and
+    is not stored for a table. If the ledger cannot be written, that is logged; the run reports the failure anyway.
     """
     if isinstance(error, SetupError):
         return
     failure = None if isinstance(error, AlarmRaised) else failure_of(error, container.runtime().now())
     try:
         container.ledger().write(table, Notes(has_ended=True, failure=failure))
-    except Exception as lost:  # noqa: BLE001  # whatever a ledger raises hides no failure
+    except Exception as lost:  # noqa: BLE001  # an error of the ledger must not hide the failure
         log.debug("failure not kept", error=repr(lost))
 
 
 def forget_failure(container: Any, table: str) -> None:
-    """Write down that a run of a table ended without an error."""
+    """Record in the ledger that a run of a table ended without an error."""
     container.ledger().write(table, Notes(has_ended=True))

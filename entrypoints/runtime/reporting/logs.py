@@ -1,4 +1,4 @@
-"""Logs: readable on a terminal, JSON lines on request; run, table and batch in each line."""
+"""Set-up of logging: readable lines on a terminal, JSON lines on request; each has run, table and batch."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ import structlog
 from lakeward.core.errors import LakewardError
 
 FAILED: Final = "failed"
-"""The event of a table that failed."""
+"""Event name of the log line of a table that failed."""
 
 
 def _to_stderr(*_: object) -> structlog.PrintLogger:
-    """Write to standard error as it is now: bars on a terminal put themselves before it."""
+    """Return a logger for the current `sys.stderr`, which rich replaces while progress bars are shown."""
     return structlog.PrintLogger(sys.stderr)
 
 
 def inherit_context() -> Callable[[], None]:
-    """Return what copies the logging context of this thread into the one that calls it."""
+    """Return a function that copies the logging context of this thread into the thread that calls it."""
     context = structlog.contextvars.get_contextvars()
 
     def initialize() -> None:
@@ -33,7 +33,7 @@ def inherit_context() -> Callable[[], None]:
 
 
 def undoing() -> Callable[[], None]:
-    """Return what makes logging again what it is now."""
+    """Return a function that restores the current logging configuration."""
     before = structlog.get_config()
 
     def undo() -> None:
@@ -44,16 +44,17 @@ def undoing() -> Callable[[], None]:
 
 
 def _drop_failure(_logger: object, _method: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:
-    """Drop why a table failed, except for the stack trace of a defect: the command says it at its end."""
+    """Drop the log line of a failed table without a stack trace: the command prints the error at its end."""
     if event["event"] == FAILED and "exc_info" not in event:
         raise structlog.DropEvent
     return event
 
 
 def configure(*, as_json: bool, level: str = "info", reports: bool = False) -> str:
-    """Set up logging to standard error and return the id of this run; with `reports` its end says what failed.
+    """Configure logging to standard error and return the id of this run.
 
-    What an orchestrator calls the run stays bound.
+    With `reports` the command itself prints the errors of tables at its end, so they are not logged. Ids that an
+    orchestrator gave the run stay bound.
     """
     run = uuid.uuid4().hex[:12]
     colors = sys.stderr.isatty() and "NO_COLOR" not in os.environ
@@ -81,26 +82,26 @@ def configure(*, as_json: bool, level: str = "info", reports: bool = False) -> s
 
 
 RUN_IDS: Final = ("correlation_id", "dag_name", "task_id")
-"""What an orchestrator calls a run."""
+"""Names of the ids that an orchestrator may give a run."""
 
 
 def bind_run_ids(ids: Mapping[str, str]) -> None:
-    """Give each log line from now on what an orchestrator calls the run; its keys are of `RUN_IDS`."""
+    """Add the ids of an orchestrator to each further log line; the keys are names of `RUN_IDS`."""
     structlog.contextvars.bind_contextvars(**ids)
 
 
 def ids_of_run() -> Mapping[str, str]:
-    """Return what an orchestrator calls the run, as it was bound."""
+    """Return the bound ids of the orchestrator."""
     return {name: value for name, value in structlog.contextvars.get_contextvars().items() if name in RUN_IDS}
 
 
 def id_of_run() -> str:
-    """Return the id of this run, as it was bound."""
+    """Return the bound id of this run; an empty text if there is none."""
     return str(structlog.contextvars.get_contextvars().get("run", ""))
 
 
 def log_failure(error: BaseException, say: Callable[..., object]) -> None:
-    """Log why a table failed, with a stack trace where the error is none of ours."""
+    """Log the error of a table, with a stack trace if it is not a LakewardError."""
     if isinstance(error, LakewardError):
         say(FAILED, error=error.what, found=error.found, todo=error.todo)
     else:

@@ -1,4 +1,4 @@
-"""Figures of a run while it goes on and when it ends, for who watches it."""
+"""Metrics of a run, while it runs and at its end: log lines for CloudWatch and a server for Prometheus."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ log = structlog.get_logger()
 
 @dataclass(slots=True)
 class Measuring:
-    """Measures a pipeline: writes lines for CloudWatch where the settings say so, and gives a server the figures.
+    """Recorder of metrics: writes CloudWatch lines if the settings ask for them, and updates the Prometheus server.
 
-    A line has what was done since the line before, so that sums are right, and how things are then. `before`
-    is what was written of each table, `runs` and `joined` are what was done until an error ends the run as a whole.
-    `clock` is in seconds, `now` in microseconds since 1970.
+    Counters of a line are differences to the line before, so that sums are right; gauges are current values.
+    `before` holds the written values by table. `runs` and `joined` are the results used if an error ends the whole
+    run. `clock` is in seconds, `now` in microseconds since 1970.
     """
 
     pipeline: str
@@ -43,9 +43,9 @@ class Measuring:
     joined: Collection[JoinRun] = ()
 
     def serving(self, port: int | None) -> AbstractContextManager[object]:
-        """Let Prometheus read the figures at a port while the context lasts; raises SetupError where it is taken.
+        """Serve the metrics to Prometheus at a port within the context; do nothing without a port.
 
-        Without a port nothing is shown.
+        Raises SetupError if the port is in use.
         """
         if port is None:
             return nullcontext()
@@ -54,7 +54,7 @@ class Measuring:
         return self.server
 
     def measure(self, runs: Collection[TableRun], joined: Collection[JoinRun], waiting: int) -> None:
-        """Take the figures while the run goes on; tables in which nothing was done have no line."""
+        """Record metrics while the run continues; tables without new batches or failures get no line."""
         self.watch(runs, joined)
         figures = self._figures(waiting)
         since = {one.table: self._since(one) for one in figures.tables}
@@ -65,16 +65,16 @@ class Measuring:
             self.before.update({one.table: one for one in figures.tables if one.table in done})
 
     def end(self, runs: Collection[TableRun], joined: Collection[JoinRun]) -> None:
-        """Take the figures at the end of the run, of all its tables."""
+        """Record metrics of all tables at the end of the run."""
         self.watch(runs, joined)
         self._end(has_failed=False)
 
     def fail(self) -> None:
-        """Take the figures of what was done until an error ended the run as a whole, and count that."""
+        """Record metrics after an error ended the whole run, and count the failure."""
         self._end(has_failed=True)
 
     def watch(self, runs: Collection[TableRun], joined: Collection[JoinRun]) -> None:
-        """Take note of what is measured where an error ends the run as a whole, as it is then."""
+        """Set the results that `fail` records; the collections may still grow."""
         self.runs, self.joined = runs, joined
 
     def _end(self, *, has_failed: bool) -> None:
@@ -96,7 +96,7 @@ class Measuring:
         return figures
 
     def _since(self, figures: TableFigures) -> TableFigures:
-        """Return what was done to a table since its line before."""
+        """Return the difference of a table's figures to its last line."""
         return figures.since(self.before.get(figures.table, TableFigures(table=figures.table)))
 
     def _write(self, figures: PipelineFigures, tables: Sequence[TableFigures]) -> None:
@@ -109,9 +109,9 @@ class Measuring:
 
 @contextmanager
 def measuring(container: Any, port: int | None = None) -> Iterator[Measuring]:
-    """Return what measures a run while the context lasts; with a port Prometheus can read it there meanwhile.
+    """Record metrics of a run within the context, and serve them to Prometheus at `port` if there is one.
 
-    An error that ends the run as a whole is counted, and raised again. Raises SetupError where the port is taken.
+    An error that ends the whole run is counted and raised again. Raises SetupError if the port is in use.
     """
     settings, now = container.configured().settings, container.runtime().now
     found = Measuring(settings.pipeline.name, settings.metrics, now, began=time.monotonic())
@@ -125,7 +125,7 @@ def measuring(container: Any, port: int | None = None) -> Iterator[Measuring]:
 
 def _tables(runs: Collection[TableRun], joined: Collection[JoinRun]) -> Iterator[TableFigures]:
     yield from (figures_of(run) for run in [*runs] if run.is_begun)
-    for run in [*joined]:  # other threads add to them
+    for run in [*joined]:  # a copy, since other threads add runs
         yield TableFigures(
             table=str(run.table),
             batches=run.batches,
@@ -137,7 +137,7 @@ def _tables(runs: Collection[TableRun], joined: Collection[JoinRun]) -> Iterator
 
 
 def figures_of(run: TableRun) -> TableFigures:
-    """Return the figures of a table of a run."""
+    """Return the metrics of a table."""
     progress, counts, lag = run.progress, run.counts, None
     if progress is not None and progress.time is not None and run.committed is not None:
         lag = (run.committed - progress.time) / 1_000_000

@@ -1,4 +1,4 @@
-"""Telling people what a run has found, once for all tables, and not the same again within the hour."""
+"""Notifications to people about a run: one notice for all tables, and not the same again within the hour."""
 
 from __future__ import annotations
 
@@ -34,16 +34,17 @@ from lakeward.entrypoints.runtime.table_run import TableRun
 log = structlog.get_logger()
 
 _PAUSE: Final = 60_000_000
-"""Microseconds until a notifier that failed is told again by the same process."""
+"""Microseconds until a process retries a notifier that failed."""
 
 
 @dataclass(slots=True)
 class Notifying:
-    """Tells the notifiers of a pipeline what tables and joined tables need.
+    """Sends the notifiers of a pipeline what tables and joined tables need.
 
-    What they took is kept in the ledger, under the name of the pipeline, and read anew before something is sent: a
-    process that has nothing new to tell asks nobody. Where the ledger cannot be used, it is known in this process
-    alone. `counted` are the rows of each table in quarantine that are told, or kept there to be told.
+    Sent entries are stored in the ledger under the name of the pipeline, and read again before something is sent; a
+    process without new entries makes no request. If the ledger cannot be used, they are known in this process only.
+    `counted` holds for each table the number of quarantined rows that are already part of a notice. `resting` maps
+    a notifier to the time of its last failure in microseconds since 1970.
     """
 
     container: Any
@@ -56,9 +57,9 @@ class Notifying:
     def tell(
         self, runs: Iterable[TableRun], joined: Iterable[JoinRun], unrouted_rows: int | None = None
     ) -> Sequence[str]:
-        """Tell what tables need that were worked on, and of so many rows of no table (None: nobody looked).
+        """Send what the tables of the runs need, and the number of unrouted rows (None: not counted).
 
-        Return in words which notifier could not be told, once while it fails alike. That fails no run.
+        Return a sentence for each notifier that failed, once per kind of failure. A failing notifier fails no run.
         """
         if not self.notifiers:
             return ()
@@ -71,11 +72,11 @@ class Notifying:
         return self._tell(entries, looked_at)
 
     def review(self, runs: Iterable[TableRun], joined: Iterable[JoinRun]) -> None:
-        """Tell what tables need while they are followed; log which notifier could not be told."""
+        """Send what tables need while they are followed; log the notifiers that failed."""
         _warn(self.tell(runs, joined))
 
     def fail(self, error: Exception) -> None:
-        """Tell that an error has ended the run as a whole."""
+        """Send the error that ended the whole run."""
         if self.notifiers:
             _warn(self._tell([of_failure("", _told_of(error))], ()))
 
@@ -102,14 +103,14 @@ class Notifying:
         return find_entries(str(run.table), failure=failure, code=_code(error), alarms=run.alarms)
 
     def _tell(self, entries: Sequence[NoticeEntry], looked_at: Collection[str]) -> Sequence[str]:
-        """Tell who is ready and was not told; return in words what did not work."""
+        """Send new entries to each notifier that is not paused; return a sentence for each failure."""
         configured = self.container.configured()
         pipeline, now = configured.settings.pipeline.name, self._now()
         notice = RunNotice(pipeline=pipeline, run=id_of_run(), at=now, entries=entries)
         before = self._read() if self.sent is None else self.sent
         self.sent = before
         if any(entry.rows for entry in entries) or any(self._due(notice, name) for name in self.notifiers):
-            before = self._read()  # another process may have told it
+            before = self._read()  # another process may have sent it
         tables = {"", *map(str, configured.tables), *map(str, configured.joined)}
         self.sent = before
         warnings = [words for name in self.notifiers if (words := self._send(notice, name)) is not None]
@@ -119,22 +120,22 @@ class Notifying:
         return warnings
 
     def _due(self, notice: RunNotice, name: str) -> RunNotice | None:
-        """Return what a notifier is to be told, or None where it was told, or failed a moment ago."""
+        """Return the entries to send to a notifier; None if there are none, or if it failed a moment ago."""
         is_resting = 0 <= notice.at - self.resting.get(name, notice.at - _PAUSE) < _PAUSE
         return None if is_resting else unsent(notice, name, self.sent or ())
 
     def _send(self, notice: RunNotice, name: str) -> str | None:
-        """Tell one of the notifiers, if it is due; return in words why that did not work."""
+        """Send to one notifier if something is due; return a sentence if that failed."""
         due, sent = self._due(notice, name), self.sent or ()
         if due is None:
             self.sent = after_waiting(notice, name, sent)
             return None
         try:
             self.notifiers[name].send(due)
-        except Exception as error:  # noqa: BLE001  # whatever a notifier raises fails no run
+        except Exception as error:  # noqa: BLE001  # a failing notifier fails no run
             self.resting[name] = notice.at
             self.sent = after_waiting(notice, name, sent)
-            return self._once(name, f"The notifier {name} could not be told: {_words(error)}.")
+            return self._once(name, f"The notifier {name} failed: {_words(error)}.")
         self.resting.pop(name, None)
         self.warned = {words for words in self.warned if not words.startswith(f"{name}\n")}
         self.sent = after_sending(due, name, sent)
@@ -149,30 +150,29 @@ class Notifying:
     def _read(self) -> tuple[SentEntry, ...]:
         try:
             found: tuple[SentEntry, ...] = self.container.ledger().account(PIPELINE).sent
-        except Exception as error:  # noqa: BLE001  # whatever a ledger raises keeps nobody from being told
-            log.debug("what was told is not known", error=repr(error))
+        except Exception as error:  # noqa: BLE001  # an error of the ledger prevents no notice
+            log.debug("sent notices cannot be read", error=repr(error))
             return self.sent or ()
         return found
 
     def _write(self) -> None:
         try:
             self.container.ledger().write(PIPELINE, Notes(sent=self.sent))
-        except Exception as error:  # noqa: BLE001  # whatever a ledger raises fails no run
-            log.debug("what was told is not kept", error=repr(error))
+        except Exception as error:  # noqa: BLE001  # an error of the ledger fails no run
+            log.debug("sent notices cannot be stored", error=repr(error))
 
 
 @contextmanager
 def notifying(container: Any) -> Iterator[Notifying]:
-    """Return what tells the notifiers of a run while the context lasts.
+    """Send notifications of a run within the context.
 
-    An error that ends the run as a whole is told, and raised again. Raises ConfigError where a notifier cannot be
-    made.
+    An error that ends the whole run is sent and raised again. Raises ConfigError if a notifier cannot be built.
     """
-    found = Notifying(container, container.notifiers())
+    notifications = Notifying(container, container.notifiers())
     try:
-        yield found
+        yield notifications
     except Exception as error:
-        found.fail(error)
+        notifications.fail(error)
         raise
 
 
@@ -186,18 +186,18 @@ def _code(error: BaseException | None) -> str | None:
 
 
 def _told_of(error: BaseException) -> Failure:
-    """Return what people are told of an error; of one that is none of ours its class alone: it may hold anything.
+    """Return an error as it is sent to people. A foreign error is sent without its text, which may hold secrets.
 
     Its text is in the log of the run.
     """
     found = failure_of(error, 0)
     if isinstance(error, LakewardError):
         return found
-    return replace(found, what="this failed; what it says stands in the log of the run alone")
+    return replace(found, what="this failed; the log of the run has the text of the error")
 
 
 def _words(error: Exception) -> str:
-    """Return an error in one line; of one that is none of ours its class alone: it may show anything."""
+    """Return an error in one line; of a foreign error only its class, since its text may hold secrets."""
     if not isinstance(error, LakewardError):
         return type(error).__name__
     found = f" ({error.found})" if error.found else ""

@@ -1,4 +1,4 @@
-"""The end of a run, written back into the settings stores that ask for it."""
+"""Write the status of each table after a run back to the settings stores that ask for it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from lakeward.entrypoints.settings.configuration import Configured
 
 
 def write_back(container: Any, runs: Iterable[TableRun]) -> Sequence[str]:
-    """Write down how tables were left; return in words why that did not work, which ends no run."""
+    """Write the status of the tables of a run; return a sentence for each store that failed. It fails no run."""
     configured: Configured = container.configured()
     statuses = [_status(run, container.runtime().now()) for run in runs]
     words = []
@@ -25,7 +25,7 @@ def write_back(container: Any, runs: Iterable[TableRun]) -> Sequence[str]:
                 store.write(statuses)
         except LakewardError as error:
             found = f" ({error.found})" if error.found else ""
-            words.append(f"How tables were left could not be written back: {error.what}{found}.")
+            words.append(f"The status of tables could not be written back: {error.what}{found}.")
     return words
 
 
@@ -36,5 +36,5 @@ def _status(run: TableRun, now: int) -> TableStatus:
 
 
 def _written(table: TableName) -> str:
-    """Return the name as its entry has it: what names no table is kept behind a `?`."""
+    """Return the name of the table's entry. Entries that name no table have the schema `?`."""
     return table.table if table.schema == "?" else str(table)

@@ -1,1 +1,1 @@
-"""The models of the settings' sections and tables, and the core's values that are made of them."""
+"""Models of the sections and tables of the settings, and their conversion to values of the core."""

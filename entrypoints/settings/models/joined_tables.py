@@ -13,8 +13,8 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import ConfigError
-from lakeward.core.joined.check import check_key, checked
-from lakeward.core.joined.declared import Aggregate, Function, Joined, Source, Way
+from lakeward.core.joined.check import check_key, validate_joined
+from lakeward.core.joined.declared import Aggregate, Function, Joined, JoinType, Source
 from lakeward.core.joined.joining import Joining
 from lakeward.core.text.suggestions import nearest
 from lakeward.entrypoints.settings.models.history import HistorySettings, Name, Tracked, history_of, written
@@ -234,7 +234,7 @@ def _source(
         on=tuple(said.on),
         to=tuple(([] if drives else said.on) if said.to is None else said.to),
         beside=said.beside,
-        way=Way(said.way),
+        way=JoinType(said.way),
         validity=said.validity,
         as_now=said.as_now,
         at=said.at,
@@ -258,4 +258,4 @@ def check_joined(
             check_key(joined, dimensions[source.table])
     known = {name: one for name, one in dimensions.items() if len(one.schema) and one.key}
     is_known = all(source.table in known for source in joined.sources.values())
-    return checked(joined, known) if is_known else None
+    return validate_joined(joined, known) if is_known else None

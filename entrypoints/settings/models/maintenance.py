@@ -76,13 +76,13 @@ class MaintainSettings(Strict):
     )
 
 
-def care_of(said: MaintainSettings) -> MaintenancePolicy:
-    """Return how a table is kept in shape."""
+def maintenance_policy(settings: MaintainSettings) -> MaintenancePolicy:
+    """Return the maintenance policy of a table."""
     return MaintenancePolicy(
-        deleted=said.deleted_rows or None,
-        small=said.small_files or None,
-        file_size=said.file_size,
-        keep=None if said.snapshots == "never" else micros(said.snapshots),
-        keep_last=said.keep_last,
-        orphans=None if said.orphans == "never" else micros(said.orphans),
+        deleted=settings.deleted_rows or None,
+        small=settings.small_files or None,
+        file_size=settings.file_size,
+        keep=None if settings.snapshots == "never" else micros(settings.snapshots),
+        keep_last=settings.keep_last,
+        orphans=None if settings.orphans == "never" else micros(settings.orphans),
     )

@@ -1,4 +1,4 @@
-"""Quality rules as the settings write them; the core's own values are made of them."""
+"""Models of quality rules in the settings, and their conversion to values of the core."""
 
 from __future__ import annotations
 

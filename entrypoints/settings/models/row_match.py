@@ -1,4 +1,4 @@
-"""How a table finds the rows that its changes are of: by its key, or by the image of the row before the change."""
+"""Choice of how a table finds the rows of its changes: by key, or by the whole before image."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _PAGE = "docs/explanation/semantics.md#tables-without-a-key"
 
 
 def match_of(name: TableName, table: TableSettings, lateness: Lateness) -> Match:
-    """Return what rows of a table are found by; raises ConfigError where images would find none, or others."""
+    """Return how rows are matched; raises ConfigError if image match could find no row or a wrong one."""
     if table.match is None:
         return Match.KEY
     against = [

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lakeward_outbox_source import Outbox, OutboxLanding, OutboxSource
+from lakeward_outbox_source import Outbox, OutboxInventory, OutboxSource
 from lakeward_outbox_source.outbox import SCHEMA
 
 from lakeward.core.dimension import Dimension, TableName
@@ -120,7 +120,7 @@ def test_a_database_without_an_outbox_is_named(tmp_path: Path, content: bytes | 
     if content is not None:
         (tmp_path / "app.db").write_bytes(content)
     with pytest.raises(SourceError, match=r"the outbox in .*app\.db cannot be read"):
-        OutboxLanding(Outbox(tmp_path / "app.db")).tables()
+        OutboxInventory(Outbox(tmp_path / "app.db")).tables()
     assert (tmp_path / "app.db").exists() == (content is not None)
 
 
@@ -161,4 +161,4 @@ def test_a_row_in_quarantine_that_was_removed_is_named(source: OutboxSource) -> 
 
 def test_the_tables_are_those_that_were_changed(source: OutboxSource) -> None:
     write(source, GOOD)
-    assert OutboxLanding(source.outbox).tables() == [ORDERS.name]
+    assert OutboxInventory(source.outbox).tables() == [ORDERS.name]

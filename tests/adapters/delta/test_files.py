@@ -14,10 +14,10 @@ from deltalake import CommitProperties, DeltaTable, Transaction
 
 from lakeward.adapters.formats.delta.metadata.commit_files import File, changed_by
 from lakeward.adapters.formats.delta.metadata.progress import APP, PROGRESS
-from lakeward.adapters.formats.delta.operations.rollback import DeltaLine
+from lakeward.adapters.formats.delta.operations.rollback import DeltaLineage
 from lakeward.adapters.formats.delta_rs.columns import to_delta
 from lakeward.adapters.formats.delta_rs.locations import Places
-from lakeward.adapters.formats.delta_rs.version_notes import NOTE, clean_up, noted
+from lakeward.adapters.formats.delta_rs.version_notes import NOTE, clean_up, noted_versions
 from lakeward.adapters.formats.shared.change_log.entries import KIND, RECORD
 from lakeward.adapters.formats.shared.rows.system_columns import SYSTEM_COLUMNS
 from lakeward.adapters.formats.shared.storage.folder import DiskFolder
@@ -48,8 +48,8 @@ def places(tmp_path: Path) -> Places:
     return found
 
 
-def line_of(places: Places) -> DeltaLine:
-    found = DeltaLine.of(places, ITEM, no_spark)
+def line_of(places: Places) -> DeltaLineage:
+    found = DeltaLineage.of(places, ITEM, no_spark)
     assert found is not None
     return found
 
@@ -112,13 +112,13 @@ def test_a_companion_says_which_of_its_versions_are_kept(tmp_path: Path) -> None
     DeltaTable.create(
         path, to_delta({KIND: Type("string"), "_lakeward_batch": Type("bigint"), RECORD: Type("string")})
     )
-    assert noted(DeltaTable(path)) == {}
+    assert noted_versions(DeltaTable(path)) == {}
     rows = {KIND: [NOTE, "batch"], "_lakeward_batch": [32, 40], RECORD: ["17", "{}"]}
     deltalake.write_deltalake(path, pa.table(rows), mode="append")
-    assert noted(DeltaTable(path)) == {32: 17}
+    assert noted_versions(DeltaTable(path)) == {32: 17}
     other = str(tmp_path / "quarantine")
     DeltaTable.create(other, to_delta({"id": Type("int")}))
-    assert noted(DeltaTable(other)) == {}
+    assert noted_versions(DeltaTable(other)) == {}
 
 
 def test_of_an_old_log_stays_what_is_kept_and_what_the_last_checkpoint_needs(places: Places) -> None:

@@ -14,9 +14,9 @@ from buckets import Buckets
 from deltalake import CommitProperties, Transaction
 
 from lakeward.adapters.formats import delta
-from lakeward.adapters.formats.delta.metadata.progress import APP, PROGRESS, commits_of, log_of, standing_of
+from lakeward.adapters.formats.delta.metadata.progress import APP, PROGRESS, commits_of, log_of, read_table_state
 from lakeward.adapters.formats.delta.operations.adoption import DeltaExternalTable
-from lakeward.adapters.formats.delta.operations.rollback import DeltaLine
+from lakeward.adapters.formats.delta.operations.rollback import DeltaLineage
 from lakeward.adapters.formats.delta_rs.columns import to_delta
 from lakeward.adapters.formats.delta_rs.commit_failures import lost_race
 from lakeward.adapters.formats.delta_rs.locations import Places
@@ -39,9 +39,9 @@ def no_spark() -> NoReturn:
 def places(s3: Buckets, tmp_path: Path) -> Places:
     """A table of three batches, in the versions 1 to 3; each takes the place of all rows."""
     found = Places(f"s3://{s3.make()}/lake", "{schema}", tmp_path)
-    found.made(ITEM, "", to_delta({"id": Type("int"), **SYSTEM_COLUMNS}), None, {})
+    found.create_table(ITEM, "", to_delta({"id": Type("int"), **SYSTEM_COLUMNS}), None, {})
     for batch in (1, 2, 3):
-        commit(found, found.opened(ITEM), batch)
+        commit(found, found.open_version(ITEM), batch)
     return found
 
 
@@ -54,38 +54,38 @@ def commit(places: Places, table: deltalake.DeltaTable, batch: int) -> None:
 
 def test_the_last_batch_stands_and_a_look_at_it_lists_and_reads_little(s3: Buckets, places: Places) -> None:
     s3.requests.clear()
-    assert standing_of(places, ITEM).progress.batch == 3
+    assert read_table_state(places, ITEM).progress.batch == 3
     ours = [request for request in s3.requests if "Boto3" in request.agent]
     assert [request.method for request in ours] == ["GET"] * 3, "is there a log, what is in it, its last commit"
     assert {batch: made.commit for batch, made in commits_of(places, ITEM).items()} == {1: "1", 2: "2", 3: "3"}
 
 
 def test_progress_is_found_in_a_checkpoint_when_the_log_forgot_it(places: Places) -> None:
-    places.opened(ITEM).create_checkpoint()
+    places.open_version(ITEM).create_checkpoint()
     log = log_of(places, ITEM)
     for file in log.files():
         if file.name.startswith(f"{0:020}"):
             log.remove(file.name)
-    line = DeltaLine.of(places, ITEM, no_spark)
+    line = DeltaLineage.of(places, ITEM, no_spark)
     assert line is not None
     assert [version.name for version in line.versions()] == ["3"]
 
 
 def test_a_version_without_a_file_of_its_own_is_none_to_go_back_to(places: Places) -> None:
-    (gone,) = places.opened(ITEM, version=2).file_uris()
+    (gone,) = places.open_version(ITEM, version=2).file_uris()
     places.at(ITEM).remove(gone.rsplit("/", 1)[1])
-    line = DeltaLine.of(places, ITEM, no_spark)
+    line = DeltaLineage.of(places, ITEM, no_spark)
     assert line is not None
     assert [version.name for version in line.versions()] == ["3", "1"]
 
 
 def test_of_two_commits_of_delta_rs_the_second_is_refused_by_s3(places: Places) -> None:
-    one, other = places.opened(ITEM), places.opened(ITEM)
+    one, other = places.open_version(ITEM), places.open_version(ITEM)
     commit(places, one, 4)
     with pytest.raises(deltalake.exceptions.DeltaError) as failed:
         commit(places, other, 4)
     assert lost_race(failed.value)
-    assert places.opened(ITEM).version() == 4
+    assert places.open_version(ITEM).version() == 4
 
 
 def test_a_lake_in_a_bucket_is_told_to_spark(s3: Buckets, tmp_path: Path) -> None:
@@ -115,7 +115,7 @@ def test_of_two_that_would_commit_one_waits(
 def test_an_adoption_waits_for_who_commits(places: Places, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bucket, "PATIENCE", 0)
     engine = MagicMock()
-    theirs = DeltaExternalTable(engine, ITEM, places, places.opened(ITEM))
+    theirs = DeltaExternalTable(engine, ITEM, places, places.open_version(ITEM))
     with places.apart(ITEM), pytest.raises(TableError, match="another process is committing"):
         theirs.take_over([], Progress(batch=1))
     assert engine.mock_calls == [], "nothing is committed before"

@@ -118,7 +118,7 @@ def test_what_was_written_is_taken_back(active: SparkSession, tmp_path: Path) ->
     change = _change(active, tmp_path / "table", _TYPES)
     assert change.add_here(_ROWS)
     assert len(list(tmp_path.rglob("*.parquet"))) == 1
-    change.take_back()
+    change.discard()
     assert not list(tmp_path.rglob("*.parquet"))
 
 

@@ -12,12 +12,12 @@ import pytest
 from deltalake import CommitProperties, DeltaTable, Transaction
 
 from lakeward.adapters.formats.delta.checks import check
-from lakeward.adapters.formats.delta.metadata.progress import APP, PROGRESS, commits_of, standing_of
-from lakeward.adapters.formats.delta.operations.rollback import DeltaLine
+from lakeward.adapters.formats.delta.metadata.progress import APP, PROGRESS, commits_of, read_table_state
+from lakeward.adapters.formats.delta.operations.rollback import DeltaLineage
 from lakeward.adapters.formats.delta.options import TableOptions
 from lakeward.adapters.formats.delta_rs.columns import to_delta
 from lakeward.adapters.formats.delta_rs.locations import Places
-from lakeward.adapters.formats.delta_rs.side_table import DeltaBeside, arrow_of
+from lakeward.adapters.formats.delta_rs.side_table import DeltaSideTable, arrow_of
 from lakeward.adapters.formats.shared.rows.system_columns import SYSTEM_COLUMNS
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import ConfigError, TableError
@@ -56,7 +56,7 @@ def restore(places: Places, version: int | None, timestamp: str | None = None) -
 
 
 def test_the_last_batch_stands(places: Places) -> None:
-    assert standing_of(places, ITEM).progress.batch == 2
+    assert read_table_state(places, ITEM).progress.batch == 2
     assert {batch: made.commit for batch, made in commits_of(places, ITEM).items()} == {1: "1", 2: "2"}
 
 
@@ -73,9 +73,9 @@ def test_a_restore_is_refused_and_another_one_mends_it(
 ) -> None:
     restore(places, version, timestamp)
     with pytest.raises(TableError, match=words):
-        standing_of(places, ITEM)
+        read_table_state(places, ITEM)
     restore(places, 2)
-    assert standing_of(places, ITEM).progress.batch == 2
+    assert read_table_state(places, ITEM).progress.batch == 2
 
 
 def test_a_commit_that_comes_while_the_log_is_read_is_no_restore(
@@ -85,13 +85,13 @@ def test_a_commit_that_comes_while_the_log_is_read_is_no_restore(
     loaded = places.load(ITEM)
     commit(places, 3)
     monkeypatch.setattr(Places, "load", lambda *_: loaded)
-    assert standing_of(places, ITEM).progress.batch == 2
+    assert read_table_state(places, ITEM).progress.batch == 2
 
 
 def test_a_column_of_any_name_is_read_beside(places: Places) -> None:
     name = 'a "b"'
     DeltaTable.create(places.of(ITEM, "__changes"), to_delta({name: Type("int")}))
-    beside = DeltaBeside(places, ITEM, pytest.fail, "__changes", {}, lambda: [name])
+    beside = DeltaSideTable(places, ITEM, pytest.fail, "__changes", {}, lambda: [name])
     rows = pa.table({name: pa.array([1], pa.int32())})
     deltalake.write_deltalake(str(beside.folder), rows, mode="append")
     assert beside.rows("true", [name]).to_pylist() == [{name: 1}]
@@ -120,7 +120,7 @@ def test_a_commit_that_says_nothing_of_itself_shifts_no_other(places: Places) ->
     (log / f"{3:020}.json").write_text('{"txn":{"appId":"another","version":1}}\n')
     for number in range(4, 30):
         (log / f"{number:020}.json").write_text('{"commitInfo":{"timestamp":1,"operation":"WRITE"}}\n')
-    assert standing_of(places, ITEM).progress.batch == 2
+    assert read_table_state(places, ITEM).progress.batch == 2
     assert {batch: made.commit for batch, made in commits_of(places, ITEM).items()} == {1: "1", 2: "2"}
 
 
@@ -128,7 +128,7 @@ def test_a_log_that_forgot_our_commit_and_kept_no_domain_says_so(places: Places)
     """As of a table whose writer knows no domains: an error that names the log, and no stack trace."""
     forget(places)
     with pytest.raises(TableError, match="its log does not say how far that is"):
-        standing_of(places, ITEM)
+        read_table_state(places, ITEM)
 
 
 def test_a_checkpoint_of_lines_is_read_as_one_of_columns(places: Places) -> None:
@@ -136,7 +136,7 @@ def test_a_checkpoint_of_lines_is_read_as_one_of_columns(places: Places) -> None
     domain = {"domain": APP, "configuration": Progress(batch=2, rows=7).to_json(), "removed": False}
     lines = [{"protocol": {}}, {"domainMetadata": {**domain, "domain": "another"}}, {"domainMetadata": domain}]
     (log / f"{2:020}.checkpoint.0a1b.json").write_text("\n".join(map(json.dumps, lines)))
-    assert standing_of(places, ITEM).progress == Progress(batch=2, rows=7)
+    assert read_table_state(places, ITEM).progress == Progress(batch=2, rows=7)
 
 
 def remembering(places: Places, version: int, batch: int) -> None:
@@ -159,7 +159,7 @@ def forgotten(places: Places) -> Places:
 
 def test_a_restore_to_what_others_made_of_the_last_batch_is_none_of_ours(forgotten: Places) -> None:
     restore(forgotten, 3)
-    assert standing_of(forgotten, ITEM).progress.batch == 2
+    assert read_table_state(forgotten, ITEM).progress.batch == 2
 
 
 @pytest.mark.parametrize(
@@ -175,10 +175,10 @@ def test_where_the_log_has_forgotten_our_commits_another_restore_mends_one_too(
 ) -> None:
     restore(forgotten, version, timestamp)
     with pytest.raises(TableError, match=words) as refused:
-        standing_of(forgotten, ITEM)
+        read_table_state(forgotten, ITEM)
     assert "RESTORE it to version 4" in str(refused.value.todo)
     restore(forgotten, 4)
-    assert standing_of(forgotten, ITEM).progress.batch == 2
+    assert read_table_state(forgotten, ITEM).progress.batch == 2
 
 
 def test_of_a_restore_that_was_itself_undone_only_the_last_counts(forgotten: Places) -> None:
@@ -186,18 +186,18 @@ def test_of_a_restore_that_was_itself_undone_only_the_last_counts(forgotten: Pla
     remembering(forgotten, 5, 2)
     restore(forgotten, 5)
     with pytest.raises(TableError, match="to what it was at batch 1"):
-        standing_of(forgotten, ITEM)
+        read_table_state(forgotten, ITEM)
 
 
-def line(places: Places) -> DeltaLine:
-    found = DeltaLine.of(places, ITEM, lambda: pytest.fail("it needs no Spark"))
+def line(places: Places) -> DeltaLineage:
+    found = DeltaLineage.of(places, ITEM, lambda: pytest.fail("it needs no Spark"))
     assert found is not None
     return found
 
 
 def shown(places: Places) -> list[str | None]:
     """Return the versions that have the rows of each batch."""
-    return [line(places).shown_by(batch) for batch in (1, 2, 3)]
+    return [line(places).commit_showing(batch) for batch in (1, 2, 3)]
 
 
 def compact(places: Places) -> None:
@@ -236,4 +236,4 @@ def test_a_commit_that_the_log_has_forgotten_is_still_shown(places: Places) -> N
     for file in sorted((Path(places.of(ITEM)) / "_delta_log").glob("*.json"))[:3]:
         file.unlink()
     assert line(places).commits() == []
-    assert line(places).shown_by(2) is not None
+    assert line(places).commit_showing(2) is not None

@@ -144,7 +144,7 @@ def test_a_table_that_was_dropped_alone_is_told_so(shop: Project) -> None:
     folder = shop.folder / "lake/shop/item"
     folder.rename(shop.folder / "elsewhere")
     said = shop.fails()
-    assert "has no batch, and what stands beside it has" in said
+    assert "has no batch, and its side tables have" in said
     assert "drop shop.item__changes as well, and shop.item__quarantine where there is one" in said
     (shop.folder / "elsewhere").rename(folder)
     assert shop.run()["shop.item"]["batches"] == []

@@ -367,7 +367,7 @@ def test_a_commit_is_made_apart_from_others_that_commit(shop: Project, monkeypat
         found = places.load(table)
         before = -1 if found is None else found.version()
         yield
-        seen.append((before, places.opened(table).version()))
+        seen.append((before, places.open_version(table).version()))
 
     monkeypatch.setattr(Places, "apart", noted)
     policy = 'maintain = { deleted_rows = 0.1, small_files = 2, snapshots = "never" }\n'

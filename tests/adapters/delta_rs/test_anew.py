@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from lakeward.adapters.formats.delta_rs.arrow_rewrite import refitted, rewritten
+from lakeward.adapters.formats.delta_rs.arrow_rewrite import convert_array, convert_batch
 
 THEN = pa.struct([("a", pa.int32()), ("b", pa.list_(pa.struct([("c", pa.float32())])))])
 NOW = pa.struct(
@@ -39,7 +39,7 @@ CASES: list[tuple[pa.DataType, pa.DataType, list[Any], list[Any]]] = [
 def test_values_keep_what_they_are(
     then: pa.DataType, now: pa.DataType, values: list[Any], expected: list[Any]
 ) -> None:
-    found = refitted(pa.array(values, then), now, {})
+    found = convert_array(pa.array(values, then), now, {})
     assert found.type == now
     assert found.to_pylist() == expected
 
@@ -48,7 +48,7 @@ def test_columns_and_fields_of_a_key_get_new_names() -> None:
     old = pa.struct([("id", pa.int64())])
     batch = pa.RecordBatch.from_arrays([pa.array([1]), pa.array([{"id": 2}], old)], ["id", "_lakeward_old"])
     schema = pa.schema([("_lakeward_old", pa.struct([("no", pa.int64())])), ("no", pa.int64())])
-    found = rewritten(batch, schema, {"no": "id"}, {"_lakeward_old": {"id": "no"}})
+    found = convert_batch(batch, schema, {"no": "id"}, {"_lakeward_old": {"id": "no"}})
     assert found.to_pylist() == [{"_lakeward_old": {"no": 2}, "no": 1}]
 
 
@@ -61,4 +61,4 @@ def test_columns_and_fields_of_a_key_get_new_names() -> None:
     ],
 )
 def test_a_slice_is_as_good_as_a_whole(values: list[Any], type_: pa.DataType) -> None:
-    assert refitted(pa.array(values, type_)[1:], type_, {}).to_pylist() == values[1:]
+    assert convert_array(pa.array(values, type_)[1:], type_, {}).to_pylist() == values[1:]

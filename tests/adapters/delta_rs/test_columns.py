@@ -19,7 +19,7 @@ from lakeward.adapters.formats.delta.writes.schema_evolution import properties_f
 from lakeward.adapters.formats.delta_rs.columns import columns_in, columns_of, to_delta
 from lakeward.adapters.formats.delta_rs.row_search import _sql
 from lakeward.adapters.formats.delta_rs.side_table import _exact
-from lakeward.adapters.formats.shared.rows.conditions import All, AtLeast, AtMost, Is, OneOf, Where
+from lakeward.adapters.formats.shared.rows.conditions import All, AtLeast, AtMost, Condition, Is, OneOf
 from lakeward.core.errors import TableError
 from lakeward.core.schema import Column, Schema, Type
 from lakeward.core.schema_changes.evolution import Kind, SchemaChange, compare
@@ -104,7 +104,7 @@ def table(tmp_path: Path) -> deltalake.DeltaTable:
     return deltalake.DeltaTable(tmp_path / "t")
 
 
-def places(table: deltalake.DeltaTable, where: Where) -> list[int]:
+def places(table: deltalake.DeltaTable, where: Condition) -> list[int]:
     schema = pa.schema(table.schema().to_arrow())
     query = f"SELECT * FROM t WHERE {_sql(where, schema)}"
     found = pa.table(QueryBuilder().register("t", table).execute(query).read_all())

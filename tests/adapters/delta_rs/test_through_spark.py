@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from lakeward.adapters.formats.delta_rs import side_table
 from lakeward.adapters.formats.delta_rs.locations import Places
-from lakeward.adapters.formats.delta_rs.side_table import DeltaBeside
+from lakeward.adapters.formats.delta_rs.side_table import DeltaSideTable
 from lakeward.adapters.formats.shared.side_tables.side_table import NOTHING
 from lakeward.core.dimension import TableName
 from lakeward.core.schema import Type
@@ -28,22 +28,22 @@ ROWS = "SELECT 'a b' AS kind, id AS _lakeward_batch, timestamp_micros(id - 1) at
 
 
 @pytest.fixture
-def table(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> DeltaBeside:
+def table(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> DeltaSideTable:
     monkeypatch.setattr(side_table, "MOST_IN_ARROW", 0)
     places = Places("odd lake", "{schema}", tmp_path)
-    return DeltaBeside(places, TableName("shop", "item"), lambda: spark, "__changes", {}, tuple)
+    return DeltaSideTable(places, TableName("shop", "item"), lambda: spark, "__changes", {}, tuple)
 
 
-def add(table: DeltaBeside, spark: SparkSession, rows: int, more: pa.Table = NOTHING) -> None:
+def add(table: DeltaSideTable, spark: SparkSession, rows: int, more: pa.Table = NOTHING) -> None:
     table.add(COLUMNS, [spark.sql(ROWS.format(rows))], more, count=rows, partition_by="kind")
 
 
-def kinds(table: DeltaBeside) -> list[tuple[str, int]]:
+def kinds(table: DeltaSideTable) -> list[tuple[str, int]]:
     rows = table.rows("_lakeward_batch >= 0", ("kind", "_lakeward_batch")).to_pylist()
     return sorted((row["kind"], row["_lakeward_batch"]) for row in rows)
 
 
-def test_rows_that_spark_wrote_are_those_of_the_table(table: DeltaBeside, spark: SparkSession) -> None:
+def test_rows_that_spark_wrote_are_those_of_the_table(table: DeltaSideTable, spark: SparkSession) -> None:
     add(table, spark, 2, pa.table({"kind": ["c"], "_lakeward_batch": [7]}))
     assert kinds(table) == [("a b", 0), ("a b", 1), ("c", 7)]
     frame = table.frame("kind = 'a b' AND _lakeward_batch = 1")
@@ -53,7 +53,7 @@ def test_rows_that_spark_wrote_are_those_of_the_table(table: DeltaBeside, spark:
     assert frame.columns == list(COLUMNS)
 
 
-def test_whole_partitions_are_replaced_and_others_stay(table: DeltaBeside, spark: SparkSession) -> None:
+def test_whole_partitions_are_replaced_and_others_stay(table: DeltaSideTable, spark: SparkSession) -> None:
     add(table, spark, 3, pa.table({"kind": ["c", "d"], "_lakeward_batch": [7, 8]}))
     old = table.frame("kind IN ('a b', 'c') AND _lakeward_batch > 1")
     assert old is not None
@@ -64,7 +64,7 @@ def test_whole_partitions_are_replaced_and_others_stay(table: DeltaBeside, spark
     assert kinds(table) == [("a b", 2), ("c", 7)]
 
 
-def test_a_table_without_rows_is_a_frame_without_rows(table: DeltaBeside, spark: SparkSession) -> None:
+def test_a_table_without_rows_is_a_frame_without_rows(table: DeltaSideTable, spark: SparkSession) -> None:
     assert table.frame("true") is None
     add(table, spark, 0)
     frame = table.frame("true")

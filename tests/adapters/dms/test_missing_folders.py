@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from lakeward.adapters.sources.dms import build_landing
+from lakeward.adapters.sources.dms import build_inventory
 from lakeward.core.dimension import TableName
 from lakeward.plugins import Runtime
 
@@ -28,5 +28,5 @@ def test_a_folder_that_is_not_there_is_said(
 ) -> None:
     (tmp_path / "landing" / there).mkdir(parents=True)
     runtime = Runtime(lambda: None, tmp_path, state=tmp_path / "state")
-    landing = build_landing({"path": "landing", "formats": {}, **options}, runtime)
+    landing = build_inventory({"path": "landing", "formats": {}, **options}, runtime)
     assert any(words in said for said in landing.cautions(ORDERS)), landing.cautions(ORDERS)

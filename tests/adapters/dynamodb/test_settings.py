@@ -215,7 +215,7 @@ def test_an_item_that_cannot_be_written_stops_no_other(control: str, monkeypatch
     monkeypatch.setattr(WrittenControlTable, "_update", refuse_some)
     with pytest.raises(ConfigError, match=r"item shop\.a may not be written") as refused:
         WrittenControlTable(control).write([TableStatus(table=name, at=AT, is_loaded=True) for name in names])
-    assert str(refused.value.found).endswith("; so it is with 1 other item")
+    assert str(refused.value.found).endswith("; 1 other item failed too")
     assert [name for name in names if "job_status" in item(control, name)] == ["shop.b", "shop.d"]
 
 

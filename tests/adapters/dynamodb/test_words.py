@@ -8,7 +8,7 @@ from buckets import Buckets
 from tenancies import DynamoDb
 
 from lakeward.adapters.aws.dynamodb import access
-from lakeward.adapters.aws.dynamodb.error_messages import told
+from lakeward.adapters.aws.dynamodb.error_messages import explain_dynamodb_errors
 from lakeward.adapters.aws.dynamodb.table_purpose import LEDGER
 from lakeward.adapters.leases.dynamodb import build as build_lease
 from lakeward.adapters.leases.dynamodb.lease import DynamoDbLease
@@ -39,7 +39,7 @@ def refused(code: str, status: int = 400) -> ClientError:
     ),
 )
 def test_what_may_be_over_soon_is_tried_again(error: Exception) -> None:
-    with pytest.raises(StoreUnreachable, match="DynamoDB does not answer"), told("the table"):
+    with pytest.raises(StoreUnreachable, match="DynamoDB does not answer"), explain_dynamodb_errors("the table"):
         raise error
 
 
@@ -55,7 +55,7 @@ def test_what_may_be_over_soon_is_tried_again(error: Exception) -> None:
     ids=["denied", "unknown", "another key", "odd", "nobody"],
 )
 def test_what_will_not_be_over_is_said_with_what_to_do(error: Exception, what: str, todo: str) -> None:
-    with pytest.raises(ConfigError, match=what) as raised, told("the table"):
+    with pytest.raises(ConfigError, match=what) as raised, explain_dynamodb_errors("the table"):
         raise error
     assert todo in str(raised.value.todo)
     assert not raised.value.retryable
@@ -98,7 +98,10 @@ def test_a_table_with_another_key_than_that_of_a_ledger_is_said(dynamodb: Dynamo
 def test_a_table_without_the_index_of_a_ledger_is_said() -> None:
     """moto calls that something else."""
     said = {"Code": "ValidationException", "Message": "The table does not have the specified index: by_state"}
-    with pytest.raises(ConfigError, match="is no table of a ledger") as raised, told("the table", LEDGER):
+    with (
+        pytest.raises(ConfigError, match="is no table of a ledger") as raised,
+        explain_dynamodb_errors("the table", LEDGER),
+    ):
         raise ClientError({"Error": said}, "Query")
     assert "by_state" in str(raised.value.todo)
 

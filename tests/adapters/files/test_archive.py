@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from lakeward.adapters.sources.files import build_landing
+from lakeward.adapters.sources.files import build_inventory
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import ConfigError
 from lakeward.plugins import Runtime
@@ -18,7 +18,7 @@ ORDERS, CUSTOMER = TableName("shop", "orders"), TableName("shop", "customer")
 def opened(tmp_path: Path, tables: dict[TableName, dict[str, Any]], landing: str = "archived") -> bool:
     (tmp_path / "landing").mkdir(exist_ok=True)
     options = {"path": "landing", "landing": landing, "tables": tables, "formats": {ORDERS: {}, CUSTOMER: {}}}
-    return build_landing(options, Runtime(lambda: None, tmp_path)) is not None
+    return build_inventory(options, Runtime(lambda: None, tmp_path)) is not None
 
 
 NESTED = [{ORDERS: {"folder": "inbox"}, CUSTOMER: {"folder": "inbox/customer"}}, {ORDERS: {"folder": "shop"}}]

@@ -248,7 +248,7 @@ def test_documents_of_mongodb_are_read_without_keys(tmp_path: Path) -> None:
     (place / "0.json").write_text("\n".join(lines), "utf-8")
     own = replace(dimension({"_id": "string", "n": "bigint", "p": "decimal(6,0)"}), key=("_id",))
     reader = source_of(tmp_path, said)
-    batch = reader.read(own, reader.take(own, ObjectHistory()), 1)
+    batch = reader.read(own, reader.select_objects(own, ObjectHistory()), 1)
     assert isinstance(batch.frame, LocalFrame)
     rows = batch.frame.rows.to_pylist()
     assert [(row["_id"], row["n"], row[names.OPERATION], row[names.REASON]) for row in rows[:4]] == [

@@ -130,7 +130,7 @@ def test_partitions_of_a_snapshot_come_with_it_and_files_beside_folders_are_left
     assert [item.name for item in selection.objects] == [*of[:2]]
     assert selection.others == ("list.csv",)
     with pytest.raises(SourceError, match="whether the folder 2026-01-01/region=eu is a snapshot"):
-        files(tmp_path, snapshots="folder").take(dimension(Snapshots()), ObjectHistory())
+        files(tmp_path, snapshots="folder").select_objects(dimension(Snapshots()), ObjectHistory())
 
 
 def test_an_older_folder_is_put_in_its_place_whole_once_one_of_its_files_is_another(tmp_path: Path) -> None:

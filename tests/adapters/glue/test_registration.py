@@ -121,7 +121,7 @@ def test_a_table_that_is_not_there_and_a_quarantine_are_described_as_they_are(gl
     lake = delta(glue)
     assert (lake.describe(TABLE), lake.describe(TABLE, quarantine=True)) == (None, None)
     schema = Schema([field("text", "string")])
-    lake.places.made(TABLE, "__quarantine", schema, None, {})
+    lake.places.create_table(TABLE, "__quarantine", schema, None, {})
     beside = lake.describe(TABLE, quarantine=True)
     assert beside is not None
     assert beside.identifier == ("Shop", "Orders__quarantine")

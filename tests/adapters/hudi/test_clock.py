@@ -11,7 +11,13 @@ import pytest
 from project import Project
 
 from lakeward.adapters.formats.delta_rs.locations import Places
-from lakeward.adapters.formats.hudi.metadata.clock import PATIENCE, Clock, ahead, instant_of, pass_by
+from lakeward.adapters.formats.hudi.metadata.clock import (
+    PATIENCE,
+    Clock,
+    describe_clock_lag,
+    instant_of,
+    wait_until_past,
+)
 from lakeward.adapters.formats.hudi.metadata.timeline import Timeline
 from lakeward.adapters.formats.hudi.options import TableOptions
 from lakeward.adapters.formats.hudi.table import HudiTable
@@ -74,32 +80,32 @@ def test_the_latest_time_is_that_of_anything_that_was_requested_or_completed(
 
 def test_behind_the_clock_nothing_is_waited_for(timeline: Callable[..., Timeline]) -> None:
     watch = Watch()
-    pass_by(timeline(f"{BEHIND}_{BEHIND}.commit"), "shop.item", watch.clock)
+    wait_until_past(timeline(f"{BEHIND}_{BEHIND}.commit"), "shop.item", watch.clock)
     assert not watch.waited
 
 
 @pytest.mark.parametrize("at", [instant_of(NOW), AHEAD, instant_of(NOW + PATIENCE - 1_000)])
 def test_a_moment_is_waited_for_until_the_clock_is_past_it(timeline: Callable[..., Timeline], at: str) -> None:
     watch, found = Watch(), timeline(f"{BEHIND}_{at}.deltacommit")
-    pass_by(found, "shop.item", watch.clock)
+    wait_until_past(found, "shop.item", watch.clock)
     assert instant_of(watch.at) > at
     assert len(watch.waited) == 1
-    assert ahead(found, Watch().clock) is None
+    assert describe_clock_lag(found, Watch().clock) is None
 
 
 def test_who_would_wait_for_longer_is_told_both_times_and_what_to_do(timeline: Callable[..., Timeline]) -> None:
     watch, found = Watch(), timeline(f"{BEHIND}_{FAR}.deltacommit")
     with pytest.raises(TableError, match=f"{FAR}, and it is {instant_of(NOW)} in UTC") as raised:
-        pass_by(found, "shop.item", watch.clock)
+        wait_until_past(found, "shop.item", watch.clock)
     assert "Set the clock" in str(raised.value.todo)
     assert not watch.waited
-    assert ahead(found, watch.clock) == raised.value.found
+    assert describe_clock_lag(found, watch.clock) == raised.value.found
 
 
 def test_a_clock_that_goes_back_meanwhile_is_found(timeline: Callable[..., Timeline]) -> None:
     watch = Watch(goes=False)
     with pytest.raises(TableError, match="is behind the table"):
-        pass_by(timeline(f"{AHEAD}_{AHEAD}.commit"), "shop.item", watch.clock)
+        wait_until_past(timeline(f"{AHEAD}_{AHEAD}.commit"), "shop.item", watch.clock)
     assert len(watch.waited) == 1
 
 

@@ -15,9 +15,9 @@ import pytest
 
 from lakeward.adapters.formats.delta_rs.locations import Places
 from lakeward.adapters.formats.hudi.metadata.columns import META_COLUMNS
-from lakeward.adapters.formats.hudi.metadata.progress import commits_of, standing_of
+from lakeward.adapters.formats.hudi.metadata.progress import commits_of, read_table_state
 from lakeward.adapters.formats.hudi.metadata.timeline import PROGRESS, Timeline
-from lakeward.adapters.formats.hudi.operations.rollback import HudiLine
+from lakeward.adapters.formats.hudi.operations.rollback import HudiLineage
 from lakeward.adapters.formats.shared.rows.system_columns import SYSTEM_COLUMNS
 from lakeward.adapters.formats.shared.storage.folder import DiskFolder
 from lakeward.core.dimension import TableName
@@ -84,8 +84,8 @@ def archive(places: Places, version: int, files: dict[str, list[tuple[int, int |
 
 
 def test_a_table_that_is_not_there_stands_at_nothing(places: Places) -> None:
-    assert standing_of(places, TABLE) == standing_of(places, TableName("a", "b"))
-    assert standing_of(places, TABLE).schema is None
+    assert read_table_state(places, TABLE) == read_table_state(places, TableName("a", "b"))
+    assert read_table_state(places, TABLE).schema is None
     assert not Timeline(places.at(TABLE)).is_there
 
 
@@ -94,7 +94,7 @@ def test_compactions_and_other_writers_hide_no_progress(places: Places) -> None:
     complete(places, 3, 2)
     complete(places, 4, None, "commit")
     complete(places, 5, None, "replacecommit")
-    found = standing_of(places, TABLE)
+    found = read_table_state(places, TABLE)
     assert found.progress == Progress(batch=2)
     assert found.schema is not None
     assert found.schema.names == ("id",)
@@ -117,14 +117,14 @@ def test_the_order_is_that_of_completion(places: Places) -> None:
     assert newest is not None
     assert (newest.requested, newest.completed) == (instant(1), instant(9))
     assert Timeline(places.at(TABLE)).greatest() == instant(2)
-    assert standing_of(places, TABLE).progress.batch == 7
+    assert read_table_state(places, TABLE).progress.batch == 7
 
 
 def test_progress_is_found_in_the_archive_by_its_newest_manifest(places: Places) -> None:
     archive(places, 9, {"a.parquet": [(1, 1), (2, None)]})
     archive(places, 10, {"a.parquet": [(1, 1), (2, None)], "b.parquet": [(3, 2), (4, 0)]})
     complete(places, 5, None)
-    assert standing_of(places, TABLE).progress.batch == 2
+    assert read_table_state(places, TABLE).progress.batch == 2
     assert {batch: made.commit for batch, made in commits_of(places, TABLE).items()} == {
         1: instant(1),
         2: instant(3),
@@ -134,14 +134,14 @@ def test_progress_is_found_in_the_archive_by_its_newest_manifest(places: Places)
 def test_a_manifest_that_is_being_written_is_none_yet(places: Places) -> None:
     archive(places, 7, {"a.parquet": [(1, 1)]})
     (folder(places) / "history" / "manifest_8.0b1c").write_text("{", "utf-8")
-    assert standing_of(places, TABLE).progress.batch == 1
+    assert read_table_state(places, TABLE).progress.batch == 1
 
 
 def test_an_archive_that_is_not_there_is_an_error(places: Places) -> None:
     archive(places, 7, {"a.parquet": [(1, 1)]})
     (folder(places) / "history" / "a.parquet").unlink()
     with pytest.raises(TableError, match=r"cannot be read: .*a\.parquet"):
-        standing_of(places, TABLE)
+        read_table_state(places, TABLE)
 
 
 def test_an_instant_that_is_being_archived_counts_once(places: Places) -> None:
@@ -157,14 +157,14 @@ def test_a_timeline_that_cannot_be_read_is_an_error(places: Places, monkeypatch:
     complete(places, 1, 1)
     monkeypatch.setattr(DiskFolder, "open", fails)
     with pytest.raises(TableError, match="cannot be read"):
-        standing_of(places, TABLE)
+        read_table_state(places, TABLE)
 
 
-def line(places: Places, whole_from: int = 0) -> HudiLine:
+def line(places: Places, whole_from: int = 0) -> HudiLineage:
     """Return the writes of a table, whose files are there from an instant on."""
     timeline = Timeline(places.at(TABLE))
     table: Any = SimpleNamespace(timeline=timeline)
-    return HudiLine(table, list(timeline.active()), instant(whole_from))
+    return HudiLineage(table, list(timeline.active()), instant(whole_from))
 
 
 @pytest.mark.parametrize(
@@ -177,7 +177,7 @@ def test_rows_of_a_commit_whose_files_are_gone_are_those_that_others_made_of_the
     for number, batch in ((1, 1), (2, 2), (3, None), (4, None)):
         complete(places, number, batch)
     found = line(places, whole_from)
-    assert [found.shown_by(batch) for batch in (1, 2, 3)] == [one and instant(one) for one in shown]
+    assert [found.commit_showing(batch) for batch in (1, 2, 3)] == [one and instant(one) for one in shown]
     assert [(one.name, one.progress.batch) for one in found.commits()] == [(instant(2), 2), (instant(1), 1)]
 
 
@@ -186,4 +186,4 @@ def test_a_commit_that_is_in_the_archive_is_where_the_table_stands(places: Place
     complete(places, 3, None)
     found = line(places)
     assert [(one.name, one.progress.batch) for one in found.commits()] == [(instant(2), 2)]
-    assert found.shown_by(2) == instant(3)
+    assert found.commit_showing(2) == instant(3)

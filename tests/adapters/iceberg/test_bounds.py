@@ -10,7 +10,7 @@ import pytest
 
 from lakeward.adapters.formats.iceberg.metadata.catalog import IcebergCatalog
 from lakeward.adapters.formats.iceberg.options import IcebergOptions
-from lakeward.adapters.formats.iceberg.side_tables.side_table import IcebergBeside
+from lakeward.adapters.formats.iceberg.side_tables.side_table import IcebergSideTable
 from lakeward.adapters.spark.sql import names
 from lakeward.core.dimension import TableName
 from lakeward.core.schema import Type
@@ -24,31 +24,31 @@ def no_spark() -> Any:
 
 
 @pytest.fixture
-def beside(tmp_path: Path) -> IcebergBeside:
+def beside(tmp_path: Path) -> IcebergSideTable:
     catalog = IcebergCatalog(IcebergOptions(warehouse="lake"), tmp_path)
-    return IcebergBeside(catalog, TableName("shop", "item"), no_spark, "__quarantine", {}, tuple)
+    return IcebergSideTable(catalog, TableName("shop", "item"), no_spark, "__quarantine", {}, tuple)
 
 
-def add(beside: IcebergBeside, batch: int, *texts: str) -> None:
+def add(beside: IcebergSideTable, batch: int, *texts: str) -> None:
     rows = pa.table({names.BATCH: [batch] * len(texts), "name": list(texts)})
     beside.add(COLUMNS, [], rows, count=len(texts))
 
 
-def found(beside: IcebergBeside) -> list[str]:
+def found(beside: IcebergSideTable) -> list[str]:
     return sorted(row["name"] for row in beside.rows(f"{names.BATCH} > 0", ["name"]).to_pylist())
 
 
 @pytest.mark.parametrize("edge", EDGES, ids=[f"U+{ord(edge):04X}" for edge in EDGES])
 @pytest.mark.parametrize("before", [0, 15])
 def test_a_text_may_have_any_character_where_it_would_be_cut_off(
-    beside: IcebergBeside, edge: str, before: int
+    beside: IcebergSideTable, edge: str, before: int
 ) -> None:
     texts = ["a" * before + edge * (16 - before) + rest for rest in ("", "x")]
     add(beside, 1, *texts)
     assert found(beside) == sorted(texts)
 
 
-def test_a_file_says_still_of_which_batches_its_rows_are(beside: IcebergBeside) -> None:
+def test_a_file_says_still_of_which_batches_its_rows_are(beside: IcebergSideTable) -> None:
     add(beside, 1, "a")
     add(beside, 2, "b")
     table = beside.load()
@@ -57,7 +57,7 @@ def test_a_file_says_still_of_which_batches_its_rows_are(beside: IcebergBeside) 
 
 
 def test_so_does_a_table_that_an_older_lakeward_made(
-    beside: IcebergBeside, monkeypatch: pytest.MonkeyPatch
+    beside: IcebergSideTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as older:
         older.setattr("lakeward.adapters.formats.iceberg.side_tables.side_table.PROPERTIES", {})
@@ -66,7 +66,7 @@ def test_so_does_a_table_that_an_older_lakeward_made(
     assert found(beside) == ["a", "\ud7ff" * 17]
 
 
-def test_what_it_has_is_not_given_again(beside: IcebergBeside) -> None:
+def test_what_it_has_is_not_given_again(beside: IcebergSideTable) -> None:
     """Each commit of its metadata takes time of a batch."""
     for batch in (1, 2, 3):
         add(beside, batch, "a")

@@ -13,7 +13,7 @@ from sqlalchemy.exc import OperationalError
 
 from lakeward.adapters.formats.iceberg.java import committing, lost_race
 from lakeward.adapters.formats.iceberg.writes.change import Change
-from lakeward.adapters.formats.shared.operations.commit_failures import staging
+from lakeward.adapters.formats.shared.operations.commit_failures import discarding_on_failure
 from lakeward.core.errors import CommitConflict, LakewardError, TableError
 from lakeward.core.progress import Progress
 
@@ -81,6 +81,10 @@ def test_a_commit_that_finds_sqlite_busy_is_taken_back_and_tried_again(
     change = Change(MagicMock(), table, MagicMock(), None)
     change.added = [MagicMock()]
     change.transaction.commitTransaction.side_effect = error
-    with pytest.raises(expected), committing("shop.item"), staging("shop.item", change, "the catalog"):
+    with (
+        pytest.raises(expected),
+        committing("shop.item"),
+        discarding_on_failure("shop.item", change, "the catalog"),
+    ):
         change.commit(Progress(batch=1), 1, 0)
     assert table.io().deleteFile.call_count == taken_back

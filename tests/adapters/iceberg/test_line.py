@@ -11,7 +11,7 @@ from pyiceberg.partitioning import PartitionSpec
 from lakeward.adapters.formats.iceberg.metadata.catalog import IcebergCatalog
 from lakeward.adapters.formats.iceberg.metadata.columns import to_iceberg
 from lakeward.adapters.formats.iceberg.metadata.progress import PROPERTY, TAG
-from lakeward.adapters.formats.iceberg.operations.rollback import IcebergLine
+from lakeward.adapters.formats.iceberg.operations.rollback import IcebergLineage
 from lakeward.adapters.formats.iceberg.options import IcebergOptions
 from lakeward.core.dimension import TableName
 from lakeward.core.progress import Progress
@@ -34,7 +34,7 @@ def test_a_commit_that_is_listed_is_found_though_one_between_has_expired(tmp_pat
     table.maintenance.expire_snapshots().by_id(table.snapshots()[1].snapshot_id).commit()
     loaded = catalog.load(ITEM)
     assert loaded is not None
-    line = IcebergLine(ITEM, loaded, lambda: (None, None))  # type: ignore[arg-type,return-value]
+    line = IcebergLineage(ITEM, loaded, lambda: (None, None))  # type: ignore[arg-type,return-value]
     [version] = line.versions()
     assert version.name == str(ours)
     assert line.find(version.name) == version

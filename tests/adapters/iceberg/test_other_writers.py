@@ -188,4 +188,4 @@ def test_the_companion_must_not_be_dropped(project: Project) -> None:
     catalog = load_catalog("lake", type="sql", uri=f"sqlite:///{project.folder}/lake/catalog.db")
     catalog.drop_table(("shop", "item__changes"))
     catalog.close()
-    assert "Put the companion table back" in project.fails()
+    assert "Restore the change log table" in project.fails()

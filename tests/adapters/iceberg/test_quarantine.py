@@ -15,7 +15,7 @@ from told_lake import ToldLake, place
 
 from lakeward.adapters.formats.iceberg.metadata.catalog import IcebergCatalog
 from lakeward.adapters.formats.iceberg.options import IcebergOptions
-from lakeward.adapters.formats.iceberg.side_tables.side_table import IcebergBeside
+from lakeward.adapters.formats.iceberg.side_tables.side_table import IcebergSideTable
 from lakeward.adapters.formats.shared.side_tables import quarantine
 from lakeward.adapters.formats.shared.side_tables.quarantine import (
     BESIDE,
@@ -50,21 +50,21 @@ def kept_in(folder: Path) -> QuarantineTable:
         pytest.fail("Spark is not needed")
 
     catalog = IcebergCatalog(IcebergOptions(warehouse="lake"), folder)
-    return QuarantineTable(ORDERS, partial(IcebergBeside, catalog, ORDERS.name, no_spark), no_spark)
+    return QuarantineTable(ORDERS, partial(IcebergSideTable, catalog, ORDERS.name, no_spark), no_spark)
 
 
 @pytest.fixture
 def read(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Sequence[str], int]]:
     """Return the columns and the number of rows of each look at the quarantine."""
     found: list[tuple[Sequence[str], int]] = []
-    rows = IcebergBeside.rows
+    rows = IcebergSideTable.rows
 
-    def noting(self: IcebergBeside, condition: str, wanted: Sequence[str]) -> pa.Table:
+    def noting(self: IcebergSideTable, condition: str, wanted: Sequence[str]) -> pa.Table:
         given = rows(self, condition, wanted)
         found.append((wanted, given.num_rows))
         return given
 
-    monkeypatch.setattr(IcebergBeside, "rows", noting)
+    monkeypatch.setattr(IcebergSideTable, "rows", noting)
     return found
 
 

@@ -56,8 +56,8 @@ class Way:
 
 
 WAYS = {
-    "mirror": Way(ITEM, (Rows, "found"), table_rows),
-    "history": Way(f'{ITEM}mode = "history"\n', (batch_fold, "_going_on"), batch_fold),
+    "mirror": Way(ITEM, (Rows, "find_stored"), table_rows),
+    "history": Way(f'{ITEM}mode = "history"\n', (batch_fold, "_with_fold_start"), batch_fold),
 }
 any_way = pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
 

@@ -111,7 +111,7 @@ class GoesByItsOwnName(JdbcSource):
     """Reads a table by what the lake calls it."""
 
     def select_objects(self, dimension: Dimension, past: ObjectHistory) -> ObjectSelection:
-        return JdbcSource.take(self, replace(dimension, reads=None), past)
+        return JdbcSource.select_objects(self, replace(dimension, reads=None), past)
 
 
 BROKEN: Final[Mapping[Callable[[Feed], None], type[JdbcSource]]] = {

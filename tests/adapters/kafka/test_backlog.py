@@ -11,7 +11,7 @@ from kafka_feeds import TOPIC, BrokerFeed, feed, no_spark
 
 from lakeward.adapters.sources import kafka
 from lakeward.core.dimension import TableName
-from lakeward.core.ports import Backlog, Landing
+from lakeward.core.ports import Backlog, SourceInventory
 from lakeward.plugins import Runtime
 
 ORDERS = TableName("shop", "orders")
@@ -24,10 +24,10 @@ def broker(monkeypatch: pytest.MonkeyPatch) -> FakeBroker:
     return made
 
 
-def opened(folder: Path, **options: Any) -> tuple[Landing, Backlog]:
+def opened(folder: Path, **options: Any) -> tuple[SourceInventory, Backlog]:
     said = {"servers": "h:9092", "topics": "shop.{schema}.{table}", "formats": {}, **options}
     runtime = Runtime(no_spark, folder, state=folder / "state")
-    return kafka.build_landing(said, runtime), kafka.build_backlog(said, runtime)
+    return kafka.build_inventory(said, runtime), kafka.build_backlog(said, runtime)
 
 
 def test_tables_are_those_that_have_a_topic(broker: FakeBroker, tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from botocore.stub import Stubber
 from buckets import Buckets
 
 from lakeward.adapters.aws.s3.access import find_access
-from lakeward.adapters.sources.dms import build_landing
+from lakeward.adapters.sources.dms import build_inventory
 from lakeward.adapters.sources.dms.paths.file_names import PLACES, STANDARD
 from lakeward.adapters.sources.landing.bucket_store import BucketStore
 from lakeward.adapters.sources.landing.folder import HEAD_BYTES, Folder
@@ -388,14 +388,14 @@ def test_an_archive_or_a_url_that_cannot_be_is_refused(
 ) -> None:
     options = {"path": path, "archive": archive, "landing": "archived", "formats": {}}
     with pytest.raises(ConfigError, match=words):
-        build_landing(options, Runtime(lambda: None, tmp_path))
+        build_inventory(options, Runtime(lambda: None, tmp_path))
     assert s3.requests == []
 
 
 def test_an_archive_beside_the_landing_folder_may_begin_as_it_does(s3: Buckets, tmp_path: Path) -> None:
     options = {"path": "s3://a-bucket/in", "archive": "s3://a-bucket/in-old", "landing": "archived", "formats": {}}
     runtime = Runtime(lambda: None, tmp_path)
-    assert build_landing(options, runtime)
+    assert build_inventory(options, runtime)
     assert runtime.jars == {"s3"}
     assert runtime.settings["spark.hadoop.fs.s3a.endpoint"] == s3.endpoint
     assert "secret word" not in str(runtime.settings)

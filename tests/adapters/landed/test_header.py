@@ -19,7 +19,7 @@ from lakeward.adapters.sources.landing.places import Place, Places
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import SchemaConflict
 from lakeward.core.schema import Column, Schema, Type
-from lakeward.core.schema_changes.evolution import FOLLOWING, Policies, Policy
+from lakeward.core.schema_changes.evolution import DEFAULT_POLICIES, Policies, Policy
 
 STRINGS = {"code": "string", "name": "string"}
 ADDRESS = {"code": "string", "name": "string", "city": "string", "zip": "string"}
@@ -30,7 +30,7 @@ IGNORING = Policies(add=Policy.IGNORE)
 def expected(columns: dict[str, str], *, key: str = "", op: str | None = None, **others: object) -> Expected:
     schema = Schema(tuple(Column(name, Type(type_)) for name, type_ in columns.items()))
     dimension = Dimension(name=TableName("shop", "item"), schema=schema, key=(key or next(iter(columns)),))
-    policies = others.pop("policies", FOLLOWING)
+    policies = others.pop("policies", DEFAULT_POLICIES)
     assert isinstance(policies, Policies)
     return Expected(replace(dimension, policies=policies), Dialect(null_text=""), op, None, **others)  # type: ignore[arg-type]
 
@@ -65,7 +65,7 @@ def refusal(head: str, columns: dict[str, str], **others: object) -> SchemaConfl
         ("region,code,,\nx,A1,,\n", ADDRESS, "it has code as the table has, and region, which it has not"),
     ],
 )
-@pytest.mark.parametrize("policies", [FOLLOWING, IGNORING])
+@pytest.mark.parametrize("policies", [DEFAULT_POLICIES, IGNORING])
 def test_a_line_that_may_be_a_header_or_a_row_stops_the_table(
     head: str, columns: dict[str, str], found: str, policies: Policies
 ) -> None:
@@ -186,7 +186,7 @@ def test_the_settings_say_that_files_have_a_header() -> None:
 
 
 @pytest.mark.parametrize("head", ["A1,Ada\nB2,Bob\n", 'A"1,Ada\n', ",\n"])
-@pytest.mark.parametrize("policies", [FOLLOWING, Policies(add=Policy.IGNORE, drop=Policy.IGNORE)])
+@pytest.mark.parametrize("policies", [DEFAULT_POLICIES, Policies(add=Policy.IGNORE, drop=Policy.IGNORE)])
 def test_a_first_line_that_should_be_a_header_names_a_column_of_the_table(head: str, policies: Policies) -> None:
     assert "names no column of the table" in refusal(head, STRINGS, header=True, policies=policies).what
 
@@ -223,7 +223,7 @@ def test_names_in_any_order_and_form_are_a_header(
     st.data(),
     st.lists(st.sampled_from(list(ADDRESS)), min_size=1, max_size=4, unique=True),
     st.lists(STRANGE, max_size=4, unique=True),
-    st.sampled_from([FOLLOWING, IGNORING, Policies(add=Policy.QUARANTINE)]),
+    st.sampled_from([DEFAULT_POLICIES, IGNORING, Policies(add=Policy.QUARANTINE)]),
 )
 def test_a_line_that_names_a_column_is_a_header_or_stops_the_table(
     data: st.DataObject, known: list[str], strange: list[str], policies: Policies

@@ -23,7 +23,7 @@ from lakeward.adapters.sources.csv.parser import Dialect
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import SchemaConflict, SourceError
 from lakeward.core.schema import Column, Schema, Type
-from lakeward.core.schema_changes.evolution import FOLLOWING, Kind, Policies, Policy
+from lakeward.core.schema_changes.evolution import DEFAULT_POLICIES, Kind, Policies, Policy
 
 COLUMNS = ("id", "name", "city")
 NAMES = ("op", *COLUMNS)
@@ -40,13 +40,15 @@ def layout(
     is_load: bool = False,
     time: str | None = None,
     dialect: Dialect | None = None,
-    policies: Policies = FOLLOWING,
+    policies: Policies = DEFAULT_POLICIES,
 ) -> Layout:
     expected = Expected(replace(DIMENSION, policies=policies), dialect or Dialect(), "Op", time)
     return find_layout("file.csv", head, expected, is_load=is_load)
 
 
-def refusal(head: str, *, is_load: bool = False, time: str | None = None, policies: Policies = FOLLOWING) -> str:
+def refusal(
+    head: str, *, is_load: bool = False, time: str | None = None, policies: Policies = DEFAULT_POLICIES
+) -> str:
     with pytest.raises(SchemaConflict) as refused:
         layout(head, is_load=is_load, time=time, policies=policies)
     assert str(DIMENSION.name) in refused.value.what

@@ -22,7 +22,7 @@ ROOT = "s3://bucket/landing"
 def of_dms(s3: Buckets) -> Callable[..., Callable[[str], Collection[TableName]]]:
     def make(tables: Any = None, **options: Any) -> Callable[[str], Collection[TableName]]:
         given = {"path": f"{ROOT}/", "formats": {}, "tables": tables or {}, **options}
-        return dms.build_landing(given, Runtime(lambda: None)).match_objects(EVERY)
+        return dms.build_inventory(given, Runtime(lambda: None)).match_objects(EVERY)
 
     return make
 
@@ -94,7 +94,7 @@ def test_tables_of_one_folder_have_the_files_that_their_names_say(s3: Buckets) -
         name: {"folder": "all", "names": rf"{name.table}-(?P<counter>\d+)\.csv"} for name in (ORDERS, LINES)
     }
     options = {"path": ROOT, "format": "csv", "formats": {}, "tables": tables}
-    match = files.build_landing(options, Runtime(lambda: None)).match_objects(EVERY)
+    match = files.build_inventory(options, Runtime(lambda: None)).match_objects(EVERY)
     assert match(f"{ROOT}/all/orders-1.csv") == [ORDERS]
     assert match(f"{ROOT}/all/lines-2.csv") == [LINES]
     assert match(f"{ROOT}/all/other-2.csv") == []
@@ -103,10 +103,10 @@ def test_tables_of_one_folder_have_the_files_that_their_names_say(s3: Buckets) -
 
 def test_messages_of_all_tables_in_one_folder_are_of_all_of_them(s3: Buckets) -> None:
     options = {"path": ROOT, "format": "debezium", "folder": "topic", "formats": {}}
-    match = files.build_landing(options, Runtime(lambda: None)).match_objects(EVERY)
+    match = files.build_inventory(options, Runtime(lambda: None)).match_objects(EVERY)
     assert match(f"{ROOT}/topic/shop+0+0000000000.json") == sorted(EVERY)
 
 
 def test_a_folder_on_a_disk_has_no_objects(tmp_path: Path) -> None:
-    landing = dms.build_landing({"path": "landing", "formats": {}}, Runtime(lambda: None, tmp_path))
+    landing = dms.build_inventory({"path": "landing", "formats": {}}, Runtime(lambda: None, tmp_path))
     assert landing.match_objects(EVERY)(f"{tmp_path}/landing/shop/orders/LOAD00000001.csv") == []

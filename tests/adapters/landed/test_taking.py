@@ -51,7 +51,7 @@ def test_a_load_of_the_size_of_the_one_before_is_the_same_after_it_was_read(tmp_
     write(file, "1,a\n", 100)
     before = applied(folder)
     write(file, "1,b\n", 200)
-    load = Load(epoch=2, since=1, cut=50, told=LoadStatus(began=150 * SECOND, ended=250 * SECOND))
+    load = Load(epoch=2, since=1, cut=50, status=LoadStatus(began=150 * SECOND, ended=250 * SECOND))
     selection = chosen(folder, ObjectHistory(seen={before.name: before}, last=before.name, load=load))
     assert selection.load == 2
     assert still_alike(folder, ITEM, selection).objects == selection.objects != ()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from botocore.exceptions import IncompleteReadError, ReadTimeoutError, ResponseStreamingError
 
-from lakeward.adapters.aws.s3.error_messages import told
+from lakeward.adapters.aws.s3.error_messages import explain_s3_errors
 from lakeward.core.errors import StoreUnreachable
 
 
@@ -19,5 +19,5 @@ from lakeward.core.errors import StoreUnreachable
     ids=["too short", "too long", "broken"],
 )
 def test_an_answer_that_is_cut_off_is_asked_for_again(error: Exception) -> None:
-    with pytest.raises(StoreUnreachable), told("s3://shop/landing/a.csv"):
+    with pytest.raises(StoreUnreachable), explain_s3_errors("s3://shop/landing/a.csv"):
         raise error

@@ -51,10 +51,10 @@ def test_a_row_of_unknown_place_in_each_file_keeps_no_mark_back(reason: str) -> 
         assert not done.record.loads
         records.append(done.record)
         mark = next_low_watermark(
-            ChangeLogContents(records=records, mark=progress.mark, loaded=1), DIMENSION.lateness
+            ChangeLogContents(records=records, low_watermark=progress.low_watermark, loaded=1), DIMENSION.lateness
         )
-        progress = replace(progress, batch=hour, mark=mark, high_water=Position(1, hour, hour, 1))
-    assert progress.mark == (1, 75)
+        progress = replace(progress, batch=hour, low_watermark=mark, high_watermark=Position(1, hour, hour, 1))
+    assert progress.low_watermark == (1, 75)
 
 
 def test_a_file_of_nothing_else_is_no_full_load() -> None:

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from iceberg_lake import event_table
 from pyspark.sql import DataFrame, SparkSession
 
-from lakeward.adapters.spark.merge.fold.batch_fold import Before, fold
-from lakeward.adapters.spark.merge.resolution import events_of, standing
+from lakeward.adapters.spark.merge.fold.batch_fold import TableBefore, fold
+from lakeward.adapters.spark.merge.resolution import events_of, stored_column
 from lakeward.adapters.spark.session.compatibility import from_arrow
 from lakeward.adapters.spark.sql import names
 from lakeward.core.dimension import ORDERED, Dimension
@@ -70,7 +70,7 @@ def no_rows(keys: DataFrame) -> DataFrame:
     return keys.where("false").selectExpr("h", "id", "id AS a", "id AS b", *_PLACES)
 
 
-_PLACES = [f"bigint(NULL) AS {standing(name)}" for name in names.POSITION]
+_PLACES = [f"bigint(NULL) AS {stored_column(name)}" for name in names.POSITION]
 
 
 @settings(
@@ -86,7 +86,7 @@ def test_spark_folds_as_the_core_does(spark: SparkSession, seed: int) -> None:
     events = [event for number in range(300) for event in history(number, random)]
     expected = apply(DIMENSION, {}, events)
     frame = events_of(from_arrow(spark, event_table(DIMENSION, events, in_part=True)))
-    chains = fold(plan(), frame, Before(remembered=None, bases=None, rows=no_rows, by_rows=True))
+    chains = fold(plan(), frame, TableBefore(remembered=None, bases=None, rows=no_rows, by_rows=True))
     rows = {
         (row["h"], row["id"]): (row["a"], row["b"], Position(1, *[row[name] for name in names.POSITION[1:]]))
         for row in chains.rows().collect()

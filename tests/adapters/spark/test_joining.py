@@ -31,7 +31,7 @@ from lakeward.adapters.spark.history.versions import Versions
 from lakeward.adapters.spark.joined import difference, joined_rows, touched_rows
 from lakeward.adapters.spark.joined.difference import mirrored, versioned
 from lakeward.adapters.spark.joined.joined_rows import made
-from lakeward.adapters.spark.joined.sides import AT, Side, sides
+from lakeward.adapters.spark.joined.sides import AT, JoinedSource, sides
 from lakeward.adapters.spark.joined.touched_rows import touched
 from lakeward.adapters.spark.joined.unshown_rows import unshown
 from lakeward.adapters.spark.merge.resolution import FILE, POS
@@ -41,14 +41,14 @@ from lakeward.core.dimension import TableName
 from lakeward.core.events import Cell, Key
 from lakeward.core.history.instants import valid_instant_range
 from lakeward.core.history.options import ByRun, History, Shown
-from lakeward.core.joined.check import checked
-from lakeward.core.joined.declared import Aggregate, Function, Joined, Way
+from lakeward.core.joined.check import validate_joined
+from lakeward.core.joined.declared import Aggregate, Function, Joined, JoinType
 from lakeward.core.joined.join import Place
 from lakeward.core.joined.joining import Joining
 from lakeward.core.joined.plan import JoinPlan
-from lakeward.core.joined.rows import Known, Tables
-from lakeward.core.joined.touched import Change, Changes
-from lakeward.core.joined.unshown import unshown as unshown_by_core
+from lakeward.core.joined.rows import RowsBySource, SourceRow
+from lakeward.core.joined.touched import SourceChange, SourceChanges
+from lakeward.core.joined.unshown import find_omitted_rows as unshown_by_core
 from lakeward.core.schema import Type
 
 pytestmark = pytest.mark.spark
@@ -78,18 +78,18 @@ class Town:
     def names(self) -> Sequence[str]:
         return list(self.joining.joined.sources)
 
-    def tables(self) -> Tables:
+    def tables(self) -> RowsBySource:
         return {name: dict(self._rows(name)) for name in self.names}
 
-    def _rows(self, name: str) -> Iterable[tuple[Key, Sequence[Known]]]:
+    def _rows(self, name: str) -> Iterable[tuple[Key, Sequence[SourceRow]]]:
         versions = self.joining.reads_versions(name)
         for number, shop in enumerate(self.shops):
             found = shop.versions(name) if versions else shop.rows(name)
             for key, rows in found.items():
                 yield (number, *key), [replace(one, cells={"shop": number, **one.cells}) for one in rows]
 
-    def changes(self) -> Changes:
-        found: dict[str, dict[Key, Change]] = {name: {} for name in self.names}
+    def changes(self) -> SourceChanges:
+        found: dict[str, dict[Key, SourceChange]] = {name: {} for name in self.names}
         for number, shop in enumerate(self.shops):
             for name, of in shop.touched(self.joining).items():
                 for key, one in of.items():
@@ -119,7 +119,7 @@ class Table:
         frame = to_frame(self.spark, [(*row, pos) for pos, row in self.rows.items()], listed)
         return frame.selectExpr("*", f"'file' AS {FILE}")
 
-    def join(self, plan: JoinPlan, tables: Tables, changes: Changes) -> None:
+    def join(self, plan: JoinPlan, tables: RowsBySource, changes: SourceChanges) -> None:
         of = sides(self.joining)
         frames = {name: self.frame(of[name], tables[name]) for name in of}
         keys = {name: self.touched(of[name], found) for name, found in changes.items()}
@@ -141,23 +141,25 @@ class Table:
         self.rows |= {start + number: row for number, row in enumerate(written)}
         self.wrote = len(written)
 
-    def frame(self, side: Side, table: Mapping[Key, Sequence[Known]]) -> DataFrame:
+    def frame(self, side: JoinedSource, table: Mapping[Key, Sequence[SourceRow]]) -> DataFrame:
         rows = [self.row(side, one) for of_key in table.values() for one in of_key]
         return self.named(side, rows)
 
-    def before(self, side: Side, changes: Mapping[Key, Change]) -> DataFrame:
-        return self.named(side, [self.row(side, Known(cells)) for one in changes.values() for cells in one.before])
+    def before(self, side: JoinedSource, changes: Mapping[Key, SourceChange]) -> DataFrame:
+        return self.named(
+            side, [self.row(side, SourceRow(cells)) for one in changes.values() for cells in one.before]
+        )
 
-    def row(self, side: Side, one: Known) -> tuple[Any, ...]:
+    def row(self, side: JoinedSource, one: SourceRow) -> tuple[Any, ...]:
         cells = [one.cells.get(name) for name in side.table.stored.schema.names]
         return (*cells, one.instant, one.valid_from, one.valid_to)
 
-    def named(self, side: Side, rows: list[tuple[Any, ...]]) -> DataFrame:
+    def named(self, side: JoinedSource, rows: list[tuple[Any, ...]]) -> DataFrame:
         own = ", ".join(f"{name} int" for name in side.table.stored.schema.names)
         frame = to_frame(self.spark, rows, f"{own}, known bigint, since bigint, until bigint")
         return side.named(frame, "known", "since", "until")
 
-    def touched(self, side: Side, changes: Mapping[Key, Change]) -> DataFrame:
+    def touched(self, side: JoinedSource, changes: Mapping[Key, SourceChange]) -> DataFrame:
         listed = ", ".join(f"{name} int" for name in side.key)
         rows = [(*key, one.instant) for key, one in changes.items()]
         return to_frame(self.spark, rows, f"{listed}, {side.instant} bigint")
@@ -207,14 +209,14 @@ def check(spark: SparkSession, town: Town, random: Random) -> None:
 
 def mirrors(shape: str, random: Random, shops: int = SHOPS) -> Town:
     joined = declared(shape, random, unknown={})
-    return Town(checked(joined, tables_of(None)), [Shop(random) for _ in range(shops)])
+    return Town(validate_joined(joined, tables_of(None)), [Shop(random) for _ in range(shops)])
 
 
 def compared(shape: str, random: Random, shops: int = SHOPS) -> Town:
     history = History(validity=ByRun(), shown=BY_DAY) if random.random() < 0.3 else History()
     joined = declared(shape, random, unknown={})
     joined = replace(joined, history=replace(history, kinds=kinds_of(joined)))
-    return Town(checked(joined, tables_of(None)), [Shop(random) for _ in range(shops)])
+    return Town(validate_joined(joined, tables_of(None)), [Shop(random) for _ in range(shops)])
 
 
 def all_over_time(shape: str, random: Random, shops: int = SHOPS) -> Town:
@@ -226,7 +228,7 @@ def over_time(shape: str, random: Random, shops: int = SHOPS, as_now: float = 0.
     now = frozenset(name for name in joined.others if random.random() < as_now)
     of = {name: replace(one, as_now=name in now) for name, one in joined.sources.items()}
     joined = replace(joined, sources=of, history=History(kinds=kinds_of(joined)))
-    return Town(checked(joined, tables_of(History())), [Shop(random) for _ in range(shops)])
+    return Town(validate_joined(joined, tables_of(History())), [Shop(random) for _ in range(shops)])
 
 
 def looked_up(shape: str, random: Random, shops: int = SHOPS) -> Town:
@@ -234,9 +236,11 @@ def looked_up(shape: str, random: Random, shops: int = SHOPS) -> Town:
     waits = random.choice([*found])
     for name in [*found][1:]:
         last = dict.fromkeys([*found[name].columns][-1:], "-1")
-        found[name] = replace(found[name], way=Way.INNER) if name == waits else replace(found[name], otherwise=last)
+        found[name] = (
+            replace(found[name], way=JoinType.INNER) if name == waits else replace(found[name], otherwise=last)
+        )
     joined = Joined(name=TableName("dw", "joined"), sources=found, unknown={})
-    return Town(checked(joined, tables_of(NUMBERED)), [Facts(random) for _ in range(shops)])
+    return Town(validate_joined(joined, tables_of(NUMBERED)), [Facts(random) for _ in range(shops)])
 
 
 GATE = [(compared, "facts"), (all_over_time, "counts"), (looked_up, "facts")]
@@ -263,7 +267,7 @@ def test_spark_finds_the_rows_that_cannot_be_shown_that_the_core_finds(
     active: SparkSession, shape: str, key: str, unknown: str | None
 ) -> None:
     said = None if unknown is None else {"shop": "0", key: unknown}
-    town = Town(checked(declared(shape, Random(1), unknown=said), tables_of(None)), [Shop(Random(1))])
+    town = Town(validate_joined(declared(shape, Random(1), unknown=said), tables_of(None)), [Shop(Random(1))])
     [shop] = town.shops
     shop.put("customer", 1, 1, {"id": 1, "name": 5, "region": None})
     for number, customer in enumerate([None, 1, 2]):
@@ -292,7 +296,7 @@ class Towns(Dated):
 def check_past(spark: SparkSession, shape: str, random: Random) -> None:
     """Whatever becomes of its sources, Spark dates a joined history of them as the core does."""
     joined = declared(shape, random, unknown={}, history=History())
-    joining, clock = checked(joined, tables_of(None)), count(1)
+    joining, clock = validate_joined(joined, tables_of(None)), count(1)
     loads = [1, 0, 0.5, 0][: len(joined.sources)]
     random.shuffle(loads)
     of = zip(joined.sources, loads, strict=True)
@@ -337,7 +341,7 @@ def test_what_is_kept_of_a_comparison_that_fails_is_freed(
 
 
 def forgets_what_was_before(
-    side: Side, changes: DataFrame, before: DataFrame | None, table: DataFrame
+    side: JoinedSource, changes: DataFrame, before: DataFrame | None, table: DataFrame
 ) -> DataFrame:
     return CHANGED(side, changes, None, table)
 
@@ -346,7 +350,7 @@ def lets_null_equal_null(one: Sequence[str], other: Sequence[str]) -> list[Any]:
     return [F.col(left).eqNullSafe(F.col(right)) for left, right in zip(one, other, strict=True)]
 
 
-def takes_any_of_a_group(self: Side, aggregate: Aggregate) -> str:
+def takes_any_of_a_group(self: JoinedSource, aggregate: Aggregate) -> str:
     return AGGREGATE(self, replace(aggregate, function=Function.MAX, by=None))
 
 
@@ -374,9 +378,9 @@ def sees_no_ends(*given: Any) -> DataFrame:
     return MOMENTS(*given).where(f"{AT} % 2 = 0")
 
 
-CHANGED, OF_CHANGE, MOMENTS = touched_rows._changed, difference._of_change, joined_rows._moments
+CHANGED, OF_CHANGE, MOMENTS = touched_rows._changed, difference._change_instant, joined_rows._moments
 LINKED = touched_rows._linked
-AGGREGATE = Side._aggregate
+AGGREGATE = JoinedSource._aggregate
 
 
 @pytest.mark.parametrize(
@@ -384,13 +388,18 @@ AGGREGATE = Side._aggregate
     [
         (touched_rows, "_changed", forgets_what_was_before, mirrors, "groups"),
         pytest.param(
-            difference._Looks, "equal", writes_all_that_is_touched, compared, "dimension", marks=pytest.mark.long
+            difference._ShownVersions,
+            "equal",
+            writes_all_that_is_touched,
+            compared,
+            "dimension",
+            marks=pytest.mark.long,
         ),
         pytest.param(joined_rows, "equal_links", lets_null_equal_null, mirrors, "deep", marks=pytest.mark.long),
-        pytest.param(Side, "_aggregate", takes_any_of_a_group, mirrors, "groups", marks=pytest.mark.long),
+        pytest.param(JoinedSource, "_aggregate", takes_any_of_a_group, mirrors, "groups", marks=pytest.mark.long),
         pytest.param(Versions, "closed", leaves_it_open, compared, "facts", marks=pytest.mark.long),
         pytest.param(
-            difference, "_of_change", forgets_when_it_was_touched, compared, "facts", marks=pytest.mark.long
+            difference, "_change_instant", forgets_when_it_was_touched, compared, "facts", marks=pytest.mark.long
         ),
         pytest.param(joined_rows, "_moments", sees_no_ends, over_time, "facts", marks=pytest.mark.long),
     ],
@@ -435,7 +444,7 @@ def test_spark_leaves_the_keys_of_which_a_source_has_an_instant_at_the_open_end_
     random = Random(shape)
     town = over_time(shape, random, FEW)
     history = History(shown=Shown(open_end=14))
-    town.joining = checked(replace(town.joining.joined, history=history), tables_of(History()))
+    town.joining = validate_joined(replace(town.joining.joined, history=history), tables_of(History()))
     town.change(random, is_new=True)
     lake, table, tables = Lake(town.joining), Table(active, town.joining), town.tables()
     plan = lake.planned(DAY)

@@ -6,7 +6,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from lakeward.adapters.spark.merge.fold import fold_items
-from lakeward.adapters.spark.merge.fold.fold_items import KEY, LINKED, OLD_KEY, links_met, links_of_all
+from lakeward.adapters.spark.merge.fold.fold_items import KEY, LINKED, OLD_KEY, links_of_all, reached_links
 from lakeward.core.errors import TableError
 
 pytestmark = pytest.mark.spark
@@ -22,20 +22,20 @@ def test_a_batch_is_joined_to_the_chains_that_it_reaches(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(fold_items, "MOST_LINKS", 3)
-    met = links_met(spark, keys(spark, ("d", "c"), ("x", None)), keys(spark, *MOVES))
+    met = reached_links(spark, keys(spark, ("d", "c"), ("x", None)), keys(spark, *MOVES))
     assert met is not None
     assert {row[KEY]: row[LINKED] for row in met.collect()} == dict.fromkeys("abcd", "a")
 
 
 def test_it_reaches_none_where_its_keys_have_none(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fold_items, "MOST_LINKS", 3)
-    assert links_met(spark, keys(spark, ("x", None)), keys(spark, *MOVES)) is None
+    assert reached_links(spark, keys(spark, ("x", None)), keys(spark, *MOVES)) is None
 
 
 def test_one_that_reaches_too_many_is_refused(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fold_items, "MOST_LINKS", 3)
     with pytest.raises(TableError, match="more than 3 key changes meet in one batch"):
-        links_met(spark, keys(spark, ("a", None), ("e", None), ("g", None)), keys(spark, *MOVES))
+        reached_links(spark, keys(spark, ("a", None), ("e", None), ("g", None)), keys(spark, *MOVES))
 
 
 @pytest.mark.parametrize("most", [3, 4])

@@ -13,21 +13,21 @@ import pytest
 from frames import to_frame
 from pyspark.sql import SparkSession
 
-from lakeward.adapters.formats.shared.joined.joined_sources import Reader
+from lakeward.adapters.formats.shared.joined.joined_sources import SourceReader
 from lakeward.adapters.formats.shared.rows.system_columns import row_columns
 from lakeward.adapters.spark.joined.joined_rows import made
-from lakeward.adapters.spark.joined.sides import Side, sides
+from lakeward.adapters.spark.joined.sides import JoinedSource, sides
 from lakeward.adapters.spark.sql.types import ddl
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.events import Cell, Position
 from lakeward.core.history.options import ByColumn, History, Shown, Surrogate
 from lakeward.core.history.version_rows import rows as shown_rows
 from lakeward.core.history.versions import Version
-from lakeward.core.joined.check import checked
+from lakeward.core.joined.check import validate_joined
 from lakeward.core.joined.declared import Joined, Source
 from lakeward.core.joined.joining import Joining
-from lakeward.core.joined.plan import JoinPlan, JoinProgress, Passed
-from lakeward.core.joined.rows import Known, rows
+from lakeward.core.joined.plan import JoinPlan, JoinProgress, SourceCommit
+from lakeward.core.joined.rows import SourceRow, rows
 from lakeward.core.schema import Column, Schema, Type, parse_type
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("compiled")]
@@ -91,7 +91,7 @@ def joining_of(history: History, at: str) -> Joining:
         name=TableName("dw", "facts"),
         sources={"orders": Source(table=orders.name, columns={"id": "id"}), "customer": found},
     )
-    return checked(joined, {one.name: one for one in (orders, customer)})
+    return validate_joined(joined, {one.name: one for one in (orders, customer)})
 
 
 def versions_of(history: History, change: int) -> Mapping[int, Sequence[Version]]:
@@ -117,10 +117,10 @@ def facts(at: str) -> Sequence[Mapping[str, Cell]]:
 
 
 def by_core(joining: Joining, history: History, at: str, change: int) -> Mapping[object, object]:
-    orders = {(cells["id"],): [Known(cells)] for cells in facts(at)}
+    orders = {(cells["id"],): [SourceRow(cells)] for cells in facts(at)}
     customers = {
         (key,): [
-            Known(shown, None, one.valid_from, one.valid_to)
+            SourceRow(shown, None, one.valid_from, one.valid_to)
             for one, shown in zip(
                 versions, shown_rows(joining.tables["customer"], (key,), tuple(versions), {}), strict=True
             )
@@ -135,11 +135,11 @@ def _told(value: object) -> object:
     return value.replace(tzinfo=None) if isinstance(value, datetime) else value
 
 
-LINE = SimpleNamespace(shown_by={1: "now"}.get)
+LINE = SimpleNamespace(commit_showing={1: "now"}.get)
 
 
 def by_spark(spark: SparkSession, joining: Joining, found: Mapping[str, Sequence[Mapping[str, Cell]]]) -> Any:
-    progress = JoinProgress(batch=1, digest="", passed={name: Passed(1, "now") for name in found})
+    progress = JoinProgress(batch=1, digest="", passed={name: SourceCommit(1, "now") for name in found})
     plan = JoinPlan(joining=joining, progress=progress)
     frames = {}
     for name, side in sides(joining).items():
@@ -148,8 +148,8 @@ def by_spark(spark: SparkSession, joining: Joining, found: Mapping[str, Sequence
         beside = [f"CAST(NULL AS {ddl(type_)}) AS {own}" for own, type_ in row_columns(side.table).items()]
         cells = [tuple(one[column.name] for column in stored) for one in found[name]]
         frame = to_frame(spark, cells, listed).selectExpr("*", *beside)
-        table: Any = SimpleNamespace(line=lambda: LINE, as_of={"now": frame}.get)
-        frames[name] = Reader(side, table, plan).rows()
+        table: Any = SimpleNamespace(lineage=lambda: LINE, as_of={"now": frame}.get)
+        frames[name] = SourceReader(side, table, plan).rows()
     shown = made(joining, frames, None).select("id", "name", "since").collect()
     return {id_: (name, since) for id_, name, since in shown}
 
@@ -173,19 +173,19 @@ def test_spark_finds_the_version_that_the_core_finds(
     check(active, history, at, change)
 
 
-def closes_at_the_end(self: Side, instant: str) -> str:
+def closes_at_the_end(self: JoinedSource, instant: str) -> str:
     return f"{self.begins} <= {instant} AND ({self.ends} IS NULL OR {instant} <= {self.ends})"
 
 
-def opens_behind_the_start(self: Side, instant: str) -> str:
+def opens_behind_the_start(self: JoinedSource, instant: str) -> str:
     return f"{self.begins} < {instant} AND ({self.ends} IS NULL OR {instant} < {self.ends})"
 
 
-def closes_before_the_end(self: Side, instant: str) -> str:
+def closes_before_the_end(self: JoinedSource, instant: str) -> str:
     return f"{self.begins} <= {instant} AND ({self.ends} IS NULL OR {instant} + 1 < {self.ends})"
 
 
-def says_nothing_otherwise(self: Side) -> Mapping[str, str]:
+def says_nothing_otherwise(self: JoinedSource) -> Mapping[str, str]:
     return {}
 
 
@@ -202,6 +202,6 @@ def says_nothing_otherwise(self: Side) -> Mapping[str, str]:
 def test_a_lookup_that_is_off_by_one_or_leaves_out_what_is_otherwise_is_seen(
     active: SparkSession, monkeypatch: pytest.MonkeyPatch, name: str, broken: Any
 ) -> None:
-    monkeypatch.setattr(Side, name, broken)
+    monkeypatch.setattr(JoinedSource, name, broken)
     with pytest.raises(AssertionError):
         check(active, *CASES[0])

@@ -13,13 +13,13 @@ from lakeward.adapters.spark.joined.joined_rows import made
 from lakeward.adapters.spark.joined.sides import AT, renamed, sides
 from lakeward.adapters.spark.merge.fold.fold_items import Key
 from lakeward.adapters.spark.merge.fold.retention import trim_chains
-from lakeward.adapters.spark.merge.resolution import ID, as_rejects, as_told, standing
+from lakeward.adapters.spark.merge.resolution import ID, as_rejects, reject_each, stored_column
 from lakeward.adapters.spark.sql import names
 from lakeward.adapters.spark.sql.names import quoted
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.events import Mark, Sequences
 from lakeward.core.history.options import History
-from lakeward.core.joined.check import checked
+from lakeward.core.joined.check import validate_joined
 from lakeward.core.joined.declared import Joined, Source
 from lakeward.core.merge.change_log import Reason
 from lakeward.core.schema import Column, Schema, Type
@@ -53,7 +53,10 @@ def test_events_that_are_refused_keep_their_columns(spark: SparkSession) -> None
     given = {names.OPERATION: "'update'", names.TIME: "0L", names.ARRIVAL: "1L", **texts}
     frame = rows(spark, **given)
     refused = spark.range(1).selectExpr(f"4L AS {ID}", "'key_shift' AS reason", "'it is so' AS words")
-    for marked in (as_told(frame, plan, refused), as_rejects(frame, plan, refused, Reason.KEY_SHIFT, "it is so")):
+    for marked in (
+        reject_each(frame, plan, refused),
+        as_rejects(frame, plan, refused, Reason.KEY_SHIFT, "it is so"),
+    ):
         assert set(marked.columns) == set(frame.columns)
         assert own(marked) == [ROW]
         assert [row[:] for row in marked.select(names.REASON, names.DETAIL).collect()] == [
@@ -68,7 +71,7 @@ def test_what_the_mark_has_passed_is_forgotten_up_to_a_transaction_that_it_parts
     told[names.BATCH] = "1L"
     events = rows(spark, **place, **told)
     later = rows(spark, **{**place, names.SEQUENCE: "CAST(7 AS decimal(38,0))", names.ROW: "2L"}, **told)
-    bases = rows(spark, **{standing(name): sql for name, sql in place.items()}, **{names.BATCH: "1L"})
+    bases = rows(spark, **{stored_column(name): sql for name, sql in place.items()}, **{names.BATCH: "1L"})
     pinned = rows(spark, **place).limit(0)
     for mark, left in ((6, 2), (7, 0)):
         trimmed = trim_chains(table, Mark(1, mark), events.unionByName(later), bases, pinned)
@@ -102,7 +105,7 @@ def test_joined_rows_over_time_are_told_from_what_stands_for_none(spark: SparkSe
         "other": Source(table=TableName("shop", "other"), columns={"_made": "y"}, on=("a",), to=("a",)),
     }
     joined = Joined(name=TableName("dw", "joined"), sources=sources, unknown={}, history=History())
-    joining = checked(joined, tables)
+    joining = validate_joined(joined, tables)
     versions = {"item": [(1, 2, 7, 0, 0, None)], "other": [(1, 9, 5, 5, None)]}
     frames = {}
     for name, side in sides(joining).items():

@@ -16,7 +16,7 @@ from lakeward.adapters.formats.iceberg.metadata.columns import to_iceberg
 from lakeward.adapters.spark.schema_changes import changed_rows as showing
 from lakeward.adapters.spark.session.compatibility import from_arrow
 from lakeward.core.schema import Schema
-from lakeward.core.schema_changes.changed_rows import shows
+from lakeward.core.schema_changes.changed_rows import shows_change
 from lakeward.core.schema_changes.evolution import SchemaChange, compare
 
 pytestmark = pytest.mark.spark
@@ -47,5 +47,5 @@ def in_spark(spark: SparkSession, changes: tuple[SchemaChange, ...], schema: Sch
 def test_spark_sees_the_same_rows(spark: SparkSession, case: Case) -> None:
     drift, rows = case
     changes = compare(drift.before, drift.after)
-    wanted: list[list[bool]] = [[shows(change, row, drift.after) for change in changes] for row in rows]
+    wanted: list[list[bool]] = [[shows_change(change, row, drift.after) for change in changes] for row in rows]
     assert in_spark(spark, changes, drift.after, rows) == wanted

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from lakeward.adapters.formats.shared.change_log.batch_log import Batches
+from lakeward.adapters.formats.shared.change_log.batch_log import BatchLog
 from lakeward.adapters.formats.shared.change_log.entries import BATCH, KIND, RECORD
 from lakeward.adapters.spark.sql import names
 from lakeward.core.dimension import TableName
@@ -33,9 +33,9 @@ class Written:
         return pa.table({KIND: [BATCH] * len(found), names.BATCH: found, RECORD: records})
 
 
-def known(written: Written, batch: int) -> Batches:
+def known(written: Written, batch: int) -> BatchLog:
     table: Any = written
-    found = Batches(TableName("shop", "item"), table)
+    found = BatchLog(TableName("shop", "item"), table)
     found.objects(Progress(batch=batch))
     return found
 

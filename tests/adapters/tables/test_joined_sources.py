@@ -10,11 +10,17 @@ from typing import Any
 import pytest
 
 from lakeward.adapters.formats.shared.change_log.batch_record import BatchRecord
-from lakeward.adapters.formats.shared.joined.joined_sources import emptied, forgotten, remembers, spliced, state_of
+from lakeward.adapters.formats.shared.joined.joined_sources import (
+    has_all_deletes,
+    newest_emptying,
+    newest_forgotten,
+    newest_splice,
+    state_of,
+)
 from lakeward.core.dimension import Lateness, Ordered, Within
 from lakeward.core.errors import TableError
 from lakeward.core.events import Mark, Position
-from lakeward.core.joined.plan import Passed
+from lakeward.core.joined.plan import SourceCommit
 from lakeward.core.ledger.objects import SourceObject
 from lakeward.core.merge.change_log import Record
 from lakeward.core.merge.facts import ObjectFacts
@@ -42,16 +48,16 @@ def change_log(upto: int, lateness: Lateness = DAY, **of: BatchRecord) -> Any:
 
 
 def test_a_truncate_and_a_load_that_takes_the_place_of_all_empty_a_table() -> None:
-    assert emptied(change_log(5)) == 0
-    assert emptied(change_log(5, b2=record(2, truncates=1))) == 2
+    assert newest_emptying(change_log(5)) == 0
+    assert newest_emptying(change_log(5, b2=record(2, truncates=1))) == 2
     later = {f"b{batch}": record(batch, epoch=2) for batch in (3, 4, 5)}
-    assert emptied(change_log(5, **later)) == 3
+    assert newest_emptying(change_log(5, **later)) == 3
 
 
 def test_a_snapshot_between_others_remembers_nothing_of_what_it_takes_out() -> None:
-    assert spliced(change_log(5)) == 0
+    assert newest_splice(change_log(5)) == 0
     found = change_log(5, b2=replace(record(2), spliced=True), b4=replace(record(4), spliced=True))
-    assert (spliced(found), emptied(found)) == (4, 0)
+    assert (newest_splice(found), newest_emptying(found)) == (4, 0)
 
 
 @pytest.mark.parametrize(
@@ -71,13 +77,13 @@ def test_deletes_are_forgotten_when_a_table_is_trimmed(
     batch: int, lateness: Lateness, mark: Mark | None, right: int
 ) -> None:
     found = change_log(batch, lateness)
-    assert forgotten(found, Progress(batch=batch, mark=mark)) == right
+    assert newest_forgotten(found, Progress(batch=batch, low_watermark=mark)) == right
 
 
 def test_what_came_before_a_table_was_ordered_may_have_been_forgotten_by_its_mark() -> None:
     before = {f"b{batch}": record(batch) for batch in range(1, 21)}
-    assert forgotten(change_log(40, Ordered(1000), **before), Progress(batch=40)) == 20
-    assert forgotten(change_log(31, Ordered(1000), **before), Progress(batch=31)) == 0
+    assert newest_forgotten(change_log(40, Ordered(1000), **before), Progress(batch=40)) == 20
+    assert newest_forgotten(change_log(31, Ordered(1000), **before), Progress(batch=31)) == 0
 
 
 @pytest.mark.parametrize("mark", [None, Mark(1, 10**6)])
@@ -85,76 +91,76 @@ def test_what_waited_may_have_deleted_rows_in_the_batch_that_released_it(mark: M
     """Nobody wrote down of when these events are: trimming passes over such a batch."""
     later = record(32, epoch=1)
     found = change_log(32, b31=replace(record(31), record=None), b32=later)
-    assert forgotten(found, Progress(batch=32, mark=mark)) == (31 if mark is None else 32)
-    assert forgotten(found, Progress(batch=32, mark=Mark(1, 105))) == 31
+    assert newest_forgotten(found, Progress(batch=32, low_watermark=mark)) == (31 if mark is None else 32)
+    assert newest_forgotten(found, Progress(batch=32, low_watermark=Mark(1, 105))) == 31
 
 
 def test_what_is_forgotten_while_it_is_read_is_seen() -> None:
     for batch, since, right in [(40, 31, True), (70, 31, False), (70, 64, True), (63, 40, True)]:
-        standing = TableState(Progress(batch=batch, mark=Mark(1, 10**6)), None)
+        standing = TableState(Progress(batch=batch, low_watermark=Mark(1, 10**6)), None)
         there: Any = SimpleNamespace(
-            standing=lambda found=standing: found, kept=SimpleNamespace(change_log=change_log(batch))
+            standing=lambda found=standing: found, side_tables=SimpleNamespace(change_log=change_log(batch))
         )
-        assert remembers(there, 63, since) == right
+        assert has_all_deletes(there, 63, since) == right
 
 
 def table(*batches: tuple[str, int], gone: Sequence[int] = (), upto: int = 9) -> Any:
     """Return a table with commits, newest first; the files of some batches are gone."""
     commits: Sequence[Version] = [Version(name=n, progress=Progress(batch=batch)) for n, batch in batches]
     shown = {batch: name for name, batch in batches if batch not in gone}
-    line = SimpleNamespace(commits=lambda: commits, shown_by=shown.get)
+    line = SimpleNamespace(commits=lambda: commits, commit_showing=shown.get)
     return SimpleNamespace(
         standing=lambda: TableState(Progress(batch=upto), None),
-        line=lambda: line,
-        kept=SimpleNamespace(change_log=change_log(upto)),
+        lineage=lambda: line,
+        side_tables=SimpleNamespace(change_log=change_log(upto)),
     )
 
 
 def test_a_source_goes_on_from_a_commit_that_lies_behind_its_state() -> None:
-    there = state_of(table(("c", 9), ("b", 8), ("a", 7)), [Passed(8, "b")])
+    there = state_of(table(("c", 9), ("b", 8), ("a", 7)), [SourceCommit(8, "b")])
     assert there is not None
-    assert (there.now, there.goes_on, there.shows_before, there.remembers) == (Passed(9, "c"), True, True, 0)
-    other = state_of(table(("d", 9), ("e", 8), ("a", 7)), [Passed(8, "b")])
+    assert (there.now, there.goes_on, there.shows_before, there.remembers) == (SourceCommit(9, "c"), True, True, 0)
+    other = state_of(table(("d", 9), ("e", 8), ("a", 7)), [SourceCommit(8, "b")])
     assert other is not None
     assert (other.goes_on, other.kept, other.shows_before) == (False, None, False)
-    assert other.behind == (Passed(8, "e"), Passed(7, "a"))
+    assert other.behind == (SourceCommit(8, "e"), SourceCommit(7, "a"))
 
 
 @pytest.mark.parametrize("gone", [[], [7]])
 def test_a_source_that_was_taken_back_has_kept_the_newest_commit_of_then_that_is_behind_its_state(
     gone: list[int],
 ) -> None:
-    known = [Passed(9, "c"), Passed(8, "b"), Passed(7, "a"), Passed(6, "z")]
+    known = [SourceCommit(9, "c"), SourceCommit(8, "b"), SourceCommit(7, "a"), SourceCommit(6, "z")]
     found = state_of(table(("d", 9), ("e", 8), ("a", 7), ("z", 6), gone=gone), known)
     assert found is not None
-    assert (found.goes_on, found.kept, found.shows_before) == (False, Passed(7, "a"), not gone)
+    assert (found.goes_on, found.kept, found.shows_before) == (False, SourceCommit(7, "a"), not gone)
 
 
 def test_of_a_commit_that_has_expired_nothing_is_known_any_more() -> None:
-    found = state_of(table(("c", 9), ("b", 8)), [Passed(5, "old")])
+    found = state_of(table(("c", 9), ("b", 8)), [SourceCommit(5, "old")])
     assert found is not None
     assert (found.goes_on, found.shows_before, found.remembers) == (True, False, 9)
 
 
 def test_a_commit_whose_files_are_gone_is_still_where_it_goes_on_from() -> None:
-    found = state_of(table(("c", 9), ("b", 8), gone=[8]), [Passed(8, "b")])
+    found = state_of(table(("c", 9), ("b", 8), gone=[8]), [SourceCommit(8, "b")])
     assert found is not None
     assert (found.goes_on, found.shows_before, found.remembers) == (True, False, 0)
 
 
 def test_a_source_that_has_forgotten_its_last_commit_stands_at_its_batch() -> None:
-    found = state_of(table(), [Passed(9, "")])
+    found = state_of(table(), [SourceCommit(9, "")])
     assert found is not None
-    assert found.now == Passed(9, "")
-    assert not state_of(table(), [Passed(9, "c")]).goes_on  # type: ignore[union-attr]
+    assert found.now == SourceCommit(9, "")
+    assert not state_of(table(), [SourceCommit(9, "c")]).goes_on  # type: ignore[union-attr]
 
 
 def test_a_source_without_a_commit_has_no_state() -> None:
     assert state_of(table(upto=0)) is None
     gone: Any = SimpleNamespace(
         standing=lambda: TableState(Progress(), None),
-        line=lambda: None,
-        kept=SimpleNamespace(change_log=change_log(0)),
+        lineage=lambda: None,
+        side_tables=SimpleNamespace(change_log=change_log(0)),
     )
     assert state_of(gone) is None
 
@@ -175,9 +181,9 @@ def moving(to: int) -> tuple[Any, list[int]]:
     def line() -> Any:
         at = looked[-1]
         commits = [Version(name=f"{at}", progress=Progress(batch=at))]
-        return SimpleNamespace(commits=lambda: commits, shown_by=lambda _: None)
+        return SimpleNamespace(commits=lambda: commits, commit_showing=lambda _: None)
 
-    found.standing, found.line, found.kept.change_log.batches.objects = standing, line, objects
+    found.standing, found.lineage, found.side_tables.change_log.batches.objects = standing, line, objects
     return found, looked
 
 
@@ -185,7 +191,7 @@ def test_a_source_that_another_run_keeps_up_while_it_is_looked_at_was_not_rolled
     found, looked = moving(9)
     state = state_of(found)
     assert state is not None
-    assert (state.now, looked) == (Passed(9, "9"), [5, 9, 9])
+    assert (state.now, looked) == (SourceCommit(9, "9"), [5, 9, 9])
     found, looked = moving(9)
-    assert remembers(found, 4, 0)
+    assert has_all_deletes(found, 4, 0)
     assert looked == [5, 9, 9]

@@ -9,12 +9,12 @@ from typing import Any, cast
 import pytest
 
 from lakeward.adapters.formats.shared.joined import joined_table
-from lakeward.adapters.formats.shared.joined.joined_table import Joint
+from lakeward.adapters.formats.shared.joined.joined_table import JoinedLakeTable
 from lakeward.adapters.formats.shared.resolution import resolver
 from lakeward.adapters.formats.shared.resolution.steps import verdicts
-from lakeward.adapters.formats.shared.resolution.steps.verdicts import Judged
+from lakeward.adapters.formats.shared.resolution.steps.verdicts import RowVerdicts
 from lakeward.adapters.formats.shared.resolution.strategies import whole_rows
-from lakeward.adapters.formats.shared.resolution.strategies.whole_rows import by_judging
+from lakeward.adapters.formats.shared.resolution.strategies.whole_rows import resolve_whole_rows
 from lakeward.adapters.spark.joined.difference import Difference
 from lakeward.core.merge.counts import Counts
 from lakeward.core.ports import MergeResult
@@ -50,12 +50,13 @@ def fails(*_: object, **__: object) -> Any:
 
 def resolve_joined(patch: pytest.MonkeyPatch, found: Difference) -> None:
     declared = SimpleNamespace(name="dw.joined", history=None)
-    joint: Any = Joint("joined", SimpleNamespace(joined=declared), *[SimpleNamespace()] * 3)  # type: ignore[arg-type]
+    joining: Any = SimpleNamespace(joined=declared)
+    joint: Any = JoinedLakeTable("joined", joining, *[SimpleNamespace()] * 3)  # type: ignore[arg-type]
     patch.setattr(joined_table, "sides", lambda _: {})
     patch.setattr(joined_table, "made", lambda *_: None)
     patch.setattr(joined_table, "mirrored", lambda *_: found)
-    patch.setattr(Joint, "_needs_changes", lambda *_: False)
-    patch.setattr(Joint, "_stands", lambda *_: None)
+    patch.setattr(JoinedLakeTable, "_needs_changes", lambda *_: False)
+    patch.setattr(JoinedLakeTable, "_stands", lambda *_: None)
     joint._resolved(SimpleNamespace(since=(), before=(), whole=()), None, None, None)
 
 
@@ -71,15 +72,15 @@ def test_of_a_batch_of_whole_rows(monkeypatch: pytest.MonkeyPatch, step: str) ->
     judged = Frame()
     kept, plan, arrived, rows = (cast("Any", SimpleNamespace()) for _ in range(4))
     plan.recalls, plan.releases, arrived.frame, rows.table = False, (), Frame(), None
-    plan.evolution = SimpleNamespace(lacks=False)
-    verdicts_of = Judged(frame=cast("Any", judged), sums={}, cached=[cast("Any", judged)])
-    monkeypatch.setattr(whole_rows, "judge", lambda *_, **__: verdicts_of)
+    plan.evolution, plan.in_part = SimpleNamespace(lacks=False), False
+    verdicts_of = RowVerdicts(frame=cast("Any", judged), sums={}, cached=[cast("Any", judged)])
+    monkeypatch.setattr(whole_rows, "judge_events", lambda *_, **__: verdicts_of)
     monkeypatch.setattr(whole_rows, "events_of", lambda frame: frame)
-    monkeypatch.setattr(whole_rows, "part", lambda *_: (Frame(), None))
+    monkeypatch.setattr(whole_rows, "split_by_holds", lambda *_: (Frame(), None))
     monkeypatch.setattr(whole_rows, "counts", lambda *_: (Counts(), 1, 0))
     monkeypatch.setattr(whole_rows, step, fails)
     with pytest.raises(Full):
-        by_judging(kept, plan, arrived, rows)
+        resolve_whole_rows(kept, plan, arrived, rows)
     assert not judged.is_kept
 
 
@@ -90,7 +91,7 @@ def test_of_verdicts_that_cannot_be_counted(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(verdicts, "sums_of", fails)
     nothing: Any = None
     with pytest.raises(Full):
-        verdicts.judge(nothing, nothing, nothing, remembers_all=True)
+        verdicts.judge_events(nothing, nothing, nothing, remembers_all=True)
     assert not judged.is_kept
 
 

@@ -205,7 +205,7 @@ def columns_of_entries(dimension: Dimension) -> Mapping[str, Type]:
 
 def kept_of(entries: pa.Table, records: Mapping[int, BatchRecord] | None = None) -> Any:
     """Return what is kept of a table: these entries, of batches with these records."""
-    batches = SimpleNamespace(records=records or {}, epoch=1, turned=0)
+    batches = SimpleNamespace(records=records or {}, epoch=1, ordered_until=0)
     table = SimpleNamespace(columns=entries.column_names, rows=lambda *_: entries, pending={})
     return SimpleNamespace(change_log=SimpleNamespace(batches=batches, table=table))
 

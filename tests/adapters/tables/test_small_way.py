@@ -12,13 +12,13 @@ import pyarrow as pa
 import pytest
 from repository import ROOT
 
-from lakeward.adapters.formats.shared.resolution.resolver import resolved_by
+from lakeward.adapters.formats.shared.resolution.resolver import resolve_plan
 from lakeward.adapters.formats.shared.rows.partition_values import Partitions
 from lakeward.adapters.formats.shared.rows.text_sets import TextSet
 from lakeward.adapters.formats.shared.small_batches import settled_batch
 from lakeward.adapters.formats.shared.small_batches.change_log_reader import MOST_ENTRIES, read_memory
 from lakeward.adapters.formats.shared.small_batches.eligibility import CORE, NotSmall, reason_for_spark
-from lakeward.adapters.formats.shared.small_batches.resolver import by_settling
+from lakeward.adapters.formats.shared.small_batches.resolver import resolve_small_batch
 from lakeward.adapters.spark.frames.local_frame import LocalFrame
 from lakeward.adapters.spark.sql import names
 from lakeward.core.dimension import Deletes, Dimension, Match, TableName
@@ -70,7 +70,7 @@ def not_small(call: Callable[[], object]) -> str:
 
 def keeping() -> Any:
     """Return the memory of a table of one batch, of which nothing needs to be read."""
-    batches = SimpleNamespace(records={}, epoch=1, turned=0)
+    batches = SimpleNamespace(records={}, epoch=1, ordered_until=0)
     change_log = SimpleNamespace(batches=batches)
     return SimpleNamespace(change_log=change_log, small_batch=MOST, spark=no_spark, direct_load=None)
 
@@ -114,7 +114,7 @@ def too_many_rows(plan: MergePlan, batch: pa.Table) -> str:
 def lies_behind_the_calendar(_patch: pytest.MonkeyPatch) -> str:
     plan = plan_of({"id": "bigint", "a": "timestamp"})
     frame = frame_of(pa.array([2**62], pa.timestamp("us", tz="UTC")))
-    return not_small(lambda: by_settling(keeping(), plan, frame, None))
+    return not_small(lambda: resolve_small_batch(keeping(), plan, frame, None))
 
 
 def remembers_too_much(_patch: pytest.MonkeyPatch) -> str:
@@ -206,17 +206,17 @@ def test_texts_alone_may_be_lost_by_a_path(column: str, mixed: Mapping[str, Text
 def test_spark_is_asked_of_a_partition_where_some_text_may_not_be_kept(value: str, is_kept: bool) -> None:
     kept, frame, partitions = keeping(), frame_of(pa.array([value])), Partitions("Delta", ["a"])
     if is_kept:
-        assert resolved_by(kept, plan_of(creates=True, folds=True), frame, None, partitions).way == CORE
+        assert resolve_plan(kept, plan_of(creates=True, folds=True), frame, None, partitions).way == CORE
     else:
         with pytest.raises(AssertionError, match="no Spark is needed"):
-            resolved_by(kept, plan_of(creates=True), frame, None, partitions)
+            resolve_plan(kept, plan_of(creates=True), frame, None, partitions)
 
 
 def test_a_row_of_rules_whose_text_no_partition_keeps_is_looked_at_by_spark() -> None:
     rows, partitions = LocalFrame(pa.table({"id": [1], "a": [""]}), no_spark), Partitions("Delta", ["a"])
-    partitions.refuse_unkept(plan_of(), rows)
+    partitions.refuse_lossy_texts(plan_of(), rows)
     with pytest.raises(AssertionError, match="no Spark is needed"):
-        partitions.refuse_unkept(plan_of(folds=True), rows)
+        partitions.refuse_lossy_texts(plan_of(folds=True), rows)
 
 
 class ReadByNobody:
@@ -233,7 +233,7 @@ class ReadByNobody:
 
 def test_a_row_without_a_key_is_added_and_no_other_is_read() -> None:
     plan = plan_of(key=(), appends=True, truncates=Truncates(arrived=(PLACE,)))
-    resolved = by_settling(keeping(), plan, frame_of(pa.array(["x"]), "insert"), ReadByNobody())
+    resolved = resolve_small_batch(keeping(), plan, frame_of(pa.array(["x"]), "insert"), ReadByNobody())
     assert (resolved.counts.read, resolved.counts.applied, resolved.written, resolved.removed) == (1, 1, 1, 0)
     (row,) = resolved.detail.upserts.rows.to_pylist()
     assert {name: row[name] for name in ("id", "a", *names.POSITION)} == {
@@ -248,5 +248,5 @@ def test_a_fact_of_an_object_that_came_before_is_a_duplicate() -> None:
     record = Record(1, frozenset({PLACE.object}), PLACE, PLACE)
     kept.change_log.batches.records = {1: SimpleNamespace(record=record)}
     plan = plan_of(key=(), appends=True)
-    resolved = by_settling(kept, plan, frame_of(pa.array(["x"]), "insert"), ReadByNobody())
+    resolved = resolve_small_batch(kept, plan, frame_of(pa.array(["x"]), "insert"), ReadByNobody())
     assert (resolved.counts.read, resolved.counts.duplicates, resolved.written) == (1, 1, 0)

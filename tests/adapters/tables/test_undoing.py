@@ -13,16 +13,16 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from lakeward.adapters.formats.delta_rs.change_log_versions import DeltaEarlier
+from lakeward.adapters.formats.delta_rs.change_log_versions import DeltaChangeLogVersions
 from lakeward.adapters.formats.delta_rs.locations import Places
-from lakeward.adapters.formats.delta_rs.side_table import DeltaBeside
+from lakeward.adapters.formats.delta_rs.side_table import DeltaSideTable
 from lakeward.adapters.formats.iceberg.metadata.catalog import IcebergCatalog
 from lakeward.adapters.formats.iceberg.options import IcebergOptions
-from lakeward.adapters.formats.iceberg.side_tables.change_log_versions import IcebergEarlier
-from lakeward.adapters.formats.iceberg.side_tables.side_table import IcebergBeside
+from lakeward.adapters.formats.iceberg.side_tables.change_log_versions import IcebergChangeLogVersions
+from lakeward.adapters.formats.iceberg.side_tables.side_table import IcebergSideTable
 from lakeward.adapters.formats.shared.change_log import batch_record
 from lakeward.adapters.formats.shared.change_log.entries import BATCH, DELETE, KIND, RECORD
-from lakeward.adapters.formats.shared.operations.rollback import KeepingEarlier, TableVersions
+from lakeward.adapters.formats.shared.operations.rollback import RestorableSideTables, TableVersions
 from lakeward.adapters.formats.shared.side_tables.side_table import CHANGES
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import CommitConflict, TableError
@@ -54,7 +54,7 @@ class Line:
 
     def check(self, name: str) -> None: ...
 
-    def take_back(self, version: Version) -> None:
+    def go_back(self, version: Version) -> None:
         self.batch = version.progress.batch
 
 
@@ -62,7 +62,7 @@ def no_spark() -> SparkSession:
     pytest.fail("it needs no Spark")
 
 
-class OfIceberg(IcebergEarlier):
+class OfIceberg(IcebergChangeLogVersions):
     """Keeps without a table beside the companion, which would say what no commit needs any more."""
 
     def keep(self, batch: int) -> None:
@@ -73,18 +73,20 @@ class OfIceberg(IcebergEarlier):
         table.manage_snapshots().create_tag(snapshot.snapshot_id, f"lakeward-before-{batch}").commit()
 
 
-def in_iceberg(folder: Path) -> KeepingEarlier:
+def in_iceberg(folder: Path) -> RestorableSideTables:
     catalog = IcebergCatalog(IcebergOptions(warehouse="lake"), folder)
-    make = partial(IcebergBeside, catalog, ITEM, no_spark)
-    return KeepingEarlier(DIMENSION, make, no_spark, OfIceberg(catalog, ITEM))
+    make = partial(IcebergSideTable, catalog, ITEM, no_spark)
+    return RestorableSideTables(DIMENSION, make, no_spark, OfIceberg(catalog, ITEM))
 
 
-def in_delta(folder: Path) -> KeepingEarlier:
-    make = partial(DeltaBeside, Places("lake", "{schema}", folder), ITEM, no_spark)
-    return KeepingEarlier(DIMENSION, make, no_spark, DeltaEarlier(make(CHANGES, {}, tuple), lambda: 1))
+def in_delta(folder: Path) -> RestorableSideTables:
+    make = partial(DeltaSideTable, Places("lake", "{schema}", folder), ITEM, no_spark)
+    return RestorableSideTables(
+        DIMENSION, make, no_spark, DeltaChangeLogVersions(make(CHANGES, {}, tuple), lambda: 1)
+    )
 
 
-def add(kept: KeepingEarlier, kind: str, batch: int, record: str, key: int | None = None) -> None:
+def add(kept: RestorableSideTables, kind: str, batch: int, record: str, key: int | None = None) -> None:
     cells = dict(zip(COLUMNS, (kind, 1, batch, record, key), strict=True))
     rows = pa.Table.from_pylist(
         [cells], schema=pa.schema([(name, ARROW[type_]) for name, type_ in COLUMNS.items()])
@@ -93,13 +95,13 @@ def add(kept: KeepingEarlier, kind: str, batch: int, record: str, key: int | Non
     kept.change_log.table.add(types, [], rows, count=0, partition_by=KIND)
 
 
-def trimmed_with_32(kept: KeepingEarlier) -> None:
+def trimmed_with_32(kept: RestorableSideTables) -> None:
     """Give a companion a delete of batch 3 that was forgotten with batch 32, and batches up to 40."""
     add(kept, DELETE, 3, "7", 7)
     batches: dict[str, Any] = {"objects": [], "at": 1, "epoch": 1, "schema": []}
     for batch in (3, 10, 32):
         add(kept, BATCH, batch, json.dumps(batches))
-    kept.earlier.keep(32)
+    kept.change_log_versions.keep(32)
     kept.change_log.table.forget(f"{KIND} = '{DELETE}' and _lakeward_batch <= 3")
     add(kept, BATCH, 40, json.dumps(batches))
 
@@ -107,7 +109,7 @@ def trimmed_with_32(kept: KeepingEarlier) -> None:
 @pytest.mark.parametrize("make", [in_iceberg, in_delta])
 @pytest.mark.parametrize("stands", [40, 10])
 def test_what_was_trimmed_comes_back_also_where_others_took_the_table_back_before(
-    tmp_path: Path, make: Callable[[Path], KeepingEarlier], stands: int
+    tmp_path: Path, make: Callable[[Path], RestorableSideTables], stands: int
 ) -> None:
     """A rollback that was killed leaves what others leave."""
     kept = make(tmp_path)
@@ -126,7 +128,7 @@ def test_what_others_removed_of_a_companion_is_missed_before_the_table_goes_back
     kept = in_delta(tmp_path)
     trimmed_with_32(kept)
     change_log, line = kept.change_log.table, Line(40)
-    assert isinstance(change_log, DeltaBeside)
+    assert isinstance(change_log, DeltaSideTable)
     table = change_log.load()
     assert table is not None
     table.vacuum(0, dry_run=False, enforce_retention_duration=False)
@@ -139,7 +141,7 @@ def test_what_others_removed_of_a_companion_is_missed_before_the_table_goes_back
 
 @pytest.mark.parametrize("make", [in_iceberg, in_delta])
 def test_behind_a_killed_rollback_a_run_stops_unless_one_batch_was_undone_that_did_not_trim(
-    tmp_path: Path, make: Callable[[Path], KeepingEarlier]
+    tmp_path: Path, make: Callable[[Path], RestorableSideTables]
 ) -> None:
     """See docs/how-to/rollback.md: what one batch leaves looks as behind a crash in it, and is forgotten so."""
     kept = make(tmp_path)
@@ -152,7 +154,7 @@ def test_behind_a_killed_rollback_a_run_stops_unless_one_batch_was_undone_that_d
     kept.forget()
     with pytest.raises(TableError, match="was rolled back to batch 30"):
         kept.read_state(Progress(batch=30))
-    kept.earlier.keep(32)
+    kept.change_log_versions.keep(32)
     kept.forget()
     with pytest.raises(TableError, match="was rolled back to batch 31"):
         kept.read_state(Progress(batch=31))
@@ -160,7 +162,7 @@ def test_behind_a_killed_rollback_a_run_stops_unless_one_batch_was_undone_that_d
 
 @pytest.mark.parametrize("make", [in_iceberg, in_delta])
 def test_who_looks_again_at_a_table_that_went_on_finds_what_was_said_by_then(
-    tmp_path: Path, make: Callable[[Path], KeepingEarlier]
+    tmp_path: Path, make: Callable[[Path], RestorableSideTables]
 ) -> None:
     """The first look was at batch 5, and what stands beside the table was at batch 7 already."""
     kept = make(tmp_path)
@@ -168,7 +170,7 @@ def test_who_looks_again_at_a_table_that_went_on_finds_what_was_said_by_then(
     for batch in (5, 6, 7):
         add(kept, BATCH, batch, json.dumps(batches))
     said = Acknowledgement(code="LEDGER-001", about=("a",), by="me", reason=None, at=1, epoch=1)
-    add(kept, "ack", 6, batch_record.written_word(said))
+    add(kept, "ack", 6, batch_record.decision_text(said))
     for _ in range(2):
         with pytest.raises(TableError, match="rolled back to batch 5"):
             kept.read_state(Progress(batch=5))
@@ -177,13 +179,15 @@ def test_who_looks_again_at_a_table_that_went_on_finds_what_was_said_by_then(
 
 @pytest.mark.parametrize("make", [in_iceberg, in_delta])
 def test_a_companion_that_is_brought_back_takes_nothing_from_another_process(
-    tmp_path: Path, make: Callable[[Path], KeepingEarlier], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, make: Callable[[Path], RestorableSideTables], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is put together of what was read: what was written since is not in it."""
     kept, other = make(tmp_path), make(tmp_path)
     trimmed_with_32(kept)
     target, name = (
-        (kept.earlier.change_log, "load") if isinstance(kept.earlier, DeltaEarlier) else (IcebergEarlier, "_load")
+        (kept.change_log_versions.change_log, "load")
+        if isinstance(kept.change_log_versions, DeltaChangeLogVersions)
+        else (IcebergChangeLogVersions, "_load")
     )
     load = getattr(target, name)
 
@@ -195,9 +199,9 @@ def test_a_companion_that_is_brought_back_takes_nothing_from_another_process(
 
     monkeypatch.setattr(target, name, meanwhile)
     with pytest.raises(CommitConflict):
-        kept.earlier.bring_back(5, 32)
+        kept.change_log_versions.restore(5, 32)
     found = other.change_log.table.rows(f"{KIND} = '{DELETE}'", ("id", "_lakeward_batch")).to_pylist()
     assert found == [{"id": 8, "_lakeward_batch": 41}]
-    kept.earlier.bring_back(5, 32)
+    kept.change_log_versions.restore(5, 32)
     found = other.change_log.table.rows(f"{KIND} = '{DELETE}'", ("id", "_lakeward_batch")).to_pylist()
     assert found == [{"id": 7, "_lakeward_batch": 3}]

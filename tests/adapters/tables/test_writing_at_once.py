@@ -16,11 +16,11 @@ from pyspark.sql import SparkSession
 
 from lakeward.adapters.formats.delta_rs import side_table as delta
 from lakeward.adapters.formats.delta_rs.locations import Places
-from lakeward.adapters.formats.delta_rs.side_table import DeltaBeside
+from lakeward.adapters.formats.delta_rs.side_table import DeltaSideTable
 from lakeward.adapters.formats.iceberg.metadata.catalog import IcebergCatalog
 from lakeward.adapters.formats.iceberg.options import IcebergOptions
 from lakeward.adapters.formats.iceberg.side_tables import side_table as iceberg
-from lakeward.adapters.formats.iceberg.side_tables.side_table import IcebergBeside
+from lakeward.adapters.formats.iceberg.side_tables.side_table import IcebergSideTable
 from lakeward.adapters.formats.shared.change_log import retention
 from lakeward.adapters.formats.shared.change_log.entries import KIND, RECORD
 from lakeward.adapters.formats.shared.side_tables.side_table import CHANGES
@@ -67,12 +67,12 @@ def test_a_map_of_times_without_a_zone_is_kept_in_delta(tmp_path: Path) -> None:
 
 def in_iceberg(folder: Path) -> Open:
     catalog = IcebergCatalog(IcebergOptions(warehouse="lake"), folder)
-    return partial(IcebergBeside, catalog, ITEM, no_spark, CHANGES, {}, tuple)
+    return partial(IcebergSideTable, catalog, ITEM, no_spark, CHANGES, {}, tuple)
 
 
 def in_delta(folder: Path) -> Open:
     places = Places("lake", "{schema}", folder)
-    return partial(DeltaBeside, places, ITEM, no_spark, CHANGES, {}, tuple)
+    return partial(DeltaSideTable, places, ITEM, no_spark, CHANGES, {}, tuple)
 
 
 def add(beside: Any, kind: str, batch: int, *, type_: str = "bigint") -> None:
@@ -94,7 +94,7 @@ def test_of_two_that_write_one_batch_down_at_once_one_does(
     add(mine, "batch", 1)
     seen = mine.load()
     add(its, "batch", 2)
-    monkeypatch.setattr(mine, "_made", lambda *_: seen)
+    monkeypatch.setattr(mine, "_prepare_table", lambda *_: seen)
     with pytest.raises(CommitConflict):
         add(mine, "batch", 2)
     assert written(its) == [("batch", 1), ("batch", 2)]

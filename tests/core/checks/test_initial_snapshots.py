@@ -1,4 +1,4 @@
-"""Rows of an initial snapshot that lie between the places of a table: their log starts over, or they come late."""
+"""Rows of an initial snapshot between the positions of a table: their log starts over, or they come late."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def found(*changes: LogChange, before: LogReached = TABLE) -> LogStep | None:
 
 
 def test_a_newer_row_of_an_initial_snapshot_with_a_lower_place_is_of_a_new_log() -> None:
-    """It alone is named, and the changes behind it need no decision of their own."""
+    """Only that row is named, and the changes behind it need no decision of their own."""
     changes = [read(1, 500, 60), read(2, 500, 60), change(3, 501, 70)]
     assert found(*changes) == LogStep(1, is_read=True)
     in_log = ObjectSpans("b.json", 2, spans_of(changes), find_steps(changes, TABLE, TABLE))
@@ -76,7 +76,7 @@ def test_other_rows_of_snapshots_are_no_restart(changes: list[LogChange]) -> Non
 
 
 def test_the_time_of_snapshot_rows_counts_for_the_objects_behind_them() -> None:
-    """One snapshot has one time: changes made while it was read are in the log above it."""
+    """All rows of a snapshot have one time: changes made while it was read are above it in the log."""
     first = spans_of([read(1, 940, 70), change(2, 950, 60)])
     before = TABLE
     for span in first:
@@ -96,7 +96,7 @@ UNTOLD: Final = LogName(overlap=True)
 
 
 def untold(row: int, place: int, seconds: float | None) -> LogChange:
-    """Return a change that does not tell where its transaction committed."""
+    """Return a change that does not say where its transaction committed."""
     return change(row, place, seconds)._replace(log=UNTOLD)
 
 
@@ -115,7 +115,7 @@ def test_a_change_below_an_initial_snapshot_that_does_not_tell_its_commit_stops(
 
 
 def test_rows_with_which_a_table_begins_are_of_an_initial_snapshot_whether_they_say_so_or_not() -> None:
-    """Flattened messages tell of which snapshot a row is where that was asked for."""
+    """Flattened messages name the kind of their snapshot only where that was configured."""
     first, below = read(1, 500, 7200, is_initial=False), untold(2, 100, 7201)
     step = LogStep(2, UNTOLD, was_open=True)
     assert found(first, below, before=LogReached()) == step
@@ -200,7 +200,7 @@ def test_the_highest_initial_snapshot_counts_from_its_first_row_on() -> None:
 
 
 def test_a_table_keeps_the_place_of_the_snapshot_with_which_it_begins() -> None:
-    """Rows that do not tell of which snapshot they are count in its first batch, and in none behind it."""
+    """Rows that do not name their snapshot count in its first batch, and in none after it."""
     name = TableName("shop", "item")
     dimension = Dimension(
         name=name, schema=Schema((Column("id", Type("int")),)), key=("id",), sequences=Sequences.PLACES

@@ -1,4 +1,4 @@
-"""Keys that the settings would read in another way than those of the rows that stand: the table stops."""
+"""A table stops where the settings would read its keys in another form than those of the stored rows."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def dimension(*types: str) -> Dimension:
 
 
 class Play:
-    """A table whose source says how keys are read."""
+    """A table whose source returns a given key form."""
 
     def __init__(self) -> None:
         of = dimension("int")
@@ -38,7 +38,7 @@ class Play:
         self.job: Job[Any] = Job(dimension=of, source=self.source, opened=target.open(of))
 
     def run(self, order: int, form: str | None) -> str | None:
-        """Apply an object, and return what the table keeps of its keys."""
+        """Apply an object, and return the stored key form."""
         place, cells = Position(1, 0, order, 1), {"k1": order}
         event = ChangeEvent(operation=Operation.INSERT, position=place, key=(order,), cells=cells)
         self.source.put(NAME, order, [event], modified=1)

@@ -1,4 +1,4 @@
-"""A source log that starts over: the table stops, an operator decides, and nothing else raises the alarm."""
+"""A source log that starts over stops its table until an operator decides; nothing else raises the alarm."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ Logs = tuple[LogName, LogName]
 class Feed:
     """Objects of a table whose changes name their log, delivered and applied one by one.
 
-    Those of a partition of a topic lie behind those of the partitions before it.
+    Objects of a partition lie behind those of the partitions before it.
     """
 
     def __init__(self, lateness: Lateness = DAY, history: History | None = None) -> None:
@@ -76,7 +76,7 @@ class Feed:
         self.source.put(NAME, order, items)
 
     def decide(self) -> int:
-        """Apply all there is, and let pass what stops the table; return how often it stopped."""
+        """Apply all that waits, and acknowledge each alarm; return how many there were."""
         for stops in range(20):
             try:
                 apply_changes(self.job)
@@ -91,7 +91,7 @@ class Feed:
         apply_changes(self.job)
 
     def stops(self, *changes: tuple[Any, ...], log: LogName = PLAIN) -> AlarmRaised:
-        """Deliver an object at which the table stops, however often it is run."""
+        """Deliver an object at which the table stops, however often it runs."""
         self.deliver(*changes, log=log)
         before = self.progress
         for _ in range(2):
@@ -244,7 +244,7 @@ def test_a_restart_is_found_where_transactions_overlap_and_a_newer_change_is_sta
 def test_a_restart_is_found_whatever_becomes_of_a_change_that_is_lower(
     lateness: Lateness, operation: Operation, history: History | None
 ) -> None:
-    """In a history it is an earlier version, or none, and never stale; it may send a part of a row as well."""
+    """In a history the change is an earlier version, or none, and never stale; it may also send a part of a row."""
     feed = Feed(lateness, history)
     feed.apply((C, 9, "first", 100, 0), (C, 1, "a", 899_000, 10), (U, 1, "b", 900_100, 11), log=OVERLAPPING)
     raised = feed.stops((C, 4, "new", 899_400, 3590), (operation, 1, "c", 899_500, 3600), log=OVERLAPPING)
@@ -255,7 +255,7 @@ def test_a_restart_is_found_whatever_becomes_of_a_change_that_is_lower(
 
 
 def test_a_part_of_a_row_that_is_lower_and_newer_is_a_restart() -> None:
-    """It fills a cell that a newer change did not send, so it is applied, and not stale."""
+    """It fills a cell that a newer change did not send, so it is applied and not stale."""
     feed = Feed()
     feed.apply((C, 9, "first", 100, 0), (C, 1, "a", 899_000, 10), (U, 1, UNSET, 900_100, 11), log=OVERLAPPING)
     raised = feed.stops((U, 1, "c", 899_500, 3600), log=OVERLAPPING)
@@ -293,7 +293,7 @@ def test_a_restart_is_found_where_the_table_has_newer_changes_of_the_new_log(
 
 
 def test_a_restart_is_found_where_its_changes_would_come_too_late() -> None:
-    """The mark has passed their places; else they would go into quarantine one by one."""
+    """Their positions are below the low watermark; else they would go into quarantine one by one."""
     feed = Feed(Within(3600 * SECOND))
     feed.apply((C, 9, "first", 100, 0), (C, 1, "a", 500, 10), log=OVERLAPPING)
     feed.apply((C, 2, "b", 900_000, 3 * 3600), log=OVERLAPPING)
@@ -313,7 +313,7 @@ def test_a_restart_is_found_in_a_partition_that_is_new() -> None:
 
 
 def test_a_change_that_waited_for_a_lock_makes_no_restart_of_what_is_delivered_again() -> None:
-    """Its time is that at which its statement began: it is older than the change before it, and lies higher."""
+    """Its time is when its statement began: it is older than the change before it, and higher in the log."""
     feed = Feed()
     before, waited = (U, 1, "before", 100, 10), (U, 1, "waited", 200, 5)
     feed.apply((C, 9, "first", 50, 0), before, log=OVERLAPPING)
@@ -337,7 +337,7 @@ def test_what_lags_behind_a_truncate_of_another_partition_is_no_restart(partitio
 
 
 def test_a_change_that_lags_behind_a_truncate_in_one_batch_is_no_restart() -> None:
-    """It is of a partition that no name tells: newer than the table, and older than the truncate."""
+    """Its partition is in no name: it is newer than the table, and older than the truncate."""
     feed = Feed()
     feed.apply((C, 9, "first", 100, 0), (C, 1, "a", 120, 1), log=OVERLAPPING)
     feed.deliver((T, None, None, 900, 20), (C, 2, "gone", 500, 15), (C, 3, "b", 910, 21), log=OVERLAPPING)
@@ -346,7 +346,7 @@ def test_a_change_that_lags_behind_a_truncate_in_one_batch_is_no_restart() -> No
 
 
 def test_a_key_that_moved_to_a_partition_which_is_ahead_is_no_restart() -> None:
-    """The other one lags, and was delivered again: what it brings is newer than it was, and not lower."""
+    """The other partition lags and was delivered again: its changes are newer than before, and not lower."""
     feed = Feed()
     feed.deliver((C, 1, "a", 100, 1), (C, 2, "a", 110, 2), log=OVERLAPPING, partition=0)
     apply_changes(feed.job)
@@ -361,7 +361,7 @@ def test_a_key_that_moved_to_a_partition_which_is_ahead_is_no_restart() -> None:
 @pytest.mark.parametrize("is_first", [True, False])
 @pytest.mark.parametrize("history", [None, History()], ids=["mirror", "history"])
 def test_a_restart_is_found_where_both_logs_are_in_one_batch(history: History | None, *, is_first: bool) -> None:
-    """What comes of a row is compared with what came of it before in the batch, too."""
+    """Changes of a row are also compared with earlier ones of the same batch."""
     feed = Feed(DAY, history)
     before = [(C, 9, "first", 100, 0), (C, 1, "a", 899_000, 10)]
     if not is_first:
@@ -374,7 +374,7 @@ def test_a_restart_is_found_where_both_logs_are_in_one_batch(history: History | 
 
 @pytest.mark.parametrize("partition", [None, 0])
 def test_a_truncate_of_a_new_log_is_told_where_transactions_overlap(partition: int | None) -> None:
-    """It waits for all changes of its table to be committed, so none of one log lies about it."""
+    """It waits until all changes of its table are committed, so no change of the same log overlaps it."""
     feed = Feed()
     feed.deliver((C, 1, "a", 100, 0), (C, 2, "b", 1000, 5), log=OVERLAPPING, partition=partition)
     apply_changes(feed.job)
@@ -447,7 +447,7 @@ def test_a_restart_within_an_object_is_found_where_transactions_overlap(lateness
 
 @pytest.mark.parametrize("partition", [None, 0])
 def test_transactions_that_overlap_at_the_beginning_of_a_table_are_no_restart(partition: int | None) -> None:
-    """The longest began first: it is newer and lower than all that came before it."""
+    """The longest began first: it is newer and lower than all before it."""
     feed = Feed()
     feed.deliver((C, 3, "c", 38, 0), (C, 1, "long", 22, 57), log=OVERLAPPING, partition=partition)
     feed.deliver((C, 4, "d", 50, 60), (U, 5, "longest", 10, 90), log=OVERLAPPING, partition=partition)
@@ -508,7 +508,7 @@ def test_changes_that_tell_no_place_after_those_that_do_stop_the_table_and_go_by
 def test_a_change_that_tells_no_place_among_those_that_do_stops_the_table(
     lateness: Lateness, apart: float, log: LogName
 ) -> None:
-    """Whatever the time between; each stretch of such changes is a decision of its own."""
+    """Whatever the time in between; each sequence of such changes needs a decision of its own."""
     feed = Feed(lateness)
     placed: list[tuple[Any, ...]] = [(C, 1, "a", 900, 0, log), (C, 2, "b", 901, 0, log)]
     raised = feed.stops(*placed, (U, 1, "new", 0, apart), (U, 1, "newer", 0, apart))
@@ -543,7 +543,7 @@ def test_rows_of_snapshots_redelivered_events_and_lag_raise_nothing(lateness: La
 
 
 def test_transactions_that_overlap_raise_nothing_where_no_change_is_stale() -> None:
-    """A place is that of the change: a transaction that took long commits last, and lies below others."""
+    """A position is that of the change: a long transaction commits last, and lies below others."""
     feed = Feed()
     feed.apply((R, 0, "s", 100, 0), (C, 9, "z", 150, 1), log=OVERLAPPING)
     feed.apply((C, 1, "a", 1000, 10), log=OVERLAPPING)
@@ -554,7 +554,7 @@ def test_transactions_that_overlap_raise_nothing_where_no_change_is_stale() -> N
 
 @pytest.mark.parametrize("lateness", [DAY, ORDERED])
 def test_each_partition_goes_over_to_a_new_log_at_a_row_of_its_own(lateness: Lateness) -> None:
-    """One lags: it brings the rest of the old log, and then changes that are older than what the other brought."""
+    """One lags: it brings the rest of the old log, and then changes older than those of the other."""
     feed = Feed(lateness)
     feed.deliver((C, 1, "o1", 1001, 1), (C, 3, "o3", 1002, 2), partition=0)
     feed.deliver((C, 2, "o2", 1003, 3), (C, 4, "o4", 1004, 3), partition=1)
@@ -588,7 +588,7 @@ def test_partitions_that_go_over_in_one_batch_are_one_decision() -> None:
 
 
 def test_a_truncate_of_the_new_log_takes_what_other_partitions_have_of_the_old() -> None:
-    """Also what comes behind it of the old log; places of the new one are lifted alike in all partitions."""
+    """It removes later rows of the old log, too; positions of the new log get the same offset in all partitions."""
     feed = Feed()
     feed.deliver((C, 1, "old", 1001, 1), partition=0)
     feed.deliver((C, 2, "old", 1002, 2), (C, 3, "old", 1003, 3), partition=1)
@@ -611,7 +611,7 @@ def test_a_truncate_of_the_new_log_takes_what_other_partitions_have_of_the_old()
     ],
 )
 def test_a_partition_that_lags_is_compared_with_what_it_had_itself(logs: Logs, place: int) -> None:
-    """Of servers, names and transactions that overlap too, and of changes that tell no place."""
+    """This holds for servers, names, overlapping transactions, and changes without a position."""
     feed, (old, new) = Feed(), logs
     feed.deliver((C, 1, "o1", 1001, 1), log=old, partition=0)
     feed.deliver((C, 2, "o2", 1002, 2), log=old, partition=1)
@@ -662,7 +662,7 @@ def test_rows_are_right_once_every_restart_of_a_partition_is_decided(data: st.Da
 
 @given(st.data(), st.booleans())
 def test_no_delivery_of_one_log_in_two_partitions_raises_an_alarm(data: st.DataObject, names_tell: bool) -> None:
-    """Places and times rise together, but for less than a second; keys stay in their partition."""
+    """Positions and times rise together, except for less than a second; keys stay in their partition."""
     count = data.draw(st.integers(1, 12))
     shakes = data.draw(st.lists(st.integers(0, LEAST_GAP - 1), min_size=count, max_size=count))
     partitions: list[list[tuple[Any, ...]]] = [[], []]
@@ -685,7 +685,7 @@ def test_no_delivery_of_one_log_in_two_partitions_raises_an_alarm(data: st.DataO
 def test_transactions_that_overlap_and_events_delivered_again_raise_nothing(
     data: st.DataObject, lateness: Lateness
 ) -> None:
-    """Places and times of a key rise together; those of two keys cross as they like."""
+    """Positions and times of a key rise together; those of two keys may cross."""
     feed = Feed(lateness)
     feed.apply((C, 9, "first", 1, 0), log=OVERLAPPING)
     times, changes = [0] * 3, []

@@ -1,4 +1,4 @@
-"""Snapshot rows that tell no place in the log: none replaces a change of its key that arrived before it."""
+"""Snapshot rows without a log position: none replaces a change of its key that arrived earlier."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def place_of(operation: Operation, place: int = 0) -> int:
 
 
 def tables(objects: Sequence[Sequence[Told]], **own: Any) -> dict[int, int]:
-    """Return the rows after objects, each a batch of its own, a day and a half apart."""
+    """Return the rows after objects that are applied one a batch, a day and a half apart."""
     dimension = Dimension(
         name=NAME,
         schema=Schema((Column("id", Type("int")), Column("v", Type("int")))),
@@ -92,12 +92,12 @@ objects_of_messages = st.lists(st.lists(message, min_size=1, max_size=4), min_si
 def test_a_read_never_replaces_a_change_that_arrived_before_it(
     objects: Sequence[Sequence[Told]], lateness: Lateness, deletes: Deletes, ties: Ties
 ) -> None:
-    """Of keys without a change the last read stands, and nothing ties."""
+    """For keys without a change the last read is stored, and there are no ties."""
     assert tables(objects, lateness=lateness, deletes=deletes, ties=ties) == model(objects)
 
 
 def test_a_read_is_never_too_late() -> None:
-    """The mark of a table whose messages tell no place does not rise: a later snapshot counts."""
+    """The low watermark of a table without log positions does not rise: a later snapshot counts."""
     objects = [[(R, 1)], [(C, 2)], [(C, 3)], [(R, 1)], [(R, 4)]]
     assert tables(objects, lateness=DAY) == {1: 4, 2: 2, 3: 3, 4: 5}
 

@@ -1,4 +1,4 @@
-"""A file of which every row is refused for one reason stops its table, until an operator lets it pass."""
+"""A file of which every row is refused for one reason stops its table until an operator acknowledges it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SCHEMA = Schema((Column("id", Type("int")), Column("a", Type("int"))))
 
 
 def job(files: Mapping[int, Sequence[Reason | None]], tolerance: Tolerance = Tolerance()) -> Job[Any]:  # noqa: B008
-    """Return a job of files by their order: of each row why it is refused, or None for one that can be read."""
+    """Return the job of files by order: for each row the reason why it is refused, or None."""
     source = MemorySource()
     for order, rows in files.items():
         put(source, order, rows)

@@ -1,4 +1,4 @@
-"""Messages of two databases do not go into one table unless an operator says so."""
+"""Messages of two databases go into one table only if an operator allows it."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class DatabaseSource(MemorySource):
 
 
 class Feed:
-    """Objects of one change each, of a database."""
+    """Delivers objects of one change each, of a database."""
 
     def __init__(self) -> None:
         schema = Schema((Column("id", Type("int")),))
@@ -59,7 +59,7 @@ class Feed:
         apply_changes(self.job)
 
     def stops(self, *databases: str) -> AlarmRaised:
-        """Deliver objects at which the table stops, however often it is run."""
+        """Deliver objects at which the table stops, however often it runs."""
         self.deliver(*databases)
         before = self.progress
         for _ in range(2):
@@ -86,7 +86,7 @@ def test_two_databases_in_one_batch_stop_the_table() -> None:
 
 
 def test_a_database_stops_the_table_of_another_until_an_operator_decides() -> None:
-    """An answer is good for the databases that the alarm names: a third one is an alarm again."""
+    """An acknowledgement is for the databases that the alarm names: a third one raises it again."""
     feed = Feed()
     feed.apply("crm1", "crm1")
     feed.apply("crm1")

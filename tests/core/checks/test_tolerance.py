@@ -62,7 +62,7 @@ def test_what_is_tolerated_goes_into_quarantine(good: int, bad: int, tolerance: 
 
 
 def test_rows_of_other_tables_are_no_part_of_what_is_shared() -> None:
-    """Of 100 rows of the table 10 cannot be read, whatever else its files have."""
+    """Of 100 rows of the table 10 cannot be read, whatever other rows its files have."""
     source = MemorySource()
     rejects = [Reject(Position(1, 1, 1, 10_000 + row), Reason.CAST, ((0,),)) for row in range(10)]
     source.put(NAME, 1, [*map(insert, range(1, 91)), *rejects], others={"shop.order": 10_000})
@@ -92,7 +92,7 @@ def test_above_a_limit_nothing_is_applied_and_nothing_quarantined(
 
 
 def test_rows_that_show_a_change_of_columns_count_towards_no_share() -> None:
-    """Of a file that has it, they may all be."""
+    """In a file with such a change all rows may show it."""
     dimension = Dimension(name=NAME, schema=SCHEMA)
     refuse_flood(dimension, {Reason.SCHEMA: 950, Reason.CAST: 50}, 1000)
     with pytest.raises(QuarantineFull, match="1,001 of"):
@@ -140,7 +140,7 @@ def test_a_row_whose_key_cannot_be_read_stops_the_table_or_makes_it_inexact() ->
 
 
 def test_what_is_refused_is_told_by_its_reason_before_it_is() -> None:
-    """Also what the table refuses itself, and no copy of what was refused before."""
+    """This includes rows that the table itself refuses, and no duplicates of refused rows."""
     source = delivering(good=3, bad=2)
     found = job(source, Tolerance(), lateness=Within(1))
     apply_changes(found)

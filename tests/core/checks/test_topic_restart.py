@@ -1,4 +1,4 @@
-"""Files of a topic that is made anew do not come before those of the old one in silence."""
+"""Files of a topic that was made anew do not silently sort before those of the old topic."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SECOND = LEAST_GAP
 def file(
     offset: int, first: int, last: int, written: int, *, sequence: int = NO_SEQUENCE, partition: int = 0
 ) -> ObjectFacts:
-    """Return a file with changes of these seconds, written at a second."""
+    """Return the facts of a file with changes at these seconds, written at a second."""
     order = (partition << 44) + offset + 1
     least, greatest = Position(1, min(sequence, NO_SEQUENCE), order, 1), Position(1, sequence, order, 2)
     found = SourceObject(f"t+{partition}+{offset}", order, 1, written * SECOND)
@@ -38,7 +38,7 @@ def end_of(name: str) -> int:
 def refused(
     objects: Iterable[ObjectFacts], *late: str, time: int | None = None, acked: Sequence[str] = ()
 ) -> Sequence[str]:
-    """Return the files that the alarm is about; none where it is not raised."""
+    """Return the files that the alarm names; none where there is no alarm."""
     selection = ObjectSelection(late=late, partition_end=end_of)
     try:
         refuse_topic_restart(NAME, [*objects], selection, None if time is None else time * SECOND, acked)
@@ -87,7 +87,7 @@ def test_a_file_that_comes_late_is_compared_with_what_the_table_has() -> None:
 
 @given(st.lists(st.integers(0, 9), min_size=1, max_size=8))
 def test_no_sink_that_delivers_again_raises_it(steps: list[int]) -> None:
-    """Each file is written behind those before it, and holds changes of some seconds, also of earlier ones."""
+    """Each file is written after those before it, and has changes of some seconds, also of earlier ones."""
     files, now = [], 100
     for offset, back in enumerate(steps):
         now += 5
@@ -97,7 +97,7 @@ def test_no_sink_that_delivers_again_raises_it(steps: list[int]) -> None:
 
 @given(st.lists(st.integers(0, 40), min_size=1, max_size=6, unique=True), st.integers(1, 40))
 def test_each_topic_made_anew_that_begins_below_the_old_one_raises_it(new: list[int], first: int) -> None:
-    """Whatever offsets it has reached: none of its files but those below one of the old topic are told."""
+    """This holds for any offsets; only files below one of the old topic are named."""
     old = [file(100 + offset, offset, offset, offset) for offset in range(first, first + 3)]
     made = [file(offset, 1000 + offset, 1000 + offset, 2000) for offset in sorted(new)]
     above = [file(500, 1100, 1100, 2100)]

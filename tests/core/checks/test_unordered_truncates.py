@@ -1,4 +1,4 @@
-"""Truncates of a topic of several partitions whose messages tell no place: they are right, or stop the table."""
+"""Truncates in a topic of several partitions without log positions are right, or stop the table."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Drawn(NamedTuple):
 
 
 class Topic:
-    """A table that is fed by objects of partitions, and what it should hold if their arrival orders all changes."""
+    """A table that is fed by objects of partitions, and the rows it must have if arrival orders all changes."""
 
     def __init__(self, *, has_places: bool = False) -> None:
         dimension = Dimension(
@@ -77,7 +77,7 @@ class Topic:
         return {key[0]: row.cells["v"] for key, row in table.rows.items()}
 
     def apply(self, drawn: Sequence[Drawn]) -> bool:
-        """Deliver and apply objects; return whether the table stopped, having compared its rows up to there."""
+        """Deliver and apply objects, and compare the rows; return whether the table stopped."""
         for one in drawn:
             self.deliver(one.partition, *one.items)
             if one.is_applied:
@@ -148,7 +148,7 @@ def test_an_operator_cannot_say_now_for_all_partitions() -> None:
 def test_what_is_delivered_again_behind_a_truncate_does_not_come_back(
     moment: str, column: str, rows: dict[int, int]
 ) -> None:
-    """A place in the log was committed before; by a column in which rows are ordered others may come later."""
+    """A log position shows that a change was committed before; a column that orders rows does not."""
     topic = Topic()
     topic.source.order_column, topic.source.partition_end = column, lambda _: None
     put(topic, 1, {1: 100, 2: 200})

@@ -204,7 +204,7 @@ def test_a_truncate_ends_what_stands_at_the_moment_that_was_said(
     shop.run(3)
     report = shop.truncate(moment, 20)
     assert shop.rows == {1: [(1, end)], 2: [(2, end)]}
-    assert (report.progress.current, report.progress.mark) == (0, None)
+    assert (report.progress.current, report.progress.low_watermark) == (0, None)
 
 
 def test_a_truncate_at_a_time_that_is_yet_to_come_is_refused() -> None:

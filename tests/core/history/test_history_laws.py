@@ -137,8 +137,8 @@ def reads_no_memory(before: TableBefore, passing: FilteredEvents, links: Links) 
 
 
 def forgets_without_folding(dimension: Dimension, memory: ChangeLogContents) -> None:
-    if memory.mark is not None:
-        memory.changes = {place: c for place, c in memory.changes.items() if place.mark > memory.mark}
+    if memory.low_watermark is not None:
+        memory.changes = {place: c for place, c in memory.changes.items() if place.mark > memory.low_watermark}
 
 
 def remembers_rows_from_before(
@@ -185,7 +185,7 @@ def keeps_bases_of_what_waits(before: TableBefore, arrived: Arrivals, passing: F
         (settle, "bases_to_remember", keeps_bases_of_events_alone, check_feed, Within(3)),
         (folding, "slow_keys", reads_no_memory, check_feed, Unbounded()),
         (model_laws, "trim", forgets_without_folding, check_feed, Within(3)),
-        (settle, "leave_departures", remembers_rows_from_before, check_changed_lateness, Unbounded()),
+        (settle, "forget_applied_events", remembers_rows_from_before, check_changed_lateness, Unbounded()),
         (table_before, "rows_before_load", ends_nothing, check_reload, Ordered()),
         (table_before, "rows_before_load", replaces_all, check_reload, Ordered()),
         (reloads, "_keys", ends_all, check_reload, Ordered()),

@@ -140,8 +140,8 @@ def goes_on_from_one(found: Versions) -> Versions:
         (Columns, "same", compares_all, check_database),
         (versions, "_kept", overwrites_what_is_kept, check_key),
         (versions, "_previous", forgets_what_was_before, check_key),
-        (history_laws, "spliced", splices_twice, check_split),
-        (history_laws, "tail", goes_on_from_one, check_split),
+        (history_laws, "splice_versions", splices_twice, check_split),
+        (history_laws, "last_versions", goes_on_from_one, check_split),
     ],
     ids=lambda value: getattr(value, "__name__", None),
 )

@@ -17,7 +17,7 @@ from lakeward.core.merge.facts import BatchFacts
 from lakeward.core.pipeline.apply import apply_changes
 from lakeward.core.pipeline.job import Job
 from lakeward.core.schema import Column, Schema, Type
-from lakeward.core.schema_changes.evolution import FOLLOWING, evolve
+from lakeward.core.schema_changes.evolution import DEFAULT_POLICIES, evolve
 from lakeward.core.shaping.recomputed_columns import RecomputedColumns
 from lakeward.core.shaping.reshaping_rules import Concat
 from lakeward.core.shaping.shaped_source import ShapedSource, TableRules
@@ -90,7 +90,7 @@ def test_a_batch_without_what_something_is_made_of_is_refused() -> None:
     dimension = Lake().table.dimension
     facts = BatchFacts(schema=dimension.schema, recomputed=RecomputedColumns({"name": "name"}))
     lacks = Schema(tuple(column for column in dimension.schema if column.name in ("id", "first")))
-    refuse_history(dimension, facts, evolve(dimension.schema, dimension.schema, FOLLOWING, ("id",)))
+    refuse_history(dimension, facts, evolve(dimension.schema, dimension.schema, DEFAULT_POLICIES, ("id",)))
     with pytest.raises(ConfigError) as refused:
-        refuse_history(dimension, facts, evolve(dimension.schema, lacks, FOLLOWING, ("id",)))
+        refuse_history(dimension, facts, evolve(dimension.schema, lacks, DEFAULT_POLICIES, ("id",)))
     assert refused.value.found == "rules make name of several columns, and the batch has not all of them"

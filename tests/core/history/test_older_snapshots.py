@@ -263,8 +263,8 @@ def _joins_nothing(_: Columns, versions: Iterable[Version]) -> Versions:
         (older_snapshots, "_joined", _joins_nothing),
         (older_snapshots, "_within", _places_a_row_by_its_own_file),
         (full_loads, "_unapplied", _takes_what_was_written_alone),
-        (full_loads, "_before_the_newest", _compares_file_by_file),
-        (full_loads, "is_first", _is_never_the_first),
+        (full_loads, "_older_snapshots", _compares_file_by_file),
+        (full_loads, "is_first_snapshot", _is_never_the_first),
     ],
 )
 def test_the_law_of_snapshots_can_fail(
@@ -346,7 +346,7 @@ def test_what_an_only_snapshot_had_when_epochs_alone_counted_ends_at_its_time(
     lake = Lake(dimension(first_load=-100))
     lake.deliver(5, {1: ONE, 2: ONE})
     with monkeypatch.context() as before:
-        before.setattr(full_loads, "is_first", _is_never_the_first)
+        before.setattr(full_loads, "is_first_snapshot", _is_never_the_first)
         lake.deliver(5, {1: TWO, 2: TWO})
     assert at(lake, 2) == [(-100, 5, 1), (5, None, 2)]
     lake.job = replace(lake.job, ledger_writer=LedgerWriter(ledger=MemoryLedger(), now=lambda: 40 * 24 * HOUR))

@@ -21,11 +21,11 @@ from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.events import ChangeEvent, Key, Operation, Position
 from lakeward.core.history.options import ByRun, ByTime, History, Shown
 from lakeward.core.history.version_rows import rows as shown_rows
-from lakeward.core.joined.check import checked
-from lakeward.core.joined.dates import of_row
+from lakeward.core.joined.check import validate_joined
+from lakeward.core.joined.dates import row_instant
 from lakeward.core.joined.declared import Aggregate, Function, Joined, Source
-from lakeward.core.joined.rows import Known, Table
-from lakeward.core.joined.touched import Change
+from lakeward.core.joined.rows import SourceRow, SourceRows
+from lakeward.core.joined.touched import SourceChange
 from lakeward.core.merge.fold import Row, apply
 from lakeward.core.schema import Column, Schema, Type, parse_type
 
@@ -98,7 +98,7 @@ class Customers:
 
     def __init__(self, joined: Joined) -> None:
         self.folder = case("scd2-two-sources-redshift")
-        self.lake = Lake(checked(joined, {MASTER.name: MASTER, ADDRESS.name: ADDRESS}))
+        self.lake = Lake(validate_joined(joined, {MASTER.name: MASTER, ADDRESS.name: ADDRESS}))
         self.mirrors: dict[str, Mapping[Key, Row]] = {"master": {}, "address": {}}
         self.history = joined.history or History()
 
@@ -109,7 +109,7 @@ class Customers:
         tables = {name: self.table(name) for name in self.mirrors}
         self.lake.commit(plan, self.lake.joined(plan, tables, changes))
 
-    def feed(self, name: str, suffix: str) -> Iterable[tuple[Key, Change]]:
+    def feed(self, name: str, suffix: str) -> Iterable[tuple[Key, SourceChange]]:
         table, events = {"master": MASTER, "address": ADDRESS}[name], []
         for number, cells in enumerate(self.lines(f"customer_{name}_with_ts{suffix}.csv"), 1):
             moment = micros(cells["row_audit_ts"])
@@ -117,7 +117,10 @@ class Customers:
             events.append(
                 ChangeEvent(operation=Operation.UPDATE, position=position, key=key, cells=cells, time=moment)
             )
-            yield key, Change((), of_row(self.history, self.lake.joining.joined.sources[name], cells, moment))
+            yield (
+                key,
+                SourceChange((), row_instant(self.history, self.lake.joining.joined.sources[name], cells, moment)),
+            )
         self.mirrors[name] = apply(table, self.mirrors[name], events).rows
 
     def lines(self, name: str) -> Iterable[Cells]:
@@ -126,10 +129,10 @@ class Customers:
                 moment = datetime.fromisoformat(line["row_audit_ts"]).replace(tzinfo=UTC)
                 yield {**line, "customer_id": int(line["customer_id"]), "row_audit_ts": moment}
 
-    def table(self, name: str) -> Table:
+    def table(self, name: str) -> SourceRows:
         source = self.lake.joining.joined.sources[name]
         return {
-            key: [Known(row.cells, of_row(self.history, source, row.cells, row.position.sequence))]
+            key: [SourceRow(row.cells, row_instant(self.history, source, row.cells, row.position.sequence))]
             for key, row in self.mirrors[name].items()
         }
 
@@ -223,17 +226,17 @@ def summed(customer: int, found: Sequence[Cells]) -> list[object]:
 def test_a_summary_of_orders_follows_inserts_and_deletes() -> None:
     folder = case("tpch-refresh-functions")
     told = json.loads((folder / "expected" / "after_streams.json").read_text("utf-8"))
-    lake = Lake(checked(SUMMARY, {ORDERS.name: ORDERS}))
+    lake = Lake(validate_joined(SUMMARY, {ORDERS.name: ORDERS}))
     rows: dict[Key, Cells] = {}
     for stream, right in enumerate(told):
         came = orders(folder / "input" / (f"orders.tbl.u{stream}" if stream else "orders.tbl.gz"))
         deletes = (folder / "input" / f"delete.{stream}").read_text("utf-8").split() if stream else []
         before, gone = rows, {(int(line.rstrip("|")),) for line in deletes}
         rows = {key: cells for key, cells in {**rows, **came}.items() if key not in gone}
-        changes = {key: Change([before[key]] if key in before else []) for key in {*came, *gone}}
+        changes = {key: SourceChange([before[key]] if key in before else []) for key in {*came, *gone}}
         plan = lake.planned()
         lake.commit(
-            plan, lake.joined(plan, {"orders": {k: [Known(c)] for k, c in rows.items()}}, {"orders": changes})
+            plan, lake.joined(plan, {"orders": {k: [SourceRow(c)] for k, c in rows.items()}}, {"orders": changes})
         )
         assert {key: [*cells.values()] for key, cells in lake.current().items()} == summary(rows.values())
         totals = [(cells["orders"], cells["total"]) for cells in lake.current().values()]

@@ -11,8 +11,8 @@ from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import ConfigError
 from lakeward.core.events import Sequences
 from lakeward.core.history.options import ByColumn, ByRun, History, Kind, Shown, Surrogate
-from lakeward.core.joined.check import checked
-from lakeward.core.joined.declared import Aggregate, Function, Joined, Source, Way
+from lakeward.core.joined.check import validate_joined
+from lakeward.core.joined.declared import Aggregate, Function, Joined, JoinType, Source
 from lakeward.core.schema import Column, Schema, Type, parse_type
 
 SHOP = "shop"
@@ -56,7 +56,7 @@ def with_history(tables: Mapping[TableName, Dimension], **histories: History) ->
 
 def test_a_joined_table_has_what_is_taken_and_the_key_of_the_source_that_drives() -> None:
     sums = {"orders": Aggregate(Function.COUNT), "last_tags": Aggregate(Function.LATEST, "tags", "id")}
-    found = checked(
+    found = validate_joined(
         joined(
             customer=replace(CUSTOMER, columns={"customer_id": "id", "name": "name"}),
             address=replace(ADDRESS, on=("customer",), columns={}, aggregates=CITY),
@@ -77,12 +77,12 @@ def test_a_joined_table_has_what_is_taken_and_the_key_of_the_source_that_drives(
 
 def test_a_key_that_is_taken_twice_is_known_by_its_first_name() -> None:
     twice = replace(CUSTOMER, columns={"number": "id", "again": "id"})
-    assert checked(joined(customer=twice), TABLES).dimension.key == ("number",)
+    assert validate_joined(joined(customer=twice), TABLES).dimension.key == ("number",)
 
 
 def test_a_joined_table_of_groups_has_their_columns_as_its_key() -> None:
     grouped = replace(ORDERS, to=(), columns={"who": "customer"})
-    assert checked(joined(orders=grouped), TABLES).dimension.key == ("who",)
+    assert validate_joined(joined(orders=grouped), TABLES).dimension.key == ("who",)
 
 
 WRONG: Mapping[str, Joined] = {
@@ -95,7 +95,7 @@ WRONG: Mapping[str, Joined] = {
     "customer has no column nose": joined(customer=replace(CUSTOMER, columns={"id": "id", "nose": "nose"})),
     "id of customer is not among its columns": joined(customer=replace(CUSTOMER, columns={"name": "name"})),
     "customer drives, and is joined to another": joined(customer=replace(CUSTOMER, to=("id",))),
-    'customer drives, and has `way = "inner"`': joined(customer=replace(CUSTOMER, way=Way.INNER)),
+    'customer drives, and has `way = "inner"`': joined(customer=replace(CUSTOMER, way=JoinType.INNER)),
     "address is joined to orders, which is no source before it": joined(
         customer=CUSTOMER, address=replace(ADDRESS, beside="orders"), orders=ORDERS
     ),
@@ -145,7 +145,7 @@ WRONG: Mapping[str, Joined] = {
 @pytest.mark.parametrize(("found", "wrong"), WRONG.items(), ids=WRONG)
 def test_what_does_not_fit_is_said(found: str, wrong: Joined) -> None:
     with pytest.raises(ConfigError, match="it cannot be joined like this") as error:
-        checked(wrong, TABLES)
+        validate_joined(wrong, TABLES)
     assert error.value.found == found.removesuffix(":to")
     assert error.value.todo
 
@@ -228,31 +228,33 @@ def test_sources_of_a_history_say_in_one_way_when_they_are_valid(
     found: str, wrong: tuple[Joined, Mapping[str, History]]
 ) -> None:
     with pytest.raises(ConfigError) as error:
-        checked(wrong[0], with_history(TABLES, **wrong[1]))
+        validate_joined(wrong[0], with_history(TABLES, **wrong[1]))
     assert error.value.found == found.removesuffix(":own")
 
 
 def test_a_column_that_is_nearly_named_is_proposed() -> None:
     with pytest.raises(ConfigError, match=r"customer has no column nam\nDid you mean 'name'\?"):
-        checked(joined(customer=replace(CUSTOMER, columns={"id": "id", "name": "nam"})), TABLES)
+        validate_joined(joined(customer=replace(CUSTOMER, columns={"id": "id", "name": "nam"})), TABLES)
 
 
 def test_rows_that_do_not_keep_their_times_need_a_column_or_the_run() -> None:
     tables = {name: replace(found, sequences=Sequences.UNIQUE) for name, found in TABLES.items()}
     dated = replace(CUSTOMER, validity="seen")
     with pytest.raises(ConfigError, match="the rows of address do not keep when they were changed"):
-        checked(joined(BY_DAY, customer=dated, address=ADDRESS), tables)
-    assert checked(joined(BY_DAY, customer=dated, address=replace(ADDRESS, validity="moved")), tables)
-    assert checked(joined(replace(BY_DAY, validity=ByRun()), **BOTH), tables)
+        validate_joined(joined(BY_DAY, customer=dated, address=ADDRESS), tables)
+    assert validate_joined(joined(BY_DAY, customer=dated, address=replace(ADDRESS, validity="moved")), tables)
+    assert validate_joined(joined(replace(BY_DAY, validity=ByRun()), **BOTH), tables)
 
 
 def test_a_mirror_may_stand_beside_histories_as_it_is_now() -> None:
     tables = with_history(TABLES, customer=HISTORY)
-    found = checked(joined(HISTORY, customer=CUSTOMER, address=replace(ADDRESS, as_now=True)), tables)
+    found = validate_joined(joined(HISTORY, customer=CUSTOMER, address=replace(ADDRESS, as_now=True)), tables)
     assert found.over_time
-    assert not checked(joined(None, **BOTH), tables).over_time
+    assert not validate_joined(joined(None, **BOTH), tables).over_time
 
 
 def test_a_history_as_it_is_now_is_joined_like_a_mirror() -> None:
     both = {"customer": replace(CUSTOMER, as_now=True), "address": replace(ADDRESS, as_now=True)}
-    assert not checked(joined(HISTORY, **both), with_history(TABLES, customer=HISTORY, address=BY_DAY)).over_time
+    assert not validate_joined(
+        joined(HISTORY, **both), with_history(TABLES, customer=HISTORY, address=BY_DAY)
+    ).over_time

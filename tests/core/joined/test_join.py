@@ -12,13 +12,13 @@ from joined_laws import Lake, shapes, tables_of
 from lakeward.core.dimension import TableName
 from lakeward.core.events import LOAD_SEQUENCE, Position, Sequences
 from lakeward.core.history.options import ByRun, History, Shown
-from lakeward.core.joined.check import checked
-from lakeward.core.joined.dates import BEYOND, of_change, of_row, time_of
+from lakeward.core.joined.check import validate_joined
+from lakeward.core.joined.dates import BEYOND_OPEN_END, change_instant, row_instant, source_time
 from lakeward.core.joined.declared import Joined, Source
-from lakeward.core.joined.join import Written
+from lakeward.core.joined.join import JoinResult
 from lakeward.core.joined.plan import JoinPlan
-from lakeward.core.joined.rows import Known
-from lakeward.core.joined.touched import Change, Touch, touched
+from lakeward.core.joined.rows import SourceRow
+from lakeward.core.joined.touched import ChangeDates, SourceChange, find_touched_keys
 from lakeward.core.schema import Type
 
 HISTORY = History()
@@ -33,15 +33,15 @@ class Dimension:
     def __init__(self, history: History | None = HISTORY, unknown: Mapping[str, str] | None = None) -> None:
         sources = {name: one for name, one in shapes()["dimension"].items() if name != "region"}
         joined = Joined(name=TableName("dw", "dim"), sources=sources, history=history, unknown=unknown)
-        self.lake = Lake(checked(joined, tables_of()))
-        self.tables: dict[str, dict[tuple[int], list[Known]]] = {name: {} for name in sources}
+        self.lake = Lake(validate_joined(joined, tables_of()))
+        self.tables: dict[str, dict[tuple[int], list[SourceRow]]] = {name: {} for name in sources}
 
     def take(self, source: str, time: int, key: int, /, **cells: object) -> None:
         """Put a row of a source in place, or without cells delete it."""
-        row = [Known({"id": key, "region": None, "country": None, **cells}, time)] if cells else []
+        row = [SourceRow({"id": key, "region": None, "country": None, **cells}, time)] if cells else []
         self.tables[source][(key,)] = row
         plan = self.lake.planned(ran=NOON)
-        changes = {source: {(key,): Change((), time)}}
+        changes = {source: {(key,): SourceChange((), time)}}
         self.lake.commit(plan, self.lake.joined(plan, self.tables, changes))
 
     def versions(self, key: int = 1) -> list[tuple[int, int | None, object, object]]:
@@ -66,12 +66,12 @@ def test_a_row_that_went_changes_the_joined_row_when_it_went() -> None:
 
 
 def test_what_several_changes_touch_is_dated_by_the_last_of_them_in_any_order() -> None:
-    joining = checked(Joined(name=TableName("dw", "t"), sources=shapes()["summary"]), tables_of())
-    tables = {"customer": {(1,): [Known({"id": 1, "region": None})]}, "orders": {}, "region": {}}
+    joining = validate_joined(Joined(name=TableName("dw", "t"), sources=shapes()["summary"]), tables_of())
+    tables = {"customer": {(1,): [SourceRow({"id": 1, "region": None})]}, "orders": {}, "region": {}}
     of_one = {"customer": 1}
     for instants in [(9, 5), (5, 9)]:
-        changes = {(key,): Change([of_one], instant) for key, instant in enumerate(instants)}
-        assert touched(joining, {"orders": changes}, tables) == {(1,): Touch(9)}
+        changes = {(key,): SourceChange([of_one], instant) for key, instant in enumerate(instants)}
+        assert find_touched_keys(joining, {"orders": changes}, tables) == {(1,): ChangeDates(9)}
 
 
 def test_time_does_not_run_back_behind_what_a_joined_row_has_reached() -> None:
@@ -104,9 +104,10 @@ def test_a_row_of_its_key_takes_the_place_of_the_unknown_row_for_as_long_as_it_i
 def test_over_time_the_unknown_row_begins_in_1970_whatever_was_before() -> None:
     sources = {"customer": shapes()["dimension"]["customer"]}
     joined = Joined(name=TableName("dw", "dim"), sources=sources, history=HISTORY, unknown={})
-    lake = Lake(checked(joined, tables_of(HISTORY)))
+    lake = Lake(validate_joined(joined, tables_of(HISTORY)))
     rows = {
-        (key,): [Known({"id": key, "name": 4, "region": None}, None, -9, end)] for key, end in ((1, None), (-1, -5))
+        (key,): [SourceRow({"id": key, "name": 4, "region": None}, None, -9, end)]
+        for key, end in ((1, None), (-1, -5))
     }
     lake.commit(plan := lake.planned(), lake.joined(plan, {"customer": rows}, {}))
     found = {key: [(one.valid_from, one.valid_to) for one in of] for key, of in lake.standing().items()}
@@ -117,18 +118,18 @@ NEVER = 2_932_896
 """9999-12-31, as a day."""
 
 
-def over_time(shown: Shown, *customers: Known) -> tuple[Lake, JoinPlan, Written]:
+def over_time(shown: Shown, *customers: SourceRow) -> tuple[Lake, JoinPlan, JoinResult]:
     """Return what joins versions of the customer 1, and one of another, in a table that is empty."""
     sources = {"customer": shapes()["dimension"]["customer"]}
     joined = Joined(name=TableName("dw", "dim"), sources=sources, history=History(shown=shown))
-    lake = Lake(checked(joined, tables_of(History(shown=BY_DAY))))
-    other = Known({"id": 2, "name": 4, "region": None}, None, 7, None)
+    lake = Lake(validate_joined(joined, tables_of(History(shown=BY_DAY))))
+    other = SourceRow({"id": 2, "name": 4, "region": None}, None, 7, None)
     plan = lake.planned()
     return lake, plan, lake.joined(plan, {"customer": {(1,): customers, (2,): [other]}}, {})
 
 
-def customer(name: int, begins: int, ends: int | None) -> Known:
-    return Known({"id": 1, "name": name, "region": None}, None, begins, ends)
+def customer(name: int, begins: int, ends: int | None) -> SourceRow:
+    return SourceRow({"id": 1, "name": name, "region": None}, None, begins, ends)
 
 
 @pytest.mark.parametrize("end", [NEVER, NEVER - 1])
@@ -142,10 +143,10 @@ def customer(name: int, begins: int, ends: int | None) -> Known:
     ],
 )
 def test_a_key_of_which_a_source_says_never_is_left_with_a_reason(
-    end: int, versions: list[Known], begins: str
+    end: int, versions: list[SourceRow], begins: str
 ) -> None:
     lake, plan, written = over_time(replace(BY_DAY, open_end=end, is_current=None), *versions)
-    assert written.left == {(1,): f"{BEYOND} (valid_from = {begins})"}
+    assert written.left == {(1,): f"{BEYOND_OPEN_END} (valid_from = {begins})"}
     lake.commit(plan, written)
     assert [*lake.rows] == [((2,), 7)]
 
@@ -172,7 +173,7 @@ def test_a_row_counts_from_its_validity_column_or_its_source_time(
     source: Source, shown: Shown, instant: int
 ) -> None:
     history = History(shown=shown, first_load=-5)
-    assert of_row(history, source, {"seen": datetime(2026, 11, 22, 12, tzinfo=UTC)}, 7) == instant
+    assert row_instant(history, source, {"seen": datetime(2026, 11, 22, 12, tzinfo=UTC)}, 7) == instant
 
 
 @pytest.mark.parametrize(
@@ -187,11 +188,11 @@ def test_a_row_counts_from_its_validity_column_or_its_source_time(
 def test_a_row_has_its_source_time_in_its_place_unless_a_load_brought_it(
     sequence: int, sequences: Sequences, time: int | None
 ) -> None:
-    assert time_of(Position(1, sequence, 1, 1), sequences) == time
+    assert source_time(Position(1, sequence, 1, 1), sequences) == time
 
 
 def test_a_deleted_row_counts_from_the_time_of_its_delete() -> None:
-    assert of_row(HISTORY, SEEN, None, 7) == 7
+    assert row_instant(HISTORY, SEEN, None, 7) == 7
 
 
 @pytest.mark.parametrize(
@@ -206,12 +207,12 @@ def test_a_deleted_row_counts_from_the_time_of_its_delete() -> None:
     ],
 )
 def test_what_lies_behind_all_versions_dates_none(shown: Shown, seen: object, instant: int | None) -> None:
-    assert of_row(History(shown=shown), SEEN, {"seen": seen}, 7) == instant
+    assert row_instant(History(shown=shown), SEEN, {"seen": seen}, 7) == instant
 
 
 def test_a_row_without_any_time_has_none() -> None:
-    assert of_row(HISTORY, PLAIN, {}, None) is None
-    assert of_row(HISTORY, SEEN, {"seen": None}, 7) is None
+    assert row_instant(HISTORY, PLAIN, {}, None) is None
+    assert row_instant(HISTORY, SEEN, {"seen": None}, 7) is None
 
 
 @pytest.mark.parametrize(
@@ -230,4 +231,4 @@ def test_a_row_without_any_time_has_none() -> None:
 def test_a_joined_row_counts_from_when_its_rows_do_or_from_the_run(
     history: History, instant: int | None, is_first: bool, at: int
 ) -> None:
-    assert of_change(instant, history, NOON, is_first=is_first) == at
+    assert change_instant(instant, history, NOON, is_first=is_first) == at

@@ -11,12 +11,12 @@ from joined_laws import shapes, tables_of
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import CommitConflict, SchemaConflict, TableError
 from lakeward.core.history.options import History, Kind
-from lakeward.core.joined.dates import BEYOND
+from lakeward.core.joined.dates import BEYOND_OPEN_END
 from lakeward.core.joined.declared import Joined
 from lakeward.core.joined.joining import Joining
-from lakeward.core.joined.keeping import JoinJob, JoinReport, keep_up, plan_next
-from lakeward.core.joined.plan import NONE_PASSED, JoinPlan, JoinProgress, Passed, SourceState
-from lakeward.core.joined.unshown import Unshown
+from lakeward.core.joined.keeping import JoinJob, JoinReport, plan_next, refresh
+from lakeward.core.joined.plan import NO_COMMIT, JoinPlan, JoinProgress, SourceCommit, SourceState
+from lakeward.core.joined.unshown import OmittedRows
 from lakeward.core.merge.counts import Counts
 from lakeward.core.plan import MergePlan
 from lakeward.core.ports import Commit, MergeResult, SkippedKeys, TableState
@@ -37,7 +37,7 @@ class Lake:
     batch: int = 1
     races: int = 0
     left: SkippedKeys | None = None
-    unshown: Unshown = field(default_factory=Unshown)
+    unshown: OmittedRows = field(default_factory=OmittedRows)
     written: int = 5
     closed: int = 0
     merges: list[MergePlan] = field(default_factory=list)
@@ -64,7 +64,7 @@ class Table:
         return self.lake.standing(self.joining.dimension)
 
     def sources(self, progress: JoinProgress | None) -> Mapping[str, SourceState]:
-        now = Passed(self.lake.batch, str(self.lake.batch))
+        now = SourceCommit(self.lake.batch, str(self.lake.batch))
         return {name: SourceState(now=now) for name in self.joining.joined.sources}
 
     def resolve(self, plan: JoinPlan, merge: MergePlan) -> MergeResult:
@@ -96,7 +96,7 @@ def job(lake: Lake, joined: Joined = JOINED) -> JoinJob:
 
 
 def kept_up(lake: Lake, joined: Joined = JOINED) -> JoinReport:
-    found = keep_up(job(lake, joined))
+    found = refresh(job(lake, joined))
     assert found is not None
     return found
 
@@ -106,7 +106,7 @@ def test_a_commit_says_how_far_the_sources_were_passed_and_the_next_goes_on_from
     first = kept_up(lake)
     assert (first.progress.batch, first.progress.rows, first.plan.ran, first.plan.is_first) == (1, 3, 7, True)
     assert Progress.from_json(first.progress.to_json()) == first.progress
-    assert keep_up(job(lake)) is None
+    assert refresh(job(lake)) is None
     lake.batch = 4
     second = kept_up(lake)
     assert (second.progress.batch, second.progress.rows) == (2, 6)
@@ -117,7 +117,7 @@ def test_a_commit_says_how_far_the_sources_were_passed_and_the_next_goes_on_from
 def test_it_waits_until_each_source_has_a_commit() -> None:
     lake = Lake()
     lake.standings[TableName("shop", "region")] = TableState(Progress(), TABLES[TableName("shop", "region")].schema)
-    assert keep_up(job(lake)) is None
+    assert refresh(job(lake)) is None
     assert plan_next(job(lake)).lacking == (TableName("shop", "region"),)
 
 
@@ -134,7 +134,7 @@ def test_a_race_that_is_lost_is_run_again_and_given_up_in_the_end() -> None:
     lake = Lake(races=2)
     assert kept_up(lake).progress.batch == 1
     with pytest.raises(CommitConflict):
-        keep_up(job(Lake(races=3)))
+        refresh(job(Lake(races=3)))
 
 
 def test_keys_that_are_left_as_they_stand_hold_back_no_other_and_their_sources_are_not_passed() -> None:
@@ -148,12 +148,12 @@ def test_keys_that_are_left_as_they_stand_hold_back_no_other_and_their_sources_a
     assert {one.batch for one in report.passed.values()} == {1}
     lake.written = 0
     with pytest.raises(TableError, match="versions of 2 keys break"):
-        keep_up(job(lake))
+        refresh(job(lake))
     assert lake.standings[JOINED.name].progress.batch == 2, "there was nothing to commit"
     lake.left = None
     last = kept_up(lake)
     assert (last.plan.since, last.progress.batch, last.error) == (dict.fromkeys(SOURCES, 1), 3, None)
-    assert keep_up(job(lake)) is None
+    assert refresh(job(lake)) is None
     assert lake.closed == 4
 
 
@@ -170,43 +170,45 @@ def test_what_to_do_with_keys_that_are_left_is_told_by_why_they_are() -> None:
 
 
 def test_a_first_batch_that_leaves_keys_passes_no_source_and_the_next_makes_all_anew() -> None:
-    lake = Lake(left=SkippedKeys(1, f'["7"]: {BEYOND} (valid_from = 2026-11-03)', 1))
+    lake = Lake(left=SkippedKeys(1, f'["7"]: {BEYOND_OPEN_END} (valid_from = 2026-11-03)', 1))
     report = kept_up(lake)
     assert report.error is not None
     assert (report.progress.batch, report.progress.rows) == (1, 3)
-    assert dict(report.passed) == dict.fromkeys(SOURCES, NONE_PASSED)
+    assert dict(report.passed) == dict.fromkeys(SOURCES, NO_COMMIT)
     lake.left = None
     last = kept_up(lake)
     assert (last.plan.since, last.plan.whole[0]) == ({}, "customer was read, and keys were left")
     assert len(last.plan.whole) == len(SOURCES)
     assert {one.batch for one in last.passed.values()} == {1}
-    assert keep_up(job(lake)) is None
+    assert refresh(job(lake)) is None
 
 
 def test_a_commit_says_which_rows_of_its_sources_cannot_be_shown_also_where_keys_are_left() -> None:
-    lake = Lake(unshown=Unshown(keyless=2, unknown=True))
+    lake = Lake(unshown=OmittedRows(keyless=2, unknown=True))
     [of_keys, of_unknown] = kept_up(lake).cautions
     assert of_keys.startswith("2 rows of customer (shop.customer) left out")
     assert "has a row with the key of the unknown row" in of_unknown
-    lake.batch, lake.left, lake.unshown = 2, SkippedKeys(1, "…"), Unshown(keyless=1)
+    lake.batch, lake.left, lake.unshown = 2, SkippedKeys(1, "…"), OmittedRows(keyless=1)
     [words] = kept_up(lake).cautions
     assert words.startswith("1 row of customer")
-    lake.batch, lake.left, lake.unshown = 3, None, Unshown()
+    lake.batch, lake.left, lake.unshown = 3, None, OmittedRows()
     assert not kept_up(lake).cautions
 
 
 def test_what_cannot_be_shown_was_not_written_down_by_earlier_versions() -> None:
-    progress = JoinProgress(batch=1, digest="d", passed={"customer": Passed(1, "c")}, unshown=Unshown(2, True))
+    progress = JoinProgress(
+        batch=1, digest="d", passed={"customer": SourceCommit(1, "c")}, unshown=OmittedRows(2, True)
+    )
     assert JoinProgress.from_json(progress.to_json()) == progress
     earlier = '{"batch":1,"digest":"d","passed":{"customer":[1,"c"]}}'
-    assert JoinProgress.from_json(earlier).unshown == Unshown()
+    assert JoinProgress.from_json(earlier).unshown == OmittedRows()
 
 
 def test_a_table_that_is_not_joined_is_left_alone() -> None:
     lake = Lake()
     lake.standings[JOINED.name] = TableState(Progress(batch=3), TABLES[TableName("shop", "region")].schema)
     with pytest.raises(TableError, match="it is not joined of others"):
-        keep_up(job(lake))
+        refresh(job(lake))
 
 
 def test_what_a_crash_made_and_did_not_write_is_begun() -> None:
@@ -258,10 +260,10 @@ def test_a_history_with_other_options_is_refused() -> None:
     joined = replace(JOINED, history=History())
     histories = {name: replace(one, history=History()) for name, one in TABLES.items()}
     asked = replace(job(lake, joined), sources=histories)
-    assert keep_up(asked) is not None
+    assert refresh(asked) is not None
     kinds = replace(joined, history=History(kinds={"customer_name": Kind.OVERWRITE}))
     with pytest.raises(SchemaConflict) as refused:
-        keep_up(replace(asked, joined=kinds))
+        refresh(replace(asked, joined=kinds))
     words = "its versions were kept in another way (kind of customer_name: 2, now 1)"
     assert refused.value.found == words
     assert (refused.value.todo or "").endswith("the next run makes it anew.")
@@ -283,6 +285,6 @@ def test_a_rename_that_the_next_batch_of_a_source_will_carry_out_is_known_before
     selection = {own: "full" if column == "name" else column for own, column in SOURCES["customer"].columns.items()}
     joined = replace(JOINED, sources={**SOURCES, "customer": replace(SOURCES["customer"], columns=selection)})
     lake = Lake()
-    assert keep_up(replace(job(lake, joined), sources={**TABLES, customer: renamed})) is not None
+    assert refresh(replace(job(lake, joined), sources={**TABLES, customer: renamed})) is not None
     assert lake.joining is not None
     assert lake.joining.tables["customer"].schema == schema

@@ -12,10 +12,10 @@ import pytest
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import ConfigError
 from lakeward.core.history.options import ByColumn, History, Shown, Surrogate
-from lakeward.core.joined.check import checked
-from lakeward.core.joined.declared import Aggregate, Function, Joined, Source, Way
+from lakeward.core.joined.check import validate_joined
+from lakeward.core.joined.declared import Aggregate, Function, Joined, JoinType, Source
 from lakeward.core.joined.joining import Joining
-from lakeward.core.joined.rows import Known, rows
+from lakeward.core.joined.rows import SourceRow, rows
 from lakeward.core.schema import Column, Schema, Type, parse_type
 
 HASHED = History(shown=Shown(surrogate=Surrogate.HASH))
@@ -69,18 +69,20 @@ def facts(customer: Source = CUSTOMER, orders: Source = ORDERS, **options: objec
 
 def looked_up(history: History, at: str, value: object) -> object:
     """Return the name that a fact finds whose time is in a column; it changes on 2026-11-23 in Tokyo."""
-    joining = checked(facts(replace(CUSTOMER, at=at, columns={"name": "name"}, otherwise={})), tables(history))
+    joining = validate_joined(
+        facts(replace(CUSTOMER, at=at, columns={"name": "name"}, otherwise={})), tables(history)
+    )
     change = DAY if history.by_day else 7 if history is NUMBERED else int(AT.timestamp()) * 1_000_000
     ann, bea = ({"id": 1, "name": name} for name in ("Ann", "Bea"))
     order = dict.fromkeys(TYPES["orders"]) | {"id": 10, "customer": 1, at: value}
-    versions = [Known(ann, None, change - 1, change), Known(bea, None, change)]
-    return rows(joining, {"orders": {(10,): [Known(order)]}, "customer": {(1,): versions}})[10,].cells["name"]
+    versions = [SourceRow(ann, None, change - 1, change), SourceRow(bea, None, change)]
+    return rows(joining, {"orders": {(10,): [SourceRow(order)]}, "customer": {(1,): versions}})[10,].cells["name"]
 
 
 def test_what_a_history_adds_can_be_taken_with_its_type() -> None:
     number = replace(CUSTOMER, columns={"customer_key": "version_key", "since": "valid_from"})
     types = [
-        [(column.name, str(column.type)) for column in checked(facts(of), tables(history)).dimension.schema]
+        [(column.name, str(column.type)) for column in validate_joined(facts(of), tables(history)).dimension.schema]
         for of, history in ((CUSTOMER, HASHED), (number, BY_DAY))
     ]
     assert types == [
@@ -115,15 +117,15 @@ def test_a_fact_finds_the_version_that_is_valid_at_its_time(
 
 def test_what_finds_none_has_what_there_is_otherwise_in_the_type_of_the_column() -> None:
     for history, found in ((HASHED, "-1"), (BY_DAY, -1)):
-        assert checked(facts(), tables(history)).otherwise("customer") == {"customer_key": found}
+        assert validate_joined(facts(), tables(history)).otherwise("customer") == {"customer_key": found}
 
 
 def test_all_versions_are_read_of_what_is_looked_up_alone() -> None:
-    joining = checked(facts(), tables())
+    joining = validate_joined(facts(), tables())
     assert [joining.reads_versions(name) for name in ("orders", "customer")] == [False, True]
-    assert not checked(facts(replace(CUSTOMER, at=None, columns={}, otherwise={})), tables()).reads_versions(
-        "customer"
-    )
+    assert not validate_joined(
+        facts(replace(CUSTOMER, at=None, columns={}, otherwise={})), tables()
+    ).reads_versions("customer")
 
 
 GROUPED = replace(
@@ -162,7 +164,7 @@ WRONG: Mapping[str, tuple[Joined, History | None]] = {
         HASHED,
     ),
     "customer says what there is otherwise, and no row finds none of it, or several rows make one": (
-        facts(replace(CUSTOMER, way=Way.INNER)),
+        facts(replace(CUSTOMER, way=JoinType.INNER)),
         HASHED,
     ),
     "orders says what there is otherwise, and no row finds none of it, or several rows make one": (
@@ -179,7 +181,7 @@ WRONG: Mapping[str, tuple[Joined, History | None]] = {
 @pytest.mark.parametrize(("found", "wrong"), WRONG.items(), ids=WRONG)
 def test_a_lookup_that_cannot_be_is_said(found: str, wrong: tuple[Joined, History | None]) -> None:
     with pytest.raises(ConfigError, match="it cannot be joined like this") as error:
-        checked(wrong[0], tables(wrong[1]))
+        validate_joined(wrong[0], tables(wrong[1]))
     assert error.value.found == found.partition(":")[0]
     assert error.value.todo
 
@@ -187,5 +189,5 @@ def test_a_lookup_that_cannot_be_is_said(found: str, wrong: tuple[Joined, Histor
 def test_what_is_joined_by_a_version_need_not_be_looked_up() -> None:
     joined = facts()
     sources = {**joined.sources, "city": replace(CITY, to=("number",), beside="customer")}
-    joining: Joining = checked(replace(joined, sources=sources), tables())
+    joining: Joining = validate_joined(replace(joined, sources=sources), tables())
     assert not joining.reads_versions("city")

@@ -10,22 +10,22 @@ from joined_laws import shapes, tables_of
 
 from lakeward.core.dimension import TableName
 from lakeward.core.history.options import ByRun, History, Track
-from lakeward.core.joined.check import checked
+from lakeward.core.joined.check import validate_joined
 from lakeward.core.joined.declared import Joined
 from lakeward.core.joined.joining import Joining
-from lakeward.core.joined.plan import JoinProgress, Passed, SourceState, noted, plan_join
+from lakeward.core.joined.plan import JoinProgress, SourceCommit, SourceState, plan_join, recent_commits
 
 
 def joining(shape: str = "summary", unknown: Mapping[str, str] | None = None) -> Joining:
-    return checked(Joined(name=TableName("dw", "t"), sources=shapes()[shape], unknown=unknown), tables_of())
+    return validate_joined(Joined(name=TableName("dw", "t"), sources=shapes()[shape], unknown=unknown), tables_of())
 
 
 SUMMARY = joining()
-STATES = {name: SourceState(now=Passed(7, f"{name}-7")) for name in SUMMARY.joined.sources}
+STATES = {name: SourceState(now=SourceCommit(7, f"{name}-7")) for name in SUMMARY.joined.sources}
 PASSED = {name: one.now for name, one in STATES.items()}
 PROGRESS = JoinProgress(batch=3, digest=SUMMARY.joined.digest, passed=PASSED)
-EIGHT = Passed(8, "orders-8")
-TAKEN_BACK = SourceState(now=Passed(6, "orders-6b"), goes_on=False, kept=Passed(5, "orders-5"))
+EIGHT = SourceCommit(8, "orders-8")
+TAKEN_BACK = SourceState(now=SourceCommit(6, "orders-6b"), goes_on=False, kept=SourceCommit(5, "orders-5"))
 
 
 def test_the_first_batch_makes_all_rows() -> None:
@@ -54,7 +54,7 @@ def test_what_was_touched_since_is_asked_of_those_that_went_on_alone() -> None:
 def test_what_no_source_tells_is_of_those_that_were_emptied_or_may_have_been_made_anew() -> None:
     states = STATES | {
         "orders": SourceState(now=EIGHT, emptied=8),
-        "customer": SourceState(now=Passed(8, "customer-8b"), goes_on=False),
+        "customer": SourceState(now=SourceCommit(8, "customer-8b"), goes_on=False),
     }
     plan = plan_join(SUMMARY, PROGRESS, states)
     assert plan is not None
@@ -84,7 +84,7 @@ def test_one_that_was_taken_back_and_does_not_tell_what_came_since_then_tells_no
 
 
 def test_rows_as_they_were_are_asked_for_only_where_they_are_found_by_what_may_change() -> None:
-    states = STATES | {"orders": SourceState(now=EIGHT), "customer": SourceState(now=Passed(9, "customer-9"))}
+    states = STATES | {"orders": SourceState(now=EIGHT), "customer": SourceState(now=SourceCommit(9, "customer-9"))}
     plan = plan_join(SUMMARY, PROGRESS, states)
     assert plan is not None
     assert plan.before == {"orders"}
@@ -95,7 +95,7 @@ def test_rows_as_they_were_are_asked_for_only_where_they_are_found_by_what_may_c
     [
         (SourceState(now=EIGHT, goes_on=False), "orders was taken back behind batch 7, or made anew"),
         (
-            SourceState(now=Passed(5, "orders-5b"), goes_on=False),
+            SourceState(now=SourceCommit(5, "orders-5b"), goes_on=False),
             "orders was taken back behind batch 7, or made anew",
         ),
         (SourceState(now=EIGHT, emptied=8), "orders was truncated or loaded anew in batch 8"),
@@ -111,7 +111,7 @@ def test_where_a_source_cannot_tell_what_was_touched_all_is_made_anew(state: Sou
 
 
 def test_of_a_source_that_is_found_by_its_key_nothing_need_be_known_as_it_was() -> None:
-    state = SourceState(now=Passed(8, "customer-8"), shows_before=False)
+    state = SourceState(now=SourceCommit(8, "customer-8"), shows_before=False)
     plan = plan_join(SUMMARY, PROGRESS, STATES | {"customer": state})
     assert plan is not None
     assert plan.whole == ()
@@ -127,14 +127,17 @@ def test_another_declaration_makes_all_anew() -> None:
 
 
 def test_what_a_source_can_tell_dates_changes_where_all_is_made_anew() -> None:
-    states = STATES | {"orders": SourceState(now=EIGHT, emptied=8), "customer": SourceState(now=Passed(9, "c"))}
+    states = STATES | {
+        "orders": SourceState(now=EIGHT, emptied=8),
+        "customer": SourceState(now=SourceCommit(9, "c")),
+    }
     plan = plan_join(SUMMARY, PROGRESS, states)
     assert plan is not None
     assert (len(plan.whole), plan.since) == (1, {"customer": 7})
 
 
 def test_sources_may_come_and_go() -> None:
-    progress = JoinProgress(batch=3, digest="another", passed={**PASSED, "gone": Passed(1, "g")})
+    progress = JoinProgress(batch=3, digest="another", passed={**PASSED, "gone": SourceCommit(1, "g")})
     plan = plan_join(SUMMARY, progress, STATES | {"orders": SourceState(now=EIGHT)})
     assert plan is not None
     assert (plan.since, plan.progress.passed) == ({"orders": 7}, {**PASSED, "orders": EIGHT})
@@ -143,7 +146,7 @@ def test_sources_may_come_and_go() -> None:
 def test_progress_is_a_line_of_json() -> None:
     for progress in (
         PROGRESS,
-        replace(PROGRESS, behind={"orders": (Passed(6, "orders-6"), Passed(5, "orders-5"))}),
+        replace(PROGRESS, behind={"orders": (SourceCommit(6, "orders-6"), SourceCommit(5, "orders-5"))}),
     ):
         assert JoinProgress.from_json(progress.to_json()) == progress
         assert "\n" not in progress.to_json()
@@ -151,13 +154,13 @@ def test_progress_is_a_line_of_json() -> None:
 
 def test_progress_from_before_it_noted_what_lay_behind_is_read() -> None:
     found = JoinProgress.from_json('{"batch":3,"digest":"d","passed":{"orders":[7,"orders-7"]}}')
-    assert (found.known("orders"), found.known("region")) == ([Passed(7, "orders-7")], [])
+    assert (found.known("orders"), found.known("region")) == ([SourceCommit(7, "orders-7")], [])
 
 
 def test_the_commits_behind_those_that_are_passed_are_noted_with_none_left_out() -> None:
-    line = [Passed(batch, f"orders-{batch}") for batch in range(20, 0, -1)]
-    assert [noted(line[:count]) for count in (1, 2)] == [(), (line[1],)]
-    plan = plan_join(SUMMARY, PROGRESS, STATES | {"orders": SourceState(now=line[0], behind=noted(line))})
+    line = [SourceCommit(batch, f"orders-{batch}") for batch in range(20, 0, -1)]
+    assert [recent_commits(line[:count]) for count in (1, 2)] == [(), (line[1],)]
+    plan = plan_join(SUMMARY, PROGRESS, STATES | {"orders": SourceState(now=line[0], behind=recent_commits(line))})
     assert plan is not None
     assert plan.progress.known("orders") == line[:9]
 

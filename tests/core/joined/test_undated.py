@@ -10,11 +10,11 @@ from joined_laws import Lake, shapes, tables_of
 
 from lakeward.core.dimension import TableName
 from lakeward.core.history.options import History
-from lakeward.core.joined.check import checked
-from lakeward.core.joined.declared import Joined, Source, Way
-from lakeward.core.joined.plan import Passed, SourceState, plan_join
-from lakeward.core.joined.rows import Known
-from lakeward.core.joined.touched import Change, Changes
+from lakeward.core.joined.check import validate_joined
+from lakeward.core.joined.declared import Joined, JoinType, Source
+from lakeward.core.joined.plan import SourceCommit, SourceState, plan_join
+from lakeward.core.joined.rows import SourceRow
+from lakeward.core.joined.touched import SourceChange, SourceChanges
 
 Image = Mapping[str, object]
 NONE: Image = {"region": None, "country": None, "city": None, "name": None}
@@ -26,23 +26,23 @@ class Joint:
     def __init__(self, shape: str = "dimension", **changed: Source) -> None:
         sources = {**shapes()[shape], **changed}
         joined = Joined(name=TableName("dw", "dim"), sources=sources, history=History())
-        self.lake = Lake(checked(joined, tables_of()))
-        self.tables: dict[str, dict[tuple[int], list[Known]]] = {name: {} for name in sources}
+        self.lake = Lake(validate_joined(joined, tables_of()))
+        self.tables: dict[str, dict[tuple[int], list[SourceRow]]] = {name: {} for name in sources}
 
     def put(self, name: str, time: int | None, key: int = 1, /, **cells: object) -> None:
         """Put a row in place that has this time, or none."""
         own = "code" if name == "region" else "id"
-        self.tables[name][(key,)] = [Known({**NONE, own: key, **cells}, time)]
+        self.tables[name][(key,)] = [SourceRow({**NONE, own: key, **cells}, time)]
 
     def join(self, ran: int, *untold: str, is_back: bool = False, **touched: int | None) -> None:
         """Join what is there; sources are `untold`, or they `touched` the row with the key 1 at a time."""
         plan = self.lake.planned(ran)
         if untold:
             plan = replace(plan, whole=("they do not tell",), untold=frozenset(() if is_back else untold))
-        changes = {name: {(1,): Change((), time)} for name, time in touched.items()}
+        changes = {name: {(1,): SourceChange((), time)} for name, time in touched.items()}
         self.lake.commit(plan, self.lake.joined(plan, self.tables, changes))
 
-    def join_as(self, ran: int, changes: Changes, **states: SourceState) -> None:
+    def join_as(self, ran: int, changes: SourceChanges, **states: SourceState) -> None:
         """Join what is there, with sources in these states; they tell of changes as far as they are asked."""
         assert self.lake.plan is not None
         progress = self.lake.plan.progress
@@ -181,7 +181,7 @@ def test_a_row_that_comes_again_without_a_time_was_away_in_between() -> None:
 
 
 def test_a_row_that_is_there_no_more_for_want_of_another_ends_with_the_run() -> None:
-    joint = Joint(address=replace(shapes()["dimension"]["address"], way=Way.INNER))
+    joint = Joint(address=replace(shapes()["dimension"]["address"], way=JoinType.INNER))
     joint.put("customer", 1, name=100)
     joint.put("address", 2, city=200)
     joint.join(10)
@@ -200,8 +200,8 @@ def test_what_is_taken_back_is_as_if_it_had_not_been() -> None:
     assert joint.told(*NAMES) == [(2, None, 100, 200)]
 
 
-MADE_ANEW = SourceState(now=Passed(1, "anew"), goes_on=False)
-TAKEN_BACK = SourceState(now=Passed(2, "other"), goes_on=False, kept=Passed(1, "1"))
+MADE_ANEW = SourceState(now=SourceCommit(1, "anew"), goes_on=False)
+TAKEN_BACK = SourceState(now=SourceCommit(2, "other"), goes_on=False, kept=SourceCommit(1, "1"))
 
 
 @pytest.mark.parametrize("city", [201, None])
@@ -217,7 +217,7 @@ def test_a_source_that_was_made_anew_does_not_tell_when_its_rows_changed_or_went
 def test_a_delete_behind_a_source_that_was_taken_back_ends_what_it_gave_at_its_own_time() -> None:
     joint = ann_in_bonn()
     joint.tables["address"].clear()
-    joint.join_as(20, {"address": {(1,): Change((), 9)}}, address=TAKEN_BACK)
+    joint.join_as(20, {"address": {(1,): SourceChange((), 9)}}, address=TAKEN_BACK)
     assert joint.told(*NAMES) == [(2, 9, 100, 200), (9, None, 100, None)]
 
 
@@ -229,7 +229,7 @@ def test_a_row_that_left_a_group_behind_a_source_that_was_taken_back_left_it_at_
     joint.join(10)
     was = joint.tables["orders"][(2,)][0].cells
     joint.put("orders", 9, 2, customer=3, amount=5, at=0)
-    joint.join_as(20, {"orders": {(2,): Change((was,), 9)}}, orders=TAKEN_BACK)
+    joint.join_as(20, {"orders": {(2,): SourceChange((was,), 9)}}, orders=TAKEN_BACK)
     assert joint.told("orders_count") == [(2, 9, 2), (9, None, 1)]
 
 
@@ -238,7 +238,7 @@ def test_what_a_source_took_back_is_put_right_beside_what_changed_since_then() -
     joint.put("address", 5, city=201)
     joint.join(10, address=5)
     joint.put("address", 2, city=200)
-    joint.join_as(20, {"address": {(7,): Change((), 9)}}, address=TAKEN_BACK)
+    joint.join_as(20, {"address": {(7,): SourceChange((), 9)}}, address=TAKEN_BACK)
     assert joint.told(*NAMES) == [(2, None, 100, 200)]
 
 
@@ -248,14 +248,14 @@ def test_what_is_declared_in_another_way_counts_from_the_run(touched: int | None
     joint = ann_in_bonn()
     sources = joint.lake.joining.joined.sources
     other = replace(sources["address"], columns={"address_city": "country"})
-    joint.lake.joining = checked(
+    joint.lake.joining = validate_joined(
         replace(joint.lake.joining.joined, sources={**sources, "address": other}), tables_of()
     )
     joint.put("address", 2, city=200, country=300)
     if touched is not None:
         joint.put("customer", touched, name=101)
-    now = SourceState(now=Passed(1 if touched is None else 2, "1" if touched is None else "2"))
-    joint.join_as(20, {} if touched is None else {"customer": {(1,): Change((), touched)}}, customer=now)
+    now = SourceState(now=SourceCommit(1 if touched is None else 2, "1" if touched is None else "2"))
+    joint.join_as(20, {} if touched is None else {"customer": {(1,): SourceChange((), touched)}}, customer=now)
     name = 100 if touched is None else 101
     assert joint.told(*NAMES) == [(2, 20, 100, 200), (20, None, name, 300)]
 
@@ -263,8 +263,8 @@ def test_what_is_declared_in_another_way_counts_from_the_run(touched: int | None
 def test_a_row_that_another_declaration_shows_as_it_was_stays() -> None:
     joint = ann_in_bonn()
     joined = joint.lake.joining.joined
-    sources = {**joined.sources, "address": replace(joined.sources["address"], way=Way.INNER)}
-    joint.lake.joining = checked(replace(joined, sources=sources), tables_of())
+    sources = {**joined.sources, "address": replace(joined.sources["address"], way=JoinType.INNER)}
+    joint.lake.joining = validate_joined(replace(joined, sources=sources), tables_of())
     joint.join_as(20, {})
     assert (joint.told(*NAMES), joint.lake.wrote) == ([(2, None, 100, 200)], set())
 

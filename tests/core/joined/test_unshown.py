@@ -9,42 +9,42 @@ from joined_laws import shapes, tables_of
 
 from lakeward.core.dimension import TableName
 from lakeward.core.events import Key
-from lakeward.core.joined.check import checked
+from lakeward.core.joined.check import validate_joined
 from lakeward.core.joined.declared import Joined
 from lakeward.core.joined.joining import Joining
-from lakeward.core.joined.rows import Known
-from lakeward.core.joined.unshown import Unshown, unshown
+from lakeward.core.joined.rows import SourceRow
+from lakeward.core.joined.unshown import OmittedRows, find_omitted_rows
 
 
 def joining(shape: str, unknown: Mapping[str, str] | None = None) -> Joining:
-    return checked(Joined(name=TableName("dw", "t"), sources=shapes()[shape], unknown=unknown), tables_of())
+    return validate_joined(Joined(name=TableName("dw", "t"), sources=shapes()[shape], unknown=unknown), tables_of())
 
 
 @pytest.mark.parametrize(
     ("customers", "unknown", "found"),
     [
-        ([7, None, 7, None], None, Unshown(keyless=2)),
-        ([7, -1], None, Unshown()),
-        ([7, -1], {}, Unshown(unknown=True)),
-        ([7, -1], {"orders_customer": "-2"}, Unshown()),
-        ([], {}, Unshown()),
+        ([7, None, 7, None], None, OmittedRows(keyless=2)),
+        ([7, -1], None, OmittedRows()),
+        ([7, -1], {}, OmittedRows(unknown=True)),
+        ([7, -1], {"orders_customer": "-2"}, OmittedRows()),
+        ([], {}, OmittedRows()),
     ],
 )
 def test_of_groups_rows_without_a_key_are_counted_and_one_with_that_of_the_unknown_row_is_known(
-    customers: list[int | None], unknown: Mapping[str, str] | None, found: Unshown
+    customers: list[int | None], unknown: Mapping[str, str] | None, found: OmittedRows
 ) -> None:
-    orders: dict[Key, list[Known]] = {
-        (number,): [Known({"id": number, "customer": one})] for number, one in enumerate(customers)
+    orders: dict[Key, list[SourceRow]] = {
+        (number,): [SourceRow({"id": number, "customer": one})] for number, one in enumerate(customers)
     }
-    assert unshown(joining("groups", unknown), {"orders": orders, "customer": {}, "region": {}}) == found
+    assert find_omitted_rows(joining("groups", unknown), {"orders": orders, "customer": {}, "region": {}}) == found
 
 
 def test_its_words_say_which_rows_why_and_what_to_do() -> None:
     joined = joining("groups").joined
-    assert Unshown(keyless=1_200, unknown=True).words(joined) == [
+    assert OmittedRows(keyless=1_200, unknown=True).words(joined) == [
         "1,200 rows of orders (shop.orders) left out: NULL in customer, and NULL is no key. A rule of that table "
         "(`default`) gives what comes a value.",
         "orders (shop.orders) has a row with the key of the unknown row, which is shown in its place: what points "
         "at nothing points there. Give the unknown row a key that none has (`unknown`).",
     ]
-    assert Unshown().words(joined) == []
+    assert OmittedRows().words(joined) == []

@@ -1,4 +1,4 @@
-"""Objects of equal content, told where nothing else tells a change from its copy."""
+"""Objects of equal content are reported where nothing else tells a change from its duplicate."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.events import Operation
-from lakeward.core.ledger.duplicate_objects import DuplicateObject, first_twin
+from lakeward.core.ledger.duplicate_objects import DuplicateObject, find_duplicate_object
 from lakeward.core.ledger.objects import SourceObject
 from lakeward.core.merge.facts import BatchFacts, ObjectFacts
 from lakeward.core.plan import MergePlan, plan
@@ -34,7 +34,7 @@ def planned(*items: SourceObject, dimension: Dimension = DIMENSION, rows: int = 
 @pytest.mark.parametrize("seen", [[], [item("1", "a")]], ids=["in one batch", "in an earlier one"])
 def test_an_object_that_has_the_content_of_another_is_told(seen: Sequence[SourceObject]) -> None:
     new = [item("2", "a")] if seen else [item("1", "a"), item("2", "a")]
-    assert first_twin(planned(*new), seen) == DuplicateObject("2", "1")
+    assert find_duplicate_object(planned(*new), seen) == DuplicateObject("2", "1")
     [alarm] = alarms("shop.item", None, [], [DuplicateObject("2", "1"), DuplicateObject("2", "1")], 0)
     assert (alarm.code, alarm.found) == ("COPY-001", "2 holds what 1 does")
 
@@ -45,14 +45,14 @@ def test_an_object_that_has_the_content_of_another_is_told(seen: Sequence[Source
     ids=["another content", "another size", "content not known", "the object itself"],
 )
 def test_what_is_not_known_to_be_alike_is_not(other: SourceObject) -> None:
-    assert first_twin(planned(item("2", "a")), [other]) is None
+    assert find_duplicate_object(planned(item("2", "a")), [other]) is None
 
 
 def test_empty_objects_are_no_copies() -> None:
-    assert first_twin(planned(item("2", "a", size=0)), [item("1", "a", size=0)]) is None
-    assert first_twin(planned(item("2", "a"), rows=0), [item("1", "a")]) is None, "nothing but a header"
+    assert find_duplicate_object(planned(item("2", "a", size=0)), [item("1", "a", size=0)]) is None
+    assert find_duplicate_object(planned(item("2", "a"), rows=0), [item("1", "a")]) is None, "nothing but a header"
 
 
 def test_where_there_is_a_key_none_is_told() -> None:
     with_key = replace(DIMENSION, key=("id",))
-    assert first_twin(planned(item("2", "a"), dimension=with_key), [item("1", "a")]) is None
+    assert find_duplicate_object(planned(item("2", "a"), dimension=with_key), [item("1", "a")]) is None

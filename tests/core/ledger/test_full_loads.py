@@ -1,4 +1,4 @@
-"""When a full load is taken for whole, and which objects are of it: never a half one."""
+"""When a full load counts as complete, and which objects belong to it: an incomplete one never counts."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ S = 1_000_000
 
 
 def told(began: int, ended: int | None) -> Load:
-    return replace(ASKED, told=LoadStatus(began=began * S, ended=None if ended is None else ended * S))
+    return replace(ASKED, status=LoadStatus(began=began * S, ended=None if ended is None else ended * S))
 
 
 def test_a_load_is_whole_once_its_task_says_so() -> None:
@@ -117,7 +117,7 @@ def test_a_load_is_whole_once_its_task_says_so() -> None:
 def test_what_the_task_tells_of_another_load_or_of_a_part_makes_none_whole(
     began: int, ended: int | None, words: str
 ) -> None:
-    """Of the one before, whose end lies before these files; or of a later one, begun when a file was there."""
+    """The status is of a load that ended before these files, or of one that began after a file."""
     found = selection([load(1, 100 * S), load(2, 110 * S)], past(*APPLIED, load=told(began, ended)))
     assert not found.objects
     assert found.awaited is not None
@@ -125,7 +125,7 @@ def test_what_the_task_tells_of_another_load_or_of_a_part_makes_none_whole(
 
 
 def test_a_snapshot_that_shrank_is_whole_once_its_task_says_so() -> None:
-    known = past(*NIGHT, load=replace(SNAPSHOT, told=LoadStatus(began=90 * S, ended=110 * S)))
+    known = past(*NIGHT, load=replace(SNAPSHOT, status=LoadStatus(began=90 * S, ended=110 * S)))
     assert selection([load(1, 100 * S), load(2, 5)], known).objects == (load(1, 100 * S),)
     assert not selection(NIGHT, known).objects, "nothing of it is there"
 
@@ -136,7 +136,7 @@ NIGHT = [load(1, 5), load(2, 5)]
 
 
 def settled(listed: list[SourceObject], minutes: int) -> ObjectSelection:
-    """Look twice, so far apart."""
+    """List twice, so far apart."""
     first = selection(listed, past(*NIGHT, load=SNAPSHOT, now=1000))
     return selection(listed, past(*NIGHT, load=SNAPSHOT, awaited=first.awaited, now=1000 + minutes))
 
@@ -246,7 +246,7 @@ NEXT = [part(2, 1, 6), part(2, 2, 6)]
 def said(
     listed: list[SourceObject], known: ObjectHistory, naming: Naming = DATED, *, keeps: bool = True
 ) -> ObjectSelection:
-    """Take what an operator says is all of the load that is found."""
+    """Select what an operator declares to be the complete load."""
     found = select_objects("shop.item", listed, known, naming=naming, keeps=keeps)
     assert found.awaited is not None
     about = frozenset(item.version for item in (*found.objects, *found.left)[: found.awaited.objects])
@@ -284,7 +284,7 @@ def test_an_older_folder_of_which_a_file_changed_is_put_in_its_place_or_left_out
 
 
 def test_a_folder_of_an_epoch_before_is_older_though_its_name_tells_no_order() -> None:
-    """Its files are counted behind all others then: the numbers that they had are not known any more."""
+    """Its files are numbered after all others then: their earlier numbers are not known any more."""
     left = frozenset(item.version for item in BOTH)
     listed = [*NEXT, replace(BOTH[0], order=23), replace(BOTH[1], order=24, modified=100)]
     with pytest.raises(AlarmRaised) as raised:

@@ -1,4 +1,4 @@
-"""The ledger beside the pipeline: what is written down when, what a lost ledger changes, and alarms let pass."""
+"""The ledger of a pipeline: what is recorded when, what a lost ledger changes, and acknowledged alarms."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Stopped(BaseException):
 
 @dataclass
 class Shop:
-    """A source of a table, its lake and its ledger; each `job` is one of a new process."""
+    """A source of a table, its lake and its ledger; each `job` is that of a new process."""
 
     source: MemorySource = field(default_factory=lambda: MemorySource(Limits(files=1)))
     target: MemoryTarget = field(default_factory=MemoryTarget)
@@ -118,7 +118,7 @@ def test_plan_writes_nothing_down(shop: Shop) -> None:
 
 @pytest.mark.parametrize("has_books", [True, False])
 def test_a_source_is_told_whether_the_table_begins(shop: Shop, has_books: bool) -> None:
-    """What it took away before, the table lacks then (LEDGER-006)."""
+    """A new table lacks what the source archived before (LEDGER-006)."""
     asked: list[bool] = []
 
     class Asked(MemorySource):
@@ -133,7 +133,7 @@ def test_a_source_is_told_whether_the_table_begins(shop: Shop, has_books: bool) 
 
 
 def test_what_a_table_has_applied_waits_again_once_another_tool_took_it_back(shop: Shop) -> None:
-    """Its files may be in an archive: they are missed, though nothing of the table tells of them."""
+    """Its files may be in an archive: they are missed, although the table does not know them."""
     shop.run()
     shop.put(3)
     earlier = deepcopy(shop.target)
@@ -157,7 +157,7 @@ def test_what_a_table_has_applied_waits_again_once_another_tool_took_it_back(sho
 
 
 def test_a_ledger_that_is_ahead_of_a_look_is_no_loss(shop: Shop) -> None:
-    """Another process has committed in between, and its files went into the archive."""
+    """Another process has committed in between, and its files were archived."""
     shop.run()
     shop.put(3)
     earlier, later = deepcopy(shop.target), shop.target
@@ -275,7 +275,7 @@ def test_of_a_table_that_is_made_anew_the_old_ledger_says_nothing(shop: Shop) ->
 
 @dataclass
 class Archiving(MemorySource):
-    """Applied objects go away, and `moved` has their names."""
+    """Moves applied objects away; `moved` has their names."""
 
     moved: list[str] = field(default_factory=list)
 
@@ -412,16 +412,16 @@ def test_great_tables_are_listed_from_the_mark_on_and_whole_once_in_a_while(
     clock = [0]
     ledger_writer = LedgerWriter(ledger=MemoryLedger(), now=lambda: clock[0], whole_every=2)
     change_log_state, table = seen(count), MemoryTable(DIMENSION)
-    assert ledger_writer.past("t", Progress(), change_log_state, floor).start is None
-    ledger_writer.note("t", ObjectHistory(), ObjectSelection(), change_log_state, Progress(), table)
+    assert ledger_writer.object_history("t", Progress(), change_log_state, floor).start is None
+    ledger_writer.record_listing("t", ObjectHistory(), ObjectSelection(), change_log_state, Progress(), table)
     clock[0] = hours
-    assert ledger_writer.past("t", Progress(), change_log_state, floor).start == start
-    assert ledger_writer.past("t", Progress(), change_log_state, floor, is_whole=True).start is None
+    assert ledger_writer.object_history("t", Progress(), change_log_state, floor).start == start
+    assert ledger_writer.object_history("t", Progress(), change_log_state, floor, is_whole=True).start is None
 
 
 @dataclass
 class Tail(MemorySource):
-    """Lists nothing from where it is asked to start."""
+    """Lists nothing where a listing begins at an object."""
 
     starts: list[str | None] = field(default_factory=list)
 
@@ -438,7 +438,7 @@ class Tail(MemorySource):
 def test_where_a_notice_came_and_a_listing_of_a_part_has_nothing_all_is_listed(
     monkeypatch: pytest.MonkeyPatch, receipt: str, starts: Sequence[str | None]
 ) -> None:
-    """Its object may lie before that part; a look without a notice can wait until all is listed anyhow."""
+    """Its object may lie before that part; without a notice the next complete listing finds it."""
     source = Tail(Limits(files=1))
     shop = Shop(source)
     shop.put(1)
@@ -454,7 +454,7 @@ def test_where_a_notice_came_and_a_listing_of_a_part_has_nothing_all_is_listed(
 
 
 class Once:
-    """Lets one batch be begun."""
+    """Lets one batch begin."""
 
     is_begun = False
 
@@ -464,7 +464,7 @@ class Once:
 
 
 def test_of_a_folder_that_is_taken_again_what_did_not_change_never_waits(shop: Shop) -> None:
-    """Else a ledger would have it wait that was applied, and a run miss it once it is gone."""
+    """Else an applied object would wait in the ledger, and a run would miss it once it is gone."""
 
     def put(order: int, modified: int) -> None:
         place = Position(1, LOAD_SEQUENCE, order, 1)

@@ -1,4 +1,4 @@
-"""What a listing may show that means loss: each alarm is raised where it should be, and not beside it."""
+"""Signs of loss in a listing: each alarm is raised where it should be, and nowhere else."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from lakeward.core.errors import AlarmRaised
 from lakeward.core.ledger.full_loads import Naming
 from lakeward.core.ledger.objects import SourceObject
-from lakeward.core.ledger.selection import ObjectHistory, is_suspicious, select_objects, touched
+from lakeward.core.ledger.selection import ObjectHistory, find_touched, lacks_applied_objects, select_objects
 
 TABLE = "shop.orders"
 
@@ -37,7 +37,7 @@ def raised(listed: list[SourceObject], known: ObjectHistory, **rest: Any) -> Ala
 
 
 def let_pass(known: ObjectHistory, alarm: AlarmRaised) -> ObjectHistory:
-    """Return what is known once an operator let an alarm pass."""
+    """Return the object history after an operator acknowledged an alarm."""
     acked = {**known.acked, alarm.code: known.passed(alarm.code) | set(alarm.about)}
     return ObjectHistory(
         seen=known.seen,
@@ -78,10 +78,10 @@ def test_an_object_of_equal_size_and_another_content_was_rewritten() -> None:
 def test_content_is_looked_at_where_time_alone_differs_and_once() -> None:
     known = past(found(1, etag="a"), found(2, etag="a"), found(3), found(4, etag="a"), found(5, etag="a"))
     listed = [found(1), *(found(n, modified=5) for n in (2, 3, 4)), found(5, modified=5, size=11), found(6)]
-    assert touched(listed, known) == [found(2, modified=5), found(4, modified=5)]
+    assert find_touched(listed, known) == [found(2, modified=5), found(4, modified=5)]
     looked_at = past(*known.seen.values(), checked={"file4": 5, "file2": 4})
-    assert touched(listed, looked_at) == [found(2, modified=5)]
-    assert touched([found(2, modified=5, etag="b")], known) == []
+    assert find_touched(listed, looked_at) == [found(2, modified=5)]
+    assert find_touched([found(2, modified=5, etag="b")], known) == []
 
 
 def test_a_rewritten_object_that_was_let_pass_is_an_alarm_when_it_is_rewritten_again() -> None:
@@ -90,7 +90,7 @@ def test_a_rewritten_object_that_was_let_pass_is_an_alarm_when_it_is_rewritten_a
     passed = let_pass(known, alarm)
     assert select_objects(TABLE, [found(1, size=11), found(2)], passed).objects == ()
     assert raised([found(1, size=12), found(2)], passed).about == ("file1 12 0",)
-    assert touched([found(1, size=11), found(2)], passed) == []
+    assert find_touched([found(1, size=11), found(2)], passed) == []
 
 
 # LEDGER-003
@@ -111,7 +111,7 @@ def test_an_object_that_waits_or_was_applied_meanwhile_is_not_gone() -> None:
 
 
 def test_what_sorts_before_the_text_from_which_on_names_were_listed_is_not_gone() -> None:
-    """Folders may be named in another way since: a full listing finds what is in those."""
+    """Folders may have other names since: a complete listing finds their objects."""
     known = past(found(1), found(3), floor=3, start="file3", waiting={"a4": replace(found(4), name="a4")})
     assert select_objects(TABLE, [found(3)], known).objects == ()
 
@@ -207,9 +207,9 @@ def test_a_prefix_is_not_emptied_that_never_held_anything_or_whose_objects_go_in
 
 def test_from_the_mark_on_an_empty_listing_says_nothing_and_asks_for_all() -> None:
     known = past(found(1), found(2), start="file2")
-    assert is_suspicious([found(3)], known)
-    assert not is_suspicious([found(2)], known)
-    assert not is_suspicious([], past(found(1)))
+    assert lacks_applied_objects([found(3)], known)
+    assert not lacks_applied_objects([found(2)], known)
+    assert not lacks_applied_objects([], past(found(1)))
 
 
 # What is no alarm.

@@ -1,4 +1,4 @@
-"""Which objects a batch takes: in order, within limits, and none that raises a doubt."""
+"""Which objects a batch takes: in order, within limits, and none while there is a sign of loss."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def named(*objects: SourceObject) -> dict[str, SourceObject]:
 
 
 def seen(*objects: SourceObject, **rest: Any) -> ObjectHistory:
-    """What is known once these objects are applied, in this order."""
+    """Return the object history after these objects are applied, in this order."""
     return ObjectHistory(seen=named(*objects), last=objects[-1].name if objects else None, **rest)
 
 
@@ -152,7 +152,7 @@ def test_a_table_that_begins_behind_an_archived_object_is_an_alarm_unless_a_full
     ],
 )
 def test_names_that_tell_another_order_than_before_stop_the_table(listed: list[SourceObject], words: str) -> None:
-    """Rows have the places of then: they would count as older or newer than they are, or as copies of others."""
+    """Stored rows have positions in the earlier order: new ones would count as older, newer, or duplicates."""
     past = seen(found(1, name="n5"), found(2, name="n6"))
     with pytest.raises(SourceError) as raised:
         select_objects("shop.orders", listed, past, keeps=False)

@@ -22,7 +22,7 @@ def of(counts: dict[str, int]) -> OtherTables:
 
 @given(BATCHES)
 def test_batches_add_up(batches: list[dict[str, int]]) -> None:
-    """Whatever their number: the sum is that of one batch that has all messages, and a commit says the same."""
+    """The sum of any number of batches is that of one batch with all messages, also after a commit."""
     found: OtherTables | None = None
     for batch in batches:
         found = add_others(add_others(found, None), of(batch))
@@ -53,7 +53,7 @@ def test_no_more_names_are_kept_than_a_commit_has_room_for() -> None:
     ],
 )
 def test_what_is_said_of_them(is_shared: bool, has_rows: bool, words: list[str]) -> None:
-    """In a folder of many tables they are expected, unless there is nothing else."""
+    """In a folder of many tables such messages are expected, unless there are no others."""
     others = replace(of({"a": 2, "b": 1}), is_shared=is_shared)
     assert words_of(others, "s.t", has_rows=has_rows) == words
     assert words_of(None, "s.t", has_rows=has_rows) == []

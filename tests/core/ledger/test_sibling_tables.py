@@ -1,4 +1,4 @@
-"""Two tables that are made of the same objects: each goes on by itself, and the archive waits for both."""
+"""Two tables of the same objects: each advances by itself, and the archive waits for both."""
 
 from __future__ import annotations
 

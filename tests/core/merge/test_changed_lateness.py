@@ -88,7 +88,7 @@ def test_a_change_of_the_key_from_before_lacks_no_row() -> None:
     moved = replace(event(UPDATE, 2, id=2, a=UNSET), key=(2,), old_key=(1,))
     player = played(MIRROR, BEFORE[0], (LATER, [moved]), (ORDERED, [replace(event(INSERT, 3), key=(4,))]))
     assert list(player.memory.changes) == [moved.position]
-    player.memory.mark = Mark(1, 9)
+    player.memory.low_watermark = Mark(1, 9)
     assert not trim(replace(MIRROR, lateness=LATER), player.memory)
     assert player.rows[2,].cells == {"id": 2, "a": 1, "b": 2}
 

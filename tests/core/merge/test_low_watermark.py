@@ -84,8 +84,8 @@ def test_a_transaction_that_the_mark_parts_is_remembered_whole() -> None:
     """What it moves is known only as long as all of it is: the one before it is forgotten."""
     spread = (change(7, "a"), change(8, "a"), change(10, "b"), change(12, "b"))
     recorded = memory(record(1, 7, 10, time=100), record(2, 12, 29, time=200), changes=spread)
-    recorded.mark = next_low_watermark(recorded, Within(3))
-    assert recorded.mark == Mark(1, 10)
+    recorded.low_watermark = next_low_watermark(recorded, Within(3))
+    assert recorded.low_watermark == Mark(1, 10)
     trim(ITEMS, recorded)
     assert [place.sequence for place in recorded.changes] == [10, 12]
 
@@ -95,7 +95,7 @@ def test_a_held_row_whose_place_is_unknown_keeps_truncates_though_nothing_else_o
     truncate = ChangeEvent(operation=Operation.TRUNCATE, position=Position(1, 5, 2, 1))
     hold = Hold(Position(1, LOAD_SEQUENCE, 1, 1), ((1,),), Reason.SEQUENCE, 1)
     held = memory(changes=(Change(truncate, 1),))
-    held.mark, held.holds = Mark(1, 9), {hold.position: hold}
+    held.low_watermark, held.holds = Mark(1, 9), {hold.position: hold}
     trim(ITEMS, held)
     assert list(held.changes) == [truncate.position]
     held.holds.clear()

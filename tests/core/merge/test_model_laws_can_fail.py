@@ -58,7 +58,7 @@ def tells_ties_of_a_batch_alone(before: TableBefore, arrived: Arrivals) -> list[
 
 
 def marks_what_it_saw(memory: ChangeLogContents, lateness: Lateness) -> Mark | None:
-    return memory.high_water.mark if memory.high_water and isinstance(lateness, Within) else None
+    return memory.high_watermark.mark if memory.high_watermark and isinstance(lateness, Within) else None
 
 
 def marks_within_loads(memory: ChangeLogContents) -> bool:
@@ -70,8 +70,8 @@ def forgets_deletes(memory: ChangeLogContents, objects: int) -> None:
 
 
 def forgets_without_folding(dimension: Dimension, memory: ChangeLogContents) -> None:
-    if memory.mark is not None:
-        memory.changes = {place: c for place, c in memory.changes.items() if place.mark > memory.mark}
+    if memory.low_watermark is not None:
+        memory.changes = {place: c for place, c in memory.changes.items() if place.mark > memory.low_watermark}
 
 
 def pins_nothing(memory: ChangeLogContents, keys: set[Key], mark: Mark) -> Position | None:
@@ -109,14 +109,14 @@ def play(law: Callable[[Random, Lateness], None], lateness: Lateness, feeds: int
         (folding, "rows_at_mark", takes_stored_rows_for_bases, check_feed, Unbounded()),
         (settle, "filter_by_holds", lets_all_through, check_quarantine, Ordered()),
         (folding, "link_keys", links_no_keys, check_feed, Unbounded()),
-        (settle, "next_mark", marks_what_it_saw, check_feed, Within(3)),
+        (settle, "next_low_watermark", marks_what_it_saw, check_feed, Within(3)),
         (ChangeLogContents, "is_loading", property(marks_within_loads), check_feed, Within(3)),
         (change_log, "_forget_beyond", forgets_deletes, check_feed, Ordered()),
         (change_log, "_pin", pins_nothing, check_quarantine, Within(3)),
         (change_log, "_parted", parts_transactions, check_versions, Within(3)),
         (duplicates, "fact", tells_facts_by_their_place, check_other_names, Unbounded()),
         (arrivals, "hold_ties", lets_ties_pass, check_ties, Unbounded()),
-        (arrivals, "ties_found", tells_ties_of_a_batch_alone, check_ties, Within(3)),
+        (arrivals, "find_ties", tells_ties_of_a_batch_alone, check_ties, Within(3)),
         (model_laws, "trim", forgets_without_folding, check_feed, Within(3)),
         (Fold, "transaction", knows_no_transactions, check_fold, Unbounded()),
     ],

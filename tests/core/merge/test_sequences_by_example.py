@@ -112,7 +112,7 @@ def test_the_order_of_a_table_is_not_made_of_something_else() -> None:
 def test_progress_of_before_goes_by_times_and_every_digit_is_kept() -> None:
     now = progress(playing([change(1, 1, object_=5)]))
     assert Progress.from_json(now.to_json()) == now
-    assert (now.high_water and now.high_water.sequence) == FIRST + 1
+    assert (now.high_watermark and now.high_watermark.sequence) == FIRST + 1
     assert Progress.from_json('{"batch": 3}').sequences is Sequences.TIMES
 
 

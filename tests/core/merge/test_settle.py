@@ -92,7 +92,7 @@ def test_rows_whose_place_is_unknown_do_not_keep_the_mark_back() -> None:
     for time in range(10, 100, 10):
         unreadable = Reject(Position(1, LOAD_SEQUENCE, time, 2), Reason.UNREADABLE)
         player.deliver([replace(event(Operation.UPDATE, time), time=time)], [unreadable])
-    assert player.memory.mark == (1, 80)
+    assert player.memory.low_watermark == (1, 80)
 
 
 def test_of_rows_without_a_place_none_ties() -> None:

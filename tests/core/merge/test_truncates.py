@@ -76,9 +76,9 @@ def test_it_is_held_against_no_mark_of_a_load_before_or_of_a_table_that_is_order
     planned = plan(
         Dimension(name=TableName("shop", "item"), schema=columns, key=("id",), lateness=lateness),
         facts,
-        Progress(batch=2, epoch=2, key=("id",), mark=mark),
+        Progress(batch=2, epoch=2, key=("id",), low_watermark=mark),
         stored=columns,
         capabilities=frozenset(Capability),
     )
     assert planned.truncates.arrived == (place,)
-    assert planned.mark is None
+    assert planned.low_watermark is None

@@ -1,4 +1,4 @@
-"""What is decided of a table that another job wrote: why it cannot be taken over, and where it goes on."""
+"""Decisions about a table of another job: why it cannot be adopted, and where it continues."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ DIMENSION = Dimension(name=NAME, schema=SCHEMA, key=("id",))
 
 @dataclass
 class ExternalTableReader:
-    """A table of another job, and what was made of it."""
+    """A table of another job; records what was done to it."""
 
     found: ExternalTable = field(default_factory=lambda: ExternalTable(state="7", schema=SCHEMA, rows=3))
     adopted: list[tuple[MergePlan, Progress]] = field(default_factory=list)
@@ -110,7 +110,7 @@ def test_a_history_is_made_of_no_rows_whose_beginning_nobody_knows() -> None:
 
 
 def test_an_adopted_table_does_not_find_its_rows_by_their_images_later() -> None:
-    """They have no places: nothing tells the one of equal ones that goes, in files that are written anew."""
+    """Its rows have no positions: among equal rows nothing says which one goes."""
     theirs, bare = ExternalTableReader(), replace(DIMENSION, key=())
     made = replace(job(theirs), dimension=bare)
     adopt(made, ask(made, "00000003"))

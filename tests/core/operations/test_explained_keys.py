@@ -1,4 +1,4 @@
-"""What became of a key: the steps give the row that stands, and are counted as they were when they were settled."""
+"""The explanation of a key: its steps lead to the stored row, and have the verdicts that were counted."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ HISTORY = History()
 
 
 def played(random: Random, source: Feed, dimension: Dimension) -> tuple[MemoryTable, list[Counts]]:
-    """Deliver a feed; return the table that it leaves, and the counts of each batch."""
+    """Deliver a feed; return its table and the counts of each batch."""
     player, delivered, counts = Player(dimension), set[int](), []
     for batch in batches(random, with_repeats(random, delivery_order(random, source.objects, dimension.lateness))):
         delivered.update(batch)
@@ -158,7 +158,7 @@ def test_every_known_event_is_a_step_and_nothing_else_is(lateness: Lateness, ran
 @thorough
 @given(random=RANDOMS)
 def test_an_event_has_the_verdict_that_it_was_counted_with(random: Random) -> None:
-    """Where every event is remembered and touches one key; in a history none was overtaken."""
+    """Every event is remembered and touches one key; in a history none was overtaken."""
     features = Features(
         sequence=random.choice(["commit", "unique", "none"]), load=random.random() < 0.5, scatter=True
     )
@@ -195,7 +195,7 @@ BARE = Row({"id": 1, "a": 0, "b": 0}, Position(1, LOAD_SEQUENCE, 1, 1))
 def remembered(
     sequence: int, batch: int, *, settled: int | None = 0, operation: Operation = Operation.UPDATE, **cells: int
 ) -> Remembered:
-    """An event of key 1; those of batch 0 are settled in their own."""
+    """Return a remembered event of key 1; those of batch 0 are settled in the batch that brings them."""
     position = Position(1, sequence, sequence + 100 * batch, 1)
     event = ChangeEvent(operation=operation, position=position, key=(1,), cells={"id": 1, **cells})
     return Remembered(event=event, batch=batch, settled=batch if settled == 0 else settled)
@@ -289,7 +289,7 @@ def test_an_event_waits_for_what_is_held_below_it_or_for_its_load() -> None:
 
 
 def test_an_event_waits_for_a_key_change_that_waits() -> None:
-    """It holds both its keys: the row in quarantine may be of the other one."""
+    """The key change holds both of its keys: the row in quarantine may be of the other one."""
     move = remembered(4, 2, settled=None, a=4)
     move = replace(move, event=replace(move.event, old_key=(2,)))
     before, behind = remembered(3, 2, a=3, b=3), remembered(5, 2, settled=None, a=5, b=5)
@@ -302,7 +302,7 @@ def test_an_event_waits_for_a_key_change_that_waits() -> None:
 
 
 def test_a_row_that_was_replayed_is_an_event_like_any_other() -> None:
-    """It waited until then, and what came meanwhile overtook it."""
+    """It waited until then, and later events overtook it."""
     replayed, newer = remembered(5, 3, a=5, b=5), remembered(6, 2, settled=3, a=6, b=6)
     told = explain(ITEM, known(replayed, newer)).steps
     assert [(step.verdict, step.batch, step.settled) for step in told] == [
@@ -343,7 +343,7 @@ def test_a_key_change_is_told_from_both_its_keys() -> None:
 
 @pytest.mark.parametrize("order", ["in order", "backwards", "late in part"])
 def test_a_busy_key_is_told_in_a_moment(order: str) -> None:
-    """It grows with the events, not with their square: 8,000 of them took minutes."""
+    """The cost grows with the events, not with their square: 8,000 of them took minutes."""
     number, columns = 8_000, [name for name in SCHEMA.names if name != "id"]
     found = []
     for index in range(number):
@@ -361,7 +361,7 @@ def test_a_busy_key_is_told_in_a_moment(order: str) -> None:
 
 
 def test_of_a_swap_each_key_tells_the_cells_of_the_row_that_came() -> None:
-    """In one transaction: who leaves takes the row that stood there when it began."""
+    """In one transaction a row takes along the cells that it had when the transaction began."""
     out, back = remembered(5, 1, b=7), remembered(6, 1, b=8)
     unset = {"id": 1, "a": UNSET}
     out = replace(out, event=replace(out.event, key=(2,), old_key=(1,), transaction="t", cells={"id": 2, "b": 7}))

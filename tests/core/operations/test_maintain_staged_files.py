@@ -1,4 +1,4 @@
-"""Maintenance of what a source stages for a table: what ended runs left there goes with what else is of nobody."""
+"""Maintenance removes files that ended runs left staged."""
 
 from __future__ import annotations
 

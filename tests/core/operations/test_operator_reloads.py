@@ -1,4 +1,4 @@
-"""Reloads, snapshots and truncates as an operator has them, on the memory adapter."""
+"""Reloads, snapshots and truncates by an operator, on the memory adapter."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ DIMENSION = Dimension(name=NAME, schema=Schema((Column("id", Type("int")), Colum
 
 @dataclass
 class Shop:
-    """A source of a table, its lake and its ledger; each `job` is one of a new process."""
+    """A source of a table, its lake and its ledger; each `job` is that of a new process."""
 
     dimension: Dimension = DIMENSION
     source: MemorySource = field(default_factory=lambda: MemorySource(Limits(files=1)))
@@ -111,7 +111,7 @@ def test_the_load_comes_in_one_batch_whatever_the_limits_and_its_changes_follow(
 
 
 def test_a_load_that_was_asked_for_may_have_another_order(shop: Shop) -> None:
-    """What stands is compared with nothing of it; until it is asked for, the table is stopped."""
+    """Stored rows are not compared with it; until it is requested, the table stops."""
     shop.dimension = replace(shop.dimension, sequences=Sequences.PLACES)
     shop.source.order_column = "at"
     fresh = Shop(dimension=shop.dimension, source=shop.source).run()
@@ -240,7 +240,7 @@ def test_half_of_the_rows_are_enough(nights: Shop) -> None:
 
 
 def night(shop: Shop, rows: Mapping[int, int]) -> Shop:
-    """Deliver a full load that is whole."""
+    """Deliver a complete full load."""
     shop.clock += 100
     shop.put(1, rows, shop.clock)
     complete(shop.job(), by="me", at=shop.clock)
@@ -266,7 +266,7 @@ def test_a_snapshot_needs_no_reload(nights: Shop) -> None:
 
 
 class Archiving(MemorySource):
-    """A source whose applied objects go away."""
+    """A source that moves applied objects away."""
 
     def archive(self, dimension: Dimension, objects: Sequence[SourceObject]) -> Sequence[str]:
         names = [item.name for item in objects]
@@ -368,7 +368,7 @@ def test_a_load_of_as_many_rows_as_its_task_wrote_is_no_alarm(nights: Shop, rows
 
 
 def test_statistics_of_another_load_count_no_rows(nights: Shop) -> None:
-    """An operator said that this one is complete; what the task told of the last one has nothing to do with it."""
+    """An operator declared this load complete; the load status is of the one before."""
     nights.statistics = MemoryStatistics({NAME: LoadStatus(began=1, ended=2 * S, rows=4)})
     nights.put(1, {1: 5, 2: 5, 3: 5}, 100 * S)
     complete(nights.job(), by="me", at=1)

@@ -1,4 +1,4 @@
-"""What a rollback refuses before anything is changed, and what it says that a person must say again."""
+"""What a rollback refuses before anything is changed, and which decisions an operator must make again."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ DIMENSION = Dimension(name=NAME, schema=Schema((Column("id", Type("int")),)), ke
 
 @pytest.fixture
 def job() -> Job[object]:
-    """Return a table of three batches, an object each."""
+    """Return the job of a table of three batches, one object each."""
     source, target = MemorySource(), MemoryTarget()
     made: Job[object] = Job(
         dimension=DIMENSION,

@@ -1,4 +1,4 @@
-"""A table is read, with what stands beside it, while a run commits: it begins anew where the table went on."""
+"""A table and its side tables are read while a run commits: the read begins again where the table changed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which full loads a source may have written as it reads them, and by which plan."""
+"""Which full loads may be written while they are read, and by which plan."""
 
 from __future__ import annotations
 

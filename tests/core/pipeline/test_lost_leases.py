@@ -1,4 +1,4 @@
-"""Words of operators, rollback, adoption and care of a process whose turn is over: nothing of them is written."""
+"""Operator decisions, rollback, adoption and maintenance of a process that lost its lease write nothing."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Foreigners:
 
 
 def lost() -> None:
-    raise LockedError("this process has lost its turn at the pipeline")
+    raise LockedError("this process has lost the lease of the pipeline")
 
 
 def inserted(place: int) -> ChangeEvent:
@@ -69,7 +69,7 @@ def inserted(place: int) -> ChangeEvent:
 
 @pytest.fixture
 def job() -> Job[Any]:
-    """Return a table of three batches, an object each, in which a row holds its key."""
+    """Return the job of a table of three batches, one object each, in which a row holds its key."""
     source, target = MemorySource(), MemoryTarget()
     ledger_writer = LedgerWriter(ledger=MemoryLedger(), now=lambda: 0)
     made: Job[Any] = Job(
@@ -138,7 +138,7 @@ ACTS: Sequence[tuple[str, Callable[[Job[Any]], Job[Any]], Act]] = (
 
 
 def all_of(job: Job[Any]) -> object:
-    """Return what there is of a table, and of what was done to it."""
+    """Return all that is known of a table, and of what was done to it."""
     return copy.deepcopy((job.opened.table, job.opened.adoption, job.opened.layout))
 
 
@@ -148,7 +148,7 @@ def test_who_has_lost_his_turn_writes_nothing(
 ) -> None:
     job = prepare(job)
     before = all_of(job)
-    with pytest.raises(LockedError, match="has lost its turn"):
+    with pytest.raises(LockedError, match="has lost the lease"):
         act(replace(job, check=lost))
     assert all_of(job) == before
     act(job)
@@ -160,7 +160,7 @@ def test_a_dry_care_asks_nobody(job: Job[Any]) -> None:
 
 
 def test_what_was_not_listed_is_not_undone(job: Job[Any]) -> None:
-    """Between the list and the word of a person another process may have had the pipeline, and given it back."""
+    """Between the preview and the rollback another process may have held the lease and given it back."""
     preview = ask(job, "1")
     assert isinstance(job.source, MemorySource)
     job.source.put(NAME, 4, [inserted(4)])

@@ -1,4 +1,4 @@
-"""What the pipeline promises beside the laws: of notices, reports, capabilities and reloads."""
+"""The pipeline beyond the laws: notices, reports, capabilities and reloads."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Growing(MemorySource):
 
 
 class Told(MemorySource):
-    """Is told the columns of the table, each time."""
+    """Records the columns of the table that it is given each time."""
 
     def read(self, dimension: Dimension, selection: ObjectSelection, epoch: int) -> Batch[Any]:
         self.told = [*getattr(self, "told", ()), selection.columns]
@@ -102,7 +102,7 @@ def test_a_notice_of_nothing_new_is_acknowledged() -> None:
 
 
 class OfOthers(MemorySource):
-    """Has messages of other tables alone."""
+    """Has only messages of other tables."""
 
     def read(self, dimension: Dimension, selection: ObjectSelection, epoch: int) -> Batch[Any]:
         batch = MemorySource.read(self, dimension, replace(selection, objects=()), epoch)
@@ -177,7 +177,7 @@ def test_a_reload_begins_an_epoch_once() -> None:
 
 
 def test_the_key_of_a_table_cannot_become_another() -> None:
-    """What is stored and remembered goes by it; a new name of the column is no other key."""
+    """Rows are stored and changes remembered by the key; a renamed column is the same key."""
     table = MemoryTable(DIMENSION)
     apply_changes(job(source_of(event(Operation.INSERT, 1, a=1)), table))
     assert table.progress.key == ("id",)
@@ -200,7 +200,7 @@ def test_the_key_of_a_table_cannot_become_another() -> None:
 
 
 def test_a_rename_within_a_column_is_refused_before_anything_is_written() -> None:
-    """The table would get a field beside the old one, and NULL in it where there are values."""
+    """Else the table would get a second field, and NULL in it where the old one has values."""
     stored = Schema((Column("id", Type("int")), Column("a", parse_type("struct<city: string>"))))
     sent = Schema((Column("id", Type("int")), Column("a", parse_type("struct<town: string>"))))
     dimension = replace(DIMENSION, schema=Schema(()), policies=Policies(renames={"a.city": "town"}))
@@ -212,7 +212,7 @@ def test_a_rename_within_a_column_is_refused_before_anything_is_written() -> Non
 
 @pytest.mark.parametrize(("lateness", "is_in_part"), [(Unbounded(), True), (ORDERED, False)])
 def test_updates_that_lack_a_column_of_the_table_send_a_part_of_a_row(lateness: Lateness, is_in_part: bool) -> None:
-    """An older one may still come that has the rest; in an ordered table none does."""
+    """An older update may still bring the rest; in an ordered table none does."""
     narrow = Schema((Column("id", Type("int")),))
     dimension = replace(DIMENSION, schema=narrow, lateness=lateness, policies=Policies(drop=Policy.EVOLVE))
     facts = BatchFacts(
@@ -282,7 +282,7 @@ def test_a_table_whose_memory_is_of_another_batch_than_it_committed_stops() -> N
 
 
 class Overtaken(MemoryTable):
-    """Once, another process applies all that waits between the look at its progress and that at its memory."""
+    """Once, another process applies all that waits between reading the table state and reading the change log."""
 
     source: MemorySource | None = None
 
@@ -312,7 +312,7 @@ class Trimmed(MemoryTable):
 
 @pytest.mark.parametrize(("further", "trims"), [(0, 1), (1, 0)])
 def test_who_is_overtaken_behind_his_commit_forgets_nothing(further: int, trims: int) -> None:
-    """His successor remembers more; to forget is for him to do."""
+    """The other process remembers more, and trims its change log itself."""
     table, source = Trimmed(DIMENSION), source_of(event(Operation.INSERT, 1, a=1))
 
     def standing() -> TableState:
@@ -325,7 +325,7 @@ def test_who_is_overtaken_behind_his_commit_forgets_nothing(further: int, trims:
 
 
 class Raced(Trimmed):
-    """Another process has written what the table remembers while this one was about to forget."""
+    """Another process writes the change log while this one is about to trim it."""
 
     def trim(self, progress: Progress) -> None:
         super().trim(progress)
@@ -350,7 +350,7 @@ def test_whose_term_is_over_behind_his_commit_forgets_nothing() -> None:
 
     def check() -> None:
         if table.progress.batch:
-            raise LockedError("this process has lost its turn at the pipeline")
+            raise LockedError("this process has lost the lease of the pipeline")
 
     with pytest.raises(LockedError):
         apply_changes(replace(job(source, table), check=check))

@@ -1,4 +1,4 @@
-"""What waits behind a row in quarantine, over key changes that wait as well."""
+"""What waits behind a row in quarantine, also across key changes that wait."""
 
 from __future__ import annotations
 

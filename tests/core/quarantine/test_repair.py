@@ -1,4 +1,4 @@
-"""Mended rows through the pipeline, by example; the law of quarantine says the rest."""
+"""Repaired rows in the pipeline, by example; the law of quarantine covers the rest."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def test_a_row_that_is_mended_to_a_place_above_all_others_is_the_newest() -> Non
     job = playing(update(1, 1), Reject(Position(1, LOAD_SEQUENCE, 1, 2), Reason.SEQUENCE, ((1,),)))
     repair_row(job, [repaired(entries(job)[0], time="9")])
     release(job, Settlement(repaired=entries(job)))
-    high = job.opened.table.standing().progress.high_water
+    high = job.opened.table.standing().progress.high_watermark
     assert high is not None
     assert high.sequence == 9
     truncate_at(
@@ -169,7 +169,7 @@ def rows(job: Job[Any]) -> Mapping[Any, Any]:
 
 
 def test_a_cell_that_was_not_sent_stays_so_when_its_row_is_mended() -> None:
-    """What stands there is kept, and what comes late for it is taken."""
+    """The stored value stays, and a late value for it is applied."""
     job = in_part(whole(1, a=1, b=1), bad(5), whole(7, b=7))
     (entry,) = entries(job)
     repair_row(job, [repaired(entry, b=UNSET)])
@@ -183,7 +183,7 @@ def test_a_cell_that_was_not_sent_stays_so_when_its_row_is_mended() -> None:
 
 
 def test_a_key_change_is_mended_with_the_key_that_it_left() -> None:
-    """It holds its keys, and those of key changes behind it; the old key is given, and stays as it was."""
+    """It holds its keys, and those of key changes behind it; the old key must be given and stays as it was."""
     held = Reject(Position(1, 3, 3, 1), Reason.CAST, ((1,), (2,)), transaction=3)
     job = in_part(whole(1, a=1, b=1), held, whole(4, key=3, old=2), whole(5, key=3, a=5))
     (entry,) = entries(job)
@@ -211,12 +211,12 @@ def test_an_event_that_waits_for_its_row_is_told_until_that_comes() -> None:
 
 
 def test_every_row_that_cannot_be_mended_is_named_and_none_is_taken() -> None:
-    """A file is taken whole, or not at all."""
+    """A file of repaired rows is accepted as a whole, or not at all."""
     job = playing(update(1, 1), bad(2), bad(3), bad(4))
     first, second, third = entries(job)
     with pytest.raises(RepairError) as refused:
         repair_row(job, [repaired(first), repaired(second, b="1"), repaired(third, id=None)])
-    assert "2 of 3 rows cannot be mended so" in refused.value.what
+    assert "2 of 3 rows cannot be repaired so" in refused.value.what
     assert "it has b, which the table has not" in str(refused.value.found)
     assert "the key column id cannot be NULL" in str(refused.value.found)
     assert [entry.repaired for entry in entries(job)] == [None] * 3
@@ -256,7 +256,7 @@ def ruled(source: Schema = SOURCE, quality: tuple[Range, ...] = (AT_MOST,)) -> J
 
 
 def test_a_row_under_column_rules_is_mended_in_the_columns_of_its_source() -> None:
-    """The rules make the row of the table from it again, and it must keep them."""
+    """The rules make the row of the table from it again, and it must satisfy them."""
     job = ruled()
     apply_changes(job)
     (entry,) = entries(job)
@@ -264,8 +264,8 @@ def test_a_row_under_column_rules_is_mended_in_the_columns_of_its_source() -> No
     assert job.source.written(DIMENSION).schema == SOURCE
     assert job.source.written(DIMENSION).key == ("nr",)
     for cells, said in (
-        ({"nr": "1", "word": "ten"}, "1 mended row still breaks a rule"),
-        ({"nr": "1", "word": "10"}, "1 mended row still breaks a rule"),
+        ({"nr": "1", "word": "ten"}, "1 repaired row still breaks a rule"),
+        ({"nr": "1", "word": "10"}, "1 repaired row still breaks a rule"),
         ({"nr": "2", "word": "7"}, "has another key now"),
         ({"id": "1", "a": "7"}, "its columns are not those"),
     ):

@@ -1,4 +1,4 @@
-"""What a run tells, and when it is told again."""
+"""What a run tells people, and when it tells it again."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_people_read_tables_reasons_and_steps_in_lines() -> None:
         "strays",
         "  rows do not say of which table they are, so any table may lack them",
         "  found: 3 rows",
-        "  next: `lakeward quarantine strays`",
+        "  next: `lakeward quarantine unrouted`",
     ]
 
 

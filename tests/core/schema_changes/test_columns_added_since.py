@@ -83,8 +83,8 @@ def test_an_update_that_lacked_a_column_when_it_came_waits_for_its_row() -> None
 
 def test_it_is_so_when_the_mark_has_passed_it() -> None:
     player = rows([event(UPDATE, 5, a=5)], [event(INSERT, 6, 2, a=6, b=6), event(INSERT, 30, 2, a=30, b=30)])
-    assert player.memory.mark is not None
-    assert player.memory.mark.sequence >= 5
+    assert player.memory.low_watermark is not None
+    assert player.memory.low_watermark.sequence >= 5
     assert cells(player.rows[1,]) == (5, None)
 
 
@@ -101,7 +101,7 @@ def test_a_batch_is_folded_where_it_has_what_is_older_than_that(
     found = plan(
         dimension,
         facts,
-        Progress(batch=2, high_water=grown.greatest),
+        Progress(batch=2, high_watermark=grown.greatest),
         stored=WIDE,
         capabilities=frozenset(Capability),
         records=[before, grown],

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from types_of_columns import TYPES, columns
 
 from lakeward.core.schema import Column, Schema
-from lakeward.core.schema_changes.evolution import FOLLOWING, Kind, Policies, Policy, compare, evolve
+from lakeward.core.schema_changes.evolution import DEFAULT_POLICIES, Kind, Policies, Policy, compare, evolve
 
 
 def test_columns_in_another_order_are_no_change() -> None:
@@ -70,7 +70,7 @@ def test_a_type_becomes_wider_or_narrower_or_another(before: str, after: str, ki
 
 
 def test_a_table_follows_by_default() -> None:
-    found = evolve(columns(id="int", a="string"), columns(id="bigint", b="date"), FOLLOWING, ["id"])
+    found = evolve(columns(id="int", a="string"), columns(id="bigint", b="date"), DEFAULT_POLICIES, ["id"])
     assert found.schema == columns(id="bigint", a="string", b="date")
     assert [change.kind for change in found.changes] == [Kind.ADD, Kind.WIDEN]
     assert (found.absent, found.ignored, found.refused) == (("a",), (), ())
@@ -80,7 +80,7 @@ def test_what_no_policy_allows_is_refused_and_the_key_never_goes() -> None:
     strict = Policies(add=Policy.FAIL, drop=Policy.FAIL, widen=Policy.FAIL)
     found = evolve(columns(id="int", a="string"), columns(id="bigint", b="date"), strict, ["id"])
     assert {change.kind for change in found.refused} == {Kind.ADD, Kind.DROP, Kind.WIDEN}
-    assert [str(c) for c in evolve(columns(id="int"), columns(), FOLLOWING, ["id"]).refused] == [
+    assert [str(c) for c in evolve(columns(id="int"), columns(), DEFAULT_POLICIES, ["id"]).refused] == [
         "column id (int) is missing"
     ]
     assert evolve(columns(a="int"), columns(a="string"), Policies(narrow=Policy.EVOLVE)).refused
@@ -97,7 +97,7 @@ def test_fields_within_columns_follow_as_columns_do() -> None:
     after = columns(
         a="struct<y: date, x: bigint>", b="list<struct<x: int, z: int>>", c="map<string, struct<x: double>>"
     )
-    found = evolve(before, after, FOLLOWING)
+    found = evolve(before, after, DEFAULT_POLICIES)
     assert (found.refused, found.absent) == ((), ())
     assert found.schema == columns(
         a="struct<x: bigint, y: date>", b="list<struct<x: int, z: int>>", c="map<string, struct<x: double>>"
@@ -118,12 +118,12 @@ _NESTED = "struct<x: int, y: map<int, struct<z: int, w: int>>>"
     ],
 )
 def test_within_columns_nothing_may_be_of_another_type_nor_missing_in_elements(after: str) -> None:
-    assert evolve(columns(a=_NESTED), columns(a=after), FOLLOWING).refused
+    assert evolve(columns(a=_NESTED), columns(a=after), DEFAULT_POLICIES).refused
 
 
 def test_a_field_of_a_struct_may_be_missing_like_a_column() -> None:
     before = columns(a="struct<x: int, y: struct<z: int, w: int>>", b="int")
-    found = evolve(before, columns(a="struct<y: struct<z: int>>"), FOLLOWING)
+    found = evolve(before, columns(a="struct<y: struct<z: int>>"), DEFAULT_POLICIES)
     assert (found.refused, found.schema) == ((), before)
     assert (found.absent, found.lacking) == (("b",), (("a", "x"), ("a", "y", "w")))
     stops = Policies(paths={"a.y": {Kind.DROP: Policy.FAIL}})
@@ -153,7 +153,7 @@ def test_keys_of_another_type_could_not_be_held(type_: str) -> None:
 @pytest.mark.parametrize(
     ("policies", "refuses"),
     [
-        (FOLLOWING, False),
+        (DEFAULT_POLICIES, False),
         (Policies(narrow=Policy.QUARANTINE), True),
         (Policies(paths={"a.b": {Kind.RETYPE: Policy.QUARANTINE}}), True),
     ],
@@ -235,10 +235,10 @@ SCHEMAS = st.dictionaries(st.sampled_from("abcd"), TYPES, max_size=4).map(
 @given(SCHEMAS, SCHEMAS)
 def test_an_evolution_loses_no_column_and_makes_no_type_narrower(current: Schema, incoming: Schema) -> None:
     """And once the table has followed, the same columns change nothing any more."""
-    found = evolve(current, incoming, FOLLOWING)
+    found = evolve(current, incoming, DEFAULT_POLICIES)
     assert set(found.schema.names) == set(current.names) | set(incoming.names)
     for change in compare(current, found.schema):
         assert change.kind in (Kind.ADD, Kind.WIDEN)
-    again = evolve(found.schema, incoming, FOLLOWING)
+    again = evolve(found.schema, incoming, DEFAULT_POLICIES)
     assert again.changes == ()
     assert again.absent == found.absent

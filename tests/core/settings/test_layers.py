@@ -1,4 +1,4 @@
-"""Layers of settings: of each key the last layer that has it counts, and its place is that layer's."""
+"""Layers of settings: for each key the last layer that has it counts, and gives the place."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is proposed from a sample loses nothing."""
+"""Settings proposed from a sample lose no data."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_every_text_of_the_sample_comes_back_from_its_value(sample: list[str]) -
 
 
 def comes_back(sample: list[str]) -> bool:
-    """Tell whether each text is a value of the proposed type, and the text of that value again."""
+    """Return True if each text is a value of the proposed type, and the text of that value."""
     type_ = proposed_type(sample)
     values = [from_text(text, type_) for text in sample]
     if MISFIT in values:

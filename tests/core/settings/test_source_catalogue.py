@@ -1,4 +1,4 @@
-"""What the catalogue adds to the settings, and what is remembered of it."""
+"""What the catalogue adds to the settings, and which answers are kept."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from lakeward.core.settings import source_catalogue
 from lakeward.core.settings.source_catalogue import (
     KEPT,
     Answer,
-    Completed,
-    Declared,
+    CompletedTable,
+    DeclaredTable,
     SourceColumn,
     SourceTable,
+    answers_to_keep,
     changes,
     complete,
     key_differs,
-    remembered,
 )
 from lakeward.core.shaping.column_rules import Rename
 from lakeward.core.shaping.shape import shape, table_key
@@ -36,7 +36,7 @@ NAME = TableName("shop", "customer")
 
 
 def table(*columns: str, key: tuple[str, ...] = ("id",)) -> SourceTable:
-    """Make a table of `name: type`; a type `?` has none here."""
+    """Return a table of `name: type`; the type `?` has none in lakeward."""
     pairs = [column.split(": ") for column in columns]
     made = tuple(
         SourceColumn(name=name, written=f"native {type_}", type=None if type_ == "?" else parse_type(type_))
@@ -54,26 +54,28 @@ def said(*tables: SourceTable) -> list[Answer]:
 
 
 def test_without_a_word_of_the_settings_all_is_as_the_catalogue_says() -> None:
-    found = complete(Declared(), said(table("id: int", "name: string")))
+    found = complete(DeclaredTable(), said(table("id: int", "name: string")))
     assert (found.schema, found.key) == (schema(id="int", name="string"), ("id",))
     assert (found.orders, found.announced) == ((("id", "name"),), frozenset({"id", "name"}))
 
 
 def test_the_settings_say_the_type_of_a_column_and_the_catalogue_its_place() -> None:
-    found = complete(Declared(columns=schema(name="binary")), said(table("id: int", "name: string", "at: date")))
+    found = complete(
+        DeclaredTable(columns=schema(name="binary")), said(table("id: int", "name: string", "at: date"))
+    )
     assert found.schema == schema(id="int", name="binary", at="date")
     assert found.announced == {"id", "at"}
 
 
 def test_who_declares_all_columns_says_their_order_too() -> None:
     answers = said(table("id: int"), table("id: int", "name: string"))
-    found = complete(Declared(columns=schema(name="string", id="int")), answers)
+    found = complete(DeclaredTable(columns=schema(name="string", id="int")), answers)
     assert found.schema.names == ("name", "id")
     assert found.orders == (("name", "id"),)
 
 
 def test_names_are_those_of_the_settings_whatever_the_case() -> None:
-    declared = Declared(columns=schema(Name="string"), key=("iD",))
+    declared = DeclaredTable(columns=schema(Name="string"), key=("iD",))
     found = complete(declared, said(table("ID: int", "NAME: string", key=("ID",))))
     assert (found.schema.names, found.key) == (("iD", "Name"), ("iD",))
 
@@ -81,38 +83,40 @@ def test_names_are_those_of_the_settings_whatever_the_case() -> None:
 def test_a_column_without_a_type_here_is_an_error_that_names_it_unless_the_settings_say_one() -> None:
     answers = said(table("id: int", "shape: ?"))
     with pytest.raises(ConfigError) as raised:
-        complete(Declared(), answers)
+        complete(DeclaredTable(), answers)
     assert "shape" in raised.value.what
     assert "native ?" in (raised.value.found or "")
-    assert complete(Declared(columns=schema(shape="string")), answers).schema == schema(id="int", shape="string")
-    assert complete(Declared(left_out=("SHAPE",)), answers).schema == schema(id="int")
+    assert complete(DeclaredTable(columns=schema(shape="string")), answers).schema == schema(
+        id="int", shape="string"
+    )
+    assert complete(DeclaredTable(left_out=("SHAPE",)), answers).schema == schema(id="int")
 
 
 def test_columns_that_went_stay_readable_and_each_order_is_known() -> None:
     answers = said(table("id: int", "phone: string"), table("id: bigint", "mail: string"))
-    found = complete(Declared(), answers)
+    found = complete(DeclaredTable(), answers)
     assert found.schema == schema(id="bigint", mail="string", phone="string")
     assert found.orders == (("id", "mail"), ("id", "phone"))
 
 
 def test_a_column_that_is_renamed_by_the_settings_is_one() -> None:
     answers = said(table("id: int", "name: string"), table("id: int", "full_name: string"))
-    found = complete(Declared(renames={"name": "full_name"}), answers)
+    found = complete(DeclaredTable(renames={"name": "full_name"}), answers)
     assert found.schema == schema(id="int", full_name="string")
     assert found.orders == (("id", "full_name"),)
 
 
 def test_two_columns_that_differ_in_case_alone_are_an_error() -> None:
     with pytest.raises(ConfigError, match="differ only in case"):
-        complete(Declared(), said(table("id: int", "ID: int")))
+        complete(DeclaredTable(), said(table("id: int", "ID: int")))
 
 
 def test_a_narrower_type_and_an_unknown_column_are_said() -> None:
-    declared = Declared(columns=schema(id="int", note="string"))
+    declared = DeclaredTable(columns=schema(id="int", note="string"))
     (narrow, unknown) = sorted(complete(declared, said(table("id: bigint"))).cautions)
     assert "note" in unknown
     assert "native bigint" in narrow
-    assert complete(Declared(columns=schema(id="bigint")), said(table("id: int"))).cautions == ()
+    assert complete(DeclaredTable(columns=schema(id="bigint")), said(table("id: int"))).cautions == ()
 
 
 def test_a_key_that_differs_is_said_with_both() -> None:
@@ -128,8 +132,8 @@ def test_a_key_that_differs_is_said_with_both() -> None:
 
 def test_an_equal_answer_keeps_its_time_and_a_new_comment_is_no_change() -> None:
     first = table("id: int")
-    known = remembered((), first, 10)
-    assert remembered(known, replace(first, comment="who buys"), 20)[-1].since == 10
+    known = answers_to_keep((), first, 10)
+    assert answers_to_keep(known, replace(first, comment="who buys"), 20)[-1].since == 10
     assert changes(first, replace(first, comment="who buys")) == []
 
 
@@ -162,23 +166,23 @@ complete_rightly, order_rightly = source_catalogue.complete, layout._order_of
 
 
 def forgets_what_it_said_before(answers: Sequence[Answer], found: SourceTable, now: int) -> tuple[Answer, ...]:
-    return remembered(answers, found, now)[-1:]
+    return answers_to_keep(answers, found, now)[-1:]
 
 
 def forgets_nothing(answers: Sequence[Answer], found: SourceTable, now: int) -> tuple[Answer, ...]:
     return answers if answers and answers[-1].is_same(found) else (*answers, Answer(now, found))
 
 
-def takes_what_it_said_first(declared: Declared, answers: Sequence[Answer]) -> Completed:
+def takes_what_it_said_first(declared: DeclaredTable, answers: Sequence[Answer]) -> CompletedTable:
     return complete_rightly(declared, answers[::-1])
 
 
-def takes_its_types_for_those_of_the_settings(declared: Declared, answers: Sequence[Answer]) -> Completed:
+def takes_its_types_for_those_of_the_settings(declared: DeclaredTable, answers: Sequence[Answer]) -> CompletedTable:
     made = complete_rightly(declared, answers)
-    return replace(made, schema=complete_rightly(Declared(), answers).schema)
+    return replace(made, schema=complete_rightly(DeclaredTable(), answers).schema)
 
 
-def knows_the_last_order_alone(declared: Declared, answers: Sequence[Answer]) -> Completed:
+def knows_the_last_order_alone(declared: DeclaredTable, answers: Sequence[Answer]) -> CompletedTable:
     made = complete_rightly(declared, answers)
     return replace(made, orders=made.orders[:1])
 
@@ -189,8 +193,8 @@ def takes_the_newest_of_two_orders(name: str, width: int, expected: Expected, **
 
 
 BROKEN: list[tuple[Any, str, Any]] = [
-    (source_catalogue, "remembered", forgets_what_it_said_before),
-    (source_catalogue, "remembered", forgets_nothing),
+    (source_catalogue, "answers_to_keep", forgets_what_it_said_before),
+    (source_catalogue, "answers_to_keep", forgets_nothing),
     (source_catalogue, "KEPT", KEPT * 2),
     (source_catalogue, "_bare", lambda found: found.names),
     (source_catalogue, "complete", takes_what_it_said_first),

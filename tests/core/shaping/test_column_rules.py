@@ -8,7 +8,7 @@ from types_of_columns import columns
 from lakeward.core.errors import ConfigError
 from lakeward.core.events import UNSET
 from lakeward.core.schema import Schema, Type, parse_type
-from lakeward.core.shaping.cells import shaped
+from lakeward.core.shaping.cells import shape_row
 from lakeward.core.shaping.column_rules import TEXT, Cast, Default, Hash, Mask, Rename, Replace, Rule, Trim
 from lakeward.core.shaping.reshaping_rules import Concat, Constant, Drop, Flatten, Keep, Split, Sql
 from lakeward.core.shaping.shape import key_steps, shape, source_key
@@ -79,7 +79,7 @@ def test_each_column_knows_the_columns_of_the_source_that_it_needs() -> None:
 
 def test_a_cell_that_was_not_sent_makes_none_of_what_needs_it() -> None:
     form = shape([PLACE, Default(column="name", value="nobody"), Constant(to="site", value="eu")], HOST)
-    made = shaped({"id": 1, "name": UNSET, "since": None, "nest": None}, form, {}).cells
+    made = shape_row({"id": 1, "name": UNSET, "since": None, "nest": None}, form, {}).cells
     assert made["name"] is made["city"] is made["place"] is UNSET
     assert (made["since"], made["site"]) == (None, "eu")
 

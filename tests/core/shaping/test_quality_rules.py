@@ -8,7 +8,7 @@ import pytest
 from types_of_columns import columns
 
 from lakeward.core.errors import ConfigError
-from lakeward.core.shaping.file_rules import Input, Inputs, NullShare, RowCount, breaches
+from lakeward.core.shaping.file_rules import Input, Inputs, NullShare, RowCount, find_breaches
 from lakeward.core.shaping.quality_rules import (
     InSet,
     Length,
@@ -76,7 +76,7 @@ def one(name: str = "LOAD00000001.csv", rows: int = 10, nulls: int = 0, *, is_lo
 
 def test_inputs_break_rules_in_their_order() -> None:
     rules = [RowCount(least=2), NullShare(column="name", most=0.25)]
-    found = breaches(rules, [one(), one("b", 1, 1), one("c", 4, 2)])
+    found = find_breaches(rules, [one(), one("b", 1, 1), one("c", 4, 2)])
     assert found == [
         ("b", "quality rule 1, row_count: it has 1 row, and 2 are the least"),
         ("b", "quality rule 2, null_share: name is NULL in 1 of 1 row (100 %), and 25 % are the most"),
@@ -86,12 +86,12 @@ def test_inputs_break_rules_in_their_order() -> None:
 
 def test_a_share_is_exact_at_its_bound_and_nothing_has_none() -> None:
     rules = [NullShare(column="name", most=0.5)]
-    assert not breaches(rules, [one(rows=4, nulls=2), one(rows=0)])
-    assert breaches(rules, [one(rows=4, nulls=3)])
-    assert not breaches(rules, [one(rows=4, nulls=4)], absent=["name"])
+    assert not find_breaches(rules, [one(rows=4, nulls=2), one(rows=0)])
+    assert find_breaches(rules, [one(rows=4, nulls=3)])
+    assert not find_breaches(rules, [one(rows=4, nulls=4)], absent=["name"])
 
 
 @pytest.mark.parametrize(("inputs", "told"), [("load", ["a"]), ("changes", ["b"]), ("all", ["a", "b"])])
 def test_a_rule_may_be_for_a_full_load_or_for_changes(inputs: str, told: list[str]) -> None:
-    found = breaches([RowCount(most=5, inputs=Inputs(inputs))], [one("a"), one("b", is_load=False)])
+    found = find_breaches([RowCount(most=5, inputs=Inputs(inputs))], [one("a"), one("b", is_load=False)])
     assert [name for name, _ in found] == told

@@ -34,7 +34,7 @@ class AskedSource(MemorySource):
 
 def asked(rules: TableRules) -> Dimension:
     source: Any = AskedSource()
-    ShapedSource(source, MemoryShaper(rules)).take(DIMENSION, ObjectHistory())
+    ShapedSource(source, MemoryShaper(rules)).select_objects(DIMENSION, ObjectHistory())
     (dimension,) = source.asked
     return dimension
 

@@ -89,7 +89,7 @@ def test_what_does_not_fit_its_type_is_an_error_that_names_it(type_: str, text: 
     ],
 )
 def test_keys_are_compared_as_values_of_their_types(type_: str, one: str, other: str, is_same: bool) -> None:
-    """What is no value of the type is compared as a text: a column may have had another type before."""
+    """A text that is no value of the type is compared as text: the column may have had another type."""
     schema = Schema((Column("k", parse_type(type_)),))
     dimension = Dimension(name=TableName("shop", "item"), schema=schema, key=("k",))
     assert same_key(dimension, [one], [other]) is is_same

@@ -1,4 +1,4 @@
-"""Texts in plain Python: what `docs/reference/types.md` says is taken, and the texts of values."""
+"""Texts of values in plain Python, as `docs/reference/types.md` defines them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which columns of a table and its source are compared, as what, and what is said of the others."""
+"""Which columns of a table and its source are compared, in which types, and why others are not."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def schema(**types: str) -> Schema:
 
 
 def source(**types: str) -> SourceTable:
-    """Return a table of a database; a type `native:ours` has that native name, and `?` has no type here."""
+    """Return a table of a database; `native:ours` has that native name, and `?` has no type in lakeward."""
     columns = []
     for name, type_ in types.items():
         native, _, ours = type_.rpartition(":")

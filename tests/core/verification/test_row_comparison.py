@@ -1,4 +1,4 @@
-"""Comparing rows by key: ranges part all keys, and what differs is found whatever the ranges are."""
+"""Rows are compared by key: ranges cover all keys, and differences are found for any ranges."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Verification against a source that goes on: lag is never called a difference, and what stays wrong is found."""
+"""Verification against a source that goes on: lag is never a certain difference, and lasting errors are found."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ NOTHING = ComparedColumns()
 class World:
     """A source whose log grows by a change a second, and a table that has a part of it; some keys are spoiled.
 
-    A change is a key and whether it deletes it; there are so many `values`, one after the other. `delays` are how
+    A change is a key and whether it deletes the key. Values repeat after `values` changes. `delays` says by how
     many seconds the table is behind, second by second. A comparison takes `pause` seconds until the source is read,
     and as many afterwards.
     """
@@ -50,7 +50,7 @@ class World:
     sleeps: list[float] = field(default_factory=list)
 
     def rows(self, upto: int, spoiled: dict[int, int]) -> dict[int, tuple[int, int]]:
-        """Return by key its value and its last change, after so many; one stays spoiled until a change behind."""
+        """Return value and last change by key after a number of changes; a spoiled key stays until it changes."""
         found = {key: (-key - 1, 0) for key in range(5)}
         for number, (key, is_deleted) in enumerate(self.changes[:upto]):
             if is_deleted:
@@ -73,7 +73,7 @@ class World:
         place = Position(1, self.applied * PLACE, 1, 1) if self.applied else None
         return Progress(
             batch=1,
-            high_water=place,
+            high_watermark=place,
             sequences=Sequences.PLACES if self.has_places else Sequences.ARRIVAL,
             time=self.applied * SECOND if self.applied and self.has_times else None,
         )
@@ -257,7 +257,7 @@ def test_passing_is_told_by_the_log_where_it_is_the_same_else_by_time(
     progress: dict[str, Any], place: SourcePlace, is_lifted: bool, passed: bool | None
 ) -> None:
     made = Progress(
-        high_water=Position(1, progress["high"] * progress.get("unit", PLACE), 1, 1),
+        high_watermark=Position(1, progress["high"] * progress.get("unit", PLACE), 1, 1),
         sequences=Sequences.TIMES if "times" in progress else Sequences.PLACES,
         logs=progress.get("logs"),
         time=progress.get("time", 5),

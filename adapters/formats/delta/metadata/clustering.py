@@ -1,7 +1,7 @@
-"""By which columns a Delta table is clustered, as its log says; no Spark is needed.
+"""The clustering columns of a Delta table, from its log, without Spark.
 
-It is metadata of the domain `delta.clustering` (Delta's protocol, "Clustered Table"), with the names that columns
-have in files.
+They are metadata of the domain `delta.clustering` (Delta's protocol, "Clustered Table"), with the names that
+columns have in files.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ _PHYSICAL: Final = "delta.columnMapping.physicalName"
 
 
 def clustered_by(table: DeltaTable, log: Folder) -> Sequence[str]:
-    """Return the columns that rows of a table are clustered by, in order; none, where they are not."""
-    found = next((one for one in _domains(log, table.version()) if one["domain"] == _DOMAIN), None)
-    if found is None or found.get("removed"):
+    """Return the clustering columns of a table in order; none if it is not clustered."""
+    domain = next((item for item in _domains(log, table.version()) if item["domain"] == _DOMAIN), None)
+    if domain is None or domain.get("removed"):
         return ()
     fields = json.loads(table.schema().to_json())["fields"]
     names = {field["metadata"].get(_PHYSICAL, field["name"]): field["name"] for field in fields}
-    paths = json.loads(found["configuration"])["clusteringColumns"]
+    paths = json.loads(domain["configuration"])["clusteringColumns"]
     return tuple(".".join([names.get(first, first), *rest]) for first, *rest in paths)
 
 
 def _domains(log: Folder, upto: int) -> Iterator[Mapping[str, Any]]:
-    """Yield the domains of metadata of a version, the newest word on each first."""
+    """Yield the metadata domains of a version, the newest entry of each domain first."""
     newest = next(iter(checkpoints(log, upto)), None)
     since = -1 if newest is None else int(newest.split(".")[0])
     for version in sorted((number for number in commits_in(log) if since < number <= upto), reverse=True):

@@ -1,6 +1,6 @@
-"""The files that a commit of a Delta log adds and removes, and whether they are there; no Spark is needed.
+"""The files that a commit of a Delta log adds and removes, and whether they exist, without Spark.
 
-The forms are those of github.com/delta-io/delta/blob/master/PROTOCOL.md#add-file-and-remove-file
+Format: github.com/delta-io/delta/blob/master/PROTOCOL.md#add-file-and-remove-file
 """
 
 from __future__ import annotations
@@ -21,30 +21,30 @@ _Z85: Final = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:
 """The digits of Python's base 85, and of the one in which a log has the names of deletion vectors."""
 
 _UUID: Final = 20
-"""So many of these digits are a UUID; what stands before them is a folder."""
+"""The number of digits of a UUID. Digits before them are a folder."""
 
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """A data file, and the file of the deletion vector that belongs to it, if it has one: where they lie."""
+    """The paths of a data file and of the file of its deletion vector, if it has one."""
 
     data: str
     vector: str | None
 
     def is_there(self, tells: Callable[[str], bool]) -> bool:
-        """Whether both are there, as is told of each."""
+        """Return whether both files exist; `tells` tells it for a path."""
         return tells(self.data) and (self.vector is None or tells(self.vector))
 
 
 def changed_by(table: Folder, version: int) -> tuple[Set[File], Set[File]]:
     """Return the files that a commit of a table's log adds, and those that it removes."""
-    found = {"add": set[File](), "remove": set[File]()}
+    files_by_kind = {"add": set[File](), "remove": set[File]()}
     with table.within(LOG).open(file_of(version)) as lines:
         for line in lines:
             if line.startswith((b'{"add"', b'{"remove"')):
                 ((kind, action),) = json.loads(line).items()
-                found[kind].add(_file(table, action))
-    return found["add"], found["remove"]
+                files_by_kind[kind].add(_file(table, action))
+    return files_by_kind["add"], files_by_kind["remove"]
 
 
 def _file(table: Folder, action: Mapping[str, Any]) -> File:
@@ -53,12 +53,12 @@ def _file(table: Folder, action: Mapping[str, Any]) -> File:
 
 
 def _place(table: Folder, written: str) -> str:
-    """Return where a path of the log leads: it is encoded, and seen from the table's folder if not whole."""
+    """Return the path of a file in the log, where it is encoded and may be relative to the table's folder."""
     return unquote(table.place(written))
 
 
 def _vector(table: Folder, vector: Mapping[str, Any]) -> str | None:
-    """Return the file of a deletion vector; None where it stands in the log itself."""
+    """Return the file of a deletion vector; None if the vector is in the log itself."""
     kind, written = vector["storageType"], str(vector["pathOrInlineDv"])
     if kind == "p":
         return _place(table, written)
@@ -66,12 +66,12 @@ def _vector(table: Folder, vector: Mapping[str, Any]) -> str | None:
 
 
 def name_in_log(vector: uuid.UUID) -> str:
-    """Return how the log names a file of deletion vectors in the table's folder, `deletion_vector_<vector>.bin`."""
+    """Return the name in the log of the file `deletion_vector_<vector>.bin` in the table's folder."""
     return base64.b85encode(vector.bytes).decode().translate(str.maketrans(_ASCII85, _Z85))
 
 
 def vector_name(written: str) -> str:
-    """Return the file of a deletion vector, seen from the table's folder, of which the log has the name encoded."""
+    """Return the file of a deletion vector, relative to the table's folder, from its encoded name in the log."""
     folder, digits = written[:-_UUID], written[-_UUID:]
     name = uuid.UUID(bytes=base64.b85decode(digits.translate(str.maketrans(_Z85, _ASCII85))))
     return "/".join(filter(None, (folder, f"deletion_vector_{name}.bin")))

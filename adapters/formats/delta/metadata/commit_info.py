@@ -1,4 +1,4 @@
-"""What the history of a Delta table shows of a commit."""
+"""The user metadata of commits, which the history of a Delta table shows."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ _USER_METADATA: Final = "spark.databricks.delta.commitInfo.userMetadata"
 
 
 @contextmanager
-def said_by(spark: SparkSession, what: Mapping[str, str]) -> Iterator[None]:
-    """Let the commits of a session say this, while the context lasts: it would stick to the session."""
+def setting_user_metadata(spark: SparkSession, what: Mapping[str, str]) -> Iterator[None]:
+    """Set the user metadata of a session's commits while the context lasts; otherwise it would stay set."""
     spark.conf.set(_USER_METADATA, json.dumps(what))
     try:
         yield

@@ -1,4 +1,4 @@
-"""A Delta table that another engine wrote, and what makes it one of ours."""
+"""Adopt a Delta table that another engine wrote."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from lakeward.adapters.formats.delta.java import Jvm, committing
 from lakeward.adapters.formats.delta.writes.change import Change
 from lakeward.adapters.formats.delta_rs.columns import columns_in
 from lakeward.adapters.formats.delta_rs.locations import Places
-from lakeward.adapters.formats.shared.operations.commit_failures import staging
+from lakeward.adapters.formats.shared.operations.commit_failures import discarding_on_failure
 from lakeward.adapters.formats.shared.rows.system_columns import check_names
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import CommitConflict
@@ -33,7 +33,7 @@ _WRITTEN: Final = frozenset(
         *("rowTracking", "clustering", "checkpointProtection"),
     }
 )
-"""The features of writers that stand in no batch's way; how some of them are used is asked of the columns."""
+"""Table features that do not prevent writing. For some of them the use in columns is checked as well."""
 
 _DROPPABLE: Final = frozenset(
     {
@@ -41,19 +41,19 @@ _DROPPABLE: Final = frozenset(
         "redirectReaderWriter-preview",
     }
 )
-"""The others of which Delta 4.4 can rid a table: its `RemovableFeature`."""
+"""Other features that Delta 4.4 can remove from a table: its `RemovableFeature`."""
 
 _BY_COLUMN: Final = {
     "delta.generationExpression": "is computed by the table",
     "delta.identity.start": "is numbered by the table",
     "delta.invariants": "has an invariant",
 }
-"""What the metadata of a column says that would have Delta refuse or change what the source sends."""
+"""Metadata of columns that makes Delta refuse or change values of the source."""
 
 
 @dataclass(frozen=True, slots=True)
 class DeltaExternalTable:
-    """A table as it was loaded."""
+    """A table of any writer as it was loaded."""
 
     jvm: Jvm
     name: TableName
@@ -62,7 +62,7 @@ class DeltaExternalTable:
 
     @property
     def path(self) -> str:
-        """Where it lies, as Spark is told."""
+        """Its path or URL for Spark."""
         return self.places.of(self.name)
 
     @property
@@ -75,7 +75,7 @@ class DeltaExternalTable:
         return columns_in(self.table.schema(), str(self.name))
 
     def refused(self, dimension: Dimension) -> Sequence[str]:
-        """Return what it has that a batch could not be written to."""
+        """Return messages about features that lakeward cannot write."""
         check_names(dimension, ddl.RESERVED, "Spark")
         return [*self._refused_features(), *self._refused_columns(dimension.key)]
 
@@ -115,7 +115,7 @@ class DeltaExternalTable:
     def take_over(self, changes: Sequence[SchemaChange], progress: Progress) -> Commit:
         """Commit a version with the same files, more columns, and the progress.
 
-        Where the table has no domains of metadata, a version before it allows them.
+        If the table has no metadata domains, a version before it enables them.
         """
         with committing(str(self.name)), self.places.apart(self.name):
             expected = self.table.version()
@@ -128,15 +128,15 @@ class DeltaExternalTable:
                     f"{self.name}: another writer has just committed to the table", todo="Ask again."
                 )
             change = Change(self.jvm, self.path, snapshot)
-            with staging(str(self.name), change, "Delta"):
+            with discarding_on_failure(str(self.name), change, "Delta"):
                 change.evolve(changes)
                 return change.commit(progress, 0, 0)
 
 
 def _not_null(type_: Any, path: str) -> Iterator[str]:
-    """Return the paths of the fields of structs that are NOT NULL, as the JSON of Delta's protocol says it.
+    """Yield the paths of struct fields that are NOT NULL, in the JSON of Delta's protocol.
 
-    Of the elements of lists and the values of maps Delta enforces nothing.
+    Delta does not enforce it for elements of lists and values of maps.
     """
     if isinstance(type_, str):
         return

@@ -1,6 +1,6 @@
-"""What is known of one key, found by delta-rs; it leaves out whole files where statistics allow it.
+"""The state of one key, read with delta-rs, which skips whole files by their statistics.
 
-A table with widened columns is read by Spark: delta-rs 1.6.6 refuses it.
+Spark reads a table with widened columns: delta-rs 1.6.6 refuses it.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from typing import Final
 
 from pyspark.sql import SparkSession
 
-from lakeward.adapters.formats.delta.metadata.progress import commits_of, standing_of
+from lakeward.adapters.formats.delta.metadata.progress import commits_of, read_table_state
 from lakeward.adapters.formats.delta_rs.locations import Places
 from lakeward.adapters.formats.delta_rs.row_search import found_in
 from lakeward.adapters.formats.shared.operations import key_state as known
 from lakeward.adapters.formats.shared.operations.key_state import Entry, entries_of
-from lakeward.adapters.formats.shared.rows.conditions import Where
+from lakeward.adapters.formats.shared.rows.conditions import Condition
 from lakeward.adapters.formats.shared.rows.spark_conditions import as_column
 from lakeward.adapters.spark.session.compatibility import to_arrow
 from lakeward.core.dimension import Dimension, TableName
@@ -28,30 +28,30 @@ _NAN = canonical(float("nan"))
 _WIDENED: Final = "typeWidening"
 
 
-def known_of(places: Places, dimension: Dimension, key: Key, spark: Callable[[], SparkSession]) -> Known:
-    """Return all that is known of a key, as of the last commit of ours."""
-    progress = standing_of(places, dimension.name).progress
+def read_key_state(places: Places, dimension: Dimension, key: Key, spark: Callable[[], SparkSession]) -> Known:
+    """Return the state of a key as of the last commit of ours."""
+    progress = read_table_state(places, dimension.name).progress
     if not progress.batch:
         return Known(key=key, progress=Progress())
     commits = commits_of(places, dimension.name)
-    return known.known_of(_Finder(places, dimension.name, spark), dimension, key, progress, commits)
+    return known.read_key_state(_Finder(places, dimension.name, spark), dimension, key, progress, commits)
 
 
 @dataclass(frozen=True, slots=True)
 class _Finder:
-    """Finds rows of a table, and of what stands beside it."""
+    """Finds rows of a table and its side tables."""
 
     places: Places
     table: TableName
     spark: Callable[[], SparkSession]
 
     def columns(self, suffix: str = "") -> Collection[str]:
-        """Return the names of its columns; none where it is not there."""
+        """Return the names of the columns; none if the table does not exist."""
         table = self.places.load(self.table, suffix)
         return () if table is None else [field.name for field in table.schema().fields]
 
-    def rows(self, where: Where, suffix: str = "") -> Sequence[Entry]:
-        """Return the rows that meet a condition, whole."""
+    def rows(self, where: Condition, suffix: str = "") -> Sequence[Entry]:
+        """Return the rows that meet a condition, with all columns."""
         table = self.places.load(self.table, suffix)
         if table is None:
             return []

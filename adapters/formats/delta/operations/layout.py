@@ -1,6 +1,6 @@
-"""How a Delta table with rows is made, against what its settings say.
+"""The layout of a Delta table compared with its settings.
 
-Properties change, deletion vectors with them; partitions do not.
+Properties can be changed, and deletion vectors with them; partitions cannot.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ class DeltaLayout:
         self.table = table
 
     def differences(self) -> Sequence[LayoutChange]:
-        """Return what its settings name and it has otherwise."""
+        """Return the options of its settings that the table has otherwise."""
         places, name = self.table.places, self.table.dimension.name
-        found = places.load(name)
-        return () if found is None else tuple(_differences(found, log_of(places, name), self.table.options))
+        table = places.load(name)
+        return () if table is None else tuple(_differences(table, log_of(places, name), self.table.options))
 
     def change(self, changes: Sequence[LayoutChange]) -> None:
-        """Make it as its settings say: clustering and all else are a commit each, which a crash may part."""
+        """Change the table to its settings: clustering and properties are one commit each, in this order."""
         check(self.table.dimension.stored, self.table.options)
         spark = Jvm(self.table.spark()).spark
         properties = dict(_property(change) for change in changes if change.option != "cluster_by")
@@ -57,8 +57,8 @@ class DeltaLayout:
 
 
 def _differences(table: Log, log: Folder, options: TableOptions) -> Iterator[LayoutChange]:
-    named, metadata = options.model_fields_set, table.metadata()
-    if "partition_by" in named and options.partition_by != list(metadata.partition_columns):
+    options_set, metadata = options.model_fields_set, table.metadata()
+    if "partition_by" in options_set and options.partition_by != list(metadata.partition_columns):
         yield LayoutChange(
             option="partition_by",
             before=_listed(metadata.partition_columns),
@@ -66,16 +66,16 @@ def _differences(table: Log, log: Folder, options: TableOptions) -> Iterator[Lay
             refused="Delta partitions a table once, when it is made.",
             todo=f"Write partition_by = {list(metadata.partition_columns)}, or drop the table to load it anew.",
         )
-    clusters = list(clustered_by(table, log)) if "cluster_by" in named else []
+    clusters = list(clustered_by(table, log)) if "cluster_by" in options_set else []
     if clusters != options.cluster_by:
         yield _clustering(metadata.partition_columns, clusters, options.cluster_by)
-    has: Mapping[str, str | None] = metadata.configuration
-    mode = _MODES.get(has.get(_VECTORS) or "false", "copy-on-write")
-    if "write_mode" in named and mode != options.write_mode:
+    properties: Mapping[str, str | None] = metadata.configuration
+    mode = _MODES.get(properties.get(_VECTORS) or "false", "copy-on-write")
+    if "write_mode" in options_set and mode != options.write_mode:
         yield LayoutChange(option="write_mode", before=mode, after=options.write_mode, how=_HOW[options.write_mode])
     for name, value in options.properties.items():
-        if has.get(name) != value:
-            before = has.get(name) or "not set"
+        if properties.get(name) != value:
+            before = properties.get(name) or "not set"
             yield LayoutChange(option=name, before=before, after=value, how="a property of the table")
 
 

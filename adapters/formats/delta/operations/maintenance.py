@@ -1,6 +1,6 @@
-"""Keeping a Delta table in shape, through Delta's own REORG, OPTIMIZE and VACUUM.
+"""Maintain a Delta table with Delta's own REORG, OPTIMIZE and VACUUM.
 
-Their commits carry no progress: that is found behind them, as behind those of any other writer.
+Their commits carry no progress: it is found in earlier commits, as after commits of other writers.
 """
 
 from __future__ import annotations
@@ -28,23 +28,23 @@ _RETENTION: Final = "delta.deletedFileRetentionDuration"
 _SIZE: Final = "spark.databricks.delta.optimize.{}FileSize"
 
 _IS_SMALL: Final = 0.75
-"""A file of less than this share of the size that is wanted is a small one, as with Iceberg."""
+"""A file smaller than this share of the target size is small, as with Iceberg."""
 
 _DELETED: Final = "coalesce(deletionVector.cardinality, 0) / get_json_object(stats, '$.numRecords')"
 _FILES: Final = ("path", "size", f"{_DELETED} AS deleted", "to_json(partitionValues) AS partition")
 
 
 class DeltaMaintenance:
-    """Care of one table; what stands beside it takes care of itself."""
+    """Maintenance of one table. Its side tables maintain themselves."""
 
     def __init__(self, table: DeltaTable) -> None:
         self.table = table
 
     def maintain(self, policy: MaintenancePolicy, *, is_dry: bool) -> MaintenanceReport:
-        """Write anew the files that are due for their deleted rows or their size; then remove what is old.
+        """Rewrite files that are due for their deleted rows or their size, then remove old files.
 
-        Raises ConfigError for a number of versions that are to stay, as VACUUM goes by time alone, and for versions
-        that are to stay for longer than the table remembers which files they have.
+        Raises ConfigError for a number of versions to keep, since VACUUM goes by age only, and for an age of
+        versions that is longer than the table remembers their files.
         """
         if policy.keep_last > 1:
             raise ConfigError(
@@ -58,8 +58,10 @@ class DeltaMaintenance:
             jvm = Jvm(self.table.spark())
             if _vacuums(policy) and not (is_dry and _RETENTION in self.table.options.properties):
                 self._check_age(policy, self._retention(jvm))
-            every = DataFrame(jvm.snapshot(self.table.path).allFiles().toDF(), jvm.spark).selectExpr(*_FILES)
-            worn, small = _worn(every, policy), _small(every, policy)
+            files_of_table = DataFrame(jvm.snapshot(self.table.path).allFiles().toDF(), jvm.spark).selectExpr(
+                *_FILES
+            )
+            worn, small = _worn(files_of_table, policy), _small(files_of_table, policy)
             due = worn.unionByName(small).distinct()
             files, size = due.selectExpr("count(*)", "coalesce(sum(size), 0)").collect()[0]
             if not is_dry and files:
@@ -78,15 +80,15 @@ class DeltaMaintenance:
                 spark.sql(f"OPTIMIZE {name}").collect()
 
     def _retention(self, jvm: Jvm) -> int:
-        """Return for how long the table keeps, and knows, what it no longer has, in microseconds."""
+        """Return for how long the table keeps and remembers removed files, in microseconds."""
         metadata = jvm.snapshot(self.table.path).metadata()
         return int(jvm.single(jvm.delta, "DeltaLog").tombstoneRetentionMillis(metadata)) * 1000
 
     def _check_age(self, policy: MaintenancePolicy, retention: int) -> None:
-        """Refuse an age of versions beyond that.
+        """Raise ConfigError for an age of versions beyond the retention of removed files.
 
-        A checkpoint names no file that was removed longer ago than that; VACUUM takes such a file for one of
-        nobody, whatever it is told to retain, once the file itself is as old.
+        A checkpoint does not name files that were removed longer ago. VACUUM takes such a file for an unreferenced
+        one, whatever it is told to retain, once the file itself is as old.
         """
         keep = policy.keep or 0
         if keep <= retention:
@@ -101,10 +103,10 @@ class DeltaMaintenance:
         )
 
     def _vacuum(self, jvm: Jvm, policy: MaintenancePolicy, *, is_dry: bool) -> tuple[str, ...]:
-        """Remove the files that only versions older than the policy need, and those of nobody; return which.
+        """Remove unreferenced files, and files that only versions older than the policy need; return their names.
 
-        VACUUM tells the two not apart, so neither may be kept for ever; and what the table itself says it keeps
-        (`delta.deletedFileRetentionDuration`) it keeps.
+        VACUUM does not distinguish the two, so both must have an age in the policy. The table's own retention
+        (`delta.deletedFileRetentionDuration`) is respected.
         """
         if not _vacuums(policy):
             return ()
@@ -117,29 +119,29 @@ class DeltaMaintenance:
 
 
 def _vacuums(policy: MaintenancePolicy) -> bool:
-    """Whether files are ever removed."""
+    """Return whether files are removed at all."""
     return policy.keep is not None and policy.orphans is not None
 
 
 def _worn(files: DataFrame, policy: MaintenancePolicy) -> DataFrame:
-    """Return the files with deleted rows: REORG takes all of them, once one has as many as the policy says."""
+    """Return the files with deleted rows, if one of them has the policy's share: REORG takes all of them."""
     if policy.deleted is None or files.where(f"deleted > 0 AND deleted >= {policy.deleted}").isEmpty():
         return files.limit(0)
     return files.where("deleted > 0")
 
 
 def _small(files: DataFrame, policy: MaintenancePolicy) -> DataFrame:
-    """Return the small files, once a partition has as many as the policy says; one alone stays as it is."""
+    """Return the small files, if a partition has as many as the policy says. A single one stays."""
     small = files.where(f"size < {int(policy.file_size * _IS_SMALL)}")
-    several = small.groupBy("partition").count().where("count > 1")
-    if policy.small is None or several.where(f"count >= {policy.small}").isEmpty():
+    partitions = small.groupBy("partition").count().where("count > 1")
+    if policy.small is None or partitions.where(f"count >= {policy.small}").isEmpty():
         return files.limit(0)
-    return small.join(several.select("partition"), "partition", "left_semi").select(*files.columns)
+    return small.join(partitions.select("partition"), "partition", "left_semi").select(*files.columns)
 
 
 @contextmanager
 def _set(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
-    """Give a session settings while the context lasts."""
+    """Set settings of a session while the context lasts."""
     for name, value in settings.items():
         spark.conf.set(name, value)
     try:

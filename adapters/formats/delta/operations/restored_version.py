@@ -1,4 +1,4 @@
-"""A version of a Delta table that has the files, the columns and the progress of an earlier one."""
+"""A version of a Delta table with the files, columns and progress of an earlier one."""
 
 from __future__ import annotations
 
@@ -20,40 +20,40 @@ _MODE: Final = "delta.columnMapping.mode"
 _ID: Final = "delta.columnMapping.id"
 _PHYSICAL: Final = "delta.columnMapping.physicalName"
 _KEY: Final = ("path", "coalesce(to_json(deletionVector), '') AS vector")
-"""What tells the files of versions from each other: a file with another deletion vector is another."""
+"""What identifies a file in a version: its path and its deletion vector."""
 
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """The columns of a version, as the JSON of its log, and those of them that rows are partitioned by."""
+    """The columns of a version, as the JSON of its log, and its partition columns."""
 
     schema: str
     partitions: Sequence[str]
 
 
-def columns_of_then(what: str, then: deltalake.DeltaTable, now: deltalake.DeltaTable) -> Columns:
-    """Return the columns that a table had, over the files that it has now; raises TableError where it cannot be.
+def columns_of_then(what: str, earlier: deltalake.DeltaTable, now: deltalake.DeltaTable) -> Columns:
+    """Return the columns of an earlier version, for the files of now. Raises TableError if that is not possible.
 
-    A table whose columns are mapped since calls those of then by what they are called in its files.
+    If columns were mapped since, the earlier names refer to the names in files.
     """
-    schema, current = (json.loads(table.schema().to_json()) for table in (then, now))
-    partitions = then.metadata().partition_columns
-    before, after = (table.metadata().configuration.get(_MODE, "none") for table in (then, now))
+    schema, current = (json.loads(table.schema().to_json()) for table in (earlier, now))
+    partitions = earlier.metadata().partition_columns
+    before, after = (table.metadata().configuration.get(_MODE, "none") for table in (earlier, now))
     if (before, after) == ("none", "name"):
         try:
             schema = _mapped(schema, current)
         except KeyError as error:
-            raise _refused(what, then, f"the column {error.args[0]!r} of then was dropped since") from error
+            raise _refused(what, earlier, f"the column {error.args[0]!r} of then was dropped since") from error
     elif before != after:
-        raise _refused(what, then, f"columns were mapped by {before!r} then, and are by {after!r} now")
+        raise _refused(what, earlier, f"columns were mapped by {before!r} then, and are by {after!r} now")
     if _physical(schema, partitions) != _physical(current, now.metadata().partition_columns):
-        raise _refused(what, then, "rows were partitioned by other columns then")
+        raise _refused(what, earlier, "rows were partitioned by other columns then")
     return Columns(json.dumps(schema), partitions)
 
 
-def _refused(what: str, then: deltalake.DeltaTable, found: str) -> TableError:
+def _refused(what: str, earlier: deltalake.DeltaTable, found: str) -> TableError:
     return TableError(
-        f"{what} cannot be taken back to version {then.version()}",
+        f"{what} cannot be taken back to version {earlier.version()}",
         found=found,
         todo=f"Nothing was changed. Name a later one (`lakeward rollback {what}` lists them), or load the table "
         f"anew: `lakeward reload {what}`.",
@@ -61,11 +61,11 @@ def _refused(what: str, then: deltalake.DeltaTable, found: str) -> TableError:
 
 
 def _mapped(type_: Any, now: Any) -> Any:
-    """Return a type of columns that were not mapped with the mapping that they have now; KeyError for one gone."""
+    """Return a type of unmapped columns with their present mapping. Raises KeyError for a dropped column."""
     match type_:
         case {"type": "struct", "fields": fields}:
-            found = {field["metadata"][_PHYSICAL]: field for field in now["fields"]}
-            return {**type_, "fields": [_mapped_field(field, found[field["name"]]) for field in fields]}
+            fields_now = {field["metadata"][_PHYSICAL]: field for field in now["fields"]}
+            return {**type_, "fields": [_mapped_field(field, fields_now[field["name"]]) for field in fields]}
         case {"type": "array", "elementType": element}:
             return {**type_, "elementType": _mapped(element, now["elementType"])}
         case {"type": "map", "keyType": key, "valueType": value}:
@@ -80,28 +80,32 @@ def _mapped_field(field: Mapping[str, Any], now: Mapping[str, Any]) -> Mapping[s
 
 
 def _physical(schema: Mapping[str, Any], names: Sequence[str]) -> Sequence[str]:
-    """Return what columns are called in the files."""
-    found = {field["name"]: field["metadata"].get(_PHYSICAL, field["name"]) for field in schema["fields"]}
-    return [found[name] for name in names]
+    """Return the names of columns in files."""
+    names_in_files = {field["name"]: field["metadata"].get(_PHYSICAL, field["name"]) for field in schema["fields"]}
+    return [names_in_files[name] for name in names]
 
 
 def restore(jvm: Jvm, path: str, now: Any, version: Version, columns: Columns | None) -> None:
-    """Commit it behind the version `now`; whatever was committed since is a conflict."""
-    then = jvm.snapshot_at(path, int(version.name))
+    """Commit the restored version after the version `now`. Any commit since then is a conflict."""
+    earlier = jvm.snapshot_at(path, int(version.name))
     transaction = jvm.log(path).startTransaction(jvm.none, jvm.some(now))
     transaction.readWholeTable()
     if columns is not None:
         with_columns(jvm, transaction, columns.schema, columns.partitions)
-    added = _lacking(jvm, then, now)
-    removed = [file.remove() for file in _lacking(jvm, now, then)]
+    added = _lacking(jvm, earlier, now)
+    removed = [file.remove() for file in _lacking(jvm, now, earlier)]
     operation = getattr(jvm.delta, "DeltaOperations$Restore")(jvm.some(int(version.name)), jvm.none)
     commit(jvm, transaction, [*added, *removed], version.progress, {}, operation)
 
 
 def _lacking(jvm: Jvm, one: Any, other: Any) -> Sequence[Any]:
-    """Return the files of a version that another does not have, as ones that change what a reader sees."""
+    """Return the files of a version that another does not have, as files that change data."""
     files = one.allFiles()
-    every = DataFrame(files.toDF(), jvm.spark).selectExpr("*", _KEY[1])
-    others = DataFrame(other.allFiles().toDF(), jvm.spark).selectExpr(*_KEY)
-    found = every.join(others, ["path", "vector"], "left_anti").withColumn("dataChange", F.lit(True)).drop("vector")
-    return list(getattr(found._jdf, "as")(files.encoder()).collect())
+    files_of_one = DataFrame(files.toDF(), jvm.spark).selectExpr("*", _KEY[1])
+    files_of_other = DataFrame(other.allFiles().toDF(), jvm.spark).selectExpr(*_KEY)
+    lacking = (
+        files_of_one.join(files_of_other, ["path", "vector"], "left_anti")
+        .withColumn("dataChange", F.lit(True))
+        .drop("vector")
+    )
+    return list(getattr(lacking._jdf, "as")(files.encoder()).collect())

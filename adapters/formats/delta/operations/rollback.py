@@ -1,7 +1,7 @@
-"""The versions that a Delta table comes from, and the way back to one.
+"""The versions that a Delta table comes from, and a rollback to one of them.
 
-It is a version of its own, which Delta's history calls a RESTORE: it has the files of then, and carries the
-progress of then as a commit of ours does. (Delta's own command takes rows back, and no progress.)
+A rollback is a version of its own, which Delta's history calls a RESTORE. It has the earlier files, and carries the
+earlier progress like any commit of ours. (Delta's own command restores rows, and no progress.)
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from lakeward.adapters.formats.delta.metadata.progress import (
     micros_of,
     progress_in,
     restored_by,
-    said_in,
+    user_metadata_in,
 )
 from lakeward.adapters.formats.delta.operations.restored_version import Columns, columns_of_then, restore
 from lakeward.adapters.formats.delta_rs.locations import Places
@@ -44,8 +44,8 @@ _Commit = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
-class DeltaLine:
-    """The commits that the state of a table comes from, as its log has them."""
+class DeltaLineage:
+    """The commits that the state of a table comes from, from its log."""
 
     places: Places
     name: TableName
@@ -53,14 +53,14 @@ class DeltaLine:
     spark: Callable[[], SparkSession]
 
     @classmethod
-    def of(cls, places: Places, name: TableName, spark: Callable[[], SparkSession]) -> DeltaLine | None:
-        """Return those of a table as it is now, or None where it is not there."""
+    def of(cls, places: Places, name: TableName, spark: Callable[[], SparkSession]) -> DeltaLineage | None:
+        """Return the lineage of a table as of now, or None if it does not exist."""
         table = places.load(name)
         return None if table is None else cls(places, name, table, spark)
 
     @cached_property
     def _commits(self) -> Sequence[_Commit]:
-        """What they say of themselves, newest first."""
+        """The commit infos, newest first."""
         return list(history(self._log, self.table.version()))
 
     @property
@@ -73,39 +73,45 @@ class DeltaLine:
         return next((progress.batch for progress in map(progress_in, self._commits) if progress is not None), 0)
 
     def versions(self) -> Sequence[Version]:
-        """Return our commits whose files are there, newest first."""
+        """Return our commits whose files exist, newest first."""
         return _ours(self._whole())
 
     def commits(self) -> Sequence[Version]:
-        """Return our commits that the log has, newest first, each named with the table: all count from 0."""
+        """Return our commits that are in the log, newest first.
+
+        Names include the table's id, since versions of every table count from 0.
+        """
         return [
             replace(version, name=f"{self.table.metadata().id}/{version.name}") for version in _ours(self._commits)
         ]
 
-    def shown_by(self, batch: int) -> str | None:
-        """Return a version with the rows of a batch of which every file is there: ours, or one behind it."""
-        states = states_of(batch, ((str(one["version"]), progress_in(one)) for one in self._commits))
+    def commit_showing(self, batch: int) -> str | None:
+        """Return a version with the rows of a batch whose files all exist: ours, or a later one of others."""
+        states = states_of(batch, ((str(commit["version"]), progress_in(commit)) for commit in self._commits))
         oldest = min(map(int, states), default=0)
-        whole = {str(one["version"]) for one in takewhile(lambda one: one["version"] >= oldest, self._whole())}
-        return next((name for name in states if name in whole), None)
+        complete = {
+            str(commit["version"])
+            for commit in takewhile(lambda commit: commit["version"] >= oldest, self._whole())
+        }
+        return next((name for name in states if name in complete), None)
 
     def find(self, name: str) -> Version | None:
-        """Return a commit, with the progress of our last up to it, or None."""
-        line = [commit for commit in self._commits if commit["version"] <= int(name)] if name.isdecimal() else []
-        own = next((commit for commit in line if progress_in(commit) is not None), None)
-        progress = None if own is None else progress_in(own)
-        if own is None or progress is None or str(line[0]["version"]) != name:
+        """Return a commit with the progress of our last commit up to it, or None."""
+        commits = [commit for commit in self._commits if commit["version"] <= int(name)] if name.isdecimal() else []
+        own_commit = next((commit for commit in commits if progress_in(commit) is not None), None)
+        progress = None if own_commit is None else progress_in(own_commit)
+        if own_commit is None or progress is None or str(commits[0]["version"]) != name:
             return None
-        return Version(name=name, progress=progress, committed=micros_of(own))
+        return Version(name=name, progress=progress, committed=micros_of(own_commit))
 
     def is_at(self, name: str) -> bool:
-        """Whether the current state is that of a commit, the number of its batch included: no RESTORE of others."""
+        """Return whether the current state is that of a commit and its batch; a RESTORE of others is not."""
         head = self._commits[0]
-        here = {head["version"], restored_by(head) if _is_our_restore(head) else head["version"]}
-        return name in map(str, here) and self.table.transaction_version(APP) == self.batch
+        current_versions = {head["version"], restored_by(head) if _is_our_restore(head) else head["version"]}
+        return name in map(str, current_versions) and self.table.transaction_version(APP) == self.batch
 
     def check(self, name: str) -> None:
-        """Refuse where files of then are gone, or the log, or where columns cannot be called as they were."""
+        """Raise TableError if files or log entries of the version are gone, or its columns cannot be restored."""
         if int(name) not in {commit["version"] for commit in self._whole()}:
             raise TableError(
                 f"{self.name} cannot be taken back to version {name}",
@@ -114,8 +120,8 @@ class DeltaLine:
             )
         self._columns(name)
 
-    def take_back(self, version: Version) -> None:
-        """Make the files, the progress and the columns of then those of a version of its own."""
+    def go_back(self, version: Version) -> None:
+        """Commit a version with the files, the progress and the columns of an earlier one."""
         with committing(str(self.name)), self.places.apart(self.name):
             jvm, path = Jvm(self.spark()), self.places.of(self.name)
             now = jvm.snapshot(path)
@@ -126,50 +132,50 @@ class DeltaLine:
             restore(jvm, path, now, version, self._columns(version.name))
 
     def _whole(self) -> Iterator[_Commit]:
-        """Walk over the commits of which the log has all, and every file is there, newest first."""
-        first, gone = self._first_version, frozenset[File]()
+        """Yield the commits whose log entries and files all exist, newest first."""
+        first, missing = self._first_version, frozenset[File]()
         folder = self.places.at(self.name)
         is_there = folder.presence()
         for commit in self._commits:
             if commit["version"] < first:
                 return
-            if not gone:
+            if not missing:
                 yield commit
-            if commit.get("operation") != RESTORE:  # its files are those of the next
+            if commit.get("operation") != RESTORE:  # a RESTORE has the files of the commit that follows here
                 added, removed = changed_by(folder, commit["version"])
-                gone = gone - added | {file for file in removed if not file.is_there(is_there)}
+                missing = missing - added | {file for file in removed if not file.is_there(is_there)}
 
     @property
     def _first_version(self) -> int:
-        """The first version that can be made from what the log has."""
+        """The first version that the log can still describe."""
         if 0 in commits_in(self._log):
             return 0
         return min(checkpoints(self._log), default=self.table.version())
 
     def _columns(self, name: str) -> Columns | None:
-        """Return the columns of then where batches have changed them since, else None: what others did stays."""
-        behind = takewhile(lambda commit: str(commit["version"]) != name, self._commits)
-        if not any(SCHEMA in said_in(commit) for commit in behind):
+        """Return the columns of a version if batches have changed them since, else None. Changes of others stay."""
+        later = takewhile(lambda commit: str(commit["version"]) != name, self._commits)
+        if not any(SCHEMA in user_metadata_in(commit) for commit in later):
             return None
         try:
-            then = self.places.opened(self.name, version=int(name))
+            earlier = self.places.open_version(self.name, version=int(name))
         except (DeltaError, OSError) as error:
             raise TableError(
                 f"{self.name} cannot be read as it was at version {name}",
                 found=said(error),
                 todo="Nothing was changed. Name another version.",
             ) from error
-        return columns_of_then(str(self.name), then, self.table)
+        return columns_of_then(str(self.name), earlier, self.table)
 
 
 def _ours(commits: Iterable[_Commit]) -> list[Version]:
-    """Return those that are ours; where the commit is there that a rollback went to, it stands for both."""
-    found = {}
+    """Return our commits. A rollback and the commit that it went back to are one, if the latter still exists."""
+    versions = {}
     for commit in commits:
         if (progress := progress_in(commit)) is not None:
             name = str(commit["version"])
-            found[progress.batch] = Version(name=name, progress=progress, committed=micros_of(commit))
-    return list(found.values())
+            versions[progress.batch] = Version(name=name, progress=progress, committed=micros_of(commit))
+    return list(versions.values())
 
 
 def _is_our_restore(commit: _Commit) -> bool:
@@ -177,7 +183,7 @@ def _is_our_restore(commit: _Commit) -> bool:
 
 
 def oldest_batch(places: Places, name: TableName) -> int | None:
-    """Return the batch of the first commit of ours that the log still has, or None where it has none."""
+    """Return the batch of our first commit that the log still has, or None."""
     table = places.load(name)
     commits = () if table is None else history(log_of(places, name), table.version())
     return min((progress.batch for progress in map(progress_in, commits) if progress is not None), default=None)

@@ -1,4 +1,4 @@
-"""One change to a Delta table: staged file by file, then committed whole or taken back."""
+"""A change to a Delta table: staged file by file, then committed or discarded as a whole."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from lakeward.adapters.formats.delta.metadata.progress import SCHEMA
 from lakeward.adapters.formats.delta.writes.data_files import DataFiles
 from lakeward.adapters.formats.delta.writes.deletion_vectors import deletions
 from lakeward.adapters.formats.delta.writes.new_files import write_deletions, write_rows
-from lakeward.adapters.formats.delta.writes.schema_evolution import renamed, with_changes
+from lakeward.adapters.formats.delta.writes.schema_evolution import name_after, with_changes
 from lakeward.adapters.formats.delta.writes.transaction import commit, operation_of, read_batch, with_columns
 from lakeward.adapters.spark.merge.resolution import FILE, POS
 from lakeward.adapters.spark.sql.inline_rows import inline
@@ -27,13 +27,13 @@ from lakeward.core.progress import Progress
 from lakeward.core.schema_changes.evolution import SchemaChange
 
 _VECTOR: Final = {"filePath": "string", "deletionVectorId": "string"}
-"""What Delta's own writer of deletion vectors asks of each file, besides the numbers of its rows."""
+"""The columns that Delta's writer of deletion vectors needs for each file, besides row numbers."""
 
 
 class Change:
-    """Files that a commit will add and remove, all of them written, none of them visible.
+    """Files that a commit adds and removes. They are written, and not visible before the commit.
 
-    `snapshot` is the version that was read, with its `files`: whatever was committed since is a conflict.
+    `snapshot` is the version that was read, with its `files`. Any commit since then is a conflict.
     """
 
     def __init__(
@@ -58,13 +58,15 @@ class Change:
         self.is_sent = False
 
     def evolve(self, changes: Sequence[SchemaChange]) -> None:
-        """Give the table its new columns and types; rows that are added from now on have them."""
+        """Change columns and types of the table; rows added from now on have them."""
         metadata = self.transaction.metadata()
-        was = metadata.schema()
-        schema = self.jvm.root.org.apache.spark.sql.types.DataType.fromJson(with_changes(was.json(), changes))
+        schema_before = metadata.schema()
+        schema = self.jvm.root.org.apache.spark.sql.types.DataType.fromJson(
+            with_changes(schema_before.json(), changes)
+        )
         widened = self.jvm.single(self.jvm.delta, "TypeWideningMetadata")
-        schema = widened.addTypeWideningMetadata(self.transaction, schema, was)
-        partitions = [renamed(name, changes) for name in self.jvm.items(metadata.partitionColumns())]
+        schema = widened.addTypeWideningMetadata(self.transaction, schema, schema_before)
+        partitions = [name_after(name, changes) for name in self.jvm.items(metadata.partitionColumns())]
         with_columns(self.jvm, self.transaction, schema.json(), partitions)
         self.schema_changes = changes
 
@@ -73,7 +75,7 @@ class Change:
         self.added += self.jvm.items(self.transaction.writeFiles(rows._jdf))
 
     def add_here(self, rows: pa.Table | None) -> bool:
-        """Write new rows from this process, where they are there; return whether they are written."""
+        """Write new rows from this process, if they are in it; return whether they were written."""
         file = None if rows is None else write_rows(self.jvm, self.log, self.transaction, rows)
         self.added += [] if file is None else [file]
         return file is not None
@@ -83,11 +85,14 @@ class Change:
         return self._rows_of(self.added)
 
     def _rows_of(self, files: Sequence[Any]) -> DataFrame:
-        found = self.log.createDataFrame(self.snapshot, self.jvm.seq(files), False, self.jvm.none)
-        return DataFrame(found, self.jvm.spark)
+        frame = self.log.createDataFrame(self.snapshot, self.jvm.seq(files), False, self.jvm.none)
+        return DataFrame(frame, self.jvm.spark)
 
     def delete(self, places: DataFrame) -> None:
-        """Mark rows as deleted, given by their file and their place in it; a vector takes the old one's place."""
+        """Mark rows as deleted, given by file and row number.
+
+        A new deletion vector replaces the old one of its file.
+        """
         files = self._files(places)
         spark, actions = self.jvm.spark, self.jvm.delta.commands
         helper = self.jvm.single(actions, "DMLWithDeletionVectorsHelper")
@@ -98,75 +103,77 @@ class Change:
         written = self._vectors_of(target)
         by_path = helper.generateCandidateFileMap(self.log.dataPath(), self.jvm.seq(files.values()))
         touched = helper.findFilesWithMatchingRows(self.transaction, by_path, written)
-        self.vectors = [found.deletionVector() for found in self.jvm.items(written)]
+        self.vectors = [file.deletionVector() for file in self.jvm.items(written)]
         self.deleted_rows = sum(int(file.numberOfModifiedRows()) for file in self.jvm.items(touched))
         partitions = () if self.jvm.is_of_3_5 else (1,)  # of the log's files, which are few
         changed = helper.processUnmodifiedData(spark._jsparkSession, touched, self.snapshot, *partitions)
         self.removed += self.jvm.items(changed._1())
 
     def delete_here(self, places: pa.Table | None) -> bool:
-        """Mark rows as deleted from this process, where it knows in which files they lie; return whether."""
+        """Mark rows as deleted from this process, if it knows the files; return whether it did."""
         if places is None or self.files is None or self.files.by_url is None:
             return False
-        found = deletions(self.files.table, self.files.by_url, places)
-        if found is None:
+        deletions_ = deletions(self.files.table, self.files.by_url, places)
+        if deletions_ is None:
             return False
-        self.deleted_rows = sum(deletion.newly_deleted for deletion in found)
-        self.vectors, changed = write_deletions(self.jvm, self.log, found)
+        self.deleted_rows = sum(deletion.newly_deleted for deletion in deletions_)
+        self.vectors, changed = write_deletions(self.jvm, self.log, deletions_)
         self.removed += changed
         return True
 
     def _vectors_of(self, target: DataFrame) -> Any:
-        """Write the deletion vectors; Delta 3.3 asks its transaction where, and Delta 4.4 is told."""
+        """Write the deletion vectors. Delta 3.3 asks its transaction for a prefix, Delta 4.4 is given one."""
         prefix = self.jvm.single(self.jvm.delta.util, "Utils").getRandomPrefixLength(self.transaction.metadata())
         where = self.transaction if self.jvm.is_of_3_5 else prefix
         writer = self.jvm.single(self.jvm.delta.commands, "DeletionVectorBitmapGenerator")
         return writer.buildDeletionVectors(self.jvm.spark._jsparkSession, target._jdf, self.log, where)
 
     def rewrite(self, places: DataFrame) -> DataFrame:
-        """Remove the files that hold these rows; return all that was in them, by its names of then."""
+        """Remove the files that hold these rows; return all rows in them, with their column names of before."""
         files = list(self._files(places).values())
-        every = self._rows_of(files)
-        self._remove(files, every.count)
+        rows = self._rows_of(files)
+        self._remove(files, rows.count)
         self.rewrites = True
-        return every
+        return rows
 
     def drop_all(self, rows: int) -> None:
-        """Drop every file of the table, which has so many rows: their own counts must say so, where they tell."""
+        """Drop every file of the table. `rows` is the number of its rows, for files without a count in the log."""
         self._remove(list(self.snapshot.allFiles().collect()), lambda: rows)
 
     def _remove(self, files: Sequence[Any], count: Callable[[], int]) -> None:
         self.removed += [file.remove() for file in files]
-        counted = [_rows(file) for file in files]
-        self.dropped_rows += count() if None in counted else sum(rows for rows in counted if rows)
+        counts = [_rows(file) for file in files]
+        self.dropped_rows += count() if None in counts else sum(rows for rows in counts if rows)
 
     def _files(self, places: DataFrame) -> Mapping[str, Any]:
-        """Return the files that these rows lie in, as the log has them, by their URLs as Spark writes these.
+        """Return the files of these rows as the log has them, by the URLs that Spark writes.
 
-        Whoever wrote the log may have encoded a path otherwise, so it is looked for by its last part alone.
+        Other writers may encode paths otherwise, so files are searched by the last part of the path.
         """
         urls = {str(row[0]) for row in places.select(FILE).distinct().collect()}
         if not urls:
             return {}
         listed = ", ".join(text(unquote(url.rsplit("/", 1)[1])) for url in urls)
         named = f"url_decode(replace(substring_index(path, '/', -1), '+', '%2B')) IN ({listed})"
-        found = {self._url(file): file for file in self.snapshot.allFiles().where(named).collect()}
-        lacking = urls - found.keys()
+        files_by_url = {self._url(file): file for file in self.snapshot.allFiles().where(named).collect()}
+        lacking = urls - files_by_url.keys()
         if lacking:
             raise TableError(
                 f"{self.path}: a file of the table is not in its log as it was read",
                 found=min(lacking),
                 todo="Nothing was applied. Run again; where it stays so, please report it with the table's log.",
             )
-        return {url: found[url] for url in urls}
+        return {url: files_by_url[url] for url in urls}
 
     def _url(self, file: Any) -> str:
         places, paths = self.jvm.delta.util, self.jvm.root.org.apache.spark.paths
-        whole = self.jvm.single(places, "DeltaFileOperations").absolutePath(str(self.log.dataPath()), file.path())
-        return str(self.jvm.single(paths, "SparkPath").fromPath(whole).urlEncoded())
+        absolute_path = self.jvm.single(places, "DeltaFileOperations").absolutePath(
+            str(self.log.dataPath()), file.path()
+        )
+        return str(self.jvm.single(paths, "SparkPath").fromPath(absolute_path).urlEncoded())
 
     def check(self, what: str, batch: int, written: int, removed: int) -> None:
-        """Compare the files with the rows that were planned; raises ConservationError before any commit."""
+        """Compare the files with the planned rows. Raises ConservationError or CommitConflict before any commit."""
         if max(self.batch, 0) != batch - 1:
             raise CommitConflict(
                 f"{what}: another process committed batch {self.batch} of the table",
@@ -186,21 +193,21 @@ class Change:
     def commit(
         self, progress: Progress, written: int, removed: int, run_ids: Mapping[str, str] = MappingProxyType({})
     ) -> Commit:
-        """Make the change visible, with the progress and the ids of the run: one version of the log."""
-        said = {f"lakeward.{name}": value for name, value in run_ids.items()}
-        said |= {SCHEMA: "; ".join(map(str, self.schema_changes))} if self.schema_changes else {}
+        """Make the change visible with the progress and the ids of the run, in one version of the log."""
+        properties = {f"lakeward.{name}": value for name, value in run_ids.items()}
+        properties |= {SCHEMA: "; ".join(map(str, self.schema_changes))} if self.schema_changes else {}
         operation = operation_of(self.jvm, progress.batch, changes_columns=bool(self.schema_changes))
         self.is_sent = True
-        version = commit(self.jvm, self.transaction, [*self.added, *self.removed], progress, said, operation)
+        version = commit(self.jvm, self.transaction, [*self.added, *self.removed], progress, properties, operation)
         return Commit(str(version), written, removed)
 
-    def may_be_made(self, error: BaseException) -> bool:
-        """Whether the log may have the commit, although it ended with an error: what follows it may fail, too."""
+    def may_be_committed(self, error: BaseException) -> bool:
+        """Return whether the log may have the commit, although it ended with an error: steps after it may fail."""
         committed = self.transaction.committed()
         is_committed = bool(committed if self.jvm.is_of_3_5 else committed.isDefined())
         return self.is_sent and (is_committed or not lost_race(error))
 
-    def take_back(self) -> None:
+    def discard(self) -> None:
         """Delete the files that were written and will not be committed."""
         base = self.log.dataPath()
         paths = [self.jvm.root.org.apache.hadoop.fs.Path(base, unquote(str(f.path()))) for f in self.added]
@@ -210,13 +217,13 @@ class Change:
             files.delete(path, False)
 
     def drop_table(self) -> None:
-        """Delete the folder of a table that has nothing but the version that made it."""
+        """Delete the folder of a table that has only the version that created it."""
         base = self.log.dataPath()
         if self.jvm.snapshot(self.path).version() == 0:
             base.getFileSystem(self.log.newDeltaHadoopConf()).delete(base, True)
 
 
 def _rows(file: Any) -> int | None:
-    """Return how many rows a file has left, or None where the log does not say."""
+    """Return the number of rows left in a file, or None if the log does not say."""
     rows = file.numLogicalRecords()
     return int(rows.get()) if rows.isDefined() else None

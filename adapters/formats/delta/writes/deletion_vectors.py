@@ -1,8 +1,7 @@
-"""Deletion vectors of Delta tables: which rows of a data file are deleted.
+"""Deletion vectors of Delta tables: the deleted rows of a data file.
 
-Each data file has at most one: the positions that were deleted before are part of the new one.
-
-The form is that of github.com/delta-io/delta/blob/master/PROTOCOL.md#deletion-vector-format
+Each data file has at most one vector; a new one includes the positions deleted before. Format:
+github.com/delta-io/delta/blob/master/PROTOCOL.md#deletion-vector-format
 """
 
 from __future__ import annotations
@@ -26,13 +25,13 @@ from lakeward.adapters.spark.merge.resolution import FILE, POS
 _MAGIC: Final = b"\xd1\xd3\x39\x64"
 _VERSION: Final = b"\x01"
 _IN_TABLE: Final = "u"
-"""How the log calls vectors in files within the table's folder."""
+"""The log's storage type of vectors in files of the table's folder."""
 
 
 def read_vector(table: Folder, vector: Mapping[str, Any] | None) -> BitMap64:
-    """Return the positions that a deletion vector marks, none where there is none.
+    """Return the positions that a deletion vector marks; none if there is no vector.
 
-    `vector` is what the log says of it. Raises OSError where it is of a form that only Delta reads, or broken.
+    `vector` is its entry in the log. Raises OSError if only Delta can read it, or if it is broken.
     """
     if vector is None:
         return BitMap64()
@@ -49,7 +48,7 @@ def read_vector(table: Folder, vector: Mapping[str, Any] | None) -> BitMap64:
 
 @dataclass(frozen=True, slots=True)
 class Deletion:
-    """What to delete of a data file: its positions, with those that were deleted before, and how many are new."""
+    """The deleted positions of a data file, those deleted before included, and the number of new ones."""
 
     add: Add
     positions: BitMap64
@@ -62,11 +61,11 @@ class Deletion:
 
 
 def deletions(table: Folder, adds: Mapping[str, Add], places: pa.Table) -> Sequence[Deletion] | None:
-    """Return what to delete of each data file, given the rows at `places` and all files by their URLs.
+    """Return the deletions of each data file, given the rows at `places` and all files by their URLs.
 
-    Returns None where only Delta can tell: of a file that is not known, or of which the log has no count of rows.
+    Returns None if only Delta can tell: for an unknown file, or one without a row count in the log.
     """
-    found = list[Deletion]()
+    result = list[Deletion]()
     grouped = places.group_by(FILE).aggregate([(POS, "list")])
     for url, listed in zip(grouped[FILE].to_pylist(), grouped[f"{POS}_list"].to_pylist(), strict=True):
         add, positions = adds.get(url), BitMap64(listed)
@@ -77,20 +76,20 @@ def deletions(table: Folder, adds: Mapping[str, Add], places: pa.Table) -> Seque
             before = read_vector(table, add.get("deletionVector"))
         except OSError:
             return None
-        found.append(Deletion(add, positions | before, len(positions - before)))
-    return found
+        result.append(Deletion(add, positions | before, len(positions - before)))
+    return result
 
 
 def _count(add: Add) -> int | None:
-    """Return how many rows a data file has, deleted ones among them, where the log says."""
+    """Return the number of rows in a data file, deleted ones included, or None if the log does not say."""
     count = json.loads(add.get("stats") or "{}").get("numRecords")
     return None if count is None else int(count)
 
 
-def encode_vectors(found: Sequence[Deletion]) -> tuple[str, bytes, Sequence[Mapping[str, Any]]]:
-    """Return a file with the vectors of these deletions: its name, its content, and what the log says of each."""
+def encode_vectors(deletions_: Sequence[Deletion]) -> tuple[str, bytes, Sequence[Mapping[str, Any]]]:
+    """Return a file with the vectors of these deletions: its name, its content, and each vector's log entry."""
     name, content, described = name_in_log(uuid.uuid4()), bytearray(_VERSION), list[Mapping[str, Any]]()
-    for deletion in found:
+    for deletion in deletions_:
         data = _MAGIC + deletion.positions.serialize()
         vector = {"storageType": _IN_TABLE, "pathOrInlineDv": name, "offset": len(content)}
         described.append({**vector, "sizeInBytes": len(data), "cardinality": len(deletion.positions)})

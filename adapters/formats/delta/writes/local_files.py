@@ -1,4 +1,4 @@
-"""Data files of Delta tables that this process reads itself: those of small batches."""
+"""Data files of Delta tables that this process reads itself, for small batches."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _READ: Final = frozenset(
         "vacuumProtocolCheck",
     }
 )
-"""Features of tables that this process knows to read."""
+"""Table features that this process can read."""
 
 MODE: Final = "delta.columnMapping.mode"
 PHYSICAL: Final = "delta.columnMapping.physicalName"
@@ -37,30 +37,32 @@ _VERSION: Final = b"org.apache.spark.version"
 
 
 def find_rows(files: DataFiles, keys: pa.Table, wanted: Sequence[str]) -> pa.Table | None:
-    """Return the wanted columns of the rows of a snapshot that have these keys, and where they lie.
+    """Return the wanted columns of a snapshot's rows with these keys, with their places in files.
 
-    Returns None where only Spark can read them.
+    Returns None if only Spark can read them.
     """
     metadata = action_fields(files.snapshot.metadata())
     fields = {field["name"]: field for field in json.loads(metadata["schemaString"])["fields"]}
-    own = [fields[name] for name in wanted if name in fields]
-    adds = files.by_url if _is_read(metadata, action_fields(files.snapshot.protocol()), own) else None
+    wanted_fields = [fields[name] for name in wanted if name in fields]
+    adds = files.by_url if _is_read(metadata, action_fields(files.snapshot.protocol()), wanted_fields) else None
     if adds is None:
         return None
-    columns = [column_of(field, str(files.table)) for field in own]
+    columns = [column_of(field, str(files.table)) for field in wanted_fields]
     schema = pa.schema([(column.name, arrow_type(column.type)) for column in columns])
-    names = partial(_names, {field["name"]: field["metadata"].get(PHYSICAL, field["name"]) for field in own})
+    names = partial(
+        _names, {field["name"]: field["metadata"].get(PHYSICAL, field["name"]) for field in wanted_fields}
+    )
     return read_rows([_stored(files.table, url, add) for url, add in adds.items()], names, schema, keys)
 
 
 def action_fields(action: Any) -> Mapping[str, Any]:
-    """Return what an action of a log says, as it has it."""
-    ((_, found),) = json.loads(str(action.json())).items()
-    return dict(found)
+    """Return the fields of an action of a log."""
+    ((_, fields),) = json.loads(str(action.json())).items()
+    return dict(fields)
 
 
 def _is_read(metadata: Mapping[str, Any], protocol: Mapping[str, Any], fields: Sequence[Mapping[str, Any]]) -> bool:
-    """Return whether a table has only what this process knows to read."""
+    """Return whether this process can read everything that a table has."""
     return (
         not metadata["partitionColumns"]
         and {*protocol.get("readerFeatures", ())} <= _READ
@@ -74,8 +76,8 @@ def _stored(table: Folder, url: str, add: Add) -> StoredFile:
 
 
 def _names(physical: Mapping[str, str], schema: pa.Schema) -> Mapping[str, str]:
-    """Return what columns are called in a file. Raises ArrowInvalid for one with times of an older calendar."""
-    told = schema.metadata or {}
-    if any(name in told for name in _LEGACY) or told.get(_VERSION, b"3") < b"3":
+    """Return the names of columns in a file. Raises ArrowInvalid for files with times of an older calendar."""
+    file_metadata = schema.metadata or {}
+    if any(name in file_metadata for name in _LEGACY) or file_metadata.get(_VERSION, b"3") < b"3":
         raise pa.ArrowInvalid("times of the calendar before 1582: Spark knows to read them")
     return {name: own for name, own in physical.items() if own in schema.names}

@@ -1,4 +1,4 @@
-"""Files of Delta tables that this process writes itself: the new rows of small batches, and which go."""
+"""Files of Delta tables that this process writes itself for small batches: new rows and deletion vectors."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from lakeward.adapters.formats.delta.java import Jvm
 from lakeward.adapters.formats.delta.writes.deletion_vectors import Deletion, encode_vectors
 from lakeward.adapters.formats.delta.writes.local_files import MODE, PHYSICAL, action_fields
 from lakeward.adapters.formats.delta_rs.columns import column_of
-from lakeward.adapters.formats.shared.side_tables.side_table import shaped
+from lakeward.adapters.formats.shared.side_tables.side_table import with_schema
 from lakeward.adapters.formats.shared.small_batches.arrow_values import arrow_type
 
 _WRITTEN: Final = frozenset(
@@ -40,27 +40,28 @@ _WRITTEN: Final = frozenset(
         "vacuumProtocolCheck",
     }
 )
-"""Features of tables into which this process writes, where no column or property makes use of those of rows."""
+"""Table features with which this process can write, if no column or property uses those of rows."""
 
 _ID: Final = "delta.columnMapping.id"
 _OF_COLUMNS: Final = frozenset({_ID, PHYSICAL, "comment", "delta.typeChanges"})
-"""What a column may say of itself: all else (a default, a generated value) Delta's own writer knows."""
+"""Metadata of columns that this process can handle; everything else (defaults, generated values) needs Delta's
+writer."""
 
 _OF_FILES: Final = ("delta.constraints.", "delta.parquet.", "delta.dataSkipping", "delta.randomize")
-"""How properties begin that say what files or rows are like."""
+"""Prefixes of properties about the form of files or rows."""
 
 _WITH_BOUNDS: Final = 32
 _MOST_CHARACTERS: Final = 32
-"""Delta says the least and the greatest value of so many columns, and of texts so many characters."""
+"""Delta writes bounds for this many columns, and of texts this many characters."""
 
 _ANCIENT: Final = dt.date(1900, 1, 1).toordinal() - dt.date(1970, 1, 1).toordinal()
-"""Of times before this day Spark 3 asks which calendar they are of, unless it wrote them itself; in days."""
+"""The day, since 1970, before which Spark 3 needs to know the calendar of times in files of other writers."""
 
 
 def write_rows(jvm: Jvm, log: Any, transaction: Any, rows: pa.Table) -> Any | None:
-    """Write rows as one data file of a table that no version has yet; return it as its log will have it.
+    """Write rows as one data file that no version has yet; return its entry for the log.
 
-    Returns None where the table wants what only Delta's own writer does: partitions, constraints, generated values.
+    Returns None if only Delta's own writer can do it: with partitions, constraints or generated values.
     """
     metadata = action_fields(transaction.metadata())
     fields: Sequence[Mapping[str, Any]] = json.loads(metadata["schemaString"])["fields"]
@@ -69,10 +70,10 @@ def write_rows(jvm: Jvm, log: Any, transaction: Any, rows: pa.Table) -> Any | No
     columns = pa.schema([_column(field, str(log.dataPath())) for field in fields])
     if any(pa.types.is_nested(field.type) for field in columns) or not {*rows.column_names} <= {*columns.names}:
         return None
-    whole = shaped(rows, columns)
-    if any(_is_ancient(column) for column in whole.columns):
+    rows_of_table = with_schema(rows, columns)
+    if any(_is_ancient(column) for column in rows_of_table.columns):
         return None
-    stored = pa.Table.from_arrays(whole.columns, schema=pa.schema(map(_in_file, fields, columns)))
+    stored = pa.Table.from_arrays(rows_of_table.columns, schema=pa.schema(map(_in_file, fields, columns)))
     buffer = BytesIO()
     pq.write_table(stored, buffer, compression="snappy", store_decimal_as_integer=True, store_schema=False)
     name = f"part-00000-{uuid.uuid4()}-c000.snappy.parquet"
@@ -88,12 +89,12 @@ def write_rows(jvm: Jvm, log: Any, transaction: Any, rows: pa.Table) -> Any | No
     return _added(jvm, add)
 
 
-def write_deletions(jvm: Jvm, log: Any, found: Sequence[Deletion]) -> tuple[Sequence[Any], Sequence[Any]]:
-    """Write the deletion vectors of data files; return these, and the actions that put them in the log.
+def write_deletions(jvm: Jvm, log: Any, deletions: Sequence[Deletion]) -> tuple[Sequence[Any], Sequence[Any]]:
+    """Write the deletion vectors of data files; return them, and the actions for the log.
 
-    A file without a row that is left goes as a whole, and needs no vector.
+    A file without any row left is removed as a whole and needs no vector.
     """
-    in_part = [deletion for deletion in found if not deletion.is_whole]
+    in_part = [deletion for deletion in deletions if not deletion.is_whole]
     name, content, vectors = encode_vectors(in_part)
     if in_part:
         _write_file(jvm, log, name, content)
@@ -105,12 +106,12 @@ def write_deletions(jvm: Jvm, log: Any, found: Sequence[Deletion]) -> tuple[Sequ
         _added(jvm, deletion.add).removeRows(vector, True, True)
         for deletion, vector in zip(in_part, marked, strict=True)
     ]
-    whole = [_added(jvm, deletion.add).remove() for deletion in found if deletion.is_whole]
-    return marked, [action for pair in pairs for action in (pair._1(), pair._2())] + whole
+    removed_files = [_added(jvm, deletion.add).remove() for deletion in deletions if deletion.is_whole]
+    return marked, [action for pair in pairs for action in (pair._1(), pair._2())] + removed_files
 
 
 def _added(jvm: Jvm, add: Mapping[str, Any]) -> Any:
-    """Return a data file as Delta has it, given as the log does."""
+    """Return the Delta action of a data file, given its entry in the log."""
     return jvm.single(jvm.delta.actions, "Action").fromJson(json.dumps({"add": add}))
 
 
@@ -127,7 +128,7 @@ def _write_file(jvm: Jvm, log: Any, name: str, content: bytes) -> None:
 def _is_written(
     metadata: Mapping[str, Any], protocol: Mapping[str, Any], fields: Sequence[Mapping[str, Any]]
 ) -> bool:
-    """Return whether a table asks nothing of its writer beyond files of its columns."""
+    """Return whether a table asks nothing of its writer but files with its columns."""
     properties = metadata["configuration"]
     return (
         not metadata["partitionColumns"]
@@ -144,10 +145,10 @@ def _column(field: Mapping[str, Any], table: str) -> pa.Field:
 
 
 def _in_file(field: Mapping[str, Any], column: pa.Field) -> pa.Field:
-    """Return a column as files have it: by another name, and with an id, where the table maps its columns."""
+    """Return a column as it is in files: with the name and id of the column mapping, if there is one."""
     id_ = field["metadata"].get(_ID)
-    told = None if id_ is None else {"PARQUET:field_id": str(id_)}
-    return pa.field(field["metadata"].get(PHYSICAL, field["name"]), column.type, metadata=told)
+    metadata = None if id_ is None else {"PARQUET:field_id": str(id_)}
+    return pa.field(field["metadata"].get(PHYSICAL, field["name"]), column.type, metadata=metadata)
 
 
 def _is_ancient(column: pa.ChunkedArray) -> bool:
@@ -158,13 +159,13 @@ def _is_ancient(column: pa.ChunkedArray) -> bool:
 
 
 def statistics(rows: pa.Table) -> Mapping[str, Any]:
-    """Return what the log says of the rows of a file: counts, and bounds of the values for which they are exact.
+    """Return the log's statistics of the rows of a file: counts, and bounds of values where they are exact.
 
-    The form is that of github.com/delta-io/delta/blob/master/PROTOCOL.md#per-file-statistics
+    Format: github.com/delta-io/delta/blob/master/PROTOCOL.md#per-file-statistics
     """
-    named = rows.select(rows.column_names[:_WITH_BOUNDS])
-    counts = {name: named[name].null_count for name in named.column_names}
-    bounds = {name: found for name in named.column_names if (found := _bounds(named[name])) is not None}
+    columns = rows.select(rows.column_names[:_WITH_BOUNDS])
+    counts = {name: columns[name].null_count for name in columns.column_names}
+    bounds = {name: bound for name in columns.column_names if (bound := _bounds(columns[name])) is not None}
     return {
         "numRecords": rows.num_rows,
         "minValues": {name: least for name, (least, _) in bounds.items()},
@@ -179,15 +180,15 @@ _BOUNDED: Final[Sequence[tuple[Callable[[pa.DataType], bool], Callable[[Any], An
     (pa.types.is_date, str),
     (pa.types.is_string, str),
 )
-"""The types that have bounds, and how the log writes these."""
+"""The types that have bounds, and how the log writes them."""
 
 
 def _bounds(column: pa.ChunkedArray) -> tuple[Any, Any] | None:
-    """Return the least and the greatest value of a column; None where it has none, or they are not exact."""
+    """Return the least and the greatest value of a column; None if it has none, or they are not exact."""
     write = next((write for is_one, write in _BOUNDED if is_one(column.type)), None)
     if write is None or column.null_count == len(column):
         return None
-    found = pc.min_max(column)
-    least, greatest = write(found["min"].as_py()), write(found["max"].as_py())
+    min_max = pc.min_max(column)
+    least, greatest = write(min_max["min"].as_py()), write(min_max["max"].as_py())
     is_long = any(isinstance(value, str) and len(value) > _MOST_CHARACTERS for value in (least, greatest))
     return None if is_long else (least, greatest)

@@ -1,4 +1,4 @@
-"""How the schema of a Delta table changes with a commit, in the form that its log has."""
+"""Changes of a Delta table's schema in the JSON of its log."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
-from lakeward.adapters.formats.delta_rs.columns import field_of, written
+from lakeward.adapters.formats.delta_rs.columns import field_of, type_json
 from lakeward.core.schema import Column
 from lakeward.core.schema_changes.evolution import Kind, SchemaChange
 
 WIDENING: Final = {"delta.enableTypeWidening": "true"}
 MAPPING: Final = {"delta.columnMapping.mode": "name"}
-"""The properties that let a table have wider types, and other names, over files that stay as they are."""
+"""The properties that allow wider types and new names of columns without rewriting files."""
 
 _UNMAPPED: Final = re.compile(r"[ ,;{}()\n\t=]")
 
@@ -21,7 +21,7 @@ _WITHIN: Final = {"element": "elementType", "key": "keyType", "value": "valueTyp
 
 
 def properties_for(changes: Sequence[SchemaChange]) -> dict[str, str]:
-    """Return the properties that a table must have before its columns change so."""
+    """Return the properties that a table needs before its columns change so."""
     kinds = {change.kind for change in changes}
     added = [Column(change.names[-1], change.after) for change in changes if change.after is not None]
     is_mapped = Kind.RENAME in kinds or needs_mapping(added)
@@ -29,20 +29,20 @@ def properties_for(changes: Sequence[SchemaChange]) -> dict[str, str]:
 
 
 def needs_mapping(columns: Iterable[Column]) -> bool:
-    """Whether some column, or a field within one, has a name that Delta has only where columns are mapped."""
+    """Return whether a column or nested field has a name that Delta allows only with column mapping."""
     return any(_UNMAPPED.search(column.name) or needs_mapping(column.type.parts) for column in columns)
 
 
-def renamed(name: str, changes: Sequence[SchemaChange]) -> str:
-    """Return what a column is called after these changes."""
+def name_after(name: str, changes: Sequence[SchemaChange]) -> str:
+    """Return the name of a column after these changes."""
     return next((change.to for change in changes if change.path == name and change.to is not None), name)
 
 
 def with_changes(schema: str, changes: Sequence[SchemaChange]) -> str:
-    """Return a schema, as JSON, with these changes; renames first, so that all else goes by the new names."""
+    """Return a schema (JSON) with these changes; renames come first, so that the others use the new names."""
     root: dict[str, Any] = json.loads(schema)
     for field in root["fields"]:
-        field["name"] = renamed(field["name"], changes)
+        field["name"] = name_after(field["name"], changes)
     for change in changes:
         if change.after is None or change.kind is Kind.RENAME:
             continue
@@ -53,17 +53,17 @@ def with_changes(schema: str, changes: Sequence[SchemaChange]) -> str:
         if change.kind is Kind.ADD:
             within["fields"].append(field_of(name, change.after))
         else:
-            _widen(within, name, written(change.after))
+            _widen(within, name, type_json(change.after))
     return json.dumps(root)
 
 
 def _field(type_: dict[str, Any], name: str) -> dict[str, Any]:
-    found: dict[str, Any] = next(field for field in type_["fields"] if field["name"] == name)
-    return found
+    field_: dict[str, Any] = next(field for field in type_["fields"] if field["name"] == name)
+    return field_
 
 
 def _part(type_: dict[str, Any], name: str) -> dict[str, Any]:
-    """Return the type of a field of a struct, or of what is in a list or map."""
+    """Return the type of a struct's field, or of the elements of a list or map."""
     part: dict[str, Any] = _field(type_, name)["type"] if type_["type"] == "struct" else type_[_WITHIN[name]]
     return part
 

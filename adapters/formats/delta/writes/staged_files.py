@@ -1,4 +1,4 @@
-"""Files of a Delta table that no version has yet: a full load that is written as it is read."""
+"""Staged files of a Delta table, which no version has yet: those of a direct load."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from lakeward.adapters.formats.delta.writes.change import Change
 
 
 class DeltaFiles:
-    """Files that a `change` commits; where the table `is_new`, it was made for them."""
+    """Files that a `change` commits. If the table `is_new`, it was created for them."""
 
     def __init__(self, change: Change, *, is_new: bool) -> None:
         self.change = change
         self.is_new = is_new
 
     def write(self, rows: DataFrame) -> None:
-        """Write rows, as the table has them."""
+        """Write rows, with the columns of the table."""
         self.change.add(rows)
 
     def read(self) -> DataFrame:
@@ -23,8 +23,8 @@ class DeltaFiles:
         return self.change.read_added()
 
     def close(self) -> None:
-        """Delete them, unless they were committed, and a table that was made for them."""
+        """Delete the files unless they were committed, and the table if it was created for them."""
         if not self.change.is_sent:
-            self.change.take_back()
+            self.change.discard()
             if self.is_new:
                 self.change.drop_table()

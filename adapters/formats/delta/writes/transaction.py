@@ -1,4 +1,4 @@
-"""Transactions of Delta: what is read of the table's last batch, and what a commit says of itself."""
+"""Transactions of Delta: the last batch of a table, and what a commit says about itself."""
 
 from __future__ import annotations
 
@@ -6,29 +6,29 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from lakeward.adapters.formats.delta.java import Jvm
-from lakeward.adapters.formats.delta.metadata.commit_info import said_by
+from lakeward.adapters.formats.delta.metadata.commit_info import setting_user_metadata
 from lakeward.adapters.formats.delta.metadata.progress import APP, PROGRESS
 from lakeward.core.progress import Progress
 
 
 def read_batch(jvm: Jvm, transaction: Any, snapshot: Any) -> int:
-    """Return the last batch that a table has seen, -1 before the first; a commit of another one is a conflict then.
+    """Return the last batch that a table has seen, -1 before the first; a commit of another one becomes a conflict.
 
-    Delta's own checksum of the version says it, where it has one; `txnVersion` needs a job of Spark for it.
+    Delta's checksum of the version has it, if there is one; `txnVersion` needs a Spark job.
     """
-    summed = snapshot.checksumOpt()
-    known = summed.get().setTransactions() if summed.isDefined() else jvm.none
-    if not known.isDefined():
+    checksum = snapshot.checksumOpt()
+    transactions = checksum.get().setTransactions() if checksum.isDefined() else jvm.none
+    if not transactions.isDefined():
         return int(transaction.txnVersion(APP))
     getattr(transaction.readTxn(), "$plus$eq")(APP)  # as `txnVersion` does
-    return next((int(one.version()) for one in jvm.items(known.get()) if str(one.appId()) == APP), -1)
+    return next((int(item.version()) for item in jvm.items(transactions.get()) if str(item.appId()) == APP), -1)
 
 
 def operation_of(jvm: Jvm, batch: int, *, changes_columns: bool) -> Any:
-    """Return what Delta is told that the commit of a batch is.
+    """Return the operation that Delta is told for the commit of a batch.
 
-    After an update of a stream it counts the table's files on from the last version; after a manual one, which may
-    change the columns of partitions, too, it counts all of them by a job of Spark.
+    After an update of a stream Delta counts the table's files on from the last version. After a manual update,
+    which may change partition columns as well, it counts all of them with a Spark job.
     """
     if changes_columns:
         return jvm.single(jvm.delta, "DeltaOperations$ManualUpdate")
@@ -37,7 +37,7 @@ def operation_of(jvm: Jvm, batch: int, *, changes_columns: bool) -> Any:
 
 
 def with_columns(jvm: Jvm, transaction: Any, schema: str, partitions: Sequence[str]) -> None:
-    """Give a table other columns with a transaction, as JSON of its log; all else of its metadata stays."""
+    """Set the columns of a table in a transaction, as JSON of its log; its other metadata stays."""
     metadata = transaction.metadata()
     transaction.updateMetadata(
         jvm.delta.actions.Metadata(
@@ -58,7 +58,10 @@ def commit(
     jvm: Jvm, transaction: Any, files: Sequence[Any], progress: Progress, notes: Mapping[str, str], operation: Any
 ) -> int:
     """Commit files that are added and removed, with the progress and other `notes`; return the version."""
-    line, actions = progress.to_json(), jvm.delta.actions
-    kept = [actions.SetTransaction(APP, progress.batch, jvm.none), actions.DomainMetadata(APP, line, False)]
-    with said_by(jvm.spark, {PROGRESS: line, **notes}):
-        return int(transaction.commit(jvm.seq([*files, *kept]), operation))
+    progress_json, actions = progress.to_json(), jvm.delta.actions
+    bookkeeping = [
+        actions.SetTransaction(APP, progress.batch, jvm.none),
+        actions.DomainMetadata(APP, progress_json, False),
+    ]
+    with setting_user_metadata(jvm.spark, {PROGRESS: progress_json, **notes}):
+        return int(transaction.commit(jvm.seq([*files, *bookkeeping]), operation))

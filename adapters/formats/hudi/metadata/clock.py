@@ -1,8 +1,8 @@
-"""The clock that Hudi takes its instants from, and a timeline that lies ahead of it.
+"""The clock that Hudi takes its instants from, and timelines that are ahead of it.
 
-Hudi orders writes by the times at which they were requested and completed. Where the host of a write before had a
-clock that was ahead, or this one was set back, the next would count as the earlier one: its batch would not be
-found, and be written again.
+Hudi orders writes by the times at which they were requested and completed. If the host of an earlier write had a
+clock that was ahead, or this clock was set back, the next write would count as the earlier one: its batch would not
+be found, and would be written again.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from lakeward.adapters.formats.hudi.metadata.timeline import Timeline, micros_of
 from lakeward.core.errors import TableError
 
 PATIENCE: Final = 5_000_000
-"""Microseconds that are waited for: clocks that are kept set differ by less."""
+"""The longest wait in microseconds: clocks that are synchronised differ by less."""
 
 _MILLI: Final = 1_000
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -29,13 +29,13 @@ def _now() -> int:
 
 @dataclass(frozen=True, slots=True)
 class Clock:
-    """The clock of this machine, in microseconds since 1970, as Java has it too, and how seconds are waited."""
+    """The clock of this machine, in microseconds since 1970, which Java uses as well, and a sleep function."""
 
     now: Callable[[], int] = _now
     sleep: Callable[[float], None] = time.sleep
 
     def until_past(self, latest: str) -> int:
-        """Return the microseconds until an instant that is begun by this clock comes behind another; 0 is now."""
+        """Return the microseconds until a new instant of this clock sorts after another; 0 is now."""
         now = self.now()
         return 0 if latest < instant_of(now) else micros_of(latest) + _MILLI - now
 
@@ -43,20 +43,20 @@ class Clock:
 MACHINE: Final = Clock()
 
 
-def ahead(timeline: Timeline, clock: Clock) -> str | None:
-    """Return in words that a timeline lies ahead of the clock by more than is waited for, or None."""
+def describe_clock_lag(timeline: Timeline, clock: Clock) -> str | None:
+    """Return a message if a timeline is ahead of the clock by more than the longest wait, or None."""
     latest = timeline.latest()
     return _both(latest, clock) if clock.until_past(latest) > PATIENCE else None
 
 
-def pass_by(timeline: Timeline, what: str, clock: Clock) -> None:
-    """Wait for a moment, where there is need, until what is written now comes behind all that a timeline has.
+def wait_until_past(timeline: Timeline, what: str, clock: Clock) -> None:
+    """Wait, if needed, until an instant written now sorts after all instants of a timeline.
 
-    Who asks holds the lock of the table, and has written nothing. Raises TableError where it would take longer.
+    The caller holds the lock of the table and has written nothing. Raises TableError if it would take too long.
     """
-    left = clock.until_past(timeline.latest())
-    if 0 < left <= PATIENCE:
-        clock.sleep(left / 1_000_000)
+    microseconds = clock.until_past(timeline.latest())
+    if 0 < microseconds <= PATIENCE:
+        clock.sleep(microseconds / 1_000_000)
     latest = timeline.latest()
     if clock.until_past(latest) > 0:
         raise TableError(

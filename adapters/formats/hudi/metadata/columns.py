@@ -1,6 +1,6 @@
-"""The columns of Hudi tables, in the form that the commits have them: Avro schemas as JSON.
+"""The columns of Hudi tables as commits have them: Avro schemas in JSON.
 
-The logical types are those of avro.apache.org/docs/1.12.0/specification/#logical-types.
+Logical types: avro.apache.org/docs/1.12.0/specification/#logical-types
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from lakeward.adapters.formats.shared.rows.system_columns import check_ours, without_ours
+from lakeward.adapters.formats.shared.rows.system_columns import check_system_columns, without_system_columns
 from lakeward.adapters.spark.sql import names
 from lakeward.core.dimension import Dimension
 from lakeward.core.errors import ConfigError, TableError
 from lakeward.core.schema import Column, Schema, Type
 
 KEY: Final = f"{names.PREFIX}key"
-"""The record key: the key's text. Hudi's own text of a key can be that of two, and must not be empty."""
+"""The record key: the text of the key. Hudi's own text can be the same for two keys, and must not be empty."""
 
 META_COLUMNS: Final = (
     "_hoodie_commit_time",
@@ -26,7 +26,7 @@ META_COLUMNS: Final = (
     "_hoodie_partition_path",
     "_hoodie_file_name",
 )
-"""What Hudi adds to each row."""
+"""The columns that Hudi adds to each row."""
 
 _LOGICAL: Final[Mapping[tuple[str, str], str]] = {
     ("int", "date"): "date",
@@ -46,14 +46,17 @@ _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 def columns_of(schema: str, table: str) -> Schema:
-    """Return the columns of a table of ours from its Avro schema; raises TableError where it is not one."""
-    found = schema_of(schema, table)
-    check_ours(found.names, table, "namespace")
-    return without_ours(Schema(tuple(column for column in found if column.name != KEY)))
+    """Return the columns of a table of ours, without system columns. Raises TableError if it is not one."""
+    columns = schema_of(schema, table)
+    check_system_columns(columns.names, table, "namespace")
+    return without_system_columns(Schema(tuple(column for column in columns if column.name != KEY)))
 
 
 def schema_of(schema: str, table: str) -> Schema:
-    """Return the columns of any table from its Avro schema; raises TableError for a type that lakeward has not."""
+    """Return the columns of any table from its Avro schema.
+
+    Raises TableError for a type that lakeward does not have.
+    """
     fields = [field for field in json.loads(schema)["fields"] if field["name"] not in META_COLUMNS]
     return Schema(tuple(_column(field, table) for field in fields))
 
@@ -69,31 +72,31 @@ def _column(field: Mapping[str, Any], table: str) -> Column:
         ) from error
 
 
-def _read(found: Any) -> Type:
-    """Return a type of Avro as ours; raises KeyError where there is none."""
-    if isinstance(found, list):
-        [found] = [branch for branch in found if branch != "null"]
-    if isinstance(found, str):
-        return Type(_PLAIN[found])
-    name, logical = found["type"], found.get("logicalType")
+def _read(avro_type: Any) -> Type:
+    """Return an Avro type as lakeward's. Raises KeyError if there is none."""
+    if isinstance(avro_type, list):
+        [avro_type] = [branch for branch in avro_type if branch != "null"]
+    if isinstance(avro_type, str):
+        return Type(_PLAIN[avro_type])
+    name, logical = avro_type["type"], avro_type.get("logicalType")
     if logical == "decimal":
-        return Type("decimal", found["precision"], found.get("scale", 0))
+        return Type("decimal", avro_type["precision"], avro_type.get("scale", 0))
     if logical is not None:
         return Type(_LOGICAL[name, logical])
     match name:
         case "array":
-            return Type("list", parts=(Column("element", _read(found["items"])),))
+            return Type("list", parts=(Column("element", _read(avro_type["items"])),))
         case "map":
-            parts = (Column("key", Type("string")), Column("value", _read(found["values"])))
+            parts = (Column("key", Type("string")), Column("value", _read(avro_type["values"])))
             return Type("map", parts=parts)
         case "record":
-            return Type("struct", parts=tuple(Column(f["name"], _read(f["type"])) for f in found["fields"]))
+            return Type("struct", parts=tuple(Column(f["name"], _read(f["type"])) for f in avro_type["fields"]))
         case _:
             return Type(_PLAIN[name])
 
 
 def check_columns(dimension: Dimension) -> None:
-    """Refuse, before anything is written, columns that Hudi cannot hold."""
+    """Raise ConfigError for columns that Hudi cannot hold, before anything is written."""
     _check_names(dimension, dimension.schema)
     for column in dimension.schema:
         if _has_odd_map(column.type):

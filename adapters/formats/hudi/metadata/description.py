@@ -1,4 +1,4 @@
-"""A Hudi table as readers find it: its place, columns and partitions, from its files."""
+"""The description of a Hudi table for readers: its location, columns and partitions, from its files."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ from lakeward.core.ports import DescribedColumn, DescribedPartition, TableDescri
 from lakeward.core.schema import Type
 
 _OF_HUDI: Final = ".hoodie"
-"""What the folders are called, at the beginning, in which Hudi keeps what it knows of a table."""
+"""The prefix of the folders in which Hudi stores metadata of a table."""
 
 
 def description_of(places: Places, table: TableName) -> TableDescription | None:
-    """Return a table; None where there is none. Raises TableError where its files cannot be read."""
+    """Return the description of a table, or None if it does not exist. Raises TableError if it cannot be read."""
     schema = timeline_of(places, table).schema()
     if schema is None:
         return None
     (namespace, name), folder = places.name(table), places.at(table)
     properties = properties_of(folder)
     comments = {field["name"]: field.get("doc") for field in json.loads(schema)["fields"]}
-    of_hudi = [DescribedColumn(name=name, type=Type("string")) for name in META_COLUMNS]
+    meta_columns = [DescribedColumn(name=name, type=Type("string")) for name in META_COLUMNS]
     others = [
         DescribedColumn(name=column.name, type=column.type, comment=comments[column.name] or None)
         for column in schema_of(schema, str(table))
     ]
-    said = properties.get("hoodie.table.partition.fields", "").split(",")
-    partition_by = tuple(name.partition(":")[0] for name in said if name)
+    fields = properties.get("hoodie.table.partition.fields", "").split(",")
+    partition_by = tuple(name.partition(":")[0] for name in fields if name)
     is_named = properties.get("hoodie.datasource.write.hive_style_partitioning") == "true"
     is_encoded = properties.get("hoodie.datasource.write.partitionpath.urlencode") == "true"
     return TableDescription(
@@ -42,7 +42,7 @@ def description_of(places: Places, table: TableName) -> TableDescription | None:
         name=name,
         format="hudi",
         location=str(folder),
-        columns=(*of_hudi, *others),
+        columns=(*meta_columns, *others),
         partition_by=partition_by,
         partitions=tuple(
             DescribedPartition(
@@ -56,7 +56,7 @@ def description_of(places: Places, table: TableName) -> TableDescription | None:
 
 
 def _partitions(folder: Folder, depth: int) -> Iterator[tuple[str, ...]]:
-    """Yield the folders of partitions, so deep, by the names on the way to each."""
+    """Yield the folders of partitions at this depth, each by the names on its path."""
     names = [name for name in folder.folders() if not name.startswith(_OF_HUDI)] if depth else []
     if depth == 1:
         yield from ((name,) for name in names)

@@ -1,4 +1,4 @@
-"""Finding what the last commit of ours says, whoever committed since; no Spark is needed."""
+"""The progress in the last commit of ours, also if others have committed since, without Spark."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ def timeline_of(places: Places, name: TableName) -> Timeline:
     return Timeline(places.at(name))
 
 
-def standing_of(places: Places, name: TableName) -> TableState:
-    """Return a table as its last commit of ours left it."""
+def read_table_state(places: Places, name: TableName) -> TableState:
+    """Return the table state as of the last commit of ours."""
     timeline = timeline_of(places, name)
     schema = timeline.schema()
     if schema is None:
@@ -33,10 +33,10 @@ def standing_of(places: Places, name: TableName) -> TableState:
 
 
 def commits_of(places: Places, name: TableName) -> Mapping[int, Made]:
-    """Return when each batch that the timeline still has was committed, and at which instant."""
-    found = [(instant.progress(), instant) for instant in timeline_of(places, name).instants()]
+    """Return time and instant of the commit of each batch that the timeline still has."""
+    commits = [(instant.progress(), instant) for instant in timeline_of(places, name).instants()]
     return {
         progress.batch: Made(instant.micros(), instant.requested)
-        for progress, instant in reversed(found)
+        for progress, instant in reversed(commits)
         if progress is not None
     }

@@ -1,6 +1,6 @@
-"""The properties of a Hudi table, read from its file: what holds for good of how it is laid out.
+"""The properties of a Hudi table from its file: the parts of its layout that never change.
 
-They are those of hudi.apache.org/docs/configurations#TABLE_CONFIG, in the form of `java.util.Properties`.
+They are those of hudi.apache.org/docs/configurations#TABLE_CONFIG, in the format of `java.util.Properties`.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from lakeward.core.errors import TableError
 
 _ESCAPED: Final = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))")
 _PLACES: Final = ("hoodie.properties", "hoodie.properties.backup")
-"""The file, and what it was before while Hudi writes it anew."""
+"""The file, and its backup while Hudi rewrites it."""
 
 
 def properties_of(table: Folder) -> Mapping[str, str]:
-    """Return the properties of the table in a folder; none where there is no table."""
+    """Return the properties of the table in a folder; none if there is no table."""
     folder = table.within(METADATA)
     for name in _PLACES:
         try:
@@ -43,4 +43,4 @@ def _said(line: str) -> tuple[str, str]:
 
 
 def _plain(text: str) -> str:
-    return _ESCAPED.sub(lambda found: chr(int(found[1], 16)) if found[1] else found[2], text)
+    return _ESCAPED.sub(lambda escape: chr(int(escape[1], 16)) if escape[1] else escape[2], text)

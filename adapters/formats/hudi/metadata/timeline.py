@@ -1,6 +1,6 @@
-"""The timeline of a Hudi table, read from its files; no Spark is needed.
+"""The timeline of a Hudi table, read from its files without Spark.
 
-A completed action is a file `<requested>_<completed>.<action>` with its metadata in Avro; older ones are archived
+A completed action is a file `<requested>_<completed>.<action>` with its metadata in Avro. Older ones are archived
 in Parquet files (hudi.apache.org/tech-specs-1point0/#timeline).
 """
 
@@ -26,10 +26,10 @@ PREFIX: Final = "lakeward."
 PROGRESS: Final = f"{PREFIX}progress"
 LAYOUT: Final = f"{PREFIX}layout"
 RESTORED: Final = f"{PREFIX}restored"
-"""What a commit of ours has in its metadata: how far the table is, how it was made, and what it went back to."""
+"""The metadata of a commit of ours: progress, layout, and the instant that a rollback went back to."""
 
 METADATA: Final = ".hoodie"
-"""The folder in that of a table in which Hudi keeps what it knows of it."""
+"""The folder in a table's folder in which Hudi stores metadata."""
 
 _SCHEMA: Final = "schema"
 _COMPLETED: Final = re.compile(r"(\d{17})_(\d{17})\.(commit|deltacommit|replacecommit)")
@@ -41,25 +41,25 @@ _WRITES: Final = ("commit", "deltacommit", "replacecommit")
 
 @dataclass(frozen=True, slots=True, order=True)
 class Instant:
-    """A completed write of a table, in the order of completion; times are texts as Hudi writes them."""
+    """A completed write of a table, ordered by completion. Times are texts as Hudi writes them."""
 
     completed: str
     requested: str
     metadata: bytes
 
     def content(self) -> Mapping[str, Any]:
-        """Return all of its metadata: the files that it wrote, and what it replaced."""
+        """Return all of its metadata: the files that it wrote, and those that it replaced."""
         if not self.metadata:
             return {}
         [content] = fastavro.reader(io.BytesIO(self.metadata))
         return cast("Mapping[str, Any]", content)
 
     def said(self) -> Mapping[str, str]:
-        """Return what the writer said with it, and the table's schema."""
+        """Return the extra metadata that the writer added, with the table's schema."""
         return self.content().get("extraMetadata") or {}
 
     def progress(self) -> Progress | None:
-        """Return the progress that it carries, or None where it is another writer's, or a compaction."""
+        """Return its progress, or None for another writer's write or a compaction."""
         line = self.said().get(PROGRESS)
         return None if line is None else Progress.from_json(line)
 
@@ -69,13 +69,13 @@ class Instant:
 
 
 def micros_of(instant: str) -> int:
-    """Return a time as Hudi writes it, with its milliseconds, in microseconds since 1970."""
+    """Return a time that Hudi writes with milliseconds, in microseconds since 1970."""
     at = datetime.strptime(f"{instant}000", "%Y%m%d%H%M%S%f").replace(tzinfo=UTC)
     return round(at.timestamp() * 1_000_000)
 
 
 class Timeline:
-    """What was completed on the table in a folder."""
+    """The completed writes of the table in a folder."""
 
     def __init__(self, table: Folder) -> None:
         self.folder = table.within(METADATA).within("timeline")
@@ -86,24 +86,24 @@ class Timeline:
         return next(self.instants(), None) is not None
 
     def newest(self) -> Instant | None:
-        """Return the write that was completed last, whoever made it."""
+        """Return the write that was completed last, by whichever writer."""
         return next(self.instants(), None)
 
     def greatest(self) -> str:
-        """Return the time up to which all that was completed can be read: a later write may be completed first."""
+        """Return the time up to which all completed writes can be read. A later write may be completed first."""
         return max((requested for _, requested, _ in self._named()), default="")
 
     def latest(self) -> str:
-        """Return the latest time at which anything was requested or completed, whatever it is and became.
+        """Return the latest time at which anything was requested or completed, of any action and outcome.
 
-        Hudi takes a time without milliseconds, which it wrote formerly, for the end of its second.
+        Hudi reads a time without milliseconds, which it used to write, as the end of its second.
         """
         names = (_TIMES.fullmatch(file.name) for file in self.folder.files())
-        times = (at for found in names if found is not None for at in found.groups() if at is not None)
+        times = (at for match in names if match is not None for at in match.groups() if at is not None)
         return max((at.ljust(17, "9") for at in times), default="")
 
     def instants(self) -> Iterator[Instant]:
-        """Return all writes, the newest first; those in the archive are read when they are asked for."""
+        """Yield all writes, newest first. Archived ones are read only if they are needed."""
         seen = set()
         for instant in self.active():
             seen.add(instant.requested)
@@ -112,26 +112,26 @@ class Timeline:
         yield from sorted(archived, reverse=True)
 
     def active(self) -> Iterator[Instant]:
-        """Return the writes that are not in the archive, the newest first."""
+        """Yield the writes that are not archived, newest first."""
         for completed, requested, name in sorted(self._named(), reverse=True):
             if (content := self._read(name)) is not None:
                 yield Instant(completed, requested, content)
 
     def _named(self) -> Iterator[tuple[str, str, str]]:
-        """Return when the writes that are not in the archive were completed and requested, and their files."""
+        """Yield completion time, request time and file of the writes that are not archived."""
         for file in self.folder.files():
             if (match := _COMPLETED.fullmatch(file.name)) is not None:
                 yield match[2], match[1], file.name
 
     def whole_from(self) -> str:
-        """Return the time from which on the table can be read as it was: what it needed before may be removed."""
-        found = ""
+        """Return the time from which on old states can be read; files of earlier ones may be removed."""
+        latest = ""
         for file in self.folder.files():
             if file.name.endswith(".clean.requested") and (content := self._read(file.name)):
                 plan = cast("Mapping[str, Any]", next(fastavro.reader(io.BytesIO(content))))
                 earliest = plan.get("earliestInstantToRetain") or {}
-                found = max(found, earliest.get("timestamp") or plan["lastCompletedCommitTimestamp"])
-        return found
+                latest = max(latest, earliest.get("timestamp") or plan["lastCompletedCommitTimestamp"])
+        return latest
 
     def _archived(self) -> Iterator[Instant]:
         for name in self._archives():
@@ -145,26 +145,28 @@ class Timeline:
                     yield Instant(row["completionTime"], row["instantTime"], row["metadata"] or b"")
 
     def _archives(self) -> Sequence[str]:
-        """Return the files of the archive, by its newest manifest; one that a newer one replaced may be gone."""
+        """Return the files of the archive from its newest manifest that exists."""
         named = (file.name for file in self.folder.within(_ARCHIVE).files())
-        found = sorted((int(match[1]), match[0]) for match in map(_MANIFEST.fullmatch, named) if match is not None)
-        for _, name in reversed(found):
+        manifests = sorted(
+            (int(match[1]), match[0]) for match in map(_MANIFEST.fullmatch, named) if match is not None
+        )
+        for _, name in reversed(manifests):
             if (content := self._read(f"{_ARCHIVE}/{name}")) is not None:
                 return [entry["fileName"] for entry in json.loads(content)["files"]]
         return ()
 
     def newest_of_ours(self) -> tuple[Instant, Progress] | None:
-        """Return the newest write that carries progress, with it."""
-        found = ((instant, instant.progress()) for instant in self.instants())
-        return next(((instant, progress) for instant, progress in found if progress is not None), None)
+        """Return the newest write that carries progress, with its progress."""
+        with_progress = ((instant, instant.progress()) for instant in self.instants())
+        return next(((instant, progress) for instant, progress in with_progress if progress is not None), None)
 
     def schema(self) -> str | None:
         """Return the Avro schema of the table, as JSON."""
-        said: Iterator[Any] = (instant.said().get(_SCHEMA) for instant in self.instants())
-        return next((schema for schema in said if schema), None)
+        schemas: Iterator[Any] = (instant.said().get(_SCHEMA) for instant in self.instants())
+        return next((schema for schema in schemas if schema), None)
 
     def _read(self, name: str) -> bytes | None:
-        """Return what is in a file, or None where a writer has moved it into the archive meanwhile."""
+        """Return the content of a file, or None if a writer has moved it into the archive meanwhile."""
         try:
             with self.folder.open(name) as opened:
                 return opened.read()

@@ -1,4 +1,4 @@
-"""A Hudi table that another job wrote, and what makes it one of ours."""
+"""Adopt a Hudi table that another job wrote."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from lakeward.adapters.formats.hudi.operations.unsupported_features import MERGE
 from lakeward.adapters.formats.hudi.session import reader, ready
 from lakeward.adapters.formats.hudi.writes import write_options
 from lakeward.adapters.formats.hudi.writes.change import Change
-from lakeward.adapters.formats.shared.operations.commit_failures import staging
+from lakeward.adapters.formats.shared.operations.commit_failures import discarding_on_failure
 from lakeward.adapters.spark.sql.names import quoted, text
 from lakeward.adapters.spark.sql.types import ddl
 from lakeward.core.dimension import Dimension
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from lakeward.adapters.formats.hudi.table import HudiTable
 
 _BUCKET: Final = re.compile(r"00000\d{3}-.+")
-"""How the names of files begin in a table whose rows are hashed into buckets, a thousand of them at most."""
+"""The prefix of file names in a table whose rows are hashed into buckets, a thousand at most."""
 
 _COMPACT: Final = (
     "compact it first, in Spark: `CALL run_compaction(op => 'run', path => '…', "
@@ -45,7 +45,7 @@ _HASHED: Final = "org.apache.hudi.index.bucket.BucketIdentifier"
 
 @dataclass(frozen=True, slots=True)
 class HudiExternalTable:
-    """A table as it was loaded, by its properties and its newest instant."""
+    """A table of any writer as it was loaded: its properties and its newest instant."""
 
     table: HudiTable
     features: Features
@@ -53,11 +53,11 @@ class HudiExternalTable:
 
     @property
     def state(self) -> str:
-        """When the instant was completed that was completed last."""
+        """The completion time of its newest instant."""
         return "" if self.instant is None else self.instant.completed
 
     def columns(self) -> Schema:
-        """Return its columns; raises TableError where the table is too old for them to be read."""
+        """Return its columns. Raises TableError if the table is too old for them to be read."""
         created = self.features.properties.get("hoodie.table.create.schema")
         schema = self.table.timeline.schema() or created
         if schema is None:
@@ -70,16 +70,16 @@ class HudiExternalTable:
         return schema_of(schema, str(self.table.dimension.name))
 
     def refused(self, dimension: Dimension) -> Sequence[str]:
-        """Return what it has that a batch could not be written to."""
-        found = list(self.features.refused(dimension, self.table.options))
-        odd = [name for name in dimension.schema.names if name.startswith("_hoodie_")]
-        if odd:
-            return [*found, f"its column {odd[0]} says to Hudi what became of a row"]
+        """Return messages about features that lakeward cannot write."""
+        messages = list(self.features.refused(dimension, self.table.options))
+        meta_columns = [name for name in dimension.schema.names if name.startswith("_hoodie_")]
+        if meta_columns:
+            return [*messages, f"its column {meta_columns[0]} says to Hudi what became of a row"]
         check(dimension, self.table.options)
-        found += self._logs()
-        if not found:
-            found += [*self._keys(), *self._places()]
-        return found
+        messages += self._logs()
+        if not messages:
+            messages += [*self._keys(), *self._places()]
+        return messages
 
     def _logs(self) -> Iterator[str]:
         groups = groups_of(self.table.timeline.instants())
@@ -91,7 +91,7 @@ class HudiExternalTable:
 
     @property
     def _is_hashed(self) -> bool:
-        """Whether its rows are hashed into buckets, as the names of its files tell."""
+        """Whether its rows are hashed into buckets, by the names of its files."""
         groups = groups_of(self.table.timeline.instants())
         return bool(groups) and all(_BUCKET.fullmatch(group.name) for group in groups)
 
@@ -103,23 +103,23 @@ class HudiExternalTable:
         return self._read().drop(*META_COLUMNS)
 
     def _keys(self) -> Iterator[str]:
-        """Say where record keys are not the texts of their columns, or rows lie in other buckets than theirs."""
+        """Yield a message if record keys are not the texts of their columns, or rows are in other buckets."""
         key, rows = self.features.record_key, self._read()
         if not key:
             return
         expected = _record_key(key) if self.features.is_complex else f"string({quoted(key[0])})"
-        differ = rows.where(f"NOT (_hoodie_record_key <=> {expected})")
-        for row in differ.selectExpr("_hoodie_record_key", f"{expected} AS expected").take(1):
+        differing = rows.where(f"NOT (_hoodie_record_key <=> {expected})")
+        for row in differing.selectExpr("_hoodie_record_key", f"{expected} AS expected").take(1):
             yield f"a row has the record key {row[0]!r}, and its columns say {row[1]!r}"
         if self._is_hashed:
             buckets = self.table.options.buckets
             hashed = f"reflect('{_HASHED}', 'getBucketId', _hoodie_record_key, {text(','.join(key))}, {buckets})"
-            lies = "CAST(substr(_hoodie_file_name, 1, 8) AS int)"
-            if rows.where(f"NOT ({lies} <=> CAST({hashed} AS int))").take(1):
+            bucket_sql = "CAST(substr(_hoodie_file_name, 1, 8) AS int)"
+            if rows.where(f"NOT ({bucket_sql} <=> CAST({hashed} AS int))").take(1):
                 yield f"its rows are hashed into other buckets than {buckets}: say how many by `buckets`"
 
     def _places(self) -> Iterator[str]:
-        """Say where rows lie in another partition than their columns say."""
+        """Yield a message if rows are in another partition than their columns say."""
         features = self.features
         if not features.partitions:
             return
@@ -136,7 +136,7 @@ class HudiExternalTable:
     def take_over(self, changes: Sequence[SchemaChange], progress: Progress) -> Commit:
         """Commit an instant without rows, with more columns and the progress.
 
-        Before it, the properties of the table say how lakeward has rows merged.
+        The properties of the table are set first: they say how lakeward wants rows merged.
         """
         table, what = self.table, str(self.table.dimension.name)
         with table.committing(), table.alone():
@@ -144,18 +144,18 @@ class HudiExternalTable:
                 raise CommitConflict(f"{what}: another writer has just committed to the table", todo="Ask again.")
             layout = self._layout()
             self._merge_as_ours()
-            nothing = self._nothing(changes)
+            no_rows = self._nothing(changes)
             options = {
                 **write_options.options_of(table.dimension, table.options, layout.theirs),
                 "hoodie.datasource.write.operation": "upsert" if self.features.record_key else "insert",
-                **write_options.said(progress, layout),
+                **write_options.commit_metadata(progress, layout),
             }
-            with staging(what, Change(table.timeline, progress.batch), "Hudi"):
-                nothing.write.format("hudi").options(**options).mode("append").save(table.path)
-            return Commit(table.made(progress.batch), 0, 0)
+            with discarding_on_failure(what, Change(table.timeline, progress.batch), "Hudi"):
+                no_rows.write.format("hudi").options(**options).mode("append").save(table.path)
+            return Commit(table.instant_of_batch(progress.batch), 0, 0)
 
     def _nothing(self, changes: Sequence[SchemaChange]) -> DataFrame:
-        """Return no row, with the columns of the table and more."""
+        """Return a frame without rows that has the columns of the table and the new ones."""
         columns = {column.name: column.type for column in self.table.dimension.schema}
         columns |= {change.names[0]: change.after for change in changes if change.after is not None}
         spark = ready(self.table.spark())
@@ -163,7 +163,7 @@ class HudiExternalTable:
         return spark.range(0).selectExpr(*nulls)
 
     def _layout(self) -> Layout:
-        """Return how it is laid out."""
+        """Return the layout of the table."""
         options = self.table.options
         index: Mapping[str, str] = {INDEX: "SIMPLE"}
         if self._is_hashed:
@@ -176,7 +176,7 @@ class HudiExternalTable:
         return Layout(self.features.partitions, self.features.write_mode, options.buckets, theirs)
 
     def _merge_as_ours(self) -> None:
-        """Write into its properties that the row which is written last counts."""
+        """Set its properties so that the row written last counts."""
         wanted = {**MERGED, "hoodie.table.timeline.timezone": "UTC"}
         jvm = Jvm(ready(self.table.spark()))
         unwanted = [name for name in self.features.merged_otherwise if name not in wanted]
@@ -184,7 +184,7 @@ class HudiExternalTable:
 
 
 def _record_key(columns: Sequence[str]) -> str:
-    """Return the text of a record key of several columns, as SQL: Hudi has a word for the empty text."""
+    """Return SQL for a record key of several columns; Hudi has a placeholder for the empty text."""
     parts = [
         f"concat({text(f'{name}:')}, CASE WHEN string({quoted(name)}) = '' THEN '__empty__' "
         f"ELSE string({quoted(name)}) END)"

@@ -1,6 +1,6 @@
-"""What is known of one key: the table is read by Spark, what stands beside it by delta-rs.
+"""The state of one key: Spark reads the table, delta-rs its side tables.
 
-hudi-rs 0.5.0, which needs no Spark, panics at columns of types that it does not know (`timestamp_ntz` is one).
+hudi-rs 0.5.0, which needs no Spark, panics at columns of types that it does not know, such as `timestamp_ntz`.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from pyspark.sql import SparkSession
 
 from lakeward.adapters.formats.delta_rs.locations import Places
 from lakeward.adapters.formats.delta_rs.row_search import found_in
-from lakeward.adapters.formats.hudi.metadata.progress import commits_of, standing_of, timeline_of
+from lakeward.adapters.formats.hudi.metadata.progress import commits_of, read_table_state, timeline_of
 from lakeward.adapters.formats.hudi.session import reader
 from lakeward.adapters.formats.shared.operations import key_state as known
 from lakeward.adapters.formats.shared.operations.key_state import Entry, entries_of
-from lakeward.adapters.formats.shared.rows.conditions import Where
+from lakeward.adapters.formats.shared.rows.conditions import Condition
 from lakeward.adapters.formats.shared.rows.spark_conditions import as_column
 from lakeward.adapters.spark.session.compatibility import to_arrow
 from lakeward.core.dimension import Dimension, TableName
@@ -25,19 +25,19 @@ from lakeward.core.operations.key_state import Known
 from lakeward.core.progress import Progress
 
 
-def known_of(places: Places, dimension: Dimension, key: Key, spark: Callable[[], SparkSession]) -> Known:
-    """Return all that is known of a key, as of the last commit of ours."""
-    found = standing_of(places, dimension.name)
-    if not found.progress.batch or found.schema is None:
+def read_key_state(places: Places, dimension: Dimension, key: Key, spark: Callable[[], SparkSession]) -> Known:
+    """Return the state of a key as of the last commit of ours."""
+    state = read_table_state(places, dimension.name)
+    if not state.progress.batch or state.schema is None:
         return Known(key=key, progress=Progress())
     commits = commits_of(places, dimension.name)
-    finder = _Finder(places, dimension.name, found.schema.names, spark)
-    return known.known_of(finder, dimension, key, found.progress, commits)
+    finder = _Finder(places, dimension.name, state.schema.names, spark)
+    return known.read_key_state(finder, dimension, key, state.progress, commits)
 
 
 @dataclass(frozen=True, slots=True)
 class _Finder:
-    """Finds rows of a table, and of what stands beside it."""
+    """Finds rows of a table and its side tables."""
 
     places: Places
     table: TableName
@@ -45,14 +45,14 @@ class _Finder:
     spark: Callable[[], SparkSession]
 
     def columns(self, suffix: str = "") -> Collection[str]:
-        """Return the names of its columns; none where it is not there."""
+        """Return the names of the columns; none if the table does not exist."""
         if not suffix:
             return self.names
         table = self.places.load(self.table, suffix)
         return () if table is None else [field.name for field in table.schema().fields]
 
-    def rows(self, where: Where, suffix: str = "") -> Sequence[Entry]:
-        """Return the rows that meet a condition, whole."""
+    def rows(self, where: Condition, suffix: str = "") -> Sequence[Entry]:
+        """Return the rows that meet a condition, with all columns."""
         if suffix:
             table = self.places.load(self.table, suffix)
             return [] if table is None else found_in(table, where)

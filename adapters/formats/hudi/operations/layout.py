@@ -1,6 +1,7 @@
-"""How a Hudi table is laid out, for good: each commit of ours says it, for most of it stands nowhere else.
+"""The layout of a Hudi table, which never changes.
 
-A table that another job made keeps its own record key, and what else says where a row lies: `theirs`.
+Each commit of ours has it, since Hudi does not store most of it. A table that another job created keeps its own
+record key and placement of rows: `theirs`.
 """
 
 from __future__ import annotations
@@ -22,27 +23,27 @@ if TYPE_CHECKING:
     from lakeward.adapters.formats.hudi.table import HudiTable
 
 DELETED: Final = -1
-"""The batch of a row that is sent to be deleted: no row that stands has it."""
+"""The batch of a row that is sent to be deleted; no stored row has it."""
 
 RECORD_KEY: Final = "hoodie.datasource.write.recordkey.field"
 GENERATOR: Final = "hoodie.datasource.write.keygenerator.class"
 ENCODED: Final = "hoodie.datasource.write.partitionpath.urlencode"
 INDEX: Final = "hoodie.index.type"
-"""What a write is told of record keys, of paths, and of how a row is found."""
+"""Write options for record keys, paths, and the index."""
 
 _OURS: Final = 1
 _THEIRS: Final = 2
-"""The forms of record keys; of another one, rows would be looked for in vain."""
+"""The forms of record keys. With an unknown form, rows would not be found."""
 
 
 def has_record_key(dimension: Dimension) -> bool:
-    """Whether rows of a table that lakeward makes have a record key of ours, by which they are taken away."""
+    """Return whether rows of a table that lakeward creates have a record key, by which they can be removed."""
     return bool(dimension.key) or dimension.match is Match.IMAGE
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """How a table is laid out; `theirs` is what each write is told of one that another job made."""
+    """The layout of a table. `theirs` are the write options of a table that another job created."""
 
     partition_by: Sequence[str]
     write_mode: str
@@ -51,35 +52,35 @@ class Layout:
 
     @classmethod
     def of(cls, options: TableOptions) -> Layout:
-        """Return that of a table which is made with these options."""
+        """Return the layout of a table that is created with these options."""
         return cls(options.partition_by, options.write_mode, options.buckets)
 
     def record_key(self, dimension: Dimension) -> Sequence[str]:
-        """Return the columns of the record key; none where Hudi makes one."""
+        """Return the columns of the record key; none if Hudi generates it."""
         if self.theirs:
             return [name for name in self.theirs.get(RECORD_KEY, "").split(",") if name]
         return (KEY,) if has_record_key(dimension) else ()
 
     def place(self, dimension: Dimension) -> Sequence[str]:
-        """Return the columns that say where a row lies, each once."""
+        """Return the columns that decide where a row is stored, each once."""
         return list(dict.fromkeys((*self.record_key(dimension), *self.partition_by)))
 
     def mixed(self, dimension: Dimension) -> Mapping[str, TextSet]:
-        """Return which texts Hudi would take for others in a table of another job, by their columns.
+        """Return which texts Hudi would take for others in a table of another job, by column.
 
-        A record key of several columns is `a:1,b:2`, with words for the empty text and NULL, and the bucket index
-        reads it again; one of a single column must not be empty. A value in a path is not always encoded.
+        A record key of several columns is `a:1,b:2`, with placeholders for the empty text and NULL, and the bucket
+        index parses it. A record key of one column must not be empty. Values in paths are not always encoded.
         """
         if not self.theirs:
             return {}
         types = {column.name: column.type.name for column in dimension.schema}
-        found = {name: self._of_key() for name in self.record_key(dimension) if types.get(name) == "string"}
+        texts = {name: self._of_key() for name in self.record_key(dimension) if types.get(name) == "string"}
         if self.theirs[ENCODED] == "false":
             for name in self.partition_by:
                 if types.get(name) == "string":
-                    of_key = found.get(name, TextSet())
-                    found[name] = replace(of_key, parts=("", ".", ".."), beginnings=(".hoodie",))
-        return found
+                    of_key = texts.get(name, TextSet())
+                    texts[name] = replace(of_key, parts=("", ".", ".."), beginnings=(".hoodie",))
+        return texts
 
     def _of_key(self) -> TextSet:
         if self.theirs[INDEX] == "BUCKET":
@@ -89,59 +90,59 @@ class Layout:
         return TextSet(words=("",))
 
     def on(self, options: TableOptions) -> TableOptions:
-        """Return options with what holds for good as it was when the table was made."""
+        """Return options with the lasting ones as of when the table was created."""
         return options.model_copy(update={name: getattr(self, name) for name in LASTING})
 
     def to_json(self) -> str:
-        """Return it as a commit says it."""
-        said = {name: value for name, value in asdict(self).items() if value or name != "theirs"}
-        return json.dumps({**said, "keys": _THEIRS if self.theirs else _OURS})
+        """Return it as JSON for a commit."""
+        properties = {name: value for name, value in asdict(self).items() if value or name != "theirs"}
+        return json.dumps({**properties, "keys": _THEIRS if self.theirs else _OURS})
 
 
 def layout_of(instants: Iterable[Instant], table: str) -> Layout | None:
-    """Return how a table is laid out, or None where no commit of ours tells.
+    """Return the layout of a table, or None if no commit of ours has it.
 
-    Raises TableError where a newer lakeward made it, with record keys of another form.
+    Raises TableError if a newer lakeward created the table, with another form of record keys.
     """
     layouts = (instant.said().get(LAYOUT) for instant in instants)
-    found = next((json.loads(layout) for layout in layouts if layout is not None), None)
-    if found is None:
+    properties = next((json.loads(layout) for layout in layouts if layout is not None), None)
+    if properties is None:
         return None
-    form = found.pop("keys")
+    form = properties.pop("keys")
     if form not in (_OURS, _THEIRS):
         raise TableError(
             f"{table}: another lakeward made the table",
             found=f"its record keys are of form {form}, and this one writes forms {_OURS} and {_THEIRS}",
             todo="Nothing was applied. Install that version of lakeward.",
         )
-    return Layout(**found)
+    return Layout(**properties)
 
 
 class HudiLayout:
-    """What the settings of one table say of how it is made, and it has otherwise: none of it can change."""
+    """The options of one table that differ from its settings; none of them can change."""
 
     def __init__(self, table: HudiTable) -> None:
         self.table = table
 
     def differences(self) -> Sequence[LayoutChange]:
-        """Return what a batch refuses as well; nothing where there is no table yet."""
-        made, options = self.table.layout, self.table.options
+        """Return the differences, which a batch refuses as well; none if there is no table yet."""
+        layout, options = self.table.layout, self.table.options
         return [
             LayoutChange(
                 option=name,
-                before=_shown(getattr(made, name)),
-                after=_shown(getattr(options, name)),
+                before=_option_text(getattr(layout, name)),
+                after=_option_text(getattr(options, name)),
                 refused="Where the rows of a Hudi table lie, and how, is said once, when it is made.",
-                todo=f"Write {name} = {json.dumps(getattr(made, name))}. Or drop the table together with what "
-                "stands beside it, to load it anew.",
+                todo=f"Write {name} = {json.dumps(getattr(layout, name))}. Or drop the table and its side "
+                "tables to load it anew.",
             )
             for name in LASTING
-            if getattr(made, name) != getattr(options, name)
+            if getattr(layout, name) != getattr(options, name)
         ]
 
     def change(self, changes: Sequence[LayoutChange]) -> None:
-        """Change nothing: each change is refused."""
+        """Do nothing: every change is refused."""
 
 
-def _shown(value: object) -> str:
+def _option_text(value: object) -> str:
     return ", ".join(value) or "none" if isinstance(value, list) else str(value)

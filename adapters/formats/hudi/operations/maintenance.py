@@ -1,7 +1,7 @@
-"""Keeping a Hudi table in shape, through Hudi's own compaction and cleaning.
+"""Maintain a Hudi table with Hudi's own compaction and cleaning.
 
-Their instants carry no progress: it is found behind them, as behind those of any other writer. What a crash left,
-the next write of Hudi takes back, and so does this.
+Their instants carry no progress: it is found in earlier ones, as after those of other writers. Like the next write
+of Hudi, maintenance rolls back what a crash left.
 """
 
 from __future__ import annotations
@@ -25,26 +25,26 @@ _NOW: Final[Mapping[str, str]] = {
     "hoodie.compact.inline.trigger.strategy": "NUM_COMMITS",
     "hoodie.compact.inline.max.delta.commits": "1",
 }
-"""What has a compaction made whenever there are logs: whether it is due, the policy has said."""
+"""Options for a compaction whenever there are logs; the policy has decided that it is due."""
 
 
 _RETAINED: Final = "hoodie.clean.commits.retained"
 _FORMERLY: Final = "hoodie.cleaner.commits.retained"
 _RETAINED_BY_DEFAULT: Final = "10"
 _OTHER_CLEANING: Final = ("hoodie.clean.automatic", "hoodie.clean.policy")
-"""Properties by which a write removes nothing, or goes by something else than the number of commits."""
+"""Properties with which a write removes nothing, or does not go by the number of commits."""
 
 
 class HudiMaintenance:
-    """Care of one table; what stands beside it takes care of itself."""
+    """Maintenance of one table. Its side tables maintain themselves."""
 
     def __init__(self, table: HudiTable) -> None:
         self.table = table
 
     def maintain(self, policy: MaintenancePolicy, *, is_dry: bool) -> MaintenanceReport:
-        """Write logs into the rows' files, then remove files that are needed by old commits alone.
+        """Compact logs, then remove files that only old commits need.
 
-        Raises ConfigError for more commits that are to stay than each write of Hudi leaves.
+        Raises ConfigError for a number of commits to keep that is greater than what each write of Hudi leaves.
         """
         self._check_number(policy.keep_last)
         if not self.table.timeline.is_there:
@@ -85,7 +85,7 @@ class HudiMaintenance:
                 client.compact(planned.get(), True)
 
     def _clean(self, policy: MaintenancePolicy, *, is_dry: bool) -> int:
-        """Remove files that no commit needs which is to be kept; return how many commits need one of them."""
+        """Remove files that no kept commit needs; return how many commits need one of them."""
         retained = self._retained(policy)
         if retained is None:
             return 0
@@ -105,13 +105,13 @@ class HudiMaintenance:
         return expired
 
     def _retained(self, policy: MaintenancePolicy) -> int | None:
-        """Return how many commits are kept, or None where that is all of them."""
+        """Return how many commits are kept, or None for all."""
         if policy.keep is None:
             return None
-        made = [instant.micros() for instant in self.table.timeline.active()]
-        until = time.time_ns() // 1_000 - policy.keep
-        kept = max(policy.keep_last, sum(at >= until for at in made), 1)
-        return kept if kept < len(made) else None
+        times = [instant.micros() for instant in self.table.timeline.active()]
+        oldest = time.time_ns() // 1_000 - policy.keep
+        number = max(policy.keep_last, sum(at >= oldest for at in times), 1)
+        return number if number < len(times) else None
 
     @property
     def _schema(self) -> str:
@@ -124,7 +124,10 @@ class HudiMaintenance:
 
 
 def due_of(groups: Sequence[Group], policy: MaintenancePolicy) -> Sequence[Group]:
-    """Return the groups that are compacted: all that have logs, once one of them, or their number, is due."""
+    """Return the groups to compact: all with logs, or none.
+
+    It is all if one group has the policy's share of changed rows, or one partition the policy's number of logs.
+    """
     is_worn = policy.deleted is not None and any(group.share >= policy.deleted for group in groups)
     by_partition = groupby(sorted(groups, key=lambda group: group.partition), key=lambda group: group.partition)
     many = max((sum(group.logs for group in inside) for _, inside in by_partition), default=0)
@@ -133,7 +136,7 @@ def due_of(groups: Sequence[Group], policy: MaintenancePolicy) -> Sequence[Group
 
 
 def _keeping(commits: int) -> Mapping[str, str]:
-    """Return what has so many commits kept, whatever the settings say of the cleaning that each write does."""
+    """Return options that keep this many commits, whatever the settings say for the cleaning after each write."""
     return {
         "hoodie.clean.policy": "KEEP_LATEST_COMMITS",
         "hoodie.clean.commits.retained": str(commits),

@@ -1,7 +1,7 @@
-"""What a Hudi table that another job made has that lakeward cannot write, as its properties and its timeline tell.
+"""Features of another job's Hudi table that lakeward cannot write.
 
-No Spark is needed. Where a table differs from those that lakeward makes and the difference does no harm, it is
-honoured: `theirs` says how.
+They are found in its properties and its timeline, without Spark. Harmless differences from tables that lakeward
+creates are respected: `theirs` returns them as write options.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from lakeward.adapters.formats.hudi.metadata.clock import MACHINE, Clock, ahead
+from lakeward.adapters.formats.hudi.metadata.clock import MACHINE, Clock, describe_clock_lag
 from lakeward.adapters.formats.hudi.metadata.timeline import METADATA, Timeline
 from lakeward.adapters.formats.hudi.operations.layout import DELETED, ENCODED, GENERATOR, RECORD_KEY
 from lakeward.adapters.formats.hudi.options import TableOptions
@@ -34,7 +34,7 @@ _UNWRITTEN: Final[Mapping[str, tuple[str, str]]] = {
     "hoodie.bootstrap.base.path": ("", "its rows are in the files of another table (bootstrap)"),
     "hoodie.table.metadata.partitions.inflight": ("", "an index of it is being built"),
 }
-"""Properties, the value that lakeward can write, and what another one means."""
+"""Properties, the value that lakeward can write with, and what another value means."""
 
 _GENERATORS: Final[Mapping[str, str]] = {
     "SIMPLE": "SimpleKeyGenerator",
@@ -44,17 +44,17 @@ _GENERATORS: Final[Mapping[str, str]] = {
     "NON_PARTITION": "NonpartitionedKeyGenerator",
     "NON_PARTITION_AVRO": "NonpartitionedKeyGenerator",
 }
-"""The generators of keys that take record key and partition from columns as they are."""
+"""Key generators that take record key and partition from columns unchanged."""
 
 _INDEXES: Final = ("files", "column_stats", "partition_stats", "bloom_filters", "record_index")
-"""The parts of a metadata table that no SQL asked for."""
+"""Partitions of the metadata table that Hudi creates by itself."""
 
 MERGED: Final[Mapping[str, str]] = {
     "hoodie.record.merge.mode": "COMMIT_TIME_ORDERING",
     f"{_MERGING}hoodie.payload.delete.field": names.BATCH,
     f"{_MERGING}hoodie.payload.delete.marker": str(DELETED),
 }
-"""How Hudi merges two rows of a key in a table of lakeward, as its properties say it."""
+"""The properties by which Hudi merges two rows of a key in a table of lakeward."""
 
 _MERGED_OTHERWISE: Final = (
     "hoodie.compaction.payload.class",
@@ -64,25 +64,25 @@ _MERGED_OTHERWISE: Final = (
     "hoodie.table.partial.update.mode",
     "hoodie.table.precombine.field",
 )
-"""Properties by which Hudi merges them otherwise."""
+"""Properties by which Hudi merges rows otherwise."""
 
 _ACTIONS: Final[Mapping[str, str]] = {"deltacommit": "commit", "inflight": "commit", "replacecommit": "commit"}
 _MENDED: Final[Mapping[str, str]] = {
     "compaction": "`CALL run_compaction(op => 'execute', path => '…')` in Spark",
     "clustering": "`CALL run_clustering(op => 'execute', path => '…')` in Spark",
 }
-_AGAIN: Final = "let the other job write once more: Hudi takes back what was cut off"
-"""What an action is to people that was not completed, and how it is."""
+_AGAIN: Final = "let the other job write once more: Hudi rolls back what was not completed"
+"""What people call an action that was not completed, and how to complete it."""
 
 _PENDING: Final = re.compile(r"(\d{14,17})\.(\w+)(?:\.\w+)?")
 _DONE: Final = re.compile(r"(\d{14,17})_\d{14,17}\..+")
 _TEXTS: Final = ("boolean", "int", "bigint", "decimal", "string", "date")
-"""The types of which Hudi writes the text that Spark writes, in record keys."""
+"""The types whose text in record keys Hudi and Spark write alike."""
 
 
 @dataclass(frozen=True, slots=True)
 class Features:
-    """A table by its properties, as a job left it in a folder."""
+    """The features of a table, from its folder and properties."""
 
     folder: Folder
     properties: Mapping[str, str]
@@ -95,37 +95,37 @@ class Features:
 
     @property
     def partitions(self) -> Sequence[str]:
-        """The columns that rows are partitioned by; a custom generator of keys says more of each."""
+        """The partition columns; a custom key generator adds a type to each name, which is left out."""
         return [name.partition(":")[0] for name in self._list("hoodie.table.partition.fields")]
 
     @property
     def write_mode(self) -> str:
-        """How changes are written, as the settings call it."""
+        """The table type, as the setting `write_mode` names it."""
         return self.properties.get("hoodie.table.type", "COPY_ON_WRITE").replace("_", "-").lower()
 
     @property
     def merged_otherwise(self) -> Sequence[str]:
-        """The properties by which Hudi merges two rows of a key otherwise than lakeward has it."""
+        """The properties by which Hudi merges two rows of a key in another way than lakeward needs."""
         known = {*MERGED, *_MERGED_OTHERWISE}
-        said = [name for name in self.properties if name in known or name.startswith(_MERGING)]
-        return sorted(name for name in said if self.properties[name] != MERGED.get(name))
+        properties = [name for name in self.properties if name in known or name.startswith(_MERGING)]
+        return sorted(name for name in properties if self.properties[name] != MERGED.get(name))
 
     @property
     def is_complex(self) -> bool:
-        """Whether a record key says the names of its columns."""
+        """Whether record keys contain the names of their columns."""
         return len(self.record_key) > 1 or self._generator == "ComplexKeyGenerator"
 
     def prefix(self, column: str) -> str:
-        """Return what stands before a value in the path of its partition."""
+        """Return what precedes a value in the path of its partition."""
         return f"{column}=" if self._is("hive_style_partitioning") else ""
 
     @property
     def is_encoded(self) -> bool:
-        """Whether values in paths are written as in URLs."""
+        """Whether values in paths are URL-encoded."""
         return self._is("partitionpath.urlencode")
 
     def theirs(self, index: Mapping[str, str]) -> Mapping[str, str]:
-        """Return what each write is told, so that rows lie as they do; `index` says by what they are found."""
+        """Return the write options that keep rows where they are; `index` are those of the index."""
         is_hive_style = self._is("hive_style_partitioning")
         return {
             "hoodie.table.name": self.properties["hoodie.table.name"],
@@ -137,7 +137,7 @@ class Features:
         }
 
     def refused(self, dimension: Dimension, options: TableOptions) -> Iterator[str]:
-        """Return in words what stands in the way, and what to do."""
+        """Yield messages about what prevents writing, and what to do."""
         yield from self._old()
         yield from self._unwritten()
         yield from self._keys(dimension)
@@ -153,10 +153,10 @@ class Features:
             )
 
     def _unwritten(self) -> Iterator[str]:
-        for name, (wanted, words) in _UNWRITTEN.items():
-            found = self.properties.get(name) or wanted
-            if found.lower() != wanted.lower():
-                yield f"{words} (`{name}` is {found})"
+        for name, (wanted, meaning) in _UNWRITTEN.items():
+            value = self.properties.get(name) or wanted
+            if value.lower() != wanted.lower():
+                yield f"{meaning} (`{name}` is {value})"
         for part in self._list(_METADATA):
             if part not in _INDEXES:
                 yield f"it has the index {part} (`DROP INDEX … ON …` in Spark)"
@@ -165,8 +165,8 @@ class Features:
             yield "its columns were renamed or dropped by `hoodie.schema.on.read.enable`: old files have others"
 
     def _keys(self, dimension: Dimension) -> Iterator[str]:
-        wanted, found = sorted(dimension.key), sorted(self.record_key)
-        if wanted != found:
+        wanted, present = sorted(dimension.key), sorted(self.record_key)
+        if wanted != present:
             yield (
                 f"its record key is {', '.join(self.record_key) or 'made by Hudi'}, and `key` is "
                 f"{', '.join(dimension.key) or 'none'}: they must be the same columns"
@@ -183,7 +183,7 @@ class Features:
 
     @property
     def _generator(self) -> str | None:
-        """The class that makes its keys, None where it is another than lakeward knows."""
+        """The class that generates its keys, None if lakeward does not know it."""
         kind = self.properties.get("hoodie.table.keygenerator.type")
         if kind is None:
             name = self.properties.get("hoodie.table.keygenerator.class", "").rpartition(".")[2]
@@ -192,21 +192,23 @@ class Features:
 
     def _laid_out_otherwise(self, options: TableOptions) -> Iterator[str]:
         if list(options.partition_by) != list(self.partitions):
-            said = "[" + ", ".join(f'"{name}"' for name in self.partitions) + "]"
-            yield f"`partition_by` differs: say `partition_by = {said}`, as it is partitioned"
+            present = "[" + ", ".join(f'"{name}"' for name in self.partitions) + "]"
+            yield f"`partition_by` differs: say `partition_by = {present}`, as it is partitioned"
         if options.write_mode != self.write_mode:
             yield f'`write_mode` differs: say `write_mode = "{self.write_mode}"`, as it is made'
 
     def _unfinished(self) -> Iterator[str]:
         timeline = Timeline(self.folder)
         names = [file.name for file in timeline.folder.files()]
-        done = {found[1] for found in map(_DONE.fullmatch, names) if found}
-        pending = {found[1]: found[2] for found in map(_PENDING.fullmatch, names) if found and found[1] not in done}
+        completed = {match[1] for match in map(_DONE.fullmatch, names) if match}
+        pending = {
+            match[1]: match[2] for match in map(_PENDING.fullmatch, names) if match and match[1] not in completed
+        }
         for instant, action in sorted(pending.items()):
             what, todo = _ACTIONS.get(action, action), _MENDED.get(action, _AGAIN)
             yield f"its {what} of {instant} was not completed ({todo})"
-        if (words := ahead(timeline, self.clock)) is not None:
-            yield f"{words}: another zone had it so, or another clock (wait until then)"
+        if (message := describe_clock_lag(timeline, self.clock)) is not None:
+            yield f"{message}: another zone had it so, or another clock (wait until then)"
 
     def _is(self, option: str) -> bool:
         return self.properties.get(f"hoodie.datasource.write.{option}", "false").lower() == "true"

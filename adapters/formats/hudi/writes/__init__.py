@@ -1,1 +1,1 @@
-"""Writes to Hudi tables, and the options that Hudi's writer takes."""
+"""Writes to Hudi tables, and the options of Hudi's writer."""

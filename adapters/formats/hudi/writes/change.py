@@ -1,4 +1,7 @@
-"""Whether a write of Hudi that failed was made all the same: what follows it (cleaning, compaction) may fail."""
+"""Whether a failed write of Hudi was committed all the same.
+
+Steps after the commit, such as cleaning and compaction, may fail.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +12,12 @@ from lakeward.adapters.formats.hudi.metadata.timeline import RESTORED, Instant, 
 
 @dataclass(frozen=True, slots=True)
 class _Written:
-    """A write, of which the timeline tells."""
+    """A write whose outcome is in the timeline."""
 
     timeline: Timeline
 
-    def take_back(self) -> None:
-        """Leave the files: the next write of Hudi takes back what was not completed."""
+    def discard(self) -> None:
+        """Leave the files: the next write of Hudi rolls back what was not completed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,19 +26,19 @@ class Change(_Written):
 
     batch: int
 
-    def may_be_made(self, _error: BaseException) -> bool:
-        """Whether the timeline has the commit."""
+    def may_be_committed(self, _error: BaseException) -> bool:
+        """Return whether the timeline has the commit."""
         ours = self.timeline.newest_of_ours()
         return ours is not None and ours[1].batch == self.batch
 
 
 @dataclass(frozen=True, slots=True)
 class Restoring(_Written):
-    """The write that takes a table back, behind that which was `before` it."""
+    """The write of a rollback; `before` is the newest instant before it."""
 
     before: Instant
 
-    def may_be_made(self, _error: BaseException) -> bool:
-        """Whether the timeline has it."""
+    def may_be_committed(self, _error: BaseException) -> bool:
+        """Return whether the timeline has it."""
         newest = self.timeline.newest()
         return newest is not None and newest != self.before and RESTORED in newest.said()

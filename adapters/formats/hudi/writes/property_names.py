@@ -1,6 +1,6 @@
-"""The names that Hudi's writer knows among those that properties may say, to tell a slip of the pen by.
+"""The names of properties that Hudi's writer knows, to recognise misspelt ones.
 
-They are those that the classes of Hudi 1.2.0 have. Another Hudi, of a platform, may know more.
+They are those of the classes of Hudi 1.2.0. The Hudi of a platform may know more.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ _KNOWN: Final[Mapping[str, str]] = {
 KNOWN: Final = frozenset(f"hoodie.{family}.{name}" for family, names in _KNOWN.items() for name in names.split())
 
 
-def meant(name: str) -> str | None:
-    """Return the known name that this one is but for a letter or two; None where it is one, or near to none.
+def closest_property(name: str) -> str | None:
+    """Return the known name that this one nearly is; None if it is one, or is not near to one.
 
-    >>> meant("hoodie.clean.commits.retaned")
+    >>> closest_property("hoodie.clean.commits.retaned")
     'hoodie.clean.commits.retained'
-    >>> meant("hoodie.clean.by.a.later.hudi")
+    >>> closest_property("hoodie.clean.by.a.later.hudi")
     """
     near = () if name in KNOWN else difflib.get_close_matches(name, KNOWN, n=1, cutoff=0.93)
     return next(iter(near), None)

@@ -1,7 +1,7 @@
-"""What a write of Hudi is told: one instant of the timeline, with rows, deletes and progress.
+"""The options of a write of Hudi: one instant of the timeline with rows, deletes and progress.
 
-Which rows are written and which go, the plan has said; so the writer looks for no newer row, and for no row in
-another partition. Options are those of hudi.apache.org/docs/configurations.
+The plan has decided which rows are written and removed, so the writer searches for no newer row and for no row in
+another partition. Options: hudi.apache.org/docs/configurations
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _ALWAYS: Final[Mapping[str, str]] = {
 }
 
 _LOGS: Final[Mapping[str, str]] = {
-    # Readers merge a log with each read: it is written into the rows' files now and then.
+    # Readers merge logs at each read, so they are compacted now and then.
     "hoodie.compact.inline": "true",
     "hoodie.compact.inline.max.delta.commits": "10",
     # A block is held in memory several times over while it is written: those of 256 MiB do not fit into 1 GiB.
@@ -50,13 +50,13 @@ _LOGS: Final[Mapping[str, str]] = {
 }
 
 REPLACING: Final[Mapping[str, str]] = {f"{_WRITE}operation": "insert_overwrite_table"}
-"""What has all rows replaced, in one commit."""
+"""The operation that replaces all rows in one commit."""
 
 
 def options_of(
     dimension: Dimension, options: TableOptions, theirs: Mapping[str, str] | None = None
 ) -> Mapping[str, str]:
-    """Return what each write of a table is told; `theirs` is what one has that another job made."""
+    """Return the options of each write of a table; `theirs` are those of one that another job created."""
     return {
         **(_LOGS if options.write_mode == "merge-on-read" else {}),
         **options.properties,
@@ -68,12 +68,12 @@ def options_of(
 
 
 def _ours(dimension: Dimension, options: TableOptions) -> Mapping[str, str]:
-    """Return how rows lie in a table that lakeward makes."""
+    """Return the options for the placement of rows in a table that lakeward creates."""
     generators = {0: "NonpartitionedKeyGenerator", 1: "SimpleKeyGenerator"}
     keys = f"org.apache.hudi.keygen.{generators.get(len(options.partition_by), 'ComplexKeyGenerator')}"
-    keyed = {
+    key_options = {
         RECORD_KEY: KEY,
-        # Where a row lies is a matter of its key, so that nothing is looked for: ten times faster than an index.
+        # The key decides where a row is, so nothing is searched: ten times faster than an index.
         "hoodie.index.type": "BUCKET",
         "hoodie.bucket.index.hash.field": KEY,
         "hoodie.bucket.index.num.buckets": str(options.buckets),
@@ -83,29 +83,29 @@ def _ours(dimension: Dimension, options: TableOptions) -> Mapping[str, str]:
         f"{_WRITE}hive_style_partitioning": "true",
         f"{_WRITE}partitionpath.urlencode": "true",
         f"{_WRITE}keygenerator.class": keys,
-        **(keyed if has_record_key(dimension) else {}),
+        **(key_options if has_record_key(dimension) else {}),
     }
 
 
 def operation_of(plan: MergePlan, *, replaces: bool) -> Mapping[str, str]:
-    """Return what kind of write carries out a plan."""
+    """Return the operation that carries out a plan."""
     operation = "upsert" if has_record_key(plan.dimension) else "insert"
     return REPLACING if replaces else {f"{_WRITE}operation": operation}
 
 
-def said(
+def commit_metadata(
     progress: Progress, layout: Layout, run_ids: Mapping[str, str] = MappingProxyType({})
 ) -> Mapping[str, str]:
-    """Return what the commit says of itself, with the ids of the run.
+    """Return the extra metadata of a commit, with the ids of the run.
 
-    Hudi keeps nowhere into how many buckets it hashes, and which keys.
+    Hudi does not store into how many buckets it hashes, and which keys.
     """
     ids = {f"{PREFIX}{name}": value for name, value in run_ids.items()}
     return {PROGRESS: progress.to_json(), LAYOUT: layout.to_json(), **ids}
 
 
 def as_records(rows: DataFrame, dimension: Dimension, layout: Layout) -> DataFrame:
-    """Return rows as Hudi takes them: with the record key, and no column that must not be NULL."""
+    """Return rows as Hudi needs them: with the record key, and with all columns nullable."""
     if KEY not in layout.record_key(dimension):
         return nullable(rows)
     others = [name for name in rows.columns if name != KEY]
@@ -113,34 +113,37 @@ def as_records(rows: DataFrame, dimension: Dimension, layout: Layout) -> DataFra
 
 
 def nullable(rows: DataFrame) -> DataFrame:
-    """Return rows whose columns may all be NULL, as those of a table that gets more columns must."""
+    """Return rows whose columns are all nullable, as those of a table that gets more columns must be."""
     return rows.selectExpr(*[f"if(true, {quoted(name)}, NULL) AS {quoted(name)}" for name in rows.columns])
 
 
 _FACT: Final = f"to_json(array({', '.join(f'string({name})' for name in names.POSITION)}))"
-"""The text of the place of a row's fact, which tells rows apart where there is no key."""
+"""SQL for the text of a row's position, which identifies rows of a table without a key."""
 
 
 def _record_key(dimension: Dimension) -> str:
-    """Return the text of a key without a colon, as SQL: the bucket index takes what is before one for a name.
+    """Return SQL for the text of a key without a colon: the bucket index takes what precedes one for a name.
 
-    It is JSON, of which a colon may be written so; at several of them Hudi 1.2 looks for the next name for ever.
+    The text is JSON, in which a colon may be escaped. At several colons Hudi 1.2 would search for the next name
+    forever.
     """
     return rf"replace({key_text(dimension)}, ':', '\\u003a')" if dimension.key else _FACT
 
 
 def deletes_of(removed: DataFrame, records: DataFrame, place: Sequence[str]) -> DataFrame:
-    """Return what takes rows away that stand where no record is written; `place` are the columns that say where.
+    """Return records that delete rows for which no record is written. `place` are the columns of their place.
 
-    Their record keys are those that they have: a key whose column became wider may have another text by now.
+    Their record keys are the stored ones: the text of a key whose column became wider may differ by now.
     """
-    gone = removed.selectExpr(*[f"{FILE}.{quoted(name)} AS {quoted(name)}" for name in place])
+    keys_to_delete = removed.selectExpr(*[f"{FILE}.{quoted(name)} AS {quoted(name)}" for name in place])
     is_same = [F.col(f"gone.{quoted(name)}").eqNullSafe(F.col(f"kept.{quoted(name)}")) for name in place]
-    gone = gone.alias("gone").join(records.select(*map(quoted, place)).alias("kept"), is_same, "left_anti")
+    keys_to_delete = keys_to_delete.alias("gone").join(
+        records.select(*map(quoted, place)).alias("kept"), is_same, "left_anti"
+    )
     types = {field.name: field.dataType.simpleString() for field in records.schema}
     rest = [
         f"CAST({DELETED if name == names.BATCH else 'NULL'} AS {type_}) AS {quoted(name)}"
         for name, type_ in types.items()
         if name not in place
     ]
-    return gone.selectExpr("*", *rest).select(*map(quoted, records.columns))
+    return keys_to_delete.selectExpr("*", *rest).select(*map(quoted, records.columns))

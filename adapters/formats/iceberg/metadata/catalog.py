@@ -1,7 +1,7 @@
-"""One catalog, seen from Spark and from PyIceberg.
+"""One catalog, used from Spark and from PyIceberg.
 
-Spark writes the tables; PyIceberg reads what commits carry, so that `lakeward status` starts no JVM,
-and writes what stands beside them.
+Spark writes the tables. PyIceberg reads what commits carry, so that `lakeward status` starts no JVM, and writes the
+side tables.
 """
 
 from __future__ import annotations
@@ -34,30 +34,32 @@ _WITH_FEW_JARS: Final = {
     "s3.client-factory-impl": "org.apache.iceberg.aws.s3.DefaultS3FileIOAwsClientFactory",
     "http-client.type": "urlconnection",
 }
-"""Iceberg's own way to S3, and how it does without clients of Glue, KMS, DynamoDB and HTTP: 60 MB of jars."""
+"""Iceberg's access to S3, without clients of Glue, KMS, DynamoDB and HTTP, which are 60 MB of jars."""
 
 
 class IcebergCatalog:
-    """Where tables are, by the names of the source."""
+    """The catalog of a lake; tables are named as at the source."""
 
     def __init__(self, options: IcebergOptions, base: Path) -> None:
         self.options = options
         self.name = options.catalog_name
-        given = options.warehouse
+        warehouse_setting = options.warehouse
         self.assigns_places = options.is_table_bucket
-        self.is_local = not self.assigns_places and ("://" not in given or given.startswith("file://"))
-        self.is_in_s3 = is_url(given) or self.assigns_places
-        local = Path(given.removeprefix("file://"))
+        self.is_local = not self.assigns_places and (
+            "://" not in warehouse_setting or warehouse_setting.startswith("file://")
+        )
+        self.is_in_s3 = is_url(warehouse_setting) or self.assigns_places
+        local = Path(warehouse_setting.removeprefix("file://"))
         self.folder = warehouse((base / local).absolute()) if self.is_local else base.absolute()
-        there = normal(given) if is_url(given) else given.rstrip("/")
-        self.warehouse = f"file://{self.folder}" if self.is_local else there
+        external = normal(warehouse_setting) if is_url(warehouse_setting) else warehouse_setting.rstrip("/")
+        self.warehouse = f"file://{self.folder}" if self.is_local else external
 
     def identifier(self, table: TableName, suffix: str = "") -> tuple[str, str]:
-        """Return namespace and name of a table, or of one that stands beside it."""
+        """Return namespace and name of a table, or of its side table with a suffix."""
         return identifier(table, self.options.namespace, suffix)
 
     def location(self, table: TableName, suffix: str = "") -> str | None:
-        """Return where a table is made, None where its catalog says so; no name leads out of the warehouse."""
+        """Return where a table is created, or None if its catalog decides. No name leads out of the warehouse."""
         if self.assigns_places:
             return None
         namespace, name = self.identifier(table, suffix)
@@ -65,7 +67,7 @@ class IcebergCatalog:
 
     @property
     def spark_settings(self) -> Mapping[str, str]:
-        """The settings that make it a catalog of a Spark session."""
+        """The Spark settings of the catalog."""
         prefix = f"spark.sql.catalog.{self.name}"
         properties = {"type": self.options.catalog, **self.options.catalog_properties}
         if self.options.catalog == "sqlite":
@@ -82,16 +84,16 @@ class IcebergCatalog:
 
     @property
     def jars(self) -> tuple[str, ...]:
-        """The groups of jars that a session needs for it."""
+        """The groups of jars that a Spark session needs for the catalog."""
         of_catalog = {"sqlite": ("sqlite",)}.get(self.options.catalog, ())
         return ("iceberg", *of_catalog, *self._sdk)
 
     @property
     def _sdk(self) -> tuple[str, ...]:
-        """The group that has the AWS SDK of Iceberg's classes: Glue needs all of it, S3 a few of its jars.
+        """The group with the AWS SDK that Iceberg needs: all of it for Glue, a few of its jars for S3.
 
-        So do signed requests to a REST catalog. Spark 3.5 reads S3 by an older SDK, whose jars are of no use to
-        Iceberg.
+        Signed requests to a REST catalog need all of it as well. Spark 3.5 reads S3 with an older SDK, which
+        Iceberg cannot use.
         """
         is_signed = self.options.catalog_properties.get("rest.sigv4-enabled") == "true"
         if self.options.catalog == "glue" or is_signed or (self.is_in_s3 and line() == "3.5"):
@@ -104,14 +106,14 @@ class IcebergCatalog:
 
     @property
     def _file_io(self) -> Mapping[str, str]:
-        """What both Spark and PyIceberg are told of S3; Java is told which of Iceberg's own classes reach it."""
+        """The properties for S3. Java also gets the classes of Iceberg that access it."""
         if self._access is None:
             return {}
-        how = _WITH_FEW_JARS if JARS in self.jars else {}
-        return {**self._access.iceberg_properties, **_FILE_IO, **how}
+        classes = _WITH_FEW_JARS if JARS in self.jars else {}
+        return {**self._access.iceberg_properties, **_FILE_IO, **classes}
 
     def prepare(self, table: TableName) -> None:
-        """Make the warehouse and a table's namespace; raises TableError where that is not allowed."""
+        """Create the warehouse and a table's namespace. Raises TableError if that is not allowed."""
         if self.is_local or self.options.catalog == "sqlite":
             self._make_folder()
         if self._access is not None and not self.assigns_places:
@@ -151,13 +153,13 @@ class IcebergCatalog:
         partitions: PartitionSpec,
         properties: Mapping[str, str],
     ) -> Table:
-        """Make a table that stands beside another."""
+        """Create a side table."""
         location = self.location(table, suffix)
         name = self.identifier(table, suffix)
         return self._reader.create_table(name, schema, location, partitions, properties=dict(properties))
 
     def drop_unwritten(self, table: TableName) -> bool:
-        """Drop a table, unless somebody has written to it; return whether it was dropped."""
+        """Drop a table unless somebody has written to it; return whether it was dropped."""
         name = self.identifier(table)
         if self._reader.load_table(name).current_snapshot() is not None:
             return False
@@ -168,11 +170,14 @@ class IcebergCatalog:
         return True
 
     def io(self, table: TableName) -> FileIO:
-        """Return what reads and writes the files of a table that exists."""
+        """Return the file access of a table that exists."""
         return self._reader.load_table(self.identifier(table)).io
 
     def load(self, table: TableName, suffix: str = "") -> Table | None:
-        """Return a table as PyIceberg reads it, or None where there is none."""
+        """Return a table as PyIceberg loads it, or None if it does not exist.
+
+        Raises TableError if it cannot be read.
+        """
         if self.options.catalog == "sqlite" and not (self.folder / "catalog.db").exists():
             return None
         try:

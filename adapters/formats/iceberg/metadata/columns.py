@@ -1,4 +1,4 @@
-"""The columns of Iceberg tables as they stand."""
+"""The columns of Iceberg tables."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ from pyiceberg.types import (
     TimestamptzType,
 )
 
-from lakeward.adapters.formats.shared.rows.system_columns import check_ours, without_ours
+from lakeward.adapters.formats.shared.rows.system_columns import check_system_columns, without_system_columns
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import SchemaConflict, TableError
 from lakeward.core.schema import Column, Schema, Type
 
 
 def columns_of(schema: IcebergSchema, table: str) -> Schema:
-    """Return the columns of a table of ours; raises TableError where it is not one."""
-    check_ours([field.name for field in schema.fields], table, "namespace")
-    return without_ours(columns_in(schema, table))
+    """Return the columns of a table of ours, without system columns. Raises TableError if it is not one."""
+    check_system_columns([field.name for field in schema.fields], table, "namespace")
+    return without_system_columns(columns_in(schema, table))
 
 
 def columns_in(schema: IcebergSchema, table: str) -> Schema:
-    """Return all columns of a table; raises TableError for one of a type that lakeward has not."""
+    """Return all columns of a table. Raises TableError for a type that lakeward does not have."""
     return Schema(tuple(_column(field, table) for field in schema.fields))
 
 
@@ -71,9 +71,9 @@ _SCALARS: Final[Mapping[str, IcebergType]] = {
 _NAMES: Final = {type_: name for name, type_ in _SCALARS.items()}
 
 
-def _type(found: IcebergType) -> Type:
-    """Return a type of Iceberg as ours; raises KeyError where there is none."""
-    match found:
+def _type(iceberg_type: IcebergType) -> Type:
+    """Return an Iceberg type as lakeward's. Raises KeyError if there is none."""
+    match iceberg_type:
         case DecimalType(precision=precision, scale=scale):
             return Type("decimal", precision, scale)
         case ListType(element_type=element):
@@ -83,33 +83,33 @@ def _type(found: IcebergType) -> Type:
         case StructType(fields=parts):
             return Type("struct", parts=tuple(Column(f.name, _type(f.field_type)) for f in parts))
         case _:
-            return Type(_NAMES[found])
+            return Type(_NAMES[iceberg_type])
 
 
 def check_paths(name: TableName, schema: Schema) -> None:
-    """Raise SchemaConflict where a column has the path of a field within another: Iceberg finds fields by it."""
+    """Raise SchemaConflict if a column and a nested field have the same path, by which Iceberg finds fields."""
     known: dict[str, str] = {}
-    for path, called in _paths(schema):
-        other = known.setdefault(path, called)
-        if other != called:
+    for path, description in _paths(schema):
+        other = known.setdefault(path, description)
+        if other != description:
             raise SchemaConflict(
                 f"{name}: a column and a field within another one have the same path",
-                found=f"{other} and {called} are both {path}, by which Iceberg finds them",
+                found=f"{other} and {description} are both {path}, by which Iceberg finds them",
                 todo="Nothing of this batch was applied; other tables go on. Let the source rename one of them, or "
                 "declare the column with the field as a `string`.",
             )
 
 
 def _paths(columns: Iterable[Column], path: str = "", inside: str = "") -> Iterator[tuple[str, str]]:
-    """Give the path of each column and of each field within one, and what tells it from all others."""
+    """Yield the path of each column and nested field, with a description of it."""
     for column in columns:
-        called = f"the field {column.name!r} of {inside}" if inside else f"the column {column.name!r}"
-        yield f"{path}{column.name}", called
-        yield from _paths(column.type.parts, f"{path}{column.name}.", called)
+        description = f"the field {column.name!r} of {inside}" if inside else f"the column {column.name!r}"
+        yield f"{path}{column.name}", description
+        yield from _paths(column.type.parts, f"{path}{column.name}.", description)
 
 
 def to_iceberg(schema: Schema) -> IcebergSchema:
-    """Return columns as a schema of Iceberg; each may be NULL."""
+    """Return columns as an Iceberg schema; each may be NULL."""
     return IcebergSchema(*_fields(schema, count(1)))
 
 

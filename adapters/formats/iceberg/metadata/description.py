@@ -1,4 +1,4 @@
-"""An Iceberg table as readers find it: its place and its columns, from its catalog."""
+"""The description of an Iceberg table for readers: its location and columns, from its catalog."""
 
 from __future__ import annotations
 
@@ -10,21 +10,24 @@ from lakeward.core.ports import DescribedColumn, TableDescription
 
 
 def description_of(catalog: IcebergCatalog, table: TableName, suffix: str = "") -> TableDescription | None:
-    """Return a table, or one that stands beside it; None where there is none. Raises TableError as `load` does."""
-    found = catalog.load(table, suffix)
-    if found is None:
+    """Return the description of a table, or of its side table with a suffix; None if it does not exist.
+
+    Raises TableError as `load` does.
+    """
+    loaded = catalog.load(table, suffix)
+    if loaded is None:
         return None
     namespace, name = catalog.identifier(table, suffix)
-    schema, comments = found.schema(), {field.name: field.doc for field in found.schema().fields}
+    schema, comments = loaded.schema(), {field.name: field.doc for field in loaded.schema().fields}
     return TableDescription(
         namespace=namespace,
         name=name,
         format="iceberg",
-        location=found.location(),
+        location=loaded.location(),
         columns=tuple(
             DescribedColumn(name=column.name, type=column.type, comment=comments[column.name] or None)
             for column in columns_in(schema, f"{table}{suffix}")
         ),
-        comment=found.properties.get("comment"),
+        comment=loaded.properties.get("comment"),
         is_raw=suffix == QUARANTINE,
     )

@@ -1,4 +1,4 @@
-"""Finding what the last commit of ours says, whoever committed since."""
+"""The progress in the last commit of ours, also if others have committed since."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from lakeward.core.ports import TableState
 from lakeward.core.progress import Progress
 
 PROPERTY: Final = "lakeward.progress"
-"""The snapshot property that carries the progress."""
+"""The snapshot property with the progress."""
 
 SCHEMA_PROPERTY: Final = "lakeward.schema"
-"""The snapshot property that says in words how the commit changed the columns."""
+"""The snapshot property that describes how the commit changed the columns."""
 
 TAG: Final = "lakeward"
-"""The tag that keeps our last snapshot from being expired."""
+"""The tag that keeps our last snapshot from expiry."""
 
 
-def standing_of(catalog: IcebergCatalog, name: TableName) -> TableState:
-    """Return a table as its last commit of ours left it, read without Spark."""
+def read_table_state(catalog: IcebergCatalog, name: TableName) -> TableState:
+    """Return the table state as of the last commit of ours, read without Spark."""
     table = catalog.load(name)
     if table is None:
         return TableState(Progress(), None)
@@ -40,8 +40,8 @@ def standing_of(catalog: IcebergCatalog, name: TableName) -> TableState:
 def last_of_ours(table: Table) -> Snapshot | None:
     """Return the newest commit of ours that the current state descends from, or None.
 
-    Other writers' commits are passed over. Where their ancestors have expired, the tag
-    names ours. Raises TableError where it does not lie behind the current state.
+    Commits of other writers are skipped. If their ancestors have expired, the tag names ours. Raises TableError if
+    the tagged snapshot is not an ancestor of the current state.
     """
     oldest = None
     for snapshot in ancestors(table):
@@ -61,7 +61,7 @@ def last_of_ours(table: Table) -> Snapshot | None:
 
 
 def commits_of(table: Table) -> Iterator[tuple[Snapshot, Progress]]:
-    """Return our commits that the current state descends from, with what they say, newest first."""
+    """Yield our commits that the current state descends from, with their progress, newest first."""
     last = last_of_ours(table)
     for snapshot in [] if last is None else ancestors(table, last):
         if is_ours(snapshot):
@@ -69,17 +69,17 @@ def commits_of(table: Table) -> Iterator[tuple[Snapshot, Progress]]:
 
 
 def is_ours(snapshot: Snapshot) -> bool:
-    """Whether a commit carries progress."""
+    """Return whether a commit carries progress."""
     return PROPERTY in properties_of(snapshot)
 
 
 def progress_of(snapshot: Snapshot) -> Progress:
-    """Return what a commit of ours says."""
+    """Return the progress of a commit of ours."""
     return Progress.from_json(properties_of(snapshot)[PROPERTY])
 
 
 def ancestors(table: Table, first: Snapshot | None = None) -> Iterator[Snapshot]:
-    """Return a snapshot, by default the current one, and those that it descends from, newest first."""
+    """Yield a snapshot, by default the current one, and its ancestors, newest first."""
     snapshot = first or table.current_snapshot()
     while snapshot is not None:
         yield snapshot
@@ -88,5 +88,5 @@ def ancestors(table: Table, first: Snapshot | None = None) -> Iterator[Snapshot]
 
 
 def properties_of(snapshot: Snapshot) -> Mapping[str, str]:
-    """Return what a commit says of itself."""
+    """Return the properties of a snapshot."""
     return {} if snapshot.summary is None else snapshot.summary.additional_properties

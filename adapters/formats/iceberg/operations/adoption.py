@@ -1,4 +1,4 @@
-"""An Iceberg table that another engine wrote, and what makes it one of ours."""
+"""Adopt an Iceberg table that another engine wrote."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from lakeward.adapters.formats.iceberg import ddl
 from lakeward.adapters.formats.iceberg.java import Jvm, committing
 from lakeward.adapters.formats.iceberg.metadata.columns import columns_in
 from lakeward.adapters.formats.iceberg.writes.change import Change, number_of
-from lakeward.adapters.formats.shared.operations.commit_failures import staging
+from lakeward.adapters.formats.shared.operations.commit_failures import discarding_on_failure
 from lakeward.adapters.formats.shared.rows.system_columns import check_names
 from lakeward.adapters.spark.sql.names import quoted
 from lakeward.core.dimension import Dimension, TableName
@@ -25,12 +25,12 @@ from lakeward.core.schema import Schema
 from lakeward.core.schema_changes.evolution import SchemaChange
 
 _READ: Final = ("PARQUET", "PUFFIN")
-"""The formats of files with deleted positions that lakeward reads, to write the next of them."""
+"""The formats of position delete files that lakeward reads; it must, to write the next ones."""
 
 
 @dataclass(frozen=True, slots=True)
 class IcebergExternalTable:
-    """A table as it was loaded, by its name in Spark."""
+    """A table of any writer as it was loaded; `path` is its name in Spark."""
 
     jvm: Jvm
     name: TableName
@@ -39,7 +39,7 @@ class IcebergExternalTable:
 
     @property
     def state(self) -> str:
-        """The number of its snapshot."""
+        """The id of its snapshot."""
         return str(self.table.metadata.current_snapshot_id)
 
     def columns(self) -> Schema:
@@ -47,7 +47,7 @@ class IcebergExternalTable:
         return columns_in(self.table.schema(), str(self.name))
 
     def refused(self, dimension: Dimension) -> Sequence[str]:
-        """Return what it has that a batch could not be written to."""
+        """Return messages about features that lakeward cannot write."""
         check_names(dimension, ddl.RESERVED, "Iceberg")
         return list(self._refused(dimension))
 
@@ -78,7 +78,7 @@ class IcebergExternalTable:
         return self.jvm.spark.table(quoted(*self.path))
 
     def take_over(self, changes: Sequence[SchemaChange], progress: Progress) -> Commit:
-        """Commit a snapshot of the same files, with more columns, the progress, and our tag."""
+        """Commit a snapshot of the same files with more columns, the progress and our tag."""
         with committing(str(self.name)):
             table: Any = self.jvm.table(*self.path)
             snapshot = table.currentSnapshot()
@@ -87,13 +87,13 @@ class IcebergExternalTable:
                     f"{self.name}: another writer has just committed to the table", todo="Ask again."
                 )
             change = Change(self.jvm, table, self.table.io, snapshot)
-            with staging(str(self.name), change, "the catalog"):
+            with discarding_on_failure(str(self.name), change, "the catalog"):
                 change.evolve(changes)
                 return change.commit(progress, 0, 0)
 
 
 def _required(type_: IcebergType, path: str) -> Iterator[str]:
-    """Return the paths of what is required within a type; the key of a map always is."""
+    """Yield the paths of required fields within a type. The key of a map is always required and is left out."""
     match type_:
         case StructType(fields=fields):
             inner = fields

@@ -1,8 +1,7 @@
-"""What is known of one key, found by PyIceberg alone.
+"""The state of one key, read with PyIceberg only.
 
-The tables are filtered by the key, and whole files are left out where their statistics
-allow it. Of the files that are left only the columns of the key are read, and of those
-that hold it the rest: in 5 million rows in no order, that takes half a second.
+Tables are filtered by the key, and statistics exclude whole files. Of the remaining files only the columns of the
+key are read, and all columns of those with a match. For 5 million unordered rows that takes half a second.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ from lakeward.adapters.formats.iceberg.metadata.catalog import IcebergCatalog
 from lakeward.adapters.formats.iceberg.metadata.progress import commits_of
 from lakeward.adapters.formats.shared.operations import key_state as known
 from lakeward.adapters.formats.shared.operations.key_state import Entry, entries_of
-from lakeward.adapters.formats.shared.rows.conditions import All, AtLeast, AtMost, OneOf, Where
+from lakeward.adapters.formats.shared.rows.conditions import All, AtLeast, AtMost, Condition, OneOf
 from lakeward.adapters.spark.sql import names
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import TableError
@@ -41,30 +40,30 @@ from lakeward.core.progress import Progress
 _NAN = canonical(float("nan"))
 
 
-def known_of(catalog: IcebergCatalog, dimension: Dimension, key: Key) -> Known:
-    """Return all that is known of a key, as of the last commit of ours."""
+def read_key_state(catalog: IcebergCatalog, dimension: Dimension, key: Key) -> Known:
+    """Return the state of a key as of the last commit of ours."""
     table = catalog.load(dimension.name)
-    made = [] if table is None else list(commits_of(table))
-    if not made:
+    commits = [] if table is None else list(commits_of(table))
+    if not commits:
         return Known(key=key, progress=Progress())
-    at = {p.batch: Made(snapshot.timestamp_ms * 1000, str(snapshot.snapshot_id)) for snapshot, p in made}
-    return known.known_of(_Finder(catalog, dimension.name), dimension, key, made[0][1], at)
+    at = {p.batch: Made(snapshot.timestamp_ms * 1000, str(snapshot.snapshot_id)) for snapshot, p in commits}
+    return known.read_key_state(_Finder(catalog, dimension.name), dimension, key, commits[0][1], at)
 
 
 @dataclass(frozen=True, slots=True)
 class _Finder:
-    """Finds rows of a table, and of what stands beside it."""
+    """Finds rows of a table and its side tables."""
 
     catalog: IcebergCatalog
     table: TableName
 
     def columns(self, suffix: str = "") -> Collection[str]:
-        """Return the names of its columns; none where it is not there."""
+        """Return the names of the columns; none if the table does not exist."""
         table = self.catalog.load(self.table, suffix)
         return () if table is None else table.schema().column_names
 
-    def rows(self, where: Where, suffix: str = "") -> Sequence[Entry]:
-        """Return the rows that meet a condition, whole; files without one are not read beyond its columns."""
+    def rows(self, where: Condition, suffix: str = "") -> Sequence[Entry]:
+        """Return the rows that meet a condition, with all columns. Only files with a match are read in full."""
         table = self.catalog.load(self.table, suffix)
         if table is None:
             return []
@@ -80,12 +79,12 @@ class _Finder:
             ) from error
         narrow = ArrowScan(table.metadata, table.io, table.schema().select(names.ROW), condition)
         holding = [task for task in tasks if narrow.to_table([task]).num_rows]
-        found = ArrowScan(table.metadata, table.io, table.schema(), condition).to_table(holding)
-        return entries_of(found)
+        rows = ArrowScan(table.metadata, table.io, table.schema(), condition).to_table(holding)
+        return entries_of(rows)
 
 
-def _expression(where: Where, schema: Schema) -> BooleanExpression:
-    """Return a condition as one of Iceberg."""
+def _expression(where: Condition, schema: Schema) -> BooleanExpression:
+    """Return a condition as an Iceberg expression."""
     match where:
         case All(of=parts):
             return reduce(And, [_expression(part, schema) for part in parts])

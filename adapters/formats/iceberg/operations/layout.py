@@ -1,8 +1,8 @@
-"""How an Iceberg table with rows is made, against what its settings say: Iceberg changes it without a row.
+"""The layout of an Iceberg table compared with its settings. Changes write no row.
 
-A new partitioning or order is of the files that are written from then on
-(iceberg.apache.org/docs/latest/evolution/#partition-evolution); files that stand keep theirs until they are
-written anew.
+A new partitioning or sort order applies to files written from then on
+(iceberg.apache.org/docs/latest/evolution/#partition-evolution). Existing files keep theirs until they are
+rewritten.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ if TYPE_CHECKING:
     from lakeward.adapters.formats.iceberg.table import IcebergTable
 
 DEFAULT_MODE: Final = "copy-on-write"
-"""That of a table which says nothing of it (iceberg.apache.org/docs/latest/configuration/#write-properties)."""
+"""The mode of a table without that property (iceberg.apache.org/docs/latest/configuration/#write-properties)."""
 
 OPTIONS: Final = frozenset({"partition_by", "sort_by", "format_version", "write_mode"})
-"""Settings of a table; all else that may differ is a property."""
+"""Options of a table; every other difference is a property."""
 
 _NEW_FILES: Final = (
     "of files that are written from now on; those that stand keep theirs until they are written anew"
@@ -45,53 +45,53 @@ class IcebergLayout:
         self.table = table
 
     def differences(self) -> Sequence[LayoutChange]:
-        """Return what its settings name and it has otherwise."""
+        """Return the options of its settings that the table has otherwise."""
         dimension = self.table.dimension
-        found = self.table.catalog.load(dimension.name)
-        if found is None:
+        table = self.table.catalog.load(dimension.name)
+        if table is None:
             return ()
-        columns = columns_of(found.schema(), str(dimension.name))
-        return tuple(_differences(found, self.table.options, replace(dimension, schema=columns)))
+        columns = columns_of(table.schema(), str(dimension.name))
+        return tuple(_differences(table, self.table.options, replace(dimension, schema=columns)))
 
     def change(self, changes: Sequence[LayoutChange]) -> None:
-        """Make it as its settings say, in one transaction."""
+        """Change the table to its settings, in one transaction."""
         dimension, options = self.table.dimension.stored, self.table.options
-        jvm, named = Jvm(self.table.spark()), {change.option for change in changes}
+        jvm, options_to_change = Jvm(self.table.spark()), {change.option for change in changes}
         ddl.check_options(jvm, dimension, options)
         with committing(str(dimension.name)):
             transaction = jvm.table(*self.table.name).newTransaction()
             if properties := {change.option: change.after for change in changes if change.option not in OPTIONS}:
                 _set(transaction, properties)
-            if "format_version" in named:
+            if "format_version" in options_to_change:
                 _set(transaction, {"format-version": str(options.format_version)})
-            if "write_mode" in named:
+            if "write_mode" in options_to_change:
                 _set(transaction, dict.fromkeys(MODES, options.write_mode))
-            if "partition_by" in named:
+            if "partition_by" in options_to_change:
                 _part(jvm, transaction, dimension, options.partition_by)
-            if "sort_by" in named:
+            if "sort_by" in options_to_change:
                 ddl.order(jvm, transaction, dimension, options.sort_by)
             transaction.commitTransaction()
 
 
 def _differences(table: Table, options: TableOptions, dimension: Dimension) -> Iterator[LayoutChange]:
-    named = options.model_fields_set
+    options_set = options.model_fields_set
     schema, version = table.schema(), table.format_version
     parts = [_part_words(field, schema.find_column_name(field.source_id) or "") for field in _fields(table)]
     wanted = [plain_transform(item, dimension) for item in options.partition_by]
-    if "partition_by" in named and wanted != parts:
+    if "partition_by" in options_set and wanted != parts:
         yield LayoutChange(option="partition_by", before=_listed(parts), after=_listed(wanted), how=_NEW_FILES)
     order = [
         _sort_words(field, schema.find_column_name(field.source_id) or "") for field in table.sort_order().fields
     ]
-    wished = [_order_words(*sort_field(item, dimension)) for item in options.sort_by]
-    if "sort_by" in named and wished != order:
-        yield LayoutChange(option="sort_by", before=_listed(order), after=_listed(wished), how=_NEW_FILES)
-    if "format_version" in named and options.format_version != version:
+    wanted_order = [_order_words(*sort_field(item, dimension)) for item in options.sort_by]
+    if "sort_by" in options_set and wanted_order != order:
+        yield LayoutChange(option="sort_by", before=_listed(order), after=_listed(wanted_order), how=_NEW_FILES)
+    if "format_version" in options_set and options.format_version != version:
         yield _version(version, options.format_version)
-    has = {table.properties.get(name, DEFAULT_MODE) for name in MODES}
-    if "write_mode" in named and has != {options.write_mode}:
+    modes = {table.properties.get(name, DEFAULT_MODE) for name in MODES}
+    if "write_mode" in options_set and modes != {options.write_mode}:
         how = "what other engines that write to it are told; lakeward goes by its settings"
-        yield LayoutChange(option="write_mode", before=", ".join(sorted(has)), after=options.write_mode, how=how)
+        yield LayoutChange(option="write_mode", before=", ".join(sorted(modes)), after=options.write_mode, how=how)
     for name, value in options.properties.items():
         if table.properties.get(name) != value:
             before = table.properties.get(name, "not set")
@@ -112,12 +112,12 @@ def _version(before: int, after: int) -> LayoutChange:
 
 
 def _fields(table: Table) -> Sequence[PartitionField]:
-    """Return what rows are partitioned by now; what was given up stays in tables of version 1 as `void`."""
+    """Return the current partition fields. Tables of format 1 keep removed ones as `void`."""
     return [field for field in table.spec().fields if not isinstance(field.transform, VoidTransform)]
 
 
 def _part_words(field: PartitionField, column: str) -> str:
-    """Return a partition as settings write it.
+    """Return a partition field as the settings write it.
 
     >>> from pyiceberg.transforms import BucketTransform, DayTransform
     >>> _part_words(PartitionField(1, 1000, BucketTransform(16), "x"), "id")
@@ -152,7 +152,7 @@ def _set(transaction: Any, properties: dict[str, str]) -> None:
 
 
 def _part(jvm: Jvm, transaction: Any, dimension: Dimension, items: Sequence[str]) -> None:
-    """Take the place of all partitions: Iceberg finds one again that it had."""
+    """Replace all partition fields. Iceberg recognises one that it had before."""
     update, terms = transaction.updateSpec(), jvm.iceberg.expressions.Expressions
     for field in transaction.table().spec().fields():
         if not field.transform().isVoid():

@@ -1,6 +1,6 @@
-"""Keeping an Iceberg table in shape, through Iceberg's own actions: compaction, expiry, orphan files.
+"""Maintain an Iceberg table with Iceberg's own actions: compaction, expiry, orphan files.
 
-No commit of these carries progress: it is found behind them, as behind those of any other writer, and the tag
+Their commits carry no progress. It is found in earlier commits, as after commits of other writers, and the tag
 keeps it from expiry.
 """
 
@@ -20,19 +20,19 @@ if TYPE_CHECKING:
     from lakeward.adapters.formats.iceberg.table import IcebergTable
 
 _NOTE: Final = ("lakeward.maintenance", "compaction")
-"""A property of snapshots that are of a compaction of ours: for people."""
+"""A snapshot property that marks our compactions, for people."""
 
 _NEVER: Final = 2**31 - 1
 
 
 class IcebergMaintenance:
-    """Care of one table, and of what stands beside it."""
+    """Maintenance of one table and its side tables."""
 
     def __init__(self, table: IcebergTable) -> None:
         self.table = table
 
     def maintain(self, policy: MaintenancePolicy, *, is_dry: bool) -> MaintenanceReport:
-        """Compact, then let snapshots expire, then remove what no snapshot names: each finds what the last left."""
+        """Compact, then expire snapshots, then remove orphan files, in this order."""
         jvm = Jvm(self.table.spark())
         with committing(str(self.table.dimension.name)):
             files, size = self._compact(jvm, policy, is_dry=is_dry)
@@ -41,7 +41,7 @@ class IcebergMaintenance:
         return MaintenanceReport(files=files, bytes=size, snapshots=snapshots, orphans=orphans)
 
     def _compact(self, jvm: Jvm, policy: MaintenancePolicy, *, is_dry: bool) -> tuple[int, int]:
-        """Write data files anew; return how many, and their bytes. Iceberg plans both ways alike."""
+        """Compact data files; return their number and bytes. A dry run plans in the same way."""
         if policy.deleted is None and policy.small is None:
             return 0, 0
         table, options = jvm.table(*self.table.name), _options(jvm, policy)
@@ -57,20 +57,20 @@ class IcebergMaintenance:
         return int(files), int(size)
 
     def _expire(self, jvm: Jvm, policy: MaintenancePolicy, *, is_dry: bool) -> int:
-        """Let snapshots expire; return how many. The last of ours is tagged, whatever others did to the tag."""
+        """Expire snapshots; return how many. Our last one is tagged first, in case others have moved the tag."""
         if policy.keep is None:
             return 0
         table = jvm.table(*self.table.name)
-        held = table.newTransaction() if is_dry else table
-        self._hold_ours(held)
-        until = time.time_ns() // 1_000_000 - policy.keep // 1000
-        expired = held.expireSnapshots().expireOlderThan(until).retainLast(policy.keep_last).apply().size()
+        target = table.newTransaction() if is_dry else table
+        self._hold_ours(target)
+        oldest = time.time_ns() // 1_000_000 - policy.keep // 1000
+        expired = target.expireSnapshots().expireOlderThan(oldest).retainLast(policy.keep_last).apply().size()
         if expired and not is_dry:
-            table.expireSnapshots().expireOlderThan(until).retainLast(policy.keep_last).commit()
+            table.expireSnapshots().expireOlderThan(oldest).retainLast(policy.keep_last).commit()
         return int(expired)
 
     def _hold_ours(self, table: Any) -> None:
-        """Tag the last snapshot of ours, in a table or in a transaction that nobody commits."""
+        """Tag our last snapshot, in a table or in a transaction that is not committed."""
         main = self.table.catalog.load(self.table.dimension.name)
         ours = None if main is None else last_of_ours(main)
         if main is None or ours is None:
@@ -82,28 +82,28 @@ class IcebergMaintenance:
             table.manageSnapshots().replaceTag(TAG, ours.snapshot_id).commit()
 
     def _remove_orphans(self, policy: MaintenancePolicy, *, is_dry: bool) -> tuple[str, ...]:
-        """Remove files that no snapshot names, of the table and of those beside it; return which."""
+        """Remove files of the table and its side tables that no snapshot names; return their names."""
         if policy.orphans is None:
             return ()
         spark, catalog, name = self.table.spark(), self.table.catalog, self.table.dimension.name
         until = datetime.fromtimestamp(time.time() - policy.orphans / 1_000_000, UTC)
-        found: list[str] = []
+        orphans: list[str] = []
         for suffix in ("", CHANGES, QUARANTINE):
             if catalog.load(name, suffix) is not None:
-                of = text(quoted(*catalog.identifier(name, suffix)))
+                table = text(quoted(*catalog.identifier(name, suffix)))
                 call = (
-                    f"CALL {quoted(catalog.name)}.system.remove_orphan_files(table => {of}, "
+                    f"CALL {quoted(catalog.name)}.system.remove_orphan_files(table => {table}, "
                     f"older_than => TIMESTAMP '{until:%Y-%m-%d %H:%M:%S}Z', dry_run => {str(is_dry).lower()})"
                 )
-                found += [row[0] for row in spark.sql(call).collect()]
-        return tuple(sorted(found))
+                orphans += [row[0] for row in spark.sql(call).collect()]
+        return tuple(sorted(orphans))
 
 
 def _options(jvm: Jvm, policy: MaintenancePolicy) -> Any:
-    """Return what Iceberg calls a policy of compaction, as a map of Java."""
-    made = jvm.gateway.jvm.java.util.HashMap()
-    made.put("target-file-size-bytes", str(policy.file_size))
-    made.put("min-input-files", str(_NEVER if policy.small is None else policy.small))
+    """Return a compaction policy as a Java map of Iceberg's options."""
+    options = jvm.gateway.jvm.java.util.HashMap()
+    options.put("target-file-size-bytes", str(policy.file_size))
+    options.put("min-input-files", str(_NEVER if policy.small is None else policy.small))
     if policy.deleted is not None:
-        made.put("delete-ratio-threshold", str(policy.deleted))
-    return made
+        options.put("delete-ratio-threshold", str(policy.deleted))
+    return options

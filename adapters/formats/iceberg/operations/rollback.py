@@ -1,4 +1,4 @@
-"""The snapshots that an Iceberg table comes from, and the way back to one."""
+"""The snapshots that an Iceberg table comes from, and a rollback to one of them."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ from lakeward.core.progress import Progress
 
 
 @dataclass(frozen=True, slots=True)
-class IcebergLine:
-    """The snapshots that the state of a table comes from; `java` loads it as Iceberg itself does."""
+class IcebergLineage:
+    """The snapshots that the state of a table comes from; `java` loads the table in Iceberg's Java API."""
 
     name: TableName
     table: Table
@@ -44,33 +44,33 @@ class IcebergLine:
         return [_version(snapshot, progress) for snapshot, progress in commits_of(self.table)]
 
     def commits(self) -> Sequence[Version]:
-        """Return our commits, newest first; no other table has a snapshot of that number."""
+        """Return our commits, newest first; snapshot ids are unique across tables."""
         return self.versions()
 
-    def shown_by(self, batch: int) -> str | None:
-        """Return the snapshot of a batch, or None where it has expired."""
+    def commit_showing(self, batch: int) -> str | None:
+        """Return the snapshot of a batch, or None if it has expired."""
         return next((version.name for version in self.versions() if version.progress.batch == batch), None)
 
     def find(self, name: str) -> Version | None:
-        """Return a snapshot, with the progress of our last before it, or None."""
-        found = next((one for one in self._snapshots() if str(one.snapshot_id) == name), None)
-        own = None if found is None else self._own(found)
+        """Return a snapshot with the progress of our last commit up to it, or None."""
+        snapshot = next((item for item in self._snapshots() if str(item.snapshot_id) == name), None)
+        own = None if snapshot is None else self._own(snapshot)
         return None if own is None else Version(name=name, progress=progress_of(own), committed=_micros(own))
 
     def is_at(self, name: str) -> bool:
-        """Whether a snapshot is the current one."""
+        """Return whether a snapshot is the current one."""
         current = self.table.current_snapshot()
         return current is not None and str(current.snapshot_id) == name
 
     def check(self, name: str) -> None:
-        """Refuse where rows are partitioned or sorted by a column that there was not then."""
+        """Raise TableError if the table is partitioned or sorted by a column that the snapshot does not have."""
         target = self._snapshot(name)
         if target.schema_id is None or not self._changes_columns(target):
             return
-        then, now = self.table.schemas()[target.schema_id], self.table.schema()
+        earlier_schema, schema = self.table.schemas()[target.schema_id], self.table.schema()
         needed = {part.source_id for part in self.table.spec().fields}
         needed |= {item.source_id for item in self.table.sort_order().fields}
-        lacking = [now.find_column_name(number) for number in needed - set(then.field_ids)]
+        lacking = [schema.find_column_name(number) for number in needed - set(earlier_schema.field_ids)]
         if lacking:
             raise TableError(
                 f"{self.name} cannot be taken back to {name}",
@@ -79,39 +79,39 @@ class IcebergLine:
                 "`ALTER TABLE … DROP PARTITION FIELD …`).",
             )
 
-    def take_back(self, version: Version) -> None:
-        """Make a snapshot the current one: the branch, our tag, and the columns where batches had changed them."""
+    def go_back(self, version: Version) -> None:
+        """Make a snapshot the current one: branch, our tag, and the columns if batches had changed them."""
         target, current = self._snapshot(version.name), self.table.current_snapshot()
-        own = self._own(target)
+        last_own = self._own(target)
         with committing(str(self.name)):
             jvm, table = self.java()
             operations = table.operations()
             base = operations.current()
-            if own is None or current is None or base.currentSnapshot().snapshotId() != current.snapshot_id:
+            if last_own is None or current is None or base.currentSnapshot().snapshotId() != current.snapshot_id:
                 raise CommitConflict(
                     f"{self.name}: another writer has just committed to the table", todo="Ask again."
                 )
-            made = jvm.iceberg.TableMetadata.buildFrom(base).setBranchSnapshot(target.snapshot_id, "main")
-            made.setRef(TAG, jvm.iceberg.SnapshotRef.tagBuilder(own.snapshot_id).build())
+            metadata = jvm.iceberg.TableMetadata.buildFrom(base).setBranchSnapshot(target.snapshot_id, "main")
+            metadata.setRef(TAG, jvm.iceberg.SnapshotRef.tagBuilder(last_own.snapshot_id).build())
             if self._changes_columns(target) and target.schema_id is not None:
-                made.setCurrentSchema(target.schema_id)
-            operations.commit(base, made.build())
+                metadata.setCurrentSchema(target.schema_id)
+            operations.commit(base, metadata.build())
 
     def _snapshot(self, name: str) -> Snapshot:
-        return next(one for one in self._snapshots() if str(one.snapshot_id) == name)
+        return next(snapshot for snapshot in self._snapshots() if str(snapshot.snapshot_id) == name)
 
     def _snapshots(self) -> Iterator[Snapshot]:
-        """Return those that the state comes from; where one between has expired, ours that are older, too."""
+        """Return the ancestors of the state, and our older snapshots if one in between has expired."""
         return chain(ancestors(self.table), (snapshot for snapshot, _ in commits_of(self.table)))
 
     def _own(self, snapshot: Snapshot) -> Snapshot | None:
         """Return our last commit up to a snapshot."""
-        return next((one for one in ancestors(self.table, snapshot) if is_ours(one)), None)
+        return next((commit for commit in ancestors(self.table, snapshot) if is_ours(commit)), None)
 
     def _changes_columns(self, target: Snapshot) -> bool:
-        """Whether a batch behind a snapshot changed the columns; what others did to them stays."""
-        behind = takewhile(lambda one: one != target, ancestors(self.table))
-        return any(SCHEMA_PROPERTY in properties_of(one) for one in behind)
+        """Return whether a batch after a snapshot changed the columns. Changes of others stay."""
+        later = takewhile(lambda snapshot: snapshot != target, ancestors(self.table))
+        return any(SCHEMA_PROPERTY in properties_of(snapshot) for snapshot in later)
 
 
 def _version(snapshot: Snapshot, progress: Progress) -> Version:

@@ -1,1 +1,1 @@
-"""The tables beside an Iceberg table, read and written by PyIceberg."""
+"""The side tables of an Iceberg table, read and written with PyIceberg."""

@@ -1,4 +1,4 @@
-"""Rows that PyIceberg adds to a table, in a commit that costs what it brings."""
+"""Append rows with PyIceberg in a commit whose cost depends on the new rows only."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from pyiceberg.table.metadata import TableMetadata
 
 
 def append(table: Table, rows: pa.Table) -> None:
-    """Add rows to a table in one commit; raises what `pyiceberg.table.Table.append` does."""
+    """Append rows to a table in one commit; raises what `pyiceberg.table.Table.append` raises."""
     with _Transaction(table) as transaction:
         transaction.append(rows)
 
 
 class _Transaction(Transaction):
-    """One that works the metadata out once for each update that was added to it.
+    """A transaction that computes the table metadata once for each update.
 
-    PyIceberg 0.12 does so, with a deep copy of every snapshot, for each of some twenty looks at them in an append.
+    PyIceberg 0.12 computes it, with a deep copy of every snapshot, for each of about twenty reads in an append.
     """
 
     def __init__(self, table: Table) -> None:
@@ -25,7 +25,7 @@ class _Transaction(Transaction):
 
     @property
     def table_metadata(self) -> TableMetadata:
-        """The metadata of the table, with the updates until now."""
+        """The metadata of the table with the updates so far."""
         if self._known is None or self._known[0] != len(self._updates):
             self._known = len(self._updates), super().table_metadata
         return self._known[1]

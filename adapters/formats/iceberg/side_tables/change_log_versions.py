@@ -1,4 +1,4 @@
-"""What the companion of an Iceberg table knew before it was trimmed: tags of it."""
+"""Versions of a change log from before each trim, as tags of its Iceberg table."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from lakeward.adapters.spark.sql import names
 from lakeward.core.dimension import TableName
 
 _BEFORE: Final = "lakeward-before-"
-"""Tags of the companion: what it was before it was trimmed with the batch of that number."""
+"""The prefix of tags. The number after it is the batch that the change log was trimmed with."""
 
 
 @dataclass(frozen=True, slots=True)
-class IcebergEarlier:
-    """The tags of the companion of one table."""
+class IcebergChangeLogVersions:
+    """The tags of the change log of one table."""
 
     catalog: IcebergCatalog
     name: TableName
@@ -33,11 +33,11 @@ class IcebergEarlier:
         return () if table is None else _tags_of(table)
 
     def whole(self) -> Collection[int]:
-        """Return all of them: a tag keeps the files of its snapshot, from others, too."""
+        """Return all of them: a tag keeps the files of its snapshot."""
         return self.batches()
 
     def keep(self, batch: int) -> None:
-        """Tag it as it is; tags that no commit of the table needs any more go."""
+        """Tag the current snapshot, and remove tags that no commit of the table needs any more."""
         main, table = self.catalog.load(self.name), self._load()
         snapshot = None if table is None else table.current_snapshot()
         if main is None or table is None or snapshot is None:
@@ -50,19 +50,19 @@ class IcebergEarlier:
                 if number <= oldest:
                     manage.remove_tag(tag)
 
-    def bring_back(self, batch: int, trimmed: int | None) -> None:
-        """Make the snapshot of a tag the current one, without what is stamped above a batch."""
+    def restore(self, batch: int, trimmed: int | None) -> None:
+        """Make the tagged snapshot the current one, without entries above a batch."""
         table = self._load()
         if table is None:
             return
-        tags, above = _tags_of(table), f"{names.BATCH} > {batch}"
-        then = None if trimmed is None else table.refs()[tags[trimmed]].snapshot_id
+        tags, later_entries = _tags_of(table), f"{names.BATCH} > {batch}"
+        snapshot_id = None if trimmed is None else table.refs()[tags[trimmed]].snapshot_id
         with committing(str(self.name)), table.transaction() as transaction:
             manage = ManageSnapshots(transaction)
-            if then is not None:
-                manage.set_current_snapshot(then)
-            if table.scan(above, selected_fields=(names.BATCH,), snapshot_id=then).count():
-                transaction.delete(above)
+            if snapshot_id is not None:
+                manage.set_current_snapshot(snapshot_id)
+            if table.scan(later_entries, selected_fields=(names.BATCH,), snapshot_id=snapshot_id).count():
+                transaction.delete(later_entries)
             for number, tag in tags.items():
                 if number > batch:
                     manage.remove_tag(tag)
@@ -73,5 +73,5 @@ class IcebergEarlier:
 
 
 def _tags_of(change_log: Table) -> Mapping[int, str]:
-    """Return the tags of what a companion was before it was trimmed, by the batch that it was trimmed with."""
+    """Return the tags by the batch that the change log was trimmed with."""
     return {int(tag.removeprefix(_BEFORE)): tag for tag in change_log.refs() if tag.startswith(_BEFORE)}

@@ -1,8 +1,7 @@
-"""The tables that stand beside a table of ours, companion and quarantine: small, and written with each batch.
+"""Side tables in Iceberg: change log and quarantine. They are small, and written with each batch.
 
-They are written through PyIceberg, from Arrow columns: a commit takes a fraction of what
-it takes through Spark. What is stamped above the table's own batch was left by a crash
-and does not exist.
+PyIceberg writes them from Arrow columns: a commit takes a fraction of the time that it takes with Spark. Entries
+above the table's own batch come from a crash and are ignored.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from lakeward.adapters.formats.iceberg.java import Jvm, committing
 from lakeward.adapters.formats.iceberg.metadata.catalog import IcebergCatalog
 from lakeward.adapters.formats.iceberg.metadata.columns import columns_in, to_iceberg
 from lakeward.adapters.formats.iceberg.side_tables.append import append
-from lakeward.adapters.formats.shared.side_tables.keys import whole
+from lakeward.adapters.formats.shared.side_tables.keys import combine_frames
 from lakeward.adapters.formats.shared.side_tables.side_table import (
     HOURS_KEPT,
     MANY_FILES,
@@ -33,9 +32,9 @@ from lakeward.adapters.formats.shared.side_tables.side_table import (
     MOST_IN_ARROW,
     NOTHING,
     UNKNOWN,
-    Beside,
+    SideTable,
     refuse_others,
-    shaped,
+    with_schema,
 )
 from lakeward.adapters.spark.schema_changes.schema_alignment import called_now
 from lakeward.adapters.spark.session.compatibility import from_arrow, to_arrow
@@ -57,18 +56,20 @@ PROPERTIES: Final[Mapping[str, str]] = {
 }
 
 _APPEND: Final = "lakeward.append"
-"""The property of a snapshot that says which append of Spark has made it."""
+"""The snapshot property with the id of the append of Spark that made it."""
 
 _MOST_KEPT: Final = 50
-"""So many snapshots stay at most: each commit writes all of them down anew, and each look reads them. It is more
-than come between two trimmings."""
+"""The most snapshots to keep: each commit writes all of them again, and each read loads them.
+
+It is more than are made between two trims.
+"""
 
 
-class IcebergBeside(Beside):
-    """A table named like another, with a suffix.
+class IcebergSideTable(SideTable):
+    """A side table: it is named like its table, with a suffix.
 
-    `renames` says by old names what columns are called now, `wanted` which of the other's
-    columns it has, once it has rows of them.
+    `renames` are the current names of columns by old names. `wanted` returns the columns of the main table that it
+    has once it holds rows of them.
     """
 
     def __init__(
@@ -98,48 +99,48 @@ class IcebergBeside(Beside):
 
     @property
     def columns(self) -> Collection[str]:
-        """The names of its columns; none where it was not made yet."""
+        """The names of its columns; none if it does not exist yet."""
         table = self.load()
         return () if table is None else table.schema().column_names
 
     @property
     def pending(self) -> Mapping[str, str]:
-        """The columns that have another name than they should, with that one."""
+        """The columns that are still to be renamed, each with its new name."""
         table = self.load()
         return {} if table is None else self._pending(table)
 
     def load(self) -> Table | None:
-        """Return it as PyIceberg knows it, or None where there is none."""
+        """Return it as PyIceberg loads it, or None if it does not exist."""
         return self.catalog.load(self.table, self.suffix)
 
     def rows(self, condition: str, wanted: Sequence[str]) -> pa.Table:
-        """Return these columns of the rows that meet a condition; of lists of structs Spark reads them."""
+        """Return these columns of the rows that meet a condition. Spark reads lists and maps of structs."""
         table = self.load()
         if table is None:
             return pa.table({name: [] for name in wanted})
         columns = columns_in(table.schema(), str(self.table))
         if _loses_nulls(column.type for column in columns if column.name in wanted):
-            found = self._rows_of(table, condition)
-            return to_arrow(found.selectExpr(*[quoted(name) for name in found.columns if name in wanted]))
+            rows = self._rows_of(table, condition)
+            return to_arrow(rows.selectExpr(*[quoted(name) for name in rows.columns if name in wanted]))
         return table.scan(row_filter=condition, selected_fields=tuple(wanted)).to_arrow()
 
     def frame(self, condition: str) -> DataFrame | None:
-        """Return the rows that meet a condition of Spark, as they are now, or None where there is no table."""
+        """Return the rows that meet a condition of Spark as of now, or None if there is no table."""
         table = self.load()
         if table is None:
             return None
         return called_now(self._rows_of(table, condition), {**self.renames, **self._pending(table)})
 
     def _rows_of(self, table: Table, condition: str) -> DataFrame:
-        """Return the rows of its last snapshot that meet a condition of Spark, by the names that columns have."""
+        """Return the rows of its last snapshot that meet a condition of Spark, with current column names."""
         snapshot, rows = table.current_snapshot(), self.spark().read
         if snapshot is not None:
-            # Should the columns change meanwhile, Spark would not go on with what it has read without a version.
+            # Without a version, Spark would fail if the columns changed while it reads.
             rows = rows.option("versionAsOf", str(snapshot.snapshot_id))
         return called_now(rows.table(self._in_spark).where(condition), _renamed_since(table))
 
-    def _made(self, columns: Mapping[str, Type], partition_by: str | None) -> Table:
-        """Return the table, made where it is not there, and with the columns that it lacked."""
+    def _prepare_table(self, columns: Mapping[str, Type], partition_by: str | None) -> Table:
+        """Return the table with these columns; it is created, or columns are added, if needed."""
         schema = to_iceberg(Schema(tuple(Column(name, type_) for name, type_ in columns.items())))
         table = self.load()
         if table is None:
@@ -152,47 +153,48 @@ class IcebergBeside(Beside):
         _set(table, PROPERTIES)
         self._rename(table)
         self._drop_left(table, columns)
-        has = {column.name: column.type for column in columns_in(table.schema(), str(self.table))}
-        if any(has.get(name) != type_ for name, type_ in columns.items()):
+        types_now = {column.name: column.type for column in columns_in(table.schema(), str(self.table))}
+        if any(types_now.get(name) != type_ for name, type_ in columns.items()):
             with table.update_schema() as update:
                 update.union_by_name(schema)
         return table
 
     def _drop_left(self, table: Table, columns: Mapping[str, Type]) -> None:
-        """Drop columns without a value whose type cannot become what it should be.
+        """Drop columns without any value whose type cannot be changed to the wanted one.
 
-        A batch left them that was rolled back, or that a crash kept from its commit.
+        They come from a batch that was rolled back, or that a crash kept from its commit.
         """
-        has = [column for column in columns_in(table.schema(), str(self.table)) if column.name in columns]
-        wanted = Schema(tuple(Column(column.name, columns[column.name]) for column in has))
-        changes = compare(Schema(tuple(has)), wanted)
+        columns_now = [column for column in columns_in(table.schema(), str(self.table)) if column.name in columns]
+        wanted = Schema(tuple(Column(column.name, columns[column.name]) for column in columns_now))
+        changes = compare(Schema(tuple(columns_now)), wanted)
         others = {(c.names or (c.path,))[0] for c in changes if c.kind is Kind.RETYPE}  # a wider one may stay
-        left = [name for name in sorted(others) if self._is_empty(name)]
-        if left:
+        unused = [name for name in sorted(others) if self._is_empty(name)]
+        if unused:
             with table.update_schema() as update:
-                for name in left:
+                for name in unused:
                     update.delete_column((name,))
 
     def _is_empty(self, name: str) -> bool:
-        found = self.frame("true")  # by the names that columns have now
-        return found is None or name not in found.columns or found.where(f"{quoted(name)} IS NOT NULL").isEmpty()
+        rows = self.frame("true")  # by the names that columns have now
+        return rows is None or name not in rows.columns or rows.where(f"{quoted(name)} IS NOT NULL").isEmpty()
 
     def _pending(self, table: Table) -> Mapping[str, str]:
-        """Return the columns that have another name than they should, with that one.
+        """Return the columns that are still to be renamed, each with its new name.
 
-        It is an old name, or one that a crash left here and that the settings have no more.
+        Their present name is an old one of the settings, or one that a crash left and that the settings no longer
+        have.
         """
-        has, wanted = [field.name for field in table.schema().fields], self.wanted()
-        found = {old: new for old, new in self.renames.items() if old in has and new not in has}
+        columns_now, wanted = [field.name for field in table.schema().fields], self.wanted()
+        pending = {old: new for old, new in self.renames.items() if old in columns_now and new not in columns_now}
         for name in wanted:
-            if name not in has and name not in found.values():
-                once = {name, *(old for old, new in self.renames.items() if new == name)}
-                now = _called_now(table, once)
-                found |= {now: name} if now is not None and now not in wanted else {}
-        return found
+            if name not in columns_now and name not in pending.values():
+                names_before = {name, *(old for old, new in self.renames.items() if new == name)}
+                present_name = _called_now(table, names_before)
+                pending |= {present_name: name} if present_name is not None and present_name not in wanted else {}
+        return pending
 
     def rename(self) -> None:
-        """Give columns their new names, in the struct of an old key, too; no row is written."""
+        """Rename the pending columns, in the struct of an old key as well. No row is written."""
         table = self.load()
         if table is not None:
             self._rename(table)
@@ -222,21 +224,21 @@ class IcebergBeside(Beside):
         partition_by: str | None = None,
         since: int | None = UNKNOWN,
     ) -> int | None:
-        """Add rows in one commit, to a table with these columns; return its version.
+        """Add rows in one commit and return the new version. The table is created or gets new columns if needed.
 
-        `count` says how many rows the frames have, `size` how many bytes the files have that
-        they are from. The frames may read the table itself, so they are read before its
-        columns change. Raises CommitConflict where another process has written `since` a version.
+        `count` is the number of rows in the frames, `size` the number of bytes of the files that they come from.
+        The frames may read the table itself, so they are read before its columns change. Raises CommitConflict if
+        another process has written the table `since` a version.
         """
         with committing(str(self.table)):
             is_small = count <= MOST_IN_ARROW and size <= MOST_BYTES and not _loses_nulls(columns.values())
             parts = [to_arrow(frame) for frame in frames] if is_small else []
             parts += [rows] if rows.num_rows else []
-            table = self._made(columns, partition_by)
+            table = self._prepare_table(columns, partition_by)
             refuse_others(self.table, self.name, _version_of(table), since)
             if is_small:
                 schema = schema_to_pyarrow(table.schema(), include_field_ids=False)
-                append(table, pa.concat_tables([shaped(part, schema) for part in parts]))
+                append(table, pa.concat_tables([with_schema(part, schema) for part in parts]))
                 return _version_of(table)
             through_spark = [*frames, *([from_arrow(self.spark(), rows)] if rows.num_rows else [])]
             before, by = UNKNOWN if since == UNKNOWN else _version_of(table), uuid4().hex
@@ -245,27 +247,30 @@ class IcebergBeside(Beside):
             return self._appended(by, before)
 
     def _whole(self, table: Table, frames: Sequence[DataFrame]) -> DataFrame:
-        return whole(columns_in(table.schema(), str(self.table)), frames)
+        return combine_frames(columns_in(table.schema(), str(self.table)), frames)
 
     def _appended(self, by: str, before: int | None) -> int:
-        """Return the version that an append of Spark has made, which is `by` this process.
+        """Return the version that an append of Spark has made; `by` is its id.
 
-        Spark appends to whatever the table is by then. Where it was not at `before` any more, the rows go again.
+        Spark appends to the newest state of the table. If that was not version `before` any more, the rows are
+        removed again.
         """
         jvm = Jvm(self.spark())
         table = jvm.table(self.catalog.name, *self.name)
-        own = next(one for one in jvm.items(table.snapshots()) if dict(one.summary()).get(_APPEND) == by)
-        parent = own.parentId()
+        own_snapshot = next(
+            snapshot for snapshot in jvm.items(table.snapshots()) if dict(snapshot.summary()).get(_APPEND) == by
+        )
+        parent = own_snapshot.parentId()
         if before not in (UNKNOWN, parent):
             delete = table.newDelete()
-            for file in jvm.items(own.addedDataFiles(table.io())):
+            for file in jvm.items(own_snapshot.addedDataFiles(table.io())):
                 delete.deleteFile(file)
             delete.commit()
             refuse_others(self.table, self.name, parent, before)
-        return int(own.snapshotId())
+        return int(own_snapshot.snapshotId())
 
     def forget(self, condition: str) -> int | None:
-        """Remove the rows that meet a condition of Iceberg, if there are any; return the version then."""
+        """Remove the rows that meet a condition of Iceberg, if there are any; return the version afterwards."""
         table = self.load()
         if table is None or not table.scan(row_filter=condition, selected_fields=(names.BATCH,)).count():
             return _version_of(table)
@@ -275,13 +280,13 @@ class IcebergBeside(Beside):
 
     @property
     def version(self) -> int | None:
-        """The number of its snapshot, or None where it has none yet."""
+        """The id of its snapshot, or None if it has none yet."""
         return _version_of(self.load())
 
     def replace(self, condition: str, frames: Sequence[DataFrame], since: int | None) -> None:
-        """Put rows in the place of those that meet a condition of Spark, on whole partitions, in one commit.
+        """Replace the rows that meet a condition of Spark, on whole partitions, in one commit.
 
-        Raises CommitConflict where another process has written since the version that they were worked out of.
+        Raises CommitConflict if another process has written the table since the version that the rows were read at.
         """
         table = self.load()
         if table is None or since is None:
@@ -292,7 +297,7 @@ class IcebergBeside(Beside):
             writer.overwrite(F.expr(condition))
 
     def gather(self, condition: str) -> None:
-        """Put the rows that meet a condition of Iceberg into one file, where they are few and their files many."""
+        """Compact the rows that meet a condition of Iceberg into one file, if they are few and their files many."""
         table = self.load()
         if table is None:
             return
@@ -306,24 +311,26 @@ class IcebergBeside(Beside):
             table.overwrite(table.scan(row_filter=condition).to_arrow(), overwrite_filter=condition)
 
     def expire(self) -> None:
-        """Remove the snapshots that nobody reads: the last is asked, and of those of late the newest are read."""
-        found = self.load()
-        if found is not None:
-            times = sorted((snapshot.timestamp_ms for snapshot in found.snapshots()), reverse=True)
-            until = max([time.time_ns() // 1_000_000 - HOURS_KEPT * 3_600_000, *times[_MOST_KEPT - 1 : _MOST_KEPT]])
+        """Remove snapshots older than an hour, and all but the newest ones if there are too many."""
+        loaded = self.load()
+        if loaded is not None:
+            times = sorted((snapshot.timestamp_ms for snapshot in loaded.snapshots()), reverse=True)
+            oldest = max(
+                [time.time_ns() // 1_000_000 - HOURS_KEPT * 3_600_000, *times[_MOST_KEPT - 1 : _MOST_KEPT]]
+            )
             with committing(str(self.table)):
                 table = Jvm(self.spark()).table(self.catalog.name, *self.name)
-                table.expireSnapshots().expireOlderThan(until).retainLast(1).commit()
+                table.expireSnapshots().expireOlderThan(oldest).retainLast(1).commit()
 
 
 def _version_of(table: Table | None) -> int | None:
-    """Return the number of the snapshot of a table, None where it has none yet."""
+    """Return the snapshot id of a table, or None if it has none yet."""
     snapshot = None if table is None else table.current_snapshot()
     return None if snapshot is None else snapshot.snapshot_id
 
 
 def _loses_nulls(types: Iterable[Type]) -> bool:
-    """Whether some type has lists or maps of structs: PyIceberg makes an empty one of one that is NULL."""
+    """Return whether a type has lists or maps of structs: PyIceberg turns NULL into an empty one there."""
     return any(
         (type_.name in ("list", "map") and type_.parts[-1].type.name == "struct")
         or _loses_nulls(part.type for part in type_.parts)
@@ -332,24 +339,29 @@ def _loses_nulls(types: Iterable[Type]) -> bool:
 
 
 def _set(table: Table, properties: Mapping[str, str]) -> None:
-    """Give a table the properties that it lacks: an older lakeward may have made it."""
+    """Set properties that the table lacks: an older lakeward may have created it."""
     lacking = {name: value for name, value in properties.items() if table.properties.get(name) != value}
     if lacking:
         with table.transaction() as transaction:
             transaction.set_properties(lacking)
 
 
-def _called_now(table: Table, once: Collection[str]) -> str | None:
-    """Return what a column is called that had one of these names once."""
-    numbers = {field.field_id for then in table.schemas().values() for field in then.fields if field.name in once}
+def _called_now(table: Table, names_before: Collection[str]) -> str | None:
+    """Return the current name of a column that once had one of these names."""
+    numbers = {
+        field.field_id
+        for schema in table.schemas().values()
+        for field in schema.fields
+        if field.name in names_before
+    }
     return next((field.name for field in table.schema().fields if field.field_id in numbers), None)
 
 
 def _renamed_since(table: Table) -> Mapping[str, str]:
-    """Return the columns that were renamed after the last snapshot: Spark reads it by its own names."""
+    """Return the columns renamed since the last snapshot: Spark reads that with its own names."""
     snapshot = table.current_snapshot()
     if snapshot is None or snapshot.schema_id is None:
         return {}
-    then = table.schemas()[snapshot.schema_id]
+    schema = table.schemas()[snapshot.schema_id]
     names_now = {field.field_id: field.name for field in table.schema().fields}
-    return {f.name: names_now[f.field_id] for f in then.fields if names_now.get(f.field_id, f.name) != f.name}
+    return {f.name: names_now[f.field_id] for f in schema.fields if names_now.get(f.field_id, f.name) != f.name}

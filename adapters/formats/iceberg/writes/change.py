@@ -1,4 +1,4 @@
-"""One change to an Iceberg table: staged file by file, then committed whole or taken back."""
+"""A change to an Iceberg table: staged file by file, then committed or discarded as a whole."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ from lakeward.core.schema_changes.evolution import Kind, SchemaChange
 
 
 class Change:
-    """Files that a commit will add and remove, all of them written, none of them visible.
+    """Files that a commit adds and removes. They are written, and not visible before the commit.
 
-    `base` is the snapshot that was read, with its `files`; it is None of a table that had none. Raises
-    CommitConflict where it is not that of the table any more, now or before the commit. (A table of Iceberg looks
-    again when a transaction begins, and when it ends; but against a commit without files it validates nothing.)
+    `base` is the snapshot that was read, None for a table without one, and `files` are its data files. Raises
+    CommitConflict if the table has another snapshot, now or before the commit. (Iceberg refreshes a table when a
+    transaction begins and when it ends, but validates nothing against a commit without files.)
     """
 
     def __init__(self, jvm: Jvm, table: Any, io: FileIO, base: Any, files: DataFiles | None = None) -> None:
@@ -62,7 +62,7 @@ class Change:
             )
 
     def evolve(self, changes: Sequence[SchemaChange]) -> None:
-        """Give the table its new columns and types; rows that are added from now on have them."""
+        """Change columns and types of the table; rows added from now on have them."""
         self._rename({change.path: change.to for change in changes if change.to is not None})
         update = self.transaction.updateSchema()
         for change in changes:
@@ -78,7 +78,7 @@ class Change:
         self.schema_changes = changes
 
     def _rename(self, renames: Mapping[str, str]) -> None:
-        """Rename columns, first, so that all else goes by the new names; their data stays as it is."""
+        """Rename columns, before all other changes. Their data is not touched."""
         if renames:
             update = self.transaction.updateSchema()
             for old, new in renames.items():
@@ -90,7 +90,7 @@ class Change:
         self.added += self.jvm.stage(self.target, rows)
 
     def add_here(self, rows: pa.Table | None) -> bool:
-        """Write new rows from this process, where they are there; return whether they are written."""
+        """Write new rows from this process, if they are in it; return whether they were written."""
         file = None if rows is None else write_rows(self.jvm, self.target, self.io, rows)
         self.added += [] if file is None else [file]
         return file is not None
@@ -100,7 +100,7 @@ class Change:
         return self.jvm.reading(self.target, [self.jvm.task(self.target, file) for file in self.added])
 
     def delete_metadata(self) -> None:
-        """Delete the metadata of a table that was dropped, and its folders where nothing else lies in them."""
+        """Delete the metadata of a table that was dropped, and its folders if they are empty."""
         current, hadoop = self.table.operations().current(), self.jvm.gateway.jvm.org.apache.hadoop.fs
         for file in [current.metadataFileLocation(), *(old.file() for old in indexed(current.previousFiles()))]:
             self.table.io().deleteFile(file)
@@ -110,26 +110,26 @@ class Change:
             if files.exists(folder) and not len(files.listStatus(folder)):
                 files.delete(folder, False)
 
-    def delete(self, found: Mapping[str, BitMap64]) -> None:
+    def delete(self, positions: Mapping[str, BitMap64]) -> None:
         """Mark rows as deleted, given by their positions in each data file."""
-        self.deletions = deletions(self.jvm, str(self.table.name()), self.io, self.files.all(), found)
+        self.deletions = deletions(self.jvm, str(self.table.name()), self.io, self.files.all(), positions)
         version = self.jvm.iceberg.TableUtil.formatVersion(self.table)
         self.delete_files += write_deletes(self.jvm, self.table, self.io, self.deletions, version=version)
 
     def rewrite(self, files: Sequence[str], gone: DataFrame, plan: MergePlan, rows: DataFrame | None) -> None:
-        """Write these files anew, without the rows whose keys are in `gone`."""
+        """Rewrite these files without the rows whose keys are in `gone`, and with new `rows`."""
         tasks = self._tasks(files)
         self.removed_files = [task.file() for task in tasks.values()]
         with self.jvm.reading(self.table, list(tasks.values())) as old:
-            now = fitted(called_now(old, plan.renames), plan.stored.schema)
-            kept = now.join(gone, gone.columns, "left_anti")
-            every = kept if rows is None else kept.unionByName(rows, allowMissingColumns=True)
-            self.added += self.jvm.stage(self.target, every)
-            counted = [self._live_rows(task) for task in tasks.values()]
-            self.rewritten_rows = old.count() if None in counted else sum(n for n in counted if n)
+            current_rows = fitted(called_now(old, plan.renames), plan.stored.schema)
+            remaining = current_rows.join(gone, gone.columns, "left_anti")
+            all_rows = remaining if rows is None else remaining.unionByName(rows, allowMissingColumns=True)
+            self.added += self.jvm.stage(self.target, all_rows)
+            live_rows = [self._live_rows(task) for task in tasks.values()]
+            self.rewritten_rows = old.count() if None in live_rows else sum(n for n in live_rows if n)
 
     def drop_below(self, place: Position) -> Sequence[str]:
-        """Drop the files of which every row lies below a place, by their bounds; return their paths."""
+        """Drop the files whose rows all lie below a position, by their bounds; return their paths."""
         if self.base is None:
             return []
         scan, util = self.table.newScan().useSnapshot(self.base.snapshotId()).includeColumnStats(), self.jvm.iceberg
@@ -148,27 +148,27 @@ class Change:
         return [str(task.file().location()) for task in self.dropped]
 
     def drop_all(self, rows: int) -> None:
-        """Drop every file of the table, which has so many rows: their own counts must say so, where they tell."""
+        """Drop every file of the table. `rows` is the number of its rows, for files whose counts are not exact."""
         if self.base is None:
             return
         self.dropped = [file.task for file in self.files.all().values()]
-        counted = [self._live_rows(task) for task in self.dropped]
-        self.dropped_rows = rows if None in counted else sum(count for count in counted if count)
+        live_rows = [self._live_rows(task) for task in self.dropped]
+        self.dropped_rows = rows if None in live_rows else sum(count for count in live_rows if count)
 
     def _live_rows(self, task: Any) -> int | None:
-        """Return how many rows a data file has left, or None where only reading it would tell."""
+        """Return the number of rows left in a data file, or None if only reading it can tell."""
         deletes, files = list(indexed(task.deletes())), self.jvm.iceberg.util.ContentFileUtil
         if not all(files.isFileScoped(delete) for delete in deletes):
             return None
         return int(task.file().recordCount() - sum(delete.recordCount() for delete in deletes))
 
     def _tasks(self, paths: Iterable[str]) -> Mapping[str, Any]:
-        """Return the scan tasks of data files, by their paths."""
+        """Return the scan tasks of data files by their paths."""
         files = self.files.all()
         return {path: files[path].task for path in paths}
 
     def check(self, what: str, written: int, removed: int) -> None:
-        """Compare the files with the rows that were planned; raises ConservationError before any commit."""
+        """Compare the files with the planned rows. Raises ConservationError before any commit."""
         added = sum(file.recordCount() for file in self.added) - self.rewritten_rows
         deleted = sum(d.newly_deleted for d in self.deletions) + self.dropped_rows
         net = written - (removed - self.dropped_rows) if self.removed_files else written
@@ -183,7 +183,7 @@ class Change:
     def commit(
         self, progress: Progress, written: int, removed: int, run_ids: Mapping[str, str] = MappingProxyType({})
     ) -> Commit:
-        """Make the change visible, with the progress and the ids of the run, and move the tag: one transaction."""
+        """Make the change visible with the progress and the run's ids, and move the tag, in one transaction."""
         transaction = self.transaction
         update = self._update(transaction).set(PROPERTY, progress.to_json())
         for name, value in run_ids.items():
@@ -204,7 +204,7 @@ class Change:
         return Commit(str(snapshot), written, removed)
 
     def _update(self, transaction: Any) -> Any:
-        """Return the update that adds and removes, valid only on the state that was read."""
+        """Return the update that adds and removes files, valid only on the state that was read."""
         always = self.jvm.iceberg.expressions.Expressions.alwaysTrue()
         if self.removed_files:
             update = transaction.newOverwrite().conflictDetectionFilter(always)
@@ -226,7 +226,7 @@ class Change:
         for task in self.dropped:
             update.removeRows(task.file())
             for delete in indexed(task.deletes()):
-                if files.isFileScoped(delete):  # others are of other files, too
+                if files.isFileScoped(delete):  # other delete files cover further data files
                     update.removeDeletes(delete)
         for file in self.added:
             update.addRows(file)
@@ -237,16 +237,16 @@ class Change:
                 update.removeDeletes(replaced)
         return update
 
-    def may_be_made(self, error: BaseException) -> bool:
-        """Whether the catalog may have the commit, although it ended with an error."""
+    def may_be_committed(self, error: BaseException) -> bool:
+        """Return whether the catalog may have the commit, although it ended with an error."""
         return self.is_sent and not lost_race(error)
 
-    def take_back(self) -> None:
+    def discard(self) -> None:
         """Delete the files that were written and will not be committed."""
         for file in [*self.added, *self.delete_files]:
             self.table.io().deleteFile(file.location())
 
 
 def number_of(snapshot: Any) -> int | None:
-    """Return the number of a snapshot, or None where there is none."""
+    """Return the id of a snapshot, or None if there is none."""
     return None if snapshot is None else int(snapshot.snapshotId())

@@ -1,4 +1,4 @@
-"""The data files of a snapshot of an Iceberg table, with the deletes that are of each."""
+"""The data files of a snapshot of an Iceberg table, each with its delete files."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from lakeward.adapters.formats.iceberg.java import Jvm
 
 _PARQUET: Final = "parquet"
 OF_POSITIONS: Final = "position-deletes"
-"""What Iceberg calls the content of a file that tells deleted rows by their positions."""
+"""Iceberg's name for the content of position delete files."""
 
 
 @dataclass(frozen=True, slots=True)
 class DataFile:
-    """A data file: Iceberg's scan `task` of it, and what that says of the file and its `deletes`.
+    """A data file: Iceberg's scan `task`, its format, and its `deletes` as Iceberg describes them.
 
-    Of these it says what `ContentFileParser` writes, by names as `file-path` and `content-offset`.
+    A description is what `ContentFileParser` writes, with names such as `file-path` and `content-offset`.
     """
 
     task: Any
@@ -28,16 +28,16 @@ class DataFile:
 
     @property
     def is_simple(self) -> bool:
-        """Whether it is of Parquet, and what was deleted of it is told by positions."""
+        """Whether it is a Parquet file whose rows are deleted by position only."""
         kinds = {delete["content"] for delete in self.deletes}
         return self.format == _PARQUET and kinds <= {OF_POSITIONS}
 
 
 class DataFiles:
-    """The data files of a snapshot, by their paths; planned as far as they are asked for.
+    """The data files of a snapshot by path. They are planned as far as they are asked for.
 
-    `snapshot` is None of a table that has none. Each call to Java takes a tenth of a millisecond: one call for each
-    file says all that there is to know of it.
+    `snapshot` is None for a table without one. A call to Java takes a tenth of a millisecond: one call for each
+    file gets all that is needed of it.
     """
 
     def __init__(self, jvm: Jvm, table: Any, snapshot: Any) -> None:
@@ -46,7 +46,7 @@ class DataFiles:
         self._rest = _tasks(jvm, table, snapshot)
 
     def at_most(self, count: int) -> Mapping[str, DataFile] | None:
-        """Return all files, or None where they are more than so many."""
+        """Return all files, or None if there are more than `count`."""
         self._take(islice(self._rest, count + 1 - len(self._found)))
         return None if len(self._found) > count else self._found
 
@@ -64,7 +64,7 @@ class DataFiles:
 
 
 def _named(file: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return what is said of a file, with its kinds in small letters: an older Iceberg has `POSITION_DELETES`."""
+    """Return a file's description with its kinds in lower case: older Iceberg writes `POSITION_DELETES`."""
     return {**file, **{name: file[name].lower().replace("_", "-") for name in ("content", "file-format")}}
 
 

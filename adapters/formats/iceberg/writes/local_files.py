@@ -1,4 +1,4 @@
-"""Data files of Iceberg tables that this process reads and writes itself: those of small batches."""
+"""Data files of Iceberg tables that this process reads and writes itself, for small batches."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from lakeward.adapters.formats.iceberg.java import Jvm
 from lakeward.adapters.formats.iceberg.metadata.columns import columns_in
 from lakeward.adapters.formats.iceberg.writes.data_files import DataFile, DataFiles
 from lakeward.adapters.formats.iceberg.writes.position_deletes import deleted_positions
-from lakeward.adapters.formats.shared.side_tables.side_table import shaped
+from lakeward.adapters.formats.shared.side_tables.side_table import with_schema
 from lakeward.adapters.formats.shared.small_batches.arrow_values import arrow_type
 from lakeward.adapters.formats.shared.storage.parquet_files import MOST_FILES, StoredFile, read_rows
 
@@ -29,15 +29,16 @@ _FORMS: Final = {
     "write.format.": ("default", "parquet"),
     "encryption.": ("key-id", ""),
 }
-"""What may be said of the form of files where this process writes them, by the beginnings of properties' names."""
+"""The properties of file formats that this process can write, by prefixes: the only name and value allowed for
+each."""
 
 
 def find_rows(
     jvm: Jvm, table: Any, snapshot: Any, files: DataFiles, io: FileIO, keys: pa.Table, wanted: Sequence[str]
 ) -> pa.Table | None:
-    """Return the wanted columns of the rows of a snapshot that have these keys, and where they lie.
+    """Return the wanted columns of a snapshot's rows with these keys, with file and row number.
 
-    Returns None where only Spark can read them.
+    Returns None if only Spark can read them.
     """
     stored = _stored(str(table.name()), files, io)
     schema = _schema(jvm, table.schemas().get(snapshot.schemaId()))
@@ -45,20 +46,20 @@ def find_rows(
     if stored is None or any(field.initial_default is not None for field in fields.values()):
         return None
     types = {column.name: arrow_type(column.type) for column in columns_in(schema, str(table.name()))}
-    own = pa.schema([(name, types[name]) for name in wanted if name in fields])
+    schema_of_rows = pa.schema([(name, types[name]) for name in wanted if name in fields])
     ids = {name: field.field_id for name, field in fields.items()}
     is_partitioned = any(spec.isPartitioned() for spec in jvm.items(table.specs().values()))
-    return read_rows(stored, partial(_names, ids, is_partitioned), own, keys)
+    return read_rows(stored, partial(_names, ids, is_partitioned), schema_of_rows, keys)
 
 
 def _stored(table: str, files: DataFiles, io: FileIO) -> Sequence[StoredFile] | None:
-    """Return the files as this process reads them; None where they are many, or of a form that it does not."""
-    found = files.at_most(MOST_FILES)
-    if found is None or not all(file.is_simple for file in found.values()):
+    """Return the files for this process to read; None if they are too many, or of a form that it cannot read."""
+    data_files = files.at_most(MOST_FILES)
+    if data_files is None or not all(file.is_simple for file in data_files.values()):
         return None
     return [
         StoredFile(path, io.new_input(path).open, partial(_deleted, table, io, file, path))
-        for path, file in found.items()
+        for path, file in data_files.items()
     ]
 
 
@@ -71,21 +72,21 @@ def _schema(jvm: Jvm, schema: Any) -> Schema:
 
 
 def _names(ids: Mapping[str, int], is_partitioned: bool, schema: pa.Schema) -> Mapping[str, str]:
-    """Return what columns are called in a file, by the ids of its fields.
+    """Return the names of columns in a file, by its field ids.
 
-    Raises ArrowInvalid where fields have none, or where a column that a file lacks may be told by its partition.
+    Raises ArrowInvalid if fields have no ids, or if a column that a file lacks may be a partition value.
     """
     named = {int(field.metadata[_FIELD_ID]): field.name for field in schema if _FIELD_ID in (field.metadata or {})}
-    found = {name: named[id_] for name, id_ in ids.items() if id_ in named}
-    if len(named) < len(schema.names) or (is_partitioned and len(found) < len(ids)):
+    names = {name: named[id_] for name, id_ in ids.items() if id_ in named}
+    if len(named) < len(schema.names) or (is_partitioned and len(names) < len(ids)):
         raise pa.ArrowInvalid("what a column is, or holds, is not said by the file")
-    return found
+    return names
 
 
 def write_rows(jvm: Jvm, table: Any, io: FileIO, rows: pa.Table) -> Any | None:
-    """Write rows as one data file that no snapshot has yet, with bounds and counts as the table asks for them.
+    """Write rows as one data file that no snapshot has yet, with the bounds and counts that the table asks for.
 
-    Returns None where the table wants what only Iceberg's own writer does: partitions, an order, a form of its own.
+    Returns None if only Iceberg's own writer can do it: with partitions, a sort order, or a form of its own.
     """
     if table.spec().isPartitioned() or table.sortOrder().isSorted() or _has_own_form(jvm, table.properties()):
         return None
@@ -93,7 +94,7 @@ def write_rows(jvm: Jvm, table: Any, io: FileIO, rows: pa.Table) -> Any | None:
     buffer = BytesIO()
     # Readers go by the schema of Parquet, not by that of Arrow with the large texts of PyIceberg.
     pq.write_table(
-        shaped(rows, schema), buffer, compression="zstd", store_decimal_as_integer=True, store_schema=False
+        with_schema(rows, schema), buffer, compression="zstd", store_decimal_as_integer=True, store_schema=False
     )
     location = str(table.locationProvider().newDataLocation(f"{uuid.uuid4()}.parquet"))
     with io.new_output(location).create() as stream:
@@ -105,10 +106,10 @@ def write_rows(jvm: Jvm, table: Any, io: FileIO, rows: pa.Table) -> Any | None:
 
 
 def _has_own_form(jvm: Jvm, properties: Any) -> bool:
-    """Return whether a table says in which form its files are, beyond what Iceberg writes down by default."""
+    """Return whether a table's properties ask for another form of files than Iceberg's default."""
     select = jvm.iceberg.util.PropertyUtil.propertiesWithPrefix
     for prefix, (name, usual) in _FORMS.items():
-        found = select(properties, prefix)
-        if found.size() != int(found.get(name) == usual):
+        form = select(properties, prefix)
+        if form.size() != int(form.get(name) == usual):
             return True
     return False

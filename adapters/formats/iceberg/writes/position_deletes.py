@@ -1,9 +1,8 @@
-"""Marking rows of data files as deleted: position delete files (format 2), vectors (format 3).
+"""Mark rows of data files as deleted: with position delete files (format 2) or deletion vectors (format 3).
 
-Each data file has at most one such file of ours: the positions that were deleted before
-are part of the new one, which takes the old one's place, so that reading does not grow
-slower with every batch. The forms are those of iceberg.apache.org/spec/#delete-formats
-and iceberg.apache.org/puffin-spec/#deletion-vector-v1-blob-type.
+Each data file has at most one such file of ours. It includes the positions deleted before and replaces the old
+file, so that reading does not slow down with every batch. Formats: iceberg.apache.org/spec/#delete-formats and
+iceberg.apache.org/puffin-spec/#deletion-vector-v1-blob-type.
 """
 
 from __future__ import annotations
@@ -47,9 +46,9 @@ _DELETE_SCHEMA: Final = pa.schema(
 
 @dataclass(slots=True)
 class Deletion:
-    """What to delete of one data file: its path, its scan task, positions, those deleted before included.
+    """The deleted positions of one data file, those deleted before included.
 
-    The path is spelt exactly as the table does: another spelling would be ignored.
+    The path is written exactly as the table writes it: Iceberg ignores any other spelling.
     """
 
     path: str
@@ -62,39 +61,39 @@ class Deletion:
 def runs(rows: DataFrame) -> DataFrame:
     """Return the runs of positions in each data file: its path, and a list of first positions and lengths.
 
-    A full load of a history takes the place of all rows that are current: as runs they are few, however many.
+    A full load of a history replaces all current rows: these are few runs, however many rows there are.
     """
     by_position = Window.partitionBy(FILE).orderBy(POS)
     island = F.col(POS) - F.row_number().over(by_position)
-    found = rows.select(FILE, POS, island.alias(_ISLAND)).groupBy(FILE, _ISLAND)
-    each = found.agg(F.struct(F.min(POS).alias("first"), F.count(POS).alias("length")).alias(_RUN))
+    islands = rows.select(FILE, POS, island.alias(_ISLAND)).groupBy(FILE, _ISLAND)
+    each = islands.agg(F.struct(F.min(POS).alias("first"), F.count(POS).alias("length")).alias(_RUN))
     return each.groupBy(FILE).agg(F.collect_list(_RUN).alias(_RUN))
 
 
 def positions_in(places: pa.Table) -> Mapping[str, BitMap64]:
-    """Return the positions of each data file, given as a row for each position: its path, and the position."""
-    found: dict[str, BitMap64] = {}
+    """Return the positions by data file, given as a row for each position."""
+    positions_by_file: dict[str, BitMap64] = {}
     for path, position in zip(places[FILE].to_pylist(), places[POS].to_pylist(), strict=True):
-        found.setdefault(path, BitMap64()).add(position)
-    return found
+        positions_by_file.setdefault(path, BitMap64()).add(position)
+    return positions_by_file
 
 
-def by_file(found: pa.Table) -> Iterator[tuple[str, BitMap64]]:
-    """Return the positions of each data file, given as its `runs`, without a Python object a row."""
-    for batch in found.to_batches():
+def by_file(runs_by_file: pa.Table) -> Iterator[tuple[str, BitMap64]]:
+    """Return the positions by data file, given as its `runs`, without a Python object for each row."""
+    for batch in runs_by_file.to_batches():
         for row, path in enumerate(batch.column(0).to_pylist()):
             listed = batch.column(1).slice(row, 1).flatten()
             first, length = (listed.field(name).to_numpy() for name in ("first", "length"))
-            behind = np.cumsum(length)
-            positions = np.repeat(first - behind + length, length) + np.arange(behind[-1])
+            ends = np.cumsum(length)
+            positions = np.repeat(first - ends + length, length) + np.arange(ends[-1])
             yield path, BitMap64(array("Q", np.sort(positions).astype(np.uint64).tobytes()))
 
 
 def deletions(
     jvm: Jvm, table: str, io: FileIO, data: Mapping[str, DataFile], rows: Mapping[str, BitMap64]
 ) -> list[Deletion]:
-    """Return what to delete of each data file, with the deletes that this takes the place of."""
-    found, files = [], jvm.iceberg.util.ContentFileUtil
+    """Return the deletions of each data file, with the delete files that they replace."""
+    result, files = [], jvm.iceberg.util.ContentFileUtil
     for path, positions in rows.items():
         deletion, before = Deletion(path, data[path].task, positions), BitMap64()
         deletes = indexed(deletion.task.deletes()) if data[path].deletes else ()
@@ -105,14 +104,14 @@ def deletions(
                     deletion.replaced.append(delete)
         deletion.newly_deleted = len(deletion.positions - before)
         deletion.positions |= before
-        found.append(deletion)
-    return found
+        result.append(deletion)
+    return result
 
 
 def deleted_positions(table: str, io: FileIO, file: Mapping[str, Any], path: str) -> BitMap64:
-    """Read which positions of a data file a delete file marks, whoever wrote it; `file` is as Iceberg describes it.
+    """Read which positions of a data file a delete file marks. `file` is Iceberg's description of that.
 
-    Raises TableError where it is of a format that lakeward does not read.
+    Raises TableError for a format that lakeward does not read.
     """
     if file["file-format"] == "puffin":
         return _decode(_read(io, file["file-path"], file["content-offset"], file["content-size-in-bytes"]))
@@ -141,14 +140,16 @@ def _decode(blob: bytes) -> BitMap64:
     return BitMap64.deserialize(blob[8:-4])
 
 
-def write_deletes(jvm: Jvm, table: Any, io: FileIO, found: Sequence[Deletion], *, version: int) -> Iterator[Any]:
-    """Write the delete files; they become part of the table by a commit only."""
-    if not found:
+def write_deletes(
+    jvm: Jvm, table: Any, io: FileIO, deletions_: Sequence[Deletion], *, version: int
+) -> Iterator[Any]:
+    """Write the delete files; a commit makes them part of the table."""
+    if not deletions_:
         return iter(())
-    described = _DeleteFiles(jvm, table, io)
+    files = _DeleteFiles(jvm, table, io)
     if version >= 3:
-        return _write_vectors(described, found)
-    return (_write_positions(described, deletion) for deletion in found)
+        return _write_vectors(files, deletions_)
+    return (_write_positions(files, deletion) for deletion in deletions_)
 
 
 def _write_positions(files: _DeleteFiles, deletion: Deletion) -> Any:
@@ -164,10 +165,10 @@ def _write_positions(files: _DeleteFiles, deletion: Deletion) -> Any:
     return builder.build()
 
 
-def _write_vectors(files: _DeleteFiles, found: Sequence[Deletion]) -> Iterator[Any]:
+def _write_vectors(files: _DeleteFiles, deletions_: Sequence[Deletion]) -> Iterator[Any]:
     """Write one Puffin file with a vector for each data file."""
     content, blobs = bytearray(_PUFFIN_MAGIC), []
-    for deletion in found:
+    for deletion in deletions_:
         vector = _encode(deletion.positions)
         blobs.append((deletion, len(content), len(vector)))
         content += vector
@@ -204,10 +205,10 @@ def _puffin_footer(blobs: Sequence[tuple[Deletion, int, int]]) -> bytes:
 
 
 class _DeleteFiles:
-    """Where the delete files of a table lie, and how they are described to it.
+    """The locations of a table's delete files, and their descriptions for Iceberg.
 
-    A table that is seldom compacted has hundreds of data files that a batch deletes of, and each call to Java
-    takes a tenth of a millisecond: what is the same for all of them is asked once.
+    A table that is seldom compacted has hundreds of data files with deletes, and each call to Java takes a tenth of
+    a millisecond: what is the same for all of them is asked once.
     """
 
     def __init__(self, jvm: Jvm, table: Any, io: FileIO) -> None:
@@ -219,7 +220,7 @@ class _DeleteFiles:
         self.partitioned = {id_ for id_, spec in self.specs.items() if spec.isPartitioned()}
 
     def builder(self, deletion: Deletion, count: int) -> Any:
-        """Return what builds the description of a file that deletes so many rows of a data file."""
+        """Return the builder for a file that deletes `count` rows of a data file."""
         spec, partition = self._place(deletion)
         builder = self.builders[spec]
         if partition is not None:
@@ -229,7 +230,7 @@ class _DeleteFiles:
         return builder
 
     def write(self, name: str, content: bytes, deletion: Deletion | None = None) -> str:
-        """Write a file where the table's data lies."""
+        """Write a file into the table's data location, and return its path."""
         location = None
         if deletion is not None:
             spec, partition = self._place(deletion)
@@ -241,7 +242,7 @@ class _DeleteFiles:
         return str(location)
 
     def _place(self, deletion: Deletion) -> tuple[int, Any]:
-        """Return the id of the spec that a data file is partitioned by, and its partition, if it is."""
+        """Return the id of a data file's partition spec, and its partition, if it has one."""
         if len(self.specs) == 1 and not self.partitioned:
             return next(iter(self.specs)), None
         data = deletion.task.file()

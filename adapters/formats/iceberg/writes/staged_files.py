@@ -1,4 +1,4 @@
-"""Files of an Iceberg table that no snapshot has yet: a full load that is written as it is read."""
+"""Staged files of an Iceberg table, which no snapshot has yet: those of a direct load."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from lakeward.adapters.formats.iceberg.writes.change import Change
 
 
 class IcebergFiles:
-    """Files that a `change` commits; `drop` drops the table that was made for them, None where it was there.
+    """Files that a `change` commits. `drop` drops the table if it was created for them, None if it existed.
 
-    It returns whether it did: not where another writer has written to the table meanwhile.
+    `drop` returns whether it did so: not if another writer has written to the table meanwhile.
     """
 
     def __init__(self, change: Change, drop: Callable[[], bool] | None) -> None:
@@ -22,7 +22,7 @@ class IcebergFiles:
         self.open = ExitStack()
 
     def write(self, rows: DataFrame) -> None:
-        """Write rows, as the table has them."""
+        """Write rows, with the columns of the table."""
         self.change.add(rows)
 
     def read(self) -> DataFrame:
@@ -30,9 +30,9 @@ class IcebergFiles:
         return self.open.enter_context(self.change.reading_added())
 
     def close(self) -> None:
-        """Delete them, unless they were committed, and a table that was made for them."""
+        """Delete the files unless they were committed, and the table if it was created for them."""
         self.open.close()
         if not self.change.is_sent:
-            self.change.take_back()
+            self.change.discard()
             if self.drop is not None and self.drop():
                 self.change.delete_metadata()

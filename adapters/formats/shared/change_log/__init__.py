@@ -1,1 +1,1 @@
-"""The change log of a table: its entries, how they are read and written, and when they are forgotten."""
+"""The change log of a table: its entries, how they are written, read and trimmed."""

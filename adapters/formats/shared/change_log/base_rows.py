@@ -1,4 +1,4 @@
-"""Bases in the place of the events that the mark has passed: the rows that these leave."""
+"""Fold remembered events at or below the low watermark into base rows."""
 
 from __future__ import annotations
 
@@ -11,21 +11,22 @@ from lakeward.adapters.formats.shared.change_log.table import ChangeLogTable
 from lakeward.adapters.formats.shared.side_tables.keys import key_text
 from lakeward.adapters.spark.history.instants import truncate_instants
 from lakeward.adapters.spark.merge.fold.retention import trim_chains
-from lakeward.adapters.spark.merge.resolution import keys_of_both, standing
+from lakeward.adapters.spark.merge.resolution import keys_of_both, stored_column
 from lakeward.adapters.spark.sql import names
 from lakeward.core.events import Mark
 
 
 def fold_into_bases(
     change_log: ChangeLogTable,
-    mark: Mark,
+    low_watermark: Mark,
     upto: int,
     held: DataFrame | None,
     give_up: Callable[[DataFrame], None],
 ) -> None:
-    """Put in the place of events that the mark has passed the rows that they leave; one commit.
+    """Replace events at or below the low watermark by the rows that they leave, in one commit.
 
-    What another process has remembered of the next batch meanwhile stays as it is.
+    `held` are the held keys and their positions: their events are kept. `give_up` gets the events that found no row
+    to complete. Entries that another process has written for the next batch meanwhile are kept.
     """
     since = change_log.table.version
     events, bases, waiting = change_log.events(upto), change_log.bases(upto), change_log.waiting(upto)
@@ -35,24 +36,27 @@ def fold_into_bases(
     if held is not None:
         pinned = pinned.unionByName(held)
     truncates = change_log.truncated(upto)
-    instants = truncate_instants([truncates], mark.epoch)
+    instants = truncate_instants([truncates], low_watermark.epoch)
     every = {**dict.fromkeys(change_log.batches.truncates), **instants}
-    found = trim_chains(change_log.dimension, mark, events, bases, pinned, every, change_log.batches.turned)
+    found = trim_chains(
+        change_log.dimension, low_watermark, events, bases, pinned, every, change_log.batches.ordered_until
+    )
     give_up(found.incomplete)
-    place = {standing(name): name for name in PLACE}
+    place = {stored_column(name): name for name in PLACE}
     folded = found.bases.withColumnsRenamed(place).selectExpr(
         "*",
         f"'{BASE}' AS {KIND}",
-        f"{mark.epoch} AS {names.EPOCH}",
+        f"{low_watermark.epoch} AS {names.EPOCH}",
         f"{upto}L AS {names.BATCH}",
         f"{key_text(change_log.dimension)} AS {RECORD}",
     )
-    passed = f"{names.SEQUENCE} <= CAST('{mark.sequence}' AS {names.sequence_type(change_log.dimension.sequences)})"
-    kept = [found.events, folded]
-    if truncates is not None:  # of a history, what stays goes on from before them
-        stays = instants and not (pinned.isEmpty() and found.events.where(passed).isEmpty())
-        kept.append(truncates if stays else truncates.where(f"NOT {passed}"))
+    type_ = names.sequence_type(change_log.dimension.sequences)
+    is_passed = f"{names.SEQUENCE} <= CAST('{low_watermark.sequence}' AS {type_})"
+    entries = [found.events, folded]
+    if truncates is not None:  # events of a history that stay are folded from before the truncates
+        stays = instants and not (pinned.isEmpty() and found.events.where(is_passed).isEmpty())
+        entries.append(truncates if stays else truncates.where(f"NOT {is_passed}"))
     remembered = f"{KIND} IN ('{DELETE}', '{CHANGE}', '{BASE}')"
-    if (above := change_log.table.frame(f"{remembered} AND {names.BATCH} > {upto}")) is not None:
-        kept.append(above)
-    change_log.table.replace(remembered, kept, since)
+    if (newer_entries := change_log.table.frame(f"{remembered} AND {names.BATCH} > {upto}")) is not None:
+        entries.append(newer_entries)
+    change_log.table.replace(remembered, entries, since)

@@ -1,6 +1,6 @@
-"""What is known of the batches of a table: the records of them, and what operators said.
+"""The batches of a table: their records, and the decisions of operators.
 
-What is stamped above the table's own batch does not exist.
+Entries above the table's own batch come from a crash and are ignored.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from contextlib import contextmanager
 
 from lakeward.adapters.formats.shared.change_log import batch_record
 from lakeward.adapters.formats.shared.change_log.batch_record import BatchRecord
-from lakeward.adapters.formats.shared.change_log.entries import BATCH, KIND, RECORD, WORDS
+from lakeward.adapters.formats.shared.change_log.entries import BATCH, DECISIONS, KIND, RECORD
 from lakeward.adapters.formats.shared.side_tables.side_table import (
     CHANGES,
     QUARANTINE,
     UNKNOWN,
-    Beside,
+    SideTable,
     refuse_others,
 )
 from lakeward.adapters.spark.sql import names
@@ -29,104 +29,103 @@ from lakeward.core.merge.change_log import Record, times_of_objects
 from lakeward.core.merge.truncates import remembered_truncates
 from lakeward.core.ports import OperatorDecision
 from lakeward.core.progress import Progress
-from lakeward.core.schema_changes.evolution import Recorded
+from lakeward.core.schema_changes.evolution import RecordedChange
 
 
-class Batches:
-    """The batches of the table of a `name`, as the `table` beside it has them; each record is read once.
+class BatchLog:
+    """The batches of one table, as its change log records them. Each record is read once.
 
-    `n` is always the batch that the table itself is at, `stamped` the one that was remembered last: with
-    `has_leftovers` there are entries above `n`, which a batch takes away before it is remembered. What is
-    remembered was read, or written, at a `version` of the table beside it (`UNKNOWN` where this process has written
-    something else since): another process that writes there works on the same batch, and is `met` until it has
-    committed.
+    `n` in the methods below is the batch that the table itself is at. `newest_written` is the newest batch that
+    this process wrote. `has_leftovers` says that there are entries above `n`, which the next batch removes before
+    it writes. The change log was read or written at `version` (`UNKNOWN` after this process wrote something else).
+    Another process that writes the change log works on the same batch: `conflict` is set until it has committed.
     """
 
-    def __init__(self, name: TableName, table: Beside) -> None:
+    def __init__(self, name: TableName, table: SideTable) -> None:
         self.name = name
         self.table = table
         self.records: dict[int, BatchRecord] = {}
-        self.words: list[OperatorDecision] = []
+        self.decisions: list[OperatorDecision] = []
         self.epoch = 1
-        self.stamped = 0
+        self.newest_written = 0
         self.has_leftovers = False
         self.version: int | None = UNKNOWN
-        self.met: CommitConflict | None = None
+        self.conflict: CommitConflict | None = None
 
     def refuse_others(self) -> None:
-        """Raise CommitConflict where another process has written what is remembered since this one looked."""
+        """Raise CommitConflict if another process has written the change log since this one read it."""
         if self.version != UNKNOWN:
-            with self.meeting():
+            with self.recording_conflict():
                 refuse_others(self.name, self.table.name, self.table.version, self.version)
 
     @contextmanager
-    def meeting(self) -> Iterator[None]:
-        """Remember that another process was met, where what is written comes too late."""
+    def recording_conflict(self) -> Iterator[None]:
+        """Set `conflict` if a write is refused because another process was first."""
         try:
             yield
         except CommitConflict as error:
-            self.met = error
+            self.conflict = error
             raise
 
     def objects(self, progress: Progress) -> Mapping[str, SourceObject]:
-        """Return the objects of all batches up to `n`, reading only the records not read yet.
+        """Return the objects of all batches up to `n`. Only records that were not read yet are read.
 
-        Raises LockedError where another process was met that has not committed yet.
+        Raises LockedError if another process has written a batch and not committed it yet.
         """
         upto = max(self.records, default=-1)
-        if upto < progress.batch or not self.records or self.version == UNKNOWN or self.met is not None:
+        if upto < progress.batch or not self.records or self.version == UNKNOWN or self.conflict is not None:
             self.version = self.table.version
             self._read_records(min(upto, progress.batch), progress.batch)
-        above = [batch for batch in self.records if batch > progress.batch]
-        if max(above, default=0) > progress.batch + 1:
-            self.records.clear()  # whoever looks again, where the table has gone on, finds what was said by then
-            raise self._is_ahead(progress.batch, max(above))
+        later_batches = [batch for batch in self.records if batch > progress.batch]
+        if max(later_batches, default=0) > progress.batch + 1:
+            self.records.clear()  # the next call reads them again, in case the table has moved on
+            raise self._is_ahead(progress.batch, max(later_batches))
         if progress.batch and progress.batch not in self.records:
             raise TableError(
-                f"{self.name} is at batch {progress.batch}, of which its companion has no record",
+                f"{self.name} is at batch {progress.batch}, and its change log has no record of it",
                 found=f"{'.'.join(self.table.name)} knows {len(self.records)} batches",
-                todo="Put the companion table back, or drop the table to load it anew.",
+                todo="Restore the change log table, or drop the table to load it anew.",
             )
-        for batch in above:
+        for batch in later_batches:
             del self.records[batch]
-        if not above:
-            self.met = None
-        if self.met is not None and not self.has_leftovers:  # whoever wrote what is above has yet to commit
-            raise LockedError(self.met.what, found=self.met.found, todo=self.met.todo)
-        self.has_leftovers |= max(self.stamped, *above, 0) > progress.batch
+        if not later_batches:
+            self.conflict = None
+        if self.conflict is not None and not self.has_leftovers:  # the other process has not committed yet
+            raise LockedError(self.conflict.what, found=self.conflict.found, todo=self.conflict.todo)
+        self.has_leftovers |= max(self.newest_written, *later_batches, 0) > progress.batch
         self.epoch = progress.epoch
-        of_epoch = [known for known in self.records.values() if known.epoch == progress.epoch]
-        return {found.object.name: found.object for known in of_epoch for found in known.facts}
+        of_epoch = [record for record in self.records.values() if record.epoch == progress.epoch]
+        return {facts.object.name: facts.object for record in of_epoch for facts in record.facts}
 
     def _is_ahead(self, here: int, known: int) -> TableError:
-        """Return what to say of a table that knows less than its companion; one at no batch was dropped."""
+        """Return the error for a table at an older batch than its change log. A table at no batch was dropped."""
         name, change_log = self.name, ".".join(self.table.name)
-        found = f"its companion {change_log} knows batch {known}"
+        found_text = f"its change log {change_log} knows batch {known}"
         if not here:
             return TableError(
-                f"{name} has no batch, and what stands beside it has",
-                found=f"{found}: the table was dropped, or emptied of its history, and that was not",
-                todo=f"Put the table back; or drop {change_log} as well, and {change_log.removesuffix(CHANGES)}"
+                f"{name} has no batch, and its side tables have",
+                found=f"{found_text}: the table or its commits were removed, and the change log was not",
+                todo=f"Restore the table; or drop {change_log} as well, and {change_log.removesuffix(CHANGES)}"
                 f"{QUARANTINE} where there is one, to load the table anew.",
             )
         return TableError(
             f"{name} was rolled back to batch {here}",
-            found=found,
-            todo=f"`lakeward rollback {name}` takes back what it remembers, too, where the format can. Or roll it "
-            "forward again, or drop the table and its companion to load it anew.",
+            found=found_text,
+            todo=f"`lakeward rollback {name}` rolls back its change log too, where the format can. Or roll it "
+            "forward again, or drop the table and its change log to load it anew.",
         )
 
     @property
-    def left(self) -> frozenset[str]:
-        """The versions of objects of the epochs before that of the table."""
-        every = [(known.epoch, found.object) for known in self.records.values() for found in known.facts]
-        return frozenset(item.version for epoch, item in every if epoch < self.epoch)
+    def versions_of_earlier_epochs(self) -> frozenset[str]:
+        """The versions of objects of earlier epochs than the table's."""
+        versions = [(record.epoch, facts.object) for record in self.records.values() for facts in record.facts]
+        return frozenset(item.version for epoch, item in versions if epoch < self.epoch)
 
     @property
     def object_names(self) -> Mapping[int, str]:
-        """The names of the objects of all batches whose records are known, by their order."""
-        found = (found.object for known in self.records.values() for found in known.facts)
-        return {item.order: item.name for item in found}
+        """The names of the objects of all batches read so far, by order."""
+        objects = (facts.object for record in self.records.values() for facts in record.facts)
+        return {item.order: item.name for item in objects}
 
     @property
     def truncates(self) -> frozenset[Position]:
@@ -134,70 +133,70 @@ class Batches:
         return remembered_truncates(self._of_epoch())
 
     def _of_epoch(self) -> list[Record]:
-        of_epoch = (found.record for found in self.records.values() if found.epoch == self.epoch)
+        of_epoch = (item.record for item in self.records.values() if item.epoch == self.epoch)
         return [record for record in of_epoch if record is not None]
 
     @property
     def times(self) -> Mapping[int, int]:
-        """Those of `times_of_objects`, for the table's epoch."""
+        """The result of `times_of_objects` for the table's epoch."""
         return times_of_objects(self._of_epoch())
 
     @property
-    def turned(self) -> int:
-        """The newest batch of a time when the table was `ordered` (0: none).
+    def ordered_until(self) -> int:
+        """The newest batch at which the table was `ordered` (0: none).
 
-        From then on what stands of a row counts: of what was remembered up to it, there is no more than the events
-        that left none (`leave_departures` of the core).
+        Stored rows count from then on. Of older entries only those count whose events left no row
+        (`leave_departures` of the core).
         """
-        return max((batch for batch, found in self.records.items() if found.ordered), default=0)
+        return max((batch for batch, record in self.records.items() if record.ordered), default=0)
 
     def _read_records(self, after: int, upto: int) -> None:
-        """Read the batch records behind a batch, and what operators said up to another."""
-        kinds = "', '".join([BATCH, *WORDS])
+        """Read the batch records above `after`, and the decisions of operators up to `upto`."""
+        kinds = "', '".join([BATCH, *DECISIONS])
         condition = f"{KIND} in ('{kinds}') and {names.BATCH} > {after}"
-        found = self.table.rows(condition, (KIND, names.BATCH, RECORD)).to_pylist()
-        batches = [row[names.BATCH] for row in found if row[KIND] == BATCH and row[names.BATCH] <= upto]
+        rows = self.table.rows(condition, (KIND, names.BATCH, RECORD)).to_pylist()
+        batches = [row[names.BATCH] for row in rows if row[KIND] == BATCH and row[names.BATCH] <= upto]
         if len(batches) > len(set(batches)):
-            twice = max(batch for batch in batches if batches.count(batch) > 1)
+            repeated_batch = max(batch for batch in batches if batches.count(batch) > 1)
             raise TableError(
-                f"{self.name}: two processes wrote batch {twice} at once",
+                f"{self.name}: two processes wrote batch {repeated_batch} at once",
                 found=f"{'.'.join(self.table.name)} has more than one record of it",
                 todo="Only one may run at a time: is the folder `state` of the settings shared and kept? "
                 "Remove the record of the one that did not commit, or load the table anew.",
             )
-        for row in found:
+        for row in rows:
             if row[KIND] == BATCH:
                 self.records[row[names.BATCH]] = batch_record.read(row[names.BATCH], row[RECORD])
-        said = [row for row in found if row[KIND] in WORDS and row[names.BATCH] <= upto]
-        words = [batch_record.read_word(WORDS[row[KIND]], row[RECORD]) for row in said]
-        self.words += [word for word in words if word not in self.words]
-        self.words.sort(key=lambda word: word.at)
+        decision_rows = [row for row in rows if row[KIND] in DECISIONS and row[names.BATCH] <= upto]
+        decisions = [batch_record.read_decision(DECISIONS[row[KIND]], row[RECORD]) for row in decision_rows]
+        self.decisions += [word for word in decisions if word not in self.decisions]
+        self.decisions.sort(key=lambda word: word.at)
 
     def applied(self, progress: Progress, after: int) -> Sequence[ObjectRecord]:
-        """Return the objects of the batches behind `after`, up to `n`."""
+        """Return the objects of the batches above `after`, up to `n`."""
         self.objects(progress)
         return [
-            applied_record(found, batch)
-            for batch, remembered in sorted(self.records.items())
-            for found in remembered.facts
+            applied_record(facts, batch)
+            for batch, record in sorted(self.records.items())
+            for facts in record.facts
             if after < batch <= progress.batch
         ]
 
-    def schema_changes(self, upto: int) -> Sequence[Recorded]:
-        """Return how the columns differed up to `n`, in order; what stays as it was is told once."""
+    def schema_changes(self, upto: int) -> Sequence[RecordedChange]:
+        """Return the differences of columns up to `n`, in order. A difference that stays is returned once."""
         condition = f"{KIND} = '{BATCH}' and {names.BATCH} <= {upto}"
-        found = self.table.rows(condition, (names.BATCH, RECORD)).to_pylist()
-        changes: list[Recorded] = []
-        told: list[list[str]] = []
-        for row in sorted(found, key=lambda row: row[names.BATCH]):
+        rows = self.table.rows(condition, (names.BATCH, RECORD)).to_pylist()
+        changes: list[RecordedChange] = []
+        previous: list[list[str]] = []
+        for row in sorted(rows, key=lambda row: row[names.BATCH]):
             content = json.loads(row[RECORD])
             differences = content.get("schema", [])
             if not (content["objects"] or differences):
                 continue  # rows that waited are released
             for difference in differences:
-                if difference not in told:
+                if difference not in previous:
                     change, policy = batch_record.difference_of(difference)
                     name = content["objects"][0][0] if content["objects"] else ""
-                    changes.append(Recorded(content["at"], name, change, policy))
-            told = differences
+                    changes.append(RecordedChange(content["at"], name, change, policy))
+            previous = differences
         return changes

@@ -1,4 +1,4 @@
-"""The record of a batch as the companion has it: its objects and what it held, in one line of JSON."""
+"""The record of a batch in the change log: its objects and what it held, as one line of JSON."""
 
 from __future__ import annotations
 
@@ -21,11 +21,16 @@ from lakeward.core.schema_changes.evolution import Kind, Policy, SchemaChange
 
 @dataclass(frozen=True, slots=True)
 class BatchRecord:
-    """A batch as its record has it: its objects, what the mark is found from, and how its columns differed.
+    """A batch as its record describes it.
 
-    `shown` are the changes whose rows went into quarantine, `added` the columns and fields that the table got with
-    it. With `spliced` it put a snapshot between others, with `ordered` its table was that, and remembers no more
-    of it than what left no row.
+    - `facts`: its objects, with rows and positions.
+    - `record`: what the low watermark is computed from; None for a batch without events.
+    - `renames`: columns that it renamed, by their old names.
+    - `shown`: schema changes whose rows went into quarantine.
+    - `epoch`: its epoch.
+    - `spliced`: it spliced a snapshot in between others.
+    - `added`: columns and fields that the table got with it.
+    - `ordered`: the table was `ordered`, so that only events that left no row are remembered of it.
     """
 
     facts: tuple[ObjectFacts, ...]
@@ -38,11 +43,11 @@ class BatchRecord:
     ordered: bool = False
 
 
-def written(plan: MergePlan) -> str:
-    """Return the record of a batch that was made now."""
+def record_text(plan: MergePlan) -> str:
+    """Return the record of a batch that is written now."""
     facts, record = plan.facts, plan.record
     content: dict[str, Any] = {
-        "objects": [_object(found) for found in facts.objects],
+        "objects": [_object(item) for item in facts.objects],
         "operations": {operation.value: count for operation, count in facts.operations.items()},
         "rejects": {reason.value: count for reason, count in facts.rejects.items()},
         "at": time.time_ns() // 1000,
@@ -64,9 +69,9 @@ def _line(content: Mapping[str, Any]) -> str:
 
 
 def _as_json(change: SchemaChange, policy: Policy) -> list[str | None]:
-    """Return a difference for the record of its batch; a rename has names in the place of types.
+    """Return a schema change for a record. A rename has names in the place of types.
 
-    That of a field within a column ends with the names that lead to it.
+    The path of a nested field is at the end.
     """
     before, after = _text(change.before), _text(change.after)
     if change.kind is Kind.RENAME:
@@ -75,7 +80,7 @@ def _as_json(change: SchemaChange, policy: Policy) -> list[str | None]:
 
 
 def difference_of(recorded: Sequence[str | None]) -> tuple[SchemaChange, Policy]:
-    """Read a difference as the record of a batch has it."""
+    """Read a schema change and its policy from a record."""
     kind, path, before, after, policy, *within = recorded
     if Kind(kind) is Kind.RENAME:
         return SchemaChange(Kind.RENAME, str(path), None, None, to=after), Policy(policy)
@@ -84,7 +89,7 @@ def difference_of(recorded: Sequence[str | None]) -> tuple[SchemaChange, Policy]
 
 
 def renames_of(content: Mapping[str, Any]) -> Mapping[str, str]:
-    """Return the columns that a batch renamed, by their old names, as its record has it."""
+    """Return the columns that a batch renamed, by their old names, from its record."""
     changes = [difference_of(recorded)[0] for recorded in content.get("schema", [])]
     return {change.path: change.to for change in changes if change.to is not None}
 
@@ -99,10 +104,10 @@ def _text(type_: Type | None) -> str | None:
     return None if type_ is None else str(type_)
 
 
-def _object(found: ObjectFacts) -> list[Any]:
-    """Return an object for the record of its batch; readers of it take what they know of, from the front."""
-    item = found.object
-    return [item.name, item.order, item.size, item.modified, found.rows, item.etag, found.least, found.greatest]
+def _object(facts: ObjectFacts) -> list[Any]:
+    """Return an object for a record. Fields are only ever added at the end, so that older readers skip them."""
+    item = facts.object
+    return [item.name, item.order, item.size, item.modified, facts.rows, item.etag, facts.least, facts.greatest]
 
 
 def _object_of(
@@ -116,18 +121,18 @@ def _object_of(
     greatest: Sequence[int] | None = None,
     *_: object,
 ) -> ObjectFacts:
-    """Read an object as the record of its batch has it; earlier versions wrote less of it."""
+    """Read an object from a record; records of earlier versions have fewer fields."""
     first, last = (None if place is None else Position(*place) for place in (least, greatest))
     return ObjectFacts(SourceObject(name, order, size, modified, etag), rows, first, last)
 
 
-def written_word(word: OperatorDecision) -> str:
-    """Return the record of what an operator said."""
-    return _line(asdict(word))
+def decision_text(decision: OperatorDecision) -> str:
+    """Return an operator decision as JSON."""
+    return _line(asdict(decision))
 
 
-def read_word(kind: type[OperatorDecision], line: str) -> OperatorDecision:
-    """Read the record of what an operator said."""
+def read_decision(kind: type[OperatorDecision], line: str) -> OperatorDecision:
+    """Read an operator decision."""
     content: dict[str, Any] = json.loads(line)
     if "about" in content:
         content["about"] = tuple(content["about"])
@@ -135,7 +140,7 @@ def read_word(kind: type[OperatorDecision], line: str) -> OperatorDecision:
 
 
 def read(batch: int, line: str) -> BatchRecord:
-    """Read the record of a batch; earlier versions wrote less of it."""
+    """Read the record of a batch; records of earlier versions have fewer fields."""
     content = json.loads(line)
     facts = tuple(_object_of(*recorded) for recorded in content["objects"])
     return BatchRecord(
@@ -151,7 +156,7 @@ def read(batch: int, line: str) -> BatchRecord:
 
 
 def is_ordered(content: Mapping[str, Any]) -> bool:
-    """Whether a batch is of a time when its table was `ordered`, as its record has it."""
+    """Return whether the table was `ordered` at a batch, from its record."""
     return bool(content.get("ordered", False))
 
 
@@ -170,10 +175,10 @@ def _record(batch: int, content: Mapping[str, Any], facts: Sequence[ObjectFacts]
 
 
 def _shown(content: Mapping[str, Any]) -> tuple[SchemaChange, ...]:
-    found = [difference_of(recorded) for recorded in content.get("schema", [])]
-    return tuple(change for change, policy in found if policy is Policy.QUARANTINE)
+    differences = [difference_of(recorded) for recorded in content.get("schema", [])]
+    return tuple(change for change, policy in differences if policy is Policy.QUARANTINE)
 
 
 def _added(content: Mapping[str, Any]) -> tuple[SchemaChange, ...]:
-    found = [difference_of(recorded) for recorded in content.get("schema", [])]
-    return tuple(change for change, policy in found if (change.kind, policy) == (Kind.ADD, Policy.EVOLVE))
+    differences = [difference_of(recorded) for recorded in content.get("schema", [])]
+    return tuple(change for change, policy in differences if (change.kind, policy) == (Kind.ADD, Policy.EVOLVE))

@@ -1,9 +1,8 @@
-"""What an entry of the companion looks like.
+"""The entries of a change log.
 
-Entries are stamped with a batch and of a kind each: the `batch` record, a `delete` or
-another `change` that an older event may still meet, the `base` of a key (its row before the
-first of them), an event `waiting` behind a held key, the word that it was `released`, and
-the words of an operator (`ack`, `reload`, `whole`).
+Each entry has a kind and the number of a batch. The kinds are the `batch` record; a `delete` or another `change`
+that an older event may still meet; the `base` row of a key, before the first of these; an event `waiting` behind a
+held key; the note that it was `released`; and the decisions of operators (`ack`, `reload`, `whole`).
 """
 
 from __future__ import annotations
@@ -22,26 +21,26 @@ from lakeward.core.schema import Column, Type
 KIND: Final = "_lakeward_kind"
 RECORD: Final = "_lakeward_record"
 OLD_RECORD: Final = "_lakeward_old_record"
-"""The batch record, or the text of an event's key, and of the key that it left."""
+"""`RECORD` is the batch record, or the text of an event's key; `OLD_RECORD` the text of the key that it left."""
 
 BATCH, DELETE, CHANGE, BASE, WAITING, RELEASED = "batch", "delete", "change", "base", "waiting", "released"
-WORDS: Final[Mapping[str, type[OperatorDecision]]] = {
+DECISIONS: Final[Mapping[str, type[OperatorDecision]]] = {
     "ack": Acknowledgement,
     "reload": ReloadRequest,
     "whole": LoadCompletion,
 }
-"""What an operator said, by the kind of its entries."""
+"""The class of an operator decision, by the kind of its entries."""
 EVENT: Final = f"CASE {names.OPERATION} WHEN 'delete' THEN '{DELETE}' ELSE '{CHANGE}' END"
-"""The kind of an event that was applied, or overtaken, as SQL."""
+"""SQL for the kind of an event that was applied, stale or superseded."""
 
 BY_PLACE: Final = f"bigint(row_number() OVER (ORDER BY {names.OBJECT}, {names.ROW}))"
-"""The arrival of events from several objects, as SQL."""
+"""SQL for the arrival of events from several objects."""
 PLACE: Final = (names.SEQUENCE, names.OBJECT, names.ROW)
-"""Where an event is within its epoch."""
+"""The columns of a position within its epoch."""
 
 
 def columns_of(sequences: Sequences) -> Mapping[str, Type]:
-    """Return the columns of the companion besides those of the table."""
+    """Return the columns of a change log besides those of the table."""
     return {
         KIND: Type("string"),
         **system_columns(sequences),
@@ -52,7 +51,7 @@ def columns_of(sequences: Sequences) -> Mapping[str, Type]:
 
 
 def columns_in_part(dimension: Dimension) -> Mapping[str, Type]:
-    """Return the columns of events that are sent in part, or change their key."""
+    """Return the columns for partial events and key changes."""
     key = tuple(column for column in dimension.schema if column.name in dimension.key)
     return {
         names.UNSET: Type("list", parts=(Column("element", Type("string")),)),

@@ -1,8 +1,7 @@
-"""Events that send a part of a row that is not there, found in the companion without Spark.
+"""Partial events that wait for their row, found in the change log without Spark.
 
-Of keys that no key change touches, what stands at a place is told by the newest event
-before it that says all: that is found by columns, however many events there are. The few
-keys that key changes join are folded in plain Python.
+For keys without key changes, the newest complete event before a partial one says whether there is a row. That is
+computed by columns, however many events there are. The few keys joined by key changes are folded in plain Python.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ _WANTED: Final = (
     *(RECORD, OLD_RECORD, names.UNSET, names.TRANSACTION),
 )
 _IS_PART, _LEAVES, _FOUND = "is_part", "leaves", "found_"
-"""Of an event: whether it sends a part of a row, whether it leaves one; and what stands before a column's name."""
+"""Columns added to events: whether one is partial, whether it leaves a row; and the prefix for the newest event."""
 
 
 def incomplete_of(change_log: ChangeLogTable, progress: Progress) -> Sequence[Entry]:
@@ -54,36 +53,36 @@ def incomplete_of(change_log: ChangeLogTable, progress: Progress) -> Sequence[En
 
 
 def unsettled_of(change_log: ChangeLogTable, progress: Progress) -> Sequence[Entry]:
-    """Return the events that waited for their row when the table became `ordered`, and were not told of yet."""
+    """Return the events that waited for their row when the table became `ordered`, and were not reported yet."""
     change_log.batches.objects(progress)
-    if not (change_log.batches.turned and change_log.has_parts):
+    if not (change_log.batches.ordered_until and change_log.has_parts):
         return []
-    if not change_log.table.rows(change_log.left_behind, (KIND,)).num_rows:
+    if not change_log.table.rows(change_log.outdated_entries, (KIND,)).num_rows:
         return []
-    return _waiting(change_log, progress, f"{names.BATCH} <= {change_log.batches.turned}")
+    return _waiting(change_log, progress, f"{names.BATCH} <= {change_log.batches.ordered_until}")
 
 
 def _waiting(change_log: ChangeLogTable, progress: Progress, among: str) -> Sequence[Entry]:
-    """Return the events among some entries that find no row in what these tell."""
+    """Return the partial events among some entries that find no row in these entries."""
     condition = f"{KIND} in ('{CHANGE}', '{DELETE}', '{BASE}') and {names.EPOCH} = {progress.epoch} and {among}"
-    rows = change_log.table.rows(condition, (*_WANTED, *_told_of_ends(change_log.dimension)))
-    rows = _since(max(change_log.batches.truncates, default=None), _marked(_that_stood(rows)))
+    rows = change_log.table.rows(condition, (*_WANTED, *_end_columns(change_log.dimension)))
+    rows = _after_truncate(max(change_log.batches.truncates, default=None), _marked(_live_rows(rows)))
     moved = rows.filter(pc.is_valid(rows[OLD_RECORD]))
     both = [*moved[RECORD].to_pylist(), *moved[OLD_RECORD].to_pylist()]
     is_joined = pc.is_in(rows[RECORD], value_set=pa.array(both, rows.schema.field(RECORD).type))
-    found = _without_row(rows.filter(pc.invert(is_joined))).to_pylist()
+    waiting = _without_row(rows.filter(pc.invert(is_joined))).to_pylist()
     mirror = replace(change_log.dimension, history=None)
-    found += _folded(mirror, rows.filter(is_joined).to_pylist())
-    return _entries(change_log, progress, found) if found else []
+    waiting += _folded(mirror, rows.filter(is_joined).to_pylist())
+    return _entries(change_log, progress, waiting) if waiting else []
 
 
-def _told_of_ends(dimension: Dimension) -> Sequence[str]:
-    """Return the columns in which bases say that what they are had ended before."""
+def _end_columns(dimension: Dimension) -> Sequence[str]:
+    """Return the columns in which base rows say that they had ended."""
     return [DELETED] if dimension.is_soft else [] if dimension.history is None else [ENDS]
 
 
-def _that_stood(rows: pa.Table) -> pa.Table:
-    """Leave out the versions of a history that had ended before, and rows that went: they complete nothing."""
+def _live_rows(rows: pa.Table) -> pa.Table:
+    """Leave out base rows that had ended or were deleted: they complete nothing."""
     for name in {ENDS, DELETED} & {*rows.column_names}:
         ended = pc.fill_null(rows[name], False) if name == DELETED else pc.is_valid(rows[name])
         rows = rows.filter(pc.invert(pc.and_kleene(pc.equal(rows[KIND], BASE), ended))).drop_columns([name])
@@ -91,7 +90,7 @@ def _that_stood(rows: pa.Table) -> pa.Table:
 
 
 def _marked(rows: pa.Table) -> pa.Table:
-    """Say of each row whether it sends a part of a row, and whether it leaves one."""
+    """Add whether each event is partial, and whether it leaves a row."""
     lacks = pc.fill_null(pc.greater(pc.list_value_length(rows[names.UNSET]), 0), False)
     is_update = pc.fill_null(pc.equal(rows[names.OPERATION], Operation.UPDATE.value), False)
     is_base = pc.equal(rows[KIND], BASE)
@@ -102,8 +101,8 @@ def _marked(rows: pa.Table) -> pa.Table:
     return rows.append_column(_IS_PART, is_part).append_column(_LEAVES, leaves)
 
 
-def _since(newest: Position | None, rows: pa.Table) -> pa.Table:
-    """Leave out what a truncate removes, or makes up for."""
+def _after_truncate(newest: Position | None, rows: pa.Table) -> pa.Table:
+    """Leave out events at or below the newest truncate."""
     if newest is None:
         return rows
     place = dict(zip(names.POSITION, newest, strict=True))
@@ -115,28 +114,28 @@ def _scalar(column: pa.ChunkedArray, value: int) -> Any:
 
 
 def _without_row(rows: pa.Table) -> pa.Table:
-    """Return the events of keys without key changes before which nothing says what stands, or that nothing does."""
+    """Return the partial events of keys without key changes that no row stands before."""
     parts = rows.filter(rows[_IS_PART])
     whole = rows.filter(pc.invert(rows[_IS_PART])).select([RECORD, *_PLACE, _LEAVES])
     if not parts.num_rows:
         return parts
     ordered = whole.sort_by([(name, "ascending") for name in (RECORD, *_PLACE)])
-    # Places are taken by their number: of decimals Arrow knows no last one.
+    # Rows are taken by index: Arrow's aggregate `last` does not take decimals.
     numbered = ordered.select([RECORD]).append_column("index", pa.array(range(ordered.num_rows), pa.int64()))
     last = numbered.group_by(RECORD, use_threads=False).aggregate([("index", "last")])["index_last"]
     newest = ordered.take(last)
     newest = newest.rename_columns([n if n == RECORD else _FOUND + n for n in newest.column_names])
     places = parts.select([RECORD, *_PLACE, names.BATCH]).append_column("index", pa.array(range(parts.num_rows)))
-    met = places.join(newest, RECORD, join_type="left outer")
-    behind = _is_behind({n: met[n] for n in _PLACE}, {n: met[_FOUND + n] for n in _PLACE})
+    with_newest = places.join(newest, RECORD, join_type="left outer")
+    behind = _is_behind({n: with_newest[n] for n in _PLACE}, {n: with_newest[_FOUND + n] for n in _PLACE})
     is_newer = pc.or_kleene(
-        pc.is_null(met[_FOUND + _LEAVES]), pc.and_kleene(pc.invert(met[_FOUND + _LEAVES]), behind)
+        pc.is_null(with_newest[_FOUND + _LEAVES]), pc.and_kleene(pc.invert(with_newest[_FOUND + _LEAVES]), behind)
     )
-    return parts.take(met.filter(is_newer)["index"].sort())
+    return parts.take(with_newest.filter(is_newer)["index"].sort())
 
 
 def _is_behind(places: Mapping[str, Any], others: Mapping[str, Any]) -> Any:
-    """Whether places lie behind others."""
+    """Return which positions lie above others."""
     behind = None
     for name in reversed(_PLACE):
         greater, equal = pc.greater(places[name], others[name]), pc.equal(places[name], others[name])
@@ -145,7 +144,7 @@ def _is_behind(places: Mapping[str, Any], others: Mapping[str, Any]) -> Any:
 
 
 def _folded(dimension: Dimension, rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Return the events of keys that key changes join which found no row."""
+    """Return the partial events of keys joined by key changes that found no row."""
     bases: dict[Key, Row] = {}
     for row in sorted((row for row in rows if row[KIND] == BASE), key=lambda row: row[names.BATCH]):
         bases[row[RECORD],] = Row(dict.fromkeys(dimension.schema.names), position_of(row))
@@ -155,7 +154,7 @@ def _folded(dimension: Dimension, rows: Sequence[Mapping[str, Any]]) -> list[Map
 
 
 def _event(dimension: Dimension, row: Mapping[str, Any]) -> ChangeEvent:
-    """Return an event without values: which of them were sent is all that counts."""
+    """Return an event without values: only which cells were sent counts."""
     lacking = row[names.UNSET] or ()
     return ChangeEvent(
         operation=Operation(row[names.OPERATION]),
@@ -173,7 +172,7 @@ def _entries(change_log: ChangeLogTable, progress: Progress, rows: Sequence[Mapp
     )
     contents = {row[names.BATCH]: json.loads(row[RECORD]) for row in records.to_pylist()}
     objects = {order: name for content in contents.values() for name, order, *_ in content["objects"]}
-    found = [
+    entries = [
         Entry(
             key=row[RECORD],
             reason=Reason.INCOMPLETE_ROW.value,
@@ -193,4 +192,4 @@ def _entries(change_log: ChangeLogTable, progress: Progress, rows: Sequence[Mapp
         )
         for row in rows
     ]
-    return sorted(found, key=lambda entry: (entry.batch, entry.position))
+    return sorted(entries, key=lambda entry: (entry.batch, entry.position))

@@ -1,4 +1,4 @@
-"""Forgetting: what of the companion no older event can meet any more, and when it goes."""
+"""Trim the change log: forget entries that no older event can meet any more."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from lakeward.core.merge.change_log import Hold
 from lakeward.core.progress import Progress
 
 _TRIM_EVERY: Final = 32
-"""Trimming is a commit of its own; there is no hurry with it."""
+"""The change log is trimmed with every batch divisible by this number, since trimming is a commit of its own."""
 
 
 def trim(
@@ -30,30 +30,30 @@ def trim(
     give_up: Callable[[DataFrame], None],
     unsettled: Collection[tuple[int, int]] = (),
 ) -> None:
-    """Forget changes that no older event can meet any more, and what waited once nothing is held.
+    """Forget changes that no older event can meet, and waiting events once nothing is held.
 
-    Of keys that are held by `holds`, whose `barriers` are their keys and places, all is kept
-    that what is mended may meet. `give_up` gets the events that found no row to complete, as do those that were
-    `unsettled`, by object and row, when the table became `ordered`.
+    Of keys held by `holds`, everything is kept that a repaired row may meet; `barriers` returns their keys and
+    positions. `give_up` gets the events that found no row to complete, and those that were `unsettled` (by object
+    and row) when the table became `ordered`.
     """
     change_log.batches.objects(progress)
     folds = change_log.has_parts and not isinstance(change_log.dimension.lateness, Ordered)
-    done = [] if folds else [_passed(change_log, progress, holds)]
-    if change_log.has_parts and change_log.batches.turned:
+    conditions = [] if folds else [_passed(change_log, progress, holds)]
+    if change_log.has_parts and change_log.batches.ordered_until:
         _give_up_unsettled(change_log, progress, unsettled, give_up)
-        done.append(change_log.left_behind)
+        conditions.append(change_log.outdated_entries)
     if progress.epoch > 1:
         kinds = "', '".join((DELETE, CHANGE, BASE, WAITING, RELEASED))
-        done.append(f"({KIND} in ('{kinds}') and {names.EPOCH} < {progress.epoch})")
-    if folds and progress.mark is not None and progress.mark.epoch == progress.epoch:
-        held, remembered = barriers(holds) if holds else None, change_log.events(progress.batch)
+        conditions.append(f"({KIND} in ('{kinds}') and {names.EPOCH} < {progress.epoch})")
+    if folds and progress.low_watermark is not None and progress.low_watermark.epoch == progress.epoch:
+        held_positions, remembered = barriers(holds) if holds else None, change_log.events(progress.batch)
         if remembered is not None:
             with spread(remembered.sparkSession, remembered.count()):
-                fold_into_bases(change_log, progress.mark, progress.batch, held, give_up)
+                fold_into_bases(change_log, progress.low_watermark, progress.batch, held_positions, give_up)
     if not progress.held:
-        done.append(f"({KIND} in ('{WAITING}', '{RELEASED}') and {names.BATCH} <= {progress.batch})")
-    if done:
-        change_log.table.forget(" or ".join(done))
+        conditions.append(f"({KIND} in ('{WAITING}', '{RELEASED}') and {names.BATCH} <= {progress.batch})")
+    if conditions:
+        change_log.table.forget(" or ".join(conditions))
     for kind in (BATCH, DELETE, CHANGE):
         change_log.table.gather(f"{KIND} = '{kind}' and {names.BATCH} <= {progress.batch}")
     change_log.table.expire()
@@ -65,7 +65,7 @@ def _give_up_unsettled(
     unsettled: Collection[tuple[int, int]],
     give_up: Callable[[DataFrame], None],
 ) -> None:
-    """Give up events that waited for their row when the table became `ordered`: none comes any more."""
+    """Give up events that waited for their row when the table became `ordered`: no row can come any more."""
     events = change_log.every_event(progress.batch) if unsettled else None
     if events is not None:
         types = {names.OBJECT: "bigint", names.ROW: "bigint"}
@@ -74,12 +74,12 @@ def _give_up_unsettled(
 
 
 def _passed(change_log: ChangeLogTable, progress: Progress, holds: Sequence[Hold]) -> str:
-    """Return what of the changes does not matter any more, as a condition.
+    """Return the condition for changes that no longer matter.
 
-    It is what lies at or below the mark, whichever batch brought it: what is kept of a key is never older than
-    what was forgotten of it, and nobody takes it for what stood. Of an `ordered` table it goes by batches.
+    These are the changes at or below the low watermark, whichever batch brought them. So what is kept of a key is
+    never older than what was forgotten. For an `ordered` table it goes by batches.
     """
-    least, mark = min((hold.position.sequence for hold in holds), default=None), progress.mark
+    least, mark = min((hold.position.sequence for hold in holds), default=None), progress.low_watermark
     pinned = "" if least is None else f" and {names.SEQUENCE} < {least}"
     upto, lateness = progress.batch, change_log.dimension.lateness
     if isinstance(lateness, Ordered):
@@ -94,19 +94,19 @@ def _passed(change_log: ChangeLogTable, progress: Progress, holds: Sequence[Hold
 
 
 def next_trim(batch: int) -> int:
-    """Return the first batch behind this one with which the companion is trimmed."""
+    """Return the first batch above this one at which the change log is trimmed."""
     return (batch // _TRIM_EVERY + 1) * _TRIM_EVERY
 
 
 def beyond(objects: Mapping[int, int], window: int) -> int:
-    """Return the newest batch behind which at least `window` objects were delivered, or 0.
+    """Return the newest batch after which at least `window` objects were delivered, or 0.
 
     >>> beyond({1: 3, 2: 3, 3: 3}, 5)
     1
     """
-    seen = 0
+    delivered = 0
     for batch in sorted(objects, reverse=True):
-        if seen >= window:
+        if delivered >= window:
             return batch
-        seen += objects[batch]
+        delivered += objects[batch]
     return 0

@@ -1,6 +1,6 @@
-"""The companion table: the events, bases and waiting events that are remembered as of a batch.
+"""The change log table: remembered events, base rows and waiting events as of a batch.
 
-What is stamped above the table's own batch does not exist.
+Entries above the table's own batch come from a crash and are ignored.
 """
 
 from __future__ import annotations
@@ -11,8 +11,12 @@ from typing import Final
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from lakeward.adapters.formats.shared.change_log.batch_log import Batches
-from lakeward.adapters.formats.shared.change_log.column_changes import NOTHING_COMES, ColumnsSince, Coming
+from lakeward.adapters.formats.shared.change_log.batch_log import BatchLog
+from lakeward.adapters.formats.shared.change_log.column_changes import (
+    NO_COMING_COLUMNS,
+    ColumnChanges,
+    ComingColumns,
+)
 from lakeward.adapters.formats.shared.change_log.entries import (
     BASE,
     BY_PLACE,
@@ -26,10 +30,10 @@ from lakeward.adapters.formats.shared.change_log.entries import (
     WAITING,
 )
 from lakeward.adapters.formats.shared.rows.system_columns import position_of
-from lakeward.adapters.formats.shared.side_tables.side_table import CHANGES, Make
+from lakeward.adapters.formats.shared.side_tables.side_table import CHANGES, OpenSideTable
 from lakeward.adapters.spark.history.version_rows import previous_columns
 from lakeward.adapters.spark.merge.fold.fold_items import said_nothing_of, with_all
-from lakeward.adapters.spark.merge.resolution import standing
+from lakeward.adapters.spark.merge.resolution import stored_column
 from lakeward.adapters.spark.schema_changes.schema_alignment import fitted
 from lakeward.adapters.spark.sql import names
 from lakeward.adapters.spark.sql.names import column, quoted
@@ -44,26 +48,26 @@ _WAITS: Final = f"{KIND} = '{WAITING}' AND {_IS_UPDATE}"
 
 
 class ChangeLogTable:
-    """The companion of one table. `n` is always the batch that the table itself is at."""
+    """The change log of one table. `n` below is the batch that the table itself is at."""
 
-    def __init__(self, dimension: Dimension, make: Make) -> None:
+    def __init__(self, dimension: Dimension, open_side_table: OpenSideTable) -> None:
         self.dimension = dimension
-        self.table = make(CHANGES, dimension.new_names, lambda: self.rows.names)
-        self.batches = Batches(dimension.name, self.table)
-        self.coming: Coming = NOTHING_COMES
+        self.table = open_side_table(CHANGES, dimension.new_names, lambda: self.rows.names)
+        self.batches = BatchLog(dimension.name, self.table)
+        self.coming_columns: ComingColumns = NO_COMING_COLUMNS
 
     @property
     def rows(self) -> Schema:
-        """The columns of the rows that it remembers: those of the table, and in a history the values before."""
+        """The columns of remembered rows: those of the table and, in a history, those for previous values."""
         return Schema((*self.dimension.schema, *previous_columns(self.dimension)))
 
     @property
     def has_parts(self) -> bool:
-        """Whether some event that is remembered may have been sent in part."""
+        """Whether some remembered event may be partial."""
         return names.UNSET in self.table.columns
 
-    def has_moves(self, upto: int) -> bool:
-        """Return whether a key change is remembered, or waits, up to `n`; no Spark is needed."""
+    def has_key_changes(self, upto: int) -> bool:
+        """Return True if a key change up to batch `upto` is remembered or waits. Needs no Spark."""
         if not self.has_parts:
             return False
         within = f"{names.BATCH} <= {upto} and {names.EPOCH} = {self.batches.epoch}"
@@ -71,37 +75,37 @@ class ChangeLogTable:
 
     @property
     def counts(self) -> str:
-        """Which entries of a key tell how it stands, as a condition."""
-        left = f" or {OLD_RECORD} is not null" if self.has_parts else ""
-        return f"({names.BATCH} > {self.batches.turned} or {KIND} = '{DELETE}'{left})"
+        """The condition for entries that still say how a key stands."""
+        key_changes = f" or {OLD_RECORD} is not null" if self.has_parts else ""
+        return f"({names.BATCH} > {self.batches.ordered_until} or {KIND} = '{DELETE}'{key_changes})"
 
     @property
-    def left_behind(self) -> str:
-        """Which entries tell how a key stood before the table was `ordered`, and count no more, as a condition.
+    def outdated_entries(self) -> str:
+        """The condition for entries from before the table was `ordered` that no longer count.
 
-        The companion has `has_parts`: else nothing waits for its row.
+        It needs `has_parts`: otherwise nothing waits for its row.
         """
         truncate = Operation.TRUNCATE.value
         changes = f"{KIND} = '{CHANGE}' and {names.OPERATION} != '{truncate}' and {OLD_RECORD} is null"
-        return f"(({KIND} = '{BASE}' or ({changes})) and {names.BATCH} <= {self.batches.turned})"
+        return f"(({KIND} = '{BASE}' or ({changes})) and {names.BATCH} <= {self.batches.ordered_until})"
 
     def events(self, upto: int) -> DataFrame | None:
-        """Return the events of keys that are remembered, up to `n`, or None where there is no companion."""
+        """Return the remembered events of keys up to `n`, or None if there is no change log."""
         found = self._changes(upto, f"!= '{Operation.TRUNCATE.value}' AND {self.counts}")
-        return None if found is None else self._with_what_came(found)
+        return None if found is None else self._with_columns_since(found)
 
-    def _with_what_came(self, events: DataFrame) -> DataFrame:
-        """Say of updates which columns and fields the table got since they came: they say nothing of those."""
-        nothing = "CAST(array() AS array<string>)"
-        since = self._columns_since.with_added(nothing, _IS_UPDATE)
-        return events if since == nothing else events.withColumn(names.CAME_SINCE, F.expr(since))
+    def _with_columns_since(self, events: DataFrame) -> DataFrame:
+        """Add to updates the columns and fields that the table got later: an update says nothing of these."""
+        no_names = "CAST(array() AS array<string>)"
+        later_names = self._columns_since.with_added(no_names, _IS_UPDATE)
+        return events if later_names == no_names else events.withColumn(names.CAME_SINCE, F.expr(later_names))
 
     def every_event(self, upto: int) -> DataFrame | None:
-        """Return the events of keys that are there, up to `n`, whether or not they still tell how one stands."""
+        """Return all stored events of keys up to `n`, also those that no longer count."""
         return self._changes(upto, f"!= '{Operation.TRUNCATE.value}'")
 
     def truncated(self, upto: int) -> DataFrame | None:
-        """Return the truncates that are remembered, up to `n`, or None where there is no companion."""
+        """Return the remembered truncates up to `n`, or None if there is no change log."""
         return self._changes(upto, f"= '{Operation.TRUNCATE.value}'")
 
     def _changes(self, upto: int, is_wanted: str) -> DataFrame | None:
@@ -109,7 +113,7 @@ class ChangeLogTable:
         return self._frame(f"{kinds} AND {names.OPERATION} {is_wanted}", upto)
 
     def facts(self, upto: int) -> list[DataFrame]:
-        """Return the events that are remembered, and those that wait, up to `n`."""
+        """Return the remembered events and the waiting ones, up to `n`."""
         events, waiting = self.events(upto), self.waiting(upto)
         if events is not None and names.CAME_SINCE in events.columns:
             events = with_all(events)
@@ -118,8 +122,8 @@ class ChangeLogTable:
 
     def bases(self, upto: int) -> DataFrame | None:
         """Return the bases, up to `n`; the position of the row is named as that of a row that stands."""
-        found = self._frame(f"{KIND} = '{BASE}' AND {names.BATCH} > {self.batches.turned}", upto)
-        place = {name: standing(name) for name in PLACE}
+        found = self._frame(f"{KIND} = '{BASE}' AND {names.BATCH} > {self.batches.ordered_until}", upto)
+        place = {name: stored_column(name) for name in PLACE}
         return None if found is None else found.withColumnsRenamed(place)
 
     def deletes(self, upto: int) -> DataFrame | None:
@@ -127,7 +131,7 @@ class ChangeLogTable:
         return self._kind(DELETE, upto)
 
     def waiting(self, upto: int) -> DataFrame | None:
-        """Return the entries of events that wait as of `n`, or None where there is no companion."""
+        """Return the entries of events that wait as of `n`, or None if there is no change log."""
         waiting, released = (self._kind(kind, upto) for kind in (WAITING, RELEASED))
         if waiting is None or released is None:
             return None
@@ -136,13 +140,14 @@ class ChangeLogTable:
     def waiting_events(self, upto: int, keys: Sequence[str] | None = None) -> DataFrame:
         """Return the events that wait as of `n`, as a frame of events: those of these keys (as texts).
 
-        Where none are named, or key changes may join keys, it is all of them.
+        All are returned if no keys are given, or if key changes may join keys. Raises TableError if there is no
+        change log.
         """
         waiting = self.waiting(upto)
         if waiting is None:
             raise TableError(
-                f"{self.dimension.name} has no companion, so nothing can wait",
-                todo="Put the companion table back, or drop the table to load it anew.",
+                f"{self.dimension.name} has no change log, so nothing can wait",
+                todo="Restore the change log table, or drop the table to load it anew.",
             )
         freed = waiting if self.has_parts or keys is None else waiting.where(column(RECORD).isin(list(keys)))
         wanted = (names.UNSET, names.OLD, names.TRANSACTION, names.INSTANT)
@@ -156,7 +161,7 @@ class ChangeLogTable:
         )
 
     def waiters(self, upto: int) -> Waiters[str]:
-        """Return the events that wait, with the texts of their keys; no Spark is needed."""
+        """Return the waiting events with the texts of their keys. Spark is not needed."""
         wanted = (KIND, *names.POSITION, RECORD, *([OLD_RECORD] if self.has_parts else []))
         condition = f"{KIND} in ('{WAITING}', '{RELEASED}') and {names.BATCH} <= {upto}"
         condition += f" and {names.EPOCH} = {self.batches.epoch}"
@@ -175,11 +180,11 @@ class ChangeLogTable:
         return self._frame(f"{KIND} = '{kind}'", upto)
 
     def _frame(self, condition: str, upto: int) -> DataFrame | None:
-        """Return entries up to `n` as the table has its columns now; what was not sent has the new names, too.
+        """Return entries up to `n` with the columns that the table has now.
 
-        An update that waits did not send the columns that the table got since.
-        Before the first batch there are none: what a person said by then (`record_decision`) has no columns for
-        them.
+        Lists of cells not sent have the current names, too. Waiting updates did not send the columns that the table
+        got later. Before the first batch there are no entries: decisions recorded by then have no columns for
+        events.
         """
         within = f"{names.BATCH} <= {upto} AND {names.EPOCH} = {self.batches.epoch}"
         found = self.table.frame(f"{condition} AND {within}") if upto else None
@@ -192,6 +197,6 @@ class ChangeLogTable:
         return found if unset == names.UNSET else found.withColumn(names.UNSET, F.expr(unset))
 
     @property
-    def _columns_since(self) -> ColumnsSince:
-        """What became of the columns since events came."""
-        return ColumnsSince(self.batches.records, self.dimension.policies.renames, self.coming)
+    def _columns_since(self) -> ColumnChanges:
+        """The changes of columns since events were remembered."""
+        return ColumnChanges(self.batches.records, self.dimension.policies.renames, self.coming_columns)

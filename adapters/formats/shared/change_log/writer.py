@@ -1,4 +1,4 @@
-"""Writing into the companion: a batch with its record and its memory, or what an operator said."""
+"""Write into the change log: a batch with its record and entries, or an operator decision."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from lakeward.adapters.formats.shared.change_log import batch_record
 from lakeward.adapters.formats.shared.change_log.entries import (
     BASE,
     BATCH,
+    DECISIONS,
     EVENT,
     KIND,
     OLD_RECORD,
     RECORD,
     WAITING,
-    WORDS,
     columns_in_part,
     columns_of,
 )
@@ -40,9 +40,10 @@ def record_batch(
     *,
     count: int,
 ) -> None:
-    """Write the record of a batch and its memory in one commit: so many entries by kind (as SQL), and `rows`.
+    """Write the record of a batch and its entries in one commit.
 
-    Raises CommitConflict where another process remembers a batch of the table at the same time.
+    `entries` are frames by kind (as SQL), with `count` rows together; `rows` are entries in Arrow. Raises
+    CommitConflict if another process writes a batch of the table at the same time.
     """
     dimension, batches = change_log.dimension, change_log.batches
     if batches.has_leftovers:
@@ -54,21 +55,21 @@ def record_batch(
     columns |= remembered_types(dimension)
     frames = [entries_of(dimension, frame, kind, plan) for kind, frame in entries.items() if frame is not None]
     size = sum(found.object.size for found in plan.facts.objects)
-    row = pa.table({KIND: [BATCH], names.BATCH: [plan.batch], RECORD: [batch_record.written(plan)]})
+    row = pa.table({KIND: [BATCH], names.BATCH: [plan.batch], RECORD: [batch_record.record_text(plan)]})
     own = rows.select([name for name in rows.column_names if name in columns])
     rows = pa.concat_tables([row, own], promote_options="permissive")
     count, size = (count, size) if frames else (0, 0)
-    with batches.meeting():
-        written = change_log.table.add(
+    with batches.recording_conflict():
+        version = change_log.table.add(
             columns, frames, rows, count=count, size=size, partition_by=KIND, since=batches.version
         )
-    batches.stamped, batches.version = plan.batch, written
+    batches.newest_written, batches.version = plan.batch, version
 
 
 def entries_of(dimension: Dimension, frame: DataFrame, kind: str, plan: MergePlan) -> DataFrame:
-    """Return the entries that events of a batch make, of a kind (as SQL)."""
-    whole = kind in (f"'{WAITING}'", f"'{BASE}'", EVENT)
-    wanted = dimension.schema.names if whole else dimension.key
+    """Return the entries that events of a batch make, of one kind (as SQL)."""
+    has_cells = kind in (f"'{WAITING}'", f"'{BASE}'", EVENT)
+    wanted = dimension.schema.names if has_cells else dimension.key
     wanted = (*wanted, names.UNSET, names.OLD, names.TRANSACTION, *remembered_types(dimension))
     own = [name for name in wanted if name in frame.columns]
     if names.OLD in frame.columns:
@@ -86,11 +87,11 @@ def entries_of(dimension: Dimension, frame: DataFrame, kind: str, plan: MergePla
 
 
 def record_decision(change_log: ChangeLogTable, upto: int, word: OperatorDecision) -> None:
-    """Write down what an operator said at batch `n`; the companion is made where it is not there."""
+    """Write an operator decision at batch `upto`; the change log is created if it does not exist."""
     dimension = change_log.dimension
     columns = {**columns_of(dimension.sequences), **{c.name: c.type for c in dimension.schema}}
-    kind = next(kind for kind, type_ in WORDS.items() if isinstance(word, type_))
-    row = pa.table({KIND: [kind], names.BATCH: [upto], RECORD: [batch_record.written_word(word)]})
+    kind = next(kind for kind, type_ in DECISIONS.items() if isinstance(word, type_))
+    row = pa.table({KIND: [kind], names.BATCH: [upto], RECORD: [batch_record.decision_text(word)]})
     change_log.table.add(columns, [], row, count=0, partition_by=KIND)
-    change_log.batches.words.append(word)
+    change_log.batches.decisions.append(word)
     change_log.batches.version = UNKNOWN

@@ -1,1 +1,1 @@
-"""Joined tables, and the tables that they are made of."""
+"""Joined tables and their source tables."""

@@ -1,4 +1,4 @@
-"""A source of a joined table: how it is, what it touched since it was passed, its rows at a commit."""
+"""A source of a joined table: its state, the keys changed since it was read last, and its rows at a commit."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from pyspark.sql import functions as F
 from lakeward.adapters.formats.shared.change_log.batch_record import BatchRecord
 from lakeward.adapters.formats.shared.change_log.retention import beyond, next_trim
 from lakeward.adapters.formats.shared.change_log.table import ChangeLogTable
-from lakeward.adapters.formats.shared.operations.rollback import Line
+from lakeward.adapters.formats.shared.operations.rollback import TableLineage
 from lakeward.adapters.formats.shared.rows.system_columns import row_columns
-from lakeward.adapters.formats.shared.rows.table_rows import placed
-from lakeward.adapters.formats.shared.side_tables.keys import completed
-from lakeward.adapters.formats.shared.side_tables.side_table_pair import Keeping
+from lakeward.adapters.formats.shared.rows.table_rows import with_default_positions
+from lakeward.adapters.formats.shared.side_tables.keys import with_exact_columns
+from lakeward.adapters.formats.shared.side_tables.side_table_pair import SideTables
 from lakeward.adapters.spark.history.instants import of_cell, of_countable, of_time
 from lakeward.adapters.spark.history.version_rows import BEGINS, ENDS, VersionRows
-from lakeward.adapters.spark.joined.sides import Side
+from lakeward.adapters.spark.joined.sides import JoinedSource
 from lakeward.adapters.spark.joined.touched_rows import carried
 from lakeward.adapters.spark.merge.resolution import STANDS
 from lakeward.adapters.spark.schema_changes.schema_alignment import called_now, fitted
@@ -31,7 +31,7 @@ from lakeward.core.dimension import Dimension, Ordered
 from lakeward.core.errors import CommitConflict
 from lakeward.core.events import LOAD_SEQUENCE, Operation, Sequences
 from lakeward.core.history.options import History
-from lakeward.core.joined.plan import JoinPlan, Passed, SourceState, noted
+from lakeward.core.joined.plan import JoinPlan, SourceCommit, SourceState, recent_commits
 from lakeward.core.pipeline.consistent_read import read_consistently
 from lakeward.core.ports import TableState, Version
 from lakeward.core.progress import Progress
@@ -39,20 +39,20 @@ from lakeward.core.progress import Progress
 R = TypeVar("R")
 
 
-class Readable(Protocol):
-    """A table as a joined one finds it."""
+class JoinableTable(Protocol):
+    """A table that a joined table reads."""
 
     @property
-    def kept(self) -> Keeping:
-        """What it remembers."""
+    def side_tables(self) -> SideTables:
+        """Its side tables."""
         ...
 
     def standing(self) -> TableState:
-        """Return what its last commit of ours says."""
+        """Return the state as of its last commit of ours."""
         ...
 
-    def line(self) -> Line | None:
-        """Return the commits that its state comes from, or None where it is not there."""
+    def lineage(self) -> TableLineage | None:
+        """Return the commits that its state comes from, or None if it does not exist."""
         ...
 
     def as_of(self, name: str) -> DataFrame:
@@ -61,11 +61,11 @@ class Readable(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Reader:
-    """Reads one source of a joined table for a batch of it."""
+class SourceReader:
+    """Reads one source of a joined table for a batch of that."""
 
-    side: Side
-    table: Readable
+    side: JoinedSource
+    table: JoinableTable
     plan: JoinPlan
 
     @property
@@ -73,25 +73,27 @@ class Reader:
         return self.side.table
 
     @property
-    def _now(self) -> Passed:
+    def _now(self) -> SourceCommit:
         return self.plan.progress.passed[self.side.name]
 
     def rows(self) -> DataFrame:
-        """Return its rows at the commit that is read: versions, where all are read, else what is current."""
+        """Return the rows at the commit that the plan names: all versions, or the current ones."""
         return self._named(self._standing(self._read(self._now.batch)))
 
     def changes(self) -> DataFrame:
-        """Return the keys that it touched since it was passed, each with when it was last."""
-        wrote = self._named(self._read(self._now.batch).where(f"{names.BATCH} > {self._since}"))
-        found = [wrote.select(*self.side.key, self.side.instant), *self._remembered()]
+        """Return the keys that changed since the source was read last, each with the instant of its last change."""
+        written_rows = self._named(self._read(self._now.batch).where(f"{names.BATCH} > {self._since}"))
+        keys = [written_rows.select(*self.side.key, self.side.instant), *self._remembered()]
         instant = f"max({self.side.instant}) AS {self.side.instant}"
-        every = reduce(DataFrame.unionByName, found).groupBy(*self.side.key).agg(F.expr(instant)).localCheckpoint()
-        if not remembers(self.table, self._now.batch, self._since):
+        all_keys = (
+            reduce(DataFrame.unionByName, keys).groupBy(*self.side.key).agg(F.expr(instant)).localCheckpoint()
+        )
+        if not has_all_deletes(self.table, self._now.batch, self._since):
             raise CommitConflict(f"{self._dimension.name}: it forgot deletes behind batch {self._since} meanwhile")
-        return every
+        return all_keys
 
     def before(self, changes: DataFrame) -> DataFrame:
-        """Return the rows of these keys as they were when it was passed."""
+        """Return the rows of these keys as of when the source was read last."""
         rows = self._named(self._standing(self._read(self._since)))
         return rows.join(changes.select(*self.side.key), self.side.key, "left_semi")
 
@@ -100,16 +102,16 @@ class Reader:
         return self.plan.since[self.side.name]
 
     def _read(self, batch: int) -> DataFrame:
-        """Return its rows as they were with a batch, by the names and types that they have now."""
-        line = self.table.line()
-        name = None if line is None else line.shown_by(batch)
+        """Return the rows as of a batch, with current names and types. Raises CommitConflict if they are gone."""
+        lineage = self.table.lineage()
+        name = None if lineage is None else lineage.commit_showing(batch)
         if name is None:
             raise CommitConflict(f"{self._dimension.name}: its rows as of batch {batch} went meanwhile")
         stored = self._dimension.stored.schema
-        rows = fitted(called_now(placed(self.table.as_of(name)), self._dimension.new_names), stored)
+        rows = fitted(called_now(with_default_positions(self.table.as_of(name)), self._dimension.new_names), stored)
         types = {c.name: ddl(c.type) for c in stored}
         types |= {name: ddl(type_) for name, type_ in row_columns(self._dimension).items()}
-        rows = completed(rows, types)
+        rows = with_exact_columns(rows, types)
         return rows if self._shown is None else self._shown.read(rows)
 
     @property
@@ -123,127 +125,137 @@ class Reader:
         return rows if is_whole else rows.where(f"{ENDS} IS NULL")
 
     def _named(self, rows: DataFrame) -> DataFrame:
-        """Return rows with what is needed of them, and the instant of each."""
+        """Return rows with the columns that the join needs, and the instant of each."""
         return self.side.named(rows, self._instant, BEGINS, ENDS)
 
     @property
     def _instant(self) -> str:
-        """Return from when a row counts, as SQL, where the joined table asks: `of_row` of the core."""
+        """Return SQL for the instant from which a row counts, if the join needs it (`of_row` of the core)."""
         history, validity = self._dated_by, self.side.source.validity
         if history is None:
             return "NULL"
         if validity is not None:
             column = self._dimension.schema.find(validity)
-            said = "bigint(NULL)" if column is None else of_cell(quoted(validity), column.type, history)
-            return of_countable(said, history)
+            instant = "bigint(NULL)" if column is None else of_cell(quoted(validity), column.type, history)
+            return of_countable(instant, history)
         if self._dimension.sequences is not Sequences.TIMES:
             return "NULL"
-        told = of_countable(of_time(names.SEQUENCE, history), history)
-        return f"CASE WHEN {names.SEQUENCE} NOT IN (0, {LOAD_SEQUENCE}) THEN {told} END"
+        instant_of_sequence = of_countable(of_time(names.SEQUENCE, history), history)
+        return f"CASE WHEN {names.SEQUENCE} NOT IN (0, {LOAD_SEQUENCE}) THEN {instant_of_sequence} END"
 
     @property
     def _dated_by(self) -> History | None:
-        """The history that asks from when rows count: one whose versions are not those of its sources."""
+        """The history whose rows need instants: one whose versions are not those of its sources."""
         joining = self.side.joining
         return None if joining.over_time else joining.joined.history
 
     def _remembered(self) -> Sequence[DataFrame]:
-        """Return the keys of remembered events that may have left no row behind.
+        """Return the keys of remembered events that may have left no row.
 
-        With an event of one key also the row may go that a key change has carried on to another.
+        An event of one key may also remove the row that a key change has moved to another key.
         """
-        events = self.table.kept.change_log.every_event(self._now.batch)
+        events = self.table.side_tables.change_log.every_event(self._now.batch)
         if events is None:
             return []
         if names.OLD in events.columns:
-            gone = carried(self._dimension, events, f"{names.BATCH} > {self._since}")
+            removed = carried(self._dimension, events, f"{names.BATCH} > {self._since}")
         else:
             deletes = "true" if self._shown is not None else f"{names.OPERATION} = '{Operation.DELETE.value}'"
-            gone = events.where(f"{names.BATCH} > {self._since} AND {deletes}")
+            removed = events.where(f"{names.BATCH} > {self._since} AND {deletes}")
         history = self._dated_by
         time = "bigint(NULL)" if history is None else of_countable(of_time(names.TIME, history), history)
-        shown = zip(self._dimension.key, self.side.key, strict=True)
-        return [gone.selectExpr(*[f"{quoted(n)} AS {own}" for n, own in shown], f"{time} AS {self.side.instant}")]
+        columns = zip(self._dimension.key, self.side.key, strict=True)
+        return [
+            removed.selectExpr(
+                *[f"{quoted(n)} AS {column}" for n, column in columns], f"{time} AS {self.side.instant}"
+            )
+        ]
 
 
-def state_of(table: Readable, known: Sequence[Passed] = ()) -> SourceState | None:
-    """Return a source as it is, or None where it has no commit.
+def state_of(table: JoinableTable, known: Sequence[SourceCommit] = ()) -> SourceState | None:
+    """Return the state of a source, or None if it has no commit.
 
-    It is seen from how far it was passed: from the first commit of which it is `known` to have been made then.
+    `known` are the commits up to which the joined table has read it, newest first. The first one that still exists
+    is where it goes on from.
     """
     return _steadily(table, partial(_state_of, table, known))
 
 
-def _steadily(table: Readable, read: Callable[[TableState], R]) -> R:
-    """Return what is read of a source, which another run may keep up; it takes its columns from where it stands."""
-    return read_consistently(table.kept.change_log.dimension.name, table.standing, read)
+def _steadily(table: JoinableTable, read: Callable[[TableState], R]) -> R:
+    """Return what `read` returns, and read again if another run has committed meanwhile."""
+    return read_consistently(table.side_tables.change_log.dimension.name, table.standing, read)
 
 
-def _state_of(table: Readable, known: Sequence[Passed], found: TableState) -> SourceState | None:
-    standing, line = found.progress, table.line()
-    if line is None or not standing.batch:
+def _state_of(table: JoinableTable, known: Sequence[SourceCommit], state: TableState) -> SourceState | None:
+    progress_now, lineage = state.progress, table.lineage()
+    if lineage is None or not progress_now.batch:
         return None
-    commits = line.commits() or [Version(name="", progress=standing)]
-    made_of = [Passed(commit.progress.batch, commit.name) for commit in commits]
+    commits = lineage.commits() or [Version(name="", progress=progress_now)]
+    made_of = [SourceCommit(commit.progress.batch, commit.name) for commit in commits]
     progress, names_ = commits[0].progress, {commit.commit for commit in made_of}
-    change_log = table.kept.change_log
+    change_log = table.side_tables.change_log
     change_log.batches.objects(progress)
-    kept = next((one for one in known if one.commit in names_), None)
-    is_there = not known or kept == known[0]
+    last_commit = next((commit for commit in known if commit.commit in names_), None)
+    is_there = not known or last_commit == known[0]
     is_expired = not is_there and known[0].batch < min(commit.batch for commit in made_of)
     return SourceState(
         now=made_of[0],
-        behind=noted(made_of),
+        behind=recent_commits(made_of),
         goes_on=is_there or is_expired,
-        kept=kept,
-        remembers=progress.batch if is_expired else forgotten(change_log, progress),
-        emptied=emptied(change_log),
-        spliced=spliced(change_log),
-        shows_before=not known or (kept is not None and line.shown_by(kept.batch) is not None),
+        kept=last_commit,
+        remembers=progress.batch if is_expired else newest_forgotten(change_log, progress),
+        emptied=newest_emptying(change_log),
+        spliced=newest_splice(change_log),
+        shows_before=not known
+        or (last_commit is not None and lineage.commit_showing(last_commit.batch) is not None),
     )
 
 
-def emptied(change_log: ChangeLogTable) -> int:
-    """Return the newest batch with a truncate, or with which a full load took the place of all rows (0: none)."""
+def newest_emptying(change_log: ChangeLogTable) -> int:
+    """Return the newest batch with a truncate, or with a full load that replaced all rows (0: none)."""
     newest, epoch = 0, 1
-    for batch, found in sorted(change_log.batches.records.items()):
-        if found.epoch > epoch or (found.record is not None and found.record.truncates):
+    for batch, record in sorted(change_log.batches.records.items()):
+        if record.epoch > epoch or (record.record is not None and record.record.truncates):
             newest = batch
-        epoch = found.epoch
+        epoch = record.epoch
     return newest
 
 
-def spliced(change_log: ChangeLogTable) -> int:
-    """Return the newest batch that put a snapshot between others (0: none): of what it removed nothing is left."""
-    return max((batch for batch, found in change_log.batches.records.items() if found.spliced), default=0)
+def newest_splice(change_log: ChangeLogTable) -> int:
+    """Return the newest batch that spliced a snapshot (0: none): rows that it removed have left no trace."""
+    return max((batch for batch, record in change_log.batches.records.items() if record.spliced), default=0)
 
 
-def remembers(table: Readable, batch: int, since: int) -> bool:
-    """Whether what was read of a source, which may have gone on, has all deletes between two of its batches."""
+def has_all_deletes(table: JoinableTable, batch: int, since: int) -> bool:
+    """Return whether the change log still has all deletes between two batches, `since` and `batch`."""
 
     def has_all(found: TableState) -> bool:
-        change_log, progress = table.kept.change_log, found.progress
+        change_log, progress = table.side_tables.change_log, found.progress
         if progress.batch <= batch:
             return True
         change_log.batches.objects(progress)
-        return forgotten(change_log, progress) <= since
+        return newest_forgotten(change_log, progress) <= since
 
     return _steadily(table, has_all)
 
 
-def forgotten(change_log: ChangeLogTable, progress: Progress) -> int:
-    """Return the newest batch of which deletes may have been forgotten when it was trimmed (0: none).
+def newest_forgotten(change_log: ChangeLogTable, progress: Progress) -> int:
+    """Return the newest batch of which deletes may have been trimmed (0: none).
 
-    An `ordered` table takes no changes of keys. What it remembers from before it was that, a mark may have passed.
+    An `ordered` table has no key changes. Entries from before it was `ordered` may lie below a low watermark.
     """
     lateness, records = change_log.dimension.lateness, change_log.batches.records
     trimmed = next_trim(progress.batch) - next_trim(0)
     if isinstance(lateness, Ordered):
-        passed = min(trimmed, beyond({b: len(found.facts) for b, found in records.items()}, lateness.redelivery))
-        return max([passed, *(b for b, found in records.items() if b <= trimmed and not found.ordered)])
-    return max((b for b, found in records.items() if b <= trimmed and _may_go(found, progress)), default=0)
+        passed_batch = min(
+            trimmed, beyond({b: len(record.facts) for b, record in records.items()}, lateness.redelivery)
+        )
+        return max([passed_batch, *(b for b, record in records.items() if b <= trimmed and not record.ordered)])
+    return max((b for b, record in records.items() if b <= trimmed and _may_go(record, progress)), default=0)
 
 
-def _may_go(found: BatchRecord, progress: Progress) -> bool:
-    """Whether the mark may have passed an event of a batch; of what was released, its record does not say when."""
-    return found.record is None or (progress.mark is not None and found.record.least.mark <= progress.mark)
+def _may_go(record: BatchRecord, progress: Progress) -> bool:
+    """Return whether the low watermark may have passed an event of a batch; always for a batch without a record."""
+    return record.record is None or (
+        progress.low_watermark is not None and record.record.least.mark <= progress.low_watermark
+    )

@@ -1,1 +1,1 @@
-"""Operations on whole tables that work alike in each format."""
+"""Operations on whole tables that are the same in each format."""

@@ -1,4 +1,4 @@
-"""What a commit that fails is to people, and to the files that it was to make visible."""
+"""Failed commits: the errors that people see, and the files that are deleted."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from lakeward.core.errors import CommitConflict, LakewardError, TableError
 
 
 @contextmanager
-def committing_by(
+def translating_commit_failures(
     what: str, failures: tuple[type[BaseException], ...], lost_race: Callable[[BaseException], bool]
 ) -> Iterator[None]:
-    """Say in a person's words why a commit failed; `failures` are those that the format has besides Spark's.
+    """Raise an error that people understand if a commit fails. `failures` are the format's errors, besides Spark's.
 
-    Raises CommitConflict where another writer was first, StoreUnreachable where S3 did not answer, and else
-    TableError.
+    Raises CommitConflict if another writer was first (`lost_race`), StoreUnreachable if S3 did not answer, and
+    otherwise TableError.
     """
     try:
         yield
@@ -30,8 +30,8 @@ def committing_by(
                 found=said(error),
                 todo="Nothing of this batch was applied. Run again when the other writer is done.",
             ) from error
-        if (gone := unreachable(what, error)) is not None:
-            raise gone from error
+        if (unreachable_error := unreachable(what, error)) is not None:
+            raise unreachable_error from error
         raise TableError(
             f"{what}: the table could not be written",
             found=refused_by_disk(error) or said(error),
@@ -39,32 +39,33 @@ def committing_by(
         ) from error
 
 
-class Staged(Protocol):
-    """Files that a commit will make visible, all or none."""
+class StagedChange(Protocol):
+    """Files that one commit makes visible, all or none."""
 
-    def may_be_made(self, error: BaseException) -> bool:
-        """Whether the table may have the commit, although it ended with an error."""
+    def may_be_committed(self, error: BaseException) -> bool:
+        """Return whether the commit may have been made, although it ended with an error."""
         ...
 
-    def take_back(self) -> None:
-        """Delete the files that were written and will not be committed."""
+    def discard(self) -> None:
+        """Delete files that were written and will not be committed."""
         ...
 
 
 @contextmanager
-def staging(what: str, change: Staged, who: str) -> Iterator[None]:
-    """Take a change back where something fails; where `who` may have made the commit all the same, say so.
+def discarding_on_failure(what: str, change: StagedChange, who: str) -> Iterator[None]:
+    """Discard a change if an error occurs, unless the commit may have been made.
 
-    Raises TableError then: files that may be part of the table stay.
+    Then the files stay, since they may be part of the table, and TableError is raised. `who` makes commits: a
+    catalog, say.
     """
     try:
         yield
     except BaseException as error:
-        if change.may_be_made(error):
+        if change.may_be_committed(error):
             raise TableError(
                 f"{what}: {who} did not say whether the commit was made",
                 found=str(error).splitlines()[0] if str(error) else type(error).__name__,
                 todo="Run again: the table itself says what is in it, and the run goes on from there.",
             ) from error
-        change.take_back()
+        change.discard()
         raise

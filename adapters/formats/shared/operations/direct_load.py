@@ -1,4 +1,4 @@
-"""Full loads that are written as they are read: to files of the table, which nobody sees before the commit."""
+"""Direct loads: full loads written while they are read, to files that no reader sees before the commit."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Any, Final, Protocol
 from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as F
 
-from lakeward.adapters.formats.shared.resolution.merge_result import Outcome
+from lakeward.adapters.formats.shared.resolution.merge_result import MergeDetail
 from lakeward.adapters.formats.shared.resolution.strategies.full_load import (
     is_load_alone,
-    load_of,
+    load_result,
     meets_a_row,
     repeats_a_key,
 )
@@ -32,16 +32,16 @@ from lakeward.core.ports import MergeResult
 _FLAGS: Final = (AHEAD, TORN, MALFORMED)
 
 
-class Files(Protocol):
-    """Files of a table that nobody sees; `change` is what commits them."""
+class StagedFiles(Protocol):
+    """Files of a table that no reader sees yet."""
 
     @property
     def change(self) -> Any:
-        """What commits them."""
+        """The change that commits them."""
         ...
 
     def write(self, rows: DataFrame) -> None:
-        """Write rows, as the table has them."""
+        """Write rows, with the columns of the table."""
         ...
 
     def read(self) -> DataFrame:
@@ -49,58 +49,61 @@ class Files(Protocol):
         ...
 
     def close(self) -> None:
-        """Delete them, unless they were committed, and a table that was made for them."""
+        """Delete the files unless they were committed, and the table if it was created for them."""
         ...
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DirectLoad:
-    """A full load in files of a table that nobody sees; `events` are what is known of it, `source` has all.
+    """A full load in files that no reader sees yet.
 
-    `plan` is what it was written by: that of a load of which all can be applied.
+    `source` is the whole batch, `events` the events read back from the files, `plan` the plan that they were
+    written by: that of a load whose rows can all be applied.
     """
 
     source: DataFrame
     events: DataFrame
-    files: Files
+    files: StagedFiles
     plan: MergePlan
 
     def is_by(self, plan: MergePlan) -> bool:
-        """Whether its files are what a plan writes."""
+        """Return whether its files are what a plan would write."""
         own = self.plan
         wrote = (own.batch, own.epoch, own.creates, own.replaces, own.stored, own.changes)
         same = wrote == (plan.batch, plan.epoch, plan.creates, plan.replaces, plan.stored, plan.changes)
         return same and is_load_alone(plan)
 
     def resolved(self, plan: MergePlan, rows: Rows) -> MergeResult:
-        """Return what its commit does to the rows that stand."""
-        outcome = Outcome(upserts=self.events, table=rows.table, staged=self.files.change, drops_all=plan.replaces)
-        return load_of(plan, outcome, removed=rows.count() if plan.replaces else 0)
+        """Return the merge result of committing the files."""
+        detail = MergeDetail(
+            upserts=self.events, table=rows.table, staged=self.files.change, drops_all=plan.replaces
+        )
+        return load_result(plan, detail, removed=rows.count() if plan.replaces else 0)
 
 
 def write_directly(
-    plan: MergePlan, frame: DataFrame, stand: Rows, begin: Callable[[], Files]
+    plan: MergePlan, frame: DataFrame, stored: Rows, begin: Callable[[], StagedFiles]
 ) -> DirectLoad | None:
-    """Write a full load as it is read; None, and nothing is left, where not all is rows of it, or a key repeats.
+    """Write a full load while it is read. Return None, and leave no files, if it holds other rows or repeats a key.
 
-    `plan` is that of a load of which all can be applied, and which meets none of the rows that `stand`; `begin`
-    makes the files.
+    `plan` is that of a load whose rows can all be applied. None of them may have the key of a row in `stand`.
+    `begin` creates the files.
     """
-    files, seen = begin(), Observation()
+    files, observation = begin(), Observation()
     is_plain = f"{IS_EVENT} AND {IS_LOAD} AND {names.OPERATION} = '{Operation.READ.value}'"
     odd = " OR ".join([f"NOT coalesce({is_plain}, false)", *_flags(frame)])
-    observed = frame.observe(seen, F.expr(f"count_if({odd}) AS odd"), F.expr(f"max({names.TIME}) AS time"))
+    observed = frame.observe(observation, F.expr(f"count_if({odd}) AS odd"), F.expr(f"max({names.TIME}) AS time"))
     try:
         files.write(as_stored(plan, fitted(observed.where(is_plain), plan.dimension.schema)))
-        found = seen.get
-        written = None if found["odd"] else _as_events(files.read(), plan, found["time"])
-        if written is None or repeats_a_key(written, plan.dimension) or meets_a_row(written, stand):
+        observed_values = observation.get
+        written = None if observed_values["odd"] else _as_events(files.read(), plan, observed_values["time"])
+        if written is None or repeats_a_key(written, plan.dimension) or meets_a_row(written, stored):
             files.close()
             return None
     except BaseException as error:
         files.close()
-        if (full := refused_by_disk(error)) is not None:
-            raise _not_written(plan, full) from error
+        if (disk_error := refused_by_disk(error)) is not None:
+            raise _not_written(plan, disk_error) from error
         raise
     return DirectLoad(frame, written, files, plan)
 
@@ -118,7 +121,7 @@ def _flags(frame: DataFrame) -> list[str]:
 
 
 def _as_events(rows: DataFrame, plan: MergePlan, time: int | None) -> DataFrame:
-    """Return what a survey asks of events, of rows as they were written."""
+    """Return written rows with the columns that a survey of events needs."""
     return rows.selectExpr(
         *map(quoted, plan.dimension.key),
         *(names.SEQUENCE, names.OBJECT, names.ROW),

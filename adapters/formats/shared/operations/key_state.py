@@ -1,4 +1,4 @@
-"""What is known of one key, in a table and in those beside it, found without Spark."""
+"""The state of one key, in a table and its side tables, read without Spark."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from lakeward.adapters.formats.shared.change_log import entries
 from lakeward.adapters.formats.shared.change_log.batch_record import is_ordered, renames_of
-from lakeward.adapters.formats.shared.rows.conditions import All, AtLeast, AtMost, Is, OneOf, Where
+from lakeward.adapters.formats.shared.rows.conditions import All, AtLeast, AtMost, Condition, Is, OneOf
 from lakeward.adapters.formats.shared.rows.system_columns import batch_of, position_of
 from lakeward.adapters.formats.shared.side_tables import quarantine
 from lakeward.adapters.formats.shared.side_tables.side_table import CHANGES, QUARANTINE
@@ -30,27 +30,30 @@ from lakeward.core.progress import Progress
 Entry = Mapping[str, Any]
 
 
-class Finder(Protocol):
-    """Finds rows of a table, or of what stands beside it by its suffix, without Spark."""
+class RowFinder(Protocol):
+    """Finds rows of a table, or of its side table with a suffix, without Spark."""
 
     def columns(self, suffix: str = "") -> Collection[str]:
-        """Return the names of its columns; none where it is not there."""
+        """Return the names of the columns; none if the table does not exist."""
         ...
 
-    def rows(self, where: Where, suffix: str = "") -> Sequence[Entry]:
-        """Return the rows that meet a condition, whole."""
+    def rows(self, where: Condition, suffix: str = "") -> Sequence[Entry]:
+        """Return the rows that meet a condition, with all columns."""
         ...
 
 
-def known_of(
-    find: Finder, dimension: Dimension, key: Key, progress: Progress, commits: Mapping[int, Made]
+def read_key_state(
+    find: RowFinder, dimension: Dimension, key: Key, progress: Progress, commits: Mapping[int, Made]
 ) -> Known:
-    """Return all that is known of a key, as of the last commit of ours; `commits` are those that are remembered."""
+    """Return the state of a key as of the last commit of ours.
+
+    `commits` are the commits that still exist, by batch.
+    """
     search = _Search(find, dimension, key, progress)
     records = search.records()
     at = {batch: Made(content["at"]) for batch, content in records} | dict(commits)
     search.renames = {batch: renames_of(content) for batch, content in sorted(records)}
-    search.turned = max((batch for batch, content in records if is_ordered(content)), default=0)
+    search.ordered_until = max((batch for batch, content in records if is_ordered(content)), default=0)
     search.truncates = [(batch, Position(*t)) for batch, content in records for t in content.get("truncates", ())]
     remembered, base = search.remembered()
     return Known(
@@ -68,31 +71,31 @@ def known_of(
 
 
 class _Search:
-    """Looks for one key, in what a table knows as of its batch, of its epoch and of one that waits for its load."""
+    """Searches for one key in a table and its side tables, as of the table's batch and its epoch or a later one."""
 
-    def __init__(self, find: Finder, dimension: Dimension, key: Key, progress: Progress) -> None:
+    def __init__(self, find: RowFinder, dimension: Dimension, key: Key, progress: Progress) -> None:
         self.find = find
         self.dimension = dimension
         self.key = key
         self.renames: Mapping[int, Mapping[str, str]] = {}
-        self.turned = 0
+        self.ordered_until = 0
         self.truncates: Sequence[tuple[int, Position]] = ()
         self.upto = AtMost(names.BATCH, progress.batch)
         self.of_epoch = All([self.upto, AtLeast(names.EPOCH, progress.epoch)])
 
-    def of_key(self, *prefix: str) -> Where:
-        """Return the condition that a row, or a struct of it, has the key."""
+    def of_key(self, *prefix: str) -> Condition:
+        """Return the condition that a row, or the struct at `prefix`, has the key."""
         return All([Is((*prefix, name), value) for name, value in zip(self.dimension.key, self.key, strict=True)])
 
     def stored(self) -> Stored | None:
-        """Return the row that stands, of a history the current one."""
+        """Return the stored row; in a history the current version."""
         history = self.dimension.history
-        stand = (row for row in self.rows if not self._went(row))
-        row = next(stand, None) if history is None else current_row(history, self.rows)
+        live_rows = (row for row in self.rows if not self._went(row))
+        row = next(live_rows, None) if history is None else current_row(history, self.rows)
         return None if row is None else Stored(self._row(row), batch_of(row))
 
     def gone(self) -> Stored | None:
-        """Return the row that was deleted and stays, where deletes are soft."""
+        """Return the soft-deleted row, if there is one."""
         return next((Stored(self._row(row), batch_of(row)) for row in self.rows if self._went(row)), None)
 
     @cached_property
@@ -105,49 +108,49 @@ class _Search:
         return Row(cells, position_of(row), deleted=self._went(row))
 
     def _went(self, row: Entry) -> bool:
-        """Whether a row is one that was deleted, where deletes are soft."""
+        """Return whether a row is soft-deleted."""
         return self.dimension.is_soft and bool(row.get(DELETED))
 
-    # The companion.
+    # The change log.
 
     def records(self) -> Sequence[tuple[int, Any]]:
-        """Return the records of all batches."""
-        found = self.find.rows(All([Is((entries.KIND,), entries.BATCH), self.upto]), CHANGES)
-        return [(row[names.BATCH], json.loads(row[entries.RECORD])) for row in found]
+        """Return batch and content of the records of all batches."""
+        rows = self.find.rows(All([Is((entries.KIND,), entries.BATCH), self.upto]), CHANGES)
+        return [(row[names.BATCH], json.loads(row[entries.RECORD])) for row in rows]
 
     def remembered(self) -> tuple[Sequence[Remembered], BaseRow | None]:
-        """Return the events of the key that are remembered or wait, and the row before them.
+        """Return the remembered and waiting events of the key, and its base row.
 
-        Where events are folded, a key of which events are remembered and no row was absent before.
+        Where events are folded over base rows, a key with remembered events and no base entry was absent before.
         """
         columns = self.find.columns(CHANGES)
         if self.dimension.key[0] not in columns:
             return [], None
-        wanted = [self.of_key(), Is((names.OPERATION,), Operation.TRUNCATE.value)]
+        conditions = [self.of_key(), Is((names.OPERATION,), Operation.TRUNCATE.value)]
         in_part = names.OLD in columns
         if in_part:
-            wanted.append(self.of_key(names.OLD))
-        found = self.find.rows(All([OneOf(wanted), self.of_epoch]), CHANGES)
-        rows = [row for row in found if row[entries.KIND] != entries.BATCH]
+            conditions.append(self.of_key(names.OLD))
+        stored_rows = self.find.rows(All([OneOf(conditions), self.of_epoch]), CHANGES)
+        rows = [row for row in stored_rows if row[entries.KIND] != entries.BATCH]
         events = list(self._events(rows))
-        bases = [row for row in rows if row[entries.KIND] == entries.BASE and _batch(row) > self.turned]
+        bases = [row for row in rows if row[entries.KIND] == entries.BASE and _batch(row) > self.ordered_until]
         bases.sort(key=_batch)
         if bases:
             newest = _batch(bases[-1])
-            stood = [row for row in bases if _batch(row) == newest and row.get(ENDS) is None]
-            return events, BaseRow(self.key, self._row(stood[0]) if stood else None, newest)
+            live_rows = [row for row in bases if _batch(row) == newest and row.get(ENDS) is None]
+            return events, BaseRow(self.key, self._row(live_rows[0]) if live_rows else None, newest)
         was_absent = in_part and not isinstance(self.dimension.lateness, Ordered)
-        was_absent = was_absent and any(event.batch > self.turned for event in events)
+        was_absent = was_absent and any(event.batch > self.ordered_until for event in events)
         return events, BaseRow(self.key, None, 0) if was_absent else None
 
     def _events(self, rows: Sequence[Entry]) -> Iterator[Remembered]:
         released = {position_of(row): _batch(row) for row in rows if row[entries.KIND] == entries.RELEASED}
-        waited = {position_of(row) for row in rows if row[entries.KIND] == entries.WAITING}
+        waiting = {position_of(row) for row in rows if row[entries.KIND] == entries.WAITING}
         for row in rows:
             place = position_of(row)
             if row[entries.KIND] == entries.WAITING:
                 yield Remembered(event=self._event(row), batch=_batch(row), settled=released.get(place))
-            elif row[entries.KIND] in (entries.CHANGE, entries.DELETE) and place not in waited:
+            elif row[entries.KIND] in (entries.CHANGE, entries.DELETE) and place not in waiting:
                 yield Remembered(event=self._event(row), batch=_batch(row), settled=_batch(row))
 
     def _event(self, row: Entry) -> ChangeEvent:
@@ -165,13 +168,13 @@ class _Search:
         )
 
     def _not_sent(self, row: Entry) -> Collection[str]:
-        """Return the paths of the columns and fields that an event did not send, quoted, as they are called now."""
-        found = [name if name.startswith("`") else quoted(name) for name in row.get(names.UNSET) or ()]
+        """Return the quoted paths of cells that an event did not send, with current names."""
+        paths = [name if name.startswith("`") else quoted(name) for name in row.get(names.UNSET) or ()]
         for batch, renames in self.renames.items():
             for old, new in renames.items() if _batch(row) < batch else ():
                 was = quoted(old)
-                found = [quoted(new) + p.removeprefix(was) if f"{p}.".startswith(f"{was}.") else p for p in found]
-        return found
+                paths = [quoted(new) + p.removeprefix(was) if f"{p}.".startswith(f"{was}.") else p for p in paths]
+        return paths
 
     def _key(self, row: Entry) -> Key:
         return tuple(canonical(row[name]) for name in self.dimension.key)
@@ -179,25 +182,25 @@ class _Search:
     # The quarantine.
 
     def refused(self) -> Sequence[Refused]:
-        """Return the rows of the key in quarantine, and when those were given up, or overruled by a truncate.
+        """Return the quarantined rows of the key, and when they were discarded or overruled by a truncate.
 
-        What was mended and replayed is an event like any other, and none of them.
+        A row that was repaired and replayed is an event like any other, and is left out.
         """
         settled = [Is((quarantine.STATE,), state) for state in quarantine.SETTLED]
         rows = self.find.rows(All([OneOf([self.of_key(), *settled]), self.of_epoch]), QUARANTINE)
-        gone = {position_of(row): _batch(row) for row in rows if row[quarantine.STATE] == quarantine.GIVEN_UP}
+        given_up = {position_of(row): _batch(row) for row in rows if row[quarantine.STATE] == quarantine.GIVEN_UP}
         replayed = {position_of(row) for row in rows if row[quarantine.STATE] == quarantine.REPLAYED}
         refused = [row for row in rows if row[quarantine.STATE] in quarantine.REFUSED]
         for row in refused:
             place, reason = position_of(row), Reason(row[names.REASON])
             overruling = [b for b, t in self.truncates if Truncates(frozenset({t})).overrule(place, reason)]
             if reason in HOLDING and overruling:
-                gone.setdefault(place, min(overruling))
-        return [_refused(row, gone) for row in refused if position_of(row) not in replayed]
+                given_up.setdefault(place, min(overruling))
+        return [_refused(row, given_up) for row in refused if position_of(row) not in replayed]
 
 
 def _sent(value: Any, path: str, not_sent: Collection[str]) -> Any:
-    """Return a cell, or a field within one, without what was not sent of it."""
+    """Return a cell with UNSET in place of itself, or of fields within it, that were not sent."""
     if path in not_sent:
         return UNSET
     if not isinstance(value, dict):
@@ -205,7 +208,7 @@ def _sent(value: Any, path: str, not_sent: Collection[str]) -> Any:
     return {name: _sent(part, f"{path}.{quoted(name)}", not_sent) for name, part in value.items()}
 
 
-def _refused(row: Entry, gone: Mapping[Position, int]) -> Refused:
+def _refused(row: Entry, given_up: Mapping[Position, int]) -> Refused:
     operation = row[names.OPERATION]
     return Refused(
         position=position_of(row),
@@ -215,7 +218,7 @@ def _refused(row: Entry, gone: Mapping[Position, int]) -> Refused:
         detail=row[names.DETAIL] or "",
         text=row[names.TEXT] or "",
         time=row[names.TIME],
-        given_up=gone.get(position_of(row)),
+        given_up=given_up.get(position_of(row)),
     )
 
 
@@ -224,13 +227,13 @@ def _batch(row: Entry) -> int:
 
 
 def entries_of(rows: pa.Table) -> Sequence[Entry]:
-    """Return rows as values of Python, for the few of one key."""
+    """Return rows as Python values, for the few rows of one key."""
     columns = {name: values_of(rows[name]) for name in rows.column_names}
     return [{name: values[place] for name, values in columns.items()} for place in range(rows.num_rows)]
 
 
 def values_of(column: pa.ChunkedArray) -> Sequence[object]:
-    """Return a column's values; where one is a time of a year that Python has not, all are texts."""
+    """Return the values of a column; if one is a time outside Python's years, all are texts."""
     try:
         return list(column.to_pylist())
     except OverflowError:

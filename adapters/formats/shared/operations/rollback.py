@@ -1,8 +1,8 @@
-"""Taking a table back to an earlier commit, with what stands beside it.
+"""Roll a table back to an earlier commit, together with its side tables.
 
-The table goes first, in one commit: rows, progress, and the columns that batches had changed. Then the quarantine
-and the companion forget what is stamped above it. What the companion had trimmed since then comes back:
-it is kept as it was before each trimming, for as long as the table has a commit that needs it.
+The table goes first, in one commit: rows, progress, and the columns that later batches had changed. Then quarantine
+and change log forget entries above its batch. Entries that were trimmed since then are restored: the change log is
+kept as it was before each trim, for as long as the table has a commit that needs it.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from typing import Protocol
 from pyspark.sql import SparkSession
 
 from lakeward.adapters.formats.shared.change_log import batch_record
-from lakeward.adapters.formats.shared.change_log.entries import BATCH, KIND, RECORD, WORDS
+from lakeward.adapters.formats.shared.change_log.entries import BATCH, DECISIONS, KIND, RECORD
 from lakeward.adapters.formats.shared.change_log.retention import next_trim
 from lakeward.adapters.formats.shared.change_log.table import ChangeLogTable
-from lakeward.adapters.formats.shared.side_tables.side_table import Make
-from lakeward.adapters.formats.shared.side_tables.side_table_pair import Keeping
+from lakeward.adapters.formats.shared.side_tables.side_table import OpenSideTable
+from lakeward.adapters.formats.shared.side_tables.side_table_pair import SideTables
 from lakeward.adapters.spark.sql import names
 from lakeward.core.dimension import Dimension
 from lakeward.core.errors import ConfigError, TableError
@@ -27,8 +27,8 @@ from lakeward.core.progress import Progress
 from lakeward.plugins.registry import SMALL_BATCH
 
 
-class Line(Protocol):
-    """The commits that a table's state comes from, as they were when it was loaded; it has one of ours at least."""
+class TableLineage(Protocol):
+    """The commits that a table's state comes from, as of when it was loaded; at least one is of lakeward."""
 
     @property
     def batch(self) -> int:
@@ -36,149 +36,160 @@ class Line(Protocol):
         ...
 
     def versions(self) -> Sequence[Version]:
-        """Return our commits that it can be taken back to, newest first, each batch once; the current one, too."""
+        """Return our commits that it can be rolled back to, newest first, each batch once, with the current one."""
         ...
 
     def commits(self) -> Sequence[Version]:
-        """Return our commits, newest first, each batch once, by names that no table of its name had before it.
+        """Return our commits, newest first, each batch once, by names that no earlier table of its name had.
 
-        They are all that it still tells of: the files of some may be gone, and even the last may be forgotten.
+        These are all commits that the table still lists: files of some may be gone, and even the last may be
+        forgotten.
         """
         ...
 
-    def shown_by(self, batch: int) -> str | None:
-        """Return the name of a commit with the rows of a batch: ours, or one that others made of them.
+    def commit_showing(self, batch: int) -> str | None:
+        """Return the name of a commit with the rows of a batch: ours, or one that others made of it.
 
-        None where the files of each of them are gone. That of the current state is always there.
+        None if the files of each are gone. Those of the current state are always there.
         """
         ...
 
     def find(self, name: str) -> Version | None:
-        """Return a commit of any writer's, with the progress of our last before it; None where it has none such."""
+        """Return a commit of any writer, with the progress of our last commit before it; None if there is none."""
         ...
 
     def is_at(self, name: str) -> bool:
-        """Whether the current state is that of a commit."""
+        """Return whether the current state is that of a commit."""
         ...
 
     def check(self, name: str) -> None:
-        """Raise TableError, with the reason, where it cannot be taken back to a commit that it has."""
+        """Raise TableError, with the reason, if it cannot be rolled back to a commit that it has."""
         ...
 
-    def take_back(self, version: Version) -> None:
-        """Make a commit the current state, in one commit; raises CommitConflict where another writer was first."""
+    def go_back(self, version: Version) -> None:
+        """Make a commit the current state, in one commit. Raises CommitConflict if another writer was first."""
         ...
 
 
 def states_of(batch: int, states: Iterable[tuple[str, Progress | None]]) -> Sequence[str]:
-    """Return which of these states of a table, newest first, have the rows of a batch: that of its commit is first.
+    """Return the states of a table that have the rows of a batch; that of the batch's own commit is first.
 
-    Each comes with the progress of its commit, which is None where it is another writer's. Where none is ours, the
-    table has forgotten the commit that all of them are behind.
+    `states` are names, newest first, each with the progress of its commit, which is None for another writer's. If
+    none is ours, the table has forgotten the commit that all of them follow.
     """
-    found, behind, is_known = list[str](), list[str](), False
+    names, behind, is_known = list[str](), list[str](), False
     for name, progress in states:
         behind.append(name)
         if progress is not None:
-            found, behind, is_known = found + behind * (progress.batch == batch), [], True
-    found = found if is_known else behind
-    return [*found[-1:], *found[:-1]]
+            names, behind, is_known = names + behind * (progress.batch == batch), [], True
+    names = names if is_known else behind
+    return [*names[-1:], *names[:-1]]
 
 
-class Earlier(Protocol):
-    """What a companion was before each time that it was trimmed, by the batch that it was trimmed with."""
+class ChangeLogVersions(Protocol):
+    """A change log as it was before each trim, by the batch that it was trimmed with."""
 
     def batches(self) -> Collection[int]:
         """Return the batches with which it was trimmed, and before which it is kept."""
         ...
 
     def whole(self) -> Collection[int]:
-        """Return those of them of which every file is there: others may have removed some, by VACUUM, say."""
+        """Return the batches whose version still has every file; VACUUM by others may have removed some."""
         ...
 
     def keep(self, batch: int) -> None:
-        """Keep it as it is, before it is trimmed with a batch; what no commit of the table needs any more goes."""
+        """Keep it as it is, before it is trimmed with a batch.
+
+        Versions that no commit of the table needs any more are dropped.
+        """
         ...
 
-    def bring_back(self, batch: int, trimmed: int | None) -> None:
-        """Give the companion what it knew at a batch, in one commit, and forget what is kept above that.
+    def restore(self, batch: int, trimmed: int | None) -> None:
+        """Restore the change log as of a batch, in one commit, and drop versions kept above that.
 
-        It is what is kept before it was `trimmed` with a batch, or else what it knows, without what is
-        stamped above.
+        It is the version kept before it was `trimmed` with a batch, or else its current entries, without those
+        above `batch`.
         """
         ...
 
 
-class KeepingEarlier(Keeping):
-    """The companion and the quarantine of a table that can be taken back; what is trimmed there is kept."""
+class RestorableSideTables(SideTables):
+    """The side tables of a table that can be rolled back: what is trimmed is kept."""
 
     def __init__(
         self,
         dimension: Dimension,
-        make: Make,
+        open_side_table: OpenSideTable,
         spark: Callable[[], SparkSession],
-        earlier: Earlier,
+        change_log_versions: ChangeLogVersions,
         small_batch: int = SMALL_BATCH,
     ) -> None:
-        self.make = make
-        self.earlier = earlier
-        super().__init__(dimension, make, spark, small_batch)
+        self.open_side_table = open_side_table
+        self.change_log_versions = change_log_versions
+        super().__init__(dimension, open_side_table, spark, small_batch)
 
     def forget(self) -> None:
-        """Forget what was read of the companion: it is another now."""
-        self.change_log = ChangeLogTable(self.dimension, self.make)
+        """Forget what was read of the change log, since it has been replaced."""
+        self.change_log = ChangeLogTable(self.dimension, self.open_side_table)
 
     def read_state(self, progress: Progress) -> ChangeLogState:
-        """Return what is remembered; a batch that the companion was trimmed with was no crash's."""
+        """Return the change log state. Raises TableError if the table was rolled back without its change log.
+
+        An entry above the table's batch is not from a crash if the change log was trimmed with its batch.
+        """
         change_log_state = super().read_state(progress)
-        if self.change_log.batches.has_leftovers and progress.batch + 1 in self.earlier.batches():
+        if self.change_log.batches.has_leftovers and progress.batch + 1 in self.change_log_versions.batches():
             raise TableError(
                 f"{self.dimension.name} was rolled back to batch {progress.batch}",
-                found=f"its companion was trimmed with batch {progress.batch + 1}",
-                todo=f"`lakeward rollback {self.dimension.name}` takes back what it remembers, too. Or roll it "
-                "forward again, or drop the table and its companion to load it anew.",
+                found=f"its change log was trimmed with batch {progress.batch + 1}",
+                todo=f"`lakeward rollback {self.dimension.name}` rolls back its change log too. Or roll it "
+                "forward again, or drop the table and its change log to load it anew.",
             )
         return change_log_state
 
     def trim(self, progress: Progress) -> None:
-        """Forget what can no longer matter to the table as it stands, and keep it for one that is taken back."""
+        """Trim the change log, and keep it as it was before, for a rollback."""
         if next_trim(progress.batch - 1) == progress.batch:
-            self.earlier.keep(progress.batch)
+            self.change_log_versions.keep(progress.batch)
         super().trim(progress)
 
 
 class TableVersions:
-    """The commits that a table can be taken back to; `load` gives those that there are now."""
+    """The commits that a table can be rolled back to. `load` returns its current lineage."""
 
-    def __init__(self, kept: KeepingEarlier, load: Callable[[], Line | None]) -> None:
-        self.kept = kept
+    def __init__(self, side_tables: RestorableSideTables, load: Callable[[], TableLineage | None]) -> None:
+        self.side_tables = side_tables
         self.load = load
-        self.name = kept.dimension.name
+        self.name = side_tables.dimension.name
 
     def versions(self) -> Sequence[Version]:
-        """Return our commits of which all is kept that the companion knew, but the current state."""
-        line = self.load()
-        if line is None:
+        """Return our commits whose change log is kept in full, without the current state."""
+        lineage = self.load()
+        if lineage is None:
             return []
-        newest, kept = self._newest(line), self.kept.earlier.whole()
+        newest, kept_batches = self._newest(lineage), self.side_tables.change_log_versions.whole()
         return [
             version
-            for version in line.versions()
-            if not self._stands_at(line, version.name, newest)
-            and not _is_lost(version.progress.batch, newest, kept)
+            for version in lineage.versions()
+            if not self._is_at(lineage, version.name, newest)
+            and not _is_lost(version.progress.batch, newest, kept_batches)
         ]
 
     def behind(self, name: str) -> RollbackPreview:
-        """Return what going back to a commit undoes; it may be another writer's, of rows compacted, say."""
-        line = self.load()
-        version = None if line is None else line.find(name)
-        if line is None or version is None:
+        """Return what a rollback to a commit undoes. It may be another writer's commit, of compacted rows say."""
+        lineage = self.load()
+        version = None if lineage is None else lineage.find(name)
+        if lineage is None or version is None:
             raise self._unknown(name)
-        newest, batch = self._newest(line), version.progress.batch
-        if self._stands_at(line, name, newest):
+        newest, batch = self._newest(lineage), version.progress.batch
+        if self._is_at(lineage, name, newest):
             raise ConfigError(f"{self.name} stands at {name} already", todo="Nothing was changed.")
-        if _is_lost(batch, newest, self.kept.earlier.whole()):
-            was = "removed by others" if next_trim(batch) in self.kept.earlier.batches() else "forgotten"
+        if _is_lost(batch, newest, self.side_tables.change_log_versions.whole()):
+            was = (
+                "removed by others"
+                if next_trim(batch) in self.side_tables.change_log_versions.batches()
+                else "forgotten"
+            )
             raise TableError(
                 f"{self.name} cannot be taken back to {name}",
                 found=f"what it remembered at batch {batch}, before it was trimmed with batch {next_trim(batch)}, "
@@ -186,66 +197,69 @@ class TableVersions:
                 todo=f"Nothing was changed. Name a later one (`lakeward rollback {self.name}` lists them), or load "
                 f"the table anew: `lakeward reload {self.name}`.",
             )
-        line.check(name)
-        found = self._entries(batch)
-        later = [batch_record.read(number, text) for kind, number, text in found if kind == BATCH]
+        lineage.check(name)
+        entries = self._entries(batch)
+        later = [batch_record.read(number, text) for kind, number, text in entries if kind == BATCH]
         return RollbackPreview(
             version=version,
-            objects=[applied_record(item, 0) for one in later for item in one.facts],
+            objects=[applied_record(item, 0) for record in later for item in record.facts],
             batches=len(later),
-            by_hand=sum(not one.facts for one in later),
-            words=[batch_record.read_word(WORDS[kind], text) for kind, _, text in found if kind in WORDS],
+            by_hand=sum(not record.facts for record in later),
+            words=[
+                batch_record.read_decision(DECISIONS[kind], text) for kind, _, text in entries if kind in DECISIONS
+            ],
         )
 
     def roll_back(self, preview: RollbackPreview) -> None:
-        """Take the table back, then what stands beside it; what is done already is not done again."""
-        line, batch = self.load(), preview.version.progress.batch
-        if line is None:
+        """Roll the table back, then its side tables. Steps that were done already are not done again."""
+        lineage, batch = self.load(), preview.version.progress.batch
+        if lineage is None:
             raise TableError(f"{self.name} is gone", todo="Nothing was changed.")
-        newest = self._newest(line)
-        if newest == line.batch > batch:  # what a crash left would be taken for a batch of then
-            self.kept.change_log.table.forget_above(newest)
-        if not line.is_at(preview.version.name):
-            line.take_back(preview.version)
-        self.kept.quarantine.table.forget_above(batch)
+        newest = self._newest(lineage)
+        if newest == lineage.batch > batch:  # entries left by a crash would look like an applied batch
+            self.side_tables.change_log.table.forget_above(newest)
+        if not lineage.is_at(preview.version.name):
+            lineage.go_back(preview.version)
+        self.side_tables.quarantine.table.forget_above(batch)
         trimmed = next_trim(batch)
-        is_needed = trimmed <= newest and trimmed in self.kept.earlier.batches()
-        self.kept.earlier.bring_back(batch, trimmed if is_needed else None)
-        self.kept.forget()
+        is_needed = trimmed <= newest and trimmed in self.side_tables.change_log_versions.batches()
+        self.side_tables.change_log_versions.restore(batch, trimmed if is_needed else None)
+        self.side_tables.forget()
 
-    def _stands_at(self, line: Line, name: str, newest: int) -> bool:
-        """Whether the table is there, and what stands beside it as well."""
-        return line.is_at(name) and newest <= line.batch
+    def _is_at(self, lineage: TableLineage, name: str, newest: int) -> bool:
+        """Return whether the table and its side tables are at a commit."""
+        return lineage.is_at(name) and newest <= lineage.batch
 
     def _unknown(self, name: str) -> ConfigError:
-        there = [version.name for version in self.versions()]
-        found = f"there are {', '.join(there[:3])}{' …' if len(there) > 3 else ''}" if there else "there is none"
+        names_ = [version.name for version in self.versions()]
+        found = f"there are {', '.join(names_[:3])}{' …' if len(names_) > 3 else ''}" if names_ else "there is none"
         return ConfigError(
             f"{self.name} has no commit {name} that it can be taken back to",
             found=found,
             todo=f"`lakeward rollback {self.name}` lists them. Nothing was changed.",
         )
 
-    # The companion.
+    # The change log.
 
     def _entries(self, above: int) -> Sequence[tuple[str, int, str]]:
-        """Return what is stamped above a batch: records of batches, and words of operators."""
-        kinds = "', '".join([BATCH, *WORDS])
+        """Return kind, batch and text of the entries above a batch: batch records and operator decisions."""
+        kinds = "', '".join([BATCH, *DECISIONS])
         condition = f"{KIND} in ('{kinds}') and {names.BATCH} > {above}"
-        found = self.kept.change_log.table.rows(condition, (KIND, names.BATCH, RECORD))
+        found = self.side_tables.change_log.table.rows(condition, (KIND, names.BATCH, RECORD))
         return [(row[KIND], row[names.BATCH], row[RECORD]) for row in found.to_pylist()]
 
-    def _newest(self, line: Line) -> int:
-        """Return the newest batch that the companion may have been trimmed with.
+    def _newest(self, lineage: TableLineage) -> int:
+        """Return the newest batch that the change log may have been trimmed with.
 
-        That is the table's; of one that was taken back by others, or not to the end, the newest that is known.
+        It is the table's batch. If the table was rolled back by others, or a rollback was not finished, it is the
+        newest batch on record.
         """
-        here = line.batch
+        here = lineage.batch
         known = max((batch for kind, batch, _ in self._entries(here) if kind == BATCH), default=0)
-        return known if known > here + 1 or known in self.kept.earlier.batches() else here
+        return known if known > here + 1 or known in self.side_tables.change_log_versions.batches() else here
 
 
-def _is_lost(batch: int, newest: int, kept: Collection[int]) -> bool:
-    """Whether something that a companion knew at a batch was forgotten since, up to the newest, and is not kept."""
+def _is_lost(batch: int, newest: int, kept_batches: Collection[int]) -> bool:
+    """Return whether entries of a batch were trimmed since, up to the newest batch, and are not kept."""
     trimmed = next_trim(batch)
-    return trimmed <= newest and trimmed not in kept
+    return trimmed <= newest and trimmed not in kept_batches

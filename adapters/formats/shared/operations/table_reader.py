@@ -1,8 +1,8 @@
-"""Reading a table whole, as it is now, whoever has written to it."""
+"""Read all rows of a table as of now, whoever has written to it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
@@ -12,35 +12,41 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from lakeward.adapters.formats.shared.operations.key_state import entries_of
-from lakeward.adapters.formats.shared.rows.table_rows import Loaded
-from lakeward.adapters.formats.shared.side_tables.side_table_pair import Keeping
-from lakeward.adapters.spark.merge.resolution import FILE, POS
+from lakeward.adapters.formats.shared.rows.table_rows import TableSnapshot
+from lakeward.adapters.formats.shared.side_tables.side_table_pair import SideTables
+from lakeward.adapters.spark.frames.local_frame import Frame, in_spark
+from lakeward.adapters.spark.merge.resolution import FILE, POS, STANDS
+from lakeward.adapters.spark.schema_changes.schema_alignment import called_now
 from lakeward.adapters.spark.session.compatibility import to_arrow
 from lakeward.adapters.spark.session.errors import FAILURES, refused_by_disk, said, unreachable
 from lakeward.adapters.spark.sql import names
+from lakeward.adapters.spark.verification import comparison_queries, history_queries
 from lakeward.core.dimension import DELETED
 from lakeward.core.errors import TableError
 from lakeward.core.history import as_of
+from lakeward.core.history.version_checks import HistoryCheck
 from lakeward.core.ports import Sample, Selection
+from lakeward.core.verification.compared_columns import ComparedColumns
+from lakeward.core.verification.row_comparison import Comparison
 
 _PLAIN: Final[Mapping[str, str]] = {
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
 }
-"""Times are written to the microsecond, as they are, in the form that all readers know."""
+"""Times are written to the microsecond, unchanged, in the form that all readers know."""
 
 
 @contextmanager
 def reading(what: str) -> Iterator[None]:
-    """Say in a person's words why a table cannot be read.
+    """Raise an error that people understand if a table cannot be read.
 
-    Raises StoreUnreachable where S3 did not answer, and else TableError.
+    Raises StoreUnreachable if S3 did not answer, and otherwise TableError.
     """
     try:
         yield
     except (*FAILURES, OSError) as error:
-        if (gone := unreachable(what, error)) is not None:
-            raise gone from error
+        if (unreachable_error := unreachable(what, error)) is not None:
+            raise unreachable_error from error
         raise TableError(
             f"{what}: the table cannot be read",
             found=refused_by_disk(error) or said(error),
@@ -48,57 +54,86 @@ def reading(what: str) -> Iterator[None]:
         ) from error
 
 
-class TableReading:
-    """What reads one table; `load` gives it as it is now, or None where there is none."""
+class SparkTableReader:
+    """Reads one table. `load` returns its current snapshot, or None if there is no table."""
 
-    def __init__(self, kept: Keeping, load: Callable[[], Loaded | None]) -> None:
-        self.kept = kept
+    def __init__(self, side_tables: SideTables, load: Callable[[], TableSnapshot | None]) -> None:
+        self.side_tables = side_tables
         self.load = load
 
     def first(self, wanted: Selection, limit: int) -> Sample:
-        """Return the first rows, as values of Python for a person to look at, and how many there are."""
-        with reading(str(self.kept.dimension.name)):
+        """Return the first rows as Python values, and the number of all rows."""
+        with reading(str(self.side_tables.dimension.name)):
             rows = self._rows(wanted)
-            order = [F.col(names.quoted(name)) for name in self.kept.dimension.stored.key if name in rows.columns]
-            some = to_arrow(rows.orderBy(*order).limit(limit))
-            return Sample(rows.count(), rows.columns, entries_of(some))
+            order = [
+                F.col(names.quoted(name)) for name in self.side_tables.dimension.stored.key if name in rows.columns
+            ]
+            first_rows = to_arrow(rows.orderBy(*order).limit(limit))
+            return Sample(rows.count(), rows.columns, entries_of(first_rows))
 
     def write(self, wanted: Selection, folder: str) -> int:
-        """Write rows as Parquet files into an empty folder of this machine."""
-        with reading(str(self.kept.dimension.name)):
+        """Write rows as Parquet files into an empty folder of this machine; return their number."""
+        with reading(str(self.side_tables.dimension.name)):
             rows = self._rows(wanted)
             with _set(rows.sparkSession, _PLAIN):
                 rows.write.mode("append").parquet(f"file://{folder}")
             expected = rows.count()
-        found = sum(pq.read_metadata(file).num_rows for file in Path(folder).glob("*.parquet"))
-        if found != expected:
+        written = sum(pq.read_metadata(file).num_rows for file in Path(folder).glob("*.parquet"))
+        if written != expected:
             raise TableError(
-                f"{self.kept.dimension.name}: its rows are not where they should have been written",
-                found=f"there are {found:,} of {expected:,} rows in {folder}",
+                f"{self.side_tables.dimension.name}: its rows are not where they should have been written",
+                found=f"there are {written:,} of {expected:,} rows in {folder}",
                 todo="Where Spark runs on several machines, let the folder be one that all of them have. What was "
                 "there before still is.",
             )
         return expected
 
+    def check_history(self, examples: int) -> HistoryCheck:
+        """Hold all versions against the rules; the columns are those that the table had when it was asked last."""
+        dimension = self.side_tables.dimension
+        with reading(str(dimension.name)):
+            snapshot = self.load()
+            if snapshot is None or not snapshot.is_written:
+                return HistoryCheck()
+            rows = called_now(snapshot.rows(), dimension.new_names)
+            return history_queries.check(rows, dimension, examples)
+
+    def compare(
+        self, source: Frame, columns: ComparedColumns, among: Collection[str] | None
+    ) -> Comparison:
+        """Compare the rows that stand with those of the source, which are read first."""
+        dimension = self.side_tables.dimension
+        there = comparison_queries.digest_source(in_spark(source), columns)
+        with reading(str(dimension.name)):
+            snapshot = self.load()
+            if snapshot is None:
+                raise TableError(f"{dimension.name} is gone", todo="Nothing was changed.")
+            rows = called_now(snapshot.rows(), dimension.new_names)
+            if dimension.history is not None:
+                rows = rows.where(as_of.is_current(dimension.history))
+            elif dimension.is_soft:
+                rows = rows.where(STANDS)
+            return comparison_queries.compare(there, comparison_queries.digest_table(rows, columns), columns, among)
+
     def _rows(self, wanted: Selection) -> DataFrame:
-        dimension, loaded = self.kept.dimension, self.load()
-        if loaded is None:
+        dimension, snapshot = self.side_tables.dimension, self.load()
+        if snapshot is None:
             raise TableError(f"{dimension.name} is gone", todo="Nothing was changed.")
-        rows = loaded.rows().drop(FILE, POS)
+        rows = snapshot.rows().drop(FILE, POS)
         if wanted.at is not None and dimension.history is not None:
             rows = rows.where(as_of.valid_at(dimension.history, wanted.at, wanted.known))
-        ours = [name for name in rows.columns if name.startswith(names.PREFIX) and name != DELETED]
-        return rows if wanted.with_ours else rows.drop(*ours)
+        system_columns = [name for name in rows.columns if name.startswith(names.PREFIX) and name != DELETED]
+        return rows if wanted.with_ours else rows.drop(*system_columns)
 
 
 @contextmanager
 def _set(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
-    """Give a session these settings, while the context lasts."""
+    """Give a session these settings while the context lasts."""
     before = {name: spark.conf.get(name) for name in settings}
     for name, value in settings.items():
         spark.conf.set(name, value)
     try:
         yield
     finally:
-        for name, was in before.items():
-            spark.conf.set(name, str(was))
+        for name, value_before in before.items():
+            spark.conf.set(name, str(value_before))

@@ -1,1 +1,1 @@
-"""Options of tables that each format has, and checks against the columns that the settings declare."""
+"""Options of tables that all formats share, and their checks against declared columns."""

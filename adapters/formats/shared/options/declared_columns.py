@@ -1,4 +1,4 @@
-"""Options of tables, put to the columns that the settings declare, before anything starts."""
+"""Check options of tables against the columns that the settings declare, before a run starts."""
 
 from __future__ import annotations
 
@@ -17,22 +17,26 @@ Made = TypeVar("Made")
 M = TypeVar("M", bound=BaseModel)
 
 
-def options_of(model: type[M], said: Mapping[TableName, Mapping[str, Any]], runtime: Runtime) -> dict[TableName, M]:
-    """Return what each table says of how it is made; raises ConfigError, with its section as it is written."""
-    found = {}
-    for name, values in said.items():
+def options_of(
+    model: type[M], options: Mapping[TableName, Mapping[str, Any]], runtime: Runtime
+) -> dict[TableName, M]:
+    """Return the validated options of each table. Raises ConfigError, with the section as it is written."""
+    validated_options = {}
+    for name, values in options.items():
         is_joined = name in runtime.joined
         section, keys = ("joined", runtime.joined_keys) if is_joined else ("tables", runtime.table_keys)
-        found[name] = validated(model, values, str(runtime.file), also=keys, within=f'{section}."{name}"')
-    return found
+        validated_options[name] = validated(
+            model, values, str(runtime.file), also=keys, within=f'{section}."{name}"'
+        )
+    return validated_options
 
 
 def check_declared(
     lake: Target[Any], tables: Mapping[TableName, Made], runtime: Runtime, check: Callable[[Dimension, Made], None]
 ) -> None:
-    """Raise ConfigError for options with which a table of these columns could not be made.
+    """Raise ConfigError for options with which a table of the declared columns could not be created.
 
-    A table that is there was made with what it has; what it may not change to is said by its next batch.
+    A table that exists was created with its options; its next batch refuses changes that are not possible.
     """
     for name, schema in runtime.declared.items():
         dimension = Dimension(name=name, schema=schema)
@@ -45,7 +49,7 @@ def check_declared(
 
 
 def _is_there(lake: Target[Any], dimension: Dimension) -> bool:
-    """Whether a table is there, or it cannot be told: then that is for its own turn to say."""
+    """Return whether a table exists, or whether that cannot be found out: its own run reports that."""
     try:
         return lake.standing(dimension).schema is not None
     except LakewardError:

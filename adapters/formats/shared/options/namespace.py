@@ -1,4 +1,4 @@
-"""The setting that says where a table goes, by the names that it has at its source."""
+"""The setting for the namespace of a table, which may refer to its names at the source."""
 
 from __future__ import annotations
 
@@ -16,4 +16,4 @@ def _names_a_namespace(value: str) -> str:
 
 
 Namespace: TypeAlias = Annotated[str, AfterValidator(_names_a_namespace)]
-"""A namespace, which may hold `{schema}` and `{table}`."""
+"""A namespace. It may hold `{schema}` and `{table}`."""

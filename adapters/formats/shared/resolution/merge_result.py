@@ -1,4 +1,4 @@
-"""What resolving a batch found, for the steps that carry it out."""
+"""The table format's part of a merge result."""
 
 from __future__ import annotations
 
@@ -8,19 +8,26 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from lakeward.adapters.formats.shared.rows.table_rows import Loaded
+from lakeward.adapters.formats.shared.rows.table_rows import TableSnapshot
 from lakeward.adapters.spark.frames.local_frame import Frame
 from lakeward.core.events import Position
 
 
 @dataclass(slots=True)
-class Outcome:
-    """What resolving found, for the steps that carry it out.
+class MergeDetail:
+    """What a batch changes in a table and in its side tables, for the table format to write.
 
-    `entries` are there of a small batch of a table with a key: all that the companion is to remember of it; so are
-    `places` where they say of all that is `removed` where it lies. `drops_below` is the
-    place of a truncate: of what is `removed` it is all that lies below it. With `drops_all` a full load takes the
-    place of every row of the table. What is `staged` is the format's own change, which has the files of a load.
+    - `upserts`: rows to write.
+    - `removed`: rows to remove, with their places; None where no row goes.
+    - `changes`, `deletes`, `bases`, `waiting`, `released`: entries for the change log, by their kind.
+    - `rejects`: rows for the quarantine.
+    - `entries`: all change log entries of a small batch of a table with a key, in Arrow, in place of these frames.
+    - `places`: file and row number of every row in `removed`, in Arrow, where this process knows all of them.
+    - `drops_below`: the position of a truncate. `removed` then holds all rows below it.
+    - `drops_all`: the written rows replace every row of the table, as in a reload.
+    - `staged`: the format's own change, which already has the files of a direct load.
+    - `table`: the snapshot of the table that the batch was resolved against.
+    - `cached`: frames that `close` unpersists.
     """
 
     upserts: Frame
@@ -36,10 +43,10 @@ class Outcome:
     drops_below: Position | None = None
     drops_all: bool = False
     staged: Any = None
-    table: Loaded | None = None
+    table: TableSnapshot | None = None
     cached: list[DataFrame] = field(default_factory=list)
 
     def close(self) -> None:
-        """Free what is cached."""
+        """Unpersist the cached frames."""
         for frame in self.cached:
             frame.unpersist()

@@ -1,8 +1,8 @@
-"""What a plan does to the rows of a table: `resolved_by` works it out, and nothing is written.
+"""Resolve a batch: work out what a plan does to the rows of a table, and write nothing.
 
-Each step is a module of `lakeward.adapters.formats.shared.resolution.steps`, and hands a value to the next: what a
-batch brought that is new (`Arrived`) and, where rows are folded in order, which of its events can be applied
-(`Decided`). What comes of it (`Outcome`) the format carries out.
+The steps are modules of `lakeward.adapters.formats.shared.resolution.steps`. Each passes a value to the next one:
+the new rows of a batch (`Arrivals`), and, where events are folded in order, the events that can be applied
+(`ApplicableEvents`). The table format writes the result (`MergeDetail`).
 """
 
 from __future__ import annotations
@@ -13,23 +13,23 @@ from typing import Final, TypeAlias
 
 from pyspark.sql import DataFrame
 
-from lakeward.adapters.formats.shared.resolution.merge_result import Outcome
-from lakeward.adapters.formats.shared.resolution.steps.arrivals import sort_out
-from lakeward.adapters.formats.shared.resolution.steps.effective_times import with_instants
+from lakeward.adapters.formats.shared.resolution.merge_result import MergeDetail
+from lakeward.adapters.formats.shared.resolution.steps.arrivals import sort_arrivals
+from lakeward.adapters.formats.shared.resolution.steps.effective_times import with_effective_times
 from lakeward.adapters.formats.shared.resolution.steps.log_regressions import find_regressions
 from lakeward.adapters.formats.shared.resolution.steps.verdicts import has_few_rows
-from lakeward.adapters.formats.shared.resolution.strategies.append import by_appending
-from lakeward.adapters.formats.shared.resolution.strategies.full_load import by_loading, meets_nothing
-from lakeward.adapters.formats.shared.resolution.strategies.image_match import by_images, meets_images
-from lakeward.adapters.formats.shared.resolution.strategies.ordered_fold import by_folding
-from lakeward.adapters.formats.shared.resolution.strategies.snapshot_splice import by_splicing
-from lakeward.adapters.formats.shared.resolution.strategies.whole_rows import by_judging, may_be_judged
-from lakeward.adapters.formats.shared.rows.new_rows import written
+from lakeward.adapters.formats.shared.resolution.strategies.append import resolve_append
+from lakeward.adapters.formats.shared.resolution.strategies.full_load import meets_no_row, resolve_full_load
+from lakeward.adapters.formats.shared.resolution.strategies.image_match import needs_image_match, resolve_by_images
+from lakeward.adapters.formats.shared.resolution.strategies.ordered_fold import resolve_in_order
+from lakeward.adapters.formats.shared.resolution.strategies.snapshot_splice import resolve_snapshot_splice
+from lakeward.adapters.formats.shared.resolution.strategies.whole_rows import resolve_whole_rows, whole_rows_suffice
+from lakeward.adapters.formats.shared.rows.new_rows import rows_to_write
 from lakeward.adapters.formats.shared.rows.partition_values import Partitions
-from lakeward.adapters.formats.shared.rows.table_rows import Loaded, Rows
-from lakeward.adapters.formats.shared.side_tables.side_table_pair import Keeping
+from lakeward.adapters.formats.shared.rows.table_rows import Rows, TableSnapshot
+from lakeward.adapters.formats.shared.side_tables.side_table_pair import SideTables
 from lakeward.adapters.formats.shared.small_batches.eligibility import NotSmall, reason_for_spark
-from lakeward.adapters.formats.shared.small_batches.resolver import by_settling
+from lakeward.adapters.formats.shared.small_batches.resolver import resolve_small_batch
 from lakeward.adapters.spark.execution.cached_frames import freed_on_failure
 from lakeward.adapters.spark.execution.parallelism import ROWS_A_PART
 from lakeward.adapters.spark.execution.query_plans import as_leaf
@@ -42,88 +42,93 @@ _NO_PARTITIONS: Final = Partitions()
 
 DIRECT: Final = "Spark: a full load, written as it was read"
 
-Work: TypeAlias = Callable[[Loaded | None, Partitions], MergeResult]
-"""Works out rows of a table as it was loaded, None where it is not there yet, and as it is partitioned."""
+Resolve: TypeAlias = Callable[[TableSnapshot | None, Partitions], MergeResult]
+"""A function that resolves a batch, given a snapshot of the table (None before the first batch) and its partitions.
+"""
 
 
-def resolved_by(
-    kept: Keeping, plan: MergePlan, frame: Frame, table: Loaded | None, partitions: Partitions = _NO_PARTITIONS
+def resolve_plan(
+    side_tables: SideTables,
+    plan: MergePlan,
+    frame: Frame,
+    table: TableSnapshot | None,
+    partitions: Partitions = _NO_PARTITIONS,
 ) -> MergeResult:
-    """Work out what a plan does to a table, or to one that is not there yet.
+    """Resolve a plan against a table, or against one that does not exist yet.
 
-    Rows of which its `partitions` would not keep a text go into quarantine.
+    Rows with a value that the `partitions` cannot store without changing it become rejects.
     """
-    load = kept.direct_load
-    if load is not None and load.events is frame:
-        if load.is_by(plan):
-            return replace(load.resolved(plan, Rows(plan, table, kept.spark)), way=DIRECT)
-        frame = load.source
-    plan, frame = partitions.without_unkept(plan, frame)
-    reason = reason_for_spark(plan, kept.small_batch)
+    direct_load = side_tables.direct_load
+    if direct_load is not None and direct_load.events is frame:
+        if direct_load.is_by(plan):
+            return replace(direct_load.resolved(plan, Rows(plan, table, side_tables.spark)), way=DIRECT)
+        frame = direct_load.source
+    plan, frame = partitions.reject_lossy_texts(plan, frame)
+    reason = reason_for_spark(plan, side_tables.small_batch)
     if reason is None:
         try:
-            resolved = by_settling(kept, plan, frame, table)
+            resolved = resolve_small_batch(side_tables, plan, frame, table)
         except NotSmall as error:
             reason = str(error)
         else:
-            partitions.refuse_unkept(plan, resolved.detail.upserts)
+            partitions.refuse_lossy_texts(plan, resolved.detail.upserts)
             return resolved
-    found = _by_spark(kept, plan, fitted(in_spark(frame), plan.dimension.schema), table, partitions)
-    return replace(found, way=f"Spark: {reason}")
+    resolved = _by_spark(side_tables, plan, fitted(in_spark(frame), plan.dimension.schema), table, partitions)
+    return replace(resolved, way=f"Spark: {reason}")
 
 
 def _by_spark(
-    kept: Keeping, plan: MergePlan, frame: DataFrame, table: Loaded | None, partitions: Partitions
+    side_tables: SideTables, plan: MergePlan, frame: DataFrame, table: TableSnapshot | None, partitions: Partitions
 ) -> MergeResult:
-    """Work out by Spark what a plan does to a table."""
-    plan, frame = with_instants(plan, frame, lambda: kept.change_log.batches.object_names)
+    """Resolve a plan with Spark."""
+    plan, frame = with_effective_times(plan, frame, lambda: side_tables.change_log.batches.object_names)
     if plan.appends:
-        append = by_images if meets_images(plan) else by_appending
-        return append(kept, plan, frame, table)
+        append = resolve_by_images if needs_image_match(plan) else resolve_append
+        return append(side_tables, plan, frame, table)
     resolve = reload if plan.replaces else merge
-    resolved = resolve(kept, plan, frame, table)
+    resolved = resolve(side_tables, plan, frame, table)
     with freed_on_failure(resolved.close):
-        partitions.refuse_unkept(plan, written(plan, resolved))
+        partitions.refuse_lossy_texts(plan, rows_to_write(plan, resolved))
     return resolved
 
 
-def merge(kept: Keeping, plan: MergePlan, frame: DataFrame, table: Loaded | None) -> MergeResult:
-    """Each event meets the row that stands of its key, if there is one."""
-    rows = Rows(plan, table, kept.spark)
+def merge(side_tables: SideTables, plan: MergePlan, frame: DataFrame, table: TableSnapshot | None) -> MergeResult:
+    """Resolve events against the stored row of each key."""
+    rows = Rows(plan, table, side_tables.spark)
     if plan.splices is not None and rows.history is not None:
-        return by_splicing(kept, plan, rows.history, plan.splices, frame, rows)
-    if meets_nothing(plan, rows) and (loaded := by_loading(plan, frame, rows)) is not None:
+        return resolve_snapshot_splice(side_tables, plan, rows.history, plan.splices, frame, rows)
+    if meets_no_row(plan, rows) and (loaded := resolve_full_load(plan, frame, rows)) is not None:
         return loaded
     if has_few_rows(plan):
         frame = as_leaf(frame.coalesce(1 + plan.facts.read // ROWS_A_PART))
-    regressions = find_regressions(kept, plan, frame, rows)
-    plan, arrived = sort_out(kept, plan, frame, rows)
-    if plan.folds and may_be_judged(kept, plan, arrived):
+    regressions = find_regressions(side_tables, plan, frame, rows)
+    plan, arrived = sort_arrivals(side_tables, plan, frame, rows)
+    if plan.folds and whole_rows_suffice(side_tables, plan, arrived):
         plan = replace(plan, folds=False)
-    work_out = by_folding if plan.folds else by_judging
-    return replace(work_out(kept, plan, arrived, rows), log_regressions=regressions)
+    resolve = resolve_in_order if plan.folds else resolve_whole_rows
+    return replace(resolve(side_tables, plan, arrived, rows), log_regressions=regressions)
 
 
-def reload(kept: Keeping, plan: MergePlan, frame: DataFrame, table: Loaded | None) -> MergeResult:
-    """The rows of a full load take the place of all that stand, and meet none of them."""
-    if plan.dimension.history is not None:  # its rows stay: what the load lacks ends
-        return merge(kept, plan, frame, table)
-    rows = Rows(plan, table, kept.spark)
-    resolved = merge(kept, plan, frame, table if plan.dimension.is_soft else None)
-    outcome: Outcome = resolved.detail
-    outcome.table, outcome.drops_all = table, True
+def reload(side_tables: SideTables, plan: MergePlan, frame: DataFrame, table: TableSnapshot | None) -> MergeResult:
+    """Resolve a full load whose rows replace all rows of the table."""
+    if plan.dimension.history is not None:  # a history keeps its rows, and the load ends the keys that it lacks
+        return merge(side_tables, plan, frame, table)
+    rows = Rows(plan, table, side_tables.spark)
+    resolved = merge(side_tables, plan, frame, table if plan.dimension.is_soft else None)
+    detail: MergeDetail = resolved.detail
+    detail.table, detail.drops_all = table, True
     with freed_on_failure(resolved.close):
         if plan.dimension.is_soft:
-            resolved = _with_lacking(resolved, rows)
+            resolved = _add_missing_rows(resolved, rows)
         return replace(resolved, removed=rows.count())
 
 
-def _with_lacking(resolved: MergeResult, rows: Rows) -> MergeResult:
-    """Keep the rows that a full load lacks, where deletes are soft: they went."""
-    outcome: Outcome = resolved.detail
-    upserts = in_spark(outcome.upserts)
+def _add_missing_rows(resolved: MergeResult, rows: Rows) -> MergeResult:
+    """Add the stored rows that a full load lacks, as soft deletes."""
+    detail: MergeDetail = resolved.detail
+    upserts = in_spark(detail.upserts)
     lacking, live = rows.lacking(upserts), rows.live()
-    outcome.upserts = upserts.unionByName(lacking, allowMissingColumns=True)
+    detail.upserts = upserts.unionByName(lacking, allowMissingColumns=True)
     return replace(
         resolved,
         written=resolved.written + lacking.count(),

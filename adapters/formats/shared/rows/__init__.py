@@ -1,1 +1,1 @@
-"""Rows of a table: columns of lakeward, conditions on rows, rows before a batch, rows to be written."""
+"""Rows of a table: system columns, conditions, stored rows before a batch, and rows to write."""

@@ -1,4 +1,4 @@
-"""Conditions on rows, for readers that each have a language of their own."""
+"""Conditions on rows, translated by each reader into its own language."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 @dataclass(frozen=True, slots=True)
 class Is:
-    """A column, or a field within one, named by the names that lead to it, has a value; NaN is equal to itself."""
+    """A column, or the nested field at `path`, has a value. NaN equals itself."""
 
     path: tuple[str, ...]
     value: Any
@@ -17,7 +17,7 @@ class Is:
 
 @dataclass(frozen=True, slots=True)
 class AtMost:
-    """A column is no greater than a whole number."""
+    """A column is at most a whole number."""
 
     name: str
     value: int
@@ -25,7 +25,7 @@ class AtMost:
 
 @dataclass(frozen=True, slots=True)
 class AtLeast:
-    """A column is no less than a whole number."""
+    """A column is at least a whole number."""
 
     name: str
     value: int
@@ -33,16 +33,16 @@ class AtLeast:
 
 @dataclass(frozen=True, slots=True)
 class All:
-    """All of these."""
+    """All of these conditions hold."""
 
-    of: Sequence[Where]
+    of: Sequence[Condition]
 
 
 @dataclass(frozen=True, slots=True)
 class OneOf:
-    """One of these."""
+    """At least one of these conditions holds."""
 
-    of: Sequence[Where]
+    of: Sequence[Condition]
 
 
-Where: TypeAlias = Is | AtMost | AtLeast | All | OneOf
+Condition: TypeAlias = Is | AtMost | AtLeast | All | OneOf

@@ -1,4 +1,4 @@
-"""The rows that a plan adds, as the table has them."""
+"""The rows that a plan adds, with the columns of the table."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Final
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from lakeward.adapters.formats.shared.resolution.merge_result import Outcome
+from lakeward.adapters.formats.shared.resolution.merge_result import MergeDetail
 from lakeward.adapters.spark.frames.local_frame import LocalFrame, in_spark
 from lakeward.adapters.spark.sql import names
 from lakeward.adapters.spark.sql.names import quoted
@@ -16,23 +16,23 @@ from lakeward.core.plan import MergePlan
 from lakeward.core.ports import MergeResult
 
 _ROWS_A_FILE: Final = 1_000_000
-"""One writing task for so many rows: small batches make one file, not one for each core."""
+"""Rows for each writing task: a small batch makes one file, not one for each core."""
 
 
-def written(plan: MergePlan, resolved: MergeResult) -> DataFrame:
-    """Return the rows to be added, with all columns that the plan gives the table, and those of lakeward."""
-    outcome: Outcome = resolved.detail
-    return as_stored(plan, in_spark(outcome.upserts)).coalesce(1 + resolved.written // _ROWS_A_FILE)
+def rows_to_write(plan: MergePlan, resolved: MergeResult) -> DataFrame:
+    """Return the rows to add, with all columns that the plan gives the table, and the system columns."""
+    detail: MergeDetail = resolved.detail
+    return as_stored(plan, in_spark(detail.upserts)).coalesce(1 + resolved.written // _ROWS_A_FILE)
 
 
 def as_stored(plan: MergePlan, rows: DataFrame) -> DataFrame:
-    """Return rows with all columns that the plan gives the table, and those of lakeward."""
-    has = set(rows.columns)
+    """Return rows with all columns that the plan gives the table, and the system columns."""
+    names_present = set(rows.columns)
     epoch = names.EPOCH if plan.dimension.history is not None else str(plan.epoch)
     reached = () if plan.dimension.history is None else (names.REACHED,)
     return rows.selectExpr(
         *[
-            f"CAST({quoted(c.name) if c.name in has else 'NULL'} AS {ddl(c.type)}) AS {quoted(c.name)}"
+            f"CAST({quoted(c.name) if c.name in names_present else 'NULL'} AS {ddl(c.type)}) AS {quoted(c.name)}"
             for c in plan.stored.schema
         ],
         f"{epoch} AS {names.EPOCH}",
@@ -42,14 +42,14 @@ def as_stored(plan: MergePlan, rows: DataFrame) -> DataFrame:
     )
 
 
-def stored_rows(plan: MergePlan, outcome: Outcome) -> pa.Table | None:
-    """Return the rows that `written` gives as rows of Arrow, where they are in this process; else None.
+def stored_rows(plan: MergePlan, detail: MergeDetail) -> pa.Table | None:
+    """Return the rows of `rows_to_write` in Arrow, if they are in this process, else None.
 
-    What the plan gives the table, and they have not, is not among their columns: it is NULL.
+    Columns that are missing from them are NULL.
     """
-    if not isinstance(outcome.upserts, LocalFrame):
+    if not isinstance(detail.upserts, LocalFrame):
         return None
-    rows = outcome.upserts.rows
+    rows = detail.upserts.rows
     numbers = {names.BATCH: plan.batch}
     if plan.dimension.history is None:
         numbers[names.EPOCH] = plan.epoch

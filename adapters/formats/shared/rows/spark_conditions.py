@@ -1,4 +1,4 @@
-"""Conditions on rows, as Spark has them."""
+"""Conditions on rows as Spark columns."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from typing import Any, Final
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from lakeward.adapters.formats.shared.rows.conditions import All, AtLeast, AtMost, OneOf, Where
+from lakeward.adapters.formats.shared.rows.conditions import All, AtLeast, AtMost, Condition, OneOf
 from lakeward.adapters.spark.sql.names import quoted
 from lakeward.core.events import canonical
 
 _NAN: Final = canonical(float("nan"))
 
 
-def as_column(where: Where, type_: Any) -> Column:
-    """Return a condition as Spark has it, on columns of a type as its JSON says."""
+def as_column(where: Condition, type_: Any) -> Column:
+    """Return a condition as a Spark column. `type_` is the JSON type of the row."""
     match where:
         case All(of=parts):
             return reduce(Column.__and__, [as_column(part, type_) for part in parts])

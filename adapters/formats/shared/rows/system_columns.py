@@ -1,4 +1,4 @@
-"""The columns that lakeward adds to those of a table, and the place that they say."""
+"""The columns that lakeward adds to a table, and the position that they hold."""
 
 from __future__ import annotations
 
@@ -20,30 +20,30 @@ SYSTEM_COLUMNS: Final[Mapping[str, Type]] = {
     names.ROW: Type("bigint"),
     names.BATCH: Type("bigint"),
 }
-"""What lakeward adds to each row: the position of its last event, and the batch that changed it."""
+"""The system columns: the position of a row's last event, and the batch that changed it last."""
 
 
 def system_columns(sequences: Sequences) -> Mapping[str, Type]:
-    """Return what lakeward adds to each row of a table with such sequences."""
+    """Return the system columns of a table with such sequences."""
     return {**SYSTEM_COLUMNS, names.SEQUENCE: names.sequence_type(sequences)}
 
 
 def row_columns(dimension: Dimension) -> Mapping[str, Type]:
-    """Return what lakeward adds to each row of a table; of a history, up to when the source told of a version."""
+    """Return the system columns of a table; a history has the time up to which the source confirmed a version."""
     reached = {} if dimension.history is None else {names.REACHED: Type("bigint")}
     return {**system_columns(dimension.sequences), **reached}
 
 
-def without_ours(schema: Schema) -> Schema:
-    """Return the columns of a table without those of lakeward."""
+def without_system_columns(schema: Schema) -> Schema:
+    """Return the columns of a table without system columns."""
     return Schema(tuple(c for c in schema if c.name not in {*SYSTEM_COLUMNS, names.REACHED, DELETED}))
 
 
-def of_source(standing: TableState, dimension: Dimension) -> TableState:
-    """Return a table as it stands with the columns of the source alone: without what tells of versions."""
-    if dimension.history is None or standing.schema is None:
-        return standing
-    return replace(standing, schema=dimension.history.own(standing.schema, dimension.policies.renames))
+def of_source(state: TableState, dimension: Dimension) -> TableState:
+    """Return a table state with the columns of the source only, without the columns of a history."""
+    if dimension.history is None or state.schema is None:
+        return state
+    return replace(state, schema=dimension.history.own(state.schema, dimension.policies.renames))
 
 
 BEFORE: Final[Mapping[str, int]] = {
@@ -53,12 +53,12 @@ BEFORE: Final[Mapping[str, int]] = {
     names.ROW: 0,
     names.BATCH: 1,
 }
-"""What NULL means in these columns, of a row that another engine wrote: it is older than all that comes."""
+"""The meaning of NULL in the system columns of a row that another engine wrote: it is older than every event."""
 
 
-def check_ours(found: Collection[str], table: str, where: str) -> None:
-    """Raise TableError where a table with these columns is not one that lakeward made; `where` is the setting."""
-    lacking = [name for name in SYSTEM_COLUMNS if name not in found]
+def check_system_columns(columns: Collection[str], table: str, where: str) -> None:
+    """Raise TableError if a table with these columns was not made by lakeward. `where` names the setting."""
+    lacking = [name for name in SYSTEM_COLUMNS if name not in columns]
     if lacking:
         raise TableError(
             f"{table}: the lake has a table of that name, and lakeward did not make it",
@@ -69,25 +69,25 @@ def check_ours(found: Collection[str], table: str, where: str) -> None:
 
 
 def check_names(dimension: Dimension, reserved: Collection[str], format_: str) -> None:
-    """Raise ConfigError for a column that a table cannot have: `reserved` are the names that its format uses."""
-    said = dimension if dimension.is_soft else dimension.stored  # where deletes are soft, one column of it is ours
-    ours = [name for name in said.schema.names if name in reserved or name.startswith(names.PREFIX)]
-    if ours:
+    """Raise ConfigError for a column name that a table cannot have; its format uses the `reserved` names."""
+    checked = dimension if dimension.is_soft else dimension.stored  # `stored` adds a system column for soft deletes
+    refused_names = [name for name in checked.schema.names if name in reserved or name.startswith(names.PREFIX)]
+    if refused_names:
         raise ConfigError(
-            f"{dimension.name}: a column is called {ours[0]!r}, and {format_} or lakeward use that name",
+            f"{dimension.name}: a column is called {refused_names[0]!r}, and {format_} or lakeward use that name",
             todo="Let DMS rename it (a transformation rule `rename-column`). Nothing was applied.",
         )
 
 
 def position_of(row: Mapping[str, Any]) -> Position:
-    """Return the position of a row as it was read: a sequence of many digits is no whole number there."""
-    return Position(*[_said(row, name) for name in names.POSITION])
+    """Return the position of a row as it was read; a sequence of many digits is a decimal there."""
+    return Position(*[_system_value(row, name) for name in names.POSITION])
 
 
 def batch_of(row: Mapping[str, Any]) -> int:
     """Return the batch that changed a row last."""
-    return _said(row, names.BATCH)
+    return _system_value(row, names.BATCH)
 
 
-def _said(row: Mapping[str, Any], name: str) -> int:
+def _system_value(row: Mapping[str, Any], name: str) -> int:
     return BEFORE[name] if row[name] is None else int(row[name])

@@ -1,4 +1,4 @@
-"""The rows of a table that a batch meets; nothing is written.
+"""The stored rows that a batch meets. Nothing is written.
 
 The table's keys and positions are streamed past those of the batch.
 """
@@ -25,7 +25,7 @@ from lakeward.adapters.spark.merge.resolution import (
     SMALL,
     STANDS,
     WHOLES,
-    standing,
+    stored_column,
 )
 from lakeward.adapters.spark.merge.truncates import literal, place_of
 from lakeward.adapters.spark.schema_changes.schema_alignment import called_now, fitted, kept_as, with_kept
@@ -41,8 +41,8 @@ from lakeward.core.plan import MergePlan
 _PLACE: Final = "_lakeward_place"
 
 
-class Loaded(Protocol):
-    """A table as it was loaded, at one version of it."""
+class TableSnapshot(Protocol):
+    """A table at one version."""
 
     @property
     def is_written(self) -> bool:
@@ -54,35 +54,37 @@ class Loaded(Protocol):
         ...
 
     def find(self, keys: pa.Table, wanted: Sequence[str]) -> pa.Table | None:
-        """Return these columns of the rows with some keys, with `FILE` and `POS`, as this process reads them.
+        """Return the wanted columns of the rows with some keys, with `FILE` and `POS`, read in this process.
 
-        Names that it does not have are passed over. Returns None where only Spark can read the rows.
+        Columns that the table does not have are left out. Returns None if only Spark can read the rows.
         """
         ...
 
 
-def placed(rows: DataFrame) -> DataFrame:
-    """Return the rows of a table; those that were there before lakeward are older than all others."""
+def with_default_positions(rows: DataFrame) -> DataFrame:
+    """Return rows with default positions in place of NULL: rows from before lakeward are older than every event."""
     types = dict(rows.dtypes)
-    said = {name: f"coalesce({name}, CAST('{value}' AS {types[name]}))" for name, value in BEFORE.items()}
-    return rows.selectExpr(*[f"{said[name]} AS {name}" if name in said else quoted(name) for name in rows.columns])
+    defaults = {name: f"coalesce({name}, CAST('{value}' AS {types[name]}))" for name, value in BEFORE.items()}
+    return rows.selectExpr(
+        *[f"{defaults[name]} AS {name}" if name in defaults else quoted(name) for name in rows.columns]
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """The rows of a table as it was loaded, for the plan of one batch; `table` is None where there is none yet."""
+    """The stored rows for the plan of one batch. `table` is None if there is no table yet."""
 
     plan: MergePlan
-    table: Loaded | None
+    table: TableSnapshot | None
     spark: Callable[[], SparkSession]
 
     @property
     def are_there(self) -> bool:
-        """Whether the table has ever been written to."""
+        """Whether the table was ever written to."""
         return self.table is not None and self.table.is_written
 
     def of(self, keys: DataFrame) -> DataFrame:
-        """Return the rows of these keys as they stand, and where they lie; of a history one row a key."""
+        """Return the rows of these keys and their places in files; of a history, one row for each key."""
         plan = self.plan
         if not self.are_there:
             types = {c.name: type_ddl(c.type) for c in plan.stored.schema}
@@ -95,34 +97,34 @@ class Rows:
             return self.history.stored(rows)
         if plan.replaces and plan.dimension.is_soft:
             rows = self._gone_with_load(rows)
-        stands = [f"{name} AS {standing(name)}" for name in names.POSITION]
+        stands = [f"{name} AS {stored_column(name)}" for name in names.POSITION]
         has = [name for name in (*plan.evolution.schema.names, DELETED) if name in rows.columns]
         return rows.selectExpr(*map(quoted, has), *stands, FILE, POS)
 
     @property
     def history(self) -> VersionRows | None:
-        """What shows versions as rows, of a table that keeps them."""
+        """What reads and writes versions, if the table is a history."""
         plan = self.plan
         return VersionRows.of(plan.whole, plan.folded, plan.epoch, plan.batch)
 
     def lacking(self, others: DataFrame) -> DataFrame:
-        """Return the rows of the table whose keys others have not, as rows that went with a full load."""
+        """Return the rows whose keys `others` do not have, as rows deleted by a full load."""
         if not self.are_there:
             return others.limit(0)
         rows = self._gone_with_load(self.all()).join(others, list(self.plan.dimension.key), "left_anti")
         return rows.selectExpr(*[quoted(name) for name in others.columns if name in rows.columns])
 
     def _gone_with_load(self, rows: DataFrame) -> DataFrame:
-        """Say of rows that they went before those of a full load."""
+        """Mark rows as deleted, at a position before all rows of the full load."""
         place = {names.EPOCH: self.plan.epoch, names.SEQUENCE: LOAD_SEQUENCE, names.OBJECT: 0, names.ROW: 0}
         types = dict(rows.dtypes)
-        said = {name: f"CAST({value} AS {types[name]})" for name, value in place.items()} | {DELETED: "true"}
-        return rows.withColumns({name: F.expr(sql) for name, sql in said.items()})
+        values = {name: f"CAST({value} AS {types[name]})" for name, value in place.items()} | {DELETED: "true"}
+        return rows.withColumns({name: F.expr(sql) for name, sql in values.items()})
 
     def live(self, below: Position | None = None) -> DataFrame | None:
-        """Return the keys of the rows that have not ended, or of those below a place alone.
+        """Return the keys of the rows that have not ended, or only of those below a position.
 
-        It is None where the table has none, or keeps nothing that ended.
+        None if the table has no rows, or does not keep ended ones.
         """
         if not self.are_there or not self.plan.dimension.keeps_ended:
             return None
@@ -132,51 +134,51 @@ class Rows:
             rows = rows.where(f"{place_of(names.EPOCH)} < {literal(self.plan, below)}")
         return rows.selectExpr(*map(quoted, self.plan.dimension.key))
 
-    def with_truncated(self, stood: DataFrame) -> DataFrame:
-        """Return, beside the rows that stood of the batch's keys, those that a truncate of it removes."""
+    def with_truncated(self, removed: DataFrame) -> DataFrame:
+        """Return the rows of the batch's keys that go, and all other rows that a truncate of the batch removes."""
         plan = self.plan
         limit, newest = plan.truncates.removes_below, plan.truncates.newest
         is_new = limit is not None and (newest is None or limit > newest)
         if limit is None or not is_new or not self.are_there:
-            return stood
+            return removed
         rows = self.all().where(f"{place_of(names.EPOCH)} < {literal(plan, limit)}")
         key = list(plan.dimension.key)
         others = rows.selectExpr(*map(quoted, key), FILE, POS)
-        others = others.join(stood.selectExpr(*map(quoted, key)), key, "left_anti")
-        return stood.unionByName(others, allowMissingColumns=True)
+        others = others.join(removed.selectExpr(*map(quoted, key)), key, "left_anti")
+        return removed.unionByName(others, allowMissingColumns=True)
 
-    def found(self, events: DataFrame, gone: DataFrame | None) -> DataFrame:
-        """Return what stands of the batch's keys: rows, and where there is none, a remembered delete (of `gone`).
+    def find_stored(self, events: DataFrame, deletes: DataFrame | None) -> DataFrame:
+        """Return the stored rows of the batch's keys, and for keys without a row the newest remembered delete.
 
-        The table's keys and positions are streamed past the keys of the batch; where those
-        lie in a range, the files outside of it are not read.
+        `gone` are the remembered deletes. The table's keys and positions are streamed past the keys of the batch.
+        Files outside the key range of the batch are not read.
         """
         plan, key = self.plan, list(self.plan.dimension.key)
         target = self.all(plan.facts.key_range)
         wanted = events.selectExpr(*map(quoted, key))
         if plan.facts.read <= SMALL:
             wanted = F.broadcast(wanted)
-        found = target.selectExpr(
+        stored = target.selectExpr(
             *map(quoted, key),
-            *[f"{name} AS {standing(name)}" for name in names.POSITION],
+            *[f"{name} AS {stored_column(name)}" for name in names.POSITION],
             f"true AS {IS_LIVE}",
             *(FILE, POS),
         ).join(wanted, key, "left_semi")
-        if gone is None:
-            return found
+        if deletes is None:
+            return stored
         place = f"max(struct({', '.join(names.POSITION)})) AS {_PLACE}"
-        newest = gone.join(wanted, key, "left_semi").groupBy(*map(quoted, key)).agg(F.expr(place))
-        remembered = newest.join(found.selectExpr(*map(quoted, key)), key, "left_anti").selectExpr(
+        newest = deletes.join(wanted, key, "left_semi").groupBy(*map(quoted, key)).agg(F.expr(place))
+        remembered = newest.join(stored.selectExpr(*map(quoted, key)), key, "left_anti").selectExpr(
             *map(quoted, key),
-            *[f"{_PLACE}.{name} AS {standing(name)}" for name in names.POSITION],
+            *[f"{_PLACE}.{name} AS {stored_column(name)}" for name in names.POSITION],
             f"false AS {IS_LIVE}",
         )
-        return found.unionByName(remembered, allowMissingColumns=True)
+        return stored.unionByName(remembered, allowMissingColumns=True)
 
     def all(self, key_range: KeyRange = ()) -> DataFrame:
         """Return the rows in a range of keys, with the columns that the plan gives the table.
 
-        Of a history that keeps what was believed when, it is what is believed.
+        Of a bitemporal history, these are the versions that are believed now.
         """
         plan, target = self.plan, self._as_loaded()
         if plan.changes:
@@ -191,21 +193,21 @@ class Rows:
 
     def all_as_after(self) -> DataFrame:
         """Return all rows, with NULL in the columns that the table gets with the batch."""
-        found = self.all()
-        new = [column for column in self.plan.evolution.schema if column.name not in found.columns]
-        return found.selectExpr("*", *[f"CAST(NULL AS {type_ddl(c.type)}) AS {quoted(c.name)}" for c in new])
+        rows = self.all()
+        new = [column for column in self.plan.evolution.schema if column.name not in rows.columns]
+        return rows.selectExpr("*", *[f"CAST(NULL AS {type_ddl(c.type)}) AS {quoted(c.name)}" for c in new])
 
     def count(self) -> int:
-        """Return how many rows the table has."""
+        """Return the number of rows in the table."""
         return self._as_loaded().count() if self.are_there else 0
 
     def _as_loaded(self) -> DataFrame:
         if self.table is None:
             raise LookupError("a table that is not there has no rows")
-        return placed(self.table.rows())
+        return with_default_positions(self.table.rows())
 
-    def kept(self, upserts: DataFrame, judged: DataFrame) -> DataFrame:
-        """Give updated rows what stands in columns and fields that the batch has not; a new row has NULL there."""
+    def with_stored_values(self, upserts: DataFrame, row_verdicts: DataFrame) -> DataFrame:
+        """Give updated rows the stored values of columns and fields that the batch lacks; new rows get NULL."""
         evolution, key = self.plan.evolution, list(self.plan.dimension.key)
         if not evolution.lacks or not self.are_there:
             return upserts
@@ -213,8 +215,8 @@ class Rows:
         rows = self.all(self.plan.facts.key_range).selectExpr(
             *map(quoted, [*key, *evolution.absent]), *[f"{quoted(name)} AS {kept_as(name)}" for name in parts]
         )
-        updated = judged.where(f"{IS_LIVE} AND {DELETES} = 0 AND {WHOLES} = 0").selectExpr(ID)
-        kept = upserts.join(updated, ID, "left_semi").join(rows, key, "left")
-        kept = with_kept(kept, evolution.schema, evolution.lacking)
-        every = kept.unionByName(upserts.join(updated, ID, "left_anti"), allowMissingColumns=True)
-        return remade(every, self.plan.recomputed)
+        updated = row_verdicts.where(f"{IS_LIVE} AND {DELETES} = 0 AND {WHOLES} = 0").selectExpr(ID)
+        completed = upserts.join(updated, ID, "left_semi").join(rows, key, "left")
+        completed = with_kept(completed, evolution.schema, evolution.lacking)
+        all_rows = completed.unionByName(upserts.join(updated, ID, "left_anti"), allowMissingColumns=True)
+        return remade(all_rows, self.plan.recomputed)

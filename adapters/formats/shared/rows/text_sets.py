@@ -1,4 +1,4 @@
-"""Sets of texts that Python and Spark SQL tell alike."""
+"""Sets of texts that Python and Spark SQL test alike."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from lakeward.adapters.spark.sql.names import quoted, text
 
 @dataclass(frozen=True, slots=True)
 class TextSet:
-    """A set of texts, given by what they are or have; a text is in it where one of these is so.
+    """A set of texts. A text is in it if one of these holds:
 
-    It is one of the `words`. It has both characters of one of the `pairs`, in this order. Or, split at slashes, it
-    has one of the `parts`, or a part that begins with one of the `beginnings`.
+    - it is one of the `words`;
+    - it has both characters of one of the `pairs`, in this order;
+    - split at slashes, it has one of the `parts`, or a part that begins with one of the `beginnings`.
     """
 
     words: Sequence[str] = ()
@@ -28,13 +29,13 @@ class TextSet:
         return any(part in self.parts or part.startswith((*self.beginnings,)) for part in value.split("/"))
 
     def sql(self, column: str) -> str:
-        """Return whether the text of a column is in the set, as SQL; NULL where that is NULL."""
-        found, name = list[str](), quoted(column)
+        """Return SQL for whether the text of a column is in the set; NULL where the column is NULL."""
+        conditions, name = list[str](), quoted(column)
         if self.words:
-            found.append(f"{name} IN ({', '.join(map(text, self.words))})")
-        found += [f"{name} LIKE {text(f'%{first}%{second}%')}" for first, second in self.pairs]
+            conditions.append(f"{name} IN ({', '.join(map(text, self.words))})")
+        conditions += [f"{name} LIKE {text(f'%{first}%{second}%')}" for first, second in self.pairs]
         of_part = [f"part = {text(part)}" for part in self.parts]
         of_part += [f"startswith(part, {text(beginning)})" for beginning in self.beginnings]
         if of_part:
-            found.append(f"exists(split({name}, '/', -1), part -> {' OR '.join(of_part)})")
-        return f"({' OR '.join(found)})"
+            conditions.append(f"exists(split({name}, '/', -1), part -> {' OR '.join(of_part)})")
+        return f"({' OR '.join(conditions)})"

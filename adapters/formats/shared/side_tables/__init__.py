@@ -1,1 +1,1 @@
-"""The two tables beside each table: its change log and its quarantine."""
+"""The two side tables of each table: its change log and its quarantine."""

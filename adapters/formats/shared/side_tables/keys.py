@@ -1,4 +1,4 @@
-"""What companion and quarantine have in common: keys as people write them, rows made whole."""
+"""Keys of the side tables as texts, and frames completed to the columns of a side table."""
 
 from __future__ import annotations
 
@@ -14,32 +14,32 @@ from lakeward.core.dimension import Dimension
 from lakeward.core.schema import Schema
 
 
-def told_apart_by(dimension: Dimension) -> Sequence[str]:
-    """Return the columns that tell the rows of a table apart: its key, or the place of each row's fact."""
+def identity_columns(dimension: Dimension) -> Sequence[str]:
+    """Return the columns that identify a row: the key, or the position of its event in a table without a key."""
     return dimension.key or names.POSITION
 
 
 def key_text(dimension: Dimension, of: str = "") -> str:
-    """Return the text of a key, NULL where a part of it is NULL; as SQL.
+    """Return SQL for the text of a key, NULL where a part of the key is NULL.
 
-    `of` is a prefix: that of a struct that has the key.
+    `of` is the prefix of a struct that holds the key, such as "old.".
     """
     any_null = " OR ".join(f"{of}{quoted(name)} IS NULL" for name in dimension.key) or "true"
     return f"CASE WHEN NOT ({any_null}) THEN {keys.key_text(keys.key_columns(dimension), of)} END"
 
 
-def completed(frame: DataFrame, types: Mapping[str, str]) -> DataFrame:
+def with_exact_columns(frame: DataFrame, types: Mapping[str, str]) -> DataFrame:
     """Return a frame with exactly these columns, NULL where it has none of that name."""
-    has = set(frame.columns)
+    names_present = set(frame.columns)
     return frame.selectExpr(
         *[
-            f"CAST({quoted(name) if name in has else 'NULL'} AS {type_}) AS {quoted(name)}"
+            f"CAST({quoted(name) if name in names_present else 'NULL'} AS {type_}) AS {quoted(name)}"
             for name, type_ in types.items()
         ]
     )
 
 
-def whole(schema: Schema, frames: Sequence[DataFrame]) -> DataFrame:
-    """Return the rows of frames in one, which is written as one file, with exactly the columns of a schema."""
+def combine_frames(schema: Schema, frames: Sequence[DataFrame]) -> DataFrame:
+    """Return the rows of several frames in one frame of one partition, with exactly the columns of a schema."""
     types = {column.name: ddl(column.type) for column in schema}
-    return reduce(DataFrame.unionByName, [completed(frame, types) for frame in frames]).coalesce(1)
+    return reduce(DataFrame.unionByName, [with_exact_columns(frame, types) for frame in frames]).coalesce(1)

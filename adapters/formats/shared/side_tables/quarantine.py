@@ -1,4 +1,4 @@
-"""The quarantine table: rows that could not be applied, as they were written, and why."""
+"""The quarantine table: rows that could not be applied, as they were written, each with its reason."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from lakeward.adapters.formats.shared.rows.system_columns import position_of, system_columns
-from lakeward.adapters.formats.shared.side_tables.keys import completed, key_text
-from lakeward.adapters.formats.shared.side_tables.repaired_rows import mended_of, text_of
-from lakeward.adapters.formats.shared.side_tables.side_table import QUARANTINE, Make
+from lakeward.adapters.formats.shared.side_tables.keys import key_text, with_exact_columns
+from lakeward.adapters.formats.shared.side_tables.repaired_rows import read_repair, repair_text
+from lakeward.adapters.formats.shared.side_tables.side_table import QUARANTINE, OpenSideTable
 from lakeward.adapters.spark.frames.event_frame import IS_HOLDING
 from lakeward.adapters.spark.session.compatibility import from_arrow, to_arrow
 from lakeward.adapters.spark.sql import names
@@ -40,8 +40,10 @@ SINCE: Final = "_lakeward_since"
 HELD, BESIDE, FINAL = "held", "held beside", "final"
 MENDED, REPLAYED, GIVEN_UP = "mended", "replayed", "given up"
 REFUSED, SETTLED = (HELD, BESIDE, FINAL), (REPLAYED, GIVEN_UP)
-"""What a row of the table says: one that was refused, what a person made of it, or that it is
-settled. A key change holds both its keys: a row of it has the other key and is `BESIDE`."""
+"""The states of a row: refused, repaired by an operator, or settled.
+
+A key change holds both its keys. It has a second row with the other key, whose state is `BESIDE`.
+"""
 
 _TEXT: Final = Type("string")
 _PLACE: Final = names.POSITION
@@ -50,15 +52,17 @@ _PLACE: Final = names.POSITION
 class QuarantineTable:
     """The quarantine of one table."""
 
-    def __init__(self, dimension: Dimension, make: Make, spark: Callable[[], SparkSession]) -> None:
+    def __init__(
+        self, dimension: Dimension, open_side_table: OpenSideTable, spark: Callable[[], SparkSession]
+    ) -> None:
         self.dimension = dimension
         self.spark = spark
-        self.table = make(QUARANTINE, dimension.policies.renames, lambda: self.dimension.key)
+        self.table = open_side_table(QUARANTINE, dimension.policies.renames, lambda: self.dimension.key)
 
     def hold(self, plan: MergePlan, rejects: DataFrame | None, objects: Mapping[int, str], *, count: int) -> None:
-        """Write so many rejects, and the word that others are replayed or given up, in one commit.
+        """Write `count` rejects, and the settlement of replayed and discarded rows, in one commit.
 
-        `objects` are the names of those that they are from, by their order.
+        `objects` has the names of the rejects' source objects, by their order.
         """
         if rejects is None and not plan.releases and not self.table.columns:
             return
@@ -71,15 +75,18 @@ class QuarantineTable:
             self.table.add(columns, frames, settled, count=count if frames else 0)
 
     def add_final(self, progress: Progress, rejects: DataFrame, objects: Mapping[int, str]) -> None:
-        """Write rejects that are found after their batch was committed, each once; `objects` are named by order."""
+        """Write rejects found after their batch was committed, each once.
+
+        `objects` has the names of their source objects, by order.
+        """
         rows = self._rejected(rejects, objects, progress.epoch, progress.batch)
-        found = to_arrow(completed(rows, {c.name: ddl(c.type) for c in self._columns()}))
-        if not found.num_rows:
+        rows_to_add = to_arrow(with_exact_columns(rows, {c.name: ddl(c.type) for c in self._columns()}))
+        if not rows_to_add.num_rows:
             return
         known = {position_of(row) for row in self._unsettled(progress, (HELD, FINAL)).to_pylist()}
-        new = [position_of(row) not in known for row in found.select(_PLACE).to_pylist()]
+        new = [position_of(row) not in known for row in rows_to_add.select(_PLACE).to_pylist()]
         if any(new):
-            self.table.add({c.name: c.type for c in self._columns()}, [], found.filter(new), count=0)
+            self.table.add({c.name: c.type for c in self._columns()}, [], rows_to_add.filter(new), count=0)
 
     def _columns(self) -> Sequence[Column]:
         key = [column for column in self.dimension.schema if column.name in self.dimension.key]
@@ -107,54 +114,59 @@ class QuarantineTable:
         )
 
     def entries(self, progress: Progress) -> Sequence[Entry]:
-        """Return what is in quarantine as of the table's batch and epoch, oldest first; no Spark is needed."""
+        """Return the quarantined rows as of the table's batch and epoch, oldest first. Spark is not needed."""
         wanted = tuple(_columns(self.dimension.sequences))
         rows = self.table.rows(f"{names.BATCH} <= {progress.batch}", wanted).to_pylist()
-        gone = {position_of(row) for row in rows if row[STATE] in SETTLED}
-        fixes = sorted((row for row in rows if row[STATE] == MENDED), key=lambda row: row[SINCE])
-        repaired = {position_of(row): mended_of(row, self.table.renames) for row in fixes}
-        beside = {position_of(row): row[KEY] for row in rows if row[STATE] == BESIDE}
-        found = [
-            replace(_entry(row, repaired.get(position_of(row))), other_key=beside.get(position_of(row)))
+        settled = {position_of(row) for row in rows if row[STATE] in SETTLED}
+        repair_rows = sorted((row for row in rows if row[STATE] == MENDED), key=lambda row: row[SINCE])
+        repaired = {position_of(row): read_repair(row, self.table.renames) for row in repair_rows}
+        other_keys = {position_of(row): row[KEY] for row in rows if row[STATE] == BESIDE}
+        entries = [
+            replace(_entry(row, repaired.get(position_of(row))), other_key=other_keys.get(position_of(row)))
             for row in rows
-            if row[STATE] in (HELD, FINAL) and position_of(row) not in gone and row[names.EPOCH] == progress.epoch
+            if row[STATE] in (HELD, FINAL)
+            and position_of(row) not in settled
+            and row[names.EPOCH] == progress.epoch
         ]
-        return sorted(found, key=lambda entry: (entry.batch, entry.order, entry.row))
+        return sorted(entries, key=lambda entry: (entry.batch, entry.order, entry.row))
 
     def repair_row(self, progress: Progress, entries: Sequence[Entry], events: DataFrame) -> None:
-        """Write down what a person mended, in one commit; the newest word on a row counts."""
+        """Write the repairs of an operator in one commit. The newest repair of a row counts."""
         keys = [f"{key_text(self.dimension)} AS {KEY}"]
         if names.OLD in events.columns:
             old = key_text(self.dimension, f"{names.OLD}.")
             keys.append(f"CASE WHEN {names.OLD} IS NOT NULL THEN {old} END AS {OLD_KEY}")
         rows = [row.asDict() for row in events.selectExpr(names.OBJECT, names.ROW, *keys).collect()]
-        found = {(row[names.OBJECT], row[names.ROW]): (row[KEY], row.get(OLD_KEY)) for row in rows}
+        keys_by_place = {(row[names.OBJECT], row[names.ROW]): (row[KEY], row.get(OLD_KEY)) for row in rows}
         for entry in entries:
-            check_same_keys(self.dimension, entry, *found[entry.order, entry.row])
+            check_same_keys(self.dimension, entry, *keys_by_place[entry.order, entry.row])
         columns = _columns(self.dimension.sequences)
-        self.table.add(columns, [], _as_mended(entries, progress.batch), count=0)
+        self.table.add(columns, [], _repair_rows(entries, progress.batch), count=0)
 
     def holds(self, progress: Progress) -> tuple[Hold, ...]:
-        """Return the keys that wait for a person.
+        """Return the keys that wait for an operator.
 
-        It is asked at every recall. Where no key is held nothing is read; else a few columns, without texts, of the
-        rows that hold or are settled. Rows become values of Python only while they hold: `quarantine.max_rows`
-        of a batch bounds them, and that a person settles them.
+        It is called for every batch. Nothing is read where no key is held. Else a few columns are read, without
+        texts, of the rows that hold a key or are settled. Only rows that hold become Python values:
+        `quarantine.max_rows` bounds their number in a batch.
         """
         if not progress.held:
             return ()
         rows = self._unsettled(progress, (HELD, BESIDE), KEY, names.REASON, names.BATCH).to_pylist()
-        beside = {position_of(row): row[KEY] for row in rows if row[STATE] == BESIDE}
-        found = [
-            Hold(place, tuple((key,) for key in (row[KEY], beside.get(place)) if key), reason, row[names.BATCH])
+        other_keys = {position_of(row): row[KEY] for row in rows if row[STATE] == BESIDE}
+        holds = [
+            Hold(place, tuple((key,) for key in (row[KEY], other_keys.get(place)) if key), reason, row[names.BATCH])
             for row in rows
             if row[STATE] == HELD and (reason := Reason(row[names.REASON])) in HOLDING
             for place in (position_of(row),)
         ]
-        return tuple(sorted((h for h in found if h.keys), key=lambda h: (h.batch, h.position[2:])))
+        return tuple(sorted((h for h in holds if h.keys), key=lambda h: (h.batch, h.position[2:])))
 
     def held_among(self, epoch: int, upto: int, objects: Collection[int]) -> Sequence[tuple[int, int]]:
-        """Return object and row of all rows of these objects that hold their key, or did, as of a batch."""
+        """Return object and row number of all rows of these objects that hold their key or held it.
+
+        `upto` is the batch of the table.
+        """
         listed = ", ".join(map(str, sorted(objects)))
         condition = (
             f"{names.BATCH} <= {upto} AND {names.EPOCH} = {epoch} AND {STATE} IN ('{HELD}') "
@@ -164,7 +176,7 @@ class QuarantineTable:
         return [(row[names.OBJECT], row[names.ROW]) for row in rows]
 
     def _unsettled(self, progress: Progress, states: Collection[str], *more: str) -> pa.Table:
-        """Return state, place and these columns of the rows of these states that are not settled."""
+        """Return state, position and the columns `more` of the rows in these states that are not settled."""
         wanted = ", ".join(f"'{state}'" for state in (*states, *SETTLED))
         condition = (
             f"{names.BATCH} <= {progress.batch} AND {names.EPOCH} = {progress.epoch} AND {STATE} IN ({wanted})"
@@ -177,7 +189,7 @@ class QuarantineTable:
         return rows.filter(pc.invert(is_settled)).join(settled, list(_PLACE), join_type="left anti")
 
     def keys_of(self, frame: DataFrame) -> set[str]:
-        """Return the keys of events or rejects, as texts; a key change has two."""
+        """Return the texts of the keys of events or rejects. A key change has two."""
         keys = [key_text(self.dimension)]
         if names.OLD in frame.columns:
             keys.append(key_text(self.dimension, f"{names.OLD}."))
@@ -197,7 +209,7 @@ class QuarantineTable:
 
 
 def _columns(sequences: Sequences) -> Mapping[str, Type]:
-    """Return the columns of the quarantine besides those of the key."""
+    """Return the columns of the quarantine without those of the key."""
     return {
         STATE: _TEXT,
         **system_columns(sequences),
@@ -214,21 +226,21 @@ def _columns(sequences: Sequences) -> Mapping[str, Type]:
 
 def _settled(plan: MergePlan) -> pa.Table:
     places = sorted(plan.releases)
-    columns = _placed(places, plan.batch)
+    columns = _position_columns(places, plan.batch)
     columns[STATE] = [REPLAYED if place in plan.repaired else GIVEN_UP for place in places]
     return pa.table(columns)
 
 
-def _as_mended(entries: Sequence[Entry], batch: int) -> pa.Table:
+def _repair_rows(entries: Sequence[Entry], batch: int) -> pa.Table:
     repaired = [entry.repaired for entry in entries if entry.repaired is not None]
-    columns = _placed([entry.position for entry in entries], batch)
+    columns = _position_columns([entry.position for entry in entries], batch)
     columns[STATE] = [MENDED] * len(entries)
-    columns[names.OPERATION] = [word.operation.value for word in repaired]
-    columns[names.TEXT] = [text_of(word) for word in repaired]
+    columns[names.OPERATION] = [repair.operation.value for repair in repaired]
+    columns[names.TEXT] = [repair_text(repair) for repair in repaired]
     return pa.table(columns)
 
 
-def _placed(places: Sequence[Position], batch: int) -> dict[str, Any]:
+def _position_columns(places: Sequence[Position], batch: int) -> dict[str, Any]:
     columns = _places(places)
     columns[names.BATCH] = [batch] * len(places)
     columns[SINCE] = [datetime.now(UTC)] * len(places)
@@ -236,7 +248,7 @@ def _placed(places: Sequence[Position], batch: int) -> dict[str, Any]:
 
 
 def _places(places: Sequence[Position]) -> dict[str, Any]:
-    """Return positions as columns; a sequence may have more digits than a whole number of Arrow."""
+    """Return positions as columns. Sequences are decimals: they may be too large for an Arrow integer."""
     columns: dict[str, Any] = {name: [place[part] for place in places] for part, name in enumerate(_PLACE)}
     columns[names.SEQUENCE] = pa.array([Decimal(place.sequence) for place in places], pa.decimal128(38, 0))
     return columns

@@ -1,4 +1,4 @@
-"""What a person made of a row in quarantine, as its table keeps it."""
+"""An operator's repair of a quarantined row, as the quarantine table stores it."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from lakeward.core.events import UNSET, Operation
 from lakeward.core.ports import RepairedRow
 
 
-def text_of(repaired: RepairedRow) -> str:
-    """Return what a person mended as it is kept, as JSON; cells that were not sent stand apart."""
+def repair_text(repaired: RepairedRow) -> str:
+    """Return a repair as JSON. Cells that were not sent are listed in `not_sent`."""
     content = {
         "cells": {name: cell for name, cell in repaired.cells.items() if cell is not UNSET},
         "not_sent": [name for name, cell in repaired.cells.items() if cell is UNSET],
@@ -23,12 +23,12 @@ def text_of(repaired: RepairedRow) -> str:
     return json.dumps(content)
 
 
-def mended_of(row: Mapping[str, Any], renames: Mapping[str, str]) -> RepairedRow:
-    """Return what a person made of a row, by the names that its columns have now."""
+def read_repair(row: Mapping[str, Any], renames: Mapping[str, str]) -> RepairedRow:
+    """Read the repair of a row, with the names that its columns have now."""
     content = json.loads(row[names.TEXT])
     cells = content["cells"] | dict.fromkeys(content.get("not_sent", ()), UNSET)
     cells = {renames.get(name, name): cell for name, cell in cells.items()}
-    given = {name: content.get(name) for name in ("time", "sequence", "old_key")}
-    if given["old_key"] is not None:
-        given["old_key"] = {renames.get(name, name): cell for name, cell in given["old_key"].items()}
-    return RepairedRow(operation=Operation(row[names.OPERATION]), cells=cells, **given)
+    properties = {name: content.get(name) for name in ("time", "sequence", "old_key")}
+    if properties["old_key"] is not None:
+        properties["old_key"] = {renames.get(name, name): cell for name, cell in properties["old_key"].items()}
+    return RepairedRow(operation=Operation(row[names.OPERATION]), cells=cells, **properties)

@@ -1,7 +1,7 @@
-"""The tables that stand beside a table: what the companion and the quarantine need of a format.
+"""The port of a side table: what the change log and the quarantine need of a table format.
 
-They are small, and written with each batch. What is stamped above the table's own batch
-was left by a crash and does not exist.
+Side tables are small and are written with each batch. Entries above the table's own batch come from a crash and are
+ignored.
 """
 
 from __future__ import annotations
@@ -20,79 +20,85 @@ if TYPE_CHECKING:
 
 CHANGES: Final = "__changes"
 QUARANTINE: Final = "__quarantine"
-"""What stands beside a table is called so."""
+"""Suffixes of the names of the side tables."""
 
 MOST_IN_ARROW: Final = 250_000
 MOST_BYTES: Final = 32 * 1024 * 1024
-"""More rows than that, or rows of larger files, do not pass through this process."""
+"""Batches with more rows, or from larger files (in bytes), are not read into this process."""
 
 MANY_FILES: Final = 8
-"""So many files are put together, where their rows are few."""
+"""From this number of small files on, their rows are compacted into one file."""
 
 HOURS_KEPT: Final = 1
-"""So long what stands beside a table can be read as it was. Commands that take no lock (`quarantine list`, say)
-and joined tables load a version of it, and may read its files when a run has trimmed it since."""
+"""Hours for which old versions of a side table stay readable.
+
+Commands without a lock (such as `quarantine list`) and joined tables load one version, and may read its files after
+a run has trimmed the table.
+"""
 
 NOTHING: Final = pa.table({})
 
 UNKNOWN: Final = -1
-"""Stands for a version that is not known; it is equal to any."""
+"""A version that is not known; it matches any version."""
 
 
 LOST: Final = (
     "Nothing of this batch was applied. Run again when the other is done. Where processes do not share the folder "
     "`state`, a lease lets one at a time run a pipeline (docs/reference/lease.md)."
 )
-"""What to do where another process was first."""
+"""What to do after a conflict with another process."""
 
 
 def refuse_others(
-    what: object, beside: Sequence[str], version: int | None, since: int | None, todo: str = LOST
+    what: object, name: Sequence[str], version: int | None, since: int | None, todo: str = LOST
 ) -> None:
-    """Raise CommitConflict where a table beside another was written `since` a version, by another process."""
+    """Raise CommitConflict if another process has written a side table `since` a version.
+
+    `what` is the table, `beside` the name of its side table, `version` the current version of that.
+    """
     if since not in (UNKNOWN, version):
         raise CommitConflict(
             f"{what}: another process works on the table",
-            found=f"{'.'.join(beside)} was at version {since} when this one looked, and is at {version}",
+            found=f"{'.'.join(name)} was at version {since} when this one looked, and is at {version}",
             todo=todo,
         )
 
 
-class Beside(Protocol):
-    """A table named like another, with a suffix.
+class SideTable(Protocol):
+    """A side table: it is named like its table, with a suffix.
 
-    Conditions are in the SQL that Spark, Iceberg, and DataFusion share: comparisons of a column with a
-    literal, `in`, `and`, `or`.
+    Conditions are in the SQL shared by Spark, Iceberg and DataFusion: comparisons of a column with a literal, `in`,
+    `and`, `or`.
     """
 
     renames: Mapping[str, str]
-    """What columns are called now, by their old names."""
+    """The current names of columns, by their old names."""
 
     @property
     def name(self) -> Sequence[str]:
-        """Its name, as people know it."""
+        """The parts of its name, as people know it."""
         ...
 
     @property
     def columns(self) -> Collection[str]:
-        """The names of its columns; none where it was not made yet."""
+        """The names of its columns; none if the table does not exist yet."""
         ...
 
     @property
     def pending(self) -> Mapping[str, str]:
-        """The columns that have another name than they should, with that one."""
+        """The columns that are still to be renamed, each with its new name."""
         ...
 
     def rename(self) -> None:
-        """Give columns their new names, in the struct of an old key, too."""
+        """Rename the pending columns, in the struct of an old key as well."""
         ...
 
     def rows(self, condition: str, wanted: Sequence[str]) -> pa.Table:
-        """Return these columns of the rows that meet a condition; no Spark is needed."""
+        """Return these columns of the rows that meet a condition. Spark is not needed."""
         ...
 
     def frame(self, condition: str) -> DataFrame | None:
-        """Return the rows that meet a condition, as they are now, or None where there is no table."""
+        """Return the rows that meet a condition as of now, or None if there is no table."""
         ...
 
     def add(
@@ -106,51 +112,54 @@ class Beside(Protocol):
         partition_by: str | None = None,
         since: int | None = UNKNOWN,
     ) -> int | None:
-        """Add rows in one commit, to a table with these columns, made where it is not there; return its version.
+        """Add rows in one commit and return the new version. The table is created or gets new columns if needed.
 
-        `count` says how many rows the frames have, `size` how many bytes the files have that
-        they are from. The frames may read the table itself, so they are read before its
-        columns change. Raises CommitConflict where another process has written `since` a version, if one is given.
+        `count` is the number of rows in the frames, `size` the number of bytes of the files that they come from.
+        The frames may read the table itself, so they are read before its columns change. Raises CommitConflict if
+        another process has written the table `since` a version, if one is given.
         """
         ...
 
     def forget(self, condition: str) -> int | None:
-        """Remove the rows that meet a condition, if there are any; return the version then."""
+        """Remove the rows that meet a condition, if there are any; return the version afterwards."""
         ...
 
     def forget_above(self, batch: int) -> int | None:
-        """Remove what is stamped above a batch, which a crash left; return the version then."""
+        """Remove the entries above a batch, which a crash left; return the version afterwards."""
         return self.forget(f"{names.BATCH} > {batch}")
 
     @property
     def version(self) -> int | None:
-        """The number of the state that it is at, or None where it has none yet."""
+        """The number of its current state, or None if it has none yet."""
         ...
 
     def replace(self, condition: str, frames: Sequence[DataFrame], since: int | None) -> None:
-        """Put rows in the place of those that meet a condition, on whole partitions, in one commit.
+        """Replace the rows that meet a condition, on whole partitions, in one commit.
 
-        Raises CommitConflict where another process has written since the version that they were worked out of.
+        Raises CommitConflict if another process has written the table since the version that the rows were read at.
         """
         ...
 
     def gather(self, condition: str) -> None:
-        """Put the rows that meet a condition into one file, where they are few and their files many."""
+        """Compact the rows that meet a condition into one file, if they are few and their files many."""
         ...
 
     def expire(self) -> None:
-        """Remove the versions that nobody reads: the last is asked, and who is still at another came lately."""
+        """Remove old versions that nobody reads any more.
+
+        Readers ask for the newest version, so one that still reads an older version started not long ago.
+        """
         ...
 
 
-Make: TypeAlias = Callable[[str, Mapping[str, str], Callable[[], Sequence[str]]], Beside]
-"""Opens what stands beside a table, by its suffix.
+OpenSideTable: TypeAlias = Callable[[str, Mapping[str, str], Callable[[], Sequence[str]]], SideTable]
+"""Opens a side table, given its suffix, the renames of the settings, and a function.
 
-It is given the renames of the settings, and says which of the other's columns it has once it has rows of them.
+The function returns the names of the main table's columns that the side table has once it holds rows of them.
 """
 
 
-def shaped(rows: pa.Table, schema: pa.Schema) -> pa.Table:
+def with_schema(rows: pa.Table, schema: pa.Schema) -> pa.Table:
     """Return rows with exactly the columns of a schema, NULL where they have none of that name."""
     columns: list[Any] = [
         rows[field.name].cast(field.type) if field.name in rows.column_names else pa.nulls(len(rows), field.type)

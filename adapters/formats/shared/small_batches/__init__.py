@@ -1,1 +1,1 @@
-"""Small batches: the core works them out on the driver, from Arrow and into Arrow."""
+"""Small batches: the core resolves them on the driver, from Arrow and into Arrow."""

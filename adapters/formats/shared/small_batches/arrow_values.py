@@ -1,4 +1,4 @@
-"""Rows of Arrow as values of the core, and keys as rows of Arrow."""
+"""Conversion between Arrow rows and values of the core."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _NAN: Final = canonical(math.nan)
 
 
 def arrow_type(type_: Type) -> pa.DataType:
-    """Return the Arrow type that Spark gives a column of this type; sessions are in UTC."""
+    """Return the Arrow type in which Spark sends a column of this type; sessions are in UTC."""
     match type_.name:
         case "timestamp":
             return pa.timestamp("us", tz="UTC")
@@ -35,12 +35,12 @@ def arrow_type(type_: Type) -> pa.DataType:
 
 
 def columns_of(rows: pa.Table) -> Mapping[str, Sequence[Any]]:
-    """Return the values of each column. Raises OverflowError for a time outside of the years 1 to 9999."""
+    """Return the values of each column. Raises OverflowError for a time outside the years 1 to 9999."""
     return {name: rows[name].to_pylist() for name in rows.column_names}
 
 
 def keys_in(columns: Mapping[str, Sequence[Any]], names: Sequence[str]) -> list[Key | None]:
-    """Return the key of each row; None where a part of it is NULL, and of a table without a key."""
+    """Return the key of each row; None where a part of it is NULL, and for a table without a key."""
     if not names:
         return [None] * len(next(iter(columns.values()), ()))
     parts = zip(*(columns[name] for name in names), strict=True)
@@ -48,7 +48,7 @@ def keys_in(columns: Mapping[str, Sequence[Any]], names: Sequence[str]) -> list[
 
 
 def key_in(values: Mapping[str, Any] | None, names: Sequence[str]) -> Key | None:
-    """Return the key that a struct has; None where it is NULL, or a part of it is."""
+    """Return the key in a struct; None where the struct or a part of the key is NULL."""
     if values is None:
         return None
     parts = tuple(canonical(values[name]) for name in names)
@@ -56,7 +56,7 @@ def key_in(values: Mapping[str, Any] | None, names: Sequence[str]) -> Key | None
 
 
 def key_values(key: Key, dimension: Dimension) -> Mapping[str, Any]:
-    """Return the values of a key by their columns, as Arrow takes them: NaN itself, and not its stand-in."""
+    """Return the values of a key by their columns, for Arrow: with NaN itself in place of its canonical text."""
     pairs = zip(dimension.key, key, strict=True)
     if _NAN not in key:
         return dict(pairs)
@@ -77,9 +77,9 @@ def key_rows(keys: Iterable[Key], dimension: Dimension) -> pa.Table:
 
 
 def sent(value: Any, path: str, not_sent: Collection[str]) -> Cell:
-    """Return a cell without what was not sent of it: UNSET in the place of the column, or of fields within it.
+    """Return a cell with UNSET in place of itself, or of fields within it, that were not sent.
 
-    `not_sent` are paths, each name of them quoted.
+    `not_sent` are paths whose names are quoted.
     """
     if path in not_sent:
         return UNSET
@@ -89,5 +89,5 @@ def sent(value: Any, path: str, not_sent: Collection[str]) -> Cell:
 
 
 def paths_of(listed: Iterable[str] | None) -> set[str]:
-    """Return quoted paths of what was not sent, given as names of columns and as quoted paths of fields in them."""
+    """Return the quoted paths of cells not sent, given as names of columns or as quoted paths of nested fields."""
     return {name if name.startswith("`") and "`.`" in name else quoted(name) for name in listed or ()}

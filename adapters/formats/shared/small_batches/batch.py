@@ -1,4 +1,4 @@
-"""A small batch: its rows in Arrow, and what they are to the core."""
+"""The rows of a small batch in Arrow, and as events and rejects of the core."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ _WHOLE: Final = (Operation.INSERT, Operation.READ)
 
 @dataclass(frozen=True, slots=True)
 class SmallBatch:
-    """The rows of a batch in the order of their arrival, its events, and its rejects.
+    """The rows of a batch in the order of arrival, its events, and its rejects.
 
-    `places` says at which index of the rows an event or a reject is, by its position.
+    `places` has the row index of each event and reject, by its position.
     """
 
     rows: pa.Table
@@ -33,7 +33,7 @@ class SmallBatch:
 
 
 def read_batch(rows: pa.Table, plan: MergePlan) -> SmallBatch:
-    """Read the rows of an event frame. Raises OverflowError for a time outside of the years 1 to 9999."""
+    """Read the rows of an event frame. Raises OverflowError for a time outside the years 1 to 9999."""
     rows = rows.sort_by(names.ARRIVAL)
     columns = columns_of(rows)
     reader = _Reader(plan, columns)
@@ -53,17 +53,17 @@ def read_batch(rows: pa.Table, plan: MergePlan) -> SmallBatch:
 
 
 class _Reader:
-    """Reads rows, whose columns are lists of values."""
+    """Reads rows whose columns are lists of values."""
 
     def __init__(self, plan: MergePlan, columns: Mapping[str, Sequence[Any]]) -> None:
         self.epoch = plan.epoch
         self.columns = columns
         self.cells = {name: columns[name] for name in plan.folded.names if name in columns}
         history = plan.dimension.history
-        dated_by = None if history is None else history.dated_by  # a new row without it is refused
+        dated_by = None if history is None else history.dated_by  # a new row without this column is a reject
         absent = (name for name in plan.evolution.absent if name not in columns and name != dated_by)
         self.absent: Mapping[str, Cell] = dict.fromkeys(absent)
-        lacking = () if names.IMAGE in columns else plan.evolution.lacking  # with images, what is lacking is NULL
+        lacking = () if names.IMAGE in columns else plan.evolution.lacking  # with images, missing fields are NULL
         self.lacking = {path: quoted(*path) for path in lacking}
         self.key = plan.dimension.key
         self.keys = keys_in(columns, self.key)
@@ -92,7 +92,7 @@ class _Reader:
         )
 
     def _before(self, index: int) -> Mapping[str, Cell] | None:
-        """Return the row before a change by which it finds its row; None where the change was not sent whole."""
+        """Return the before image by which a change finds its row; None if the change was not sent whole."""
         image = self.images[index]
         return None if image is None or self.unset[index] else {name: image[name] for name in self.cells}
 
@@ -106,14 +106,14 @@ class _Reader:
         return {name: sent(value, quoted(name), not_sent) for name, value in cells.items()} if not_sent else cells
 
     def _not_sent(self, index: int, operation: Operation) -> Collection[str]:
-        """Return the paths of what an event did not send, fields included that its file has not."""
+        """Return the paths of cells that an event did not send, and of nested fields that its file lacks."""
         listed = self.unset[index]
         if not listed and not self.lacking:
             return ()
-        found = paths_of(listed)
+        paths = paths_of(listed)
         if operation is Operation.UPDATE:
-            found |= set(self.lacking.values())
-        return found
+            paths |= set(self.lacking.values())
+        return paths
 
     def reject(self, index: int, reason: Reason) -> Reject:
         keys = (key_in(self.old[index], self.key), self.keys[index]) if reason in HOLDING else ()

@@ -1,4 +1,4 @@
-"""What the companion is to remember of a small batch, as rows of Arrow."""
+"""The change log entries of a small batch, as Arrow rows."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _RELEASED: Final = (KIND, *names.POSITION, names.OPERATION, names.TIME, names.BA
 
 @dataclass(frozen=True)
 class Entries:
-    """Collects entries of a batch, each with the columns that its kind has."""
+    """Collects the entries of a batch, each with the columns of its kind."""
 
     plan: MergePlan
     texts: KeyTexts
@@ -43,27 +43,27 @@ class Entries:
 
     @cached_property
     def columns(self) -> Sequence[str]:
-        """The names of the columns that are folded."""
+        """The names of the folded columns."""
         return self.plan.folded.names
 
     def add_changes(self, events: Iterable[ChangeEvent]) -> None:
-        """Add events that were applied, or overtaken."""
+        """Add events that were applied, stale or superseded."""
         for event in events:
             kind = DELETE if event.operation is Operation.DELETE else CHANGE
             self.found.append(self._event(kind, event))
 
     def add_waiting(self, events: Iterable[ChangeEvent]) -> None:
-        """Add events that wait behind a hold of their key."""
+        """Add events that wait behind a held key."""
         self.found.extend(self._event(WAITING, event) for event in events)
 
     def add_released(self, events: Iterable[ChangeEvent]) -> None:
-        """Add the word that events wait no more."""
+        """Add notes that events no longer wait."""
         for event in events:
             entry = self._event(RELEASED, event)
             self.found.append({name: entry.get(name) for name in (*_RELEASED, *self.plan.dimension.key)})
 
     def add_bases(self, bases: Iterable[BaseRow]) -> None:
-        """Add the rows before the first remembered event of keys; where there was none, nothing tells of it."""
+        """Add base rows. A key that was absent before its first remembered event has no entry."""
         for base in bases:
             if base.row is None:
                 continue
@@ -102,15 +102,15 @@ class Entries:
 
     def rows(self, columns: Mapping[str, Any]) -> pa.Table:
         """Return the entries as rows with these columns, given with their types."""
-        made = {
+        arrays = {
             name: pa.array([entry.get(name) for entry in self.found], arrow_type(type_))
             for name, type_ in columns.items()
         }
-        return pa.table(made)
+        return pa.table(arrays)
 
 
 def plain(value: Cell) -> Any:
-    """Return a cell as Arrow takes it: NULL in the place of what was not sent."""
+    """Return a cell for Arrow: NULL in place of cells that were not sent."""
     if value is UNSET:
         return None
     if isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""What the companion remembers of the keys of a small batch, as the core's memory."""
+"""Read the change log of the keys of a small batch into the core's memory."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from lakeward.adapters.formats.shared.change_log.entries import (
     WAITING,
 )
 from lakeward.adapters.formats.shared.rows.system_columns import position_of
-from lakeward.adapters.formats.shared.side_tables.side_table_pair import Keeping
+from lakeward.adapters.formats.shared.side_tables.side_table_pair import SideTables
 from lakeward.adapters.formats.shared.small_batches.arrow_values import columns_of, key_in, keys_in, paths_of, sent
 from lakeward.adapters.formats.shared.small_batches.eligibility import NotSmall, needs_memory
 from lakeward.adapters.formats.shared.small_batches.key_texts import KeyTexts
@@ -35,30 +35,30 @@ from lakeward.core.plan import MergePlan
 from lakeward.core.schema_changes.evolution import SchemaChange
 
 MOST_ENTRIES: Final = 1_000_000
-"""A companion with more entries is not read by this process."""
+"""A change log with more entries is read by Spark."""
 
 MOST_NEAR: Final = 250_000
-"""Of more entries that may matter no values are made."""
+"""If more entries may concern a batch, Spark resolves it."""
 
 
 def read_memory(
-    kept: Keeping, plan: MergePlan, touched: Collection[Key]
+    side_tables: SideTables, plan: MergePlan, touched: Collection[Key]
 ) -> tuple[ChangeLogContents, frozenset[Key]]:
-    """Return what is remembered of these keys, and of all that key changes join to them, with all these keys.
+    """Return the memory of these keys and of all keys that key changes join to them, and all these keys.
 
-    Raises NotSmall where more is remembered than this process may read.
+    Raises NotSmall if the change log has too many entries to be read into this process.
     """
-    batches = kept.change_log.batches
-    records = [found.record for found in batches.records.values() if found.record is not None]
+    batches = side_tables.change_log.batches
+    records = [item.record for item in batches.records.values() if item.record is not None]
     memory = ChangeLogContents(
         epoch=batches.epoch,
         loaded=max((record.loaded for record in records), default=0),
-        mark=plan.mark,
+        low_watermark=plan.low_watermark,
         records=records,
     )
     if not needs_memory(plan) or plan.batch == 1:
         return memory, frozenset(touched)
-    entries = _Entries.read(kept, plan, touched)
+    entries = _Entries.read(side_tables, plan, touched)
     joined = entries.joined(touched) if not plan.truncates.arrived else frozenset({*touched, *entries.keys()})
     memory.changes = {change.event.position: change for change in entries.changes(joined)}
     memory.bases = entries.bases(joined, memory.changes.values())
@@ -66,7 +66,7 @@ def read_memory(
 
 
 def holds_of(plan: MergePlan, keys: Collection[Key], texts: KeyTexts) -> Iterator[Hold]:
-    """Return the holds of these keys; those of the plan name their keys by texts."""
+    """Return the holds of these keys. The plan's holds name keys by their texts."""
     key_of = {texts.text(key): key for key in keys} if plan.holds else {}
     for hold in plan.holds:
         own = tuple(key_of[str(text)] for (text,) in hold.keys if str(text) in key_of)
@@ -76,97 +76,101 @@ def holds_of(plan: MergePlan, keys: Collection[Key], texts: KeyTexts) -> Iterato
 
 @dataclass(frozen=True)
 class _Entries:
-    """The entries of the companion that are of the table's epoch, and of no batch above its own.
+    """The change log entries of the table's epoch, up to its batch.
 
-    Of other keys than those that a batch touches, and that key changes join to them, there may be some.
+    They cover the keys of a batch and all keys that key changes join to them. There may be entries of other keys,
+    too.
     """
 
-    kept: Keeping
+    side_tables: SideTables
     plan: MergePlan
     columns: Mapping[str, Sequence[Any]]
     key: Sequence[Key | None]
     old: Sequence[Key | None]
 
     @classmethod
-    def read(cls, kept: Keeping, plan: MergePlan, touched: Collection[Key]) -> _Entries:
-        change_log, name = kept.change_log, plan.dimension.key
+    def read(cls, side_tables: SideTables, plan: MergePlan, touched: Collection[Key]) -> _Entries:
+        change_log, key_columns = side_tables.change_log, plan.dimension.key
         kinds = "', '".join((CHANGE, DELETE, BASE, WAITING, RELEASED))
         upto, epoch = plan.batch - 1, change_log.batches.epoch
         condition = f"{KIND} in ('{kinds}') and {names.BATCH} <= {upto} and {names.EPOCH} = {epoch}"
         if change_log.table.rows(condition, (KIND,)).num_rows > MOST_ENTRIES:
             raise NotSmall(f"more than {MOST_ENTRIES:,} entries are remembered")
-        rows, now = change_log.table.rows(condition, tuple(change_log.table.columns)), change_log.table.pending
-        rows = rows.rename_columns([now.get(column, column) for column in rows.column_names])
-        if name[0] not in rows.column_names:
+        rows, new_names = (
+            change_log.table.rows(condition, tuple(change_log.table.columns)),
+            change_log.table.pending,
+        )
+        rows = rows.rename_columns([new_names.get(column, column) for column in rows.column_names])
+        if key_columns[0] not in rows.column_names:
             rows = rows.slice(0, 0)
-            for column in name:
+            for column in key_columns:
                 rows = rows.append_column(column, pa.nulls(0))
         if rows.num_rows and not plan.truncates.arrived:
-            rows = cls._near(kept, plan, rows, touched)
+            rows = cls._near(side_tables, plan, rows, touched)
             if rows.num_rows > MOST_NEAR:
                 raise NotSmall(f"more than {MOST_NEAR:,} entries are remembered that may matter")
-        return cls._of_rows(kept, plan, rows)
+        return cls._of_rows(side_tables, plan, rows)
 
     @classmethod
-    def _of_rows(cls, kept: Keeping, plan: MergePlan, rows: pa.Table) -> _Entries:
-        columns, name, now = columns_of(rows), plan.dimension.key, kept.change_log.table.pending
+    def _of_rows(cls, side_tables: SideTables, plan: MergePlan, rows: pa.Table) -> _Entries:
+        columns, key_columns, new_names = columns_of(rows), plan.dimension.key, side_tables.change_log.table.pending
         nothing = [None] * rows.num_rows
-        old = [key_in(_renamed(one, now), name) for one in columns.get(names.OLD, nothing)]
-        return cls(kept, plan, columns, keys_in(columns, name), old)
+        old = [key_in(_renamed(struct, new_names), key_columns) for struct in columns.get(names.OLD, nothing)]
+        return cls(side_tables, plan, columns, keys_in(columns, key_columns), old)
 
     @classmethod
-    def _near(cls, kept: Keeping, plan: MergePlan, rows: pa.Table, touched: Collection[Key]) -> pa.Table:
-        """Return the rows that may matter to these keys: values are made of those alone.
+    def _near(cls, side_tables: SideTables, plan: MergePlan, rows: pa.Table, touched: Collection[Key]) -> pa.Table:
+        """Return the rows that may concern these keys: only they are converted to Python values.
 
-        They are of a key that begins as one of these, or as one that key changes join to them, or change a key
-        themselves, or are of no key.
+        These are rows whose first key column equals that of a touched or joined key, key changes, and rows without
+        a key.
         """
-        name, joined = plan.dimension.key, frozenset(touched)
+        key_columns, joined = plan.dimension.key, frozenset(touched)
         kinds, operations = rows.column(KIND), rows.column(names.OPERATION)
         is_truncate = pc.fill_null(pc.equal(operations, Operation.TRUNCATE.value), False)
         is_near = pc.or_(pc.equal(kinds, RELEASED), is_truncate)
         if names.OLD in rows.column_names:
             links = pc.is_valid(rows.column(names.OLD))
-            listed = [*dict.fromkeys((*name, names.OLD))]
-            joined = cls._of_rows(kept, plan, rows.filter(links).select(listed)).joined(touched)
+            listed = [*dict.fromkeys((*key_columns, names.OLD))]
+            joined = cls._of_rows(side_tables, plan, rows.filter(links).select(listed)).joined(touched)
             is_near = pc.or_(is_near, links)
-        firsts = {key[0] for key in joined}
-        return rows.filter(pc.or_(is_near, _is_one_of(rows.column(name[0]), firsts)))
+        first_parts = {key[0] for key in joined}
+        return rows.filter(pc.or_(is_near, _is_one_of(rows.column(key_columns[0]), first_parts)))
 
     @cached_property
     def every(self) -> Sequence[str]:
-        """The names of the columns that are folded."""
+        """The names of the folded columns."""
         return self.plan.folded.names
 
     @cached_property
     def steps(self) -> Sequence[tuple[int, Mapping[str, str], Sequence[SchemaChange]]]:
-        """The changes of columns since the table began, batch by batch, the one in hand included."""
-        records = sorted(self.kept.change_log.batches.records.items())
-        found = [(b, record.renames, record.added) for b, record in records if b < self.plan.batch]
-        found.append((self.plan.batch, self.plan.dimension.policies.renames, self.plan.evolution.added))
-        return [(batch, renames, added) for batch, renames, added in found if renames or added]
+        """The changes of columns by batch since the table began, those of the current batch included."""
+        records = sorted(self.side_tables.change_log.batches.records.items())
+        steps = [(b, record.renames, record.added) for b, record in records if b < self.plan.batch]
+        steps.append((self.plan.batch, self.plan.dimension.policies.renames, self.plan.evolution.added))
+        return [(batch, renames, added) for batch, renames, added in steps if renames or added]
 
     def keys(self) -> Iterator[Key]:
         """Return all keys of the entries."""
         return (key for key in (*self.key, *self.old) if key is not None)
 
     def joined(self, touched: Collection[Key]) -> frozenset[Key]:
-        """Return these keys, and those that key changes join to them, however far."""
+        """Return these keys, and all keys that key changes join to them, directly or through others."""
         links: dict[Key, set[Key]] = {}
         for key, old in zip(self.key, self.old, strict=True):
             if key is not None and old is not None:
                 links.setdefault(key, set()).add(old)
                 links.setdefault(old, set()).add(key)
-        found, rest = set(touched), [key for key in touched if key in links]
+        joined, rest = set(touched), [key for key in touched if key in links]
         while rest:
             for near in links.get(rest.pop(), ()):
-                if near not in found:
-                    found.add(near)
+                if near not in joined:
+                    joined.add(near)
                     rest.append(near)
-        return frozenset(found)
+        return frozenset(joined)
 
     def _of(self, keys: Collection[Key], *kinds: str) -> Iterator[int]:
-        """Return which entries are of these kinds and keys; a truncate is of all."""
+        """Return the indices of entries of these kinds and keys; a truncate belongs to every key."""
         operations = self.columns[names.OPERATION]
         for index, kind in enumerate(self.columns[KIND]):
             if kind not in kinds:
@@ -176,19 +180,19 @@ class _Entries:
                 yield index
 
     def changes(self, keys: Collection[Key]) -> Iterator[Change]:
-        """Return the events that are remembered of these keys, and those that wait."""
-        turned = self.kept.change_log.batches.turned
+        """Return the remembered and the waiting events of these keys."""
+        ordered_until = self.side_tables.change_log.batches.ordered_until
         released = {self._arrival(index) for index in self._every(RELEASED)}
         for index in self._of(keys, CHANGE, DELETE, WAITING):
             kind, batch = self.columns[KIND][index], self.columns[names.BATCH][index]
             if kind == WAITING:
                 if self._arrival(index) not in released:
                     yield Change(self._event(index), batch, waiting=True)
-            elif batch > turned or kind == DELETE or self._is_told_by_none(index):
+            elif batch > ordered_until or kind == DELETE or self._leaves_no_row(index):
                 yield Change(self._event(index), batch)
 
-    def _is_told_by_none(self, index: int) -> bool:
-        """Return whether no row tells of a change: it is a truncate, or its row left a key."""
+    def _leaves_no_row(self, index: int) -> bool:
+        """Return whether an event left no row under its key: it is a truncate, or a key change."""
         olds = self.columns.get(OLD_RECORD)
         left = olds is not None and olds[index] is not None
         return left or self.columns[names.OPERATION][index] == Operation.TRUNCATE.value
@@ -200,25 +204,25 @@ class _Entries:
         return self.columns[names.OBJECT][index], self.columns[names.ROW][index]
 
     def bases(self, keys: Collection[Key], changes: Iterable[Change]) -> dict[Key, BaseRow]:
-        """Return the rows before what is remembered of these keys, where events are folded over them.
+        """Return the base rows of these keys, if events are folded over base rows.
 
-        A key of which events are remembered, and no row, was absent before.
+        A key with remembered events and without a base entry was absent before.
         """
         if not self.plan.in_part or isinstance(self.plan.dimension.lateness, Ordered):
             return {}
-        turned = self.kept.change_log.batches.turned
-        counted = [one for one in changes if not one.waiting and one.batch > turned]
-        found = {key: BaseRow(key, None, 0) for one in counted for key in one.event.keys if key in keys}
+        ordered_until = self.side_tables.change_log.batches.ordered_until
+        counted = [change for change in changes if not change.waiting and change.batch > ordered_until]
+        absent = {key: BaseRow(key, None, 0) for change in counted for key in change.event.keys if key in keys}
         indices = dict[Key, list[int]]()
         for index in self._of(keys, BASE):
             key = self.key[index]
-            if key is not None and self.columns[names.BATCH][index] > turned:
+            if key is not None and self.columns[names.BATCH][index] > ordered_until:
                 indices.setdefault(key, []).append(index)
         batches = self.columns[names.BATCH]
-        return found | {key: BaseRow(key, self._base(own), batches[own[0]]) for key, own in indices.items()}
+        return absent | {key: BaseRow(key, self._base(own), batches[own[0]]) for key, own in indices.items()}
 
     def _base(self, indices: Sequence[int]) -> Row:
-        """Return the row that entries have, of a history one for each of its last versions."""
+        """Return the base row that entries describe; a history has one entry for each of its last versions."""
         reader = VersionReader.of(self.plan.dimension, self.plan.folded)
         if reader is None:
             index = indices[0]
@@ -251,29 +255,29 @@ class _Entries:
         return {name: sent(value, quoted(name), not_sent) for name, value in cells.items()} if not_sent else cells
 
     def _not_sent(self, index: int, operation: Operation, listed: Iterable[str] | None) -> Collection[str]:
-        """Return the paths of what an event did not send, as they are called now, with what the table got since."""
-        found, batch = paths_of(listed), self.columns[names.BATCH][index]
+        """Return the paths of cells that an event did not send, with current names and with columns added later."""
+        paths, batch = paths_of(listed), self.columns[names.BATCH][index]
         if self.columns[KIND][index] == WAITING and names.UNSET not in self.columns:
-            return found  # it was whole, and kept without a word of what it lacks
+            return paths  # a whole row waits, and the change log has no column for cells not sent
         for later, renames, added in self.steps:
             if batch < later:
-                found = {_called_now(path, renames) for path in found} | _added(added, operation)
-        return found
+                paths = {_called_now(path, renames) for path in paths} | _added(added, operation)
+        return paths
 
 
 def _is_one_of(values: pa.ChunkedArray, wanted: Collection[Cell]) -> pa.ChunkedArray:
-    """Return whether each value, made the one of a key, is one of these."""
-    found = []
+    """Return whether each value, in its canonical form, is one of these."""
+    masks = []
     for chunk in values.chunks:
         encoded = chunk.dictionary_encode()
-        own = pa.array([canonical(value) in wanted for value in encoded.dictionary.to_pylist()], pa.bool_())
-        found.append(pc.fill_null(own.take(encoded.indices), False))
-    return pa.chunked_array(found, pa.bool_())
+        mask = pa.array([canonical(value) in wanted for value in encoded.dictionary.to_pylist()], pa.bool_())
+        masks.append(pc.fill_null(mask.take(encoded.indices), False))
+    return pa.chunked_array(masks, pa.bool_())
 
 
-def _renamed(fields: Mapping[str, Any] | None, now: Mapping[str, str]) -> Mapping[str, Any] | None:
-    """Return a struct with the names that its fields have now."""
-    return None if fields is None else {now.get(name, name): value for name, value in fields.items()}
+def _renamed(fields: Mapping[str, Any] | None, new_names: Mapping[str, str]) -> Mapping[str, Any] | None:
+    """Return a struct with the current names of its fields."""
+    return None if fields is None else {new_names.get(name, name): value for name, value in fields.items()}
 
 
 def _called_now(path: str, renames: Mapping[str, str]) -> str:

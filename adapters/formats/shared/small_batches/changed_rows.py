@@ -1,4 +1,4 @@
-"""The rows that a small batch writes, and the stored rows that go."""
+"""The rows that a small batch writes, and the stored rows that it removes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from lakeward.adapters.formats.shared.rows.system_columns import row_columns
-from lakeward.adapters.formats.shared.side_tables.keys import told_apart_by
+from lakeward.adapters.formats.shared.side_tables.keys import identity_columns
 from lakeward.adapters.formats.shared.small_batches.arrow_values import arrow_type, key_rows
 from lakeward.adapters.formats.shared.small_batches.change_log_entries import plain
 from lakeward.adapters.formats.shared.small_batches.settled_batch import SettledBatch, folded_dimension
@@ -33,9 +33,9 @@ from lakeward.core.plan import MergePlan
 
 @dataclass(frozen=True, slots=True)
 class ChangedRows:
-    """The `fresh` rows that are written, and the indices of the stored rows that are `gone`.
+    """The `fresh` rows to write, and the indices of the stored rows that are `gone`.
 
-    So many versions are `numbered` that had no surrogate number.
+    `numbered` is the number of versions that got a surrogate number.
     """
 
     fresh: Sequence[Mapping[str, Cell]]
@@ -43,18 +43,18 @@ class ChangedRows:
     numbered: int = 0
 
     @classmethod
-    def of(cls, found: SettledBatch) -> Self:
-        """Return what a batch changes of the rows of its table."""
-        plan, history = found.plan, found.plan.dimension.history
+    def of(cls, batch: SettledBatch) -> Self:
+        """Return the rows that a settled batch changes."""
+        plan, history = batch.plan, batch.plan.dimension.history
         if history is None:
-            return cls(*_of_rows(found))
-        numbers = _numbers(found, history)
-        shown = ShownVersions(folded_dimension(plan), history, plan.batch, numbers)
+            return cls(*_of_rows(batch))
+        numbers = _numbers(batch, history)
+        shown_versions = ShownVersions(folded_dimension(plan), history, plan.batch, numbers)
         given = sum(number > plan.numbered for number in numbers.values())
-        return cls(*_of_versions(found, shown), given)
+        return cls(*_of_versions(batch, shown_versions), given)
 
     def written(self, plan: MergePlan) -> pa.Table:
-        """Return the rows to be written, with the columns that tell how each came about."""
+        """Return the rows to write, with the system columns."""
         types = {c.name: c.type for c in plan.stored.schema if c.name not in plan.recomputed.columns}
         types |= {name: type_ for name, type_ in row_columns(plan.dimension).items() if name != names.BATCH}
         columns = {
@@ -66,85 +66,85 @@ class ChangedRows:
         columns[names.SEQUENCE] = sequences.cast(arrow_type(types[names.SEQUENCE]))
         return pa.table(columns)
 
-    def places(self, found: SettledBatch) -> pa.Table | None:
-        """Return where the stored rows lie that go, and what tells them from all others; None of no row."""
+    def places(self, batch: SettledBatch) -> pa.Table | None:
+        """Return file, row number and identity columns of the stored rows to remove; None if there are none."""
         if not self.gone:
             return None
-        rows = found.stored.table.take(pa.array(self.gone, pa.int64()))
-        own = [name for name in told_apart_by(found.plan.stored) if name in rows.column_names]
-        return rows.select([*own, FILE, POS])
+        rows = batch.stored.table.take(pa.array(self.gone, pa.int64()))
+        columns = [name for name in identity_columns(batch.plan.stored) if name in rows.column_names]
+        return rows.select([*columns, FILE, POS])
 
 
-def removed_rows(found: SettledBatch, places: pa.Table | None) -> tuple[Frame | None, int]:
-    """Return the rows that go, and how many they are: those at `places`, and what lies below a truncate."""
-    if found.drops_all:
-        return None, found.rows.count()
-    own = None if places is None else LocalFrame(places, found.kept.spark)
-    if not found.truncates_others:
-        return own, 0 if places is None else places.num_rows
-    others = _truncated(found)
-    frame = others if own is None else own.in_spark().unionByName(others, allowMissingColumns=True)
+def removed_rows(batch: SettledBatch, places: pa.Table | None) -> tuple[Frame | None, int]:
+    """Return the rows to remove and their number: those at `places`, and those below a truncate."""
+    if batch.drops_all:
+        return None, batch.rows.count()
+    own_rows = None if places is None else LocalFrame(places, batch.side_tables.spark)
+    if not batch.truncates_others:
+        return own_rows, 0 if places is None else places.num_rows
+    others = _truncated(batch)
+    frame = others if own_rows is None else own_rows.in_spark().unionByName(others, allowMissingColumns=True)
     return frame, frame.count()
 
 
-def _truncated(found: SettledBatch) -> DataFrame:
-    """Return the rows of other keys that lie below the newest truncate."""
-    plan, key = found.plan, list(found.plan.dimension.key)
-    below = found.rows.all().where(f"{place_of(names.EPOCH)} < {literal(plan, plan.truncates.all[-1])}")
-    own = from_arrow(found.kept.spark(), key_rows(found.keys, plan.dimension))
-    return below.selectExpr(*map(quoted, key), FILE, POS).join(F.broadcast(own), key, "left_anti")
+def _truncated(batch: SettledBatch) -> DataFrame:
+    """Return the rows of other keys below the newest truncate."""
+    plan, key = batch.plan, list(batch.plan.dimension.key)
+    below = batch.rows.all().where(f"{place_of(names.EPOCH)} < {literal(plan, plan.truncates.all[-1])}")
+    batch_keys = from_arrow(batch.side_tables.spark(), key_rows(batch.keys, plan.dimension))
+    return below.selectExpr(*map(quoted, key), FILE, POS).join(F.broadcast(batch_keys), key, "left_anti")
 
 
-def count_current(found: SettledBatch) -> int:
-    """Return how many more rows or versions are current afterwards, where ended ones are kept."""
-    if not found.plan.dimension.keeps_ended:
+def count_current(batch: SettledBatch) -> int:
+    """Return how many more rows or versions are current afterwards, in tables that keep ended ones."""
+    if not batch.plan.dimension.keeps_ended:
         return 0
-    rows = found.settled.rows.items()
-    return sum(_count_current(row) - _count_current(found.stored.by_key.get(key)) for key, row in rows)
+    rows = batch.settled.rows.items()
+    return sum(_count_current(row) - _count_current(batch.stored.by_key.get(key)) for key, row in rows)
 
 
-def _of_rows(found: SettledBatch) -> tuple[list[Mapping[str, Cell]], list[int]]:
-    """Return the changed rows of a mirror, and the indices of those whose place they take."""
-    before = found.stored
-    rows: Mapping[Key, Row | None] = found.settled.rows
-    if found.drops_all:
+def _of_rows(batch: SettledBatch) -> tuple[list[Mapping[str, Cell]], list[int]]:
+    """Return the changed rows of a mirror, and the indices of the rows that they replace."""
+    before = batch.stored
+    rows: Mapping[Key, Row | None] = batch.settled.rows
+    if batch.drops_all:
         rows = {**before.by_key, **rows}
-    changed = {key: row for key, row in rows.items() if found.drops_all or row != before.by_key.get(key)}
+    changed = {key: row for key, row in rows.items() if batch.drops_all or row != before.by_key.get(key)}
     fresh = [_mirror_row(row) for row in changed.values() if row is not None]
     return fresh, [index for key in changed for index in before.indices.get(key, ())]
 
 
-def _of_versions(found: SettledBatch, shown: ShownVersions) -> tuple[list[Mapping[str, Cell]], list[int]]:
-    """Return the rows of a history that show something new, and the indices of those that show it no more."""
-    fresh, gone = list[Mapping[str, Cell]](), list[int]()
-    for key, row in found.settled.rows.items():
-        indices, stored = found.stored.indices.get(key, ()), found.stored.of(key)
-        after = list(shown.rows(key, _versions(row), stored))
-        for index, one in zip(indices, stored, strict=True):
-            same = next((other for other in after if _is_same(other, one)), None)
+def _of_versions(batch: SettledBatch, shown_versions: ShownVersions) -> tuple[list[Mapping[str, Cell]], list[int]]:
+    """Return the new rows of a history, and the indices of the rows that they replace."""
+    fresh, removed = list[Mapping[str, Cell]](), list[int]()
+    for key, row in batch.settled.rows.items():
+        indices, stored = batch.stored.indices.get(key, ()), batch.stored.of(key)
+        after = list(shown_versions.rows(key, _versions(row), stored))
+        for index, stored_row in zip(indices, stored, strict=True):
+            same = next((other for other in after if _is_same(other, stored_row)), None)
             if same is None:
-                gone.append(index)
+                removed.append(index)
             else:
                 after.remove(same)
         fresh += after
-    return fresh, gone
+    return fresh, removed
 
 
-def _numbers(found: SettledBatch, history: History) -> Numbers:
-    """Return the surrogate numbers of the versions that the batch leaves, where versions have numbers."""
-    plan, stored = found.plan, found.stored
+def _numbers(batch: SettledBatch, history: History) -> Numbers:
+    """Return the surrogate numbers of the versions after the batch, if versions have numbers."""
+    plan, stored = batch.plan, batch.stored
     columns, reader = columns_of(folded_dimension(plan)), VersionReader.of(plan.dimension, plan.folded)
     if columns is None or reader is None or not history.has_numbers:
         return {}
     name = history.shown.surrogate_column
-    had = {(key, reader.begin(row)): row[name] for key in found.settled.rows for row in stored.of(key)}
-    before = {key: _versions(stored.by_key.get(key)) for key in found.settled.rows}
-    after = {key: _versions(row) for key, row in found.settled.rows.items()}
-    return assign_numbers(columns, had, before, after, plan.numbered)
+    numbers_before = {(key, reader.begin(row)): row[name] for key in batch.settled.rows for row in stored.of(key)}
+    before = {key: _versions(stored.by_key.get(key)) for key in batch.settled.rows}
+    after = {key: _versions(row) for key, row in batch.settled.rows.items()}
+    return assign_numbers(columns, numbers_before, before, after, plan.numbered)
 
 
 def _count_current(row: Row | None) -> int:
-    """Return how many versions of a key are current, or whether its row stands."""
+    """Return how many versions of a key are current, or 1 if the row of a mirror is live."""
     if row is None or not row.versions:
         return int(row is not None and not row.deleted)
     return sum(version.is_current for version in row.versions)
@@ -155,9 +155,9 @@ def _versions(row: Row | None) -> Versions:
 
 
 def _mirror_row(row: Row) -> Mapping[str, Cell]:
-    """Return a row of a mirror as its table has it."""
+    """Return a row of a mirror with its position, as its table stores it."""
     return {**row.cells, **dict(zip(names.POSITION, row.position, strict=True)), DELETED: row.deleted}
 
 
-def _is_same(one: Mapping[str, Cell], stored: Mapping[str, Cell]) -> bool:
-    return all(canonical(value) == canonical(stored.get(name)) for name, value in one.items())
+def _is_same(row: Mapping[str, Cell], stored: Mapping[str, Cell]) -> bool:
+    return all(canonical(value) == canonical(stored.get(name)) for name, value in row.items())

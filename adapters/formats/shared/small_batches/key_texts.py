@@ -20,10 +20,10 @@ _TEXT: Final = "_lakeward_text"
 
 @dataclass(frozen=True, slots=True)
 class KeyTexts:
-    """Writes keys letter for letter as Spark does, which looks for them by these texts.
+    """Writes keys exactly as Spark does, which looks them up by these texts.
 
-    The digits of floating numbers are Java's, and differ from one version of it to the next, so Spark `made` the
-    texts of keys that have some.
+    The digits of floating numbers are Java's, and differ between its versions. Keys with such numbers therefore get
+    their texts from Spark, in `made`.
     """
 
     dimension: Dimension
@@ -31,17 +31,17 @@ class KeyTexts:
 
     @classmethod
     def of(cls, dimension: Dimension, sought: Collection[Key], spark: Callable[[], SparkSession]) -> Self:
-        """Return what writes these keys; one query is needed where floating numbers are in them."""
+        """Return the texts of these keys. One query is needed if floating numbers are in them."""
         columns = keys.key_columns(dimension)
         if not any(column.type.is_floating for column in columns):
             return cls(dimension)
         if not sought:
             return cls(dimension, {})
         rows = from_arrow(spark(), key_rows(sought, dimension))
-        found = to_arrow(rows.selectExpr("*", f"{keys.key_text(columns)} AS {_TEXT}")).to_pydict()
-        texts = zip(keys_in(found, dimension.key), found[_TEXT], strict=True)
+        columns_by_name = to_arrow(rows.selectExpr("*", f"{keys.key_text(columns)} AS {_TEXT}")).to_pydict()
+        texts = zip(keys_in(columns_by_name, dimension.key), columns_by_name[_TEXT], strict=True)
         return cls(dimension, {key: text for key, text in texts if key is not None})
 
     def text(self, key: Key) -> str:
-        """Return the text of a key that was sought."""
+        """Return the text of one of the keys given to `of`."""
         return key_text(self.dimension, key) if self.made is None else self.made[key]

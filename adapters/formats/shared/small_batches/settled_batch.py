@@ -1,4 +1,4 @@
-"""A small batch, what it meets, and what the core makes of it."""
+"""A small batch with the rows and the memory of its keys, settled by the core."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Self
 
 import pyarrow as pa
 
-from lakeward.adapters.formats.shared.rows.table_rows import Loaded, Rows
-from lakeward.adapters.formats.shared.side_tables.side_table_pair import Keeping
+from lakeward.adapters.formats.shared.rows.table_rows import Rows, TableSnapshot
+from lakeward.adapters.formats.shared.side_tables.side_table_pair import SideTables
 from lakeward.adapters.formats.shared.small_batches.batch import SmallBatch, read_batch
 from lakeward.adapters.formats.shared.small_batches.change_log_reader import holds_of, read_memory
 from lakeward.adapters.formats.shared.small_batches.eligibility import NotSmall, needs_memory, touches_all
@@ -33,12 +33,12 @@ from lakeward.core.plan import MergePlan
 
 @dataclass(frozen=True, slots=True)
 class SettledBatch:
-    """A batch, the stored rows and the memory of its keys, and what the core makes of them.
+    """A batch, the stored rows and the memory of its keys, and the result of the core.
 
-    `keys` are those of the batch, and all that key changes join to them.
+    `keys` are the keys of the batch and all keys that key changes join to them.
     """
 
-    kept: Keeping
+    side_tables: SideTables
     plan: MergePlan
     rows: Rows
     batch: SmallBatch
@@ -49,28 +49,32 @@ class SettledBatch:
     settled: DeliveryResult
 
     @classmethod
-    def of(cls, kept: Keeping, plan: MergePlan, frame: Frame, table: Loaded | None) -> Self:
-        """Read what a batch meets, and settle it. Raises NotSmall where Spark must work it out."""
+    def of(cls, side_tables: SideTables, plan: MergePlan, frame: Frame, table: TableSnapshot | None) -> Self:
+        """Read the rows and the memory of a batch's keys, and settle it.
+
+        Raises NotSmall if Spark must resolve it.
+        """
         batch = read_batch(_rows_of(frame, plan), plan)
         touched = {key for event in batch.events for key in event.keys}
         touched |= {key for reject in batch.rejects for key in reject.keys}
-        memory, keys = read_memory(kept, plan, touched)
-        rows = Rows(plan, table, kept.spark)
-        stored = stored_rows(kept, plan, rows, keys, batch.rows)
-        texts = KeyTexts.of(plan.dimension, {*keys, *stored.by_key}, kept.spark)  # a truncate ends rows of any key
+        memory, keys = read_memory(side_tables, plan, touched)
+        rows = Rows(plan, table, side_tables.spark)
+        stored = stored_rows(side_tables, plan, rows, keys, batch.rows)
+        every_key = {*keys, *stored.by_key}  # a truncate ends rows of any key
+        texts = KeyTexts.of(plan.dimension, every_key, side_tables.spark)
         if needs_memory(plan):
             memory.holds = {hold.position: hold for hold in holds_of(plan, keys, texts)}
-        memory.closed |= dict.fromkeys(_held_before(kept, plan, batch))
-        dimension, delivery = folded_dimension(plan), _delivery(kept, plan, batch)
+        memory.closed |= dict.fromkeys(_held_before(side_tables, plan, batch))
+        dimension, delivery = folded_dimension(plan), _delivery(side_tables, plan, batch)
         if plan.splices is None:
             settled = _work_of(plan)(dimension, stored.by_key, memory, delivery)
         else:
             settled = splice(dimension, stored.by_key, memory, delivery, plan.splices, plan.facts)
-        return cls(kept, plan, rows, batch, memory, keys, texts, stored, settled)
+        return cls(side_tables, plan, rows, batch, memory, keys, texts, stored, settled)
 
     @property
     def drops_all(self) -> bool:
-        """Whether the rows that are written take the place of all that stand."""
+        """Whether the written rows replace all rows of the table."""
         return self.plan.replaces and self.plan.dimension.history is None
 
     @property
@@ -83,21 +87,21 @@ class SettledBatch:
 
 
 def folded_dimension(plan: MergePlan) -> Dimension:
-    """Return the dimension with the columns that are folded; others are made of them."""
+    """Return the dimension with the folded columns only; others are computed from them."""
     return replace(plan.dimension, schema=plan.folded)
 
 
 def _work_of(
     plan: MergePlan,
 ) -> Callable[[Dimension, Mapping[Key, Row], ChangeLogContents, Delivery], DeliveryResult]:
-    """Return what works a batch out that is no snapshot between others."""
+    """Return the core function that settles a batch that is not a spliced snapshot."""
     if not plan.appends:
         return settle
     return match if plan.dimension.match is Match.IMAGE else append
 
 
 def _rows_of(frame: Frame, plan: MergePlan) -> pa.Table:
-    """Return the rows of an event frame, nested columns with the types that the table has."""
+    """Return the rows of an event frame; nested columns have the types of the table."""
     schema = plan.dimension.schema
     if isinstance(frame, LocalFrame) and not any(column.type.is_nested for column in schema):
         return frame.rows
@@ -105,46 +109,46 @@ def _rows_of(frame: Frame, plan: MergePlan) -> pa.Table:
 
 
 def stored_rows(
-    kept: Keeping, plan: MergePlan, rows: Rows, keys: Collection[Key], batch: pa.Table
+    side_tables: SideTables, plan: MergePlan, rows: Rows, keys: Collection[Key], batch: pa.Table
 ) -> StoredRows:
-    """Return the stored rows that a batch meets. Raises NotSmall where they are too many."""
+    """Return the stored rows that a batch meets. Raises NotSmall if they are too many."""
     if plan.dimension.match is Match.IMAGE and not plan.replaces:
-        equal = find_images(rows, batch, kept.small_batch)
+        equal = find_images(rows, batch, side_tables.small_batch)
         if equal is None:
-            raise NotSmall(f"the batch touches more than {kept.small_batch:,} rows")
+            raise NotSmall(f"the batch touches more than {side_tables.small_batch:,} rows")
         return equal
     if touches_all(plan):
-        every = find_all(rows, kept.small_batch)
+        every = find_all(rows, side_tables.small_batch)
         if every is None:
-            raise NotSmall(f"the batch touches more than {kept.small_batch:,} rows")
+            raise NotSmall(f"the batch touches more than {side_tables.small_batch:,} rows")
         return every
     meets_none = plan.replaces or plan.appends
     return StoredRows() if meets_none else find_rows(rows, keys, with_cells=_needs_cells(plan))
 
 
 def _needs_cells(plan: MergePlan) -> bool:
-    """Return whether a batch needs the cells of stored rows: to complete rows, to keep ended ones, to compare."""
+    """Return whether a batch needs cells of stored rows: to complete rows, to keep ended ones, or to compare."""
     dimension = plan.dimension
     compares = dimension.ties is not Ties.ARRIVAL or dimension.unique_sequences
     completes = dimension.history is not None or plan.folds or plan.evolution.lacks or bool(plan.recomputed)
     return completes or compares or bool(plan.holds or plan.releases)
 
 
-def _held_before(kept: Keeping, plan: MergePlan, batch: SmallBatch) -> Iterator[Position]:
-    """Return the places of events that an `ordered` table is given again, and that were held: they are no news."""
+def _held_before(side_tables: SideTables, plan: MergePlan, batch: SmallBatch) -> Iterator[Position]:
+    """Return the positions of redelivered events of an `ordered` table that were held: they are duplicates."""
     if not (plan.copies and isinstance(plan.dimension.lateness, Ordered)) or plan.releases or plan.replaces:
         return
-    held = set(kept.quarantine.held_among(plan.epoch, plan.batch - 1, plan.copies))
-    yield from (event.position for event in batch.events if event.position[2:] in held)
+    held_places = set(side_tables.quarantine.held_among(plan.epoch, plan.batch - 1, plan.copies))
+    yield from (event.position for event in batch.events if event.position[2:] in held_places)
 
 
-def _delivery(kept: Keeping, plan: MergePlan, batch: SmallBatch) -> Delivery:
+def _delivery(side_tables: SideTables, plan: MergePlan, batch: SmallBatch) -> Delivery:
     repaired = {event.position[2:]: event for event in batch.events if plan.releases}
     return Delivery(
         number=plan.batch,
         events=[] if plan.releases else batch.events,
         rejects=batch.rejects,
-        object_names=_object_names(kept, plan),
+        object_names=_object_names(side_tables, plan),
         resolutions=[Resolution(position, repaired.get(position[2:])) for position in plan.releases],
         loaded=plan.facts.loaded,
         believed=plan.facts.believed,
@@ -156,9 +160,9 @@ def _delivery(kept: Keeping, plan: MergePlan, batch: SmallBatch) -> Delivery:
     )
 
 
-def _object_names(kept: Keeping, plan: MergePlan) -> Mapping[int, str]:
-    """Return the names of objects where words may name one: of what a person mended, and of ties."""
+def _object_names(side_tables: SideTables, plan: MergePlan) -> Mapping[int, str]:
+    """Return the names of source objects by order, if messages may name them: for repaired rows and ties."""
     if not plan.releases and plan.dimension.ties is Ties.ARRIVAL:
         return {}
-    arrived = {found.object.order: found.object.name for found in plan.facts.objects}
-    return {**kept.change_log.batches.object_names, **arrived}
+    names_of_batch = {item.object.order: item.object.name for item in plan.facts.objects}
+    return {**side_tables.change_log.batches.object_names, **names_of_batch}

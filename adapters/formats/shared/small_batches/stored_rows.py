@@ -1,4 +1,4 @@
-"""The rows that stand of the keys of a small batch, and where they lie."""
+"""The stored rows of the keys of a small batch, and their places in files."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ _VALUES: Final = "_lakeward_values"
 
 @dataclass(frozen=True, slots=True)
 class StoredRows:
-    """Rows of the table by their keys, and as values the stored rows of each key.
+    """Stored rows in Arrow (`table`) and as values (`columns`), their `indices` by key, and the row of each key.
 
-    A key has several stored rows in a history; else only where others have altered the table: the newest counts.
-    `table` has the stored rows in Arrow, and `indices` says which are those of a key.
+    A key has several stored rows in a history. In a mirror that is so only if others have altered the table; then
+    the newest counts.
     """
 
     table: pa.Table = field(default_factory=lambda: pa.table({}))
@@ -47,71 +47,73 @@ class StoredRows:
 
 
 def find_rows(rows: Rows, keys: Collection[Key], *, with_cells: bool) -> StoredRows:
-    """Find the rows of some keys, in this process or by one query. Cells are read only where the batch needs them.
+    """Find the rows of some keys, in this process or with one query. Cells are read only if the batch needs them.
 
-    Raises OverflowError for a time outside of the years 1 to 9999.
+    Raises OverflowError for a time outside the years 1 to 9999.
     """
     if not rows.are_there or not keys:
         return StoredRows()
-    sought = key_rows(keys, rows.plan.whole)
-    found = _found_here(rows, sought, with_cells=with_cells)
-    if found is None:
-        wanted = F.broadcast(from_arrow(rows.spark(), sought))
-        found = to_arrow(_places(rows, with_cells=with_cells).join(wanted, sought.column_names, "left_semi"))
-    return _by_key(found, rows.plan, with_cells=with_cells)
+    key_table = key_rows(keys, rows.plan.whole)
+    rows_of_keys = _found_here(rows, key_table, with_cells=with_cells)
+    if rows_of_keys is None:
+        wanted = F.broadcast(from_arrow(rows.spark(), key_table))
+        rows_of_keys = to_arrow(
+            _places(rows, with_cells=with_cells).join(wanted, key_table.column_names, "left_semi")
+        )
+    return _by_key(rows_of_keys, rows.plan, with_cells=with_cells)
 
 
 def _found_here(rows: Rows, keys: pa.Table, *, with_cells: bool) -> pa.Table | None:
-    """Return the rows of some keys as this process reads them, or None where Spark must."""
+    """Return the rows of some keys as read in this process, or None if Spark must read them."""
     plan, history = rows.plan, rows.plan.dimension.history
     if plan.changes or rows.table is None:
         return None
-    found = rows.table.find(keys, _wanted(plan, with_cells=with_cells))
-    if found is None or history is None or not history.known:
-        return found
-    return found.filter(pc.is_null(found[history.shown.known_to]))
+    rows_of_keys = rows.table.find(keys, _wanted(plan, with_cells=with_cells))
+    if rows_of_keys is None or history is None or not history.known:
+        return rows_of_keys
+    return rows_of_keys.filter(pc.is_null(rows_of_keys[history.shown.known_to]))
 
 
 def find_images(rows: Rows, batch: pa.Table, most: int) -> StoredRows | None:
-    """Find by one query the rows that are equal to an image in a batch, or return None of more than `most`.
+    """Find the rows that equal an image in a batch, with one query; return None if there are more than `most`.
 
-    Each has a key of its own, so that equal rows of which nothing tells the place stay apart.
+    Each row has a key of its own, so that equal rows stay apart.
     """
     has_any = names.IMAGE in batch.column_names and pc.any(pc.is_valid(batch[names.IMAGE])).as_py()
     if not rows.are_there or not has_any:
         return StoredRows()
     images = batch.filter(pc.is_valid(batch[names.IMAGE])).select([names.IMAGE])
     wanted = from_arrow(rows.spark(), images).selectExpr(f"{values_in(rows.plan, f'{names.IMAGE}.')} AS {_VALUES}")
-    every = rows.all_as_after()
-    own = [name for name in _wanted(rows.plan, with_cells=True) if name in every.columns]
-    every = every.selectExpr(*map(quoted, own), FILE, POS, f"{values_in(rows.plan)} AS {_VALUES}")
-    found = to_arrow(every.join(F.broadcast(wanted), _VALUES, "left_semi").drop(_VALUES).limit(most + 1))
-    return None if found.num_rows > most else _by_place(found, rows.plan)
+    all_rows = rows.all_as_after()
+    columns = [name for name in _wanted(rows.plan, with_cells=True) if name in all_rows.columns]
+    all_rows = all_rows.selectExpr(*map(quoted, columns), FILE, POS, f"{values_in(rows.plan)} AS {_VALUES}")
+    equal_rows = to_arrow(all_rows.join(F.broadcast(wanted), _VALUES, "left_semi").drop(_VALUES).limit(most + 1))
+    return None if equal_rows.num_rows > most else _by_place(equal_rows, rows.plan)
 
 
 def find_all(rows: Rows, most: int) -> StoredRows | None:
-    """Return all rows of a table, or None where they are more than `most`."""
+    """Return all rows of a table, or None if there are more than `most`."""
     if not rows.are_there:
         return StoredRows()
-    found = to_arrow(_places(rows, with_cells=True).limit(most + 1))
-    return None if found.num_rows > most else _by_key(found, rows.plan, with_cells=True)
+    all_rows = to_arrow(_places(rows, with_cells=True).limit(most + 1))
+    return None if all_rows.num_rows > most else _by_key(all_rows, rows.plan, with_cells=True)
 
 
 def _places(rows: Rows, *, with_cells: bool) -> DataFrame:
-    """Return the rows of the table with the columns that a batch needs, their positions, and where they lie."""
-    every = rows.all()
-    own = [name for name in _wanted(rows.plan, with_cells=with_cells) if name in every.columns]
-    return every.selectExpr(*map(quoted, own), FILE, POS)
+    """Return the rows of the table with the needed columns, their positions, and their places in files."""
+    all_rows = rows.all()
+    columns = [name for name in _wanted(rows.plan, with_cells=with_cells) if name in all_rows.columns]
+    return all_rows.selectExpr(*map(quoted, columns), FILE, POS)
 
 
 def _wanted(plan: MergePlan, *, with_cells: bool) -> Sequence[str]:
-    """Return the columns of stored rows that a batch needs, where the table has them."""
+    """Return the columns of stored rows that a batch needs."""
     wanted = plan.stored.schema.names if with_cells else plan.dimension.key
     return list(dict.fromkeys((*wanted, *_ours(plan.dimension))))
 
 
 def _ours(dimension: Dimension) -> Sequence[str]:
-    """Return the columns of lakeward that say how a row stands."""
+    """Return the system columns that describe the state of a row."""
     return [name for name in (*row_columns(dimension), DELETED) if name != names.BATCH]
 
 

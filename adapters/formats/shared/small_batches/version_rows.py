@@ -1,4 +1,4 @@
-"""Versions of histories as rows of Arrow show them, and as what is remembered has them."""
+"""Versions of histories: read from stored rows and base rows, and written as rows."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from lakeward.core.text.literals import key_text, read_key
 
 @dataclass(frozen=True, slots=True)
 class VersionReader:
-    """Reads versions of rows that a table shows, given as mappings of columns to values."""
+    """Reads versions from rows given as mappings of columns to values."""
 
     dimension: Dimension
     history: History
@@ -33,7 +33,7 @@ class VersionReader:
 
     @classmethod
     def of(cls, dimension: Dimension, schema: Schema) -> VersionReader | None:
-        """Return what reads the versions of a dimension with these columns, or None of one that keeps none."""
+        """Return the reader for a dimension with these columns, or None if it keeps no history."""
         dimension = replace(dimension, schema=schema)
         columns = columns_of(dimension)
         if dimension.history is None or columns is None:
@@ -45,15 +45,15 @@ class VersionReader:
         return order_versions([self._version(row, self.begin(row), self._end(row)) for row in rows])
 
     def bases(self, rows: Iterable[Mapping[str, Any]]) -> Versions:
-        """Return versions of one key as what is remembered has them, in order."""
+        """Return the versions of one key from base rows, in order."""
         return order_versions([self._version(row, row[BEGINS], row[ENDS]) for row in rows])
 
     def begin(self, row: Mapping[str, Any]) -> int:
-        """Return the instant from which a shown version is valid. Raises ValueError where it says none."""
-        found = self._instant(row[self.history.shown.valid_from])
-        if found is None:
+        """Return the instant from which a stored version is valid. Raises ValueError if it has none."""
+        instant = self._instant(row[self.history.shown.valid_from])
+        if instant is None:
             raise ValueError("a version does not say when it begins")
-        return found
+        return instant
 
     def _end(self, row: Mapping[str, Any]) -> int | None:
         form = self.history.shown
@@ -65,7 +65,7 @@ class VersionReader:
         return None if end == open_end else end
 
     def _instant(self, value: Any) -> int | None:
-        """Return the instant that a value of the validity columns shows: their type is the unit of instants."""
+        """Return the instant of a value in a validity column; the type of the column is the unit of instants."""
         return None if value is None else instant_of_value(value, self.history)
 
     def _version(self, row: Mapping[str, Any], begins: int, ends: int | None) -> Version:
@@ -86,7 +86,7 @@ class VersionReader:
 
 @dataclass(frozen=True, slots=True)
 class ShownVersions:
-    """Shows the versions of keys as the rows that a batch leaves."""
+    """Writes the versions of keys as the rows after a batch."""
 
     dimension: Dimension
     history: History
@@ -94,7 +94,7 @@ class ShownVersions:
     numbers: Numbers
 
     def rows(self, key: Key, versions: Versions, stored: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Cell]]:
-        """Yield the rows of a key after the batch, of which it had the `stored` ones before."""
+        """Yield the rows of a key after the batch. `stored` are its rows before."""
         if self.history.known:
             yield from self._believed(key, versions, stored)
             return
@@ -124,7 +124,7 @@ def _place(position: Position) -> dict[str, Cell]:
 
 
 def shown_base(dimension: Dimension, version: Version) -> dict[str, Cell]:
-    """Return what is remembered of a version in a base, beside its cells."""
+    """Return the columns of a base row that describe a version, besides its cells."""
     old = version.previous_key
     return {
         VERSION_EPOCH: version.position.epoch,

@@ -1,4 +1,4 @@
-"""The files of a table that lies in a bucket, seen as those on a disk are; credentials are those of boto3."""
+"""The folder of a table in a bucket. Credentials are those of boto3."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import Any, BinaryIO
 from urllib.parse import urlsplit
 
 from lakeward.adapters.aws.s3.access import Access, is_url, split
-from lakeward.adapters.aws.s3.error_messages import told
+from lakeward.adapters.aws.s3.error_messages import explain_s3_errors
 from lakeward.adapters.aws.s3.lock import TERM, LockLostError, LockTakenError, ObjectLock
 from lakeward.adapters.aws.s3.range_reader import open_object
-from lakeward.adapters.formats.shared.storage.folder import PATIENCE, Found, selection
+from lakeward.adapters.formats.shared.storage.folder import PATIENCE, ListedFile, lock_timeout
 from lakeward.core.errors import TableError
 
 
@@ -31,36 +31,36 @@ class BucketFolder:
         """Return a folder in it."""
         return BucketFolder(f"{self.url}/{name}", self.access)
 
-    def files(self) -> Collection[Found]:
-        """Return the objects that lie in it and in no folder of it."""
+    def files(self) -> Collection[ListedFile]:
+        """Return the objects directly in it."""
         return [_found(key, item) for key, item in self._listed(Delimiter="/")]
 
-    def every(self) -> Collection[Found]:
-        """Return the objects that lie in it and in its folders."""
+    def every(self) -> Collection[ListedFile]:
+        """Return the objects in it and in its folders."""
         return [_found(key, item) for key, item in self._listed()]
 
     def folders(self) -> Collection[str]:
-        """Return the names of the folders that lie in it: what keys have behind its name, before a `/`."""
+        """Return the names of the folders directly in it."""
         bucket, key = split(self.url)
         pages = self.access.client.get_paginator("list_objects_v2")
-        with told(self.url):
+        with explain_s3_errors(self.url):
             found = pages.paginate(Bucket=bucket, Prefix=_prefix(key), Delimiter="/")
             prefixes = [item["Prefix"] for page in found for item in page.get("CommonPrefixes", ())]
         return [prefix.removeprefix(_prefix(key)).rstrip("/") for prefix in prefixes]
 
     def holds(self) -> str | None:
-        """Return the first name in it, or None where no key begins with its own."""
+        """Return the first name in it, or None if it is empty."""
         bucket, key = split(self.url)
-        with told(self.url):
+        with explain_s3_errors(self.url):
             answer = self.access.client.list_objects_v2(Bucket=bucket, Prefix=_prefix(key), MaxKeys=2)
         found = (item["Key"].removeprefix(_prefix(key)).split("/")[0] for item in answer.get("Contents", ()))
-        return next(filter(None, found), None)  # what stands for the folder itself has no name
+        return next(filter(None, found), None)  # the placeholder object of the folder has an empty name
 
     def _listed(self, **asked: str) -> Iterator[tuple[str, Any]]:
-        """Return the objects with their names seen from the folder; what stands for a folder is none."""
+        """Return the objects with their names relative to the folder, without placeholder objects for folders."""
         bucket, key = split(self.url)
         pages = self.access.client.get_paginator("list_objects_v2")
-        with told(self.url):
+        with explain_s3_errors(self.url):
             for page in pages.paginate(Bucket=bucket, Prefix=_prefix(key), **asked):
                 for item in page.get("Contents", ()):
                     name = item["Key"].removeprefix(_prefix(key))
@@ -68,36 +68,39 @@ class BucketFolder:
                         yield name, item
 
     def open(self, name: str) -> BinaryIO:
-        """Open an object, of which only what is asked for is read; the first read says where it is not there."""
+        """Open an object. Only the ranges that are read are fetched; the first read raises FileNotFoundError."""
         return open_object(self.access.client, f"{self.url}/{name}")
 
     def remove(self, name: str) -> None:
-        """Remove an object, if it is there."""
+        """Remove an object, if it exists."""
         bucket, key = split(f"{self.url}/{name}")
-        with told(f"{self.url}/{name}"):
+        with explain_s3_errors(f"{self.url}/{name}"):
             self.access.client.delete_object(Bucket=bucket, Key=key)
 
     def place(self, written: str) -> str:
-        """Return the URL of an object that a format names: seen from the folder, or by a whole URL."""
+        """Return the URL of an object that a format names by a relative path or a URL."""
         if not is_url(written):
             return f"{self.url}/{written}"
         named = urlsplit(written)
         return f"s3://{named.netloc}{named.path}"
 
     def presence(self) -> Callable[[str], bool]:
-        """Return what tells of many objects whether they are there: it lists the folder once, when first asked."""
+        """Return a function that tells whether an object exists. It lists the folder once, at its first call."""
         return _Presence(self).tells
 
     @contextmanager
     def alone(self, what: str) -> Iterator[None]:
-        """Hold a lock that is an object beside it; where it was lost meanwhile, what was done may be done twice."""
+        """Hold a lock, which is an object beside the folder.
+
+        Raises TableError if it is not free in time, or if it was lost: then two processes may have written.
+        """
         around, _, name = self.url.rpartition("/")
         lock = ObjectLock(self.access.client, f"{around}/.{name}.lock")
         try:
             with lock.held(PATIENCE):
                 yield
         except LockTakenError as error:
-            raise selection(what, f"{lock.url}, and is {error},") from error
+            raise lock_timeout(what, f"{lock.url}, and is {error},") from error
         except LockLostError as error:
             raise TableError(
                 f"{what}: another process took the lock of the table while this one worked",
@@ -107,12 +110,12 @@ class BucketFolder:
             ) from error
 
     def prepare(self) -> None:
-        """Ask for the bucket: there are no folders to make. Raises ConfigError where nothing can be asked."""
+        """Check the bucket; there are no folders to create. Raises ConfigError if the bucket cannot be reached."""
         self.access.check(self.url)
 
 
 class _Presence:
-    """What is there of a folder, as it was when first asked; what lies elsewhere is asked one by one."""
+    """Existence of objects: of those in the folder as listed at the first call, of others by a request each."""
 
     def __init__(self, folder: BucketFolder) -> None:
         self.folder = folder
@@ -122,13 +125,13 @@ class _Presence:
         return {found.name for found in self.folder.every()}
 
     def tells(self, place: str) -> bool:
-        """Whether an object is there, by its URL."""
+        """Return whether an object exists, by its URL."""
         inside = f"{self.folder.url}/"
         if place.startswith(inside):
             return place.removeprefix(inside) in self._names
         bucket, key = split(place)
         try:
-            with told(place):
+            with explain_s3_errors(place):
                 self.folder.access.client.head_object(Bucket=bucket, Key=key)
         except FileNotFoundError:
             return False
@@ -139,5 +142,5 @@ def _prefix(key: str) -> str:
     return f"{key}/" if key else ""
 
 
-def _found(name: str, item: Any) -> Found:
-    return Found(name, int(item["Size"]), item["LastModified"].timestamp())
+def _found(name: str, item: Any) -> ListedFile:
+    return ListedFile(name, int(item["Size"]), item["LastModified"].timestamp())

@@ -1,4 +1,4 @@
-"""The files of tables that are read, and removed, without Spark: those of a folder, on a disk or in a bucket."""
+"""Files of tables that are listed, read and removed without Spark, in a folder on a disk or in a bucket."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from filelock import FileLock, Timeout
 from lakeward.core.errors import TableError
 
 PATIENCE: Final = 600.0
-"""Seconds to wait while another process is alone with a table."""
+"""Seconds to wait for a lock on a table."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Found:
-    """A file as it was listed: its name seen from the folder, its bytes, and when it was written, since 1970."""
+class ListedFile:
+    """A listed file: name relative to the folder, size in bytes, modification time in seconds since 1970."""
 
     name: str
     size: int
@@ -27,56 +27,56 @@ class Found:
 
 
 class Folder(Protocol):
-    """A folder, which need not be there: in a bucket it is what has keys that begin with its name.
+    """A folder, which need not exist. In a bucket it is the set of keys that begin with its name.
 
-    As a text it is where Spark and Delta find it. Names are seen from it, with `/` between folders.
+    `str` gives its path or URL for Spark and Delta. Names are relative to it, with `/` between folders.
     """
 
     def within(self, name: str) -> Folder:
         """Return a folder in it."""
         ...
 
-    def files(self) -> Collection[Found]:
-        """Return the files that lie in it; none where it is not there."""
+    def files(self) -> Collection[ListedFile]:
+        """Return the files directly in it; none if it does not exist."""
         ...
 
-    def every(self) -> Collection[Found]:
-        """Return the files that lie in it and in its folders."""
+    def every(self) -> Collection[ListedFile]:
+        """Return the files in it and in its folders."""
         ...
 
     def folders(self) -> Collection[str]:
-        """Return the names of the folders that lie in it; none where it is not there."""
+        """Return the names of the folders directly in it; none if it does not exist."""
         ...
 
     def holds(self) -> str | None:
-        """Return the name of something in it, file or folder, or None where it is not there or empty."""
+        """Return the name of a file or folder in it, or None if it is empty or does not exist."""
         ...
 
     def open(self, name: str) -> BinaryIO:
-        """Open a file; raises FileNotFoundError, at the first read at the latest, where it is not there."""
+        """Open a file. Raises FileNotFoundError if it does not exist, at the first read at the latest."""
         ...
 
     def remove(self, name: str) -> None:
-        """Remove a file, if it is there."""
+        """Remove a file, if it exists."""
         ...
 
     def place(self, written: str) -> str:
-        """Return where a file lies that a format names: seen from the folder, or by a whole URL."""
+        """Return the path or URL of a file that a format names by a relative path or a URL."""
         ...
 
     def presence(self) -> Callable[[str], bool]:
-        """Return what tells of many places, as of now, whether a file is there."""
+        """Return a function that tells whether a file exists, by its path or URL, as of now."""
         ...
 
     def alone(self, what: str) -> AbstractContextManager[None]:
-        """Keep other processes of lakeward out that want to be alone with it, too; `what` is what it holds.
+        """Lock the folder against other processes of lakeward. `what` names the table in errors.
 
-        Raises TableError where one stays for too long, or came in meanwhile.
+        Raises TableError if the lock is not free in time, or was lost meanwhile.
         """
         ...
 
     def prepare(self) -> None:
-        """Make it, where folders are made; raises TableError or ConfigError where nothing can be written there."""
+        """Create it, if folders are created. Raises TableError or ConfigError if it cannot be written to."""
         ...
 
 
@@ -93,59 +93,59 @@ class DiskFolder:
         """Return a folder in it."""
         return DiskFolder(self.path / name)
 
-    def files(self) -> Collection[Found]:
-        """Return the files that lie in it; none where it is not there."""
+    def files(self) -> Collection[ListedFile]:
+        """Return the files directly in it; none if it does not exist."""
         return self._found(self.path.iterdir()) if self.path.is_dir() else ()
 
-    def every(self) -> Collection[Found]:
-        """Return the files that lie in it and in its folders."""
+    def every(self) -> Collection[ListedFile]:
+        """Return the files in it and in its folders."""
         return self._found(self.path.rglob("*"))
 
     def folders(self) -> Collection[str]:
-        """Return the names of the folders that lie in it; none where it is not there."""
+        """Return the names of the folders directly in it; none if it does not exist."""
         return [path.name for path in self.path.iterdir() if path.is_dir()] if self.path.is_dir() else ()
 
-    def _found(self, paths: Iterable[Path]) -> Collection[Found]:
-        found = []
+    def _found(self, paths: Iterable[Path]) -> Collection[ListedFile]:
+        files = []
         for path in paths:
-            with suppress(FileNotFoundError):  # it went away since it was listed
+            with suppress(FileNotFoundError):  # it was removed after it was listed
                 if path.is_file():
                     state = path.stat()
-                    found.append(Found(path.relative_to(self.path).as_posix(), state.st_size, state.st_mtime))
-        return found
+                    files.append(ListedFile(path.relative_to(self.path).as_posix(), state.st_size, state.st_mtime))
+        return files
 
     def holds(self) -> str | None:
-        """Return the name of something in it, file or folder, or None where it is not there or empty."""
+        """Return the name of a file or folder in it, or None if it is empty or does not exist."""
         return min((path.name for path in self.path.iterdir()), default=None) if self.path.is_dir() else None
 
     def open(self, name: str) -> BinaryIO:
-        """Open a file; raises FileNotFoundError where it is not there."""
+        """Open a file. Raises FileNotFoundError if it does not exist."""
         return (self.path / name).open("rb")
 
     def remove(self, name: str) -> None:
-        """Remove a file, if it is there."""
+        """Remove a file, if it exists."""
         (self.path / name).unlink(missing_ok=True)
 
     def place(self, written: str) -> str:
-        """Return the path of a file that a format names: seen from the folder, or by a whole URL."""
+        """Return the path of a file that a format names by a relative path or a URL."""
         is_url = "://" in written or written.startswith("file:/")
         return str(self.path / (urlsplit(written).path if is_url else written))
 
     def presence(self) -> Callable[[str], bool]:
-        """Return what tells of many places whether a file is there."""
+        """Return a function that tells whether a file exists."""
         return lambda place: Path(place).exists()
 
     @contextmanager
     def alone(self, what: str) -> Iterator[None]:
-        """Hold a lock beside it, which the end of a process frees: nobody holds one that he forgot."""
+        """Hold a lock file beside the folder. The operating system frees it when the process ends."""
         try:
             with FileLock(self.path.with_name(f".{self.path.name}.lock"), timeout=PATIENCE):
                 yield
         except Timeout as error:
-            raise selection(what, error.lock_file) from error
+            raise lock_timeout(what, error.lock_file) from error
 
     def prepare(self) -> None:
-        """Make it; raises TableError where that is not allowed."""
+        """Create it. Raises TableError if that is not allowed."""
         try:
             self.path.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -156,8 +156,8 @@ class DiskFolder:
             ) from error
 
 
-def selection(what: str, lock: str) -> TableError:
-    """Return what to say where a lock is held for too long."""
+def lock_timeout(what: str, lock: str) -> TableError:
+    """Return the error for a lock that is held for too long."""
     return TableError(
         f"{what}: another process is committing to the table",
         found=f"it has held {lock} for {PATIENCE:.0f} s",

@@ -1,7 +1,7 @@
-"""Rows of some keys, read from the Parquet files of a table by this process.
+"""Read the rows of some keys from the Parquet files of a table, in this process.
 
-A query of Spark for a thousand keys takes half a second before it reads a row. What this reader does not know well
-(nested columns, types that were changed in another way than by making them wider) is left to Spark.
+A Spark query for a thousand keys takes half a second before it reads a row. Nested columns, and columns whose type
+was changed other than by widening, are left to Spark.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ MOST_FILES: Final = 200
 """A table with more data files is read by Spark."""
 
 _MOST_BYTES: Final = 512 * 1024**2
-"""So much is read at most, as it lies in the files."""
+"""The most bytes to read, as stored in the files."""
 
 _ROWS_AT_A_TIME: Final = 131_072
 _AT_ONCE: Final = 4
@@ -37,12 +37,12 @@ _KEY_TYPES: Final = (
     pa.types.is_timestamp,
     pa.types.is_boolean,
 )
-"""Types whose values are equal in Arrow where they are equal in Spark: floating numbers are not among them."""
+"""Types whose values are equal in Arrow exactly if they are equal in Spark. Floating numbers are not."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoredFile:
-    """A data file: its path as the table spells it, what opens it, and what tells which of its rows are deleted."""
+    """A data file: its path as the table writes it, and functions that open it and return its deleted rows."""
 
     path: str
     open: Callable[[], Any]
@@ -50,29 +50,29 @@ class StoredFile:
 
 
 Names = Callable[[pa.Schema], Mapping[str, str]]
-"""Returns what the columns of a table are called in a file with such a schema; those that it lacks are left out."""
+"""Returns the names of a table's columns in a file with a given schema; missing columns are left out."""
 
 
 def read_rows(files: Sequence[StoredFile], names: Names, wanted: pa.Schema, keys: pa.Table) -> pa.Table | None:
-    """Return the `wanted` columns of the rows with these keys, with `FILE` and `POS`, each row that stands once.
+    """Return the `wanted` columns of the rows with these keys, with `FILE` and `POS`, without deleted rows.
 
-    Returns None where only Spark can read them, or where they are so many bytes that it should.
+    Returns None if only Spark can read them, or if they are too large.
     """
     if len(files) > MOST_FILES or any(not _is_simple(field.type) for field in wanted):
         return None
     if not all(any(is_one(wanted.field(name).type) for is_one in _KEY_TYPES) for name in keys.column_names):
         return None
     try:
-        sought = keys.cast(pa.schema([wanted.field(name) for name in keys.column_names])).group_by(
+        distinct_keys = keys.cast(pa.schema([wanted.field(name) for name in keys.column_names])).group_by(
             keys.column_names
         )
         with ExitStack() as opened_files, ThreadPoolExecutor(_AT_ONCE) as pool:
-            reader = _Reader(names, wanted, sought.aggregate([]), opened_files)
+            reader = _Reader(names, wanted, distinct_keys.aggregate([]), opened_files)
             opened = list(pool.map(reader.open, files))
-            if None in opened or sum(one.size for one in opened if one is not None) > _MOST_BYTES:
+            if None in opened or sum(file.size for file in opened if file is not None) > _MOST_BYTES:
                 return None
             return pa.concat_tables([reader.empty, *pool.map(reader.read, opened)])
-    except (OSError, pa.ArrowException):  # Spark reads the files, or says what is wrong with them
+    except (OSError, pa.ArrowException):  # Spark reads the files, or reports what is wrong with them
         return None
 
 
@@ -82,7 +82,7 @@ def _is_simple(type_: pa.DataType) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _OpenFile:
-    """A file that was opened: its `names` of wanted columns, and how many bytes these take in it."""
+    """An open file: the `names` of the wanted columns in it, and the bytes that these columns take."""
 
     stored: StoredFile
     parquet: pq.ParquetFile
@@ -101,7 +101,7 @@ class _Reader:
         self.ranges = {name: _range_of(keys[name]) for name in keys.column_names}
 
     def open(self, stored: StoredFile) -> _OpenFile | None:
-        """Open a file; return None where a column of it has a type that only Spark knows to read."""
+        """Open a file; return None if a column has a type that only Spark can read."""
         parquet = pq.ParquetFile(self.opened.enter_context(closing(stored.open())))
         schema, metadata = parquet.schema_arrow, parquet.metadata
         names = {name: own for name, own in self.names(schema).items() if name in self.wanted.names}
@@ -114,8 +114,8 @@ class _Reader:
         return _OpenFile(stored, parquet, names, size)
 
     def read(self, file: _OpenFile) -> pa.Table:
-        """Return the rows of a file that are sought, and that were not deleted."""
-        if not set(self.keys.column_names) <= file.names.keys():  # no row of it has a key
+        """Return the rows of a file with wanted keys, without deleted rows."""
+        if not set(self.keys.column_names) <= file.names.keys():  # the file has no key columns
             return self.empty
         parts, first, deleted = [self.empty], 0, file.stored.deleted()
         for group in range(file.parquet.metadata.num_row_groups):
@@ -129,27 +129,27 @@ class _Reader:
         parts, columns = [], list(file.names.values())
         for batch in file.parquet.iter_batches(_ROWS_AT_A_TIME, row_groups=[group], columns=columns):
             rows = pa.Table.from_batches([batch])
-            found = self._found(rows, file.names)
-            positions = found + first
+            indices = self._found(rows, file.names)
+            positions = indices + first
             first += rows.num_rows
-            stand = np.fromiter((position not in deleted for position in positions), bool, len(positions))
-            if stand.any():
-                parts.append(self._rows(rows.take(pa.array(found[stand])), file, positions[stand]))
+            is_live = np.fromiter((position not in deleted for position in positions), bool, len(positions))
+            if is_live.any():
+                parts.append(self._rows(rows.take(pa.array(indices[is_live])), file, positions[is_live]))
         return parts
 
     def _found(self, rows: pa.Table, names: Mapping[str, str]) -> np.ndarray[Any, Any]:
-        """Return the indices of the rows that have a key that is sought."""
+        """Return the indices of the rows with wanted keys."""
         masks = [pc.is_in(self._column(rows, names, name), self.keys[name]) for name in self.keys.column_names]
         mask = masks[0]
         for other in masks[1:]:
             mask = pc.and_(mask, other)
-        found = np.asarray(pc.indices_nonzero(mask).to_numpy(), np.int64)
-        if len(masks) == 1 or not len(found):
-            return found
-        own = [self._column(rows, names, name).take(pa.array(found)) for name in self.keys.column_names]
-        table = pa.table([*own, pa.array(found)], [*self.keys.column_names, POS])
-        kept = table.join(self.keys, self.keys.column_names, join_type="left semi")[POS]
-        return np.asarray(np.sort(kept.to_numpy()))
+        indices = np.asarray(pc.indices_nonzero(mask).to_numpy(), np.int64)
+        if len(masks) == 1 or not len(indices):
+            return indices
+        key_columns = [self._column(rows, names, name).take(pa.array(indices)) for name in self.keys.column_names]
+        table = pa.table([*key_columns, pa.array(indices)], [*self.keys.column_names, POS])
+        matches = table.join(self.keys, self.keys.column_names, join_type="left semi")[POS]
+        return np.asarray(np.sort(matches.to_numpy()))
 
     def _column(self, rows: pa.Table, names: Mapping[str, str], name: str) -> pa.ChunkedArray:
         return rows[names[name]].cast(self.wanted.field(name).type)
@@ -165,14 +165,19 @@ class _Reader:
         return pa.Table.from_arrays([*columns, paths, pa.array(positions)], schema=self.schema)
 
     def _may_have(self, file: _OpenFile, group: int) -> bool:
-        """Return whether a row group may have rows of a key, by its own bounds of whole numbers."""
+        """Return whether a row group may have rows with wanted keys, by its bounds of whole numbers."""
         metadata = file.parquet.metadata
         places = {metadata.schema.column(place).path: place for place in range(metadata.num_columns)}
         for name, bounds in self.ranges.items():
-            found = metadata.row_group(group).column(places[file.names[name]]).statistics
-            if bounds is None or found is None or not found.has_min_max or not isinstance(found.min, int):
+            statistics = metadata.row_group(group).column(places[file.names[name]]).statistics
+            if (
+                bounds is None
+                or statistics is None
+                or not statistics.has_min_max
+                or not isinstance(statistics.min, int)
+            ):
                 continue
-            if found.max < bounds[0] or found.min > bounds[1]:
+            if statistics.max < bounds[0] or statistics.min > bounds[1]:
                 return False
         return True
 
@@ -182,15 +187,15 @@ def _root(metadata: pq.FileMetaData, place: int) -> str:
 
 
 def _range_of(keys: pa.ChunkedArray) -> tuple[int, int] | None:
-    """Return the least and the greatest of keys that are whole numbers; None of others."""
+    """Return the least and the greatest key of whole numbers; None for other types."""
     if not pa.types.is_integer(keys.type):
         return None
-    found = pc.min_max(keys)
-    return found["min"].as_py(), found["max"].as_py()
+    bounds = pc.min_max(keys)
+    return bounds["min"].as_py(), bounds["max"].as_py()
 
 
 def _is_widened(type_: pa.DataType, wider: pa.DataType) -> bool:
-    """Return whether each value of a type is one of another, and `cast` gives it."""
+    """Return whether a type is equal to, or can be widened to, another by `cast`."""
     if type_ == wider:
         return True
     if pa.types.is_decimal(type_) and pa.types.is_decimal(wider):

@@ -1,4 +1,4 @@
-"""Folders of tables, whatever these are called at the source."""
+"""Names of the folders of tables, for any names at the source."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ _OF_URLS: Final = re.compile(r"[#?\[\]]|%[0-9A-Fa-f]{2}")
 
 
 def warehouse(folder: Path) -> Path:
-    """Return a folder of this machine in which tables may lie.
+    """Return a folder of this machine that can hold tables.
 
-    Raises ConfigError where its path is another in a URL, by which formats name their files.
+    Raises ConfigError if its path changes when it is written as a URL: formats name their files by URLs.
     """
-    found = _OF_URLS.search(str(folder))
-    if found is not None:
+    special_characters = _OF_URLS.search(str(folder))
+    if special_characters is not None:
         raise ConfigError(
             f"the warehouse {folder} cannot hold tables",
-            found=f"its path has '{found[0]}', which is something else in a URL, and by these files are named",
+            found=f"its path has '{special_characters[0]}', which means something else in the URLs of files",
             todo="Name another folder under [target], with an absolute path where that of the settings has it.",
         )
     return folder
 
 
 def slug(name: str) -> str:
-    """Return a name as a folder: itself where it is harmless, else with a hash, so that none collide.
+    """Return a name as a folder: unchanged if it is harmless, else with a hash, so that no two names collide.
 
     >>> slug("orders"), slug("odd name").startswith("odd_name-")
     ('orders', True)
@@ -45,21 +45,21 @@ def slug(name: str) -> str:
 
 
 def identifier(table: TableName, namespace: str, suffix: str = "") -> tuple[str, str]:
-    """Return namespace and name of a table, or of one that stands beside it."""
+    """Return namespace and name of a table, or of its side table with a suffix."""
     return namespace.format(schema=table.schema, table=table.table), table.table + suffix
 
 
 def refuse_shared(tables: Iterable[TableName], namespace: str) -> None:
-    """Refuse a namespace that sends two tables, or one and what stands beside another, to one table."""
-    found: dict[tuple[str, str], TableName] = {}
+    """Raise ConfigError for a namespace by which two tables, or a table and a side table, would be one table."""
+    names_by_place: dict[tuple[str, str], TableName] = {}
     for name, suffix in product(tables, ("", CHANGES, QUARANTINE)):
         place = identifier(name, namespace, suffix)
-        other = found.setdefault(place, name)
+        other = names_by_place.setdefault(place, name)
         if other != name:
             meet = identifier(name, namespace) == identifier(other, namespace)
-            beside = "" if meet else f", and lakeward keeps {CHANGES} and {QUARANTINE} beside each table"
+            side_tables = "" if meet else f", and each table has side tables {CHANGES} and {QUARANTINE}"
             raise ConfigError(
                 f"{other} and {name} would become the same table {'.'.join(place)}",
-                found=f"`namespace` under [target] is {namespace!r}{beside}",
+                found=f"`namespace` under [target] is {namespace!r}{side_tables}",
                 todo="Let it hold {schema}, so that tables of different schemas stay apart.",
             )

@@ -20,7 +20,7 @@ from lakeward.adapters.sources.landing.folder import Folder, is_other
 from lakeward.adapters.spark.session.errors import FAILURES, full_text, said, unreachable
 from lakeward.core.dimension import SHARE_FROM, TableName
 from lakeward.core.errors import SourceError
-from lakeward.core.ledger.full_loads import UNNAMED, is_older
+from lakeward.core.ledger.full_loads import UNNAMED, is_of_earlier_epoch
 from lakeward.core.ledger.objects import SourceObject
 from lakeward.core.ledger.selection import ObjectHistory
 from lakeward.core.ports import UnroutedRow
@@ -121,11 +121,11 @@ class SharedFiles:
         place = self.folder.places.of(table)
         own = [name for name in names if self.folder.is_shared(table, name)]
         items = [SourceObject(name, place.known(table, name).order, *versions[name]) for name in own]
-        return [item.name for item in items if not is_older(item, past, UNNAMED)]
+        return [item.name for item in items if not is_of_earlier_epoch(item, past, UNNAMED)]
 
     def _is_settled(self, item: SourceObject, past: ObjectHistory) -> bool:
-        is_older = past.cut is not None and item.order <= past.cut
-        return is_older or item.name in past.seen or item.name in past.passed("LEDGER-001")
+        is_of_earlier_epoch = past.cut is not None and item.order <= past.cut
+        return is_of_earlier_epoch or item.name in past.seen or item.name in past.passed("LEDGER-001")
 
     def share(self, table: TableName, name: str) -> Share:
         """Return a table's share of a file that was listed for it."""

@@ -1,1 +1,1 @@
-"""Folds of events in order, as expressions of Spark's SQL."""
+"""Apply events to rows in position order, by expressions of Spark SQL."""

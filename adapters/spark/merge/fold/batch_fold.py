@@ -1,9 +1,9 @@
-"""Batches whose events must meet what is remembered, event by event: cells not sent, key changes, histories.
+"""Fold batches whose events need the change log: cells that were not sent, key changes and histories.
 
-Keys that key changes join, in this batch or in memory, make a *chain*. For each chain that
-the batch touches the state before, what is remembered since, and what arrives are put
-together and folded in order (`lakeward.adapters.spark.merge.fold.expression`). This is
-`lakeward.core.merge.settling.folding` for its slow keys.
+Keys that are joined by key changes, in this batch or in the change log, form a *chain*. For each chain that the
+batch touches, the base state, the remembered events and the arrived events are collected and folded in order
+(`lakeward.adapters.spark.merge.fold.expression`). This does for frames what `lakeward.core.merge.settling.folding`
+does for its slow keys.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 
 from lakeward.adapters.spark.execution.parallelism import parted, spread
 from lakeward.adapters.spark.frames.event_frame import IS_LOAD
-from lakeward.adapters.spark.history.single_row_keys import judged_alone, part_lone
+from lakeward.adapters.spark.history.single_row_keys import judge_single_events, split_single_events
 from lakeward.adapters.spark.history.version_rows import STORED, VERSIONS, VersionRows, tail
 from lakeward.adapters.spark.merge.fold.chain_results import Chains
 from lakeward.adapters.spark.merge.fold.expression import Fold
@@ -28,21 +28,21 @@ from lakeward.adapters.spark.merge.fold.fold_items import (
     PLACE_COLUMNS,
     Items,
     Key,
-    links_met,
     links_of,
     place_literal,
     place_of,
+    reached_links,
 )
 from lakeward.adapters.spark.merge.fold.fold_verdicts import (
     FIRST,
     NEWEST,
     SINCE,
-    judged,
+    chain_states,
+    judge_events,
     newest_deletes,
     newest_of,
-    standing_of,
 )
-from lakeward.adapters.spark.merge.resolution import ID, SMALL, standing
+from lakeward.adapters.spark.merge.resolution import ID, SMALL, stored_column
 from lakeward.adapters.spark.sql import names
 from lakeward.adapters.spark.sql.fragments import let, place_type
 from lakeward.adapters.spark.sql.names import quoted
@@ -55,22 +55,28 @@ _IS_LOADED, _NEWEST_PLACE, _HAS_BASE = "_lakeward_is_loaded", "_lakeward_newest_
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Load:
-    """A full load of a history: the texts of the keys that it has, and when all others end."""
+    """A full load of a history: the texts of the keys that it has, and when the rows of all other keys end."""
 
     keys: DataFrame
     ends: EndInstants
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Before:
-    """What a table knows of before a batch, as frames.
+class TableBefore:
+    """The state of a table before a batch, as frames.
 
-    `remembered` are events as a batch has them, `bases` rows with their positions and the
-    `_lakeward_batch` that noted them, `rows` gives the rows that stand of some keys. Where all
-    events are whole, or the table is `ordered`, what stands is the state (`by_rows`), and of
-    deletes what is remembered. `truncates` are those that a batch meets; in a history all that are remembered, with
-    from when each counts, and `ending` are the keys whose rows one, or a full `load`, may end though no event names
-    them. Up to the batch that `turned` a table from `ordered` it remembered what left no row, and nothing else.
+    `remembered` are events in the columns of a batch. `bases` are rows with their positions and the
+    `_lakeward_batch` that noted them. `rows` returns the stored rows of given keys.
+
+    With `by_rows` the stored rows and the remembered deletes are the whole state. This holds where all events are
+    whole, or the table is `ordered`.
+
+    `truncates` are the truncates that the batch meets; of a history all that are remembered, each with the instant
+    from which it counts. `ending` are keys whose rows a truncate or a full `load` may end although no event names
+    them.
+
+    `turned` is the number of the batch with which the table ceased to be `ordered`. Up to this batch the change log
+    has only events that left no row.
     """
 
     remembered: DataFrame | None
@@ -83,23 +89,23 @@ class Before:
     turned: int = 0
 
 
-def fold(plan: MergePlan, events: DataFrame, before: Before) -> Chains:
-    """Fold the events of a batch, with their IDs, over what a table knows of before.
+def fold(plan: MergePlan, events: DataFrame, before: TableBefore) -> Chains:
+    """Fold the events of a batch, which have IDs, over the state of the table before it.
 
-    What is used more than once is worked out and kept: plans that hold each other many times
-    over take Spark longer than the rows do.
+    Frames that are used more than once are checkpointed: Spark takes longer to plan deeply nested queries than to
+    run them.
     """
     history = VersionRows.of(plan.whole, plan.folded, plan.epoch, plan.batch)
     ending = None if before.ending is None else Key(plan.whole).of_keys(before.ending).localCheckpoint()
     with spread(events.sparkSession, plan.facts.read + (0 if ending is None else ending.count())):
-        met = _meet(plan, events, before, ending, history)
-        folded = _folded(plan, met, before, history).localCheckpoint()
-    first_touched = met.first_touched.limit(0) if before.by_rows else met.first_touched
-    settled = None if met.lone is None else met.lone.where(IS_LOAD).select(ID)
+        inputs = _collect_input(plan, events, before, ending, history)
+        folded = _fold_chains(plan, inputs, before, history).localCheckpoint()
+    first_touched = inputs.first_touched.limit(0) if before.by_rows else inputs.first_touched
+    settled = None if inputs.single is None else inputs.single.where(IS_LOAD).select(ID)
     return Chains(
         plan=plan,
         folded=folded,
-        stood=met.stood,
+        stored=inputs.stored,
         first_touched=first_touched,
         history=history,
         settled=settled,
@@ -107,35 +113,36 @@ def fold(plan: MergePlan, events: DataFrame, before: Before) -> Chains:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Met:
-    """The events that arrived, and what is known of the keys of their chains.
+class _FoldInput:
+    """The arrived events, and the state of the keys of their chains.
 
-    Of `lone` events nothing is, and no other has their key. `first_touched` are the rows that `stood` of keys of
-    which no more is remembered, `based` the bases of the others, `newest` what is known of the events that are
-    (`newest_of`). `moves` says whether a key change joins any.
+    `single` are events whose key has no state and no other event. `first_touched` are those rows of `stored` of
+    whose keys nothing else is remembered. `base_rows` are the base rows of the other keys. `newest` summarizes the
+    remembered events of each key (`newest_of`). `moves` says whether any key change is among the events.
     """
 
     arrived: DataFrame
-    lone: DataFrame | None
+    single: DataFrame | None
     keys: DataFrame
     known: DataFrame | None
     newest: DataFrame | None
-    stood: DataFrame
+    stored: DataFrame
     first_touched: DataFrame
-    based: DataFrame | None
+    base_rows: DataFrame | None
     moves: bool
 
 
-def _meet(
-    plan: MergePlan, events: DataFrame, before: Before, ending: DataFrame | None, history: VersionRows | None
-) -> _Met:
-    """Put the events of a batch and what is known of the keys of their chains side by side.
+def _collect_input(
+    plan: MergePlan, events: DataFrame, before: TableBefore, ending: DataFrame | None, history: VersionRows | None
+) -> _FoldInput:
+    """Collect the events of a batch and the state of the keys of their chains.
 
-    A truncate touches all that is remembered. Of the keys that are `ending` no event need tell.
+    A truncate touches everything that is remembered. Keys that are `ending` take part without an event of their
+    own.
     """
     key = Key(plan.whole)
     is_small = plan.facts.read <= SMALL and ending is None and not plan.truncates.arrived
-    send = F.broadcast if is_small else as_it_is
+    send = F.broadcast if is_small else unchanged
     arrived = key.named(events.drop(names.TEXT, names.DETAIL, names.REASON))
     known = None if before.remembered is None else key.named(before.remembered)
     links = _links(arrived, known, meets_all=ending is not None or bool(plan.truncates.arrived))
@@ -144,183 +151,208 @@ def _meet(
     ending = None if ending is None else chain(ending)
     if known is not None:
         known = chain(known)
-        touched = _touched(plan, arrived, known, ending, by_rows=before.by_rows)
-        known = known.join(send(touched), CHAIN, "left_semi").localCheckpoint()
+        touched_chains = _touched_chains(plan, arrived, known, ending, by_rows=before.by_rows)
+        known = known.join(send(touched_chains), CHAIN, "left_semi").localCheckpoint()
     keys = chain(key.distinct([arrived] if known is None else [arrived, known]))
     keys = keys if ending is None else keys.unionByName(ending).dropDuplicates([KEY])
     keys = keys.localCheckpoint()
     sent = send(keys)
-    stood = before.rows(sent.selectExpr(*map(quoted, plan.dimension.key)))
-    stood = stood.join(sent, list(plan.dimension.key))
-    stood = (stood if history is None else _going_on(stood, history, before.load)).localCheckpoint()
+    stored = before.rows(sent.selectExpr(*map(quoted, plan.dimension.key)))
+    stored = stored.join(sent, list(plan.dimension.key))
+    stored = (stored if history is None else _with_fold_start(stored, history, before.load)).localCheckpoint()
     newest = None if known is None else newest_of(known)
-    first_touched, based = _known_before(before, stood, newest, sent, key, history)
-    lone = None
+    first_touched, base_rows = _split_state(before, stored, newest, sent, key, history)
+    single = None
     if history is not None and not is_small and not plan.truncates.all:
-        lone, arrived = part_lone(arrived, [frame for frame in (stood, known, based) if frame is not None])
-        keys = keys.join(lone.select(CHAIN), CHAIN, "left_anti")
-    return _Met(
+        single, arrived = split_single_events(
+            arrived, [frame for frame in (stored, known, base_rows) if frame is not None]
+        )
+        keys = keys.join(single.select(CHAIN), CHAIN, "left_anti")
+    return _FoldInput(
         arrived=arrived,
-        lone=lone,
+        single=single,
         keys=keys,
         known=known,
         newest=newest,
-        stood=stood,
+        stored=stored,
         first_touched=first_touched,
-        based=based,
+        base_rows=base_rows,
         moves=links is not None,
     )
 
 
 def _links(arrived: DataFrame, known: DataFrame | None, *, meets_all: bool) -> DataFrame | None:
-    """Return which keys key changes make one chain: of all that is `known`, or of what the events meet of it."""
+    """Return the links between keys that key changes make.
+
+    With `meets_all` they are those of all `known` events, else those that the arrived events reach.
+    """
     session = arrived.sparkSession
     if known is None:
         return links_of(session, [arrived])
-    return links_of(session, [arrived, known]) if meets_all else links_met(session, arrived, known)
+    return links_of(session, [arrived, known]) if meets_all else reached_links(session, arrived, known)
 
 
-def _touched(
+def _touched_chains(
     plan: MergePlan, arrived: DataFrame, known: DataFrame, ending: DataFrame | None, *, by_rows: bool
 ) -> DataFrame:
-    """Return the chains of which what is `known` counts; where rows tell the state, those of the events alone."""
-    touched = arrived.select(CHAIN).distinct()
+    """Return the chains whose `known` events take part.
+
+    With `by_rows` these are only the chains of arrived events.
+    """
+    touched_chains = arrived.select(CHAIN).distinct()
     if by_rows:
-        return touched
-    touched = touched.union(_above_truncates(known, plan))
-    touched = touched if ending is None else touched.union(ending.select(CHAIN))
-    return touched.distinct().localCheckpoint()
+        return touched_chains
+    touched_chains = touched_chains.union(_above_truncates(known, plan))
+    touched_chains = touched_chains if ending is None else touched_chains.union(ending.select(CHAIN))
+    return touched_chains.distinct().localCheckpoint()
 
 
-def _folded(plan: MergePlan, met: _Met, before: Before, history: VersionRows | None) -> DataFrame:
-    """Return what becomes of each chain."""
+def _fold_chains(
+    plan: MergePlan, inputs: _FoldInput, before: TableBefore, history: VersionRows | None
+) -> DataFrame:
+    """Return the state of each chain after the batch."""
     items = Items(plan.folded, None if history is None else history.versions)
-    parts = [items.of_batch(met.arrived, plan), items.of_rows(met.first_touched)]
-    if met.based is not None:
-        parts.append(items.of_rows(met.based))
-    if met.known is not None:
+    parts = [items.of_batch(inputs.arrived, plan), items.of_rows(inputs.first_touched)]
+    if inputs.base_rows is not None:
+        parts.append(items.of_rows(inputs.base_rows))
+    if inputs.known is not None:
         deletes = before.by_rows
         parts.append(
-            items.of_deletes(newest_deletes(met.known, met.stood)) if deletes else items.of_remembered(met.known)
+            items.of_deletes(newest_deletes(inputs.known, inputs.stored))
+            if deletes
+            else items.of_remembered(inputs.known)
         )
     gathered = reduce(DataFrame.unionByName, parts).groupBy(CHAIN).agg(F.expr("collect_list(item) AS items"))
     place = place_type(plan.dimension.sequences)
     every = items.with_truncates("items", before.truncates, place)
-    begun = [met.first_touched] if met.based is None else [met.first_touched, met.based]
-    stands = standing_of(met.keys, met.stood, met.newest, place, history, begun)
+    fold_starts = [inputs.first_touched] if inputs.base_rows is None else [inputs.first_touched, inputs.base_rows]
+    stands = chain_states(inputs.keys, inputs.stored, inputs.newest, place, history, fold_starts)
     gathered = gathered.join(stands, CHAIN).withColumn("items", F.expr(every))
     writer = Fold(
         plan.folded,
         plan.dimension.sequences,
         versions=items.versions,
-        moves=met.moves,
+        moves=inputs.moves,
         soft=plan.dimension.is_soft,
     )
     newest = plan.truncates.newest
     is_truncated = "false" if newest is None else f"e.place < {place_literal(newest, place)}"
-    folded = judged(writer, gathered, is_truncated, history)
-    if met.lone is None or history is None:
+    folded = judge_events(writer, gathered, is_truncated, history)
+    if inputs.single is None or history is None:
         return folded
-    return folded.union(judged_alone(items.of_batch(met.lone, plan), history, folded))
+    return folded.union(judge_single_events(items.of_batch(inputs.single, plan), history, folded))
 
 
-def _known_before(
-    before: Before,
-    stood: DataFrame,
+def _split_state(
+    before: TableBefore,
+    stored: DataFrame,
     newest: DataFrame | None,
     sent: DataFrame,
     key: Key,
     history: VersionRows | None,
 ) -> tuple[DataFrame, DataFrame | None]:
-    """Return the rows that stand of keys of which no more is remembered, and the bases of the others.
+    """Return the stored rows of keys of which nothing else is remembered, and the base rows of the other keys.
 
-    Where what stands is the state, that is so of all keys.
+    With `by_rows` all stored rows are returned, and no base rows.
     """
     if before.by_rows:
-        return stood, None
-    based = None
+        return stored, None
+    base_rows = None
     if before.bases is not None:
-        asked = sent.selectExpr(*map(quoted, key.dimension.key))
-        bases = before.bases.join(asked, list(key.dimension.key), "left_semi")
-        based = last_noted(bases, key, history).join(sent, KEY).localCheckpoint()
-    if newest is None or based is None:
-        return stood, based
+        keys = sent.selectExpr(*map(quoted, key.dimension.key))
+        bases = before.bases.join(keys, list(key.dimension.key), "left_semi")
+        base_rows = newest_bases(bases, key, history).join(sent, KEY).localCheckpoint()
+    if newest is None or base_rows is None:
+        return stored, base_rows
     place = place_type(key.dimension.sequences)
-    told = stood.join(newest.select(KEY, NEWEST, FIRST, SINCE), KEY, "left")
-    told = told.join(based.selectExpr(KEY, f"true AS {_HAS_BASE}"), KEY, "left")
-    untold = told.where(_is_untold([place_literal(p, place) for p in before.truncates], history, before.turned))
-    return untold.drop(NEWEST, FIRST, SINCE, _HAS_BASE), based.join(untold.select(KEY), KEY, "left_anti")
+    with_newest = stored.join(newest.select(KEY, NEWEST, FIRST, SINCE), KEY, "left")
+    with_newest = with_newest.join(base_rows.selectExpr(KEY, f"true AS {_HAS_BASE}"), KEY, "left")
+    from_rows = with_newest.where(
+        _is_row_the_state([place_literal(p, place) for p in before.truncates], history, before.turned)
+    )
+    return from_rows.drop(NEWEST, FIRST, SINCE, _HAS_BASE), base_rows.join(from_rows.select(KEY), KEY, "left_anti")
 
 
-def _is_untold(truncates: Sequence[str], history: VersionRows | None, turned: int) -> str:
-    """Return whether events and base that are remembered of a key do not tell how its row came to stand, as SQL.
+def _is_row_the_state(truncates: Sequence[str], history: VersionRows | None, turned: int) -> str:
+    """Return SQL for whether the change log cannot reproduce the stored row of a key.
 
-    Nothing is, but what left no row while the table was `ordered`; or what stands is newer than all of it, or the
-    first version of a history is older and no base tells that: the table remembered less once, as it had whole rows
-    alone, or was `ordered` before records of batches said so. What stands is the state.
+    Then the row itself is the state.
+
+    That is so in three cases. Nothing is remembered of the key, or only events from the time when the table was
+    `ordered`. The stored row is newer than everything remembered. The first version of a history is older than
+    that, and no base row has it: the table remembered less earlier, because it had only whole rows, or was
+    `ordered` before batch records noted that.
     """
-    place = place_of([standing(name) for name in PLACE_COLUMNS])
+    place = place_of([stored_column(name) for name in PLACE_COLUMNS])
     is_newer = f"{place} > {NEWEST}"
-    if truncates:  # one ends a version, and is no event of its key
+    if truncates:  # a truncate ends a version, but is not an event of the key
         is_newer += f" AND {place} NOT IN ({', '.join(truncates)})"
-    ways = [f"coalesce({SINCE} <= {turned}, true) AND {_HAS_BASE} IS NULL", is_newer]
+    conditions = [f"coalesce({SINCE} <= {turned}, true) AND {_HAS_BASE} IS NULL", is_newer]
     if history is not None:
         begins = f"try_element_at({STORED}, 1).begins"
-        ways.append(f"{_HAS_BASE} IS NULL AND coalesce({begins} < {FIRST}, true)")
-    return " OR ".join(f"({way})" for way in ways)
+        conditions.append(f"{_HAS_BASE} IS NULL AND coalesce({begins} < {FIRST}, true)")
+    return " OR ".join(f"({condition})" for condition in conditions)
 
 
-def _going_on(stood: DataFrame, history: VersionRows, load: Load | None) -> DataFrame:
-    """Say of keys where their newest version stands, and from which versions on they are folded.
+def _with_fold_start(stored: DataFrame, history: VersionRows, load: Load | None) -> DataFrame:
+    """Add to each key the place of its newest version, and the versions from which its fold starts.
 
-    The rows of keys that a full load lacks end before its rows: `lakeward.core.history.reloads`.
+    The rows of keys that a full load lacks end before the rows of the load: `lakeward.core.history.reloads`.
     """
     versions, writer = f"transform({STORED}, s -> s.version)", history.versions
     if load is not None:
-        stood = stood.join(load.keys.selectExpr(KEY, f"true AS {_IS_LOADED}"), KEY, "left")
-        ended = writer.closed(versions, _ending(load.ends), writer.loaded)
+        stored = stored.join(load.keys.selectExpr(KEY, f"true AS {_IS_LOADED}"), KEY, "left")
+        closed = writer.closed(versions, _end_instant(load.ends), writer.loaded)
         is_live = f"try_element_at({STORED}, -1).version.ends IS NULL"
-        versions = f"CASE WHEN {_IS_LOADED} IS NULL AND {is_live} THEN {ended} ELSE {versions} END"
+        versions = f"CASE WHEN {_IS_LOADED} IS NULL AND {is_live} THEN {closed} ELSE {versions} END"
     place = writer.place_in_epoch(f"try_element_at({STORED}, -1).version.place")
-    stood = stood.withColumn(VERSIONS, F.expr(let({"every": versions}, tail("every"))))
-    stood = stood.withColumn(_NEWEST_PLACE, F.expr(place))
-    places = {standing(name): f"{_NEWEST_PLACE}.{part}" for name, part in zip(PLACE_COLUMNS, "sor", strict=True)}
-    return stood.withColumns({name: F.expr(sql) for name, sql in places.items()}).drop(_NEWEST_PLACE, _IS_LOADED)
+    stored = stored.withColumn(VERSIONS, F.expr(let({"every": versions}, tail("every"))))
+    stored = stored.withColumn(_NEWEST_PLACE, F.expr(place))
+    places = {
+        stored_column(name): f"{_NEWEST_PLACE}.{part}" for name, part in zip(PLACE_COLUMNS, "sor", strict=True)
+    }
+    return stored.withColumns({name: F.expr(sql) for name, sql in places.items()}).drop(_NEWEST_PLACE, _IS_LOADED)
 
 
-def _ending(ends: EndInstants) -> str:
-    """Return the instant at which a load ends a key that it lacks, as SQL (`EndInstants.after`)."""
+def _end_instant(ends: EndInstants) -> str:
+    """Return SQL for the instant at which a load ends the newest version of a key that it lacks: `Ends.after`."""
     behind = ">" if ends.is_strict else ">="
     cases = [f"WHEN {at}L {behind} newest.reached THEN {at}L" for at in ends.instants]
     return f"CASE {' '.join(cases)} END" if cases else "bigint(NULL)"
 
 
-def as_it_is(frame: DataFrame) -> DataFrame:
-    """Return a frame as it is."""
+def unchanged(frame: DataFrame) -> DataFrame:
+    """Return a frame unchanged."""
     return frame
 
 
 def _above_truncates(known: DataFrame, plan: MergePlan) -> DataFrame:
-    """Return the chains with remembered events above a truncate that arrives: what they completed is gone."""
+    """Return the chains with remembered events above an arriving truncate.
+
+    The truncate removes the rows that these events completed.
+    """
     if not plan.truncates.arrived:
         return known.select(CHAIN).limit(0)
     least = place_literal(plan.truncates.arrived[0], place_type(plan.dimension.sequences))
     return known.where(f"{EVENT_PLACE} > {least}").select(CHAIN)
 
 
-def last_noted(bases: DataFrame, key: Key, history: VersionRows | None) -> DataFrame:
-    """Return of each key its newest base: a table that was `ordered` meanwhile has one from before that, too."""
+def newest_bases(bases: DataFrame, key: Key, history: VersionRows | None) -> DataFrame:
+    """Return the newest base row of each key.
+
+    A table that was `ordered` for some time may have an older one as well.
+    """
     if history is not None:
-        place = {part: standing(name) for part, name in zip("sor", PLACE_COLUMNS, strict=True)}
+        place = {part: stored_column(name) for part, name in zip("sor", PLACE_COLUMNS, strict=True)}
         bases = history.by_key(bases.selectExpr("*", f"{key.text()} AS {KEY}"), (KEY, names.BATCH), place)
         bases = bases.selectExpr(KEY, names.BATCH, f"transform({STORED}, s -> s.version) AS {VERSIONS}")
     else:
         bases = key.named_rows(bases)
-    return newest_noted(bases)
+    return newest_by_key(bases)
 
 
-def newest_noted(named: DataFrame) -> DataFrame:
-    """Return of each key, which is named, what was noted of it last."""
+def newest_by_key(named: DataFrame) -> DataFrame:
+    """Return for each key text the row that was noted last."""
     rest = ", ".join(quoted(name) for name in named.columns if name != KEY)
     last = named.groupBy(KEY).agg(F.expr(f"max_by(struct({rest}), {names.BATCH}) AS base"))
     return last.selectExpr(KEY, "base.*")

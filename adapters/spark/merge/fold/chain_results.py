@@ -1,4 +1,4 @@
-"""What the chains of a batch are after it: the rows that they leave, and what became of each event."""
+"""The results of folded chains: the rows that they leave, and the outcome of each event."""
 
 from __future__ import annotations
 
@@ -25,84 +25,85 @@ from lakeward.core.schema import Schema
 SHIFTED: Final = "a row stands on the key that it enters, and the feed does not tell the transactions"
 
 RELEASED_ID: Final = 1 << 62
-"""From there on the IDs are those of events that waited."""
+"""IDs from this number on belong to events that waited in quarantine."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chains:
-    """The chains of a batch after it: `folded` has one row a chain, `stood` are their rows before.
+    """The chains of a batch after the fold.
 
-    `first_touched` are those of `stood` of which nothing was remembered. A `history` has a row a version.
-    `settled` are the IDs of rows of a full load that need not be remembered, since the table has them as they are.
+    `folded` has one row for each chain, `stored` has the stored rows before the batch. `first_touched` are those
+    rows of `stored` of which nothing was remembered. `history` is set if rows are versions. `settled` are the IDs
+    of full-load rows that need not be remembered, because the table has them unchanged.
     """
 
     plan: MergePlan
     folded: DataFrame
-    stood: DataFrame
+    stored: DataFrame
     first_touched: DataFrame
     history: VersionRows | None = None
     settled: DataFrame | None = None
 
     def rows(self, numbering: Numbering = NOTHING) -> DataFrame:
-        """Return the rows that the chains leave, in the columns of a batch; of a history, those to be written."""
+        """Return the rows that the chains leave, in batch columns; for a history, the versions to write."""
         if self.history is None:
             return rows_of(ROWS, self.folded, self.plan.folded, str, soft=self.plan.dimension.is_soft)
-        return self.history.rows(numbering.give(self._fresh()))
+        return self.history.rows(numbering.give(self._new_versions()))
 
     def numbering(self) -> Numbering:
-        """Return how the versions of a history are numbered that are new, where they are."""
-        return NOTHING if self.history is None else self.history.numbering(self._fresh(), self.plan.numbered)
+        """Return the surrogate numbers for the new versions of a history, if it has such numbers."""
+        return NOTHING if self.history is None else self.history.numbering(self._new_versions(), self.plan.numbered)
 
-    def _fresh(self) -> DataFrame:
+    def _new_versions(self) -> DataFrame:
         return self._changes().selectExpr("explode(c.fresh) AS fresh")
 
     def removed(self) -> DataFrame:
-        """Return the rows that others take the place of, and where they lie; of a history, those that go."""
+        """Return the replaced rows and where they lie; for a history, the versions to remove."""
         if self.history is None:
-            return self.stood
+            return self.stored
         return self.history.gone(self._changes().selectExpr("explode(c.gone) AS gone"))
 
     def _changes(self) -> DataFrame:
-        """Return what becomes of each key of a history, but of those that break a rule and that no event names."""
+        """Return the changes of each key of a history, without keys whose versions would break a rule."""
         return self.folded.selectExpr(f"explode({CHANGES}) AS c").where("c.wrong IS NULL")
 
     def opened(self) -> int:
-        """Return how many more versions of a history are current than before; where deletes are soft, rows."""
+        """Return how many current versions the batch adds, net; with soft deletes, how many live rows."""
         if self.history is None:
-            return self._stand() if self.plan.dimension.is_soft else 0
-        found = self._changes().agg(F.expr("coalesce(sum(c.opened), 0) AS opened")).collect()
-        return int(found[0]["opened"])
+            return self._live_difference() if self.plan.dimension.is_soft else 0
+        rows = self._changes().agg(F.expr("coalesce(sum(c.opened), 0) AS opened")).collect()
+        return int(rows[0]["opened"])
 
-    def _stand(self) -> int:
+    def _live_difference(self) -> int:
         stand = self.folded.selectExpr(f"explode(map_values({ROWS})) AS row").where("NOT row.gone")
-        return stand.count() - self.stood.where(STANDS).count()
+        return stand.count() - self.stored.where(STANDS).count()
 
     def bases(self) -> DataFrame:
-        """Return the rows before the batch of the keys of which nothing was remembered; none that break a rule."""
+        """Return the earlier rows of keys of which nothing was remembered, without keys that break a rule."""
         if self.history is None:
             return self.first_touched
         right = self._changes().selectExpr(f"c.key AS {KEY}")
         return self.history.bases(self.first_touched.join(right, KEY, "left_semi"))
 
     def verdicts(self) -> DataFrame:
-        """Return one row an event of the batch: its ID, what became of it, and what was noted of it."""
+        """Return one row for each event of the batch: its ID, its outcome, and what was noted about it."""
         return self.folded.selectExpr(f"inline({VERDICTS})")
 
     def refused(self) -> DataFrame | None:
-        """Return the IDs of events that cannot be applied, with the `reason` of each, and in `words` what is wrong.
+        """Return the IDs of events that cannot be applied, each with a `reason` and an explanation (`words`).
 
-        It is the first of each chain of which no rule says what row it means; where there is none, the first of
-        each key of a history whose versions would break a rule.
+        These are the first event of each chain for which no rule says which row it means. If there are none, they
+        are the first event of each key of a history whose versions would break a rule.
         """
         wrong = f"filter({VERDICTS}, v -> v.undecided)"
-        told = (f"'{Reason.KEY_SHIFT.value}' AS reason", f"{text(SHIFTED)} AS words")
-        found = self.folded.where(f"size({wrong}) > 0").selectExpr(f"get({wrong}, 0).id AS {ID}", *told)
-        if not found.isEmpty():
-            return found
-        breaking = self._breaking()
-        return None if breaking is None or breaking.isEmpty() else breaking
+        columns = (f"'{Reason.KEY_SHIFT.value}' AS reason", f"{text(SHIFTED)} AS words")
+        undecided = self.folded.where(f"size({wrong}) > 0").selectExpr(f"get({wrong}, 0).id AS {ID}", *columns)
+        if not undecided.isEmpty():
+            return undecided
+        violations = self._violations()
+        return None if violations is None or violations.isEmpty() else violations
 
-    def _breaking(self) -> DataFrame | None:
+    def _violations(self) -> DataFrame | None:
         if self.history is None:
             return None
         mine = f"filter({VERDICTS}, v -> v.key = c.key OR v.old <=> c.key)"
@@ -111,33 +112,35 @@ class Chains:
         return first.groupBy(ID).agg(F.expr(f"'{Reason.HISTORY.value}' AS reason"), F.expr("min(words) AS words"))
 
     def counts(self) -> tuple[Counts, int]:
-        """Return the counts of the events that pass, and how many found no row to complete."""
+        """Return the counts of the events that pass, and how many events found no row to complete."""
         verdicts = ("stale", "duplicates", "superseded", "applied", "incomplete")
         notes = {"insert_on_existing": "existing", "update_on_missing": "missing", "unset_as_null": "nulled"}
         took_part = "verdict IN ('applied', 'superseded')"
         counted = {name: f"verdict = '{name}'" for name in verdicts}
         counted |= {name: f"{note} AND {took_part}" for name, note in notes.items()}
         may_tie = f"{took_part} AND {has_order('sequence')}"
-        alike, of_them = f"count_if({may_tie})", f"FILTER (WHERE {may_tie})"
-        met = f"bool_or(meets) {of_them}" if self.plan.dimension.unique_sequences else "false"
+        tied_events, of_them = f"count_if({may_tie})", f"FILTER (WHERE {may_tie})"
+        meets_stored = f"bool_or(meets) {of_them}" if self.plan.dimension.unique_sequences else "false"
         differ = f"min(content) {of_them} != max(content) {of_them}"
-        ties = f"CASE WHEN {met} THEN {alike} WHEN {differ} THEN {alike} - 1 ELSE 0 END AS ties"
+        ties = (
+            f"CASE WHEN {meets_stored} THEN {tied_events} WHEN {differ} THEN {tied_events} - 1 ELSE 0 END AS ties"
+        )
         by_place = self.verdicts().where(f"id < {RELEASED_ID}").groupBy("sequence", "key", "old")
         counts = by_place.agg(
             *[F.expr(f"count_if({sql}) AS {name}") for name, sql in counted.items()], F.expr(ties)
         )
         sums = [F.expr(f"coalesce(sum({name}), 0) AS {name}") for name in (*counted, "ties")]
-        found: dict[str, int] = counts.agg(*sums).collect()[0].asDict()
-        incomplete = found.pop("incomplete")
-        return Counts(**found), incomplete
+        totals: dict[str, int] = counts.agg(*sums).collect()[0].asDict()
+        incomplete = totals.pop("incomplete")
+        return Counts(**totals), incomplete
 
 
 def rows_of(
     rows: str, folded: DataFrame, schema: Schema, named: Callable[[str], str], *, soft: bool = False
 ) -> DataFrame:
-    """Return the rows that stand after a fold, and their places in columns of those names.
+    """Return the rows that exist after a fold. `named` gives the name of each position column.
 
-    Where deletes are soft, it has those that went as well, and says so.
+    With `soft` the soft-deleted rows are included, and a column says which they are.
     """
     place = dict(zip(PLACE_COLUMNS, "sor", strict=True))
     return (

@@ -1,12 +1,12 @@
-"""`lakeward.core.merge.fold.apply` as one expression of Spark's SQL.
+"""Write `lakeward.core.merge.fold.apply` as one expression of Spark SQL.
 
-A batch of whole rows needs no order but the greatest position of each key. Cells that were
-not sent, key changes and swaps within a transaction do: here the events of a *chain* (a
-key, or the keys that key changes join) are an array in position order, and `aggregate`
-folds it, event by event, in the JVM. `Fold` writes that expression for a table's columns.
+For a batch of whole rows the greatest position of each key suffices. Cells that were not sent, key changes and
+swaps within a transaction need an order. Here the events of a *chain* (a key, or the keys that key changes join)
+are an array in position order. `aggregate` folds this array in the JVM, event by event. `Fold` writes that
+expression for the columns of a table.
 
-An item of the array is a struct of the fields of `ITEM`; those of rank 0 are rows as they
-stood before. In a history each row has the versions of its key (`lakeward.adapters.spark.history.versions`).
+An item of the array is a struct with the fields of `ITEM`. Items of rank 0 are rows from before the batch. In a
+history each row has the versions of its key (`lakeward.adapters.spark.history.versions`).
 """
 
 from __future__ import annotations
@@ -24,59 +24,80 @@ from lakeward.core.schema import Schema, Type
 ITEM: Final = (
     *("at", "place", "id", "operation", "key", "old", "transaction", "unset", "waits", "cells", "gone", "content"),
 )
-"""The fields of an item: what it sorts by (rank, then place), its place, the ID of an event of
-this batch (else NULL), its operation, the text of its key and of the key that it left, its
-transaction, what was not sent (columns, and fields of structs by their path), whether it lacked any of
-that when it came, so that it waits for its row, its cells, whether it is the memory of a delete, and a hash
-of its content."""
+"""The fields of an item.
+
+- `at`: the sort order: rank, then place
+- `place`: the position
+- `id`: the ID of an event of this batch, else NULL
+- `operation`: the operation
+- `key`, `old`: the texts of its key, and of the old key of a key change
+- `transaction`: the transaction
+- `unset`: what was not sent: columns, and fields of structs by path
+- `waits`: whether anything was unset when the event came, so that it waits for its row
+- `cells`: the values
+- `gone`: whether the item is the memory of a delete
+- `content`: a hash of the content
+"""
 
 
 OF_HISTORY: Final = ("instant", "versions")
-"""What an item has beside in a history: from when an event counts, and the versions of a row that stood."""
+"""Further fields of an item in a history: the instant of an event, and the versions of a stored row."""
 
 BY_PLACE: Final = "(a, b) -> CASE WHEN a.at < b.at THEN -1 WHEN a.at > b.at THEN 1 ELSE 0 END"
-"""What sorts items, as SQL."""
+"""SQL: the comparator that sorts items."""
 
 _OF_MOVES: Final = ("transaction", "entered", "covered", "taken", "made")
-"""What the state has where keys change: the transaction, the keys entered in it, the rows covered, its key
-changes since it began (or began anew) as texts, and by these texts the rows that they made when they came first."""
+"""Fields of the state where keys change.
+
+- `transaction`: the current transaction
+- `entered`: the keys that were entered in it
+- `covered`: the rows that were covered in it
+- `taken`: its key changes since it began (or began again), as texts
+- `made`: by these texts, the rows that the key changes wrote when they came first
+"""
 
 _PLACED: Final = "placed"
-"""What the state of a history has beside: the IDs of the events that have their place in it."""
+"""A further field of the state of a history: the IDs of the events that have a place in it."""
 
 _NOTES: Final = ("incomplete", "undecided", "existing", "missing", "nulled")
-"""Lists of IDs: events that found no row to complete, that no rule decides, that inserted a row
-which was there, that updated one which was not, and whose missing cells became NULL."""
+"""Lists of event IDs in the state.
+
+- `incomplete`: found no row to complete
+- `undecided`: no rule decides which row is meant
+- `existing`: inserted a row that existed
+- `missing`: updated a row that did not exist
+- `nulled`: had missing cells that became NULL
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Fold:
-    """Writes the fold of a table with these columns; `cells` have them as c0, c1, …"""
+    """Writes the fold for a table with these columns, as SQL. The field `cells` has them as c0, c1, …"""
 
     schema: Schema
     sequences: Sequences = Sequences.TIMES
     versions: Versions | None = None
-    """What writes the versions of a history."""
+    """Writes the versions of a history; None for a mirror."""
     moves: bool = True
     """Whether a key change is among the items."""
     soft: bool = False
-    """Whether a row that went keeps its cells."""
+    """Whether a deleted row keeps its cells."""
 
     @property
     def cells(self) -> str:
-        """The type of the cells of a row."""
+        """The SQL type of the cells of a row."""
         return cells_type(self.schema)
 
     @property
     def row(self) -> str:
-        """The type of a row: its place and the ID that it got it from, and for each cell that of who set it."""
+        """The SQL type of a row: its place, and the IDs of the events that set the row and each cell."""
         place = place_type(self.sequences)
         versions = "" if self.versions is None else f",versions:array<{self.versions.type}>"
         return f"struct<place:{place},id:bigint,gone:boolean,cells:{self.cells},origin:array<bigint>{versions}>"
 
     @property
     def used(self) -> str:
-        """The IDs of the events that a `state` still shows: in a history, all that have their place in it."""
+        """SQL: the IDs of the events that a `state` still shows; in a history, of all events with a place in it."""
         return used("state.rows") if self.versions is None else f"state.{_PLACED}"
 
     @property
@@ -85,7 +106,7 @@ class Fold:
         return ("rows", *(_OF_MOVES if self.moves else ()), *_NOTES, *placed)
 
     def over(self, items: str) -> str:
-        """Return the state that an array of items leaves behind, as SQL."""
+        """Return SQL for the state after folding an array of items."""
         no_rows = f"map_filter(map('', CAST(NULL AS {self.row})), (k, v) -> false)"
         nothing = {
             "rows": no_rows,
@@ -100,7 +121,7 @@ class Fold:
         return f"aggregate(array_sort({items}, {BY_PLACE}), {struct(nothing)}, (s, e) -> {self._step()})"
 
     def _step(self) -> str:
-        """Return the state after an event: what it decides, then the row that it puts, if it does."""
+        """Return SQL for the state after one event: the decision, then the row that the event writes, if any."""
         rows = f"CASE WHEN d.puts THEN {_with('d.rows', 'e.key', 'made')} ELSE d.rows END"
         after = {name: rows if name == "rows" else f"d.{name}" for name in self._state_fields}
         if self.moves:
@@ -108,11 +129,11 @@ class Fold:
             after["made"] = f"CASE WHEN {is_first} THEN map_concat(d.made, map(d.move, made)) ELSE d.made END"
         if self.versions is not None:
             after[_PLACED] = note(f"d.{_PLACED}", "d.puts")
-        made = f"CASE WHEN d.puts THEN {self._put('d.base')} END"
-        return let({"d": self._decide(), "made": made}, struct(after))
+        row = f"CASE WHEN d.puts THEN {self._put('d.base')} END"
+        return let({"d": self._decide(), "made": row}, struct(after))
 
     def _decide(self) -> str:
-        stood = {
+        stored = {
             **_ROW_OF_EVENT,
             "id": "bigint(NULL)",
             "gone": "e.gone",
@@ -120,7 +141,7 @@ class Fold:
             "origin": f"array_repeat(bigint(NULL), {len(self.schema)})",
             **({} if self.versions is None else {"versions": "e.versions"}),
         }
-        stands = self._state(rows=_with("s.rows", "e.key", struct(stood)))
+        stands = self._state(rows=_with("s.rows", "e.key", struct(stored)))
         is_news = _is_news("s.rows", "e.key")
         deletes = self._state(rows=_with("s.rows", "e.key", self._gone("e.key")), **self._placed("true"))
         truncates = self._state(rows=self._truncated)
@@ -150,7 +171,10 @@ class Fold:
         return let({"stood": _live("s.rows", "e.key")}, body)
 
     def _move(self) -> str:
-        """A row leaves the old key and enters the new one; within a transaction a covered row leaves first."""
+        """Return SQL for a key change: the row leaves the old key and enters the new one.
+
+        Within a transaction a row that another one covered leaves first.
+        """
         known = "(is_known AND NOT is_copy)"
         no_rows = "map_filter(s.covered, (k, v) -> false)"
         leaves = f"(was_covered IS NULL AND {_is_news('s.rows', 'e.old')})"
@@ -190,7 +214,7 @@ class Fold:
         )
 
     def _put(self, base: str) -> str:
-        """Return the row of an event; what was not sent comes from `base`, or is NULL."""
+        """Return SQL for the row that an event writes. Cells that were not sent come from `base`, or are NULL."""
         cells, origins = [], []
         for index, item in enumerate(self.schema):
             is_unset, place = f"array_contains(e.unset, {text(item.name)})", f"cells.c{index}"
@@ -210,16 +234,16 @@ class Fold:
         return let({"opened": opened}, struct({**_ROW_OF_EVENT, **fields}))
 
     def _gone(self, key: str) -> str:
-        """Return the memory that the row of a key went with the event."""
+        """Return SQL for the memory that the event deleted the row of a key."""
         if self.versions is None:
             return struct(self._memory(f"try_element_at(s.rows, {key}).cells"))
         versions = self.versions.closed(self._versions_of("s.rows", key, self.versions))
         return struct({**self._memory(), "versions": versions})
 
     def _memory(self, cells: str = "NULL") -> dict[str, str]:
-        """Return the memory that a row with these cells went: they stay where deletes are soft."""
-        kept = cells if self.soft else "NULL"
-        nothing = {"cells": f"CAST({kept} AS {self.cells})", "origin": "CAST(NULL AS array<bigint>)"}
+        """Return the fields of the memory of a deleted row. With soft deletes the row keeps its cells."""
+        cells_sql = cells if self.soft else "NULL"
+        nothing = {"cells": f"CAST({cells_sql} AS {self.cells})", "origin": "CAST(NULL AS array<bigint>)"}
         return {**_ROW_OF_EVENT, "gone": "true", **nothing}
 
     def _versions_of(self, rows: str, key: str, versions: Versions) -> str:
@@ -227,7 +251,7 @@ class Fold:
 
     @property
     def _truncated(self) -> str:
-        """The rows after a truncate: in a history, or where deletes are soft, what is older ends, and stays."""
+        """SQL: the rows after a truncate. In a history, or with soft deletes, older rows end and are kept."""
         if self.versions is None and not self.soft:
             return "map_filter(s.rows, (k, v) -> v.place >= e.place)"
         versions = {} if self.versions is None else {"versions": self.versions.closed("v.versions")}
@@ -240,14 +264,17 @@ class Fold:
         return f"map_filter({after}, (k, v) -> v.place >= e.place OR {is_kept})"
 
     def _placed(self, when: str) -> dict[str, str]:
-        """Return the change of a state by an event that got its place in a history."""
+        """Return the state change of an event that gets a place in a history."""
         return {} if self.versions is None else {_PLACED: note(f"s.{_PLACED}", when)}
 
     def _state(self, **changed: str) -> str:
-        """Return the state `s` with some fields changed, whether, over what and by which `move` a row is put."""
-        kept = {name: f"s.{name}" for name in self._state_fields}
+        """Return SQL for the state `s` with some fields changed.
+
+        `puts` says whether a row is written, `base` over which row, and `move` by which key change.
+        """
+        fields = {name: f"s.{name}" for name in self._state_fields}
         nothing = {"puts": "false", "base": f"CAST(NULL AS {self.row})", "move": "string(NULL)"}
-        return struct({**kept, **nothing, **changed})
+        return struct({**fields, **nothing, **changed})
 
 
 _ROW_OF_EVENT: Final = {"place": "e.place", "id": "e.id"}
@@ -255,7 +282,7 @@ _IS_PARTIAL: Final = "size(e.unset) > 0"
 
 
 def _completed(new: str, stored: str, type_: Type, path: tuple[str, ...]) -> str:
-    """Return a value whose fields that were not sent, at any depth, are those of the stored one, as SQL."""
+    """Return SQL for a value in which fields that were not sent, at any depth, come from the stored value."""
     if type_.name != "struct":
         return new
     fields = []
@@ -284,6 +311,6 @@ def _live(rows: str, key: str) -> str:
 
 
 def used(rows: str) -> str:
-    """Return the IDs of the events that these rows still show: the last of each key, and who set a cell."""
-    shown = "array_append(coalesce(v.origin, CAST(array() AS array<bigint>)), v.id)"
-    return f"array_compact(flatten(transform(map_values({rows}), v -> {shown})))"
+    """Return SQL for the IDs of the events that these rows still show: the last of each key and each cell."""
+    ids = "array_append(coalesce(v.origin, CAST(array() AS array<bigint>)), v.id)"
+    return f"array_compact(flatten(transform(map_values({rows}), v -> {ids})))"

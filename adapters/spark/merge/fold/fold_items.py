@@ -1,4 +1,4 @@
-"""What a fold is made from: the keys of events as texts, the chains that they make, and items."""
+"""The input of a fold: key texts, chains of keys, and items."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 from lakeward.adapters.spark.history.version_rows import VERSIONS
 from lakeward.adapters.spark.history.versions import Versions
 from lakeward.adapters.spark.merge.fold.expression import ITEM, OF_HISTORY
-from lakeward.adapters.spark.merge.resolution import ID, hashed, standing
+from lakeward.adapters.spark.merge.resolution import ID, hashed, stored_column
 from lakeward.adapters.spark.session.compatibility import from_arrow, to_arrow
 from lakeward.adapters.spark.sql import names
 from lakeward.adapters.spark.sql.fragments import cells_type
@@ -29,7 +29,7 @@ from lakeward.core.plan import MergePlan
 from lakeward.core.schema import Column, Schema
 
 MOST_LINKS: Final = 250_000
-"""More key changes than that are not looked at in one batch: those that it reaches."""
+"""The largest number of key changes that one batch may reach."""
 
 KEY, OLD_KEY, CHAIN = "_lakeward_key_text", "_lakeward_old_text", "_lakeward_chain"
 LINKED: Final = "_lakeward_linked"
@@ -37,16 +37,16 @@ PLACE_COLUMNS: Final = (names.SEQUENCE, names.OBJECT, names.ROW)
 
 
 def with_all(frame: DataFrame) -> DataFrame:
-    """Give a frame the columns of partial events and key changes that it lacks."""
+    """Add the columns of partial events and key changes that a frame lacks."""
     lacking = {names.UNSET: "array<string>", names.TRANSACTION: "string"}
     added = [f"CAST(NULL AS {type_}) AS {name}" for name, type_ in lacking.items() if name not in frame.columns]
     return frame.selectExpr("*", *added)
 
 
 def with_absent(events: DataFrame, plan: MergePlan) -> DataFrame:
-    """Say of updates that columns and fields which the batch has not were not sent: they keep what stands.
+    """Mark columns and fields that the batch lacks as unset in updates, so that the stored values are kept.
 
-    A struct that is NULL has no fields, and was sent whole.
+    A struct that is NULL was sent whole and has no unset fields.
     """
     if not plan.evolution.lacks:
         return events
@@ -55,18 +55,23 @@ def with_absent(events: DataFrame, plan: MergePlan) -> DataFrame:
         for path in plan.evolution.lacking
     ]
     absent = f"array_compact(array({', '.join([*map(text, plan.evolution.absent), *within])}))"
-    unset = f"CASE WHEN {names.OPERATION} = 'update' THEN array_union({_SENT_NOT}, {absent}) ELSE {names.UNSET} END"
+    with_absent_columns = f"array_union({_UNSET_OR_EMPTY}, {absent})"
+    unset = f"CASE WHEN {names.OPERATION} = 'update' THEN {with_absent_columns} ELSE {names.UNSET} END"
     return with_all(events).withColumn(names.UNSET, F.expr(unset))
 
 
 def said_nothing_of(events: DataFrame) -> str:
-    """Return what remembered events did not send, with what the table got since they came, as SQL."""
-    return f"array_union({_SENT_NOT}, {names.CAME_SINCE})" if names.CAME_SINCE in events.columns else _SENT_NOT
+    """Return SQL for what remembered events did not send, with the columns that the table got after they came."""
+    return (
+        f"array_union({_UNSET_OR_EMPTY}, {names.CAME_SINCE})"
+        if names.CAME_SINCE in events.columns
+        else _UNSET_OR_EMPTY
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """The key of a table, as a text that is equal where keys are."""
+    """The key of a table as a text. The texts are equal where the keys are equal."""
 
     dimension: Dimension
 
@@ -76,11 +81,11 @@ class Key:
         return key_columns(self.dimension)
 
     def text(self, of: str = "") -> str:
-        """Return the text of the key in a frame, as SQL; `of` is the prefix of a struct that has it."""
+        """Return SQL for the key text of a row; `of` is the prefix of the struct that has the key."""
         return key_text(self.columns, of)
 
     def named(self, events: DataFrame) -> DataFrame:
-        """Give events the texts of their key and of the key that they left."""
+        """Add the text of the key and, for key changes, the text of the old key to events."""
         events = with_all(events)
         if names.OLD not in events.columns:
             fields = [f"{quoted(c.name)}:{ddl(c.type)}" for c in self.columns]
@@ -93,11 +98,11 @@ class Key:
         return keys.selectExpr(*map(quoted, self.dimension.key), f"{self.text()} AS {KEY}")
 
     def named_rows(self, rows: DataFrame) -> DataFrame:
-        """Give rows the text of their key, in the place of the key."""
+        """Replace the key columns of rows by the key text."""
         return rows.selectExpr("*", f"{self.text()} AS {KEY}").drop(*self.dimension.key)
 
     def distinct(self, events: Sequence[DataFrame]) -> DataFrame:
-        """Return the keys that events touch, those that they left included."""
+        """Return the distinct keys of events, with the old keys of key changes."""
         key = self.dimension.key
         parts = []
         for frame in events:
@@ -107,7 +112,7 @@ class Key:
         return reduce(DataFrame.unionByName, parts).dropDuplicates([KEY])
 
     def chained(self, links: DataFrame | None) -> Callable[[DataFrame], DataFrame]:
-        """Return what gives each key of a frame its chain."""
+        """Return a function that adds to each row of a frame the chain of its key."""
 
         def chain(frame: DataFrame) -> DataFrame:
             if links is None:
@@ -120,27 +125,30 @@ class Key:
 
 
 def links_of(spark: SparkSession, events: Sequence[DataFrame]) -> DataFrame | None:
-    """Return the chain of each key that a key change joins to another, or None where there is no key change."""
-    return chains_of(spark, _links(events), "key changes")
+    """Return the chain of each key that a key change joins to another; None if there is no key change."""
+    return chains_of(spark, _key_links(events), "key changes")
 
 
 def links_of_all(spark: SparkSession, events: DataFrame) -> DataFrame | None:
-    """Return the same, however many key changes there are: too many for the driver are worked out by joins."""
-    links = _links([events])
-    found = _few(links)
-    return _joined(links) if found is None else _chains(spark, found)
+    """Return the chain of each key, for any number of key changes.
 
-
-def links_met(spark: SparkSession, arrived: DataFrame, known: DataFrame) -> DataFrame | None:
-    """Return the chain of each key that key changes join to others, of the keys that the events of a batch reach.
-
-    Of those that are remembered the batch may reach few, where they are too many to be looked at: so the batch is
-    made, the mark moves on, and they are forgotten.
+    Too many for the driver are resolved by joins.
     """
-    links = _links([arrived, known])
-    found = _few(links)
-    if found is not None:
-        return _chains(spark, found)
+    links = _key_links([events])
+    collected = _collect_links(links)
+    return _components_by_joins(links) if collected is None else _chains(spark, collected)
+
+
+def reached_links(spark: SparkSession, arrived: DataFrame, known: DataFrame) -> DataFrame | None:
+    """Return the chain of each joined key, for the keys that the events of a batch reach.
+
+    Where too many key changes are remembered for the driver, only those that the batch reaches are read. So the
+    batch can still be applied, the low watermark rises, and old key changes are forgotten.
+    """
+    links = _key_links([arrived, known])
+    collected = _collect_links(links)
+    if collected is not None:
+        return _chains(spark, collected)
     links = links.localCheckpoint()
     reached, before = keys_of(arrived).localCheckpoint(), -1
     while before < (count := reached.count()) <= 2 * MOST_LINKS:
@@ -151,30 +159,30 @@ def links_met(spark: SparkSession, arrived: DataFrame, known: DataFrame) -> Data
     return chains_of(spark, links.join(reached, KEY, "left_semi"), "key changes")
 
 
-def _links(events: Sequence[DataFrame]) -> DataFrame:
+def _key_links(events: Sequence[DataFrame]) -> DataFrame:
     parts = [frame.where(f"{OLD_KEY} IS NOT NULL").select(OLD_KEY, KEY) for frame in events]
     return reduce(DataFrame.unionByName, parts)
 
 
 def chains_of(spark: SparkSession, links: DataFrame, what: str) -> DataFrame | None:
-    """Return the chain of each text that a link, `what` it is in words, joins to another; None where none does.
+    """Return the chain of each text that a link joins to another; None if there are no links.
 
-    Raises TableError where there are more than may be looked at.
+    `what` names the links in an error message. Raises TableError if there are more than `MOST_LINKS`.
     """
-    found = _few(links)
-    if found is None:
+    collected = _collect_links(links)
+    if collected is None:
         raise TableError(
             f"more than {MOST_LINKS:,} {what} meet in one batch",
             found="those that are remembered, and those of the batch",
             todo="Nothing was applied. Make `lateness` or `max_files` smaller.",
         )
-    return _chains(spark, found)
+    return _chains(spark, collected)
 
 
-def _few(links: DataFrame) -> pa.Table | None:
-    """Return links, or None where they are more than may be looked at."""
-    found = to_arrow(links.limit(MOST_LINKS + 1))
-    return None if found.num_rows > MOST_LINKS else found
+def _collect_links(links: DataFrame) -> pa.Table | None:
+    """Return the links, or None if there are more than `MOST_LINKS`."""
+    collected = to_arrow(links.limit(MOST_LINKS + 1))
+    return None if collected.num_rows > MOST_LINKS else collected
 
 
 def _chains(spark: SparkSession, links: pa.Table) -> DataFrame | None:
@@ -183,24 +191,24 @@ def _chains(spark: SparkSession, links: pa.Table) -> DataFrame | None:
     return F.broadcast(from_arrow(spark, components(links[OLD_KEY], links[KEY])))
 
 
-def _joined(links: DataFrame) -> DataFrame:
-    """Return what `components` does, by as many joins as the longest chain has links."""
+def _components_by_joins(links: DataFrame) -> DataFrame:
+    """Return the result of `components` by joins, as many as the longest chain has links."""
     one, other, before = (f"{names.PREFIX}{name}" for name in ("one", "other", "before"))
     ends = [(KEY, OLD_KEY), (OLD_KEY, KEY), (KEY, KEY), (OLD_KEY, OLD_KEY)]
     near = reduce(DataFrame.union, [links.selectExpr(f"{a} AS {one}", f"{b} AS {other}") for a, b in ends])
     near = near.distinct().localCheckpoint()
     labels = near.groupBy(F.col(one).alias(KEY)).agg(F.min(other).alias(LINKED)).localCheckpoint()
     while True:
-        met = near.join(labels.withColumnRenamed(KEY, other), other)
-        least = met.groupBy(F.col(one).alias(KEY)).agg(F.min(LINKED).alias(LINKED)).localCheckpoint()
-        moved = least.join(labels.withColumnRenamed(LINKED, before), KEY).where(f"{LINKED} < {before}")
-        if moved.isEmpty():
+        neighbours = near.join(labels.withColumnRenamed(KEY, other), other)
+        least = neighbours.groupBy(F.col(one).alias(KEY)).agg(F.min(LINKED).alias(LINKED)).localCheckpoint()
+        lowered = least.join(labels.withColumnRenamed(LINKED, before), KEY).where(f"{LINKED} < {before}")
+        if lowered.isEmpty():
             return least
         labels = least
 
 
 def components(one: pa.ChunkedArray, other: pa.ChunkedArray) -> pa.Table:
-    """Return for each of the linked texts the least text that it is joined to, directly or not.
+    """Return for each linked text the least text that it is connected to, directly or not.
 
     >>> table = components(pa.chunked_array([["a", "c", "x"]]), pa.chunked_array([["b", "b", "y"]]))
     >>> dict(zip(table[KEY].to_pylist(), table[LINKED].to_pylist()))
@@ -222,33 +230,33 @@ def components(one: pa.ChunkedArray, other: pa.ChunkedArray) -> pa.Table:
 
 @dataclass(frozen=True, slots=True)
 class Items:
-    """Makes the items of a fold from events and rows of a table; `versions` are those of a history."""
+    """Builds the items of a fold from events and rows of a table; `versions` is set for a history."""
 
     schema: Schema
     versions: Versions | None = None
 
     def of_batch(self, events: DataFrame, plan: MergePlan) -> DataFrame:
-        """Return the events of a batch."""
+        """Return the items of the events of a batch."""
         content = f"xxhash64({hashed(plan)}, {names.UNSET})"
-        return self._of_events(with_absent(events, plan), id=ID, unset=_SENT_NOT, content=content)
+        return self._of_events(with_absent(events, plan), id=ID, unset=_UNSET_OR_EMPTY, content=content)
 
     def of_remembered(self, events: DataFrame, identifier: str = "bigint(NULL)") -> DataFrame:
-        """Return events of batches before."""
+        """Return the items of remembered events."""
         unset = said_nothing_of(events)
         return self._of_events(events, id=identifier, unset=unset)
 
     def _of_events(self, events: DataFrame, **given: str) -> DataFrame:
         at = f"named_struct('rank', 1, 'place', {EVENT_PLACE})"
         known = {"operation": names.OPERATION, "old": OLD_KEY, "transaction": names.TRANSACTION}
-        known |= {"waits": f"size({_SENT_NOT}) > 0"}
+        known |= {"waits": f"size({_UNSET_OR_EMPTY}) > 0"}
         known |= {"instant": names.INSTANT} if self.versions is not None else {}
         return self._items(events, at=at, place=EVENT_PLACE, **known, **given)
 
     def of_rows(self, rows: DataFrame) -> DataFrame:
-        """Return rows that stand; of a history, one row a key, with the versions to go on from."""
+        """Return the items of stored rows; for a history, one row for each key, with the versions to start from."""
         if self.versions is not None:
             return self._of_keys(rows, self.versions)
-        place = place_of([standing(name) for name in PLACE_COLUMNS])
+        place = place_of([stored_column(name) for name in PLACE_COLUMNS])
         gone = f"coalesce({DELETED}, false)" if DELETED in rows.columns else "false"
         return self._items(rows, at=f"named_struct('rank', 0, 'place', {place})", place=place, gone=gone)
 
@@ -266,26 +274,26 @@ class Items:
         )
 
     def of_deletes(self, deletes: DataFrame) -> DataFrame:
-        """Return the memory of deletes, given by key and place."""
+        """Return the items of remembered deletes, given by key and place."""
         nothing = f"CAST(NULL AS {cells_type(self.schema)})"
         at = "named_struct('rank', 0, 'place', place)"
         return self._items(deletes, at=at, place="place", gone="true", cells=nothing)
 
     def with_truncates(self, items: str, truncates: Mapping[Position, int | None], place: str) -> str:
-        """Return an array of items and these truncates, as SQL; `place` is the type of a position.
+        """Return SQL for an array of items with these truncates added; `place` is the SQL type of a position.
 
-        In a history they count from the instant that stands beside each.
+        In a history each truncate has the instant from which it counts.
         """
         if not truncates:
             return items
-        made = []
+        truncate_items = []
         for position, instant in truncates.items():
             at = place_literal(position, place)
             given = {"at": f"named_struct('rank', 1, 'place', {at})", "place": at, "operation": "'truncate'"}
             if instant is not None:
                 given["instant"] = f"{instant}L"
-            made.append(self._item((), key="''", **given))
-        return f"concat({items}, array({', '.join(made)}))"
+            truncate_items.append(self._item((), key="''", **given))
+        return f"concat({items}, array({', '.join(truncate_items)}))"
 
     def _items(self, frame: DataFrame, **given: str) -> DataFrame:
         return frame.selectExpr(CHAIN, f"{self._item(frame.columns, **given)} AS item")
@@ -316,24 +324,24 @@ class Items:
 
 
 def place_of(columns: Sequence[str]) -> str:
-    """Return a position within an epoch, given by three columns, as SQL."""
+    """Return SQL for a position within an epoch, given by three columns."""
     listed = [f"'{field}', {name}" for field, name in zip("sor", columns, strict=True)]
     return f"named_struct({', '.join(listed)})"
 
 
 def place_literal(position: Position, place: str) -> str:
-    """Return a position within its epoch as SQL; `place` is its type."""
+    """Return a position within its epoch as an SQL literal; `place` is its type."""
     return f"CAST(({position.sequence}BD, {position.object}L, {position.row}L) AS {place})"
 
 
 EVENT_PLACE: Final = place_of(PLACE_COLUMNS)
-"""The place of an event, as SQL."""
+"""SQL: the place of an event."""
 
-_SENT_NOT: Final = f"coalesce({names.UNSET}, CAST(array() AS array<string>))"
+_UNSET_OR_EMPTY: Final = f"coalesce({names.UNSET}, CAST(array() AS array<string>))"
 
 
 def keys_of(events: DataFrame) -> DataFrame:
-    """Return the texts of all keys of events."""
+    """Return the distinct key texts of events, with the old keys of key changes."""
     return (
         events.select(KEY)
         .unionByName(events.where(f"{OLD_KEY} IS NOT NULL").selectExpr(f"{OLD_KEY} AS {KEY}"))

@@ -8,9 +8,9 @@ from lakeward.core.ledger.selection import Limits
 from lakeward.plugins import Options, Registry, Runtime, hookimpl
 from lakeward.plugins.options import validated
 from lakeward_outbox_source.outbox import Outbox
-from lakeward_outbox_source.source import OutboxLanding, OutboxSource
+from lakeward_outbox_source.source import OutboxInventory, OutboxSource
 
-__all__ = ["Outbox", "OutboxLanding", "OutboxSource"]
+__all__ = ["Outbox", "OutboxInventory", "OutboxSource"]
 
 LAKEWARD_API = (2, 0)
 
@@ -36,13 +36,13 @@ def build(options: Options, runtime: Runtime) -> OutboxSource:
     return OutboxSource(Outbox(runtime.base / settings.file), runtime.now, Limits(files=settings.max_transactions))
 
 
-def build_landing(options: Options, runtime: Runtime) -> OutboxLanding:
+def build_inventory(options: Options, runtime: Runtime) -> OutboxInventory:
     """Make what says which tables there are, of the same options."""
-    return OutboxLanding(Outbox(runtime.base / options_of(options, runtime).file))
+    return OutboxInventory(Outbox(runtime.base / options_of(options, runtime).file))
 
 
 @hookimpl
 def register(registry: Registry) -> None:
     """Register `outbox` as a source."""
     registry.sources.add("outbox", build)
-    registry.landings.add("outbox", build_landing)
+    registry.inventories.add("outbox", build_inventory)

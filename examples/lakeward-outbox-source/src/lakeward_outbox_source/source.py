@@ -1,4 +1,4 @@
-"""Transactions of the outbox as objects, and its rows as events: frames are lists in plain Python."""
+"""A source of the transactions of an outbox. Frames are lists of events in plain Python."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from lakeward.core.ledger.selection import (
     Limits,
     ObjectHistory,
     ObjectSelection,
-    is_suspicious,
+    lacks_applied_objects,
     select_objects,
     until_changed,
 )
@@ -33,13 +33,13 @@ FITS: Final[Mapping[str, Callable[[Any], bool]]] = {
     "double": lambda value: type(value) in (int, float),
     "string": lambda value: type(value) is str,
 }
-"""The types that a column may have, and whether a value of JSON is one of it: nothing is ever bent."""
+"""The types of columns, each with a test whether a value of JSON is of it. Values are never converted."""
 
 OPERATIONS: Final = {item.value: item for item in (Operation.INSERT, Operation.UPDATE, Operation.DELETE)}
 
 
 class OutboxSource(MemorySource):
-    """A source of its own; what a batch in plain Python needs besides, rules included, is inherited."""
+    """A source that inherits the handling of plain Python frames, column rules included."""
 
     def __init__(self, outbox: Outbox, now: Callable[[], int], limits: Limits) -> None:
         super().__init__(limits=limits, sequences=Sequences.ARRIVAL, now=now)
@@ -47,16 +47,16 @@ class OutboxSource(MemorySource):
         self.clock = now
 
     def select_objects(self, dimension: Dimension, past: ObjectHistory) -> ObjectSelection:
-        """List the transactions that changed the table; the core chooses among them, and raises the alarms."""
+        """List the transactions that changed the table. The core selects some of them and raises the alarms."""
         with self.outbox.reading() as database:
             listed = self.outbox.listed(database, dimension.source, past.start)
-            if is_suspicious(listed, past):  # the application removed what was applied: then all are listed
+            if lacks_applied_objects(listed, past):  # applied transactions are gone: list all
                 past = replace(past, start=None)
                 listed = self.outbox.listed(database, dimension.source)
         return select_objects(str(dimension.name), listed, past, self.limits)
 
     def read(self, dimension: Dimension, selection: ObjectSelection, epoch: int) -> Batch[Frame]:
-        """Read transactions whole, all at one state of the database, up to the first that changed meanwhile."""
+        """Read transactions whole, in one read transaction, up to the first that changed meanwhile."""
         refuse_types(dimension)
         with self.outbox.reading() as database:
             listed = self.outbox.listed(database, dimension.source, min(item.name for item in selection.objects))
@@ -71,16 +71,16 @@ class OutboxSource(MemorySource):
         items = [item for frame in frames for item in frame]
         return Batch(items, facts_of(dimension, items, known, limit))
 
-    # What a person sees of a row in quarantine, and makes of it.
+    # Rows in quarantine.
 
     def cells(self, dimension: Dimension, entry: Entry) -> Cells:
-        """Return the row of an entry as texts by column; what JSON cannot be read of is left out."""
+        """Return the row of an entry as texts by column; nothing if it is not valid JSON."""
         cells = cells_of(self.written_at(dimension, entry)) or {}
         known = {name: cells[name] for name in dimension.schema.names if name in cells}
         return Cells({name: _text(value) for name, value in known.items()})
 
     def repair_row(self, dimension: Dimension, entries: Sequence[Entry]) -> Frame:
-        """Return mended rows as events, the others as they were written."""
+        """Return repaired rows as events, the others as they were written."""
         return [
             event_of(dimension, entry, entry.repaired)
             if entry.repaired is not None
@@ -89,7 +89,7 @@ class OutboxSource(MemorySource):
         ]
 
     def written_at(self, dimension: Dimension, entry: Entry) -> Written:
-        """Return the row of an entry; raises SourceError where the application removed it."""
+        """Return the row of an entry. Raises SourceError if the application removed it."""
         with self.outbox.reading() as database:
             for found in self.outbox.rows(database, dimension.source, entry.order):
                 if found.number == entry.row:
@@ -102,30 +102,30 @@ class OutboxSource(MemorySource):
 
 
 @dataclass(frozen=True, slots=True)
-class OutboxLanding:
-    """What there is for which tables, said without an engine."""
+class OutboxInventory:
+    """The tables of an outbox, listed without an engine."""
 
     outbox: Outbox
 
     def tables(self) -> Sequence[TableName]:
-        """Return the tables of which there are changes."""
+        """Return the tables that have changes."""
         return self.outbox.tables()
 
     def warnings(self, tables: Collection[TableName]) -> Sequence[str]:
-        """Return nothing: every change is of some table."""
+        """Return nothing: every change names a table."""
         return ()
 
     def match_objects(self, tables: Collection[TableName]) -> Callable[[str], Collection[TableName]]:
-        """Return what tells of none: no bucket has what there is."""
+        """Return a function that returns no table: an outbox is in no bucket."""
         return lambda _url: ()
 
     def cautions(self, table: TableName) -> Sequence[str]:
-        """Return nothing: what is so of a table shows in its batches."""
+        """Return nothing: batches show all problems of a table."""
         return ()
 
 
 def refuse_types(dimension: Dimension) -> None:
-    """Raise SourceError for columns of types that JSON has no value of."""
+    """Raise SourceError for columns of types that an outbox does not send."""
     wrong = [f"{column.name} {column.type}" for column in dimension.schema if column.type.name not in FITS]
     if wrong:
         raise SourceError(
@@ -136,7 +136,7 @@ def refuse_types(dimension: Dimension) -> None:
 
 
 def item_of(dimension: Dimension, place: Position, row: Written) -> ChangeEvent | Reject:
-    """Return a row as an event, or as a reject that says what is wrong with it: never bent, never left out."""
+    """Return a row as an event, or as a reject with the reason if something is wrong with it."""
     cells = cells_of(row)
     by_name = {column.name: column for column in dimension.schema}
     if cells is None or not all(_fits(by_name[name], cells) for name in dimension.key):
@@ -158,7 +158,7 @@ def item_of(dimension: Dimension, place: Position, row: Written) -> ChangeEvent 
 
 
 def cells_of(row: Written) -> Mapping[str, Any] | None:
-    """Return the cells of a row by column, or None where it is no JSON object."""
+    """Return the cells of a row by column, or None if it is not a JSON object."""
     try:
         found = json.loads(row.row)
     except ValueError:
@@ -167,7 +167,7 @@ def cells_of(row: Written) -> Mapping[str, Any] | None:
 
 
 def facts_of_one(txn: SourceObject, frame: Frame, limit: int) -> ObjectFacts:
-    """Return what the core must know of a transaction: how many rows, between which positions."""
+    """Return the facts of a transaction: number of rows, first and last position, and counts."""
     places = [item.position for item in frame]
     reasons = [item.reason for item in frame if isinstance(item, Reject)]
     return ObjectFacts(

@@ -1,4 +1,4 @@
-"""Values of the core as JSON: what a table writes down beside its rows."""
+"""Values of the core as JSON: the notes that a table stores apart from its rows."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ def written(value: object) -> str:
 
 
 def read(line: str) -> Any:
-    """Return what `written` wrote; fields that this version does not know are left out."""
+    """Return the value that `written` wrote. Fields that this version does not know are left out."""
     return _value(json.loads(line))
 
 
 def _plain(value: Any) -> Any:
-    """Return a value as JSON has it; whatever is more than a number or a text says its kind."""
+    """Return a value in types of JSON. Everything but numbers and texts is tagged with the name of its class."""
     kind = type(value).__name__
     if value is None or isinstance(value, bool | int | str):
         return value

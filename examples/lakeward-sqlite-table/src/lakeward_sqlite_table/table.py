@@ -1,4 +1,4 @@
-"""Tables in SQLite: what the reference adapter works out, kept in a database."""
+"""Tables in SQLite: the results of the reference adapter, stored in a database."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from lakeward.core.plan import MergePlan
 from lakeward.core.ports import ChangeLogState, Commit, Entry, MergeResult, Opened, OperatorDecision, TableState
 from lakeward.core.progress import Progress
 from lakeward.core.schema import Schema
-from lakeward.core.schema_changes.evolution import Recorded
+from lakeward.core.schema_changes.evolution import RecordedChange
 from lakeward_sqlite_table.notes import read, written
 
 TYPES: Final = {"int": "INTEGER", "bigint": "INTEGER", "string": "TEXT"}
-"""The types that SQLite holds without bending a value: it has no NaN, and no decimals."""
+"""The types that SQLite holds without changing a value. It has no NaN and no decimals."""
 
 OWN: Final = ("_lakeward_key", "_lakeward_position", "_lakeward_origin", "_deleted")
-"""The columns that a table has besides those of its source: where a row and each cell of it are from, too."""
+"""The columns that a table has besides those of its source: key, position, origin of each cell, soft delete."""
 
 TABLES: Final = """
 CREATE TABLE IF NOT EXISTS lakeward_tables (name TEXT PRIMARY KEY, columns TEXT, progress TEXT, committed INTEGER);
@@ -38,14 +38,14 @@ CREATE TABLE IF NOT EXISTS lakeward_notes (
 """
 
 BY_BATCH: Final = ("written", "objects", "epochs", "shown", "quarantined", "given_up")
-"""What is kept of each batch, by the attributes of the reference adapter."""
+"""The attributes of the reference adapter that are stored for each batch."""
 
-AS_IT_IS: Final = ("memory", "remembered", "words", "mended")
-"""What is kept as it is now."""
+AS_IT_IS: Final = ("memory", "remembered", "words", "repaired")
+"""The attributes of the reference adapter that are stored in their current state."""
 
 
 class SqliteTable(MemoryTable):
-    """Rows, progress and notes in one database, and each change of them in one transaction."""
+    """A table whose rows, progress and notes are in one database. Each change is one transaction."""
 
     def __init__(self, lake: SqliteTarget, dimension: Dimension) -> None:
         lacks = {Capability.ROLLBACK, Capability.MAINTAIN, Capability.SOFT_DELETE}
@@ -58,7 +58,7 @@ class SqliteTable(MemoryTable):
 
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection | None]:
-        """Open the database at one state of it, or nothing where there is none: to look makes no file."""
+        """Open a read transaction; None if there is no database, so that reading creates no file."""
         if not self.lake.file.exists():
             yield None
             return
@@ -67,13 +67,13 @@ class SqliteTable(MemoryTable):
 
     @contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:
-        """Begin a transaction that no other writer can come between; whatever is raised, nothing is written."""
+        """Open an exclusive write transaction. It is rolled back if anything is raised."""
         with self.lake.connected("BEGIN IMMEDIATE") as database:
             yield database
             database.execute("COMMIT")
 
     def keep(self, database: sqlite3.Connection, batch: int) -> None:
-        """Write down what is remembered: of a batch, and as it is now."""
+        """Store the notes of a batch, and the current ones."""
         notes = [(kind, batch, getattr(self, kind)[batch]) for kind in BY_BATCH if batch in getattr(self, kind)]
         notes += [(kind, 0, getattr(self, kind)) for kind in AS_IT_IS]
         rows = [(str(self.dimension.name), kind, of, written(value)) for kind, of, value in notes]
@@ -82,7 +82,7 @@ class SqliteTable(MemoryTable):
     # The table.
 
     def standing(self) -> TableState:
-        """Read rows and progress of the last commit; a second writer may have been there since."""
+        """Read rows and progress of the last commit, because another writer may have committed since."""
         self.exists, self.rows, self.progress = False, {}, Progress()
         with self.reading() as database:
             found = None if database is None else standing_of(database, self.dimension)
@@ -96,12 +96,12 @@ class SqliteTable(MemoryTable):
             return found
 
     def resolve(self, plan: MergePlan, frame: Frame) -> MergeResult:
-        """Refuse columns that the table cannot have; the reference adapter works out the rest."""
+        """Refuse columns that the table cannot have. The reference adapter works out the rest."""
         self.check(plan.evolution.schema)
         return super().resolve(plan, frame)
 
     def check(self, schema: Schema) -> None:
-        """Raise TableError for columns that this format cannot hold, or that are no longer what they were."""
+        """Raise TableError for columns that this format cannot hold, or that differ from those of the table."""
         wrong = [f"{column.name} {column.type}" for column in schema if column.type.name not in TYPES]
         wrong += [name for name in schema.names if name.lower() in OWN]
         if wrong:
@@ -118,7 +118,7 @@ class SqliteTable(MemoryTable):
             )
 
     def commit(self, plan: MergePlan, resolved: MergeResult, progress: Progress) -> Commit:
-        """Write rows, progress and notes at once; raises CommitConflict where another writer was faster."""
+        """Write rows, progress and notes atomically. Raises CommitConflict if another writer was faster."""
         name, schema = str(self.dimension.name), plan.evolution.schema
         with self.writing() as database:
             before = standing_of(database, self.dimension).progress.batch
@@ -135,15 +135,15 @@ class SqliteTable(MemoryTable):
                     values = (*map(written, (key, row.position, dict(row.origin))), row.deleted, *cells)
                     marks = ", ".join("?" * len(values))
                     database.execute(f"REPLACE INTO {self.name} VALUES ({marks})", values)
-            said = (name, written(schema), progress.to_json(), self.lake.now())
-            database.execute("REPLACE INTO lakeward_tables VALUES (?, ?, ?, ?)", said)
+            state = (name, written(schema), progress.to_json(), self.lake.now())
+            database.execute("REPLACE INTO lakeward_tables VALUES (?, ?, ?, ?)", state)
             self.keep(database, plan.batch)
         return super().commit(plan, resolved, progress)
 
-    # What it remembers, and what waits for a person.
+    # The change log and the quarantine.
 
     def read_state(self, progress: Progress) -> ChangeLogState:
-        """Read what was written down; `record_batch` and `hold` only made it ready, and `commit` wrote it."""
+        """Read the stored notes. `record_batch` and `hold` only prepare them; `commit` writes them."""
         for kind in BY_BATCH:
             setattr(self, kind, {})
         self.memory, self.remembered, self.words, self.repaired = ChangeLogContents(), 0, [], {}
@@ -158,7 +158,7 @@ class SqliteTable(MemoryTable):
         return super().read_state(progress)
 
     def trim(self, progress: Progress) -> None:
-        """Forget what can no longer matter, unless another writer went on: then that is for it to do."""
+        """Delete what is no longer needed, unless another writer has committed since: then it will do so."""
         super().trim(progress)
         with self.writing() as database:
             if standing_of(database, self.dimension).progress.batch == progress.batch:
@@ -167,14 +167,14 @@ class SqliteTable(MemoryTable):
                 database.execute(gone, (str(self.dimension.name), self.remembered))
 
     def record_decision(self, progress: Progress, word: OperatorDecision) -> None:
-        """Write down what an operator said."""
+        """Store the decision of an operator."""
         self.read_state(progress)
         super().record_decision(progress, word)
         with self.writing() as database:
             self.keep(database, 0)
 
     def repair_row(self, progress: Progress, entries: Sequence[Entry], events: Frame) -> None:
-        """Write down what a person mended."""
+        """Store the edited rows of entries."""
         self.read_state(progress)
         super().repair_row(progress, entries, events)
         with self.writing() as database:
@@ -191,7 +191,7 @@ class SqliteTarget:
 
     @contextmanager
     def connected(self, begin: str) -> Iterator[sqlite3.Connection]:
-        """Open the database, and a transaction of it; raises TableError for whatever SQLite says."""
+        """Open the database with a transaction. Raises TableError for every error of SQLite."""
         try:
             with closing(sqlite3.connect(self.file, timeout=60, isolation_level=None)) as database:
                 database.executescript(f"PRAGMA synchronous = {self.synchronous}; {TABLES} {begin}")
@@ -204,11 +204,11 @@ class SqliteTarget:
             ) from error
 
     def standing(self, dimension: Dimension) -> TableState:
-        """Return how far a table is."""
+        """Return the state of a table."""
         return self.table(dimension).standing()
 
-    def schema_changes(self, dimension: Dimension) -> Sequence[Recorded]:
-        """Return nothing: columns stay as they are."""
+    def schema_changes(self, dimension: Dimension) -> Sequence[RecordedChange]:
+        """Return nothing: columns never change."""
         return ()
 
     def known(self, dimension: Dimension, key: Key) -> Known:
@@ -218,7 +218,7 @@ class SqliteTarget:
         return table.known(key)
 
     def open(self, dimension: Dimension) -> Opened[Frame]:
-        """Return the table, which is its own companion and its own quarantine."""
+        """Return the table, which is its own change log and its own quarantine."""
         table = self.table(dimension)
         return Opened(f"{self.file.name}: {dimension.name}", table, table, table)
 
@@ -228,7 +228,7 @@ class SqliteTarget:
 
 
 def standing_of(database: sqlite3.Connection, dimension: Dimension) -> TableState:
-    """Return what the last commit says."""
+    """Return the state of a table as of its last commit."""
     asked = "SELECT progress, columns, committed FROM lakeward_tables WHERE name = ?"
     found = database.execute(asked, (str(dimension.name),)).fetchone()
     return (
@@ -239,5 +239,5 @@ def standing_of(database: sqlite3.Connection, dimension: Dimension) -> TableStat
 
 
 def quoted(name: str) -> str:
-    """Return a name as SQL has it."""
+    """Return a name as a quoted identifier of SQL."""
     return '"' + name.replace('"', '""') + '"'

@@ -8,7 +8,7 @@ from random import Random
 from typing import Any, Final
 
 from lakeward.core.dimension import ORDERED, Dimension, Match
-from lakeward.core.events import LOAD_SEQUENCE, UNSET, ChangeEvent, Operation, Position, same
+from lakeward.core.events import LOAD_SEQUENCE, UNSET, ChangeEvent, Operation, Position, same_cells
 from lakeward.core.merge.change_log import Reason, Reject
 from lakeward.core.merge.facts import Capability
 from lakeward.plugins.testing.bench import Law, Trial
@@ -34,7 +34,7 @@ class BagScript(Script):
         for event in sorted(self.events, key=lambda event: event.position):
             if event.operation in (Operation.UPDATE, Operation.DELETE):
                 image = event.before or {}
-                found = next((place for place, cells in stands.items() if same(cells, image)), None)
+                found = next((place for place, cells in stands.items() if same_cells(cells, image)), None)
                 if found is None:
                     continue
                 del stands[found]

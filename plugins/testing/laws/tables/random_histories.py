@@ -116,7 +116,7 @@ def any_order_within_the_lateness_gives_their_databases(trial: Trial) -> None:
     script = pack_late(trial.random, trial.histories, trial.case, bad=bad, truncates=truncates)
     player = trial.play(script, trial.ends())
     assert player.crashed
-    has_mark = player.moments[-1].progress.mark is not None
+    has_mark = player.moments[-1].progress.low_watermark is not None
     assert has_mark <= isinstance(trial.case, Within), "without a bound no mark may rise"
 
 
@@ -184,7 +184,7 @@ def what_comes_too_late_is_told_apart(trial: Trial) -> None:
     assert last.totals.add_up()
     if trial.is_packed:
         assert last.totals.quarantined, "a feed in which nothing is too late says nothing"
-        assert last.mark is not None
+        assert last.low_watermark is not None
 
 
 def with_a_time_in_the_future(script: Script, place: int, *, is_believed: bool) -> Script:
@@ -218,9 +218,9 @@ def a_time_in_the_future_moves_no_mark_and_makes_nothing_too_late(trial: Trial) 
     progress = player.moments[-1].progress
     assert progress.ahead == (10**9, f"{place:04d}/{ahead.events[-1].position.object}")
     assert progress.time == without[-1].progress.time
-    marks = [moment.progress.mark for moment in player.moments]
+    marks = [moment.progress.low_watermark for moment in player.moments]
     assert marks.pop(place) == marks[place - 1]
-    assert marks == [moment.progress.mark for moment in without]
+    assert marks == [moment.progress.low_watermark for moment in without]
 
 
 @_law(few=3, share=0.25, often=_ALL, seldom=4)

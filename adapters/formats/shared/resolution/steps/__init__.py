@@ -1,1 +1,1 @@
-"""Steps that resolution strategies share: each takes the value of the step before it."""
+"""Steps shared by the resolution strategies. Each takes the result of the step before it."""

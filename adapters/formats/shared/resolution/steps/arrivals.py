@@ -1,4 +1,4 @@
-"""What each row of a batch is, before any is folded: a copy, too late, tied, or new."""
+"""Classify the rows of a batch before they are folded: copy, too late, tied or new."""
 
 from __future__ import annotations
 
@@ -11,27 +11,28 @@ from pyspark.sql import DataFrame
 from lakeward.adapters.formats.shared.resolution.steps.counts import rejects_of
 from lakeward.adapters.formats.shared.resolution.steps.ties import shown, without_held, without_ties
 from lakeward.adapters.formats.shared.rows.table_rows import Rows
-from lakeward.adapters.formats.shared.side_tables.side_table_pair import Keeping
+from lakeward.adapters.formats.shared.side_tables.side_table_pair import SideTables
 from lakeward.adapters.spark.frames.event_frame import IS_REJECT
-from lakeward.adapters.spark.merge.duplicates import kept as kept_columns
+from lakeward.adapters.spark.merge.duplicates import first_value_columns as kept_columns
 from lakeward.adapters.spark.merge.duplicates import without_facts, without_shown
 from lakeward.adapters.spark.merge.fold.chain_results import RELEASED_ID
-from lakeward.adapters.spark.merge.resolution import ID, Known, as_told, late_as_rejects, without_copies
+from lakeward.adapters.spark.merge.resolution import ID, Known, late_as_rejects, reject_each, without_copies
 from lakeward.adapters.spark.merge.truncates import without_truncates
 from lakeward.core.merge.change_log import Reason
 from lakeward.core.plan import MergePlan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Arrived:
-    """What a batch brought that is new, sorted out.
+class Arrivals:
+    """The new rows of a batch.
 
-    `frame` are its rows, its `truncates` are apart, and what is `known` is left out. Those that come `late` are
-    rejects, counted by the reason for which they were refused before, if they were. `lifted` are events that waited
-    and that a truncate of the batch may let pass.
-
-    What turns out to be a reject only as it is folded is so in the frames, and `has_refused` says that there is
-    any; `refused` counts by reason the rows of the batch among it.
+    - `frame`: its rows without copies and truncates. Late, tied and refused events are rejects in it.
+    - `truncates`: its truncates, or None.
+    - `known`: the counts of rows left out because they were delivered before.
+    - `late`: the number of events that came too late, by the reason they had been refused for before (None: none).
+    - `lifted`: waiting events of earlier batches that a truncate of this batch may release.
+    - `refused`: the number of rows of the batch that became rejects while they were folded, by reason.
+    - `has_refused`: whether any event became a reject while it was folded, of this batch or `lifted`.
     """
 
     frame: DataFrame
@@ -44,54 +45,63 @@ class Arrived:
 
     @property
     def rows(self) -> DataFrame:
-        """All rows, those that were lifted behind the others."""
+        """All rows, with the lifted ones at the end."""
         return self.frame if self.lifted is None else self.frame.unionByName(self.lifted, allowMissingColumns=True)
 
-    def with_refused(self, plan: MergePlan, refused: DataFrame) -> Arrived:
-        """Return the same with events as rejects: `refused` has their IDs, and what is wrong with each."""
-        counted = refused.where(f"{ID} < {RELEASED_ID}").groupBy("reason").count().collect()
-        more = {Reason(row["reason"]): row["count"] for row in counted}
+    def with_refused(self, plan: MergePlan, refused: DataFrame) -> Arrivals:
+        """Return the arrivals with events turned into rejects. `refused` has the ID, reason and message of each."""
+        counts_by_reason = refused.where(f"{ID} < {RELEASED_ID}").groupBy("reason").count().collect()
+        more = {Reason(row["reason"]): row["count"] for row in counts_by_reason}
         return replace(
             self,
-            frame=as_told(self.frame, plan, refused).localCheckpoint(),
-            lifted=None if self.lifted is None else as_told(self.lifted, plan, refused).localCheckpoint(),
+            frame=reject_each(self.frame, plan, refused).localCheckpoint(),
+            lifted=None if self.lifted is None else reject_each(self.lifted, plan, refused).localCheckpoint(),
             refused=Counter(self.refused) + Counter(more),
             has_refused=True,
         )
 
     def rejects(self, plan: MergePlan) -> DataFrame | None:
-        """Return the rows that go into quarantine, or None where there are none."""
+        """Return the rows for the quarantine, or None if there are none."""
         has_any = plan.facts.rejects or self.late or self.has_refused or any(self.refused.values())
         return self.rows.where(IS_REJECT) if has_any else None
 
     def rejects_by_reason(self, plan: MergePlan) -> Mapping[Reason, int]:
-        """Return how many rows go into quarantine, by the reason."""
-        moved = {reason: rows for reason, rows in self.late.items() if reason is not None}
-        return rejects_of(plan, self.known, {Reason.TOO_LATE: sum(self.late.values()), **self.refused}, moved)
+        """Return the number of rows for the quarantine, by reason."""
+        earlier_reasons = {reason: rows for reason, rows in self.late.items() if reason is not None}
+        return rejects_of(
+            plan, self.known, {Reason.TOO_LATE: sum(self.late.values()), **self.refused}, earlier_reasons
+        )
 
 
-def sort_out(kept: Keeping, plan: MergePlan, frame: DataFrame, rows: Rows) -> tuple[MergePlan, Arrived]:
-    """Leave out of a batch what is known; what is late or ties is a reject, and ties are so in the plan."""
+def sort_arrivals(
+    side_tables: SideTables, plan: MergePlan, frame: DataFrame, rows: Rows
+) -> tuple[MergePlan, Arrivals]:
+    """Leave out copies and truncates, and turn late and tied events into rejects.
+
+    Returns the plan with the facts changed by ties, and the arrivals.
+    """
     frame, truncates = without_truncates(frame, plan)
     frame, known = without_copies(frame, plan)
-    frame, held = without_held(plan, frame, rows, kept.quarantine)
-    frame, copies = _without_known_facts(kept, plan, frame, rows)
+    frame, held_again = without_held(plan, frame, rows, side_tables.quarantine)
+    frame, repeated = _without_known_facts(side_tables, plan, frame, rows)
     frame, late = late_as_rejects(frame, plan)
-    known = known._replace(events=known.events + held + copies)
-    plan, frame = without_ties(plan, frame, rows, kept.change_log)
-    return plan, Arrived(frame=frame, truncates=truncates, known=known, late=late)
+    known = known._replace(events=known.events + held_again + repeated)
+    plan, frame = without_ties(plan, frame, rows, side_tables.change_log)
+    return plan, Arrivals(frame=frame, truncates=truncates, known=known, late=late)
 
 
-def _without_known_facts(kept: Keeping, plan: MergePlan, frame: DataFrame, rows: Rows) -> tuple[DataFrame, int]:
-    """Leave out the events that are known by their sequence, where that is unique; return how many they are."""
+def _without_known_facts(
+    side_tables: SideTables, plan: MergePlan, frame: DataFrame, rows: Rows
+) -> tuple[DataFrame, int]:
+    """Leave out events known by their unique sequence; return how many they are."""
     if not plan.dimension.unique_sequences or plan.releases or plan.replaces:
         return frame, 0
     if not plan.recalls:
         return without_facts(frame, plan, [])
-    facts = kept.change_log.facts(plan.batch - 1)
-    stands = shown(plan, rows)
-    if stands is None or not kept_columns(plan):
-        return without_facts(frame, plan, facts if stands is None else [*facts, stands])
+    facts = side_tables.change_log.facts(plan.batch - 1)
+    stored_facts = shown(plan, rows)
+    if stored_facts is None or not kept_columns(plan):
+        return without_facts(frame, plan, facts if stored_facts is None else [*facts, stored_facts])
     frame, copies = without_facts(frame, plan, facts)
-    frame, more = without_shown(frame, plan, stands)
-    return frame, copies + more
+    frame, further_copies = without_shown(frame, plan, stored_facts)
+    return frame, copies + further_copies

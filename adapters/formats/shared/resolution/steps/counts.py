@@ -1,4 +1,4 @@
-"""What a batch comes to in numbers, by what is known of its rows beside what became of those that pass."""
+"""Counts of a batch: rejects by reason, and the sum of all outcomes."""
 
 from __future__ import annotations
 
@@ -19,9 +19,10 @@ from lakeward.core.plan import MergePlan
 def rejects_of(
     plan: MergePlan, known: Known, refused: Mapping[Reason, int], moved: Mapping[Reason, int] = MappingProxyType({})
 ) -> Mapping[Reason, int]:
-    """Return by reason the rows that go into quarantine: no copies, and what the table itself refused.
+    """Return the number of rows for the quarantine, by reason.
 
-    Those that were `moved` are among these, and had another reason before.
+    They are the rejects of the batch without copies, and the `refused` events. `moved` counts the refused events
+    that were rejects for another reason before.
     """
     if plan.releases:
         return {}
@@ -29,7 +30,7 @@ def rejects_of(
 
 
 def counts_of(plan: MergePlan, tally: Counts, waiting: DataFrame | None) -> Counts:
-    """Complete the counts of what passed by those of what did not, and of truncates."""
+    """Complete the counts of the events that passed by waiting events and truncates."""
     if plan.releases:
         settled = tally.stale + tally.duplicates + tally.superseded + tally.applied
         repaired = len(plan.repaired) - (0 if waiting is None else waiting.count())

@@ -1,4 +1,4 @@
-"""From when the events of a batch count in a history, and those that do not say it and must."""
+"""The instants from which the events of a batch are valid in a history, and events that have none and need one."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import replace
 from pyspark.sql import DataFrame
 
 from lakeward.adapters.spark.history.instants import dated, undated
-from lakeward.adapters.spark.merge.resolution import told_rejects
+from lakeward.adapters.spark.merge.resolution import reject_explained
 from lakeward.adapters.spark.sql import names
 from lakeward.core.events import Operation
 from lakeward.core.history.instants import instant_of_time, valid_instant_range
@@ -19,37 +19,43 @@ from lakeward.core.plan import MergePlan
 from lakeward.core.quarantine import repair
 
 
-def with_instants(
+def with_effective_times(
     plan: MergePlan, frame: DataFrame, objects: Callable[[], Mapping[int, str]]
 ) -> tuple[MergePlan, DataFrame]:
-    """Return a batch whose events say from when they count; those that do not and must are rejects.
+    """Return a batch with the instant of each event; events that need one and have none are rejects.
 
-    Raises MendError for one that a person mended; `objects` gives the names of the source's objects by their order.
+    `objects` returns the names of source objects by their order. Raises RepairError for a repaired row without an
+    instant.
     """
     if plan.dimension.history is None:
         return plan, frame
     frame = dated(frame, plan.dimension, plan.epoch, plan.ran, is_first=plan.is_first)
-    words = undated(frame, plan.dimension) if _may_be_undated(plan, plan.dimension.history) else None
-    if words is None:
+    reason_sql = undated(frame, plan.dimension) if _may_be_undated(plan, plan.dimension.history) else None
+    if reason_sql is None:
         return plan, frame
-    wrong = frame.selectExpr(names.OBJECT, names.ROW, names.OPERATION, f"{words} AS words").where(
+    undated_rows = frame.selectExpr(names.OBJECT, names.ROW, names.OPERATION, f"{reason_sql} AS words").where(
         "words IS NOT NULL"
     )
     if plan.releases:
-        for order, row, _, said in wrong.take(1):
-            raise repair.is_undated(plan.dimension, objects().get(order, order), row, said)
+        for order, row, _, detail in undated_rows.take(1):
+            raise repair.is_undated(plan.dimension, objects().get(order, order), row, detail)
         return plan, frame
-    found = {Operation(row[0]): row["count"] for row in wrong.groupBy(names.OPERATION).count().collect()}
-    if not found:
+    counts_by_operation = {
+        Operation(row[0]): row["count"] for row in undated_rows.groupBy(names.OPERATION).count().collect()
+    }
+    if not counts_by_operation:
         return plan, frame
-    operations = Counter(plan.facts.operations) - Counter(found)
-    rejects = Counter(plan.facts.rejects) + Counter({Reason.UNDATED: sum(found.values())})
+    operations = Counter(plan.facts.operations) - Counter(counts_by_operation)
+    rejects = Counter(plan.facts.rejects) + Counter({Reason.UNDATED: sum(counts_by_operation.values())})
     facts = replace(plan.facts, operations=operations, rejects=rejects)
-    return replace(plan, facts=facts), told_rejects(frame, plan.dimension, Reason.UNDATED, words)
+    return replace(plan, facts=facts), reject_explained(frame, plan.dimension, Reason.UNDATED, reason_sql)
 
 
 def _may_be_undated(plan: MergePlan, history: History) -> bool:
-    """Whether events may not say from when they count: of times that are shown, and before the open end, all do."""
+    """Return whether events of a batch may lack an instant.
+
+    Events that are dated by their time have one, unless the time lies beyond the open end of the history.
+    """
     facts = plan.facts
     if isinstance(history.validity, ByColumn) or plan.releases:
         return True

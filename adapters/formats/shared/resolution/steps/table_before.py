@@ -1,4 +1,7 @@
-"""What a table knows of before a batch, as frames to be folded: what it remembers, its rows, and what ends them."""
+"""The state of a table before a batch, as frames for the fold.
+
+It is made of the change log, the stored rows, the truncates, and the keys that truncates and full loads end.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ from lakeward.adapters.formats.shared.change_log.table import ChangeLogTable
 from lakeward.adapters.formats.shared.rows.table_rows import Rows
 from lakeward.adapters.spark.frames.event_frame import IS_EVENT, IS_LOAD
 from lakeward.adapters.spark.history.instants import truncate_instants
-from lakeward.adapters.spark.merge.fold.batch_fold import Before, Load
+from lakeward.adapters.spark.merge.fold.batch_fold import Load, TableBefore
 from lakeward.adapters.spark.merge.fold.fold_items import KEY, Key
 from lakeward.adapters.spark.sql import names
 from lakeward.adapters.spark.sql.names import quoted
@@ -25,8 +28,8 @@ from lakeward.core.history.reloads import find_end_instants
 from lakeward.core.plan import MergePlan
 
 
-class _Ending(TypedDict):
-    """The truncates, and what ends rows that are kept though no event names them: see `Before`."""
+class _EndedRows(TypedDict):
+    """Truncates, and the rows that end though no event names them; see `Before`."""
 
     truncates: Mapping[Position, int | None]
     ending: DataFrame | None
@@ -34,23 +37,23 @@ class _Ending(TypedDict):
 
 
 @dataclass(frozen=True, slots=True)
-class Remembering:
-    """What a table remembers as a plan meets it, beside its rows."""
+class TableBeforeReader:
+    """Reads the state of a table before the batch of a plan."""
 
     change_log: ChangeLogTable
     plan: MergePlan
     rows: Rows
 
-    def before(self, frame: DataFrame, truncates: DataFrame | None) -> Before:
+    def before(self, frame: DataFrame, truncates: DataFrame | None) -> TableBefore:
         """Return what the table knows of before a batch of these rows, its truncates apart."""
         plan, upto = self.plan, self.plan.batch - 1
         by_rows = self._is_ordered or not plan.in_part
-        return Before(
+        return TableBefore(
             remembered=None if plan.replaces else self.change_log.events(upto),
             bases=None if by_rows or plan.replaces else self.change_log.bases(upto),
             rows=self.rows.of,
             by_rows=by_rows,
-            turned=self.change_log.batches.turned,
+            turned=self.change_log.batches.ordered_until,
             **self._ending(frame, truncates),
         )
 
@@ -58,38 +61,38 @@ class Remembering:
     def _is_ordered(self) -> bool:
         return isinstance(self.plan.dimension.lateness, Ordered)
 
-    def _ending(self, frame: DataFrame, came: DataFrame | None) -> _Ending:
-        """Return the truncates, and what ends rows that are kept and no event names: they, and a full load."""
+    def _ending(self, frame: DataFrame, arrived_truncates: DataFrame | None) -> _EndedRows:
+        """Return the truncates, and the rows that end by a truncate or a full load though no event names them."""
         plan, history = self.plan, self.plan.dimension.history
         truncates: dict[Position, int | None] = dict.fromkeys(plan.truncates.all)
         if history is not None:
-            truncates |= self._instants(came)
+            truncates |= self._instants(arrived_truncates)
         if plan.replaces and history is not None:
-            return _Ending(truncates=truncates, ending=self.rows.live(), load=self._load(history, frame))
+            return _EndedRows(truncates=truncates, ending=self.rows.live(), load=self._load(history, frame))
         below = None if plan.replaces else plan.truncates.removes_below
         ending = None if below is None else self.rows.live(below)
-        if ending is not None and plan.recalls:  # what a newer one ended may end earlier
+        if ending is not None and plan.recalls:  # a late truncate may end keys earlier than a newer one did
             ending = reduce(DataFrame.union, self._remembered_keys(), ending)
-        return _Ending(truncates=truncates, ending=ending, load=None)
+        return _EndedRows(truncates=truncates, ending=ending, load=None)
 
-    def _instants(self, came: DataFrame | None) -> Mapping[Position, int | None]:
-        """Return the truncates that the keys of a history meet, with from when each counts."""
-        told = [] if self.plan.replaces else [self.change_log.truncated(self.plan.batch - 1)]
-        told += [] if came is None else [came]
-        instants = truncate_instants(told, self.plan.epoch)
+    def _instants(self, arrived_truncates: DataFrame | None) -> Mapping[Position, int | None]:
+        """Return the truncates that keys of a history meet, each with the instant from which it is valid."""
+        frames = [] if self.plan.replaces else [self.change_log.truncated(self.plan.batch - 1)]
+        frames += [] if arrived_truncates is None else [arrived_truncates]
+        instants = truncate_instants(frames, self.plan.epoch)
         if not self._is_ordered:
             return instants
-        # It goes on from its rows, which have met all others.
+        # An `ordered` table folds onto its rows, which have met all other truncates already.
         return {place: instant for place, instant in instants.items() if place in self.plan.truncates.all}
 
     def _remembered_keys(self) -> list[DataFrame]:
-        """Return the keys of the events and bases that are remembered."""
+        """Return the keys of the remembered events and base rows."""
         upto = self.plan.batch - 1
         frames = [self.change_log.events(upto), self.change_log.bases(upto)]
         return [frame.selectExpr(*map(quoted, self.plan.dimension.key)) for frame in frames if frame is not None]
 
     def _load(self, history: History, frame: DataFrame) -> Load:
-        """Return the keys of a full load, those that wait in quarantine among them, and when all others end."""
+        """Return the keys of a full load, quarantined ones included, and when all other keys end."""
         plan, rows = self.plan, frame.where(IS_LOAD)
         newest, time = rows.where(IS_EVENT).agg(F.max(names.INSTANT), F.max(names.TIME)).collect()[0]
         keys = Key(plan.dimension).of_keys(rows).select(KEY).where(f"{KEY} IS NOT NULL").distinct()

@@ -1,4 +1,4 @@
-"""The verdicts on a batch of whole rows, one a key: kept by Spark, or in this process where they are few."""
+"""Verdicts on a batch of whole rows, one for each key: in Spark, or in this process for small batches."""
 
 from __future__ import annotations
 
@@ -21,11 +21,14 @@ from lakeward.core.plan import MergePlan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Judged:
-    """The verdicts on a batch, and each count of them, summed up.
+class RowVerdicts:
+    """The verdicts on a batch, and their counts.
 
-    Where they are in this process, `places` says where the rows lie that go, as a row for each, and `entries` are
-    what the companion is to remember, if that was asked for. Else they are `cached`.
+    - `frame`: the verdicts.
+    - `sums`: the counts by name.
+    - `places`: file and row number of the rows to remove, if the verdicts are in this process.
+    - `entries`: the change log entries of the batch, if they were asked for and are in this process.
+    - `cached`: frames that `close` unpersists.
     """
 
     frame: DataFrame
@@ -35,53 +38,55 @@ class Judged:
     cached: list[DataFrame] = field(default_factory=list)
 
     def close(self) -> None:
-        """Free what is cached."""
+        """Unpersist the cached frames."""
         for frame in self.cached:
             frame.unpersist()
 
 
-def judge(plan: MergePlan, passing: DataFrame, found: DataFrame | None, *, remembers_all: bool) -> Judged:
-    """Return the verdicts on the events that pass, given what stands of their keys.
+def judge_events(
+    plan: MergePlan, passing: DataFrame, stored: DataFrame | None, *, remembers_all: bool
+) -> RowVerdicts:
+    """Return the verdicts on the events that pass, given the stored rows of their keys.
 
-    `remembers_all` says that the companion is to remember the changes among them, and nothing else.
+    `remembers_all` says that the change log entries of the batch are these events alone.
     """
-    judged = verdicts(passing, found, plan, (FILE, POS))
+    judged_events = verdicts(passing, stored, plan, (FILE, POS))
     if has_few_rows(plan):
-        return _in_arrow(plan, judged, passing if remembers_all and not is_ordered(plan) else None)
-    judged = judged.persist()
-    with freed_on_failure(judged.unpersist):
-        return Judged(frame=judged, sums=sums_of(judged), cached=[judged])
+        return _in_arrow(plan, judged_events, passing if remembers_all and not is_ordered(plan) else None)
+    judged_events = judged_events.persist()
+    with freed_on_failure(judged_events.unpersist):
+        return RowVerdicts(frame=judged_events, sums=sums_of(judged_events), cached=[judged_events])
 
 
-def _in_arrow(plan: MergePlan, judged: DataFrame, passing: DataFrame | None) -> Judged:
-    """Fetch the verdicts, and what is to be remembered of the events that pass, by one query."""
-    columns, asked = judged.columns, judged
+def _in_arrow(plan: MergePlan, verdict_frame: DataFrame, passing: DataFrame | None) -> RowVerdicts:
+    """Fetch the verdicts, and the change log entries of the events that pass, with one query."""
+    columns, query = verdict_frame.columns, verdict_frame
     if passing is not None:
         entries = entries_of(plan.dimension, changes_of(passing), EVENT, plan)
-        asked = judged.unionByName(entries, allowMissingColumns=True)
-    every = to_arrow(asked)
-    is_verdict = pc.is_valid(every[ID])
-    found = every.filter(is_verdict).select(columns)
-    going = found.filter(pc.and_(found[IS_NEWS], pc.fill_null(found[IS_LIVE], False)))
-    return Judged(
-        frame=from_arrow(judged.sparkSession, found),
-        sums=sums_in(found),
-        entries=None if passing is None else every.filter(pc.invert(is_verdict)).select(entries.columns),
-        places=going.select([FILE, POS]),
+        query = verdict_frame.unionByName(entries, allowMissingColumns=True)
+    rows = to_arrow(query)
+    is_verdict = pc.is_valid(rows[ID])
+    verdict_rows = rows.filter(is_verdict).select(columns)
+    removed = verdict_rows.filter(pc.and_(verdict_rows[IS_NEWS], pc.fill_null(verdict_rows[IS_LIVE], False)))
+    return RowVerdicts(
+        frame=from_arrow(verdict_frame.sparkSession, verdict_rows),
+        sums=sums_in(verdict_rows),
+        entries=None if passing is None else rows.filter(pc.invert(is_verdict)).select(entries.columns),
+        places=removed.select([FILE, POS]),
     )
 
 
 def has_few_rows(plan: MergePlan) -> bool:
-    """Return whether a batch has so few rows that what is found of their keys passes through this process."""
+    """Return whether a batch is small enough for its verdicts to be fetched into this process."""
     size = sum(found.object.size for found in plan.facts.objects)
     return plan.facts.read <= MOST_IN_ARROW and size <= MOST_BYTES
 
 
 def changes_of(passing: DataFrame) -> DataFrame:
-    """Return the events that are remembered of those that pass; rows of a full load are in the table."""
+    """Return the events that the change log remembers: all but rows of a full load, which the table has."""
     return passing.where(f"NOT {IS_LOAD}")
 
 
 def is_ordered(plan: MergePlan) -> bool:
-    """Return whether the table is `ordered`: it remembers deletes alone."""
+    """Return whether the table is `ordered`, so that it remembers deletes only."""
     return isinstance(plan.dimension.lateness, Ordered)

@@ -1,11 +1,11 @@
-"""Working out full loads of tables that have no row: nothing is met, so no event is judged."""
+"""Resolve full loads of tables without rows: no event meets another, so none is judged."""
 
 from __future__ import annotations
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from lakeward.adapters.formats.shared.resolution.merge_result import Outcome
+from lakeward.adapters.formats.shared.resolution.merge_result import MergeDetail
 from lakeward.adapters.formats.shared.rows.table_rows import Rows
 from lakeward.adapters.spark.frames.event_frame import IS_EVENT, range_of
 from lakeward.adapters.spark.sql.names import quoted
@@ -16,23 +16,23 @@ from lakeward.core.ports import MergeResult
 
 
 def is_load_alone(plan: MergePlan) -> bool:
-    """Return whether a batch is rows of a full load alone, all of them readable, that meet no memory."""
+    """Return whether a batch holds only readable rows of full loads, and meets nothing in the change log."""
     meets = plan.folds or plan.has_late or plan.copies or plan.holds or plan.releases or plan.truncates.all
     return plan.facts.is_of_loads and not (meets or plan.facts.rejects)
 
 
-def meets_nothing(plan: MergePlan, rows: Rows) -> bool:
-    """Return whether a batch is rows of a full load alone, all of them readable, for a table without rows."""
+def meets_no_row(plan: MergePlan, rows: Rows) -> bool:
+    """Return whether a batch holds only readable rows of full loads, and the table has no rows."""
     return is_load_alone(plan) and not rows.are_there
 
 
 def meets_a_row(events: DataFrame, rows: Rows) -> bool:
-    """Return whether a row stands with the key of an event; files whose keys are all others are not read."""
+    """Return whether a stored row has the key of an event. Only files whose key range overlaps are read."""
     if not rows.are_there:
         return False
     dimension = rows.plan.dimension
-    stand = rows.all(range_of(events, dimension))
-    return not stand.join(events, list(dimension.key), "left_semi").isEmpty()
+    stored = rows.all(range_of(events, dimension))
+    return not stored.join(events, list(dimension.key), "left_semi").isEmpty()
 
 
 def repeats_a_key(events: DataFrame, dimension: Dimension) -> bool:
@@ -41,14 +41,18 @@ def repeats_a_key(events: DataFrame, dimension: Dimension) -> bool:
     return not counted.where("rows > 1").isEmpty()
 
 
-def load_of(plan: MergePlan, outcome: Outcome, *, removed: int = 0) -> MergeResult:
-    """Return what a load does of which every row goes into the table, in the place of so many that are removed."""
+def load_result(plan: MergePlan, detail: MergeDetail, *, removed: int = 0) -> MergeResult:
+    """Return the result of a load whose rows are all written. `removed` is the number of rows that they replace."""
     count = sum(plan.facts.operations.values())
     counts = Counts(read=plan.facts.read, skipped=plan.facts.skipped, applied=count)
-    return MergeResult(counts=counts, written=count, removed=removed, detail=outcome)
+    return MergeResult(counts=counts, written=count, removed=removed, detail=detail)
 
 
-def by_loading(plan: MergePlan, frame: DataFrame, rows: Rows) -> MergeResult | None:
-    """Write the rows of a full load as they come; return None where a key comes twice."""
+def resolve_full_load(plan: MergePlan, frame: DataFrame, rows: Rows) -> MergeResult | None:
+    """Write the rows of a full load as they are; return None if a key comes twice."""
     passing = frame.where(IS_EVENT)
-    return None if repeats_a_key(passing, plan.dimension) else load_of(plan, Outcome(passing, table=rows.table))
+    return (
+        None
+        if repeats_a_key(passing, plan.dimension)
+        else load_result(plan, MergeDetail(passing, table=rows.table))
+    )

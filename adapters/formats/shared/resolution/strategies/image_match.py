@@ -1,4 +1,4 @@
-"""Working out batches of tables without a key whose rows are found by their images."""
+"""Resolve batches of tables without a key whose rows are found by their before images."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Final
 
 from pyspark.sql import DataFrame
 
-from lakeward.adapters.formats.shared.resolution.merge_result import Outcome
-from lakeward.adapters.formats.shared.rows.table_rows import Loaded, Rows
-from lakeward.adapters.formats.shared.side_tables.side_table_pair import Keeping
+from lakeward.adapters.formats.shared.resolution.merge_result import MergeDetail
+from lakeward.adapters.formats.shared.rows.table_rows import Rows, TableSnapshot
+from lakeward.adapters.formats.shared.side_tables.side_table_pair import SideTables
 from lakeward.adapters.spark.execution.cached_frames import freed_on_failure
 from lakeward.adapters.spark.frames.event_frame import IS_EVENT, IS_REJECT, IS_TRUNCATE
 from lakeward.adapters.spark.merge.image_match import IS_TAKE, Images, fitted_images, is_whole
@@ -27,16 +27,18 @@ from lakeward.core.quarantine.repair import no_image
 _TAKES: Final = (Operation.UPDATE, Operation.DELETE)
 
 
-def meets_images(plan: MergePlan) -> bool:
-    """Whether a batch is to be held against the rows that stand; one of new rows alone is appended."""
+def needs_image_match(plan: MergePlan) -> bool:
+    """Return whether a batch must be compared with stored rows. A batch of new rows alone is appended."""
     is_asked = bool(plan.copies) or any(plan.facts.operations.get(operation) for operation in _TAKES)
     return plan.dimension.match is Match.IMAGE and is_asked
 
 
-def by_images(kept: Keeping, plan: MergePlan, frame: DataFrame, table: Loaded | None) -> MergeResult:
-    """Take away of the rows that stand one for each image, and add the new ones."""
-    _refuse_mended(kept, plan, frame)
-    rows, frame = Rows(plan, table, kept.spark), fitted_images(frame, plan.dimension.schema)
+def resolve_by_images(
+    side_tables: SideTables, plan: MergePlan, frame: DataFrame, table: TableSnapshot | None
+) -> MergeResult:
+    """Remove one stored row for each before image, and add the after images."""
+    _check_repairs(side_tables, plan, frame)
+    rows, frame = Rows(plan, table, side_tables.spark), fitted_images(frame, plan.dimension.schema)
     frame, known = without_copies(frame, plan)
     frame = as_no_key(frame, plan.dimension, IS_TRUNCATE, NO_TRUNCATE)
     frame = as_no_key(frame, plan.dimension, f"{IS_TAKE} AND NOT {is_whole(frame)}", NOT_WHOLE)
@@ -48,17 +50,17 @@ def by_images(kept: Keeping, plan: MergePlan, frame: DataFrame, table: Loaded | 
 
 
 def _resolved(plan: MergePlan, frame: DataFrame, known: Known, images: Images, rows: Rows) -> MergeResult:
-    """Return what the images of a batch take away and leave, with its rejects in the frame."""
-    refused = frame.where(f"{names.REASON} = '{Reason.NO_KEY.value}'").count()
-    rejects = Counter(plan.facts.rejects) - Counter(known.rejects) + Counter({Reason.NO_KEY: refused})
+    """Return the result of a batch; its rejects are in the frame already."""
+    refused_count = frame.where(f"{names.REASON} = '{Reason.NO_KEY.value}'").count()
+    rejects = Counter(plan.facts.rejects) - Counter(known.rejects) + Counter({Reason.NO_KEY: refused_count})
     superseded, applied = images.superseded.count(), frame.where(IS_EVENT).count()
-    outcome = Outcome(
+    detail = MergeDetail(
         upserts=images.written,
         removed=None if plan.replaces else images.removed,
         rejects=frame.where(IS_REJECT) if rejects else None,
         drops_all=plan.replaces,
         table=rows.table,
-        cached=[images.standing],
+        cached=[images.stored_rows],
     )
     counts = Counts(
         read=plan.facts.read,
@@ -73,14 +75,16 @@ def _resolved(plan: MergePlan, frame: DataFrame, known: Known, images: Images, r
         written=images.written.count(),
         removed=rows.count() if plan.replaces else images.removed.count(),
         rejects=rejects,
-        detail=outcome,
-        close=outcome.close,
+        detail=detail,
+        close=detail.close,
     )
 
 
-def _refuse_mended(kept: Keeping, plan: MergePlan, frame: DataFrame) -> None:
-    """Raise MendError for a mended row that is to take away another."""
-    found = frame.where(IS_TAKE).head() if plan.releases else None
-    if found is not None:
-        order = found[names.OBJECT]
-        raise no_image(plan.dimension, kept.change_log.batches.object_names.get(order, order), found[names.ROW])
+def _check_repairs(side_tables: SideTables, plan: MergePlan, frame: DataFrame) -> None:
+    """Raise RepairError if a repaired row updates or deletes another row."""
+    repaired_row = frame.where(IS_TAKE).head() if plan.releases else None
+    if repaired_row is not None:
+        order = repaired_row[names.OBJECT]
+        raise no_image(
+            plan.dimension, side_tables.change_log.batches.object_names.get(order, order), repaired_row[names.ROW]
+        )

@@ -1,4 +1,4 @@
-"""Working out batches whose events are folded in order over what is remembered, or over what stands."""
+"""Resolve batches by folding their events in position order, over the change log or the stored rows."""
 
 from __future__ import annotations
 
@@ -6,14 +6,17 @@ from dataclasses import replace
 
 from pyspark.sql import DataFrame
 
-from lakeward.adapters.formats.shared.resolution.merge_result import Outcome
-from lakeward.adapters.formats.shared.resolution.steps.applicable_events import Decided, decide
-from lakeward.adapters.formats.shared.resolution.steps.arrivals import Arrived
+from lakeward.adapters.formats.shared.resolution.merge_result import MergeDetail
+from lakeward.adapters.formats.shared.resolution.steps.applicable_events import (
+    ApplicableEvents,
+    find_applicable_events,
+)
+from lakeward.adapters.formats.shared.resolution.steps.arrivals import Arrivals
 from lakeward.adapters.formats.shared.resolution.steps.counts import counts_of
 from lakeward.adapters.formats.shared.resolution.steps.held_keys import held_keys, moved_keys
-from lakeward.adapters.formats.shared.resolution.steps.hold_filter import not_waiting_yet
+from lakeward.adapters.formats.shared.resolution.steps.hold_filter import leave_out_waiting
 from lakeward.adapters.formats.shared.rows.table_rows import Rows
-from lakeward.adapters.formats.shared.side_tables.side_table_pair import Keeping
+from lakeward.adapters.formats.shared.side_tables.side_table_pair import SideTables
 from lakeward.adapters.spark.frames.event_frame import IS_LOAD
 from lakeward.adapters.spark.merge.fold.chain_results import Chains
 from lakeward.adapters.spark.merge.resolution import ID, INCOMPLETE, as_rejects
@@ -26,58 +29,58 @@ from lakeward.core.plan import MergePlan
 from lakeward.core.ports import MergeResult
 
 
-def by_folding(kept: Keeping, plan: MergePlan, arrived: Arrived, rows: Rows) -> MergeResult:
-    """Fold the events in order; hold key changes that no rule decides."""
-    decided = decide(kept, plan, arrived, rows)
-    chains = decided.chains
+def resolve_in_order(side_tables: SideTables, plan: MergePlan, arrivals: Arrivals, rows: Rows) -> MergeResult:
+    """Fold the events in order. Key changes that no rule decides hold their keys."""
+    applicable = find_applicable_events(side_tables, plan, arrivals, rows)
+    chains = applicable.chains
     tally, incomplete = chains.counts()
-    refused = _with_incomplete(plan, decided, incomplete)
-    waiting, waited = not_waiting_yet(kept, plan, decided.waiting)
+    with_incomplete = _with_incomplete(plan, applicable, incomplete)
+    waiting, waiting_again = leave_out_waiting(side_tables, plan, applicable.waiting)
     numbering = chains.numbering()
     upserts = remade(chains.rows(numbering), plan.recomputed)
     removed, drops_below = _removed(plan, chains, rows)
-    outcome = Outcome(
+    detail = MergeDetail(
         upserts=upserts,
         removed=removed,
-        changes=_with(_changes(plan, decided.passing, chains), arrived.truncates),
+        changes=_with(_changes(plan, applicable.passing, chains), arrivals.truncates),
         bases=chains.bases() if plan.in_part and not _is_ordered(plan) else None,
         waiting=waiting,
-        released=decided.released(plan),
+        released=applicable.released(plan),
         drops_below=drops_below,
-        rejects=refused.rejects(plan),
+        rejects=with_incomplete.rejects(plan),
         table=rows.table,
     )
-    rejects = refused.rejects_by_reason(plan)
-    again = waited + arrived.known.rows
-    tally = replace(tally, duplicates=tally.duplicates + again, quarantined=sum(rejects.values()))
+    rejects = with_incomplete.rejects_by_reason(plan)
+    repeated = waiting_again + arrivals.known.rows
+    tally = replace(tally, duplicates=tally.duplicates + repeated, quarantined=sum(rejects.values()))
     return MergeResult(
-        counts=_counts(plan, tally, decided, outcome, incomplete),
+        counts=_counts(plan, tally, applicable, detail, incomplete),
         written=upserts.count(),
         removed=removed.count(),
         current=chains.opened(),
         numbered=numbering.given,
-        held=len(_held(kept, plan, decided)),
+        held=len(_held(side_tables, plan, applicable)),
         rejects=rejects,
-        detail=outcome,
-        close=outcome.close,
+        detail=detail,
+        close=detail.close,
     )
 
 
-def _with_incomplete(plan: MergePlan, decided: Decided, incomplete: int) -> Arrived:
-    """Return what arrived, with what found no row to complete as rejects where none can come any more."""
-    arrived = decided.arrived
+def _with_incomplete(plan: MergePlan, applicable: ApplicableEvents, incomplete: int) -> Arrivals:
+    """Return the arrivals; on an `ordered` table, events that found no row to complete are rejects."""
+    arrivals = applicable.arrived
     if not (incomplete and _is_ordered(plan)):
-        return arrived
-    ids = decided.chains.verdicts().where("verdict = 'incomplete'").selectExpr(f"id AS {ID}")
+        return arrivals
+    ids = applicable.chains.verdicts().where("verdict = 'incomplete'").selectExpr(f"id AS {ID}")
     return replace(
-        arrived,
-        frame=as_rejects(arrived.frame, plan, ids, Reason.INCOMPLETE_ROW, INCOMPLETE),
-        refused={**arrived.refused, Reason.INCOMPLETE_ROW: incomplete},
+        arrivals,
+        frame=as_rejects(arrivals.frame, plan, ids, Reason.INCOMPLETE_ROW, INCOMPLETE),
+        refused={**arrivals.refused, Reason.INCOMPLETE_ROW: incomplete},
     )
 
 
 def _removed(plan: MergePlan, chains: Chains, rows: Rows) -> tuple[DataFrame, Position | None]:
-    """Return the rows that go, and the place of a truncate of which it is all below, unless what ends is kept."""
+    """Return the rows that go, and the position of a truncate if all rows below it go."""
     removed = chains.removed()
     if plan.dimension.keeps_ended:
         return removed, None
@@ -85,7 +88,7 @@ def _removed(plan: MergePlan, chains: Chains, rows: Rows) -> tuple[DataFrame, Po
 
 
 def _changes(plan: MergePlan, passing: DataFrame, chains: Chains) -> DataFrame:
-    """Return what is to be remembered of the events that pass; rows of a full load are in the table."""
+    """Return the events for the change log. Rows of a full load are left out where the table has them."""
     if _is_ordered(plan):
         return _deletes(passing, chains)
     if not plan.in_part:
@@ -94,31 +97,33 @@ def _changes(plan: MergePlan, passing: DataFrame, chains: Chains) -> DataFrame:
 
 
 def _deletes(passing: DataFrame, chains: Chains) -> DataFrame:
-    """Return the deletes that stand in the end: all that an `ordered` table remembers."""
-    stand = chains.verdicts().where("verdict = 'applied' AND operation = 'delete'").selectExpr(f"id AS {ID}")
-    return passing.join(stand, ID, "left_semi")
+    """Return the deletes that are still in force after the batch: an `ordered` table remembers only these."""
+    in_force = chains.verdicts().where("verdict = 'applied' AND operation = 'delete'").selectExpr(f"id AS {ID}")
+    return passing.join(in_force, ID, "left_semi")
 
 
 def _with(changes: DataFrame, truncates: DataFrame | None) -> DataFrame:
     return changes if truncates is None else changes.unionByName(truncates, allowMissingColumns=True)
 
 
-def _counts(plan: MergePlan, tally: Counts, decided: Decided, outcome: Outcome, incomplete: int) -> Counts:
-    """Complete the counts; what found no row to complete waits for one, where one may come."""
-    counts = counts_of(plan, tally, outcome.waiting)
+def _counts(
+    plan: MergePlan, tally: Counts, applicable: ApplicableEvents, detail: MergeDetail, incomplete: int
+) -> Counts:
+    """Complete the counts. An event that found no row to complete waits for one, where one may still come."""
+    counts = counts_of(plan, tally, detail.waiting)
     if plan.releases:
-        refused = sum(decided.arrived.refused.values())
+        refused = sum(applicable.arrived.refused.values())
         return replace(counts, released=counts.released + incomplete + refused)
     waiting = counts.waiting if _is_ordered(plan) else counts.waiting + incomplete
-    released = 0 if outcome.released is None else outcome.released.count()
+    released = 0 if detail.released is None else detail.released.count()
     return replace(counts, released=released, waiting=waiting)
 
 
-def _held(kept: Keeping, plan: MergePlan, decided: Decided) -> set[str]:
-    """Return the keys that are held afterwards: by what is in quarantine, and by key changes that wait."""
-    arrived = decided.arrived
-    held = held_keys(kept, plan, arrived.rows, has_refused=arrived.has_refused)
-    return held | moved_keys(kept, plan, decided)
+def _held(side_tables: SideTables, plan: MergePlan, applicable: ApplicableEvents) -> set[str]:
+    """Return the texts of the keys that are held afterwards, by quarantined rows and by waiting key changes."""
+    arrivals = applicable.arrived
+    keys = held_keys(side_tables, plan, arrivals.rows, has_refused=arrivals.has_refused)
+    return keys | moved_keys(side_tables, plan, applicable)
 
 
 def _is_ordered(plan: MergePlan) -> bool:

@@ -1,13 +1,13 @@
-"""Working out a snapshot that is put between others of a history."""
+"""Resolve a snapshot that is older than one a history has already."""
 
 from __future__ import annotations
 
 from pyspark.sql import DataFrame
 
-from lakeward.adapters.formats.shared.resolution.merge_result import Outcome
+from lakeward.adapters.formats.shared.resolution.merge_result import MergeDetail
 from lakeward.adapters.formats.shared.resolution.steps.held_keys import held_keys
 from lakeward.adapters.formats.shared.rows.table_rows import Rows
-from lakeward.adapters.formats.shared.side_tables.side_table_pair import Keeping
+from lakeward.adapters.formats.shared.side_tables.side_table_pair import SideTables
 from lakeward.adapters.spark.frames.event_frame import IS_REJECT
 from lakeward.adapters.spark.history.snapshot_splice import spliced
 from lakeward.adapters.spark.history.version_rows import VersionRows
@@ -19,30 +19,35 @@ from lakeward.core.plan import MergePlan
 from lakeward.core.ports import MergeResult
 
 
-def by_splicing(
-    kept: Keeping, plan: MergePlan, shown: VersionRows, span: SnapshotSpan, frame: DataFrame, rows: Rows
+def resolve_snapshot_splice(
+    side_tables: SideTables,
+    plan: MergePlan,
+    version_rows: VersionRows,
+    span: SnapshotSpan,
+    frame: DataFrame,
+    rows: Rows,
 ) -> MergeResult:
-    """Put a snapshot between others; none of its rows is late, a copy or behind a hold."""
+    """Splice a snapshot in between others. None of its rows is late, a copy or behind a hold."""
     refuse_incomplete_snapshot(plan.dimension, plan.facts)
-    done = spliced(plan, shown, span, rows.all(), events_of(frame))
-    if wrong := done.wrong():
-        refuse_broken(plan.dimension, plan.facts, wrong.keys, wrong.example)
-    f, numbering = plan.facts, done.numbering(plan.numbered)
-    upserts = done.rows(numbering)
-    outcome = Outcome(
+    splice = spliced(plan, version_rows, span, rows.all(), events_of(frame))
+    if broken := splice.wrong():
+        refuse_broken(plan.dimension, plan.facts, broken.keys, broken.example)
+    facts, numbering = plan.facts, splice.numbering(plan.numbered)
+    upserts = splice.rows(numbering)
+    detail = MergeDetail(
         upserts=upserts,
-        removed=done.removed(),
-        rejects=frame.where(IS_REJECT) if f.rejects else None,
+        removed=splice.removed(),
+        rejects=frame.where(IS_REJECT) if facts.rejects else None,
         table=rows.table,
     )
-    refused, applied = sum(f.rejects.values()), sum(f.operations.values())
+    refused, applied = sum(facts.rejects.values()), sum(facts.operations.values())
     return MergeResult(
-        counts=Counts(read=f.read, skipped=f.skipped, quarantined=refused, applied=applied),
+        counts=Counts(read=facts.read, skipped=facts.skipped, quarantined=refused, applied=applied),
         written=upserts.count(),
-        removed=done.removed().count(),
-        current=done.opened(),
+        removed=splice.removed().count(),
+        current=splice.opened(),
         numbered=numbering.given,
-        held=len(held_keys(kept, plan, frame)),
-        rejects=f.rejects,
-        detail=outcome,
+        held=len(held_keys(side_tables, plan, frame)),
+        rejects=facts.rejects,
+        detail=detail,
     )

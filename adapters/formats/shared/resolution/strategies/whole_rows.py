@@ -1,4 +1,4 @@
-"""Working out batches of whole rows, which what stands of their keys decides: in one pass and without an order."""
+"""Resolve batches of whole rows against the stored rows of their keys, in one pass."""
 
 from __future__ import annotations
 
@@ -6,15 +6,20 @@ from dataclasses import replace
 
 from pyspark.sql import DataFrame
 
-from lakeward.adapters.formats.shared.resolution.merge_result import Outcome
-from lakeward.adapters.formats.shared.resolution.steps.arrivals import Arrived
+from lakeward.adapters.formats.shared.resolution.merge_result import MergeDetail
+from lakeward.adapters.formats.shared.resolution.steps.arrivals import Arrivals
 from lakeward.adapters.formats.shared.resolution.steps.counts import counts_of
 from lakeward.adapters.formats.shared.resolution.steps.held_keys import held_keys
-from lakeward.adapters.formats.shared.resolution.steps.hold_filter import not_waiting_yet, part
-from lakeward.adapters.formats.shared.resolution.steps.verdicts import Judged, changes_of, is_ordered, judge
-from lakeward.adapters.formats.shared.resolution.strategies.ordered_fold import by_folding
+from lakeward.adapters.formats.shared.resolution.steps.hold_filter import leave_out_waiting, split_by_holds
+from lakeward.adapters.formats.shared.resolution.steps.verdicts import (
+    RowVerdicts,
+    changes_of,
+    is_ordered,
+    judge_events,
+)
+from lakeward.adapters.formats.shared.resolution.strategies.ordered_fold import resolve_in_order
 from lakeward.adapters.formats.shared.rows.table_rows import Rows
-from lakeward.adapters.formats.shared.side_tables.side_table_pair import Keeping
+from lakeward.adapters.formats.shared.side_tables.side_table_pair import SideTables
 from lakeward.adapters.spark.execution.cached_frames import freed_on_failure
 from lakeward.adapters.spark.frames.event_frame import LOAD
 from lakeward.adapters.spark.merge.resolution import (
@@ -23,7 +28,7 @@ from lakeward.adapters.spark.merge.resolution import (
     counts,
     events_of,
     sequence_literal,
-    standing,
+    stored_column,
     winners,
 )
 from lakeward.adapters.spark.sql import names
@@ -34,82 +39,86 @@ from lakeward.core.plan import MergePlan
 from lakeward.core.ports import MergeResult
 
 
-def may_be_judged(kept: Keeping, plan: MergePlan, arrived: Arrived) -> bool:
-    """Return whether what stands decides a batch of whole rows, though parts of rows may be remembered.
+def whole_rows_suffice(side_tables: SideTables, plan: MergePlan, arrivals: Arrivals) -> bool:
+    """Return True if stored rows decide a batch of whole rows, though partial rows may be remembered.
 
-    Each of its events is newer than all that the table has seen, and leaves a row or none, whatever came before.
-    Where the table remembers key changes they make chains of keys, of which no row tells alone.
+    Each event of such a batch is newer than every event that the table has seen, and leaves a row or none, whatever
+    came before. If the table remembers key changes, they join keys to chains, which no single row decides.
     """
     dimension, facts = plan.dimension, plan.facts
     may_meet = plan.recalls or plan.replaces or plan.releases or plan.holds or plan.copies or plan.truncates.all
     has_more = dimension.keeps_ended or plan.recomputed or plan.evolution.lacks or facts.has_loads
     if is_ordered(plan) or PARTIAL & facts.needs or may_meet or has_more:
         return False
-    if arrived.late or any(reason in HOLDING for reason in facts.rejects):
+    if arrivals.late or any(reason in HOLDING for reason in facts.rejects):
         return False
-    return not (kept.change_log.batches.turned or kept.change_log.has_moves(plan.batch - 1))
+    change_log = side_tables.change_log
+    return not (change_log.batches.ordered_until or change_log.has_key_changes(plan.batch - 1))
 
 
-def by_judging(kept: Keeping, plan: MergePlan, arrived: Arrived, rows: Rows) -> MergeResult:
-    """Judge the events of each key by the row that stands of it.
+def resolve_whole_rows(side_tables: SideTables, plan: MergePlan, arrivals: Arrivals, rows: Rows) -> MergeResult:
+    """Judge the events of each key by its stored row.
 
-    That is enough where a batch lacks a column as well, as long as each of its updates finds a row to keep that of.
+    A batch that lacks a column is resolved here too, if each of its updates finds a row to keep that column of.
     """
-    passing, waiting = part(kept, plan, arrived, events_of(arrived.frame))
-    waiting, waited = not_waiting_yet(kept, plan, waiting)
-    gone = kept.change_log.deletes(plan.batch - 1) if plan.recalls else None
-    found = None if rows.table is None else rows.found(passing, gone)
-    is_all = waiting is None and not plan.releases and not plan.in_part
-    judged = judge(plan, passing, found, remembers_all=is_all)
-    with freed_on_failure(judged.close):
-        tally, written, removed = counts(judged.sums, judged.frame, passing, plan)
+    passing, waiting = split_by_holds(side_tables, plan, arrivals, events_of(arrivals.frame))
+    waiting, waiting_again = leave_out_waiting(side_tables, plan, waiting)
+    remembered_deletes = side_tables.change_log.deletes(plan.batch - 1) if plan.recalls else None
+    stored = None if rows.table is None else rows.find_stored(passing, remembered_deletes)
+    remembers_all = waiting is None and not plan.releases and not plan.in_part
+    row_verdicts = judge_events(plan, passing, stored, remembers_all=remembers_all)
+    with freed_on_failure(row_verdicts.close):
+        tally, written, removed = counts(row_verdicts.sums, row_verdicts.frame, passing, plan)
         if plan.evolution.lacks and tally.update_on_missing:
-            return _in_order(kept, plan, arrived, rows, judged)
-        all_stand = written == tally.stale + tally.duplicates + tally.superseded + tally.applied
-        upserts = passing if all_stand else winners(passing, judged.frame, deletes=False)
+            return _in_order(side_tables, plan, arrivals, rows, row_verdicts)
+        all_written = written == tally.stale + tally.duplicates + tally.superseded + tally.applied
+        upserts = passing if all_written else winners(passing, row_verdicts.frame, deletes=False)
         has_deletes = is_ordered(plan) and tally.applied > written
-        outcome = Outcome(
-            upserts=rows.kept(upserts, judged.frame),
-            removed=judged.frame.where(f"{IS_NEWS} AND {IS_LIVE}"),
+        detail = MergeDetail(
+            upserts=rows.with_stored_values(upserts, row_verdicts.frame),
+            removed=row_verdicts.frame.where(f"{IS_NEWS} AND {IS_LIVE}"),
             changes=None if is_ordered(plan) else changes_of(passing),
-            bases=_bases(plan, rows, judged) if plan.in_part and not is_ordered(plan) else None,
-            deletes=winners(passing, judged.frame, deletes=True) if has_deletes else None,
+            bases=_base_rows(plan, rows, row_verdicts) if plan.in_part and not is_ordered(plan) else None,
+            deletes=winners(passing, row_verdicts.frame, deletes=True) if has_deletes else None,
             waiting=waiting,
             released=passing if plan.releases else None,
-            entries=judged.entries,
-            places=judged.places,
-            rejects=arrived.rejects(plan),
+            entries=row_verdicts.entries,
+            places=row_verdicts.places,
+            rejects=arrivals.rejects(plan),
             table=rows.table,
-            cached=judged.cached,
+            cached=row_verdicts.cached,
         )
-        rejects = arrived.rejects_by_reason(plan)
-        again = waited + arrived.known.rows
-        tally = replace(tally, duplicates=tally.duplicates + again, quarantined=sum(rejects.values()))
+        rejects = arrivals.rejects_by_reason(plan)
+        repeated = waiting_again + arrivals.known.rows
+        tally = replace(tally, duplicates=tally.duplicates + repeated, quarantined=sum(rejects.values()))
         return MergeResult(
             counts=counts_of(plan, tally, waiting),
             written=written,
             removed=removed,
-            held=len(held_keys(kept, plan, arrived.frame)),
+            held=len(held_keys(side_tables, plan, arrivals.frame)),
             rejects=rejects,
-            detail=outcome,
-            close=outcome.close,
+            detail=detail,
+            close=detail.close,
         )
 
 
-def _bases(plan: MergePlan, rows: Rows, judged: Judged) -> DataFrame | None:
-    """Return the rows that stand of keys of which nothing is remembered; None where there are none.
+def _base_rows(plan: MergePlan, rows: Rows, row_verdicts: RowVerdicts) -> DataFrame | None:
+    """Return the stored rows of keys of which nothing is remembered, or None if there are none.
 
-    What lies above the mark is remembered: of a row that does, the event that it came with, but for a full load.
+    Events above the low watermark are remembered. So is the event that a row above it came with, unless that was a
+    full load.
     """
-    epoch, sequence = standing(names.EPOCH), standing(names.SEQUENCE)
+    epoch, sequence = stored_column(names.EPOCH), stored_column(names.SEQUENCE)
     above = f"{epoch} = {plan.epoch} AND {sequence} != {LOAD}"
-    if plan.mark is not None:
-        above += f" AND {sequence} > {sequence_literal(plan, plan.mark.sequence)}"
-    keys = judged.frame.where(f"{IS_LIVE} AND NOT ({above})").select(*map(quoted, plan.dimension.key))
+    if plan.low_watermark is not None:
+        above += f" AND {sequence} > {sequence_literal(plan, plan.low_watermark.sequence)}"
+    keys = row_verdicts.frame.where(f"{IS_LIVE} AND NOT ({above})").select(*map(quoted, plan.dimension.key))
     return None if keys.isEmpty() else rows.of(keys)
 
 
-def _in_order(kept: Keeping, plan: MergePlan, arrived: Arrived, rows: Rows, judged: Judged) -> MergeResult:
-    """Fold a batch that lacks a column and updates a key that is not there: a part of a row makes none."""
-    judged.close()
-    return by_folding(kept, replace(plan, folds=True), arrived, rows)
+def _in_order(
+    side_tables: SideTables, plan: MergePlan, arrivals: Arrivals, rows: Rows, row_verdicts: RowVerdicts
+) -> MergeResult:
+    """Fold a batch that lacks a column and updates a key without a row: a partial event makes no row."""
+    row_verdicts.close()
+    return resolve_in_order(side_tables, replace(plan, folds=True), arrivals, rows)

@@ -1,4 +1,4 @@
-"""What a table remembers beside its rows, and what operators said of it."""
+"""The change log of a table: what it remembers of applied batches, and the decisions of operators."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias
 
-from lakeward.core.ledger.full_loads import LoadCompletion, ReloadRequest, reload_of
+from lakeward.core.ledger.full_loads import LoadCompletion, ReloadRequest, find_reload
 from lakeward.core.ledger.objects import ObjectRecord, SourceObject
 from lakeward.core.merge.change_log import Hold, Record
 from lakeward.core.plan import MergePlan
@@ -17,7 +17,12 @@ from lakeward.core.schema_changes.evolution import SchemaChange
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Acknowledgement:
-    """An alarm that an operator let pass: what of it, who, why, when (microseconds since 1970), in which epoch."""
+    """An operator's decision to let an alarm pass.
+
+    `code` is the code of the alarm and `about` the names (of objects, for example) that it was raised for. `by` is
+    the operator, `reason` the reason that was given, and `at` the time in microseconds since 1970. The decision
+    holds in `epoch` only.
+    """
 
     code: str
     about: tuple[str, ...]
@@ -28,17 +33,20 @@ class Acknowledgement:
 
 
 OperatorDecision: TypeAlias = Acknowledgement | ReloadRequest | LoadCompletion
-"""What an operator said of a table, kept beside it."""
+"""What an operator decided about a table. It is kept in the change log."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChangeLogState:
-    """What a table remembers, as of its last commit.
+    """The change log of a table as of its last commit.
 
-    `objects` are those of its epoch, `left` the versions of those of epochs before. `records` are those of all
-    its batches; `in_part` says that some event that is remembered
-    may have been sent in part, or change its key. `words` are what operators said, in order,
-    `shown` the changes of columns whose rows went into quarantine, by batch.
+    - `objects`: the applied objects of the current epoch, by name.
+    - `left`: the versions of the applied objects of earlier epochs.
+    - `holds`: the keys whose later events wait.
+    - `records`: the batch records of all batches.
+    - `in_part`: whether a remembered event may lack cells or change its key.
+    - `words`: the decisions of operators, in the order in which they were made.
+    - `shown`: by batch, the schema changes whose rows went into quarantine.
     """
 
     objects: Mapping[str, SourceObject] = field(default_factory=dict)
@@ -51,26 +59,32 @@ class ChangeLogState:
 
     @property
     def acks(self) -> Sequence[Acknowledgement]:
-        """The alarms that were let pass."""
+        """The acknowledgements among the decisions."""
         return [word for word in self.words if isinstance(word, Acknowledgement)]
 
     @property
     def reloads(self) -> Sequence[ReloadRequest]:
-        """The reloads that were asked for."""
+        """The reload requests among the decisions."""
         return [word for word in self.words if isinstance(word, ReloadRequest)]
 
     @property
     def wholes(self) -> Sequence[LoadCompletion]:
-        """The full loads that were said to be complete."""
+        """The load completions among the decisions."""
         return [word for word in self.words if isinstance(word, LoadCompletion)]
 
     def cut(self, epoch: int) -> int | None:
-        """Return the order at or below which changes are of the epochs before, if an operator began it."""
-        word = reload_of(self.reloads, epoch)
+        """Return the object order at or below which changes belong to earlier epochs.
+
+        None if no operator requested the reload that begins `epoch`.
+        """
+        word = find_reload(self.reloads, epoch)
         return None if word is None else word.cut
 
     def acked(self, epoch: int) -> Mapping[str, frozenset[str]]:
-        """What was let pass in an epoch, by the code of the alarm: names come again in the next."""
+        """Return the acknowledged names of an epoch by alarm code.
+
+        Acknowledgements of other epochs do not count, because object names may come again in the next epoch.
+        """
         found: dict[str, frozenset[str]] = {}
         for ack in self.acks:
             if ack.epoch == epoch:
@@ -79,27 +93,27 @@ class ChangeLogState:
 
 
 class ChangeLog(Protocol):
-    """What a table remembers beside its rows, stamped with the batch that it belongs to.
+    """Stores what a table remembers apart from its rows. Each entry is stamped with the number of its batch.
 
-    What is stamped above the table's own batch was left by a crash and does not exist.
+    Entries with a higher number than the batch of the table were left by a crash. They must be ignored.
     """
 
     def read_state(self, progress: Progress) -> ChangeLogState:
-        """Return what is remembered up to the table's batch."""
+        """Return the change log up to the batch of `progress`."""
         ...
 
     def record_batch(self, plan: MergePlan, resolved: MergeResult) -> None:
-        """Write the batch record and what the batch leaves to remember."""
+        """Write the batch record and the events of the batch that must be remembered."""
         ...
 
     def trim(self, progress: Progress) -> None:
-        """Forget what can no longer matter to a table that stands there."""
+        """Fold events at or below the low watermark of `progress` into base rows, and delete them."""
         ...
 
     def record_decision(self, progress: Progress, word: OperatorDecision) -> None:
-        """Write down what an operator said; the table need not exist yet."""
+        """Store the decision of an operator. The table need not exist yet."""
         ...
 
     def applied(self, progress: Progress, after: int) -> Sequence[ObjectRecord]:
-        """Return the objects of the batches behind `after`, up to the table's batch."""
+        """Return the objects of the batches after the number `after`, up to the batch of `progress`."""
         ...
