@@ -61,7 +61,7 @@ class Progress:
     writes it (None: not a joined table).
 
     `logs` are the logs of the source that its changes came from, where messages name them, as
-    `core.checks.log_restart.LogName` writes them. `partitions` is how far each partition of a topic has come there,
+    `core.checks.log_steps.LogName` writes them. `partitions` is how far each partition of a topic has come there,
     by the order of the end of its objects (None: no partitions). `snapshot` is the place of the highest initial
     snapshot there (None: no snapshot). `others` are the messages of other tables in the objects of all batches of
     the epoch (None: none). `databases` are those that the rows of these batches name (None: none). `order_by` is

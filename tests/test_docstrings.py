@@ -1,12 +1,14 @@
-"""What the examples in docstrings say is true."""
+"""What docstrings say of the code is true: their examples, and the names of other code."""
 
 from __future__ import annotations
 
 import doctest
+import re
 from importlib import import_module
+from pathlib import Path
 
 import pytest
-from repository import modules
+from repository import ROOT, modules
 
 
 def names() -> list[str]:
@@ -17,3 +19,24 @@ def names() -> list[str]:
 @pytest.mark.parametrize("name", names())
 def test_examples_are_true(name: str) -> None:
     assert doctest.testmod(import_module(name)).failed == 0
+
+
+CODE = re.compile(r"`(?:lakeward\.)?((?:adapters|core|entrypoints|plugins)(?:\.\w+)+)`")
+
+
+def is_there(name: str) -> bool:
+    """Tell whether a dotted name is that of a package, a module, or something that a module defines."""
+    parts = name.split(".")
+    for end in range(len(parts), 1, -1):
+        module, rest = ROOT.joinpath(*parts[:end]), parts[end:]
+        file = module.with_suffix(".py") if module.with_suffix(".py").is_file() else module / "__init__.py"
+        if file.is_file():
+            text = file.read_text("utf-8")
+            return all(re.search(rf"\b{re.escape(part)}\b", text) for part in rest)
+    return False
+
+
+@pytest.mark.parametrize("module", list(modules()), ids=str)
+def test_code_that_is_named_is_there(module: Path) -> None:
+    named = CODE.findall((ROOT / module).read_text("utf-8"))
+    assert [name for name in named if not is_there(name)] == []

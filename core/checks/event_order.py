@@ -55,9 +55,10 @@ def refuse_other_order(
     """Raise SchemaConflict where another column, zone or format orders events than that of the stored positions.
 
     Two changes are allowed. Where positions are commit times, these may replace the order of objects, which come in
-    the order of commits; no object may appear among the earlier ones any more (`core.merge.change_log.floor`).
-    After a restart of the log an operator may let messages count by their arrival (SEQUENCE-002), and never by
-    their log positions again. `core.checks.batch_checks.refuse_other_options` refuses other kinds of sequences.
+    the order of commits; no object may appear among the earlier ones any more
+    (`core.merge.change_log.object_watermark`). After a restart of the log an operator may let messages count by
+    their arrival (SEQUENCE-002), and never by their log positions again.
+    `core.checks.batch_checks.refuse_other_options` refuses other kinds of sequences.
     """
     known = progress.order_by
     if known is None or order_by is None or progress.sequences is not dimension.sequences:

@@ -45,7 +45,7 @@ class Decoded:
     `cells` are texts by column, `before` those of columns as they were, and `has_image` says whether all of those
     are told; `unset` says for each column whether it was not sent. `time` is in microseconds since 1970;
     `unread_time` is the text of a time that cannot be read, with the name of its field before it.
-    `log` names the source's log, as `core.checks.log_restart.LogName` reads it. `texts` are those of JSON with
+    `log` names the source's log, as `core.checks.log_steps.LogName` reads it. `texts` are those of JSON with
     cells: none where no number of JSON passed for a text, and none was rounded, on the way to the cells. Cells of
     columns that are `typed` have the type of their column already.
     """

@@ -90,7 +90,7 @@ def _oracle(field: Callable[[str], str]) -> str:
 
 
 def log(field: Callable[[str], str], commit: str) -> str:
-    """Return the log that the place of a change is in, as `core.checks.log_restart.LogName` reads it, as SQL.
+    """Return the log that the place of a change is in, as `core.checks.log_steps.LogName` reads it, as SQL.
 
     `commit` is the `last_commit`.
 

@@ -49,7 +49,7 @@ def dated(frame: DataFrame, dimension: Dimension, epoch: int, ran: int, *, is_fi
 def undated(frame: DataFrame, dimension: Dimension) -> str | None:
     """Return SQL for why an event has no valid instant although it needs one; NULL for all other events.
 
-    The result is None if every event has one: `lakeward.core.history.instants.undated` as SQL.
+    The result is None if every event has one: `lakeward.core.history.instants.undated_detail` as SQL.
     """
     history = dimension.history
     if history is None:

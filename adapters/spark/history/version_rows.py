@@ -144,7 +144,7 @@ class VersionRows:
 
         `stored` are the stored versions with their further fields. `base` are the versions from which the fold
         started, `versions` those that it left. Versions before the base are kept, as in
-        `lakeward.core.history.versions.spliced`.
+        `lakeward.core.history.versions.splice_versions`.
         """
         form = self.history.shown
         lies_before = "coalesce(s.begins < first.begins AND (is_kept OR s.version.place <= first.place), false)"

@@ -1,6 +1,6 @@
 """Compute rule columns of stored rows again: DataFrame to DataFrame.
 
-`lakeward.core.shaping.cells.remade` defines the result.
+`lakeward.core.shaping.cells.recompute` defines the result.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ def place_and_log(field: Field, is_read: bool) -> tuple[str, str | None]:
     """Return the sequence of a message as a text, and the log that its place is in.
 
     The sequence is that of `no_place` where no known field is there, and the field with its name where that is no
-    place. `core.checks.log_restart.LogName` reads the log.
+    place. `core.checks.log_steps.LogName` reads the log.
 
     >>> place_and_log({"lsn": "0/16B3748"}.get, is_read=False)[0]
     'lsn: 0/16B3748'
