@@ -189,7 +189,7 @@ def row_of(schema: Schema, key: int) -> st.SearchStrategy[Row]:
 
 
 def fits(value: Any, type_: Type) -> bool:
-    """Whether a type can hold a value without loss."""
+    """Return True if a type can hold a value without loss: an unknown field may be there if it has no value."""
     if value is None:
         return True
     parts = {part.name: part.type for part in type_.parts}
@@ -206,7 +206,8 @@ def fits(value: Any, type_: Type) -> bool:
         case "map":
             return isinstance(value, dict) and all(fits(item, parts["value"]) for item in value.values())
         case "struct":
-            return isinstance(value, dict) and all(n in parts and fits(v, parts[n]) for n, v in value.items())
+            values = {name: part for name, part in value.items() if part is not None}
+            return all(name in parts and fits(part, parts[name]) for name, part in values.items())
         case name:
             return isinstance(value, {"string": str, "boolean": bool, "date": date}[name])
 
