@@ -264,7 +264,7 @@ def test_the_costs_of_alarms_are_those_of_a_template_with_all_of_them(every: lis
     assert f"| alarms: {count} | {dollars(count * 0.10)} |" in text(COST)
 
 
-def test_the_steps_of_a_look_are_those_of_the_state_machine(every: list[dict[str, Any]]) -> None:
+def test_the_steps_of_a_poll_are_those_of_the_state_machine(every: list[dict[str, Any]]) -> None:
     """An empty queue: the default of each choice, from the check of the history to the wait."""
     states = every[0]["Resources"]["StateMachine"]["Properties"]["Definition"]["States"]
     changes = {"Route": "GetQueueSize"}
@@ -274,5 +274,5 @@ def test_the_steps_of_a_look_are_those_of_the_state_machine(every: list[dict[str
         name = changes.get(name) or state.get("Next") or state["Default"]
         steps += 1
     looks = MONTH // 60
-    assert f"the state machine: {steps} steps at each look" in text(COST)
+    assert f"the state machine: {steps} steps at each poll" in text(COST)
     assert f"{steps * looks:,} steps, {dollars(steps * looks * STEP)}" in text(COST)
