@@ -1,4 +1,4 @@
-"""`docs/reference/types.md`: each type, and each text it says is taken or not, as Spark takes it."""
+"""`docs/reference/types.md`: each type, and each text it says is accepted or not, as Spark reads it."""
 
 from __future__ import annotations
 
@@ -64,12 +64,12 @@ def test_a_type_is_in_tables_what_the_page_says(row: Mapping[str, str]) -> None:
 
 
 @pytest.mark.spark
-def test_texts_are_taken_as_the_page_says(spark: SparkSession) -> None:
+def test_texts_are_accepted_as_the_page_says(spark: SparkSession) -> None:
     cases = {}
     for row in FROM_TEXT:
         (name,) = codes(row["type"])
-        cases |= {(name, shown): True for shown in codes(row["taken"])}
-        cases |= {(name, shown): False for shown in codes(row["not taken"])}
+        cases |= {(name, shown): True for shown in codes(row["accepted"])}
+        cases |= {(name, shown): False for shown in codes(row["refused"])}
     values = [to_type(text(shown), parse_type(name), TextFormat()) for name, shown in cases]
     found = spark.range(1).selectExpr(*[f"{value} IS NOT NULL AS c{n}" for n, value in enumerate(values)]).first()
     assert dict(zip(cases, found or (), strict=True)) == cases
