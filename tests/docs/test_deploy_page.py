@@ -219,7 +219,7 @@ def test_the_defaults_are_those_of_the_templates(every: list[dict[str, Any]]) ->
 
 
 def test_the_roles_and_alarms_are_those_of_the_templates(every: list[dict[str, Any]]) -> None:
-    (listed,) = tables(sections(PAGE)["Who may do what"])
+    (listed,) = tables(sections(PAGE)["Roles"])
     shown = {codes(row["role"])[0] for row in listed}
     assert shown == {role for template in every for role in Stack(template, {}).roles()}
     (listed,) = tables(sections(PAGE)["Alarms"])
