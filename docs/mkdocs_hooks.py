@@ -2,12 +2,12 @@
 
 The pages are written for readers of the repository. The site differs from it in four things:
 
-- Its navigation is read from the index pages: `docs/README.md` names the rooms, the `README.md` of a room names its
-  pages, and the headings of that page group them.
+- Its navigation is read from the index pages: `docs/README.md` names the sections, the `README.md` of a section
+  names its pages, and the headings of that page group them.
 - `CHANGELOG.md` and `CONTRIBUTING.md` are pages of the site. A link to any other file outside docs/ leads to the
-  repository where LAKEWARD_REPOSITORY has its address, and is text with the file's path where it has not.
-- The name of a code block, which stands behind its language, is shown as its title.
-- An inner list is indented by four spaces, as Python's Markdown wants it.
+  repository if LAKEWARD_REPOSITORY has its address, otherwise it becomes text with the path of the file.
+- The name of a code block, after its language, is shown as its title.
+- An inner list is indented by four spaces, because Python's Markdown requires it.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def on_config(config: Any) -> Any:
 
 def on_files(files: Any, config: Any) -> Any:
     """Add the pages that are outside of docs/."""
-    from mkdocs.structure.files import File  # noqa: PLC0415 - the functions below are of use without MkDocs
+    from mkdocs.structure.files import File  # noqa: PLC0415 - the functions below also work without MkDocs
 
     for name in OUTSIDE_PAGES:
         files.append(File.generated(config, name, content=(ROOT / name).read_text("utf-8")))
@@ -55,25 +55,25 @@ def on_page_markdown(markdown: str, page: Any, config: Any, **_: Any) -> str:
 
 
 def navigation() -> list[dict[str, Any]]:
-    """Return the navigation: the front page, each room with its pages, then the pages outside of rooms."""
-    rooms: list[dict[str, Any]] = []
+    """Return the navigation: the front page, each section with its pages, then the other pages."""
+    sections: list[dict[str, Any]] = []
     single: list[dict[str, Any]] = []
     for _, title, path in entries(DOCS / "README.md"):
         if path.name == "README.md" and path.parent != DOCS:
-            rooms.append({title: [_uri(path), *_groups(path)]})
+            sections.append({title: [_uri(path), *_groups(path)]})
         elif path.parent in (DOCS, ROOT):
             single.append({title: _uri(path)})
-    return [{"lakeward": "README.md"}, *rooms, *single]
+    return [{"lakeward": "README.md"}, *sections, *single]
 
 
 def entries(index: Path) -> Iterator[tuple[str, str, Path]]:
-    """Return what an index page lists: the heading, the title and the file of each page."""
+    """Yield the heading, the title and the file of each page in an index page."""
     heading = ""
     for line in index.read_text("utf-8").splitlines():
         if line.startswith("## "):
             heading = line.removeprefix("## ")
-        elif found := _ENTRY.match(line):
-            yield heading, found[1], (index.parent / found[2]).resolve()
+        elif entry := _ENTRY.match(line):
+            yield heading, entry[1], (index.parent / entry[2]).resolve()
 
 
 def _groups(index: Path) -> list[dict[str, Any]]:

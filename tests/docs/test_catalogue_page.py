@@ -18,13 +18,13 @@ HEADINGS = {
 
 
 def examples() -> list[tuple[str, str, str]]:
-    found = []
+    rows = []
     for heading, databases in HEADINGS.items():
         (listed,) = tables(sections(PAGE, 3)[heading])
         for row in listed:
             ours = "None" if row["here"].startswith("none") else codes(row["here"])[0]
-            found += [(base, text, ours) for base in databases for text in codes(row["at the source"])]
-    return found
+            rows += [(base, text, ours) for base in databases for text in codes(row["at the source"])]
+    return rows
 
 
 @pytest.mark.parametrize(("database", "text", "ours"), examples())
@@ -35,8 +35,8 @@ def test_a_type_is_what_the_page_says(database: str, text: str, ours: str) -> No
 def test_every_database_and_every_type_of_ours_has_its_rows() -> None:
     assert {database for database, _, _ in examples()} == set(DATABASES)
     for database, types in DATABASES.items():
-        shown = {ours.split("(")[0] for base, _, ours in examples() if base == database}
-        assert {rule.split("(")[0] for rule in types.values() if isinstance(rule, str)} <= shown
+        page_types = {ours.split("(")[0] for base, _, ours in examples() if base == database}
+        assert {rule.split("(")[0] for rule in types.values() if isinstance(rule, str)} <= page_types
 
 
 def test_the_document_of_the_page_can_be_read() -> None:

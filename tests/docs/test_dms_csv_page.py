@@ -1,4 +1,4 @@
-"""`docs/reference/dms-csv.md` is the specification: each of its examples is put to the reference reader."""
+"""`docs/reference/dms-csv.md` is the specification: the reference reader reads each of its examples."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ CUSTOMER = Dimension(
 
 def rows_under(heading: str, *names: str) -> list[tuple[str, ...]]:
     """Return the rows of the tables under a heading that have these columns."""
-    found = tables(sections(PAGE)[heading])
-    return [tuple(row[name] for name in names) for table in found for row in table if set(row) == set(names)]
+    actual = tables(sections(PAGE)[heading])
+    return [tuple(row[name] for name in names) for table in actual for row in table if set(row) == set(names)]
 
 
 def examples() -> list[tuple[str, ...]]:
@@ -35,15 +35,15 @@ def examples() -> list[tuple[str, ...]]:
     return [row for heading in headings for row in rows_under(heading, "file", "settings", "reading")]
 
 
-def meant(shown: str) -> str:
+def unescape(readings: str) -> str:
     for sign, character in SHOWN.items():
-        shown = shown.replace(sign, character)
-    return shown
+        readings = readings.replace(sign, character)
+    return readings
 
 
 def dialect(settings: str) -> Dialect:
-    given = tomllib.loads("\n".join(codes(settings)))
-    options = DmsOptions(path="landing/", **given)
+    keys = tomllib.loads("\n".join(codes(settings)))
+    options = DmsOptions(path="landing/", **keys)
     return Dialect(options.delimiter, options.quote, options.null_text, options.no_sup_value, options.row_delimiter)
 
 
@@ -55,17 +55,17 @@ def test_the_page_has_its_examples() -> None:
 def test_an_example_is_read_as_the_page_says(file: str, settings: str, reading: str) -> None:
     (content,) = codes(file)
     expected = [None if row == "broken" else json.loads(row) for row in codes(reading)]
-    found = [record.fields for record in records(meant(content), dialect(settings))]
-    shown = [None if row is None else ["unset" if cell is UNSET else cell for cell in row] for row in found]
-    assert shown == expected
+    actual = [record.fields for record in records(unescape(content), dialect(settings))]
+    readings = [None if row is None else ["unset" if cell is UNSET else cell for cell in row] for row in actual]
+    assert readings == expected
 
 
 @pytest.mark.parametrize(("head", "load", "columns"), rows_under("Columns", "first rows", "full load", "columns"))
 def test_a_layout_is_found_as_the_page_says(head: str, load: str, columns: str) -> None:
     (content,) = codes(head)
     expected = Expected(CUSTOMER, Dialect(), "Op", "ts" if "ts" in codes(columns) else None)
-    found = find_layout("file.csv", meant(content), expected, is_load=load == "yes")
-    assert [{OP: "Op", TIME: "ts"}.get(column, column) for column in found.columns] == codes(columns)
+    actual = find_layout("file.csv", unescape(content), expected, is_load=load == "yes")
+    assert [{OP: "Op", TIME: "ts"}.get(column, column) for column in actual.columns] == codes(columns)
 
 
 def test_the_names_on_the_page_are_names_of_dms() -> None:

@@ -1,4 +1,4 @@
-"""`docs/reference/dms-layouts.md`: what it shows is read as it says."""
+"""`docs/reference/dms-layouts.md`: its layouts, settings and rows are read as it says."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_a_layout_that_needs_no_setting_is_read_by_its_names(row: dict[str, str]
     assert all(read_name(name) is not None for name in names)
 
 
-def test_every_layout_stands_there() -> None:
+def test_every_layout_is_listed() -> None:
     assert len(LAYOUTS) == 8
 
 
@@ -38,10 +38,10 @@ def test_the_sequences_and_delimiters_are_all_there() -> None:
 
 
 def test_the_settings_are_valid() -> None:
-    found = [tomllib.loads(fence.content) for fence in fences(PAGE, "toml")]
-    source = {key: value for key, value in found[0]["source"].items() if key != "kind"}
+    snippets = [tomllib.loads(fence.content) for fence in fences(PAGE, "toml")]
+    source = {key: value for key, value in snippets[0]["source"].items() if key != "kind"}
     assert DmsOptions.model_validate(source).changes == "cdc/{schema}/{table}"
-    for content in found[:2]:
+    for content in snippets[:2]:
         DmsTableOptions.model_validate(content["tables"]["shop.orders"]["source"])
 
 
@@ -63,8 +63,8 @@ def test_the_example_of_many_tables_means_what_its_comments_say() -> None:
     content = tomllib.loads(fences(PAGE, "toml")[2].content)
     there = [TableName("sales", name) for name in ("customer", "order_line", "order_head", "tmp")]
     merged = with_patterns(content["tables"], content["defaults"], there)
-    said = {name: (own.get("key"), own["lateness"]) for name, own in merged.items() if not is_pattern(name)}
-    assert said == {
+    settings = {name: (own.get("key"), own["lateness"]) for name, own in merged.items() if not is_pattern(name)}
+    assert settings == {
         "sales.customer": (["id"], "24h"),
         "sales.order_line": (["order_id", "line"], "48h"),
         "sales.order_head": (["id"], "48h"),

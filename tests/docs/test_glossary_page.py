@@ -1,4 +1,4 @@
-"""The glossary is true: each term is defined where it says, and no word that it replaced is a name in the code."""
+"""The glossary is correct: each term is defined where it says, and no replaced word is a name in the code."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _definitions() -> Iterator[tuple[str, str]]:
             pending: list[str] = []
             for name in codes(row["defined by"]):
                 if "/" in name:
-                    yield from ((one.split(".")[0], name) for one in pending)
+                    yield from ((term.split(".")[0], name) for term in pending)
                     pending = []
                 else:
                     pending.append(name)
@@ -44,11 +44,11 @@ def test_a_term_is_defined_where_the_page_says(name: str, place: str) -> None:
 
 
 def test_no_replaced_word_is_a_name_in_the_code() -> None:
-    found = []
+    violations = []
     for module in modules():
         text = (ROOT / module).read_text("utf-8")
         tokens = tokenize.generate_tokens(io.StringIO(text).readline)
         names = {token.string for token in tokens if token.type == tokenize.NAME}
         names |= {node.id for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Name)}  # those in f-strings
-        found += [f"{module}: {name}" for name in sorted(names & REPLACED)]
-    assert found == []
+        violations += [f"{module}: {name}" for name in sorted(names & REPLACED)]
+    assert violations == []

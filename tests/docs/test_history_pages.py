@@ -65,10 +65,10 @@ def examples(page: str) -> Iterator[Example]:
         opening, *parts = re.split(r"^### ", chapter, flags=re.MULTILINE)
         shared = [table for table in tables(opening) if "what" in table[0]]
         for part in parts or [opening]:
-            found = [table for table in tables(part) if {"what", "id", "userId"} & table[0].keys()]
-            if any("what" not in table[0] for table in found):
-                has_events = any("what" in table[0] for table in found)
-                yield Example(part.splitlines()[0], settings_of(part), found if has_events else [*shared, *found])
+            actual = [table for table in tables(part) if {"what", "id", "userId"} & table[0].keys()]
+            if any("what" not in table[0] for table in actual):
+                has_events = any("what" in table[0] for table in actual)
+                yield Example(part.splitlines()[0], settings_of(part), actual if has_events else [*shared, *actual])
 
 
 def settings_of(part: str) -> Mapping[str, Any]:
@@ -88,17 +88,17 @@ def dimension_of(example: Example) -> Dimension:
     return validate({**parts, "tables": {str(NAME): table}}, Path("lakeward.toml")).dimension(NAME)
 
 
-def micros(words: str) -> int:
-    return int(datetime.fromisoformat(words).replace(tzinfo=UTC).timestamp()) * 1_000_000
+def micros(cell_text: str) -> int:
+    return int(datetime.fromisoformat(cell_text).replace(tzinfo=UTC).timestamp()) * 1_000_000
 
 
-def value_in(words: str, type_: Type) -> object:
-    """Return what a cell of a page says: nothing is what the source did not send."""
-    return UNSET if not words else None if words == "NULL" else from_text(words, type_)
+def value_in(cell_text: str, type_: Type) -> object:
+    """Return the value of a cell of a page. An empty cell was not sent by the source."""
+    return UNSET if not cell_text else None if cell_text == "NULL" else from_text(cell_text, type_)
 
 
 def event_of(of: Dimension, row: Mapping[str, str], place: int) -> tuple[int, ChangeEvent]:
-    """Return the event of a row of a page, and the epoch of its full load, 0 of a change."""
+    """Return the event of a row of a page, and the epoch of its full load (0 for a change)."""
     word, _, rest = row["what"].partition(" ")
     operation = Operation.READ if word == "load" else Operation(word.rstrip(","))
     cells = {column.name: value_in(row[column.name], column.type) for column in of.schema}
@@ -113,12 +113,12 @@ def event_of(of: Dimension, row: Mapping[str, str], place: int) -> tuple[int, Ch
         old_key=(int(rest.removeprefix("was ")),) if rest.startswith("was ") else None,
         time=time,
     )
-    ran = micros(row["run"]) if "run" in row else time or 0
-    return epoch, replace(event, instant=instant_of(event, of.history or History(), ran))
+    run_at = micros(row["run"]) if "run" in row else time or 0
+    return epoch, replace(event, instant=instant_of(event, of.history or History(), run_at))
 
 
-def folded(of: Dimension, events: Table) -> Mapping[Key, Row]:
-    """Return the rows after events: load by load, and the changes behind each."""
+def fold_events(of: Dimension, events: Table) -> Mapping[Key, Row]:
+    """Return the rows after the events: load by load, with the changes after each."""
     read, epoch = [], 1
     for place, row in enumerate(events, 1):
         load, event = event_of(of, row, place)
@@ -133,12 +133,12 @@ def folded(of: Dimension, events: Table) -> Mapping[Key, Row]:
     return rows
 
 
-def shown(of: Dimension, rows: Mapping[Key, Row], numbers: Numbers = NO_NUMBERS) -> Table:
-    """Return versions as a page has them."""
+def version_table(of: Dimension, rows: Mapping[Key, Row], numbers: Numbers = NO_NUMBERS) -> Table:
+    """Return versions in the form of a table of a page."""
     history = of.history or History()
     types = {column.name: column.type for column in history.schema(of.schema, of.key)}
     return [
-        {name: words(cell, types[name]) for name, cell in cells.items()}
+        {name: cell_text(cell, types[name]) for name, cell in cells.items()}
         for key, row in sorted(rows.items())
         for cells in shown_rows(of, key, row.versions, numbers)
     ]
@@ -148,32 +148,32 @@ def numbers_of(of: Dimension, numbers: Numbers, before: Mapping[Key, Row], rows:
     """Return the surrogate numbers of versions after a batch, by those before it."""
     columns = columns_of(of)
     assert columns is not None
-    had, made = ({key: row.versions for key, row in one.items()} for one in (before, rows))
-    return assign_numbers(columns, numbers, had, made, max(numbers.values(), default=0))
+    before_versions, after_versions = ({key: row.versions for key, row in one.items()} for one in (before, rows))
+    return assign_numbers(columns, numbers, before_versions, after_versions, max(numbers.values(), default=0))
 
 
-def believed(of: Dimension, events: Table) -> Table:
-    """Return the rows of a table that keeps what was believed when, after the batches of a page."""
+def known_rows(of: Dimension, events: Table) -> Table:
+    """Return the rows of a bitemporal history after the batches of a page."""
     beliefs: dict[Key, KnownVersions] = {}
     arrived = Table()
     for number, batch in groupby(events, key=lambda row: int(row["batch"])):
         arrived += batch
-        for key, row in folded(of, arrived).items():
+        for key, row in fold_events(of, arrived).items():
             beliefs[key] = update_known_versions(of, key, beliefs.get(key, ()), row.versions, number)
     columns = of.stored.schema
-    found = [one.row(of.history or History(), columns.names) for every in beliefs.values() for one in every]
-    found.sort(key=lambda cells: [*(cells[name] for name in of.stored.key)])
+    actual = [one.row(of.history or History(), columns.names) for every in beliefs.values() for one in every]
+    actual.sort(key=lambda cells: [*(cells[name] for name in of.stored.key)])
     types = {column.name: column.type for column in columns}
-    return [{name: words(cell, types[name]) for name, cell in cells.items()} for cells in found]
+    return [{name: cell_text(cell, types[name]) for name, cell in cells.items()} for cells in actual]
 
 
-def words(cell: object, type_: Type) -> str:
-    """Return a cell as a page has it: of a time at midnight the day alone."""
+def cell_text(cell: object, type_: Type) -> str:
+    """Return a cell as text, in the form of a page: for a time at midnight only the day."""
     return "NULL" if cell is None else to_text(cell, type_).removesuffix(" 00:00:00")
 
 
-def rendered(rows: Table) -> str:
-    """Return a table as Markdown, for who writes the page."""
+def to_markdown(rows: Table) -> str:
+    """Return a table as Markdown, to be copied to the page."""
     lines = [" | ".join(rows[0]), "|".join("---" for _ in rows[0]), *(" | ".join(row.values()) for row in rows)]
     return "\n".join(f"|{line}|" if line.startswith("---") else f"| {line} |" for line in lines)
 
@@ -188,10 +188,10 @@ def test_the_versions_of_an_example_are_those_that_the_core_makes(example: Examp
             events += table
         else:
             is_known = of.history is not None and of.history.known
-            before, rows = rows, folded(of, events)
+            before, rows = rows, fold_events(of, events)
             numbers = numbers_of(of, numbers, before, rows)
-            found = believed(of, events) if is_known else shown(of, rows, numbers)
-            assert table == found, f"it should be\n{rendered(found)}"
+            actual = known_rows(of, events) if is_known else version_table(of, rows, numbers)
+            assert table == actual, f"it should be\n{to_markdown(actual)}"
 
 
 def test_the_settings_that_the_page_begins_with_are_right() -> None:
@@ -201,9 +201,9 @@ def test_the_settings_that_the_page_begins_with_are_right() -> None:
 
 
 def test_every_option_and_every_kind_is_shown_in_an_example() -> None:
-    said = [example.settings.get("history", {}) for example in examples(PAGE)]
-    assert {key for options in said for key in options} == set(HistorySettings.model_fields)
-    kinds = {number for options in said for number in options.get("kinds", {}).values()}
+    options_of_examples = [example.settings.get("history", {}) for example in examples(PAGE)]
+    assert {key for options in options_of_examples for key in options} == set(HistorySettings.model_fields)
+    kinds = {number for options in options_of_examples for number in options.get("kinds", {}).values()}
     assert kinds == {kind.value for kind in Kind}
 
 
@@ -221,20 +221,20 @@ def test_what_was_known_is_read_as_the_page_says() -> None:
     numbers = [*stored[0]].index("known_from")
     rows = [[*row[:numbers], *(None if n is None else int(n) for n in row[numbers:])] for row in rows]
     database.executemany(f"INSERT INTO customer VALUES ({', '.join('?' * len(stored[0]))})", rows)
-    found = database.execute(query).fetchall()
+    actual = database.execute(query).fetchall()
     database.close()
-    assert [["NULL" if cell is None else cell for cell in row] for row in found] == [[*r.values()] for r in right]
+    assert [["NULL" if cell is None else cell for cell in row] for row in actual] == [[*r.values()] for r in right]
 
 
 def test_a_window_makes_of_the_batches_what_the_page_says_and_the_core_what_was() -> None:
-    events, made, right = tables(sections(WINDOWS)["An example"])
-    assert made == (found := windowed(events)), f"it should be\n{rendered(found)}"
+    events, after_versions, right = tables(sections(WINDOWS)["An example"])
+    assert after_versions == (actual := run_window_job(events)), f"it should be\n{to_markdown(actual)}"
     of = dimension_of(Example("", {"history": {"is_current": False}}, [events]))
-    assert right == (found := shown(of, folded(of, events))), f"it should be\n{rendered(found)}"
+    assert right == (actual := version_table(of, fold_events(of, events))), f"it should be\n{to_markdown(actual)}"
 
 
-def windowed(events: Table) -> Table:
-    """Return what the job of the page makes of its batches, one after the other."""
+def run_window_job(events: Table) -> Table:
+    """Return the result of the job of the page for its batches, one after the other."""
     (job,) = (fence.content for fence in fences(WINDOWS, "sql"))
     database = sqlite3.connect(":memory:")
     names = ("id", "city", "valid_from", "valid_to")

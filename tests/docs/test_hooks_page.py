@@ -49,8 +49,9 @@ def signature(function: ast.FunctionDef) -> str:
 
 def hooks() -> list[str]:
     tree = ast.parse((ROOT / "plugins/hookspecs.py").read_text("utf-8"))
-    found = [node for node in tree.body if isinstance(node, ast.FunctionDef)]
-    return [signature(one) for one in found if "hookspec" in map(ast.unparse, one.decorator_list)]
+    functions = [node for node in tree.body if isinstance(node, ast.FunctionDef)]
+    specified = (node for node in functions if "hookspec" in map(ast.unparse, node.decorator_list))
+    return [signature(node) for node in specified]
 
 
 def ports() -> Iterator[tuple[str, list[str]]]:
@@ -66,9 +67,9 @@ def test_the_hooks_of_the_page_are_those_of_the_code() -> None:
 
 
 @pytest.mark.parametrize(("port", "members"), [*ports()])
-def test_a_port_stands_on_the_page_as_it_is_in_the_code(port: str, members: list[str]) -> None:
-    shown = [code for code in codes(sections(PAGE, 3)[port]) if ") -> " in code or ": " in code]
-    assert sorted(shown) == sorted(members)
+def test_a_port_on_the_page_has_the_members_of_the_code(port: str, members: list[str]) -> None:
+    page_members = [code for code in codes(sections(PAGE, 3)[port]) if ") -> " in code or ": " in code]
+    assert sorted(page_members) == sorted(members)
 
 
 def test_every_port_of_the_page_is_one_of_the_code() -> None:
@@ -77,7 +78,7 @@ def test_every_port_of_the_page_is_one_of_the_code() -> None:
     assert set(headings) == {name for name, _ in ports()}
 
 
-def test_the_shelves_and_what_a_factory_may_use_are_named() -> None:
+def test_the_registry_attributes_and_the_runtime_attributes_are_named() -> None:
     assert all(f"registry.{name}" in text(PAGE) for name in vars(Registry()))
     named = " ".join(code for code in codes(sections(PAGE)["The registry"]) if code.startswith("runtime."))
     public = {name for name in dir(Runtime) if not name.startswith("_")} - {"jars", "settings"}
@@ -92,9 +93,9 @@ def test_the_columns_of_the_frame_and_the_capabilities_are_all_there() -> None:
 
 
 def test_the_page_says_the_version_of_the_plugin_api() -> None:
-    said = codes(sections(PAGE)["The version of the plugin API"])
-    assert f"{API}" in said
-    assert f"LAKEWARD_API = {API}" in said
+    page_codes = codes(sections(PAGE)["The version of the plugin API"])
+    assert f"{API}" in page_codes
+    assert f"LAKEWARD_API = {API}" in page_codes
 
 
 def test_the_page_says_what_is_new_in_the_version_of_the_plugin_api() -> None:
@@ -113,8 +114,8 @@ def test_the_page_says_which_capabilities_our_tables_have() -> None:
 
 
 def test_the_steps_are_named_in_order() -> None:
-    shown = [code for code in codes(sections(PAGE)["The steps of a batch"]) if code in BATCH_STEPS]
-    assert tuple(dict.fromkeys(shown)) == BATCH_STEPS
+    page_members = [code for code in codes(sections(PAGE)["The steps of a batch"]) if code in BATCH_STEPS]
+    assert tuple(dict.fromkeys(page_members)) == BATCH_STEPS
 
 
 def test_the_example_registers_and_a_run_does_what_its_bells_say(

@@ -1,4 +1,4 @@
-"""`docs/extend/hooks.md` as a reference: shelves, values and the kit are those of the code, to the last part."""
+"""`docs/extend/hooks.md` as a reference: registry, values and kit have every part of the code."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ from lakeward.plugins import testing
 
 PAGE = "docs/extend/hooks.md"
 MADE_BY_AUTHORS = (BatchFacts, ChangeEvent, Counts, Limits, RepairedRow, ObjectFacts, Reject)
-"""Parts of what methods take and return, which no method names itself."""
+"""Values that methods take and return only as parts of other values."""
 
 
-def words(markdown: str) -> set[str]:
-    """Return every name that stands in code."""
+def code_names(markdown: str) -> set[str]:
+    """Return every name in code."""
     return {
         word for code in codes(re.sub(r"^```.*$", "", markdown, flags=re.M)) for word in re.findall(r"\w+", code)
     }
 
 
-def shelves() -> Mapping[str, str]:
-    """Return the port that stands on each shelf."""
+def ports_by_registry_attribute() -> Mapping[str, str]:
+    """Return the port of each attribute of the registry."""
     code = ast.parse((ROOT / "plugins/registry.py").read_text("utf-8"))
     (registry,) = [node for node in code.body if isinstance(node, ast.ClassDef) and node.name == "Registry"]
     named = [node for node in ast.walk(registry) if isinstance(node, ast.AnnAssign)]
@@ -48,15 +48,16 @@ def shelves() -> Mapping[str, str]:
     return {target.removeprefix("self."): port.rstrip("]") for target, port in ports_of.items()}
 
 
-def test_each_shelf_is_named_with_the_port_that_stands_on_it() -> None:
+def test_each_registry_attribute_is_named_with_its_port() -> None:
     (listed, _) = tables(sections(PAGE)["The registry"])
-    shown = {codes(row["attribute"])[0].removeprefix("registry."): row["port"].split("]")[0][1:] for row in listed}
-    assert shown == shelves()
+    attributes = [codes(row["attribute"])[0].removeprefix("registry.") for row in listed]
+    ports_on_page = [row["port"].split("]")[0][1:] for row in listed]
+    assert dict(zip(attributes, ports_on_page, strict=True)) == ports_by_registry_attribute()
 
 
-def is_value(found: Any) -> bool:
-    return isinstance(found, type) and (
-        is_dataclass(found) or issubclass(found, Enum) or (issubclass(found, tuple) and hasattr(found, "_fields"))
+def is_value(item: Any) -> bool:
+    return isinstance(item, type) and (
+        is_dataclass(item) or issubclass(item, Enum) or (issubclass(item, tuple) and hasattr(item, "_fields"))
     )
 
 
@@ -73,36 +74,36 @@ def imported_from(value: type) -> str:
 
 
 def known_to_ports() -> Mapping[str, Any]:
-    """Return what the modules of the ports know by a name."""
-    modules = (import_module(f"{ports.__name__}.{found.name}") for found in iter_modules(ports.__path__))
+    """Return the objects that the modules of the ports know, by name."""
+    modules = (import_module(f"{ports.__name__}.{item.name}") for item in iter_modules(ports.__path__))
     return {name: value for module in modules for name, value in vars(module).items()}
 
 
 def values() -> Iterator[type]:
     """Return the values that a method of a port takes or returns."""
-    known = known_to_ports()
+    names = known_to_ports()
     for node in ast.parse(ports_as_written()).body:
         if isinstance(node, ast.ClassDef) and any("Protocol" in ast.unparse(base) for base in node.bases):
             named = {part.id for part in ast.walk(node) if isinstance(part, ast.Name)}
-            found = [known.get(name) for name in named]
-            yield from filter(is_value, [one for kind in found for one in (kind, *get_args(kind))])
+            annotations = [names.get(name) for name in named]
+            yield from filter(is_value, [part for kind in annotations for part in (kind, *get_args(kind))])
 
 
 def test_each_value_that_a_port_takes_or_returns_is_listed_with_its_parts() -> None:
     (listed,) = tables(sections(PAGE)["The values of the ports"])
-    shown = {codes(row["value"])[0]: (codes(row["module"])[0], codes(row["parts"])) for row in listed}
+    page_rows = {codes(row["value"])[0]: (codes(row["module"])[0], codes(row["parts"])) for row in listed}
     expected = {value.__name__: (imported_from(value), parts(value)) for value in {*values(), *MADE_BY_AUTHORS}}
-    assert shown == expected
+    assert page_rows == expected
 
 
 def test_what_a_plugin_imports_is_named() -> None:
-    named = words(text(PAGE))
+    named = code_names(text(PAGE))
     assert [name for name in plugins.__all__ if name not in named] == []
 
 
 # The kit.
 
-KIT = words(sections(PAGE)["The conformance kit"])
+KIT = code_names(sections(PAGE)["The conformance kit"])
 BENCHES = (
     testing.Bench,
     testing.Bell,
@@ -125,7 +126,7 @@ def test_every_part_of_a_bench_is_named(bench: Any) -> None:
 
 def test_the_methods_of_a_lake_are_those_of_the_code() -> None:
     methods = {name: member for name, member in vars(testing.Lake).items() if not name.startswith("_")}
-    shown = [code for code in codes(sections(PAGE)["The conformance kit"]) if ") -> " in code]
+    page_rows = [code for code in codes(sections(PAGE)["The conformance kit"]) if ") -> " in code]
     signed = {name: str(inspect.signature(member)).replace("(self, ", "(") for name, member in methods.items()}
     expected = [f"{name}{signed[name]}".replace("'", "") for name in methods if callable(methods[name])]
-    assert shown == expected
+    assert page_rows == expected

@@ -1,4 +1,4 @@
-"""Every page of docs/ is found: from the front page to its room, and from the index of the room to the page."""
+"""Every page of docs/ is two clicks from the front page: by the index of its section."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ import pytest
 from pages import DOCS, links
 from repository import ROOT
 
-ROOMS = sorted(folder for folder in DOCS.iterdir() if any(folder.glob("*.md")))
+SECTIONS = sorted(folder for folder in DOCS.iterdir() if any(folder.glob("*.md")))
 HOOKS = runpy.run_path(str(DOCS / "mkdocs_hooks.py"))
 
 
-def files_of(room: Path) -> set[Path]:
-    return {path for kind in ("*.md", "*.ipynb") for path in room.rglob(kind)}
+def files_of(section: Path) -> set[Path]:
+    return {path for kind in ("*.md", "*.ipynb") for path in section.rglob(kind)}
 
 
 def linked(index: Path) -> Counter[Path]:
     return Counter((index.parent / link.partition("#")[0]).resolve() for link in links(index))
 
 
-@pytest.mark.parametrize("room", ROOMS, ids=lambda room: room.name)
-def test_the_index_of_a_room_has_each_of_its_pages_once(room: Path) -> None:
-    listed = {path: times for path, times in linked(room / "README.md").items() if path.is_relative_to(room)}
-    assert listed == {path: 1 for path in files_of(room) if path != room / "README.md"}
+@pytest.mark.parametrize("section", SECTIONS, ids=lambda section: section.name)
+def test_the_index_of_a_section_has_each_of_its_pages_once(section: Path) -> None:
+    listed = {path: times for path, times in linked(section / "README.md").items() if path.is_relative_to(section)}
+    assert listed == {path: 1 for path in files_of(section) if path != section / "README.md"}
 
 
-def test_the_front_page_has_each_room_and_each_page_outside_of_rooms() -> None:
-    wanted = {room / "README.md" for room in ROOMS} | set(DOCS.glob("*.md")) - {DOCS / "README.md"}
+def test_the_front_page_has_each_section_and_each_page_outside_of_sections() -> None:
+    wanted = {section / "README.md" for section in SECTIONS} | set(DOCS.glob("*.md")) - {DOCS / "README.md"}
     assert wanted <= set(linked(DOCS / "README.md"))
 
 
@@ -39,8 +39,8 @@ def in_navigation(item: Any) -> Iterator[str]:
     if isinstance(item, str):
         yield item
     else:
-        for one in item.values() if isinstance(item, dict) else item:
-            yield from in_navigation(one)
+        for child in item.values() if isinstance(item, dict) else item:
+            yield from in_navigation(child)
 
 
 def test_the_site_has_each_page_once_in_its_navigation() -> None:
@@ -49,7 +49,7 @@ def test_the_site_has_each_page_once_in_its_navigation() -> None:
 
 
 @pytest.mark.parametrize(
-    ("link", "repository", "shown"),
+    ("link", "repository", "expected"),
     [
         ("[a](../reference/settings.md#keys)", None, "[a](../reference/settings.md#keys)"),
         ("[a](../decisions)", None, "[a](../decisions/README.md)"),
@@ -61,9 +61,9 @@ def test_the_site_has_each_page_once_in_its_navigation() -> None:
         ("[a](https://iceberg.apache.org), [b](#here)", None, "[a](https://iceberg.apache.org), [b](#here)"),
     ],
 )
-def test_links_of_a_page_lead_somewhere_on_the_site(link: str, repository: str | None, shown: str) -> None:
+def test_links_of_a_page_lead_somewhere_on_the_site(link: str, repository: str | None, expected: str) -> None:
     page = ROOT / "docs" / "how-to" / "verify.md"
-    assert HOOKS["with_links_of_the_site"](link, page, repository) == shown
+    assert HOOKS["with_links_of_the_site"](link, page, repository) == expected
 
 
 def test_links_of_a_page_outside_of_docs_lead_somewhere_on_the_site() -> None:

@@ -1,4 +1,4 @@
-"""`docs/how-to/aws/jobs.md`: the commands that are jobs take what the page says."""
+"""`docs/how-to/aws/jobs.md`: the commands of jobs have the arguments of the page."""
 
 from __future__ import annotations
 
@@ -13,5 +13,5 @@ def test_the_commands_of_jobs_and_their_arguments_are_those_of_the_page() -> Non
     for row in listed:
         (command,) = codes(row["`--command`"])
         keys = [code.split()[0] for code in codes(row["its arguments"])]
-        assert keys == [f"--{one.key}" for one in parameters_of(command)], command
+        assert keys == [f"--{parameter.key}" for parameter in parameters_of(command)], command
         assert (row["Spark"] == "yes") is (command in WITH_SPARK)

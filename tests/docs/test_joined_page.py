@@ -1,4 +1,4 @@
-"""`docs/explanation/joined.md`: tables on it are what the core joins after the runs before them."""
+"""`docs/explanation/joined.md`: its tables are those that the core joins after each run."""
 
 from __future__ import annotations
 
@@ -61,12 +61,12 @@ LOOKED_UP = Source(
 FACT = Source(table=TableName("shop", "orders"), columns={"id": "id", "amount": "amount"})
 
 
-def dated() -> Mapping[TableName, Dimension]:
+def dated_tables() -> Mapping[TableName, Dimension]:
     """Return the tables of the shop: orders have a time, and customers are versions with a surrogate key."""
-    found = tables_of(History(shown=Shown(surrogate=Surrogate.HASH)))
-    orders = found[FACT.table]
+    result = tables_of(History(shown=Shown(surrogate=Surrogate.HASH)))
+    orders = result[FACT.table]
     columns = [Column("at", Type("timestamp")) if c.name == "at" else c for c in orders.schema]
-    return {**found, FACT.table: replace(orders, schema=Schema(tuple(columns)), history=None)}
+    return {**result, FACT.table: replace(orders, schema=Schema(tuple(columns)), history=None)}
 
 
 DECLARED: Mapping[str, Joining] = {
@@ -76,7 +76,7 @@ DECLARED: Mapping[str, Joining] = {
         replace(DIMENSION, sources={"customer": CUSTOMER, "orders": ORDERS}, history=None, unknown={}), tables_of()
     ),
     FACTS: validate_joined(
-        replace(DIMENSION, sources={"orders": FACT, "customer": LOOKED_UP}, history=None), dated()
+        replace(DIMENSION, sources={"orders": FACT, "customer": LOOKED_UP}, history=None), dated_tables()
     ),
 }
 
@@ -87,8 +87,8 @@ def value_in(words: str) -> object:
     return int(words) if words.isdigit() else words or None
 
 
-def take(lake: Lake, shop: Shop, rows: SourceRows) -> None:
-    """Apply what a page tells, and join after each run of it."""
+def apply_events(lake: Lake, shop: Shop, rows: SourceRows) -> None:
+    """Apply the events of a page, and join after each run."""
     names = lake.joining.joined.sources
     for _, several in groupby(rows, key=lambda row: row["run"]):
         for row in several:
@@ -107,26 +107,29 @@ def read(joining: Joining, name: str, shop: Shop) -> Rows:
     if not joining.reads_versions(name):
         return shop.rows(name)
     of, table = joining.tables[name], shop.versions(name)
-    return {key: [replace(one, cells={**one.cells, **added(of, key, one)}) for one in table[key]] for key in table}
+    return {
+        key: [replace(row, cells={**row.cells, **version_key_cell(of, key, row)}) for row in rows]
+        for key, rows in table.items()
+    }
 
 
-def added(table: Dimension, key: Key, one: SourceRow) -> Mapping[str, Cell]:
-    return {"version_key": surrogate_hash(table, key, one.valid_from or 0)}
+def version_key_cell(table: Dimension, key: Key, version: SourceRow) -> Mapping[str, Cell]:
+    return {"version_key": surrogate_hash(table, key, version.valid_from or 0)}
 
 
-def shown(lake: Lake) -> SourceRows:
-    found = []
+def joined_rows(lake: Lake) -> SourceRows:
+    result = []
     for key, versions in lake.standing().items():
         if lake.joining.joined.history is None:
-            found += [version.cells for version in versions]
+            result += [version.cells for version in versions]
         else:
-            found += shown_rows(lake.joining.dimension, key, versions, {})
+            result += shown_rows(lake.joining.dimension, key, versions, {})
     return sorted(
-        ({name: words(cell) for name, cell in row.items()} for row in found), key=lambda row: [*row.values()]
+        ({name: cell_text(cell) for name, cell in row.items()} for row in result), key=lambda row: [*row.values()]
     )
 
 
-def words(cell: object) -> str:
+def cell_text(cell: object) -> str:
     if isinstance(cell, datetime):
         return str(cell.date())
     return "NULL" if cell is None else str(cell).lower() if isinstance(cell, bool) else str(cell)
@@ -134,15 +137,15 @@ def words(cell: object) -> str:
 
 @pytest.mark.parametrize("title", DECLARED)
 def test_an_example_is_what_the_core_joins(title: str) -> None:
-    found = sections(PAGE, 3)
+    page_sections = sections(PAGE, 3)
     lake, shop, compared = Lake(DECLARED[title]), Shop(Random(0)), 0
-    [*events] = [table for table in tables(found[TWO]) if "run" in table[0]] if title == OVER_TIME else []
-    for table in [*events, *tables(found[title])]:
+    [*events] = [table for table in tables(page_sections[TWO]) if "run" in table[0]] if title == OVER_TIME else []
+    for table in [*events, *tables(page_sections[title])]:
         if "run" in table[0]:
-            take(lake, shop, table)
+            apply_events(lake, shop, table)
         else:
             compared += 1
-            assert shown(lake) == sorted(table, key=lambda row: [*row.values()])
+            assert joined_rows(lake) == sorted(table, key=lambda row: [*row.values()])
     assert compared == (2 if title in (SUMMARY, FACTS) else 1)
 
 

@@ -1,4 +1,4 @@
-"""`docs/reference/ledger.md`: the table that it makes holds ledgers, its permissions are those in use."""
+"""`docs/reference/ledger.md`: its table holds ledgers, and its permissions are those that are used."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ PAGE = "docs/reference/ledger.md"
 TABLE = "shop.orders"
 
 WITHIN_A_TRANSACTION = {"TransactWriteItems": "PutItem"}
-"""A transaction needs the permissions of what is in it, and none of its own."""
+"""A transaction needs only the permissions of the requests in it."""
 
 
-def pairs(words: list[str]) -> list[dict[str, str]]:
+def parse_pairs(words: list[str]) -> list[dict[str, str]]:
     """Read `AttributeName=lease,KeyType=HASH` as `aws` does."""
     return [dict(pair.split("=") for pair in word.split(",")) for word in words]
 
@@ -30,23 +30,23 @@ def options() -> dict[str, list[str]]:
     (command,) = [fence.content for fence in fences(PAGE, "console") if "aws dynamodb" in fence.content]
     aws, service, operation, *words = shlex.split(command.removeprefix("$ ").replace("\\\n", " "))
     assert (aws, service, operation) == ("aws", "dynamodb", "create-table")
-    found: dict[str, list[str]] = {}
+    result: dict[str, list[str]] = {}
     for word in words:
         if word.startswith("--"):
-            found[word] = []
+            result[word] = []
         else:
-            found[[*found][-1]].append(word)
-    return found
+            result[[*result][-1]].append(word)
+    return result
 
 
-def made_as_the_page_says(ledger_table: LedgerTable) -> str:
-    given = options()
+def create_page_table(ledger_table: LedgerTable) -> str:
+    parameters = options()
     (table,), (billing,), (indexes,) = (
-        given[name] for name in ("--table-name", "--billing-mode", "--local-secondary-indexes")
+        parameters[name] for name in ("--table-name", "--billing-mode", "--local-secondary-indexes")
     )
     keys: Any = {
-        "AttributeDefinitions": pairs(given["--attribute-definitions"]),
-        "KeySchema": pairs(given["--key-schema"]),
+        "AttributeDefinitions": parse_pairs(parameters["--attribute-definitions"]),
+        "KeySchema": parse_pairs(parameters["--key-schema"]),
         "LocalSecondaryIndexes": json.loads(indexes),
         "BillingMode": billing,
     }
@@ -59,7 +59,7 @@ def test_the_table_that_is_made_holds_ledgers_and_the_permissions_are_those_that
     ledger_table: LedgerTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "_PART", 100)
-    ledger_table.table = made_as_the_page_says(ledger_table)
+    ledger_table.table = create_page_table(ledger_table)
     ledger_table.asked.clear()
     ledger, record = ledger_table.ledger(), ObjectRecord(object=SourceObject("f", 1, 1, 1), state=ObjectState.SEEN)
     for anew in (False, True):

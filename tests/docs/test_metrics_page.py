@@ -1,4 +1,4 @@
-"""`docs/reference/metrics.md`: every figure is there by its names, and what the page shows is what is written."""
+"""`docs/reference/metrics.md`: it lists every figure by both names, and shows what is written."""
 
 from __future__ import annotations
 
@@ -23,31 +23,32 @@ FIGURES = PipelineFigures(
 
 def test_every_figure_of_a_table_is_there_by_both_names() -> None:
     (listed,) = tables(sections(PAGE)["What is measured"])
-    shown = [(codes(row["CloudWatch"])[0], codes(row["Prometheus"])[0]) for row in listed]
+    page_values = [(codes(row["CloudWatch"])[0], codes(row["Prometheus"])[0]) for row in listed]
     _, line = embedded_lines(FIGURES, "lakeward", [ORDERS])
-    embedded = [one["Name"] for one in json.loads(line)["_aws"]["CloudWatchMetrics"][0]["Metrics"]]
+    (directive,) = json.loads(line)["_aws"]["CloudWatchMetrics"]
+    embedded = [metric["Name"] for metric in directive["Metrics"]]
     exposed = re.findall(r"# TYPE (\S+)", prometheus_text(FIGURES))
-    assert shown == [*zip(embedded, exposed[2:], strict=True)]
-    assert len(shown) == len(METRICS)
+    assert page_values == [*zip(embedded, exposed[2:], strict=True)]
+    assert len(page_values) == len(METRICS)
     assert [name for name in (*exposed[:2], "RunSeconds", "TablesWaiting") if f"`{name}`" not in text(PAGE)] == []
 
 
 def test_the_line_for_cloudwatch_is_a_part_of_what_is_written() -> None:
-    (shown,) = (json.loads(fence.content) for fence in fences(PAGE, "json"))
+    (page_values,) = (json.loads(fence.content) for fence in fences(PAGE, "json"))
     _, line = embedded_lines(FIGURES, "lakeward", [ORDERS])
     written = json.loads(line)
-    (directive,), (whole,) = shown["_aws"].pop("CloudWatchMetrics"), written["_aws"].pop("CloudWatchMetrics")
+    (directive,), (whole,) = page_values["_aws"].pop("CloudWatchMetrics"), written["_aws"].pop("CloudWatchMetrics")
     assert all(metric in whole["Metrics"] for metric in directive.pop("Metrics"))
     assert directive.items() <= whole.items()
-    assert shown.items() <= written.items()
+    assert page_values.items() <= written.items()
 
 
 def test_the_text_for_prometheus_is_a_part_of_what_is_written() -> None:
-    (shown,) = fences(PAGE, "text")
-    assert shown.content in prometheus_text(FIGURES)
+    (page_values,) = fences(PAGE, "text")
+    assert page_values.content in prometheus_text(FIGURES)
 
 
 def test_the_settings_of_the_page_are_right() -> None:
     (settings,) = [fence for fence in fences(PAGE, "toml") if fence.name == "lakeward.toml"]
-    found = validate(tomllib.loads(settings.content), Path("lakeward.toml")).settings.metrics
-    assert (found.format, found.namespace, found.per_table) == ("cloudwatch", "lakeward", True)
+    metrics = validate(tomllib.loads(settings.content), Path("lakeward.toml")).settings.metrics
+    assert (metrics.format, metrics.namespace, metrics.per_table) == ("cloudwatch", "lakeward", True)

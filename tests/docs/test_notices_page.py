@@ -39,25 +39,25 @@ def test_the_settings_of_the_page_make_its_notifiers() -> None:
 
 
 def test_what_is_posted_is_what_the_page_shows() -> None:
-    told = {"text": POSTED["text"], **notice(POSTED).to_document()}
-    assert told == POSTED
+    actual = {"text": POSTED["text"], **notice(POSTED).to_document()}
+    assert actual == POSTED
     assert notice(POSTED).text.startswith(POSTED["text"].removesuffix("…"))
 
 
 def test_the_text_of_the_page_is_that_of_a_notice() -> None:
-    (shown,) = fences(PAGE, "text")
+    (page_text,) = fences(PAGE, "text")
     (held,) = find_entries("shop.lines", progress=Progress(held=2))
     held = replace(held, since=at("2026-11-30T22:00:00Z"))
     two = replace(notice(POSTED), entries=[*notice(POSTED).entries, held])
-    assert two.text == shown.content
+    assert two.text == page_text.content
 
 
 def test_every_code_of_its_own_is_explained() -> None:
     (listed,) = tables(text(PAGE))
-    shown = {codes(row["code"])[0] for row in listed} - {"LEDGER-001", "SourceError"}
+    page_codes = {codes(row["code"])[0] for row in listed} - {"LEDGER-001", "SourceError"}
     progress, awaited = Progress(held=1, inexact_since="1.csv"), AwaitedLoad(epoch=2, since=1)
-    found = find_entries("shop.orders", progress=progress, quarantined=1, awaited=awaited)
-    assert {entry.code for entry in [*found, of_strays(1)]} == shown
+    entries = find_entries("shop.orders", progress=progress, quarantined=1, awaited=awaited)
+    assert {entry.code for entry in [*entries, of_strays(1)]} == page_codes
 
 
 def test_the_permission_is_the_one_that_is_used(monkeypatch: pytest.MonkeyPatch) -> None:

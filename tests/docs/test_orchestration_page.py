@@ -25,13 +25,10 @@ def test_the_example_makes_a_definition_whose_states_and_failures_the_page_has(
     states = json.loads(Path("state-machine.json").read_text("utf-8"))["States"]
     (picture,) = fences(PAGE, "text")
     assert set(re.findall(r"[A-Z]\w+[a-z][A-Z]\w+", picture.content)) - {"EventBridge"} <= set(states)
-    failures = {state["Parameters"]["failure"]["what"] for state in states.values() if "failure" in _of(state)}
+    parameters = [state.get("Parameters", {}) for state in states.values()]
+    failures = {values["failure"]["what"] for values in parameters if "failure" in values}
     assert {what for what in failures if f"`{what}`" not in text(PAGE)} == set()
     assert Path("functions.zip").exists()
-
-
-def _of(state: dict[str, dict[str, object]]) -> dict[str, object]:
-    return state.get("Parameters", {})
 
 
 def test_the_functions_are_listed_with_their_handlers_and_variables() -> None:
@@ -45,11 +42,12 @@ def test_the_functions_are_listed_with_their_handlers_and_variables() -> None:
 
 def test_the_defaults_are_those_of_the_code() -> None:
     rows = re.findall(r"^\| (`.*?`) \| (.*?) \| .*\|$", text(PAGE), re.MULTILINE)
-    said = {tuple(re.findall(r"`(\w+)`", names)): value for names, value in rows if value}
-    defaults = {one.name: one.default for one in fields(StateMachineNames)}
-    shown = {name: defaults[name] for names in said for name in names if name in defaults}
-    for names, value in said.items():
-        if set(names) <= set(shown):
-            parts = [part for name in names for part in (shown[name] if name == "notice_at" else [shown[name]])]
+    page_defaults = {tuple(re.findall(r"`(\w+)`", names)): value for names, value in rows if value}
+    defaults = {field.name: field.default for field in fields(StateMachineNames)}
+    compared = {name: defaults[name] for names in page_defaults for name in names if name in defaults}
+    for names, value in page_defaults.items():
+        if set(names) <= set(compared):
+            values = [compared[name] if name == "notice_at" else [compared[name]] for name in names]
+            parts = [part for several in values for part in several]
             assert value == ", ".join(f"{part:,}" for part in parts)
-    assert len(shown) == 10
+    assert len(compared) == 10

@@ -1,4 +1,4 @@
-"""What every page must be: its links lead somewhere, its TOML is right, it leaves nothing out."""
+"""Rules for every page: links lead somewhere, TOML is valid, lists are complete."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_every_target_of_make_that_a_page_names_is_there() -> None:
 
 
 def code(page: Path) -> str:
-    """Return what stands in code on a page."""
+    """Return everything on a page that is in code."""
     return "\n".join([*(f"`{part}`" for part in codes(prose(page))), *(fence.content for fence in fences(page))])
 
 
@@ -120,7 +120,7 @@ def test_every_page_is_reached_from_the_readme() -> None:
     assert {page for page in missing if page.parent.name != "changes"} == set()
 
 
-# Pages that are made or must be complete.
+# Pages that are generated or must be complete.
 
 
 def test_the_settings_page_is_what_make_docs_gives() -> None:
@@ -130,16 +130,16 @@ def test_the_settings_page_is_what_make_docs_gives() -> None:
 def every_command() -> Iterator[str]:
     app = typer.main.get_command(cli.application())
     for name, command in app.commands.items():  # type: ignore[attr-defined]
-        inner = getattr(command, "commands", {})
-        yield from (f"{name} {one}" for one in inner)
-        if not inner or command.invoke_without_command:
+        subcommands = getattr(command, "commands", {})
+        yield from (f"{name} {subcommand}" for subcommand in subcommands)
+        if not subcommands or command.invoke_without_command:
             yield name
 
 
 def test_every_command_is_on_its_page() -> None:
     (listed, *_) = tables(text("docs/reference/commands.md"))
-    shown = [re.sub(r" (\[.*|--.*|TABLE.*|PATH.*|KIND.*)", "", codes(row["command"])[0]) for row in listed]
-    assert sorted(shown) == sorted(f"lakeward {name}" for name in every_command())
+    page_values = [re.sub(r" (\[.*|--.*|TABLE.*|PATH.*|KIND.*)", "", codes(row["command"])[0]) for row in listed]
+    assert sorted(page_values) == sorted(f"lakeward {name}" for name in every_command())
 
 
 def test_the_exit_codes_are_those_of_the_help() -> None:
@@ -169,12 +169,12 @@ def test_every_column_of_the_quarantine_is_explained() -> None:
     assert sorted(name for row in listed for name in codes(row["column"])) == sorted(_columns(Sequences.TIMES))
 
 
-KEEPERS = {
+ALARM_STORES = {
     Path("core/ledger/writer.py"),
     Path("adapters/ledgers/sqlite.py"),
     Path("adapters/ledgers/dynamodb/head.py"),
 }
-"""Modules that write down an alarm which was raised elsewhere."""
+"""Modules that store an alarm which another module raised."""
 
 
 def alarms() -> set[str]:
@@ -184,7 +184,7 @@ def alarms() -> set[str]:
         for node in ast.walk(ast.parse(text(module))):
             if isinstance(node, ast.Call) and ast.unparse(node.func).endswith(("AlarmRaised", "Alarm")):
                 code = node.args[0]
-                assert isinstance(code, ast.Constant) or module in KEEPERS, module
+                assert isinstance(code, ast.Constant) or module in ALARM_STORES, module
                 found |= {str(code.value)} if isinstance(code, ast.Constant) else set()
     return found
 
@@ -219,8 +219,8 @@ def test_a_decision_is_short_and_says_why(decision: Path) -> None:
 def test_the_list_of_decisions_has_each_by_its_title() -> None:
     listed = [row for subject in tables(text("docs/decisions/README.md")) for row in subject]
     titles = {path.name: path.read_text("utf-8").splitlines()[0].removeprefix("# ") for path in DECISIONS}
-    shown = [(row[""], re.fullmatch(r"\[(.*)\]\((.*)\)", row["decision"])) for row in listed]
-    assert [(link[2], f"{number} {link[1]}") for number, link in shown if link] == sorted(titles.items())
+    page_values = [(row[""], re.fullmatch(r"\[(.*)\]\((.*)\)", row["decision"])) for row in listed]
+    assert [(link[2], f"{number} {link[1]}") for number, link in page_values if link] == sorted(titles.items())
 
 
 def test_decisions_are_numbered_without_a_gap() -> None:

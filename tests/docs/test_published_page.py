@@ -1,4 +1,4 @@
-"""`docs/how-to/aws/published.md`: its settings are right, so far as can be told without AWS, Spark and a broker."""
+"""`docs/how-to/aws/published.md`: its settings are valid, checked without AWS, Spark and a broker."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from lakeward.entrypoints.startup.context import container_of
 
 PAGE = "docs/how-to/aws/published.md"
 SNIPPETS = [tomllib.loads(fence.content) for fence in fences(PAGE, "toml")]
-WHOLE = next(snippet for snippet in SNIPPETS if "pipeline" in snippet)
+COMPLETE = next(snippet for snippet in SNIPPETS if "pipeline" in snippet)
 OF_PATTERNS = {"dbo": "item", "sales": "item", "shop": "item"}
-"""A table that each pattern of the page takes, by its schema."""
+"""A table that each pattern of the page matches, by its schema."""
 
 
-def completed(snippet: dict[str, Any]) -> dict[str, Any]:
-    """Return a part of a settings file with what the whole one on the page has beside it."""
-    return {**{part: WHOLE[part] for part in ("pipeline", "source", "target")}, **snippet}
+def complete_settings(snippet: dict[str, Any]) -> dict[str, Any]:
+    """Return a part of a settings file, completed from the whole one on the page."""
+    return {**{part: COMPLETE[part] for part in ("pipeline", "source", "target")}, **snippet}
 
 
 @pytest.mark.parametrize("snippet", SNIPPETS, ids=", ".join)
@@ -32,10 +32,10 @@ def test_a_pipeline_can_be_made_of_each_snippet(
     for name in ("ACCESS_KEY_ID", "SECRET_ACCESS_KEY"):
         monkeypatch.setenv(f"AWS_{name}", "none")
     monkeypatch.setenv("AWS_DEFAULT_REGION", "eu-central-1")
-    content = completed(snippet)
+    content = complete_settings(snippet)
     patterns = [name.split(".")[0] for name in content["tables"] if name.endswith("*")]
-    found = [TableName(schema, OF_PATTERNS[schema]) for schema in patterns]
-    configured = validate(content, tmp_path / "lakeward.toml", found)
+    matched_tables = [TableName(schema, OF_PATTERNS[schema]) for schema in patterns]
+    configured = validate(content, tmp_path / "lakeward.toml", matched_tables)
     assert configured.tables
     with container_of(configured) as container:
         container.source(), container.target()

@@ -1,4 +1,4 @@
-"""`docs/reference/queues.md`: the queue that it makes takes what S3 writes, its permissions are those in use."""
+"""`docs/reference/queues.md`: its queue accepts what S3 writes, and its permissions are those that are used."""
 
 from __future__ import annotations
 
@@ -24,69 +24,71 @@ PAGE = "docs/reference/queues.md"
 
 
 def json_of(name: str) -> dict[str, Any]:
-    (found,) = [json.loads(block.content) for block in fences(PAGE, "json") if block.name == name]
-    return dict(found)
+    (result,) = [json.loads(block.content) for block in fences(PAGE, "json") if block.name == name]
+    return dict(result)
 
 
 def commands() -> list[tuple[str, str, dict[str, str]]]:
     """Return the commands of the page: service, operation, options."""
-    found = []
+    result = []
     for block in fences(PAGE, "console"):
         for line in block.content.replace("\\\n", " ").splitlines():
             words = shlex.split(line.removeprefix("$ "))
             if words[0] == "aws":
-                found.append((words[1], words[2], dict(zip(words[3::2], words[4::2], strict=True))))
-    return found
+                result.append((words[1], words[2], dict(zip(words[3::2], words[4::2], strict=True))))
+    return result
 
 
-def content_of(said: str) -> dict[str, Any]:
+def content_of(value: str) -> dict[str, Any]:
     """Read `name=value`, or `file://name`, as `aws` does."""
-    if said.startswith("file://"):
-        return json_of(said.removeprefix("file://"))
-    return dict(pair.split("=") for pair in said.split(","))
+    if value.startswith("file://"):
+        return json_of(value.removeprefix("file://"))
+    return dict(pair.split("=") for pair in value.split(","))
 
 
 def carry_out(sqs: Any, s3: Any) -> None:
-    """Do what the page says up to where S3 writes to the queue."""
+    """Run the commands of the page, up to where S3 writes to the queue."""
     for service, operation, options in commands():
         if operation == "create-queue":
             sqs.create_queue(QueueName=options["--queue-name"], Attributes=content_of(options["--attributes"]))
         elif operation == "put-bucket-notification-configuration":
-            said = content_of(options["--notification-configuration"])
-            s3.put_bucket_notification_configuration(Bucket=options["--bucket"], NotificationConfiguration=said)
+            value = content_of(options["--notification-configuration"])
+            s3.put_bucket_notification_configuration(Bucket=options["--bucket"], NotificationConfiguration=value)
         else:
             assert (service, operation) in {("sqs", "receive-message"), ("sqs", "purge-queue")}
 
 
 @pytest.fixture
-def made(s3: Buckets, sqs: Sqs) -> Any:
+def queue_of_page(s3: Buckets, sqs: Sqs) -> Any:
     place = {"LocationConstraint": "eu-central-1"}
     s3.client.create_bucket(Bucket="shop-landing", CreateBucketConfiguration=place)
     carry_out(sqs.client, s3.client)
     return sqs
 
 
-def test_a_file_that_comes_into_the_bucket_calls_for_its_table(made: Sqs, s3: Buckets, tmp_path: Path) -> None:
+def test_a_file_in_the_bucket_gives_a_notice_of_its_table(
+    queue_of_page: Sqs, s3: Buckets, tmp_path: Path
+) -> None:
     (first, _) = [block.content for block in fences(PAGE, "toml")]
     content = {**tomllib.loads(first), "target": {"kind": "memory"}}
     queue: Any = Container(configured=validate(content, tmp_path / "lakeward.toml")).queue()
-    host = made.client.meta.endpoint_url
+    host = queue_of_page.client.meta.endpoint_url
     queue.url = queue.url.replace("https://sqs.eu-central-1.amazonaws.com", host)
     queue.wait = 0
     queue.receive()  # what S3 writes to try the queue out
     s3.put("s3://shop-landing/dms/shop/orders/LOAD00000001.csv", "1,new\n")
     s3.put("s3://shop-landing/else/shop/orders/LOAD00000001.csv", "1,new\n")
-    made.asked.clear()
-    queue.client.meta.events.register("after-call.sqs", lambda model, **_: made.asked.append(model.name))
+    queue_of_page.asked.clear()
+    queue.client.meta.events.register("after-call.sqs", lambda model, **_: queue_of_page.asked.append(model.name))
     notices = queue.receive()
     assert [notice.table for notice in notices] == ["shop.orders"]
     queue.give_back(notices)
     notices = queue.receive()
-    made.pass_time(4)
+    queue_of_page.pass_time(4)
     queue.extend(notices)
     queue.acknowledge(notices)
     (statement,) = json_of("")["Statement"]
-    used = {f"sqs:{name.removesuffix('Batch')}" for name in made.asked}
+    used = {f"sqs:{name.removesuffix('Batch')}" for name in queue_of_page.asked}
     assert sorted(statement["Action"]) == sorted(used)
     arn = json_of("notification.json")["QueueConfigurations"][0]["QueueArn"]
     assert statement["Resource"] == arn
@@ -103,7 +105,7 @@ def test_the_policies_of_the_queue_are_of_the_queues_and_the_bucket_of_the_page(
     assert dead == f"{configuration['QueueArn']}-dead"
 
 
-def test_the_row_that_calls_for_a_table_is_one_that_the_queue_takes(tmp_path: Path) -> None:
+def test_the_row_of_the_page_is_a_notice_of_its_table(tmp_path: Path) -> None:
 
     queue = SqliteQueue(tmp_path / FILE, Clock(), 60, 5)
     queue.receive()

@@ -1,4 +1,4 @@
-"""The README is short, and what it says of other pages is what they say."""
+"""The README is short, and its figures are those of other pages."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ def test_it_is_two_screens_long() -> None:
 
 
 def test_its_figures_are_those_of_the_benchmarks() -> None:
-    (shown,) = tables(sections("README.md")["How fast it is"])
+    (page_rows,) = tables(sections("README.md")["How fast it is"])
     figures = sections("docs/explanation/benchmarks.md", level=3).values()
     measured = {
         (row["naive or bare"], row["lakeward"], row["ratio"])
@@ -19,7 +19,7 @@ def test_its_figures_are_those_of_the_benchmarks() -> None:
         for row in table
         if "naive or bare" in row
     }
-    assert {(row["naive"], row["lakeward"], row["ratio"]) for row in shown} <= measured
+    assert {(row["naive"], row["lakeward"], row["ratio"]) for row in page_rows} <= measured
 
 
 def test_the_counts_of_its_recording_add_up() -> None:

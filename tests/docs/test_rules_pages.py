@@ -37,13 +37,13 @@ def kinds(union: Any) -> list[str]:
 
 
 def examples() -> list[tuple[str, str, str, str]]:
-    """Return rule, example, cell and result of each row; what is left out or the same is that of the row above."""
-    found, rule, example = [], "", ""
+    """Return rule, example, cell and result of each row. An empty cell has the value of the row above."""
+    shaped, rule, example = [], "", ""
     for row in EXAMPLES:
         rule = (codes(row["rule"]) or [rule])[0]
         example = (codes(row["example"]) or [example])[0]
-        found.append((rule, example, row["cell"], row["becomes"]))
-    return found
+        shaped.append((rule, example, row["cell"], row["becomes"]))
+    return shaped
 
 
 def test_every_rule_is_on_its_page() -> None:
@@ -57,28 +57,28 @@ def test_every_rule_is_on_its_page() -> None:
 def test_an_example_becomes_what_the_page_says(rule: str, example: str, cell: str, becomes: str) -> None:
     written = tomllib.loads(f"rule = {example}")["rule"]
     settings = TableSettings.model_validate({"rules": [{"rule": rule, **written}]})
-    (made,) = column_rules(settings.rules)
+    (column_rule,) = column_rules(settings.rules)
     types = {"c": TYPES.get(rule, "string"), "z": "int"}
-    form = shape([made], Schema(tuple(Column(name, parse_type(type_)) for name, type_ in types.items())))
-    if isinstance(made, Sql):
+    form = shape([column_rule], Schema(tuple(Column(name, parse_type(type_)) for name, type_ in types.items())))
+    if isinstance(column_rule, Sql):
         return  # only Spark can say; tests/test_column_rules.py asks it
     value = VALUES.get(rule) or (None if cell == "NULL" else re.findall(r"`([^`]*)`", cell)[0])
-    found = shape_row({"c": value, "z": 0}, form, {"env:PEPPER": b"secret"}).cells
-    cells = [(item, found[item.name]) for item in form.schema if item.name != "z"]
-    shown = [None if value is None else to_text(value, item.type) for item, value in cells]
-    shown = shown[1:] if form.schema.find("c") and len(shown) > 1 else shown
+    shaped = shape_row({"c": value, "z": 0}, form, {"env:PEPPER": b"secret"}).cells
+    cells = [(item, shaped[item.name]) for item in form.schema if item.name != "z"]
+    texts = [None if value is None else to_text(value, item.type) for item, value in cells]
+    texts = texts[1:] if form.schema.find("c") and len(texts) > 1 else texts
     match rule:
         case "hash":
-            assert shown == [hmac.new(b"secret", b"a", hashlib.sha256).hexdigest()]
+            assert texts == [hmac.new(b"secret", b"a", hashlib.sha256).hexdigest()]
         case "drop":
-            assert shown == []
+            assert texts == []
         case "keep":
             assert form.schema.names == ("c",)
         case "flatten":
             assert [f"`{name}`" for name in form.schema.names[:-1]] == re.findall(r"`\w+`", becomes)
         case _:
             words = [part.strip() for part in becomes.split(" and ")]
-            assert shown == [None if word == "NULL" else word.strip("`") for word in words]
+            assert texts == [None if word == "NULL" else word.strip("`") for word in words]
 
 
 @pytest.mark.parametrize("page", [COLUMNS, QUALITY])
@@ -95,10 +95,10 @@ def test_the_settings_of_a_page_are_right(page: str, tmp_path: Path) -> None:
 
 def test_what_is_refused_on_a_key_is_listed() -> None:
     words = {**vars(rules), **vars(reshaping_rules)}
-    refused = {rule for rule in kinds(ColumnRule) if not _of(words, rule).keeps_apart} - {"drop", "keep"}
+    refused = {rule for rule in kinds(ColumnRule) if not _rule_class(words, rule).keeps_apart} - {"drop", "keep"}
     (listed,) = re.findall(r"one value of two \(([^)]*)\)", text(COLUMNS))
     assert set(codes(listed)) == refused
 
 
-def _of(words: Mapping[str, Any], kind: str) -> Any:
-    return next(one for one in words.values() if getattr(one, "kind", None) == kind)
+def _rule_class(words: Mapping[str, Any], kind: str) -> Any:
+    return next(rule_class for rule_class in words.values() if getattr(rule_class, "kind", None) == kind)

@@ -1,4 +1,4 @@
-"""`docs/how-to/aws/settings.md`: its settings work, against an AWS that moto plays, and show what the page says."""
+"""`docs/how-to/aws/settings.md`: its settings work against moto, and commands print what the page shows."""
 
 from __future__ import annotations
 
@@ -50,10 +50,10 @@ def test_the_example_shows_what_the_page_says(
     monkeypatch.setenv("COLUMNS", "200")
     Path("orders.toml").touch()
     Path("lakeward.toml").write_text(TOML[0].replace("acme-settings", bucket), "utf-8")
-    command, *shown = CONSOLE[0].splitlines()
+    command, *expected = CONSOLE[0].splitlines()
     assert main(shlex.split(command.removeprefix("$ lakeward "))) == 0
     printed = capsys.readouterr().out.replace(bucket, "acme-settings").splitlines()
-    assert [" ".join(line.split()) for line in printed] == [" ".join(line.split()) for line in shown]
+    assert [" ".join(line.split()) for line in printed] == [" ".join(line.split()) for line in expected]
 
 
 def test_every_store_of_the_page_can_be_made(aws: Any) -> None:
@@ -69,8 +69,8 @@ def test_every_store_of_the_page_can_be_made(aws: Any) -> None:
 def test_the_published_forms_are_read(aws: Any) -> None:
     (table,) = read_tables(json.dumps(JSON[1]), "the place")
     assert (table.table, table.keys["key"], table.error) == ("sports.player", ["id", "team_id"], None)
-    found = read_parameters(JSON[3], "the place")
-    assert found == {"key": ["id"], "partition_by": ["region"], "write_mode": "copy-on-write"}
+    keys_of_job = read_parameters(JSON[3], "the place")
+    assert keys_of_job == {"key": ["id"], "partition_by": ["region"], "write_mode": "copy-on-write"}
 
 
 def test_a_parameter_of_a_table_is_read(aws: Any) -> None:
@@ -80,22 +80,22 @@ def test_a_parameter_of_a_table_is_read(aws: Any) -> None:
 
 
 def test_the_control_table_of_the_page_is_one_and_its_attributes_are_those_of_the_code(aws: Any) -> None:
-    *_, made = CONSOLE
-    options = shlex.split(made.removeprefix("$ ").replace("\\\n", " "))
-    given = dict(zip(options[3::2], options[4::2], strict=True))
+    *_, command_line = CONSOLE
+    options = shlex.split(command_line.removeprefix("$ ").replace("\\\n", " "))
+    parameters = dict(zip(options[3::2], options[4::2], strict=True))
     pairs = {
-        name: dict(pair.split("=") for pair in given[name].split(","))
+        name: dict(pair.split("=") for pair in parameters[name].split(","))
         for name in ("--attribute-definitions", "--key-schema")
     }
     client = aws.client("dynamodb")
     client.create_table(
-        TableName=given["--table-name"],
-        BillingMode=given["--billing-mode"],
+        TableName=parameters["--table-name"],
+        BillingMode=parameters["--billing-mode"],
         AttributeDefinitions=[pairs["--attribute-definitions"]],
         KeySchema=[pairs["--key-schema"]],
     )
-    client.put_item(TableName=given["--table-name"], Item=JSON[2])
-    layer = ControlTable(given["--table-name"]).read()
+    client.put_item(TableName=parameters["--table-name"], Item=JSON[2])
+    layer = ControlTable(parameters["--table-name"]).read()
     keys = {"key": ["id"], "partition_by": ["region"], "lateness": "24h", "skip": False}
     assert (layer.content["tables"], layer.broken) == ({"shop.orders": keys}, {})
     assert [name for name in _KNOWN if f"`{name}`" not in text(PAGE)] == []

@@ -1,4 +1,4 @@
-"""The tutorials are played: their files, their commands and what they print are those of a real run."""
+"""The tutorials are run: their files, commands and output are those of a real run."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ class Duck:
         self.connection = connection
 
     def install_extension(self, name: str) -> None:
-        """It is installed."""
+        """Do nothing: the extension is installed."""
 
     def load_extension(self, name: str) -> None:
-        """It is loaded."""
+        """Do nothing: the extension is loaded."""
 
     def sql(self, query: str) -> Any:
         return self.connection.sql(query)
@@ -37,7 +37,7 @@ class Duck:
 
 @pytest.fixture
 def in_utc(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Times are shown in the user's zone."""
+    """Set the time zone to UTC, because times are shown in the user's zone."""
     with monkeypatch.context() as patch:
         patch.setenv("TZ", "UTC")
         time.tzset()
@@ -60,19 +60,21 @@ def test_a_tutorial_can_be_followed_to_the_letter(
     monkeypatch.setattr("duckdb.connect", lambda: Duck(duck))
     scope: dict[str, Any] = {}
     blocks = iter(fences(page))
-    played = [play(block, blocks, scope, capfd) for block in blocks]
+    languages = [run_block(block, blocks, scope, capfd) for block in blocks]
     duck.close()
     scope["lake"].close()
-    assert played.count("console") >= 5
-    assert played.count("python") >= 2
+    assert languages.count("console") >= 5
+    assert languages.count("python") >= 2
 
 
-def play(block: Fence, blocks: Iterator[Fence], scope: dict[str, Any], capfd: pytest.CaptureFixture[str]) -> str:
+def run_block(
+    block: Fence, blocks: Iterator[Fence], scope: dict[str, Any], capfd: pytest.CaptureFixture[str]
+) -> str:
     if block.language in ("csv", "toml"):
         Path(block.name).write_text(block.content, "utf-8")
     elif block.language == "console":
         for command, printed in re.findall(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", block.content, re.MULTILINE):
-            assert as_compared(ran(command, scope, capfd)) == as_compared(printed)
+            assert as_compared(run_command(command, scope, capfd)) == as_compared(printed)
     elif block.language == "python":
         capfd.readouterr()
         exec(block.content, scope)  # noqa: S102  # the page's own code
@@ -80,7 +82,7 @@ def play(block: Fence, blocks: Iterator[Fence], scope: dict[str, Any], capfd: py
     return block.language
 
 
-def ran(command: str, scope: dict[str, Any], capfd: pytest.CaptureFixture[str]) -> str:
+def run_command(command: str, scope: dict[str, Any], capfd: pytest.CaptureFixture[str]) -> str:
     capfd.readouterr()
     match shlex.split(command):
         case ["mkdir", "-p", folder]:
@@ -90,5 +92,5 @@ def ran(command: str, scope: dict[str, Any], capfd: pytest.CaptureFixture[str]) 
         case ["lakeward", *arguments]:
             scope["code"] = main(arguments)
         case words:
-            raise ValueError(f"the test cannot play {words}")
+            raise ValueError(f"the test cannot run {words}")
     return capfd.readouterr().out

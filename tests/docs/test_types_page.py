@@ -1,4 +1,4 @@
-"""`docs/reference/types.md`: each type, and each text it says is taken or not, as Spark takes it."""
+"""`docs/reference/types.md`: each type, and each text it says is accepted or not, as Spark reads it."""
 
 from __future__ import annotations
 
@@ -58,35 +58,35 @@ def test_a_type_is_in_tables_what_the_page_says(row: Mapping[str, str]) -> None:
     assert codes(row["Iceberg"]) == [str(field.field_type)]
     assert codes(row["Delta Lake"]) == [type_json(parse_type(name))]
     avro, *logical = codes(row["Hudi (Avro)"])
-    said = {"type": avro, "logicalType": logical[0], "precision": 12, "scale": 2} if logical else avro
-    (found,) = schema_of(json.dumps({"fields": [{"name": "a", "type": ["null", said]}]}), "shop.item")
-    assert found == Column("a", parse_type(name))
+    avro_type = {"type": avro, "logicalType": logical[0], "precision": 12, "scale": 2} if logical else avro
+    (actual,) = schema_of(json.dumps({"fields": [{"name": "a", "type": ["null", avro_type]}]}), "shop.item")
+    assert actual == Column("a", parse_type(name))
 
 
 @pytest.mark.spark
-def test_texts_are_taken_as_the_page_says(spark: SparkSession) -> None:
+def test_texts_are_accepted_as_the_page_says(spark: SparkSession) -> None:
     cases = {}
     for row in FROM_TEXT:
         (name,) = codes(row["type"])
-        cases |= {(name, shown): True for shown in codes(row["taken"])}
-        cases |= {(name, shown): False for shown in codes(row["not taken"])}
-    values = [to_type(text(shown), parse_type(name), TextFormat()) for name, shown in cases]
-    found = spark.range(1).selectExpr(*[f"{value} IS NOT NULL AS c{n}" for n, value in enumerate(values)]).first()
-    assert dict(zip(cases, found or (), strict=True)) == cases
+        cases |= {(name, written): True for written in codes(row["accepted"])}
+        cases |= {(name, written): False for written in codes(row["refused"])}
+    values = [to_type(text(written), parse_type(name), TextFormat()) for name, written in cases]
+    actual = spark.range(1).selectExpr(*[f"{value} IS NOT NULL AS c{n}" for n, value in enumerate(values)]).first()
+    assert dict(zip(cases, actual or (), strict=True)) == cases
 
 
 @pytest.mark.spark
 @pytest.mark.parametrize(
-    ("shown", "moment"),
+    ("written", "moment"),
     [
-        ("2026-10-25 02:30", "2026-10-25 00:30"),  # shown twice: the first
+        ("2026-10-25 02:30", "2026-10-25 00:30"),  # the clock shows it twice: the first
         ("2026-03-29 02:30", "2026-03-29 01:30"),  # skipped: moved on, to 03:30
         ("2026-03-29 02:30:00Z", "2026-03-29 02:30"),
         ("2026-03-29 02:30:00+05:00", "2026-03-28 21:30"),
     ],
 )
-def test_a_time_without_a_zone_is_in_the_zone_of_the_source(spark: SparkSession, shown: str, moment: str) -> None:
-    value = to_type(text(shown), parse_type("timestamp"), TextFormat(None, "Europe/Berlin"))
+def test_a_time_without_a_zone_is_in_the_zone_of_the_source(spark: SparkSession, written: str, moment: str) -> None:
+    value = to_type(text(written), parse_type("timestamp"), TextFormat(None, "Europe/Berlin"))
     row = spark.range(1).selectExpr(f"date_format({value}, 'yyyy-MM-dd HH:mm') AS found").first()
     assert row is not None
     assert row.found == moment
@@ -95,13 +95,14 @@ def test_a_time_without_a_zone_is_in_the_zone_of_the_source(spark: SparkSession,
 def test_footers_are_read_as_the_page_says(tmp_path: Path) -> None:
     seen = set()
     for row in FROM_PARQUET:
-        (meant,) = codes(row["type"])[:1] or [None]
+        (expected_type,) = codes(row["type"])[:1] or [None]
         for name in codes(row["in the footer"]):
             seen.add(name)
             content = pa.schema([("c", FOOTERS[name])]).empty_table()
             pq.write_table(content, tmp_path / "a.parquet", use_deprecated_int96_timestamps=name == "INT96")
             (column,) = footer(tmp_path / "a.parquet", "shop.orders").schema
-            assert str(column.type) == {None: name, "decimal(p,s)": "decimal(9,2)"}.get(meant, meant)
+            special = {None: name, "decimal(p,s)": "decimal(9,2)"}
+            assert str(column.type) == special.get(expected_type, expected_type)
     assert seen == set(FOOTERS)
 
 
@@ -112,7 +113,7 @@ DEEP = [pa.struct([("a", type_)]) for type_ in (pa.timestamp("ns"), pa.uuid(), p
     "type_", [pa.time32("ms"), pa.time64("us"), pa.float16(), pa.decimal256(39, 2), *DEEP], ids=str
 )
 def test_footers_with_anything_else_are_refused(tmp_path: Path, type_: pa.DataType) -> None:
-    """Who writes the files is told what to do, each its own."""
+    """The error says what the writer of the files should do, for each type."""
     pq.ParquetWriter(tmp_path / "a.parquet", pa.schema([("c", type_)])).close()
     for todo, has_dms in ((OF_FILES, False), (OF_DMS, True)):
         with pytest.raises(SourceError, match="has a type that lakeward does not hold") as caught:

@@ -1,4 +1,4 @@
-"""`docs/extend/write-a-plugin.md`: its code is the examples', its order that of the laws, its run a real one."""
+"""`docs/extend/write-a-plugin.md`: its code, its order of methods and its run are those of the examples."""
 
 from __future__ import annotations
 
@@ -26,26 +26,26 @@ from lakeward.plugins.testing.laws.tables.first_laws import LAWS
 
 PAGE = "docs/extend/write-a-plugin.md"
 OF_A_READER = ("lakeward.toml", "write.py")
-"""What a reader of the page writes for a run, and no example has."""
+"""Files that a reader of the page writes for a run, and that no example has."""
 
 
 def code() -> list[Fence]:
     return [block for block in fences(PAGE) if block.language in ("python", "toml")]
 
 
-def stands_in(block: str, content: str) -> bool:
-    """Whether a block is a part of a file to the letter, but for the indentation that all of its lines have."""
+def is_part_of(block: str, content: str) -> bool:
+    """Return whether a block is an exact part of a file, except for a common indentation."""
     return any(f"\n{indent(block, ' ' * depth)}" in f"\n{content}" for depth in (0, 4, 8))
 
 
 @pytest.mark.parametrize("block", code(), ids=lambda block: f"{block.name} {block.content[:30]}")
-def test_each_block_of_code_stands_in_the_example_that_it_names(block: Fence) -> None:
-    assert block.name in OF_A_READER or stands_in(block.content, text(block.name))
+def test_each_block_of_code_is_in_the_example_that_it_names(block: Fence) -> None:
+    assert block.name in OF_A_READER or is_part_of(block.content, text(block.name))
 
 
 def test_both_examples_are_shown() -> None:
-    shown = {block.name.split("/")[1] for block in code() if block.name not in OF_A_READER}
-    assert shown == {path.parent.name for path in (ROOT / "examples").glob("*/pyproject.toml")}
+    page_rows = {block.name.split("/")[1] for block in code() if block.name not in OF_A_READER}
+    assert page_rows == {path.parent.name for path in (ROOT / "examples").glob("*/pyproject.toml")}
 
 
 def test_each_method_of_the_ports_is_named() -> None:
@@ -59,8 +59,8 @@ CALLED: list[str] = []
 METHODS = [n for port in (ports.Table, ports.ChangeLog, ports.Quarantine) for n in vars(port) if n.islower()]
 
 
-class Watched(MemoryTable):
-    """A table that notes which methods of its ports are asked for."""
+class RecordingTable(MemoryTable):
+    """A table that records which methods of its ports are used."""
 
     def __getattribute__(self, name: str) -> Any:
         if name in METHODS:
@@ -68,26 +68,26 @@ class Watched(MemoryTable):
         return super().__getattribute__(name)
 
 
-def asked_for(law: Law) -> Sequence[str]:
+def methods_used_by(law: Law) -> Sequence[str]:
     CALLED.clear()
     with suppress(AssertionError):
-        try_law(law, lambda: Bench(lake=MemoryLake(Watched), examples=1, foreign=lambda dimension: None))
+        try_law(law, lambda: Bench(lake=MemoryLake(RecordingTable), examples=1, foreign=lambda dimension: None))
     return [*CALLED]
 
 
-def test_the_order_of_the_methods_is_that_in_which_the_laws_ask_for_them() -> None:
-    (shown,) = tables(sections(PAGE)["A table, law by law"])
-    found: dict[str, set[str]] = {}
-    known: set[str] = set()
+def test_the_order_of_the_methods_is_that_in_which_the_laws_need_them() -> None:
+    (page_rows,) = tables(sections(PAGE)["A table, law by law"])
+    methods_of_laws: dict[str, set[str]] = {}
+    known_methods: set[str] = set()
     for law in LAWS:
-        fresh = {*asked_for(law)} - known
-        known |= fresh
-        if fresh:
-            found[law.name] = fresh
-    assert {codes(row["law"])[0]: {*codes(row["first asks for"])} for row in shown} == found
+        new_methods = {*methods_used_by(law)} - known_methods
+        known_methods |= new_methods
+        if new_methods:
+            methods_of_laws[law.name] = new_methods
+    assert {codes(row["law"])[0]: {*codes(row["first asks for"])} for row in page_rows} == methods_of_laws
 
 
-def test_what_is_red_at_first_says_what_the_page_shows() -> None:
+def test_the_first_failure_is_the_one_on_the_page() -> None:
     (red,) = [block.content.strip() for block in fences(PAGE, "text") if block.name == "red"]
     raised = Project("table", "my_sqlite").content()["src/lakeward_my_sqlite/table.py"]
     assert f"raise {red.replace(': ', '(', 1)}".replace("Error(", 'Error("') + '")' in raised
