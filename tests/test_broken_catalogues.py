@@ -90,12 +90,12 @@ class SaysThatItHasNothing(Told):
 
 
 BROKEN: Mapping[str, tuple[SourceCatalogue, SourceCatalogue]] = {
-    "a_table_is_described_whole": (SortsTheKeyAsTheColumns(), Gone()),
-    "only_what_is_asked_for_is_described": (TellsAllThatItHas(), Gone()),
-    "a_table_that_it_lacks_is_left_out": (StopsAtATableThatItLacks(), Gone()),
+    "a_table_is_described_completely": (SortsTheKeyAsTheColumns(), Gone()),
+    "only_requested_tables_are_described": (TellsAllThatItHas(), Gone()),
+    "an_unknown_table_is_left_out": (StopsAtATableThatItLacks(), Gone()),
     "names_are_compared_without_case": (ComparesLetters(), Gone()),
-    "of_names_that_differ_only_in_case_one_must_be_exactly_that": (TakesTheFirstOfTwo(), Gone()),
-    "one_that_does_not_answer_says_so": (Told(), SaysThatItHasNothing()),
+    "names_that_differ_only_in_case_must_match_exactly": (TakesTheFirstOfTwo(), Gone()),
+    "a_catalogue_that_does_not_answer_raises_an_error": (Told(), SaysThatItHasNothing()),
 }
 """For each law a catalogue that breaks it, and one that does not answer."""
 

@@ -12,12 +12,13 @@ from collections.abc import Callable, Mapping, Sequence
 from random import Random
 from typing import Any
 
+import broken_memory
 import broken_small
 import contested
 import pytest
 from broken_ports import Whole, bench_of
 from broken_tables import BY_LAW, DRAWS, DRAWS_OF, Draw
-from laps import TRIMMED
+from laps import IN_RANDOM_LAWS, TRIMMED
 from ways import use_spark
 
 from lakeward.adapters.formats.delta.table import DeltaTable
@@ -113,6 +114,42 @@ def test_the_same_draws_break_no_whole_table(name: str, draw: Draw) -> None:
 def test_a_mistake_of_any_format_breaks_its_law_on_the_reference_adapter(name: str, mistake: type[Whole]) -> None:
     with pytest.raises(SEEN):
         _try(LAW[name], _of_memory(mistake), _draws(name, mistake))
+
+
+RANDOM: Mapping[str, str | None] = {
+    "any_delivery_gives_the_rows_of_the_source": None,
+    "a_reload_of_partial_rows_leaves_only_the_new_epoch": None,
+    "any_sequence_of_moves_matches_the_reference_adapter": None,
+    "partial_rows_and_key_changes_give_the_rows_of_the_source": "within",
+}
+"""Laws on random histories, with a case, that the gate runs on Spark as one try on 40 histories."""
+
+
+@pytest.mark.parametrize(
+    ("name", "mistake"),
+    [
+        (name, mistake)
+        for name in sorted(IN_RANDOM_LAWS)
+        for mistake in (*broken_memory.BY_LAW[name], *BY_LAW[name])
+        if not (issubclass(mistake, Whole) and _is_of_formats(mistake))
+    ],
+)
+def test_a_mistake_that_breaks_a_small_law_breaks_one_on_random_histories(name: str, mistake: type[Any]) -> None:
+    """So the gate runs the small law on the reference adapter, and a law on random histories on each format."""
+
+    def bench(draw: Draw) -> Bench:
+        if issubclass(mistake, Whole):
+            return _of_memory(mistake)(draw)
+        return contested.bench(mistake, histories=draw.histories)
+
+    def is_broken(law: str, case: str | None) -> bool:
+        try:
+            _try(LAW[law], bench, Draw(40, 0, case))
+        except SEEN:
+            return True
+        return False
+
+    assert any(is_broken(law, case) for law, case in RANDOM.items())
 
 
 @pytest.mark.spark

@@ -68,11 +68,11 @@ class ShowsItsToken(Board):
 
 
 BROKEN: Mapping[str, type[Board]] = {
-    "a_notice_is_received_once_with_all_that_it_says": HasASubjectAlone,
+    "a_notice_is_received_once_and_complete": HasASubjectAlone,
     "each_notice_is_received_in_order": TellsTheSameOnce,
-    "odd_texts_arrive_as_they_are": WritesInAscii,
+    "odd_texts_are_received_unchanged": WritesInAscii,
     "a_long_notice_is_received": LosesWhatIsLong,
-    "one_that_cannot_be_reached_says_what_to_do_and_shows_no_secret": ShowsItsToken,
+    "an_unreachable_notifier_says_what_to_do_and_shows_no_secret": ShowsItsToken,
 }
 
 
@@ -95,6 +95,6 @@ def test_every_law_has_a_notifier_that_breaks_it() -> None:
 
 
 def test_one_that_raises_nothing_is_seen() -> None:
-    law = notifiers.one_that_cannot_be_reached_says_what_to_do_and_shows_no_secret
+    law = notifiers.an_unreachable_notifier_says_what_to_do_and_shows_no_secret
     with pytest.raises(pytest.fail.Exception):
         law(replace(bench(Board), unreachable=Board()))

@@ -50,9 +50,9 @@ class ShowsWhatIsBroken(Items):
 
 
 BROKEN = {
-    "what_stands_there_is_read_as_often_as_it_is_asked_for": IsReadOnce,
-    "each_value_has_the_place_that_it_is_from": HasNoPlaces,
-    "a_broken_entry_fails_its_table_alone": LeavesBrokenEntriesOut,
+    "stored_settings_are_read_as_often_as_requested": IsReadOnce,
+    "each_value_has_its_place": HasNoPlaces,
+    "a_broken_entry_fails_only_its_table": LeavesBrokenEntriesOut,
     "nothing_of_a_broken_entry_is_shown": ShowsWhatIsBroken,
 }
 

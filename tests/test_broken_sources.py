@@ -341,15 +341,15 @@ def placed(item: Item, *, row: int) -> ChangeEvent | Reject:
 
 
 BROKEN: Mapping[str, Sequence[type[MemorySource]]] = {
-    "of_a_table_without_objects_nothing_is_taken": [MixesTables],
-    "objects_come_in_order_however_they_were_delivered": [TakesObjectsAsTheyAreListed],
-    "many_objects_of_many_rows_come_whole": [ListsTheFirstTen, OrdersNamesAsTexts, ReadsEqualRowsOnce],
-    "a_cell_comes_as_it_was_written": [TakesTheEmptyTextForNull, CutsTextsAtLines, ReadsNumbersAsDoubles],
+    "a_table_without_objects_selects_nothing": [MixesTables],
+    "objects_are_read_in_order": [TakesObjectsAsTheyAreListed],
+    "many_objects_of_many_rows_are_read_completely": [ListsTheFirstTen, OrdersNamesAsTexts, ReadsEqualRowsOnce],
+    "a_cell_is_read_as_it_was_written": [TakesTheEmptyTextForNull, CutsTextsAtLines, ReadsNumbersAsDoubles],
     "what_is_taken_is_taken_again_until_it_is_applied": [RemembersWhatItTook],
     "what_was_applied_is_not_taken_again": [TakesTheLastAgain],
     "a_listing_from_the_last_object_on_finds_the_same": [BeginsBehindTheStart],
     "each_row_has_a_place_of_its_own": [NumbersRowsFromTheEnd],
-    "sequences_are_what_the_source_says_of_them": [
+    "sequences_are_as_the_source_declares": [
         CallsTimesNumbersOfTheirOwn,
         CallsTimesNoOrder,
         CallsAConstantATime,
@@ -368,14 +368,14 @@ BROKEN: Mapping[str, Sequence[type[MemorySource]]] = {
     "a_table_is_read_by_what_its_source_calls_it": [GoesByTheNameOfTheTable, ReadsByTheNameOfTheTable],
     "what_is_archived_is_what_was_applied": [ArchivesAll],
     "without_rules_rows_have_the_columns_and_the_key_of_their_table": [LeavesTheKeyOut],
-    "without_rules_no_column_is_made_again": [MakesAColumnAgain],
-    "the_cells_of_a_row_in_quarantine_are_those_that_were_written": [ShowsTheFirstRow, ShowsWhatStandsNowhere],
-    "a_mended_row_is_an_event_in_its_place": [
+    "without_rules_no_column_is_recomputed": [MakesAColumnAgain],
+    "cells_of_a_row_in_quarantine_are_those_of_the_source": [ShowsTheFirstRow, ShowsWhatStandsNowhere],
+    "a_repaired_row_is_an_event_at_its_position": [
         PutsMendedRowsBehindAllOthers,
         ReadsMendedRowsAsTheyWereWritten,
         GivesAllTheCellsOfTheFirst,
     ],
-    "one_that_is_not_mended_is_read_as_it_was_written": [
+    "an_unrepaired_row_is_read_as_it_was_written": [
         TakesWhatIsNotMendedForGivenUp,
         ReadsWhatIsNotMendedInEpochOne,
     ],
@@ -440,14 +440,14 @@ def test_laws_of_full_loads_are_closed_to_a_source_that_has_none(law: Law) -> No
 
 def test_where_full_loads_are_snapshots_no_changes_come_behind_them() -> None:
     for law in full_loads.LAWS:
-        law_of_changes = law is full_loads.changes_come_behind_the_full_load_of_their_epoch
+        law_of_changes = law is full_loads.changes_follow_the_full_load_of_their_epoch
         with pytest.raises(Closed, match="changes behind") if law_of_changes else nullcontext():
             law(replace(feed(MemorySource()), snapshots=Snapshots()))
 
 
 def test_a_source_of_places_may_have_a_table_that_tells_none() -> None:
     """Its sequences are 0 then: there is no order but that of arrival."""
-    law = read_rows.sequences_are_what_the_source_says_of_them
+    law = read_rows.sequences_are_as_the_source_declares
     law(replace(feed(CallsZeroAPlace()), has_places=False))
     places = MemorySource(sequences=Sequences.PLACES)
     told = replace(feed(MemorySource()), open=lambda: places, has_places=False)
@@ -459,9 +459,9 @@ def test_a_source_is_held_to_the_texts_that_can_stand_in_it() -> None:
     def without_lines(kind: type[MemorySource]) -> Feed:
         return replace(feed(kind()), holds=lambda text: len(text.splitlines()) <= 1)
 
-    odd_values.a_cell_comes_as_it_was_written(without_lines(CutsTextsAtLines))
+    odd_values.a_cell_is_read_as_it_was_written(without_lines(CutsTextsAtLines))
     with pytest.raises(AssertionError, match=r"read is .* and written was"):
-        odd_values.a_cell_comes_as_it_was_written(without_lines(TakesTheEmptyTextForNull))
+        odd_values.a_cell_is_read_as_it_was_written(without_lines(TakesTheEmptyTextForNull))
 
 
 class ShowsItsOrder(MemorySource):
@@ -480,7 +480,7 @@ def test_a_column_beside_those_of_the_kit_is_held_to_its_text() -> None:
     def with_order(kind: type[MemorySource]) -> Feed:
         return replace(feed(kind()), beside={rev: lambda item: str(item.position.sequence)})
 
-    law = repaired_rows.the_cells_of_a_row_in_quarantine_are_those_that_were_written
+    law = repaired_rows.cells_of_a_row_in_quarantine_are_those_of_the_source
     law(with_order(ShowsItsOrder))
     with pytest.raises(AssertionError, match="told is"):
         law(with_order(ShowsTheOrderOfAnother))

@@ -41,10 +41,10 @@ LAYOUTS = {
     "deletion vectors, partitioned": TableOptions(partition_by=["b"]),
     "copy-on-write": TableOptions(write_mode="copy-on-write"),
 }
-EVERY_LAYOUT = {"any_delivery_of_many_histories_gives_their_databases"}
+EVERY_LAYOUT = {"any_delivery_gives_the_rows_of_the_source"}
 ANY_LAYOUT = {
-    "after_a_reload_the_table_is_that_of_the_new_epoch_alone",
-    "after_a_reload_nothing_is_left_of_rows_in_part",
+    "a_reload_leaves_only_the_new_epoch",
+    "a_reload_of_partial_rows_leaves_only_the_new_epoch",
 }
 
 

@@ -30,10 +30,10 @@ TestContested = table_contract(lambda: contested.bench(examples=25), laws=CONTES
 
 
 FOUND = {
-    "key_changes_that_no_rule_decides_are_held_alike": {
+    "undecided_key_changes_are_held": {
         14: "what waits comes again, and is refused as it is released: it was told as new, and counted as a copy",
     },
-    "rows_in_part_and_key_changes_are_mended_into_their_place": {
+    "repaired_partial_rows_and_key_changes_are_applied_at_their_position": {
         61605: "half of a swap does not say its transaction: the other half was trimmed, and lost its row",
         2319: "what is mended meets a key change that no rule decides",
     },
@@ -94,7 +94,7 @@ def test_the_mark_moves_and_what_lies_below_it_comes_too_late() -> None:
 
 def test_a_type_that_a_bench_does_not_name_and_its_table_takes_is_found() -> None:
     """What a format cannot hold it must refuse: to leave a type out of the bench hides nothing."""
-    law = next(law for law in LAWS if law.name == "a_value_of_every_type_is_read_back_as_it_came")
+    law = next(law for law in LAWS if law.name == "a_value_of_every_type_is_read_back_unchanged")
     bench = Bench(lake=MemoryLake(), types=TYPES - {"date"})
     with pytest.raises(AssertionError, match="holds no date, and it takes one"):
         law.check(Trial(law=law, make=lambda: replace(bench, lake=MemoryLake()), bench=bench, random=Random(0)))

@@ -38,6 +38,7 @@ class Bench:
     - `partitioned`: makes a lake whose tables are partitioned by the given columns.
     - `changes_columns`: whether tables can get other columns. If not, laws that need it are skipped.
     - `types`: the names of the column types that tables hold. They must refuse all other types.
+    - `crashes`: whether processes end in the middle of batches, so that other processes continue them.
     """
 
     lake: Lake
@@ -47,6 +48,7 @@ class Bench:
     partitioned: Callable[[Sequence[str]], Lake] | None = None
     changes_columns: bool = True
     types: frozenset[str] = TYPES
+    crashes: bool = True
 
     @property
     def can(self) -> frozenset[str]:
@@ -84,6 +86,11 @@ class Law:
     once: bool = False
     cases: Mapping[str, Any] = field(default_factory=dict)
     of_cases: Mapping[str, frozenset[str]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, check: Callable[[Trial], None], *needs: str, **more: Any) -> Law:
+        """Return the law with the name and the docstring of its check."""
+        return cls(name=check.__name__, statement=check.__doc__ or "", check=check, needs=frozenset(needs), **more)
 
     def in_cases(self, names: Collection[str]) -> Law:
         """Return the law with only these of its cases. A law without cases is not changed."""
@@ -126,6 +133,8 @@ class Trial:
 
     def ends(self, of: Sequence[tuple[str, str]] = CRASHES) -> Sequence[tuple[str, str]]:
         """Return randomly drawn crash points: steps before or after which the process ends."""
+        if not self.bench.crashes:
+            return ()
         return self.random.sample(of, min(len(of), self.law.seldom if self.is_packed else self.law.often))
 
     def play(self, script: Script, ends: Sequence[tuple[str, str]] = (), *, is_exact: bool = True) -> Player:

@@ -64,7 +64,7 @@ def begins(belief: KnownVersion) -> object:
 
 
 BY_LAW: Mapping[str, Sequence[type[MemoryTable]]] = {
-    "what_was_known_is_not_rewritten": (
+    "recorded_versions_are_not_rewritten": (
         RewritesWhatWasKnown,
         KeepsWhatWasKnownOutOfABatch,
         OverwritesWhatWasKnown,

@@ -104,7 +104,7 @@ class TakesACopyForNews(MemoryTable):
 
 
 _NULLS = "a_row_of_nulls_is_equal_to_its_image"
-_ONE = "a_table_without_a_key_takes_away_one_row_that_is_equal_to_an_image"
+_ONE = "an_image_removes_one_equal_row"
 
 OF_ANY: Mapping[str, Sequence[type[Whole]]] = {
     _NULLS: (FindsNoRowOfNulls,),

@@ -204,7 +204,7 @@ def _placed(item: Item, **places: int) -> Item:
 
 
 BROKEN: Final[Mapping[str, Sequence[type[MemorySource]]]] = {
-    "rows_of_a_full_load_are_reads_of_the_epoch_that_they_begin": [
+    "rows_of_a_full_load_are_reads_of_a_new_epoch": [
         ReadsInserts,
         OrdersALoadByItsTimes,
         HasALoadInOneObject,
@@ -212,24 +212,24 @@ BROKEN: Final[Mapping[str, Sequence[type[MemorySource]]]] = {
         TellsNoObjectsOfALoad,
         TellsNoEpochThatBegins,
     ],
-    "changes_come_behind_the_full_load_of_their_epoch": [
+    "changes_follow_the_full_load_of_their_epoch": [
         TellsThatALoadIsWholeAtOnce,
         NeverTellsThatALoadIsWhole,
         ListsALoadBehindChanges,
         TakesChangesForALoad,
         TellsNoObjectsOfALoad,
     ],
-    "of_a_full_load_that_may_lack_something_nothing_is_taken": [
+    "an_incomplete_full_load_is_not_selected": [
         TakesWhatThereIsOfALoad,
         TellsNothingOfALoadThatItWaitsFor,
         HearsNobody,
         TakesWhatWasSaidToBeAll,
     ],
-    "of_a_full_load_that_changed_since_it_was_taken_nothing_is_read": [
+    "a_full_load_that_changed_after_its_selection_is_not_read": [
         ReadsWhatDidNotChangeOfALoad,
         ReadsALoadAsItIsNow,
     ],
-    "a_full_load_that_is_written_anew_begins_the_next_epoch": [
+    "a_rewritten_full_load_begins_the_next_epoch": [
         TakesTheLoadBeforeForTheNext,
         BeginsAnEpochByItself,
         StaysInItsEpoch,

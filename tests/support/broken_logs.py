@@ -93,11 +93,11 @@ def _without_steps(batch: Batch[Frame], is_known: Callable[[LogSpan], bool]) -> 
 
 
 BROKEN: Final[Mapping[str, Sequence[type[LogSource]]]] = {
-    "a_log_that_starts_over_is_told": [TellsNoLog, TellsNoTimes],
-    "a_log_that_climbs_past_its_old_end_is_told": [ComparesWithinAnObject, ComparesTheGreatestPlace],
-    "a_log_that_starts_over_behind_an_old_change_is_told": [ComparesTheEarliestTime],
-    "changes_that_come_late_or_again_are_no_restart": [TellsTheTimesOfArrival, NamesALogByItsObject],
-    "changes_from_a_restart_on_count_above_the_old_log": [
+    "a_log_that_starts_over_is_reported": [TellsNoLog, TellsNoTimes],
+    "a_log_that_climbs_above_its_old_end_is_reported": [ComparesWithinAnObject, ComparesTheGreatestPlace],
+    "a_log_that_starts_over_after_an_old_change_is_reported": [ComparesTheEarliestTime],
+    "late_and_repeated_changes_are_no_restart": [TellsTheTimesOfArrival, NamesALogByItsObject],
+    "changes_after_a_restart_are_above_the_old_log": [
         LiftsNothing,
         LiftsAllThereIs,
         LiftsOtherPartitions,

@@ -45,8 +45,8 @@ def _by_place(batch: Batch[Frame], dimension: Dimension, names: Sequence[str]) -
 
 
 BROKEN: Final[Mapping[str, Sequence[type[MemorySource]]]] = {
-    "columns_in_another_order_come_under_their_names": [ReadsCellsByTheirPlace],
-    "a_cell_of_an_unknown_column_comes_under_no_other_name": [
+    "columns_in_another_order_are_read_by_name": [ReadsCellsByTheirPlace],
+    "a_cell_of_an_unknown_column_is_read_under_no_other_name": [
         ReadsCellsByTheirPlace,
         TakesAnUnknownNameForTheOneThatIsMissing,
     ],

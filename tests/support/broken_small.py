@@ -282,23 +282,23 @@ class DropsWhatWasBelieved(Whole):
         patch.setattr(ShownVersions, "_believed", now)
 
 
-_IN_PART = "rows_that_are_sent_in_part_and_keys_that_change_give_their_databases"
+_IN_PART = "partial_rows_and_key_changes_give_the_rows_of_the_source"
 _WAITS = "a_row_that_cannot_be_applied_holds_its_key"
 
 BY_LAW: Mapping[str, Sequence[type[Whole]]] = {
-    "an_update_takes_the_place_of_a_row": (FindsNoStoredRow,),
-    "any_delivery_of_many_histories_gives_their_databases": (FindsRowsThatWereDeleted, ReadsTheFirstFileAlone),
-    "the_last_of_several_changes_of_a_key_stands": (ReadsABatchWithoutItsLastEvent,),
-    "an_object_that_comes_again_changes_nothing": (TakesCopiesForNews, AddsFactsOfAnObjectAgain),
-    "a_table_without_a_key_keeps_each_fact_once": (LosesMendedRowsWithoutAKey,),
-    "a_late_change_overwrites_nothing_that_is_newer": (ForgetsRememberedDeletes,),
-    "a_truncate_takes_every_older_row_away": (LeavesRowsBelowATruncate,),
+    "an_update_replaces_a_row": (FindsNoStoredRow,),
+    "any_delivery_gives_the_rows_of_the_source": (FindsRowsThatWereDeleted, ReadsTheFirstFileAlone),
+    "the_last_change_of_a_key_wins": (ReadsABatchWithoutItsLastEvent,),
+    "an_object_delivered_again_changes_nothing": (TakesCopiesForNews, AddsFactsOfAnObjectAgain),
+    "a_table_without_a_key_has_each_event_once": (LosesMendedRowsWithoutAKey,),
+    "a_late_change_overwrites_nothing_newer": (ForgetsRememberedDeletes,),
+    "a_truncate_removes_every_older_row": (LeavesRowsBelowATruncate,),
     _WAITS: (TakesARejectForAnEvent, ForgetsWhatWaits, RemembersNothingThatWaits),
     _IN_PART: (RemembersWhatWasNotSentAsNull, JoinsNoKeys),
     "any_order_and_any_crash_give_the_one_history": (LosesTheSecondPlaceOfAKey, ForgetsBases),
     "corpus_truncate": (ForgetsTruncates,),
     "a_version_keeps_its_number": (NumbersVersionsAnew,),
-    "what_was_known_is_not_rewritten": (DropsWhatWasBelieved,),
+    "recorded_versions_are_not_rewritten": (DropsWhatWasBelieved,),
 }
 """Mistakes by the law of the conformance kit that shows them."""
 

@@ -86,7 +86,7 @@ def tells_what_it_did_not_do(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(HudiMaintenance, "_compact", lambda _: None)
 
 
-ROLLBACK = "a_table_that_is_taken_back_is_what_it_was_and_goes_on_from_there"
+ROLLBACK = "a_rollback_restores_the_table_and_the_next_batch_follows"
 MAINTENANCE = "maintenance_changes_no_row_and_hides_no_progress"
 BROKEN: Mapping[str, Mapping[str, Sequence[Break]]] = {
     "iceberg": {
