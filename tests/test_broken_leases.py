@@ -1,4 +1,4 @@
-"""The laws of a lease can fail: each on a mistake that it is there to show."""
+"""The laws of a lease can fail, each on a mistake."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The laws of ledgers and of secrets can fail: each on a mistake that it is there to show."""
+"""The laws of ledgers and secret stores can fail, each on a mistake."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class WritesAHundredAtMost(MemoryLedger):
 
 
 class WritesBackWhatItReadBefore(MemoryLedger):
-    """Two writers read, and then both write: one of the notes is lost."""
+    """Two writers read and then write, so that one note is lost."""
 
     both = Barrier(2)
 
@@ -121,7 +121,7 @@ def test_a_broken_ledger_breaks_its_law(law: ledgers.Law) -> None:
         law(lambda: broken)
 
 
-def test_a_ledger_that_another_process_does_not_see_breaks_a_law() -> None:
+def test_a_ledger_of_one_process_breaks_a_law() -> None:
     with pytest.raises(SEEN):
         ledgers.notes_are_read_back_complete_and_in_order(MemoryLedger)
 
@@ -155,7 +155,7 @@ PLACES: Mapping[str, type[EnvironmentSecrets]] = {
 
 
 @pytest.mark.parametrize("law", secret_stores.LAWS)
-def test_a_broken_place_of_secrets_breaks_its_law(law: secret_stores.Law) -> None:
+def test_a_broken_secret_store_breaks_its_law(law: secret_stores.Law) -> None:
     environment = {"PEPPER": " pepper"}
     law(Vault(secrets=EnvironmentSecrets(environment), name="PEPPER", value=b" pepper"))
     with pytest.raises(SEEN):

@@ -1,4 +1,4 @@
-"""The laws of a notifier can fail: each on a mistake that it is there to show."""
+"""The laws of a notifier can fail, each on a mistake."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TOKEN = "a token that is no one's business"  # noqa: S105  # of this test
 
 @dataclass
 class Board:
-    """A board on which notices are put; one that is `gone` takes none."""
+    """A list of received texts. If it is `gone`, it refuses them."""
 
     token: str = field(default=TOKEN, repr=False)
     gone: bool = False
@@ -94,7 +94,7 @@ def test_every_law_has_a_notifier_that_breaks_it() -> None:
     assert [law.__name__ for law in notifiers.LAWS] == [*BROKEN]
 
 
-def test_one_that_raises_nothing_is_seen() -> None:
+def test_a_notifier_that_raises_no_error_is_detected() -> None:
     law = notifiers.an_unreachable_notifier_says_what_to_do_and_shows_no_secret
     with pytest.raises(pytest.fail.Exception):
         law(replace(bench(Board), unreachable=Board()))

@@ -1,4 +1,4 @@
-"""The laws of queues can fail: each on a mistake that it is there to show."""
+"""The laws of a queue can fail, each on a mistake."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ class HidesForGoodWhatWasReceived(HidingQueue):
 
 
 @pytest.mark.parametrize("law", queues.LAWS)
-def test_a_queue_that_hides_what_was_received_keeps_every_law(law: queues.Law) -> None:
+def test_a_queue_that_hides_received_notices_keeps_every_law(law: queues.Law) -> None:
     law(hiding_bell())
 
 
@@ -150,12 +150,12 @@ def test_a_queue_that_hides_what_was_received_keeps_every_law(law: queues.Law) -
         (queues.a_notice_stays_until_it_is_acknowledged, HidesForGoodWhatWasReceived),
     ],
 )
-def test_a_queue_that_hides_otherwise_breaks_a_law(law: queues.Law, kind: type[HidingQueue]) -> None:
+def test_a_queue_that_hides_notices_wrongly_breaks_a_law(law: queues.Law, kind: type[HidingQueue]) -> None:
     with pytest.raises(AssertionError):
         law(hiding_bell(kind))
 
 
-def test_a_queue_that_another_process_does_not_see_breaks_a_law() -> None:
+def test_a_queue_of_one_process_breaks_a_law() -> None:
     queue = MemoryQueue()
     opened = iter([queue, *(MemoryQueue() for _ in range(9))])
     with pytest.raises(AssertionError):
@@ -188,7 +188,7 @@ def test_a_queue_that_waits_for_a_notice_does_not_hang_its_laws(
 
 
 @pytest.mark.parametrize("error", [LookupError("it is not there"), SystemExit("it is not there")])
-def test_what_a_queue_raises_is_what_its_laws_raise(error: BaseException) -> None:
+def test_an_error_of_a_queue_is_raised_by_its_laws(error: BaseException) -> None:
     class Raises(MemoryQueue):
         def receive(self) -> Sequence[Notice]:
             raise error

@@ -1,4 +1,4 @@
-"""The laws of a registration can fail: each on a mistake that it is there to show."""
+"""The laws of a registration can fail, each on a mistake."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from lakeward.plugins.testing.laws import registrations
 
 @dataclass
 class Shelf:
-    """The entries that registrations have in common."""
+    """The entries of all registrations."""
 
     entries: dict[tuple[str, str], TableDescription] = field(default_factory=dict)
     writes: int = 0

@@ -1,4 +1,4 @@
-"""The laws of a settings store can fail: each on a mistake that it is there to show."""
+"""The laws of a settings store can fail, each on a mistake."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ WORD = "a word that is no one's business"
 
 @dataclass
 class Items:
-    """A store with an entry for each table, of which one is broken."""
+    """A store with one entry per table, one of them broken."""
 
     reads: int = field(default=0)
 

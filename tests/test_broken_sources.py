@@ -1,4 +1,4 @@
-"""The laws of sources can fail: each on a mistake that it is there to show."""
+"""The laws of a source can fail, each on a mistake."""
 
 from __future__ import annotations
 
@@ -164,7 +164,7 @@ class RemembersWhatItTook(MemorySource):
 
 
 TOLD: set[str] = set()
-"""What the source above took; each law begins with none."""
+"""The objects that the source above selected. Each law begins with none."""
 
 
 class TakesTheLastAgain(MemorySource):
@@ -389,7 +389,7 @@ BROKEN: Mapping[str, Sequence[type[MemorySource]]] = {
 
 
 def _source_for(law: Law) -> MemorySource:
-    """Return a source to which a law is open."""
+    """Return a source for which a law is open."""
     if law in log_restarts.LAWS:
         return broken_logs.LogSource()
     return broken_topics.TopicSource() if law in topic_restarts.LAWS else MemorySource()
@@ -409,44 +409,44 @@ def test_every_law_has_a_source_that_breaks_it() -> None:
 
 
 @pytest.mark.parametrize("law", other_tables.LAWS)
-def test_laws_of_other_tables_are_closed_to_a_source_whose_objects_are_of_one(law: Law) -> None:
+def test_laws_of_other_tables_are_closed_to_a_source_with_one_table_per_object(law: Law) -> None:
     with pytest.raises(Closed, match="several tables"):
         law(replace(feed(MemorySource()), put_mixed=None))
 
 
 @pytest.mark.parametrize("law", column_names.LAWS)
-def test_laws_of_names_are_closed_to_a_source_whose_objects_name_none(law: Law) -> None:
+def test_laws_of_column_names_are_closed_to_a_source_without_them(law: Law) -> None:
     with pytest.raises(Closed, match="names of columns"):
         law(replace(feed(MemorySource()), put_named=None))
 
 
 @pytest.mark.parametrize("law", log_restarts.LAWS)
-def test_laws_of_logs_are_closed_to_a_source_that_has_none(law: Law) -> None:
+def test_laws_of_logs_are_closed_to_a_source_without_a_log(law: Law) -> None:
     with pytest.raises(Closed, match="a log of the source"):
         law(feed(MemorySource()))
 
 
 @pytest.mark.parametrize("law", topic_restarts.LAWS)
-def test_laws_of_topics_are_closed_to_a_source_that_has_none(law: Law) -> None:
+def test_laws_of_topics_are_closed_to_a_source_without_topics(law: Law) -> None:
     with pytest.raises(Closed, match="topics whose messages"):
         law(feed(MemorySource()))
 
 
 @pytest.mark.parametrize("law", full_loads.LAWS)
-def test_laws_of_full_loads_are_closed_to_a_source_that_has_none(law: Law) -> None:
+def test_laws_of_full_loads_are_closed_to_a_source_without_them(law: Law) -> None:
     with pytest.raises(Closed, match="full loads"):
         law(replace(feed(MemorySource()), put_load=None))
 
 
-def test_where_full_loads_are_snapshots_no_changes_come_behind_them() -> None:
+def test_the_law_of_changes_after_a_load_is_closed_to_snapshots() -> None:
     for law in full_loads.LAWS:
         law_of_changes = law is full_loads.changes_follow_the_full_load_of_their_epoch
         with pytest.raises(Closed, match="changes behind") if law_of_changes else nullcontext():
             law(replace(feed(MemorySource()), snapshots=Snapshots()))
 
 
-def test_a_source_of_places_may_have_a_table_that_tells_none() -> None:
-    """Its sequences are 0 then: there is no order but that of arrival."""
+def test_a_source_of_log_positions_may_have_a_table_without_them() -> None:
+    """Its sequences are 0, and arrival is the only order."""
     law = read_rows.sequences_are_as_the_source_declares
     law(replace(feed(CallsZeroAPlace()), has_places=False))
     places = MemorySource(sequences=Sequences.PLACES)
@@ -455,7 +455,7 @@ def test_a_source_of_places_may_have_a_table_that_tells_none() -> None:
         law(replace(told, put=lambda dimension, place, items: places.put(dimension.name, place, items)))
 
 
-def test_a_source_is_held_to_the_texts_that_can_stand_in_it() -> None:
+def test_a_source_is_tested_with_the_texts_that_it_can_hold() -> None:
     def without_lines(kind: type[MemorySource]) -> Feed:
         return replace(feed(kind()), holds=lambda text: len(text.splitlines()) <= 1)
 
@@ -474,7 +474,7 @@ class ShowsTheOrderOfAnother(MemorySource):
         return Cells({"rev": str(entry.sequence + 1)})
 
 
-def test_a_column_beside_those_of_the_kit_is_held_to_its_text() -> None:
+def test_the_text_of_a_further_column_is_checked() -> None:
     rev = Column("rev", parse_type("bigint"))
 
     def with_order(kind: type[MemorySource]) -> Feed:

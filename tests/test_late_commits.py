@@ -73,7 +73,7 @@ IN_THE_GATE = {
         for case in CASES
     ],
 )
-def test_without_a_key_each_fact_stands_once_however_late_another_commit_lands(
+def test_without_a_key_each_event_is_stored_once_however_late_another_commit_is(
     project: Project, kind: str, case: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stood, ahead, contents = CASES[case]

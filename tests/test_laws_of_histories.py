@@ -196,7 +196,7 @@ BROKEN = (
 
 
 @pytest.mark.parametrize("kind", BROKEN)
-def test_a_broken_table_is_found_out(kind: type[MemoryTable]) -> None:
+def test_a_broken_table_fails(kind: type[MemoryTable]) -> None:
     with pytest.raises(AssertionError):
         check_many(kind)
 
@@ -252,7 +252,7 @@ def periods(table: MemoryTable) -> dict[Key, list[tuple[int, int | None]]]:
     return {key: [(one.valid_from, one.valid_to) for one in row.versions] for key, row in table.rows.items()}
 
 
-def test_the_day_of_the_run_dates_what_it_brings_and_a_row_that_did_not_change_is_written_once() -> None:
+def test_versions_have_the_day_of_their_run_and_unchanged_rows_are_written_once() -> None:
     history = History(validity=ByRun(), shown=Shown(type=Type("date")), first_load=-7)
     table, source = MemoryTable(replace(DIMENSION, history=history)), MemorySource()
     source.put(NAME, 1, [change(Operation.READ, 1), change(Operation.READ, 1, key=2)])
@@ -263,7 +263,7 @@ def test_the_day_of_the_run_dates_what_it_brings_and_a_row_that_did_not_change_i
     assert table.progress.rows == 3
 
 
-def test_a_full_load_ends_on_the_day_of_its_run_what_it_lacks() -> None:
+def test_a_full_load_ends_missing_rows_on_the_day_of_its_run() -> None:
     history = History(validity=ByRun(), shown=Shown(type=Type("date")))
     table, source = MemoryTable(replace(DIMENSION, history=history)), MemorySource()
     source.put(NAME, 1, [change(Operation.READ, 1), change(Operation.READ, 1, key=2)])

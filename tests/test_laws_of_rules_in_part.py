@@ -110,12 +110,12 @@ def differ(events: Sequence[ChangeEvent], found: Callable[[Batch[Any]], Any] = f
 
 
 @given(feeds())
-def test_rules_and_the_fold_may_change_places(events: Sequence[ChangeEvent]) -> None:
+def test_rules_before_and_after_the_fold_give_the_same_rows(events: Sequence[ChangeEvent]) -> None:
     assert not differ(events)
 
 
 @given(feeds())
-def test_inserts_that_send_a_part_are_counted(events: Sequence[ChangeEvent]) -> None:
+def test_partial_inserts_are_counted(events: Sequence[ChangeEvent]) -> None:
     """But for those to which the rules leave nothing that is NULL."""
     partial = {e.position for e in events if e.operation is Operation.INSERT and e.cells["b"] is UNSET}
     assert partial <= apply(TABLE, {}, shaped_feed(events).frame).unset_as_null
@@ -126,7 +126,7 @@ def takes_nothing_for_sent(cells: Mapping[str, Any], form: Shape, secrets: Mappi
     return core_cells.shape_row(known, form, secrets)
 
 
-def test_the_law_sees_rules_that_take_what_was_not_sent_for_null(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_law_fails_on_rules_that_read_unsent_cells_as_null(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory_shaping, "shape_row", takes_nothing_for_sent)
     assert differ(find(feeds(), differ, settings=settings(max_examples=500, phases=[Phase.generate])))
 
@@ -137,7 +137,7 @@ def folds_what_is_made_of_several(batch: Batch[Any]) -> Any:
     return {key: row.cells for key, row in folded.rows.items() if not row.deleted}, folded
 
 
-def test_the_law_sees_columns_that_are_folded_and_not_made_again() -> None:
+def test_the_law_fails_on_derived_columns_that_are_folded() -> None:
     def is_seen(events: Sequence[ChangeEvent]) -> bool:
         return differ(events, folds_what_is_made_of_several)
 
@@ -162,14 +162,14 @@ def made_and_made_again(
             yield made.cells, recompute(left, of(again))
 
 
-def test_what_is_made_again_of_a_whole_row_is_what_was_made() -> None:
+def test_recomputing_a_whole_row_changes_nothing() -> None:
     pairs = list(made_and_made_again(400))
     assert len(pairs) > 40, "most rules make nothing of several columns; enough do"
     for made, again in pairs:
         assert made == again
 
 
-def test_the_law_sees_rules_that_read_columns_by_what_they_are_called_in_the_end() -> None:
+def test_the_law_fails_on_rules_that_read_columns_by_their_final_names() -> None:
     def by_name(again: RecomputedColumns) -> RecomputedColumns:
         steps = tuple(replace(one, reads={name: name for name in one.reads}) for one in again.steps)
         return replace(again, steps=steps)
@@ -208,7 +208,7 @@ def is_right(script: Script, lake: MemoryLake, seed: int = 0) -> bool:
 @pytest.mark.parametrize("lateness", [ORDERED, Within(3), Unbounded()], ids=repr)
 @settings(max_examples=60, deadline=None)
 @given(seed=SEEDS)
-def test_a_part_of_a_row_gives_the_row_that_the_whole_would_have_given(lateness: Lateness, seed: int) -> None:
+def test_partial_rows_give_the_rows_of_whole_ones(lateness: Lateness, seed: int) -> None:
     """Loads, changes, parts, key changes, late files, repeats, held rows that are given up, and crashes."""
     assert is_right(script_of(Random(seed), lateness), MemoryLake(), seed)
 
@@ -220,7 +220,7 @@ class FoldsWhatIsMadeOfSeveral(MemoryTable):
         return MemoryTable.resolve(self, replace(plan, recomputed=RecomputedColumns()), frame)
 
 
-def test_the_law_sees_a_table_that_makes_nothing_again() -> None:
+def test_the_law_fails_on_a_table_that_recomputes_nothing() -> None:
     scripts = [script_of(Random(seed), lateness) for seed in range(20) for lateness in (ORDERED, Within(3))]
     assert not all(is_right(script, MemoryLake(FoldsWhatIsMadeOfSeveral)) for script in scripts)
 
@@ -264,14 +264,14 @@ def on_iceberg(spark: SparkSession, make_lake: MakeLake, script: Script) -> Play
 
 
 @pytest.mark.spark
-def test_iceberg_makes_again_what_the_law_says(spark: SparkSession, make_lake: MakeLake) -> None:
+def test_iceberg_recomputes_the_columns_of_the_law(spark: SparkSession, make_lake: MakeLake) -> None:
     script = in_three_batches()
     player = on_iceberg(spark, make_lake, script).play()
     assert player.moments[-1].rows == ruled(PACKED_FORM, script.truth)
 
 
 @pytest.mark.spark
-def test_the_law_sees_an_iceberg_table_that_makes_nothing_again(
+def test_the_law_fails_on_an_iceberg_table_that_recomputes_nothing(
     spark: SparkSession, make_lake: MakeLake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     player = on_iceberg(spark, make_lake, in_three_batches())
@@ -313,7 +313,7 @@ BOTH = Concat(columns=("a", "c"), to="d")
         ),
     ],
 )
-def test_what_cannot_be_made_again_is_refused(rules: Sequence[Rule], said: str, todo: str) -> None:
+def test_columns_that_cannot_be_recomputed_are_refused(rules: Sequence[Rule], said: str, todo: str) -> None:
     with pytest.raises(ConfigError, match=r"(a|d) is made of several") as error:
         recomputed(shape(rules, SOURCE), ("id",), in_part=True, moves=False)
     assert re.search(said, str(error.value.found))
@@ -324,12 +324,12 @@ def test_what_cannot_be_made_again_is_refused(rules: Sequence[Rule], said: str, 
     )
 
 
-def test_rules_that_make_a_key_do_not_go_with_rows_that_change_theirs() -> None:
+def test_rules_that_make_the_key_are_refused_with_key_changes() -> None:
     with pytest.raises(ConfigError, match="rules make the key"):
         check_moves(shape((Rename(column="id", to="number"),), SOURCE), ("number",))
 
 
-def test_what_the_table_does_not_get_may_be_made_of_several_columns() -> None:
+def test_a_dropped_column_may_be_made_of_several_columns() -> None:
     dropped = shape([BOTH, Drop(columns=("d", "c"))], SOURCE)
     assert not recomputed(dropped, ("id",), in_part=True, moves=True)
 
@@ -342,7 +342,7 @@ def test_a_column_of_the_key_is_always_sent() -> None:
         recomputed(form, ("id",), in_part=True, moves=True)
 
 
-def test_a_batch_with_such_rows_is_refused() -> None:
+def test_a_batch_with_partial_rows_is_refused_by_such_rules() -> None:
     rules = TableRules(columns=(BOTH, Drop(columns=("c",))), source=SOURCE)
     update = ChangeEvent(operation=Operation.UPDATE, position=Position(1, 1, 1, 1), key=(1,), cells={"id": 1})
     source = Dimension(name=NAME, schema=SOURCE, key=("id",))

@@ -204,7 +204,7 @@ FEED = 'properties = { "delta.enableChangeDataFeed" = "true" }'
     ],
     indirect=["project"],
 )
-def test_what_a_format_cannot_follow_is_refused_with_the_reason_and_touches_no_row(
+def test_a_change_that_a_format_cannot_make_is_refused_and_touches_no_row(
     project: Project, more: str, drift: Drift, why: str
 ) -> None:
     """What Iceberg cannot is in `test_schema_changes.py`."""
@@ -244,7 +244,7 @@ def leaves_nested_values_as_they_were(patch: pytest.MonkeyPatch) -> None:
         pytest.param(nulls_what_the_files_lack, False, marks=pytest.mark.long),
     ],
 )
-def test_the_law_sees_what_loses_values(
+def test_the_law_fails_where_values_are_lost(
     project: Project, monkeypatch: pytest.MonkeyPatch, broken: Break, renames: bool
 ) -> None:
     broken(monkeypatch)
@@ -255,7 +255,7 @@ def test_the_law_sees_what_loses_values(
 @pytest.mark.long
 @any_kind
 @pytest.mark.filterwarnings("ignore:Generating overly large repr")  # of the case that is to fail
-def test_the_law_sees_what_takes_an_illegal_change(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_law_fails_where_an_illegal_change_is_made(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Policies, "of", lambda *_: Policy.EVOLVE)
     with pytest.raises(AssertionError):
         test_an_illegal_change_touches_no_row(project)

@@ -135,13 +135,13 @@ def breaks(case: Case) -> bool:
 
 @settings(max_examples=40)
 @given(cases(legal() | illegal()))
-def test_rows_that_show_a_change_wait_and_no_other_loses_a_value(case: Case) -> None:
+def test_rows_with_a_column_change_wait_and_no_other_loses_a_value(case: Case) -> None:
     check(case)
 
 
 @settings(max_examples=40)
 @given(cases(legal(may_lack=False)))
-def test_what_waited_is_replayed_as_if_the_table_had_followed(case: Case) -> None:
+def test_waiting_rows_are_replayed_as_if_the_table_had_changed_in_time(case: Case) -> None:
     drift, then, now, _ = case
     lake = delivered(case)
     entries = lake.entries(ALL)
@@ -166,7 +166,7 @@ def looks_at_columns_alone(change: Any, cells: Mapping[str, Any], incoming: Sche
 
 
 @pytest.mark.parametrize("broken", [sees_nothing, looks_at_columns_alone])
-def test_the_law_sees_what_loses_values(broken: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_law_fails_where_values_are_lost(broken: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(table, "shows_change", broken)
     few = settings(max_examples=500, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
     assert breaks(find(cases(legal() | illegal()), breaks, settings=few))

@@ -180,5 +180,5 @@ TestLong = pytest.mark.long(
 )
 
 
-def test_the_laws_under_which_memory_is_trimmed_are_laws() -> None:
+def test_the_laws_that_trim_with_each_batch_are_laws() -> None:
     assert {law.name for law in LAWS} >= TRIMMED

@@ -103,7 +103,7 @@ LATER = Within(1000)
 
 
 @pytest.mark.long
-def test_a_row_stays_whose_key_was_deleted_while_the_table_was_ordered(make: Make) -> None:
+def test_a_row_deleted_and_inserted_again_while_the_table_was_ordered_stays(make: Make) -> None:
     """An `ordered` table remembers the delete, and not that the row came again."""
     came = [(ORDERED, [event(INSERT, 1)]), (ORDERED, [event(DELETE, 2)]), (ORDERED, [event(INSERT, 3)])]
     rows = played(make(), None, *came, (LATER, [event(UPDATE, 4, b=UNSET)]))
@@ -143,7 +143,7 @@ def test_a_row_that_is_gone_keeps_the_values_that_it_had_then(make: Make) -> Non
 
 
 @pytest.mark.long
-def test_a_part_that_waited_for_its_row_is_told_of(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_partial_row_that_waited_for_its_row_is_reported(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing older comes to an `ordered` table."""
     monkeypatch.setattr(retention, "_TRIM_EVERY", 3)
     lake, part = make(), event(UPDATE, 2, b=UNSET)
@@ -154,7 +154,7 @@ def test_a_part_that_waited_for_its_row_is_told_of(make: Make, monkeypatch: pyte
 
 
 @pytest.mark.long
-def test_a_row_from_before_the_table_was_ordered_is_not_gone_on_from(make: Make) -> None:
+def test_a_late_event_does_not_start_from_a_row_before_the_ordered_time(make: Make) -> None:
     came = [*BEFORE, MEANWHILE[0]]
     again = [(LATER, [event(UPDATE, 4, b=UNSET)]), (LATER, [event(UPDATE, 6, b=UNSET)])]
     rows = played(make(), None, *came, *again, (LATER, [event(UPDATE, 5, b=UNSET)]))
@@ -177,7 +177,7 @@ def test_a_smaller_lateness_helps_where_more_key_changes_are_remembered_than_are
 
 
 @pytest.mark.parametrize("operation", [pytest.param(UPDATE, marks=pytest.mark.long), DELETE])
-def test_what_was_trimmed_of_a_key_is_newer_than_nothing_that_is_kept(
+def test_a_key_is_never_trimmed_to_an_older_event(
     make: Make, monkeypatch: pytest.MonkeyPatch, operation: Operation
 ) -> None:
     """Of two events that the mark has passed the newer one was forgotten: one that came late stood for the row."""
@@ -188,7 +188,7 @@ def test_what_was_trimmed_of_a_key_is_newer_than_nothing_that_is_kept(
 
 
 @pytest.mark.long
-def test_a_late_event_that_is_kept_longer_than_a_newer_one_is_not_gone_on_from(
+def test_a_late_event_remembered_longer_than_a_newer_one_changes_no_row(
     make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of whole rows batches were forgotten which the mark had passed whole; that of the late one it had not."""

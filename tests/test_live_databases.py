@@ -198,7 +198,7 @@ def follow_and_kill(
         connect.stop(name)
 
 
-def test_a_shop_of_postgresql_that_is_followed_and_killed_once(
+def test_a_followed_postgresql_shop_survives_a_kill(
     project: Project, kafka_connect: Connect, postgresql: servers.Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("DB_PASSWORD", postgresql.password)
@@ -210,7 +210,7 @@ def test_a_shop_of_postgresql_that_is_followed_and_killed_once(
 @pytest.mark.parametrize(
     "project", ["iceberg", "delta", pytest.param("hudi", marks=pytest.mark.hudi)], indirect=True
 )
-def test_mirrors_and_a_history_of_a_shop_that_is_killed_thrice(
+def test_mirrors_and_a_history_survive_three_kills(
     project: Project, kafka_connect: Connect, postgresql: servers.Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("DB_PASSWORD", postgresql.password)
@@ -260,7 +260,7 @@ def test_a_shop_of_mariadb_in_avro(
 
 
 @pytest.mark.long
-def test_a_shop_of_mariadb_in_avro_whose_schemas_glue_has(
+def test_a_shop_of_mariadb_in_avro_with_schemas_in_glue(
     project: Project, kafka_connect: Connect, mariadb: servers.Server, s3: Buckets, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("DB_PASSWORD", mariadb.password)
@@ -299,7 +299,7 @@ def run_behind_a_snapshot(
 
 
 @pytest.mark.long
-def test_a_shop_of_postgresql_that_was_there_before_its_connector(
+def test_a_shop_of_postgresql_that_is_older_than_its_connector(
     project: Project, kafka_connect: Connect, postgresql: servers.Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("DB_PASSWORD", postgresql.password)
@@ -310,7 +310,7 @@ def test_a_shop_of_postgresql_that_was_there_before_its_connector(
 
 
 @pytest.mark.long
-def test_a_shop_of_mariadb_that_was_there_before_its_connector(
+def test_a_shop_of_mariadb_that_is_older_than_its_connector(
     project: Project, kafka_connect: Connect, mariadb: servers.Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("DB_PASSWORD", mariadb.password)

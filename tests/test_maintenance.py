@@ -51,7 +51,7 @@ def table(project: Project) -> Any:
     return catalog.load_table(("shop", "item"))
 
 
-def test_deleted_rows_old_snapshots_and_files_of_nobody_go_and_the_next_batch_follows(project: Project) -> None:
+def test_maintenance_removes_deleted_rows_old_snapshots_and_orphan_files(project: Project) -> None:
     fed(project)
     folder = project.folder / "lake/shop/item/data"
     old, new = folder / "left-by-a-crash.parquet", folder / "of-another-writer.parquet"
@@ -92,7 +92,7 @@ def test_many_small_files_become_one(project: Project) -> None:
     assert project.call("rollback", "shop.item").out.count("2026") >= 3
 
 
-def test_a_pipeline_that_runs_is_left_alone(project: Project) -> None:
+def test_maintenance_does_not_touch_a_running_pipeline(project: Project) -> None:
     fed(project)
     with locked(project.folder / "state"):
         ended = project.call("maintain")
@@ -100,7 +100,7 @@ def test_a_pipeline_that_runs_is_left_alone(project: Project) -> None:
     assert "another process runs this pipeline" in ended.err
 
 
-def test_a_tag_that_another_moved_is_put_back_before_anything_expires(project: Project) -> None:
+def test_a_moved_tag_is_restored_before_snapshots_expire(project: Project) -> None:
     fed(project)
     before = table(project)
     ours = before.current_snapshot()

@@ -137,7 +137,7 @@ def test_values_are_read_as_they_are_and_compared_with_the_database(pipeline: Pi
     assert pipeline.rows("zero", "id", "born", "local") == [(1, "0000-00-00", "0000-00-00 00:00:00")]
 
 
-def test_a_snapshot_goes_on_with_a_topic(pipeline: Pipeline, kafka_broker: RunningBroker) -> None:
+def test_a_snapshot_continues_with_a_topic(pipeline: Pipeline, kafka_broker: RunningBroker) -> None:
     pipeline.server.tell("CREATE TABLE shop.few (id int PRIMARY KEY, name text)")
     pipeline.server.tell("INSERT INTO shop.few VALUES (1, 'a'), (2, 'b')")
     feed = f'[source.kafka]\nservers = "{kafka_broker.servers}"\ntopics = "mysql.{{schema}}.{{table}}"\n'

@@ -110,7 +110,7 @@ def unrouted_rows(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> Calla
     return lambda: found
 
 
-def test_the_columns_of_a_mirror_whose_rows_are_sent_whole(
+def test_columns_of_a_mirror_of_whole_rows_may_have_any_name(
     project: Project, unrouted_rows: Callable[[], set[str]]
 ) -> None:
     shop = Shop(project, COLLAPSED)
@@ -130,7 +130,7 @@ def test_the_columns_of_a_mirror_whose_rows_are_sent_whole(
 
 
 @pytest.mark.long
-def test_the_columns_of_a_mirror_whose_rows_are_sent_in_part(
+def test_columns_of_a_mirror_of_partial_rows_may_have_any_name(
     project: Project, unrouted_rows: Callable[[], set[str]]
 ) -> None:
     shop = changed(Shop(project, FOLDED, source=IN_PART))
@@ -143,7 +143,7 @@ def test_the_columns_of_a_mirror_whose_rows_are_sent_in_part(
 
 
 @pytest.mark.long
-def test_the_columns_of_a_history(
+def test_columns_of_a_history_may_have_any_name(
     project: Project, unrouted_rows: Callable[[], set[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shop = Shop(project, FOLDED, 'mode = "history"', IN_PART)
@@ -182,7 +182,7 @@ def changed(shop: Shop) -> Shop:
     return shop
 
 
-def test_the_columns_of_snapshots_of_which_an_older_one_comes_late(project: Project) -> None:
+def test_columns_of_late_snapshots_may_have_any_name(project: Project) -> None:
     listed = ", ".join(f'{json.dumps(name)} = "int"' for name in ODD)
     table = f'columns = {{ {listed}, note = "string" }}\nkey = {json.dumps(ODD)}\nmode = "history"\n'
     table += 'full_loads = "snapshot"\nleast_share = 0\n'

@@ -51,7 +51,7 @@ def rows(project: Project) -> dict[int, Any]:
     ],
 )
 @pytest.mark.parametrize("layout", ["", pytest.param('write_mode = "copy-on-write"', marks=pytest.mark.long)])
-def test_fields_are_added_and_made_wider_by_path(project: Project, kind: str, layout: str) -> None:
+def test_fields_are_added_and_widened_by_path(project: Project, kind: str, layout: str) -> None:
     """What is remembered and waits follows: a late event and a row behind a held key have the new fields."""
     project.kind = kind
     source = 'timestamp_column = "at"'
@@ -126,7 +126,7 @@ def test_a_late_file_may_lack_fields_of_structs(project: Project) -> None:
 
 
 @pytest.mark.parametrize("project", ["iceberg", pytest.param("delta", marks=pytest.mark.long)], indirect=True)
-def test_a_list_of_structs_that_is_null_is_remembered_as_null(project: Project) -> None:
+def test_a_null_list_of_structs_stays_null_in_the_change_log(project: Project) -> None:
     """The core works out a late change that lacks the column: the row keeps what the change before it left."""
     configure(project, source='timestamp_column = "at"')
     inner = pa.struct([("zip", pa.int32())])
@@ -166,7 +166,7 @@ def test_a_list_of_structs_that_is_null_is_remembered_as_null(project: Project) 
 CODE = "a:string>) = reflect('java.lang.System','getProperty','user.home') OR CAST(NULL AS struct<b"
 
 
-def test_fields_may_be_called_anything(project: Project) -> None:
+def test_fields_may_have_any_name(project: Project) -> None:
     """A name is never a part of the SQL; the records of batches before are read with it, too."""
     then = pa.struct([("zip-code", pa.int32()), ("first line", pa.string())])
     now = pa.struct(

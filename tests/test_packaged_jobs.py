@@ -112,7 +112,7 @@ def run_job(
     return sorted((row["id"], row["name"]) for row in by_duckdb(str(folder / "lake/shop/item")).to_pylist())
 
 
-def test_a_packaged_job_of_glue_runs_on_what_was_packaged(tmp_path: Path) -> None:
+def test_a_packaged_job_of_glue_runs(tmp_path: Path) -> None:
     """The wheels are installed as Glue is told to, into a Python that has Spark and boto3, and nothing else."""
     release = newest_release("glue", line())
     its_python = python_of(release)

@@ -66,7 +66,7 @@ def test_the_wheel_has_the_types_marker_and_the_locks(wheel: Path) -> None:
     assert {name for name in names if name.startswith("lakeward/") and name.endswith(".txt")} == of_jobs
 
 
-def test_the_wheel_has_what_new_plugins_are_written_from(wheel: Path) -> None:
+def test_the_wheel_has_the_templates_of_plugins(wheel: Path) -> None:
     templates = ROOT / "entrypoints" / "plugin_project" / "templates"
     ours = {packaged(path.relative_to(ROOT)) for path in templates.rglob("*") if path.is_file()}
     assert {name for name in zipfile.ZipFile(wheel).namelist() if "/templates/" in name} == ours != set()

@@ -66,7 +66,7 @@ def of_case(project: Project, name: str, tables: str, source: str = RECORDS) -> 
     return case
 
 
-def test_rows_of_csv_and_json_say_what_they_do(project: Project) -> None:
+def test_rows_of_csv_and_json_name_their_operation(project: Project) -> None:
     """Whichever file comes first, the newest row stands; what does not fit waits; nothing is applied twice."""
     configure(project, CUSTOMER, MAPPED)
     day = "2026-11-{:02} 10:00:00"
@@ -117,7 +117,7 @@ def test_messages_of_dms_are_rows(project: Project) -> None:
     assert [(i, n, str(p)) for i, n, p in project.rows()] == [(1, "won", "0.10")]
 
 
-def test_a_column_that_nobody_declared_stops_the_table(project: Project) -> None:
+def test_an_undeclared_column_stops_the_table(project: Project) -> None:
     configure(project, CUSTOMER, MAPPED)
     project.put("a.json", '{"id": 1, "status": "I", "changed": "2026-11-01", "colour": "red"}\n')
     assert "colour" in project.fails()
@@ -169,7 +169,7 @@ source = { format = "debezium", types = "schema", folder = "topics/shop.order" }
     assert "order_by" in ended.err + ended.out
 
 
-def test_dates_that_not_every_reader_has_wait_in_quarantine(project: Project) -> None:
+def test_dates_that_some_readers_cannot_hold_wait_in_quarantine(project: Project) -> None:
     """Whichever file brings them: what is in the tables is read by a reader that has the years 1 to 9999."""
     tables = """
 [tables."shop.item"]
@@ -226,7 +226,7 @@ def test_texts_that_are_not_utf8_wait_in_quarantine(project: Project) -> None:
     assert project.rows(columns=("id", "name")) == [(1, "one"), (2, "Müller"), (3, "three")]
 
 
-def test_parquet_is_read_as_a_wider_type_that_is_declared(project: Project) -> None:
+def test_parquet_is_read_as_a_declared_wider_type(project: Project) -> None:
     """Whichever of both a file has; NULL without a type is NULL. A table does not follow a scale, and is told."""
     tables = """
 [tables."shop.item"]

@@ -56,7 +56,7 @@ def test_a_snapshot_row_never_replaces_a_change_that_arrived_before_it(project: 
 
 
 @pytest.mark.parametrize("is_late", [False, True])
-def test_a_topic_that_is_made_anew_stops_the_table(project: Project, is_late: bool) -> None:
+def test_a_recreated_topic_stops_the_table(project: Project, is_late: bool) -> None:
     """Its offsets begin again, and with them its files: renamed into another partition, they come behind."""
     project.configure(TABLE.format("item", "24h"), 'format = "debezium"\nplaces = "arrival"', source_kind="files")
 

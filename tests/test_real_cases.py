@@ -88,7 +88,7 @@ def test_the_employee_of_the_user_guide_is_deleted_in_the_end(project: Project, 
 
 
 @EVERY
-def test_policies_are_those_of_the_published_notebook(project: Project, kind: str) -> None:
+def test_policies_give_the_rows_of_the_published_notebook(project: Project, kind: str) -> None:
     """A full load with a header and no Op, changes with Op and no header, neither named as DMS names them."""
     project.kind = kind
     case = outside.case("dms-csv-insurance-upsert")

@@ -183,7 +183,7 @@ def test_each_change_of_pgbench_is_a_version(project: Project, kind: str) -> Non
 
 
 @KINDS
-def test_who_held_a_ticket_is_known_of_each_moment(project: Project, kind: str) -> None:
+def test_the_owner_of_a_ticket_is_known_at_each_moment(project: Project, kind: str) -> None:
     """188,279 sales of 10,849 tickets at 69 moments: of what one transaction sold twice, the last is a version."""
     project.kind = kind
     case = outside.case("derived-dms-parquet-ticketing")

@@ -20,7 +20,7 @@ D = Decimal
 
 
 @iceberg_and_delta
-def test_a_file_refused_whole_waits_for_the_right_settings_or_an_operator(project: Project) -> None:
+def test_a_wholly_refused_file_waits_for_settings_or_an_operator(project: Project) -> None:
     """And a full load reads rows whose Op is empty, which are no operation in a file of changes."""
     wrong = ITEM.replace('price = "decimal(8,2)"', 'price = "int"') + STRICT
     project.configure(wrong + FULL)
@@ -124,7 +124,7 @@ def message(op: str, key: int, name: str, day: str, at: int) -> str:
     return json.dumps({"op": op, "before": None, "after": after, "source": source}) + "\n"
 
 
-def test_a_message_is_replayed_under_the_settings_of_now(project: Project) -> None:
+def test_a_message_is_replayed_with_current_settings(project: Project) -> None:
     """Its columns have other names by then; where it is taken apart otherwise, it is not replayed to nothing."""
     project.configure(HELD.format(key="id", name="name", more="", day='"date"'), MESSAGES, source_kind="files")
     project.put("1.json", message("c", 1, "a", "2026-01-01", 1) + message("c", 7, "z", "2026-01-01", 2))
@@ -143,7 +143,7 @@ def test_a_message_is_replayed_under_the_settings_of_now(project: Project) -> No
 
 
 @pytest.mark.long
-def test_a_row_that_is_not_whole_any_more_is_replayed_as_an_update(project: Project) -> None:
+def test_a_row_that_became_partial_is_replayed_as_an_update(project: Project) -> None:
     """What it lacks was NULL under the settings of then, and is not sent under those of now."""
     lines = 'format = "json"'
     project.configure(HELD.format(key="id", name="name", more="", day='"date"'), lines, source_kind="files")

@@ -50,7 +50,7 @@ def awaited(project: Project) -> Any:
     return table["awaited"]
 
 
-def test_a_reload_waits_for_the_whole_load_and_takes_the_place_of_all_rows_at_once(project: Project) -> None:
+def test_a_reload_waits_for_the_complete_load_and_replaces_all_rows_at_once(project: Project) -> None:
     begin(project)
     said = project.call("reload", "shop.item", "--reason", "a file was lost", "--by", "me", "--json").document
     assert (said["epoch"], said["by"], said["awaited"]["files"]) == (2, "me", 0)
@@ -72,7 +72,7 @@ def test_a_reload_waits_for_the_whole_load_and_takes_the_place_of_all_rows_at_on
     assert project.run(4)["shop.item"]["error"]["code"] == "LEDGER-001"
 
 
-def test_a_load_that_was_written_before_its_reload_parts_the_changes(project: Project) -> None:
+def test_a_load_written_before_its_reload_separates_the_changes(project: Project) -> None:
     """It stopped the table; changes that were written before it are of the old table, the others wait for it."""
     begin(project)
     put(project, LATE, "U,3,old,3.00\n", 11)
@@ -90,7 +90,7 @@ def test_a_load_that_was_written_before_its_reload_parts_the_changes(project: Pr
     assert project.rows() == [(1, "new", Decimal(1)), (3, "new", Decimal(3)), (6, "more", Decimal(6))]
 
 
-def test_a_reload_is_taken_back(project: Project) -> None:
+def test_a_reload_can_be_withdrawn(project: Project) -> None:
     begin(project)
     assert "does not wait" in project.call("reload", "shop.item", "--withdraw").err
     project.call("reload", "shop.item")
@@ -120,7 +120,7 @@ def test_a_truncate_that_removed_the_files_empties_the_table(project: Project) -
     assert (said["removed"], said["rows"]) == (0, 1)
 
 
-def test_a_full_load_of_each_night_takes_the_place_of_the_one_before(project: Project, monkeypatch: Any) -> None:
+def test_a_nightly_full_load_replaces_the_one_before(project: Project, monkeypatch: Any) -> None:
     """Once it has settled, or its task says that it has ended; too small a one stops the table."""
     project.configure(ITEM + NIGHTLY)
 

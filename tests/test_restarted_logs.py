@@ -245,7 +245,7 @@ def codes(tables: Mapping[str, Any]) -> dict[str, str]:
 
 
 @iceberg_and_delta
-def test_a_restarted_log_stops_its_table_alone_until_it_is_let_pass(project: Project) -> None:
+def test_a_restarted_log_stops_only_its_table_until_it_is_acknowledged(project: Project) -> None:
     tables = "".join(TABLE.format(name, lateness) for name, (lateness, _) in FEEDS.items())
     project.configure(tables + RULE, 'format = "debezium"', source_kind="files")
     deliver(project, 0)
@@ -300,7 +300,7 @@ What is newer is not stale, or is beside old changes that are.
 
 @pytest.mark.long
 @iceberg_and_delta
-def test_a_restart_between_places_of_the_old_log_stops_tables_that_spark_works_out(project: Project) -> None:
+def test_a_restart_within_the_old_log_stops_tables_resolved_by_spark(project: Project) -> None:
     """The core does the same (tests/core/checks/test_log_restart.py); a law of the kit covers Spark in the gate."""
     tables = "".join(TABLE.format(name, "24h") for name in HIDDEN)
     tables = tables.replace('"shop.history"]', '"shop.history"]\nmode = "history"')

@@ -121,7 +121,7 @@ def test_rows_and_progress_go_back_together_and_the_next_run_applies_what_follow
     assert [*versions(shop)] == [2, 1]
 
 
-def test_it_says_what_it_undoes(project: Project) -> None:
+def test_a_rollback_shows_what_it_undoes(project: Project) -> None:
     fed(project)
     listed = project.call("rollback", "shop.item").out
     assert "20261121-130000000.csv" not in listed
@@ -131,7 +131,7 @@ def test_it_says_what_it_undoes(project: Project) -> None:
     assert "Nothing was changed" in said
 
 
-def test_a_commit_that_is_none_is_refused(project: Project) -> None:
+def test_an_unknown_commit_is_refused(project: Project) -> None:
     fed(project)
     ended = project.call("rollback", "shop.item", "--to", "17")
     assert ended.code == 1
@@ -141,7 +141,7 @@ def test_a_commit_that_is_none_is_refused(project: Project) -> None:
 
 @pytest.mark.long
 @hudi_is_long
-def test_files_that_are_not_there_any_more_are_missed_before_anything_is_changed(shop: Project) -> None:
+def test_missing_files_are_reported_before_a_rollback_changes_anything(shop: Project) -> None:
     shop.configure(source='landing = "archived"\narchive = "backup"')
     fed(shop)
     ended = shop.call("rollback", "shop.item", "--to", versions(shop)[3])
@@ -158,7 +158,7 @@ def test_files_that_are_not_there_any_more_are_missed_before_anything_is_changed
 
 @hudi_is_long
 @pytest.mark.parametrize("to", [4, pytest.param(3, marks=pytest.mark.long)])
-def test_a_crash_in_between_is_taken_up_by_asking_again(
+def test_a_crashed_rollback_can_be_repeated(
     shop: Project, monkeypatch: pytest.MonkeyPatch, to: int
 ) -> None:
     """The table went back, what stands beside it did not; also where it was trimmed with the batch behind."""
@@ -181,7 +181,7 @@ def test_a_crash_in_between_is_taken_up_by_asking_again(
 
 
 @hudi_is_long
-def test_what_was_trimmed_since_comes_back(shop: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_changes_trimmed_since_then_are_restored(shop: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(retention, "_TRIM_EVERY", 2)
     fed(shop)
     take_back(shop, 1)
@@ -190,7 +190,7 @@ def test_what_was_trimmed_since_comes_back(shop: Project, monkeypatch: pytest.Mo
 
 
 @hudi_is_long
-def test_a_table_whose_memory_of_then_is_lost_says_so(shop: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_rollback_without_its_change_log_is_refused(shop: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(retention, "_TRIM_EVERY", 2)
     fed(shop)
     first = versions(shop)[1]
@@ -217,7 +217,7 @@ def _restored_by_hudi(project: Project, spark: SparkSession, instant: str) -> No
 
 
 @hudi_is_long
-def test_a_table_that_others_took_back_is_given_the_memory_of_then(shop: Project, spark: SparkSession) -> None:
+def test_a_table_rolled_back_by_others_gets_its_change_log_of_then(shop: Project, spark: SparkSession) -> None:
     fed(shop)
     second = versions(shop)[2]
     if shop.kind == "hudi":
@@ -236,7 +236,7 @@ def test_a_table_that_others_took_back_is_given_the_memory_of_then(shop: Project
 
 @pytest.mark.long
 @hudi_is_long
-def test_columns_that_batches_added_since_go_and_come_again(shop: Project) -> None:
+def test_columns_added_since_then_are_dropped_and_added_again(shop: Project) -> None:
     fed(shop)
     more = ITEM.replace('price = "decimal(8,2)"', 'price = "decimal(8,2)", colour = "string"')
     shop.configure(tables=more)

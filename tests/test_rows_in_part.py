@@ -28,7 +28,7 @@ def put(project: Project, clock: str, *rows: str) -> None:
     project.put(f"20261121-{clock.replace(':', '')}00000.csv", "".join(f"{line}\n" for line in lines))
 
 
-def test_a_cell_that_was_not_sent_keeps_what_stands(parts: Project) -> None:
+def test_a_cell_that_was_not_sent_keeps_the_stored_value(parts: Project) -> None:
     """Within a batch, across batches, and where the row that it completes comes late."""
     put(parts, "10:00", "I,1,one,1.00,", "I,2,two,2.00,", "U,2,~,2.50,2")
     parts.run()
@@ -67,7 +67,7 @@ def test_a_row_whose_key_changes_moves(parts: Project) -> None:
     assert parts.rows()[-1][:2] == (9, "nine")
 
 
-def test_a_part_of_a_row_that_is_not_there_waits_for_it(parts: Project) -> None:
+def test_a_partial_row_waits_for_its_row(parts: Project) -> None:
     put(parts, "10:10", "U,1,~,1.10,1")
     assert parts.run()["shop.item"]["counts"]["waiting"] == 1
     assert parts.rows() == []
@@ -90,7 +90,7 @@ def test_a_held_key_change_holds_both_keys(parts: Project) -> None:
     assert [(key, name) for key, name, _ in parts.rows()] == [(1, "again"), (2, "more"), (5, "new")]
 
 
-def test_columns_of_before_are_found_by_name_in_a_header(parts: Project) -> None:
+def test_before_columns_are_found_by_name_in_a_header(parts: Project) -> None:
     """Those of other columns than the key are not needed."""
     head = "Op,at,BI_id,id,name,price,BI_name\n"
     parts.put("20261121-100000000.csv", head + "I,2026-11-21 10:00:00,,1,one,1.00,\n")
@@ -100,7 +100,7 @@ def test_columns_of_before_are_found_by_name_in_a_header(parts: Project) -> None
 
 
 @pytest.mark.long
-def test_a_part_that_waited_behind_a_row_that_is_given_up_waits_for_its_row(parts: Project) -> None:
+def test_a_partial_row_behind_a_discarded_row_waits_for_its_row(parts: Project) -> None:
     put(parts, "10:00", "I,1,one,dear,", "U,1,~,1.10,1")
     run = parts.run(code=3)["shop.item"]
     assert (run["counts"]["waiting"], run["progress"]["held"]) == (1, 1)
@@ -121,7 +121,7 @@ def test_a_key_change_stops_a_table_whose_files_come_in_order(parts: Project) ->
     assert [key for key, _, _ in parts.rows()] == [1, 2]
 
 
-def test_a_row_of_the_full_load_is_kept_as_it_was_for_a_part_that_comes_late(parts: Project) -> None:
+def test_a_row_of_the_full_load_is_remembered_for_a_late_partial_row(parts: Project) -> None:
     parts.put("LOAD00000001.csv", "I,2026-11-21 08:00:00,1,one,1.00,\nI,2026-11-21 08:00:00,2,two,2.00,\n")
     parts.run()
     put(parts, "10:20", "U,1,~,1.20,1", "U,2,~,2.20,2")
@@ -131,7 +131,7 @@ def test_a_row_of_the_full_load_is_kept_as_it_was_for_a_part_that_comes_late(par
     assert [(key, name, str(price)) for key, name, price in parts.rows()] == [(1, "late", "1.20")]
 
 
-def test_parts_are_remembered_when_the_settings_tell_of_no_parts_any_more(parts: Project) -> None:
+def test_partial_rows_stay_remembered_after_the_settings_exclude_them(parts: Project) -> None:
     put(parts, "10:00", "I,1,one,1.00,")
     put(parts, "10:20", "U,1,~,1.20,1")
     parts.run()
@@ -141,7 +141,7 @@ def test_parts_are_remembered_when_the_settings_tell_of_no_parts_any_more(parts:
     assert [(key, name, str(price)) for key, name, price in parts.rows()] == [(1, "late", "1.20")]
 
 
-def test_a_file_that_lacks_a_column_is_remembered_as_one_that_did_not_send_it(parts: Project) -> None:
+def test_a_missing_column_of_a_file_is_remembered_as_not_sent(parts: Project) -> None:
     whole, narrow = "Op,at,BI_id,id,name,price\n", "Op,at,BI_id,id,price\n"
     parts.put("20261121-100000000.csv", whole + "I,2026-11-21 10:00:00,,1,one,1.00\n")
     parts.put("20261121-102000000.csv", narrow + "U,2026-11-21 10:20:00,1,1,1.20\n")
@@ -151,7 +151,7 @@ def test_a_file_that_lacks_a_column_is_remembered_as_one_that_did_not_send_it(pa
     assert [(key, name, str(price)) for key, name, price in parts.rows()] == [(1, "late", "1.20")]
 
 
-def test_a_mended_row_that_waits_behind_another_is_not_lost(parts: Project) -> None:
+def test_a_repaired_row_that_waits_behind_another_is_not_lost(parts: Project) -> None:
     put(parts, "10:00", "I,1,one,1.00,", "U,1,~,dear,1", "U,1,two,cheap,1", "U,1,~,3.00,1")
     parts.run(code=3)
     parts.call("quarantine", "fix", "shop.item", "--at", "20261121-100000000.csv:3")
@@ -177,7 +177,7 @@ def taken_back(parts: Project, text: str, *changes: tuple[str, str]) -> str:
 
 
 @pytest.mark.long
-def test_a_row_in_part_is_mended_and_what_was_not_sent_stays_so(parts: Project) -> None:
+def test_a_partial_row_is_repaired_without_sending_more_cells(parts: Project) -> None:
     """Also where what it completes comes after it was mended, and where a person says what was not sent."""
     put(parts, "10:00", "I,1,one,1.00,", "I,2,two,2.00,")
     parts.run()
@@ -212,7 +212,7 @@ def test_a_row_in_part_is_mended_and_what_was_not_sent_stays_so(parts: Project) 
 
 
 @pytest.mark.long
-def test_a_change_of_a_key_is_mended_with_its_old_key(parts: Project) -> None:
+def test_a_key_change_is_repaired_with_its_old_key(parts: Project) -> None:
     """It holds both its keys, and by key changes behind it others, which are named; the old key stays as it was."""
     put(parts, "10:00", "I,1,one,1.00,", "I,2,two,2.00,")
     parts.run()
@@ -342,7 +342,7 @@ HIDDEN = 'rule = "mask", column = "name", to = "hidden", keep = 1'
 
 
 @pytest.mark.long
-def test_what_is_made_of_several_cells_is_made_of_the_row_that_stands(parts: Project) -> None:
+def test_a_derived_column_is_recomputed_from_the_stored_row(parts: Project) -> None:
     """Of one that an update completes, that moves, and that a person mends, saying what was not sent."""
     parts.configure(tables=ruled(LABEL, LOUD, HIDDEN), source=IN_PART)
     put(parts, "10:00", "I,1,one,1.00,", "I,2,two,2.00,")
@@ -361,7 +361,7 @@ def test_what_is_made_of_several_cells_is_made_of_the_row_that_stands(parts: Pro
     assert parts.rows(columns=columns)[0] == (2, "zwei 2.50", "ZWEI 2.50!", "***i")
 
 
-def test_a_column_that_is_made_of_what_is_not_there_stops_the_table(parts: Project) -> None:
+def test_a_derived_column_without_its_input_stops_the_table(parts: Project) -> None:
     """First the rules drop what it is made of; when they keep it, the rows that stand do not have it yet."""
     parts.configure(tables=ruled(LABEL, 'rule = "drop", columns = ["name"]'), source='timestamp_column = "at"')
     parts.put("LOAD00000001.csv", "2026-11-21 09:00:00,1,one,1.00\n")

@@ -142,7 +142,7 @@ def _check_files(pipeline: Pipeline) -> None:
         ({"AWS_ACCESS_KEY_ID": "", "AWS_SECRET_ACCESS_KEY": ""}, 4, "there are no credentials"),
     ],
 )
-def test_what_keeps_it_from_s3_decides_the_exit_code(
+def test_the_kind_of_s3_error_decides_the_exit_code(
     pipeline: Pipeline, change: dict[str, str], code: int, words: str
 ) -> None:
     ended, said = pipeline.call("run", "--once", **change)
@@ -150,7 +150,7 @@ def test_what_keeps_it_from_s3_decides_the_exit_code(
     assert words in said["tables"][0]["error"]["what"]
 
 
-def test_a_bucket_that_is_not_there_is_said_and_nothing_is_made(pipeline: Pipeline) -> None:
+def test_a_missing_bucket_is_reported_and_nothing_is_created(pipeline: Pipeline) -> None:
     pipeline.configure("no-such-bucket")
     code, said = pipeline.call("run", "--once")
     assert code == 4
@@ -163,7 +163,7 @@ def test_a_status_of_a_bucket_starts_no_java(pipeline: Pipeline) -> None:
     assert code == 0, said
 
 
-def test_init_looks_into_a_bucket(pipeline: Pipeline) -> None:
+def test_init_inspects_a_bucket(pipeline: Pipeline) -> None:
     """Tables of DMS and plain ones; nothing there, or no such bucket, is said."""
     pipeline.put("LOAD00000001.csv", "id,name\n1,one\n")
     pipeline.put("20261121-100000000.csv", "Op,id,name\nU,1,uno\n")
@@ -231,7 +231,7 @@ def test_a_history_in_a_bucket_is_read_as_of_a_time(pipeline: Pipeline) -> None:
 
 @pytest.mark.spark
 @pytest.mark.long
-def test_a_table_of_another_job_in_a_bucket_is_gone_on_with(pipeline: Pipeline) -> None:
+def test_a_table_of_another_job_in_a_bucket_is_adopted(pipeline: Pipeline) -> None:
     catalog = pipeline.catalog()
     catalog.create_namespace("shop")
     schema = pa.schema([("id", pa.int32()), ("name", pa.string()), ("price", pa.decimal128(8, 2))])

@@ -165,7 +165,7 @@ def test_a_hudi_table_in_a_bucket_is_exact(s3: Buckets, tmp_path: Path) -> None:
 @pytest.mark.spark
 @pytest.mark.lines
 @pytest.mark.long
-def test_a_delta_table_in_a_bucket_goes_back_and_all_commands_know_it(s3: Buckets, tmp_path: Path) -> None:
+def test_all_commands_work_on_a_delta_table_in_a_bucket(s3: Buckets, tmp_path: Path) -> None:
     shop = shop_of("delta", s3, tmp_path)
     with playing(tmp_path, "delta") as play:
         lap(shop, play)
@@ -176,7 +176,7 @@ def test_a_delta_table_in_a_bucket_goes_back_and_all_commands_know_it(s3: Bucket
 @pytest.mark.spark
 @pytest.mark.hudi
 @pytest.mark.long
-def test_a_hudi_table_in_a_bucket_goes_back_and_all_commands_know_it(s3: Buckets, tmp_path: Path) -> None:
+def test_all_commands_work_on_a_hudi_table_in_a_bucket(s3: Buckets, tmp_path: Path) -> None:
     shop = shop_of("hudi", s3, tmp_path)
     with playing(tmp_path, "hudi") as play:
         lap(shop, play)
@@ -207,7 +207,7 @@ def test_a_history_in_a_bucket_is_read_as_of_a_time(s3: Buckets, tmp_path: Path,
 
 @pytest.mark.spark
 @pytest.mark.long
-def test_a_delta_table_of_another_job_in_a_bucket_is_gone_on_with(s3: Buckets, tmp_path: Path) -> None:
+def test_a_delta_table_of_another_job_in_a_bucket_is_adopted(s3: Buckets, tmp_path: Path) -> None:
     shop = shop_of("delta", s3, tmp_path)
     subprocess.run([sys.executable, "-c", WRITES, f"s3://{shop.bucket}/lake/shop/item"], check=True)
     shop.put("LOAD00000001.csv", LOAD)

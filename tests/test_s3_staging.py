@@ -82,7 +82,7 @@ class Pipeline:
         return sorted((row["id"], row["name"]) for row in found)
 
 
-def test_a_snapshot_and_messages_behind_it_are_staged_in_a_bucket(
+def test_a_snapshot_and_later_messages_are_staged_in_a_bucket(
     tmp_path: Path,
     s3: Buckets,
     mariadb: servers.Server,

@@ -75,7 +75,7 @@ def test_rows_with_a_value_in_a_new_column_wait_until_it_is_declared(project: Pr
     ]
 
 
-def test_parquet_rows_are_read_anew_with_all_their_values(project: Project) -> None:
+def test_parquet_rows_are_read_again_with_all_their_values(project: Project) -> None:
     """A wider type, one that no table follows, a column that is missing, fields of lists: each has its rows."""
     configured = '[tables."shop.item"]\nkey = ["id"]\n'
     every = "\n".join(f'{kind} = "quarantine"' for kind in ("add", "drop", "widen", "narrow", "incompatible"))

@@ -96,7 +96,7 @@ def test_a_small_batch_runs_no_job_of_spark(project: Project, spark: SparkSessio
 
 
 @pytest.mark.parametrize("project", ["iceberg", pytest.param("delta", marks=pytest.mark.long)], indirect=True)
-def test_spark_works_out_a_batch_of_one_row_too_many(project: Project) -> None:
+def test_spark_resolves_a_batch_above_the_limit(project: Project) -> None:
     project.configure(TABLES)
     for table, count in (("item", ROWS), ("other", ROWS + 1)):
         rows = "".join(f"I,{number},a,1.00\n" for number in range(count))
@@ -108,7 +108,7 @@ def test_spark_works_out_a_batch_of_one_row_too_many(project: Project) -> None:
     }
 
 
-def test_spark_writes_a_load_as_it_comes_and_takes_the_last_row_of_a_key_that_comes_twice(project: Project) -> None:
+def test_spark_writes_a_load_directly_or_takes_the_last_row_of_each_key(project: Project) -> None:
     project.configure(TABLES.replace(f"small_batch = {ROWS}", "small_batch = 0"))
     for table, rows in (("item", "1,a,1.00\n2,b,2.00\n"), ("other", "1,a,1.00\n2,b,2.00\n1,c,3.00\n")):
         project.put("LOAD00000001.csv", rows, f"shop/{table}")
@@ -120,7 +120,7 @@ def test_spark_writes_a_load_as_it_comes_and_takes_the_last_row_of_a_key_that_co
 
 
 @pytest.mark.parametrize("project", ["iceberg"], indirect=True)
-def test_spark_works_a_batch_out_by_three_queries_of_short_plans(
+def test_spark_resolves_a_batch_with_three_queries_of_short_plans(
     project: Project, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     project.configure(WIDE, 'timestamp_column = "at"')

@@ -24,7 +24,7 @@ def put(project: Project, file: str, *rows: tuple[str, int, str, str]) -> None:
 @pytest.mark.parametrize(
     "settings", ["", 'lateness = "ordered"', 'mode = "history"'], ids=["late", "ordered", "history"]
 )
-def test_what_ties_is_fixed_as_it_is_or_given_up(project: Project, settings: str) -> None:
+def test_a_tie_is_replayed_or_discarded(project: Project, settings: str) -> None:
     """It comes in one batch or in two; key 1 is replayed, and key 2 is given up."""
     project.configure(f'{ITEM}ties = "quarantine"\n{settings}\n', source=TIMES)
     put(project, ONE, ("I", 1, "a", "01"), ("I", 2, "a", "01"), ("I", 3, "a", "01"), ("U", 3, "a", "02"))
@@ -50,7 +50,7 @@ def test_what_ties_is_fixed_as_it_is_or_given_up(project: Project, settings: str
     assert not project.entries()
 
 
-def test_a_table_that_is_to_fail_names_both_rows_and_stays_as_it_is(project: Project) -> None:
+def test_a_table_that_fails_on_ties_names_both_rows_and_does_not_change(project: Project) -> None:
     project.configure(f'{ITEM}ties = "fail"\n', source=TIMES)
     put(project, ONE, ("I", 1, "a", "01"))
     project.run()

@@ -64,7 +64,7 @@ def test_many_histories_of_many_tables_are_those_of_their_databases(project: Pro
     assert not [*(project.folder / "state" / "staged").glob("*/part=*")], "nothing waits any more"
 
 
-def test_what_a_person_sees_of_a_row_is_its_place_in_the_file(project: Project, reads: list[str]) -> None:
+def test_an_operator_sees_the_place_of_a_row_in_its_file(project: Project, reads: list[str]) -> None:
     """Rows over several lines, quotes, both line ends, gzip; a table that fails keeps its part."""
     configure(project)
     first, second = "cdc/CDC_TXN-20261121100000000.csv", "cdc/CDC_TXN-20261121100000001.csv.gz"
@@ -99,7 +99,7 @@ def test_what_a_person_sees_of_a_row_is_its_place_in_the_file(project: Project, 
     assert reads == before, "its part is staged"
 
 
-def test_the_order_is_that_of_transactions_whatever_the_commit_times(project: Project) -> None:
+def test_transactions_decide_the_order_and_not_commit_times(project: Project) -> None:
     """And a row may lack the time; a `lateness` is refused."""
     configure(project, source='timestamp_column = "ts"', tables=ITEM)
     project.put("LOAD00000001.csv", "2026-11-21 09:00:00.000000,9,z,1.00\n")
@@ -116,7 +116,7 @@ def test_the_order_is_that_of_transactions_whatever_the_commit_times(project: Pr
     assert "the table goes by the order of transactions" in project.fails()
 
 
-def test_rows_of_no_table_wait_for_a_person_and_too_many_stop_all(project: Project) -> None:
+def test_unrouted_rows_wait_for_an_operator_and_too_many_stop_all_tables(project: Project) -> None:
     configure(project)
     name = "CDC_TXN-20261121100000000.csv"
     put(project, name, "I,item,shop,1,a,1.00\na piece, of a, broken row\nI,orders\nI,orders,shop,1,x\n")
@@ -153,7 +153,7 @@ def test_files_move_once_all_tables_applied_them_and_a_lost_state_loses_nothing(
     assert project.run()["shop.item"]["batches"] == []
 
 
-def test_rows_with_the_commit_time_and_a_column_less_are_not_shifted(project: Project) -> None:
+def test_rows_with_a_commit_time_and_a_missing_column_are_not_shifted(project: Project) -> None:
     """They are as wide as rows without the time."""
     code = '[tables."shop.code"]\nkey = ["code"]\ncolumns = { code = "string", name = "string", city = "string" }\n'
     configure(project, 'timestamp_column = "ts"', code)

@@ -114,12 +114,12 @@ def check_that_nothing_is_twice(machines: Machines, sleeps_at: int) -> None:
 
 @by_key
 @pytest.mark.parametrize("sleeps_at", [1, 2, 3, 4])
-def test_who_wakes_up_behind_his_time_commits_nothing(key: Sequence[str], sleeps_at: int) -> None:
+def test_a_process_that_resumes_after_its_lease_ended_commits_nothing(key: Sequence[str], sleeps_at: int) -> None:
     check_that_nothing_is_twice(Machines(script(key)), sleeps_at)
 
 
 @by_key
-def test_who_is_not_stopped_does_all_of_it(key: Sequence[str]) -> None:
+def test_two_machines_that_never_pause_apply_everything(key: Sequence[str]) -> None:
     machines = Machines(script(key))
     machines.run(sleeps_at=0)
     assert machines.told == []
@@ -135,7 +135,7 @@ class TakesWhateverComes(MemoryTable):
         return super().commit(plan, resolved, progress)
 
 
-def test_a_table_without_the_number_of_the_batch_is_seen_whatever_lease_there_is() -> None:
+def test_a_table_without_the_batch_number_is_detected_with_any_lease() -> None:
     with pytest.raises((AssertionError, TableError)):
         check_that_nothing_is_twice(Machines(script(()), MemoryLake(TakesWhateverComes)), sleeps_at=2)
 
@@ -210,7 +210,7 @@ class Host:
 
 
 @pytest.mark.long
-def test_a_follower_that_is_stopped_is_followed_by_another_and_gives_up_when_it_goes_on(
+def test_a_stopped_follower_is_replaced_and_gives_up_when_it_resumes(
     dynamodb: DynamoDb, site: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.syspath_prepend(str(site))

@@ -62,7 +62,7 @@ def kinds(found: Any) -> list[tuple[str, str]]:
 SPOILED = [("2", "changed"), ("3", "missing"), ("9", "extra")]
 
 
-def test_a_table_of_debezium_beside_postgresql(
+def test_a_table_of_debezium_is_compared_with_postgresql(
     project: Project, postgresql: servers.Server, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     postgresql.tell("""
@@ -102,7 +102,7 @@ def test_a_table_of_debezium_beside_postgresql(
 
 
 @pytest.mark.parametrize("project", [pytest.param("hudi", marks=pytest.mark.hudi)], indirect=True)
-def test_a_table_of_hudi_beside_postgresql(
+def test_a_table_of_hudi_is_compared_with_postgresql(
     project: Project, postgresql: servers.Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Here the source is what somebody altered, and did not tell."""
@@ -128,7 +128,7 @@ def test_a_table_of_hudi_beside_postgresql(
 
 
 @pytest.mark.parametrize("project", ["delta"], indirect=True)
-def test_a_table_that_is_read_from_mariadb(
+def test_a_table_from_mariadb_is_compared_with_it(
     project: Project, mariadb: servers.Server, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     mariadb.tell("""

@@ -51,7 +51,7 @@ def _play(lake: Lake, lateness: Lateness, deliveries: Sequence[Sequence[ChangeEv
 
 
 @pytest.mark.usefixtures("by_spark")
-def test_the_row_before_a_judged_one_is_kept_for_a_key_change_that_comes_late(
+def test_the_row_before_an_ordered_one_is_remembered_for_a_late_key_change(
     make_lake: MakeLake, judged: list[bool]
 ) -> None:
     """The mark has passed the row; what leaves its key between it and the judged one takes a cell of it along."""
@@ -67,7 +67,7 @@ def test_the_row_before_a_judged_one_is_kept_for_a_key_change_that_comes_late(
 
 
 @pytest.mark.usefixtures("by_spark")
-def test_a_whole_row_that_comes_late_completes_a_newer_part(make_lake: MakeLake, judged: list[bool]) -> None:
+def test_a_late_whole_row_completes_a_newer_partial_one(make_lake: MakeLake, judged: list[bool]) -> None:
     insert, update = Operation.INSERT, Operation.UPDATE
     part = _event(update, 10, 1, Position(1, 10, 2, 1))
     part = replace(part, cells={**part.cells, "b": UNSET})

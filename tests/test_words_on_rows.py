@@ -20,7 +20,7 @@ source = {{ {source} }}
 """
 
 
-def test_odd_lines_are_passed_over_or_told_as_they_are(project: Project) -> None:
+def test_odd_rows_are_skipped_or_shown_unchanged(project: Project) -> None:
     operation = 'operation = { column = "op", delete = ["D"] }'
     number = operation.replace("D", "1")
     names = {"lines": "", "ordered": 'order_by = "at"', "packed": "", "near": operation}

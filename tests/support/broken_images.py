@@ -74,24 +74,6 @@ class TakesTheNewestEqualRow(MemoryTable):
         return resolved
 
 
-class TakesNoRow(MemoryTable):
-    """Takes no row away."""
-
-    def resolve(self, plan: MergePlan, frame: Frame) -> MergeResult:
-        resolved = MemoryTable.resolve(self, plan, frame)
-        for fact in [fact for fact, row in resolved.detail.rows.items() if row is None]:
-            del resolved.detail.rows[fact]
-        return resolved
-
-
-class TakesNullForUnequal(MemoryTable):
-    """Compares an image with a row as `=` does, for which NULL is equal to nothing."""
-
-    def resolve(self, plan: MergePlan, frame: Frame) -> MergeResult:
-        told = [_without_nulls(item) if isinstance(item, ChangeEvent) else item for item in frame]
-        return MemoryTable.resolve(self, plan, told)
-
-
 class TakesACopyForNews(MemoryTable):
     """Takes a row away once more where an object comes again."""
 
@@ -113,7 +95,7 @@ OF_ANY: Mapping[str, Sequence[type[Whole]]] = {
 """Mistakes that a table of any format could make, by their law."""
 
 BY_LAW: Mapping[str, Sequence[type[MemoryTable]]] = {
-    _NULLS: (TakesNullForUnequal, TakesEveryEqualRow),
-    _ONE: (TakesEveryEqualRow, TakesTheNewestEqualRow, TakesNoRow, TakesACopyForNews),
+    _NULLS: (TakesEveryEqualRow,),
+    _ONE: (TakesEveryEqualRow, TakesTheNewestEqualRow, TakesACopyForNews),
 }
 """Mistakes of the reference adapter, by their law."""

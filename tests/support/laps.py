@@ -193,6 +193,11 @@ def on_each_line(tests: T) -> T:
     return marked if line() == DEFAULT else pytest.mark.long(marked)
 
 
+def on_the_other_line(test: T) -> T:
+    """Return a test that runs on the line of Spark that platforms have, and takes long on the default one."""
+    return test if line() != DEFAULT else pytest.mark.long(test)
+
+
 def others(*named: frozenset[str] | set[str]) -> list[str]:
     """Return the laws that none of these sets has."""
     return [law.name for law in LAWS if all(law.name not in names for names in named)]
