@@ -1,4 +1,4 @@
-"""Rules give equal results on a full load, on changes and on replays, however they are delivered."""
+"""Rules give equal results on a full load, on changes and on replays, in any delivery."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ thorough = settings(max_examples=75, deadline=None)
 @thorough
 @given(seed=SEEDS)
 def test_rules_give_the_same_on_a_load_on_changes_and_on_replays(seed: int) -> None:
-    """The script has loads and changes, split at random, some delivered again, some rows spoilt."""
+    """The script has loads and changes in random batches, some of them again, and some bad rows."""
     random = Random(seed)
     script = pack(random, 4, bad=random.choice([0.0, 0.05]))
     player = played(script, TableRules(columns=COLUMNS, source=PACKED))

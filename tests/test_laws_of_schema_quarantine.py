@@ -1,6 +1,6 @@
-"""The law of schema with `quarantine`: no row loses a value, none is applied in another form, each can be replayed.
+"""The law of schema with policy `quarantine`: no row loses or changes a value, and each can be replayed.
 
-On the memory adapter, with schemas at random.
+On the reference adapter, with random schemas.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ ALL = Policies(
 
 @st.composite
 def cases(draw: st.DrawFn, drifts: st.SearchStrategy[Drift]) -> Case:
-    """Draw a change without renames, rows from before it, with it, and later ones of an object without it."""
+    """Draw a change without renames, rows before it, rows with it, and later rows without it."""
     drift = draw(drifts.filter(lambda drift: not drift.renames))
     then = [draw(row_of(drift.before, key)) for key in (1, 2)]
     now = [draw(row_of(drift.after, key)) for key in (1, 2, 3)]
@@ -50,7 +50,7 @@ Case = tuple[Drift, Sequence[Row], Sequence[Row], Sequence[Row]]
 
 
 class Lake:
-    """One table in memory, and what is delivered to it."""
+    """A table of the reference adapter, and its source."""
 
     def __init__(self, before: Schema) -> None:
         self.source, self.target = MemorySource(), MemoryTarget()
@@ -101,7 +101,7 @@ def refused_keys(lake: Lake) -> set[int]:
 
 
 def check(case: Case) -> None:
-    """A row that is applied has all its values, in columns as they were; the others wait with what follows them."""
+    """Check that applied rows have all their values, and that all others wait with their later events."""
     drift, then, now, later = case
     lake = delivered(case)
     assert lake.target.tables[NAME].dimension.schema == drift.before

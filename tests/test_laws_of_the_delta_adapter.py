@@ -1,7 +1,7 @@
 """The laws of a table on Spark and Delta: many histories in each job, read back by delta-rs.
 
-The memory adapter, which the model judges, says what must be seen after each batch:
-rows with their positions, every count, and what waits in quarantine.
+The reference adapter, which is tested against the model, defines the state after each batch:
+rows with their positions, all counts, and the quarantine.
 """
 
 from __future__ import annotations

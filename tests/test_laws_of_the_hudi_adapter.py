@@ -1,7 +1,7 @@
 """The laws of a table on Spark and Hudi: many histories in each job.
 
-The memory adapter, which the model judges, says what must be seen after each batch:
-rows with their positions, every count, and what waits in quarantine.
+The reference adapter, which is tested against the model, defines the state after each batch:
+rows with their positions, all counts, and the quarantine.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ LAYOUTS = {
     "copy-on-write": TableOptions(write_mode="copy-on-write"),
 }
 IN_THE_GATE = "copy-on-write, partitioned"
-"""The layout that other laws do not have, which try merge-on-read."""
+"""The layout that no other law of the gate has: they use merge-on-read."""
 
 EVERY_LAYOUT = {"any_delivery_gives_the_rows_of_the_source"}
 ANY_LAYOUT = {

@@ -1,7 +1,7 @@
 """The laws of a table on Spark and Iceberg: many histories in each job, read back by PyIceberg.
 
-The memory adapter, which the model judges, says what must be seen after each batch:
-rows with their positions, every count, and what waits in quarantine.
+The reference adapter, which is tested against the model, defines the state after each batch:
+rows with their positions, all counts, and the quarantine.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ LAYOUTS = {
     "format 3, copy-on-write": TableOptions(format_version=3, write_mode="copy-on-write"),
 }
 IN_THE_GATE = {"copy-on-write, partitioned by a value"}
-"""The layout that other laws do not have; those of reloads and histories draw one of all."""
+"""The layout that no other law of the gate has. Laws of reloads and histories draw one of all."""
 
 LARGE = {"of kinds"}
 TOO_LATE = {"events_below_the_low_watermark_are_refused"}
@@ -99,7 +99,7 @@ def trimmed(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
 
 @pytest.fixture
 def all_is_large(by_spark: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have batches worked on as large ones are: by Spark, and what is alone in its key is not folded."""
+    """Treat all batches as large: Spark resolves them, and does not fold keys with a single event."""
     monkeypatch.setattr(batch_fold, "SMALL", -1)
     monkeypatch.setattr(parallelism, "ROWS_A_PART", 100)
 
@@ -149,7 +149,7 @@ TestBySpark = pytest.mark.lap(
 TestCrashesBySpark = pytest.mark.lap(
     table_contract(lambda make_lake, by_spark: bench(make_lake(), make_lake), laws=CRASHES_BY_SPARK)
 )
-"""Deliveries of many histories are those of the law of held rows, which are among them."""
+"""The law of repaired rows also plays any delivery of many histories."""
 TestMoreBySpark = pytest.mark.long(
     table_contract(lambda make_lake, by_spark: bench(make_lake(), make_lake), laws=TOO_LATE)
 )

@@ -1,6 +1,6 @@
-"""The laws of a table, through the pipeline, on the reference adapter: thousands of histories.
+"""The laws of a table on the reference adapter, through the pipeline, on thousands of histories.
 
-What the adapter must not do is in `test_broken_adapters.py`.
+`test_broken_adapters.py` has the mistakes that the laws show.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ FOUND = {
         2319: "what is mended meets a key change that no rule decides",
     },
 }
-"""Draws on which laws failed once in thousands of tries."""
+"""Seeds on which laws failed once in thousands of tries."""
 
 
 @pytest.mark.parametrize(("name", "seed"), [(name, seed) for name, seeds in FOUND.items() for seed in seeds])
@@ -61,7 +61,7 @@ def test_the_change_log_has_the_low_watermark_of_the_table(seed: int, lateness: 
 
 
 def test_an_update_without_a_row_is_final_below_the_low_watermark() -> None:
-    """It waits until then, and holds nothing."""
+    """Until then it waits, and holds nothing."""
     reasons = []
     for seed in range(130):
         lake = MemoryLake()
@@ -80,7 +80,7 @@ def test_a_believed_time_in_the_future_makes_later_events_too_late() -> None:
 
 
 def test_the_low_watermark_rises_and_events_below_it_are_too_late() -> None:
-    """In feeds of any order, some events do; the law of what comes too late would else say nothing."""
+    """Some events of these feeds are too late. Otherwise the law of late events would show nothing."""
     marks, late = 0, 0
     for seed in range(30):
         script = pack_late(Random(seed), 4, Within(3), too_late=True)
@@ -93,7 +93,7 @@ def test_the_low_watermark_rises_and_events_below_it_are_too_late() -> None:
 
 
 def test_a_type_that_a_table_holds_and_its_bench_does_not_name_is_reported() -> None:
-    """What a format cannot hold it must refuse: to leave a type out of the bench hides nothing."""
+    """A format must refuse types that it cannot hold, so leaving one out of the bench hides nothing."""
     law = next(law for law in LAWS if law.name == "a_value_of_every_type_is_read_back_unchanged")
     bench = Bench(lake=MemoryLake(), types=TYPES - {"date"})
     with pytest.raises(AssertionError, match="holds no date, and it takes one"):

@@ -1,4 +1,4 @@
-"""How a table with rows is made follows its settings through `lakeward maintain`, or is refused; no row changes."""
+"""`lakeward maintain` changes the layout of a table with rows, or refuses it. No row changes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ROWS = [(1, "z", D("1.00")), (3, "c", D("3.00")), (4, "x", D("4.00"))]
 
 @pytest.fixture
 def fed(project: Project) -> Project:
-    """A table of three rows, one of them marked as deleted, with nothing said of how it is made."""
+    """A table of three rows, one of them deleted, with the default layout."""
     project.put("LOAD00000001.csv", "1,a,1.00\n2,b,2.00\n3,c,3.00\n")
     project.put("20261121-100000000.csv", "D,2,b,2.00\n")
     return project
@@ -37,7 +37,7 @@ def maintained(project: Project, *more: str) -> list[tuple[str, str, str]]:
 
 
 def go_on(project: Project) -> None:
-    """Change a row that stood before, delete none, add one."""
+    """Update an existing row and add one."""
     project.put("20261121-110000000.csv", "U,1,z,1.00\nI,4,x,4.00\n")
     project.run()
     assert project.rows() == ROWS

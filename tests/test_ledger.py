@@ -22,7 +22,7 @@ def states(project: Project, *arguments: str) -> dict[str, str]:
 
 
 def alarm(project: Project) -> Any:
-    """Return the alarm that `status` shows, whose exit code must say whether there is one."""
+    """Return the alarm that `status` shows. Its exit code must say whether there is one."""
     status = project.call("status", "--json")
     (table,) = status.document["tables"]
     codes = [found["code"] for found in table["alarms"]]
@@ -31,7 +31,7 @@ def alarm(project: Project) -> Any:
 
 
 def test_a_gap_stops_a_new_table_until_it_is_acknowledged(project: Project) -> None:
-    """The word of the operator is kept beside a table that is not there yet, and is found without the ledger."""
+    """The acknowledgement is stored before the table exists, and is found without the ledger."""
     project.put(FIRST, "1,a,1.00\n")
     project.put(THIRD, "3,c,3.00\n")
     error = project.run(4)["shop.item"]["error"]
@@ -143,7 +143,7 @@ def test_applied_files_are_archived_and_the_next_run_archives_those_of_a_crash(p
 
 
 def test_a_copy_in_a_table_without_a_key_is_reported_until_the_next_batch(project: Project) -> None:
-    """With a key it is not: there a source may do the same thing twice."""
+    """With a key it is not reported, because an upsert may be repeated."""
     columns = 'columns = { id = "int", name = "string", price = "decimal(8,2)" }\n'
     project.configure(f'[tables."shop.item"]\n{columns}[tables."shop.keyed"]\nkey = ["id"]\n{columns}')
     for name in (CHANGES, "20261121-110000000.csv"):

@@ -1,4 +1,4 @@
-"""Tables in Iceberg are kept in shape: files, snapshots, orphans; their rows and their progress stay."""
+"""Maintenance of Iceberg tables: files, snapshots and orphans. Rows and progress do not change."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ROWS = [(1, "a", D("1.00")), (2, "y", D("9.00")), (4, "d", D("4.00"))]
 
 @pytest.fixture(autouse=True)
 def later(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have maintenance come ten seconds later: batches take less than the second for which snapshots stay."""
+    """Run maintenance ten seconds later: batches take less than the second for which snapshots are kept."""
     clock = SimpleNamespace(time=time.time, time_ns=lambda: time.time_ns() + 10 * 10**9)
     monkeypatch.setattr(maintenance, "time", clock)
 

@@ -1,6 +1,6 @@
-"""Tables that MySQL's own driver reads, as a user runs it, in processes of their own; the server is MariaDB.
+"""Tables read by MySQL's own driver, in processes of their own. The server is MariaDB.
 
-No server of MySQL is in the packages that tests install. What is tried is the driver: its types and values.
+No server of MySQL is in the packages that tests install. The driver is tested, with its types and values.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ ITEM = """
 
 @dataclass
 class Pipeline:
-    """A folder with settings, and what commands say in it."""
+    """A folder with settings, and the output of commands in it."""
 
     folder: Path
     server: servers.Server

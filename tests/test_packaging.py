@@ -1,4 +1,4 @@
-"""What is installed is what is in the repository, and all that it needs is declared."""
+"""The installed package is what is in the repository, and all its dependencies are declared."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from lakeward.adapters.spark.session.compatibility import LINES
 
 
 def packaged(module: Path) -> str:
-    """Where a file of the repository is in the wheel."""
+    """Return the path in the wheel of a file of the repository."""
     return "lakeward/" + str(module).removeprefix("core/_root/")
 
 

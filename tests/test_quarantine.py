@@ -1,4 +1,4 @@
-"""Rows in quarantine, by the commands that a person has: fix, replay, discard, export."""
+"""Rows in quarantine, through commands: fix, replay, discard, export."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_a_held_key_is_compared_by_value(project: Project) -> None:
 
 
 def test_a_truncate_ends_rows_with_floating_point_keys(project: Project) -> None:
-    """Where ended rows are kept, each of them is remembered as it was, by the text of its key."""
+    """If ended rows are kept, the change log has each of them, by the text of its key."""
     project.configure(tables=f'{FLOATING}lateness = "4h"\ndeletes = "soft"\n', source=TIMED)
     at = "2026-11-21 10:00:00"
     project.put(LATER, f"I,{at},12345678,a,1.00\nI,{at},0.00001,b,1.00\n")
@@ -186,7 +186,7 @@ def test_a_row_without_time_or_operation_is_repaired_at_its_position(project: Pr
 def test_changes_that_a_held_row_may_meet_are_remembered_until_it_is_settled(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The delete was applied before the row that it deletes came, and the mark has passed both."""
+    """The delete came before the row that it deletes, and both are below the low watermark."""
     monkeypatch.setattr(retention, "_TRIM_EVERY", 1)
     project.configure(ITEM + 'lateness = "4h"\n', source=TIMED)
     at = "2026-11-21 {}:00:00"
@@ -209,7 +209,7 @@ def test_changes_that_a_held_row_may_meet_are_remembered_until_it_is_settled(
 def test_a_row_repaired_below_a_truncate_ends_with_it_in_a_history(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The mark has passed the truncate, and nothing else of the key is remembered."""
+    """The truncate is below the low watermark, and the change log has nothing else of the key."""
     monkeypatch.setattr(retention, "_TRIM_EVERY", 1)
     project.configure(ITEM + 'lateness = "4h"\nmode = "history"\n', source=TIMED)
     at = "2026-11-21 {}:00:00"
@@ -263,7 +263,7 @@ def test_a_row_of_a_parquet_file_keeps_all_digits(project: Project) -> None:
 
 
 def test_a_row_whose_cells_cannot_be_separated_needs_an_operator(project: Project) -> None:
-    """Its file is gone, or has not the column that the table has: nothing is guessed, nothing filled in."""
+    """Its file is gone, or lacks a column of the table. No value is guessed."""
     file = project.put(CDC, "U,1,c,not a price\n")
     project.run(3)
     file.unlink()

@@ -1,4 +1,4 @@
-"""A full load in the place of all rows, through the command line, on Spark and Iceberg."""
+"""Reloads through the command line, on Spark and Iceberg: a full load replaces all rows."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ OLD, LATE, NEW = (f"20261121-{hour}0000000.csv" for hour in (10, 11, 13))
 
 
 def put(project: Project, name: str, content: str, hour: int) -> None:
-    """Deliver a file that was written at an hour of the 21st."""
+    """Deliver a file with an hour of the 21st as its time."""
     at = datetime(2026, 11, 21, hour, tzinfo=UTC).timestamp()
     os.utime(project.put(name, content), (at, at))
 
@@ -29,7 +29,7 @@ NIGHTLY = 'full_loads = "snapshot"\nload_settles = "30m"\n'
 
 
 def tell(project: Project, hour: int, rows: int) -> None:
-    """Let the task of the table say that a load of that hour has ended."""
+    """Let the replication task report that a load of that hour has ended."""
     said = {"SchemaName": "shop", "TableName": "item", "TableState": "Table completed", "FullLoadRows": rows}
     times = {"FullLoadStartTime": f"2026-11-21T{hour:02}:00:00Z", "FullLoadEndTime": f"2026-11-21T{hour:02}:10:00Z"}
     (project.folder / "statistics.json").write_text(json.dumps({"TableStatistics": [{**said, **times}]}), "utf-8")
@@ -73,7 +73,7 @@ def test_a_reload_waits_for_the_complete_load_and_replaces_all_rows_at_once(proj
 
 
 def test_a_load_written_before_its_reload_separates_the_changes(project: Project) -> None:
-    """It stopped the table; changes that were written before it are of the old table, the others wait for it."""
+    """The load stopped the table. Changes written before it are of the old table, later ones wait for it."""
     begin(project)
     put(project, LATE, "U,3,old,3.00\n", 11)
     put(project, FIRST, "1,new,1.00\n3,new,3.00\n", 12)
@@ -103,7 +103,7 @@ def test_a_reload_can_be_withdrawn(project: Project) -> None:
 
 
 def test_a_truncate_that_removed_the_files_empties_the_table(project: Project) -> None:
-    """Rows of before go, and what was held with them; what is written later is applied."""
+    """Old rows and their holds are removed. Later files are applied."""
     begin(project)
     for file in (project.folder / "landing" / "shop" / "item").iterdir():
         file.unlink()
@@ -121,7 +121,7 @@ def test_a_truncate_that_removed_the_files_empties_the_table(project: Project) -
 
 
 def test_a_nightly_full_load_replaces_the_one_before(project: Project, monkeypatch: Any) -> None:
-    """Once it has settled, or its task says that it has ended; too small a one stops the table."""
+    """It is applied once it has settled or its task reports the end. A load that is too small stops the table."""
     project.configure(ITEM + NIGHTLY)
 
     def run(minutes: int, code: int = 0) -> Any:

@@ -1,4 +1,4 @@
-"""Columns that are called by another name: the table follows, no data is written anew, nothing is lost."""
+"""Renamed columns: the table follows, no data is rewritten, and nothing is lost."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def files_of(table: Any) -> set[str]:
     "layout", [LAYOUTS[0], *[pytest.param(one, marks=pytest.mark.long) for one in LAYOUTS[1:]]]
 )
 def test_a_table_follows_new_names_and_files_may_have_either(project: Project, layout: str) -> None:
-    """With the key, partitions and order; in the commit of the rows, together with a wider type."""
+    """Key, partitions and sort order follow in the commit of the rows, together with a wider type."""
     project.configure(item("id", BEFORE, layout))
     put(project, 10, "Op,id,name,price", "I,1,a,1.00", "I,2,a,2.00", "I,3,b,3.00")
     project.run()
@@ -97,7 +97,7 @@ def test_a_rename_writes_no_row(project: Project) -> None:
 
 
 def test_held_and_waiting_rows_follow_a_rename(project: Project) -> None:
-    """Also where a row in quarantine is settled before any file comes."""
+    """Also if a row in quarantine is settled before any file comes."""
     put(project, 10, "Op,id,name,price", "I,1,a,1.00", "U,1,b,many", "U,1,c,3.00", "I,2,a,1.00", "U,2,b,many")
     project.run(code=3)
     project.configure(item("no", AFTER, RENAME))
@@ -115,7 +115,7 @@ def test_held_and_waiting_rows_follow_a_rename(project: Project) -> None:
 
 @pytest.mark.long
 def test_unsent_cells_follow_a_rename(project: Project) -> None:
-    """Events in part are remembered by name; so are the keys that rows left, and a map may be taken away again."""
+    """Partial events and old keys are remembered by name, and a rename may be removed again."""
     source, nothing = 'timestamp_column = "at"\nno_sup_value = "~"\nbefore_image_prefix = "BI_"', "~"
     head = "Op,at,id,name,price,BI_id"
     project.configure(item("id", BEFORE), source)
@@ -162,7 +162,7 @@ def test_a_crash_leaves_no_half_of_a_rename(project: Project, monkeypatch: pytes
 def test_a_rename_can_be_removed_from_the_settings_after_a_crash(
     project: Project, monkeypatch: pytest.MonkeyPatch, key: str, columns: str, map_: str
 ) -> None:
-    """What stands beside the table had the new names already; it gets back those that the table has."""
+    """The side tables had the new names already, and get back those of the table."""
     put(project, 10, "Op,id,name,price", "I,1,a,1.00", "U,1,b,many", "U,1,c,3.00", "I,3,a,1.00", "U,3,b,many")
     project.run(code=3)
     project.configure(item("no", AFTER, RENAME))

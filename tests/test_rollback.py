@@ -1,4 +1,4 @@
-"""Tables are taken back to an earlier commit: rows, progress and memory, and the next run goes on."""
+"""Rollbacks to an earlier commit: rows, progress and change log return, and the next run continues."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ AFTER_FIRST = [(1, "a", D("1.00")), (2, "x", D("2.00"))]
     ]
 )
 def shop(request: pytest.FixtureRequest, project: Project) -> Project:
-    """Return a project of each format that keeps how its tables stood."""
+    """Return a project of each format whose tables keep their earlier commits."""
     project.kind = request.param
     project.configure()
     return project
@@ -61,11 +61,11 @@ hudi_is_long = pytest.mark.parametrize(
     ],
     indirect=True,
 )
-"""What a way back on Hudi shares with that on Iceberg: the gate has the way, and what is Hudi's own."""
+"""Tests of code that Hudi shares with Iceberg are long on Hudi. The gate has one rollback and Hudi's own code."""
 
 
 def fed(project: Project) -> None:
-    """Run once for the load, and once for each file of changes."""
+    """Run for the load, and once for each file of changes."""
     project.put("LOAD00000001.csv", LOAD)
     project.run()
     for number, changes in enumerate(CHANGES):
@@ -74,7 +74,7 @@ def fed(project: Project) -> None:
 
 
 def versions(project: Project) -> dict[int, str]:
-    """Return the commits that the command lists, by batch."""
+    """Return the listed commits by batch."""
     ended = project.call("rollback", "shop.item", "--json")
     assert ended.code == 0, ended.err
     return {found["batch"]: found["name"] for found in ended.document["versions"]}
@@ -161,7 +161,7 @@ def test_missing_files_are_reported_before_a_rollback_changes_anything(shop: Pro
 def test_a_crashed_rollback_can_be_repeated(
     shop: Project, monkeypatch: pytest.MonkeyPatch, to: int
 ) -> None:
-    """The table went back, what stands beside it did not; also where it was trimmed with the batch behind."""
+    """The table was rolled back and its side tables were not, also if they were trimmed by the next batch."""
     monkeypatch.setattr(retention, "_TRIM_EVERY", 5)
     fed(shop)
     name = versions(shop)[to]
@@ -207,7 +207,7 @@ def test_a_rollback_without_its_change_log_is_refused(shop: Project, monkeypatch
 
 
 def _restored_by_hudi(project: Project, spark: SparkSession, instant: str) -> None:
-    """Remove the instants behind one, as Hudi's own restore does."""
+    """Remove the later instants, as Hudi's own restore does."""
     path = project.folder / "lake/shop/item"
     dimension = Dimension(name=TableName("shop", "item"), schema=Schema(()), key=("id",))
     jvm, options = Jvm(spark), options_of(dimension, TableOptions())

@@ -1,4 +1,4 @@
-"""Tables of Delta and Hudi in a bucket, from a landing folder there, read back by readers that are not Spark."""
+"""Delta and Hudi tables in a bucket, from a landing folder there, read by other readers than Spark."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class Shop:
         return found
 
     def rows(self, play: Played) -> Rows:
-        """Return what a reader finds that is not Spark."""
+        """Return the rows that a reader other than Spark finds."""
         found = play.read(f"s3://{self.bucket}/lake/shop/item", ("id", "name", "price"))
         return sorted((row[0], row[1], D(row[2])) for row in found)
 
@@ -78,7 +78,7 @@ def shop_of(kind: str, s3: Buckets, folder: Path) -> Shop:
 
 
 def lap(shop: Shop, play: Played) -> None:
-    """A full load, changes, and a late file."""
+    """Run with a full load, changes, and a late file."""
     shop.put("LOAD00000001.csv", LOAD)
     shop.batches(play)
     shop.put("20261121-100000000.csv", CHANGES)
@@ -90,7 +90,7 @@ def lap(shop: Shop, play: Played) -> None:
 
 
 def way_back(shop: Shop, play: Played) -> None:
-    """A look at it, back to the first batch, and all of it again."""
+    """Show the status, roll back to the first batch, and apply everything again."""
     (status,) = answer(play.call("status", "--json"))["tables"]
     assert status["batch"] == 3
     assert shop.batches(play) == []
@@ -103,7 +103,7 @@ def way_back(shop: Shop, play: Played) -> None:
 
 
 def everything_else(shop: Shop, play: Played) -> None:
-    """A row that is held, and each command that looks at a table, takes care of it or copies it."""
+    """Hold a row, and run each command that reads, maintains or exports a table."""
     shop.put("20261121-110000000.csv", "U,2026-11-21 11:00:00,4,odd,much\nU,2026-11-21 11:00:00,1,one,1.00\n")
     (planned,) = answer(play.call("plan", "--json"))["tables"]
     assert planned["files"] == ["20261121-110000000.csv"]
@@ -135,11 +135,11 @@ rows = [{"id": key, "name": name, "price": Decimal(key)} for key, name in ((1, "
 options = dict(find_access().object_store_options(split(sys.argv[1])[0]))
 write_deltalake(sys.argv[1], pa.Table.from_pylist(rows, schema), storage_options=options)
 """
-"""What another job makes of the full load, in a process of its own as `played.py` has it."""
+"""Writes the rows of the full load as another job does, in a process of its own."""
 
 
 def printed(shop: Shop) -> str:
-    """Return all that Java wrote, and what the project's own files say."""
+    """Return the logs and settings of the project."""
     files = [file for file in shop.folder.rglob("*") if file.is_file() and file.suffix in (".log", ".toml")]
     return "".join(file.read_text("utf-8", "replace") for file in files)
 
@@ -188,7 +188,7 @@ def test_all_commands_work_on_a_hudi_table_in_a_bucket(s3: Buckets, tmp_path: Pa
 @pytest.mark.long
 @pytest.mark.parametrize("kind", ["delta", pytest.param("hudi", marks=pytest.mark.hudi)])
 def test_a_history_in_a_bucket_is_read_as_of_a_time(s3: Buckets, tmp_path: Path, kind: str) -> None:
-    """What comes late is spliced in, and the table as of a time is what it was then."""
+    """A late change is spliced in, and the table as of a time has the rows of that time."""
     shop = shop_of(kind, s3, tmp_path)
     shop.configure('mode = "history"\nlateness = "30d"\n')
     every = [(key, "late", price) for key, price in ((1, D("1.50")), (2, D("9.00")), (3, D("9.00")))]

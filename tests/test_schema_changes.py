@@ -1,4 +1,4 @@
-"""Columns that come, go and widen, as a user meets them: the table follows, or says why it stops."""
+"""New, dropped and wider columns through commands: the table follows, or says why it stops."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LAYOUTS = ["", 'write_mode = "copy-on-write"', 'partition_by = ["bucket(2, id)"]
 every_layout = pytest.mark.parametrize(
     "layout", [LAYOUTS[0], *[pytest.param(layout, marks=pytest.mark.long) for layout in LAYOUTS[1:]]]
 )
-"""What is not the first takes long."""
+"""All but the first take long."""
 
 
 def item(columns: str = 'id = "int", name = "string", price = "decimal(8,2)"', more: str = "") -> str:
@@ -46,7 +46,7 @@ def rows(project: Project, *columns: str) -> list[Any]:
 
 @every_layout
 def test_a_column_that_is_missing_keeps_its_values(project: Project, layout: str) -> None:
-    """On an update, which makes no row; one that is inserted has NULL there, also where it was deleted before."""
+    """An update creates no row. An inserted row has NULL there, also after a delete."""
     project.configure(item(more=layout))
     put(project, 10, HEADER, *[f"I,{key},a{key},{key}.00" for key in range(1, 5)])
     project.run()
@@ -76,7 +76,7 @@ def test_a_column_that_is_missing_keeps_its_values(project: Project, layout: str
 def test_a_missing_column_does_not_make_updates_of_existing_rows_fold(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The files of a column that is gone lack it for ever."""
+    """Later files lack a dropped column for ever."""
     project.configure(item())
     put(project, 10, HEADER, "I,1,a,1.00", "I,2,a,2.00")
     project.run()
@@ -89,7 +89,7 @@ def test_a_missing_column_does_not_make_updates_of_existing_rows_fold(
 
 
 def test_a_row_of_a_full_load_without_a_column_has_null(project: Project) -> None:
-    """As an insert: what it does not say is not what stood."""
+    """It is like an insert: a missing cell does not keep the stored value."""
     project.configure(item())
     project.put("LOAD00000001.csv", "Op,id,name,price\nI,1,a,1.00\nI,2,a,2.00\n")
     project.run()
@@ -100,7 +100,7 @@ def test_a_row_of_a_full_load_without_a_column_has_null(project: Project) -> Non
 
 @every_layout
 def test_a_newly_declared_column_is_added(project: Project, layout: str) -> None:
-    """Rows from before have NULL; earlier snapshots are what they were."""
+    """Existing rows have NULL, and earlier snapshots do not change."""
     project.configure(item(more=layout))
     put(project, 10, HEADER, "I,1,a,1.00", "I,2,a,2.00")
     project.run()
@@ -230,7 +230,7 @@ def test_columns_and_rows_change_in_one_commit(
 
 @pytest.mark.parametrize("mode", ["mirror", "history"])
 def test_rows_without_a_column_do_not_wait_behind_a_held_key(project: Project, mode: str) -> None:
-    """It would not be known later that they lack it, and NULL would take the place of a value."""
+    """Otherwise their missing column would be forgotten, and NULL would replace a value."""
     project.configure(item(more=f'mode = "{mode}"'))
     put(project, 10, HEADER, "I,1,a,1.00", "U,1,b,many")
     project.run(code=3)
@@ -303,7 +303,7 @@ def test_columns_in_a_commit_of_their_own_fail_the_test(project: Project, monkey
 
 @pytest.mark.parametrize("mode", ["mirror", pytest.param("history", marks=pytest.mark.long)])
 def test_an_update_keeps_an_older_value_of_a_later_column(project: Project, mode: str) -> None:
-    """It comes late; of a row that is not there the update made one, and does so still."""
+    """The older one comes late. An update of a missing row still creates it."""
     columns, more = 'id = "int", name = "string", price = "decimal(8,2)"', f'lateness = "30d"\nmode = "{mode}"'
     at, header = "2026-11-21 {}:00:00", "Op,at,id,name,price"
     project.configure(item(columns, more), 'timestamp_column = "at"')
@@ -322,7 +322,7 @@ def test_an_update_keeps_an_older_value_of_a_later_column(project: Project, mode
 
 @pytest.mark.long
 def test_a_waiting_update_keeps_an_older_value_of_a_later_column(project: Project) -> None:
-    """It did not send the column, which was not there yet."""
+    """It did not send the column, which did not exist yet."""
     columns = 'id = "int", name = "string", price = "decimal(8,2)"'
     more = 'lateness = "30d"\nmode = "history"'
     project.configure(item(columns, more), 'timestamp_column = "at"')

@@ -1,4 +1,4 @@
-"""A batch of more rows than a small one is worked out by Spark, and `plan` says who works a batch out."""
+"""Spark resolves batches of more rows than a small one, and `plan` says what resolves a batch."""
 
 from __future__ import annotations
 
@@ -45,10 +45,10 @@ WITHOUT_KEY = WIDE[WIDE.index("[tables") :].replace("item", "note").replace('key
 ROW = "7,open,Bonn,a note,3,9.50,0.25,true,2026-01-01,2026-01-01 10:00:00,web"
 
 READ, VERDICTS, WRITE = "collect", "toArrow", "save"
-"""The queries of a batch: reading its files and their facts, the verdicts with what is remembered, the new rows."""
+"""The queries of a batch: its files and facts, the verdicts with the change log, and the new rows."""
 
 MOST = {READ: 30_000, VERDICTS: 30_000, WRITE: 10_000}
-"""The most characters of each plan's text. Of the first, reading a CSV file of twelve columns takes 20,000."""
+"""The most characters of the text of each plan. Reading a CSV file of twelve columns takes 20,000 of the first."""
 
 
 def queries_after(spark: SparkSession, last: int) -> list[tuple[int, str, str]]:
@@ -62,7 +62,7 @@ def queries_after(spark: SparkSession, last: int) -> list[tuple[int, str, str]]:
 
 
 def count_jobs(spark: SparkSession) -> int:
-    """Return how many jobs Spark has run."""
+    """Return the number of jobs that Spark has run."""
     java: Any = spark
     java.sparkContext._jsc.sc().listenerBus().waitUntilEmpty()
     newest = java.sparkContext._jsc.sc().statusStore().jobsList(None)
@@ -72,9 +72,9 @@ def count_jobs(spark: SparkSession) -> int:
 @pytest.mark.lines
 @pytest.mark.parametrize("project", ["iceberg", "delta"], indirect=True)
 def test_a_small_batch_runs_no_job_of_spark(project: Project, spark: SparkSession) -> None:
-    """It updates, deletes and adds rows of a table that has rows of before, and vectors of deleted ones.
+    """It updates, deletes and adds rows of a table with older rows and deletion vectors.
 
-    To a table without a key it adds rows.
+    It also adds rows to a table without a key.
     """
     tables = WIDE.replace("small_batch = 0", "small_batch = 100") + WITHOUT_KEY
     project.configure(tables, 'timestamp_column = "at"')

@@ -1,4 +1,4 @@
-"""Tables whose files are snapshots, kept as histories; also where an older one comes behind newer ones."""
+"""Histories of tables whose files are snapshots, also with late older ones."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def configure(project: Project, table: str, source: str = "", unit: str = "file"
 
 
 def take(project: Project, name: str, content: str) -> dict[str, Any]:
-    """Deliver a snapshot, say that it is whole, and return what the run says of its batch."""
+    """Deliver a snapshot, complete it, and return the batch of the run."""
     project.put(name, content)
     assert project.call("load-complete", "shop.item").code == 0
     (run,) = project.run().values()
@@ -106,9 +106,9 @@ def test_an_older_snapshot_of_houses_comes_late(project: Project) -> None:
 
 @dataclass
 class Feeds:
-    """Many feeds that pass through one table: a snapshot has the mirrors of all of them at one point.
+    """Many feeds in one table: a snapshot has the mirrors of all of them at one point.
 
-    It is a file, or a folder of so many parts, over which its keys are spread.
+    It is a file, or a folder of several files with different keys.
     """
 
     project: Project
@@ -126,11 +126,11 @@ class Feeds:
         self.days = sorted(self.random.sample(range(5, 30), self.points))
 
     def state(self, one: Feed, day: int) -> State:
-        """Return how a feed was on one of thirty days, over which all that happened is spread."""
+        """Return the rows of a feed on one of thirty days, over which its changes are spread."""
         return one.states[day * len(one.states) // 30]
 
     def deliver(self, day: int, at: int | None = None) -> None:
-        """Take the snapshot of a day; with `at`, one that says how it was at another point."""
+        """Deliver the snapshot of a day, or with `at` one that has the rows of another point."""
         files = [["feed,id,a,b\n"] for _ in range(self.parts)]
         for number, one in enumerate(self.feeds):
             for key, row in self.state(one, day if at is None else at).items():
@@ -142,7 +142,7 @@ class Feeds:
         take(self.project, *last)
 
     def check(self) -> None:
-        """Compare the table with the history of each feed that is looked at at these points alone."""
+        """Compare the table with the history of each feed at these points."""
         expected = []
         for number, one in enumerate(self.feeds):
             states = {day: self.state(one, day) for day in self.days}
@@ -159,7 +159,7 @@ class Feeds:
 
 
 def never_fall(project: Project, *key: str, believed: Sequence[str] = ()) -> bool:
-    """Tell whether along the versions of each key their places in the order never fall: of those still believed."""
+    """Return True if the positions of the current versions of each key never fall."""
     columns = (*key, "valid_from", *POSITION, *believed)
     size = len(key)
     rows = [row for row in project.read("item", "shop", columns) if row[size + 5 :] in ((), (None,))]
@@ -182,7 +182,7 @@ KNOWN = "kinds = { b = 6 }\nsurrogate = 'hash'\nknown = true"
     ],
 )
 def test_snapshots_in_any_order_give_the_history_of_their_feeds(project: Project, shape: str, parts: int) -> None:
-    """One is wrong when it first comes, and then made anew; the newest comes behind those that were put between."""
+    """One is wrong at first, and then written again. The newest comes after those that were put between others."""
     feeds = Feeds(project, Random(shape), 4 if parts == 1 else 5, shape, parts)
     *older, newest = feeds.days
     feeds.deliver(older[2], at=older[0])
@@ -224,7 +224,7 @@ def test_a_late_file_of_a_folder_is_read_with_all_others(project: Project) -> No
 
 
 def deliver_folders(project: Project, *days: tuple[int, int]) -> None:
-    """Take a folder of each of these days: one file has a row with this value, and the last another row."""
+    """Deliver a folder for each of these days: one file has a row with this value, the last another row."""
     for day, n in days:
         project.put(f"2026-10-{day:02}/a.csv", f"id,n\n1,{n}\n")
         take(project, f"2026-10-{day:02}/b.csv", "id,n\n2,1\n")
@@ -260,7 +260,7 @@ def leaves_what_vanished(shown: VersionRows, span: SnapshotSpan, had: str) -> st
 
 
 def places_a_row_by_its_own_file(shown: VersionRows, span: SnapshotSpan, had: str) -> str:
-    """As was done: of a folder the version then lies before the part that was cut off before it."""
+    """Give versions positions as an earlier release did, so that they fall when folders come between others."""
     own = {name: f"v.place.{name}" for name in "esr"} | {"o": "v.place.o - 1"}
     made = snapshot_splice._changed(shown, "v", place=struct({name: own[name] for name in "esor"}))
     is_made = f"v.begins = {span.begins}L AND v.ends = {span.ends}L"
@@ -297,7 +297,7 @@ def test_the_law_of_snapshots_fails_on_wrong_splices(
 def test_falling_positions_lose_no_version_to_the_next_change(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Such tables are there: folders were put between others so."""
+    """Such tables exist since earlier releases."""
     configure(project, 'key = ["id"]\ncolumns = { id = "int", n = "int" }', unit="folder")
     with monkeypatch.context() as before:
         use_spark_in_commands(before)

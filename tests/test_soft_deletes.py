@@ -1,4 +1,4 @@
-"""Soft deletes as a user has them: by a setting alone, through the command line, read back by others than Spark."""
+"""Soft deletes by a setting, through the command line, read by other readers than Spark."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is said of rows and files that are odd, and what is passed over, through the command that users run."""
+"""Messages about odd rows and files, and what is skipped, through commands."""
 
 from __future__ import annotations
 
