@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Final, TypeVar
+from collections.abc import Callable, Mapping
+from random import Random
+from typing import Any, Final, TypeVar
 
 import pytest
+from hypothesis import settings
 
+from lakeward.adapters.formats.shared.change_log import retention
 from lakeward.adapters.spark.session.compatibility import LINES as SPARKS
 from lakeward.adapters.spark.session.compatibility import line
-from lakeward.plugins.testing import LAWS
+from lakeward.plugins.testing import LAWS, Bench
 from lakeward.plugins.testing.laws.tables import soft_deletes
 
 T = TypeVar("T")
+
+EVERY_LAYOUT: Final = frozenset({"any_delivery_gives_the_rows_of_the_source"})
+"""The law that is tried on every layout of a format."""
+
+ANY_LAYOUT: Final = frozenset(
+    {"a_reload_leaves_only_the_new_epoch", "a_reload_of_partial_rows_leaves_only_the_new_epoch"}
+)
+"""Laws that are tried on one layout of a format, drawn at random."""
 
 DEFAULT: Final = SPARKS[0]
 
@@ -185,6 +197,24 @@ TRIMMED: Final = frozenset(
     }
 )
 """Laws under which memory is trimmed with each batch, as that of the model; else, as by default, seldom."""
+
+
+def bench(lake: Any, make: Callable[..., Any], options: Callable[[list[str]], object]) -> Bench:
+    """Return a bench of a format that packs histories; `options` partition a table by columns."""
+    foreign = lake.commit_as_another_writer
+    return Bench(lake=lake, histories=40, foreign=foreign, partitioned=lambda columns: make(options([*columns])))
+
+
+def draw_layout(layouts: Mapping[str, T]) -> T:
+    """Return one of the layouts, always the same in the gate."""
+    random = Random(0) if settings().derandomize else Random()
+    return random.choice([*layouts.values()])
+
+
+def trim_often(request: pytest.FixtureRequest, patch: pytest.MonkeyPatch) -> None:
+    """Trim with each batch in tests of the laws of `TRIMMED`."""
+    if request.function.__name__.removeprefix("test_") in TRIMMED:
+        patch.setattr(retention, "_TRIM_EVERY", 1)
 
 
 def on_each_line(tests: T) -> T:
