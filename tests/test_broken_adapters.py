@@ -26,11 +26,9 @@ import broken_upkeep
 import contested
 import pytest
 from broken_ports import Whole, bench_of
-from delta_lake import LakeOfDelta
-from hudi_lake import EVERY_COMMIT, LakeOfHudi
+from hudi_lake import EVERY_COMMIT
 from spark import MakeLake
 
-from lakeward.adapters.formats.delta.options import TableOptions as DeltaOptions
 from lakeward.adapters.formats.hudi.options import TableOptions as HudiOptions
 from lakeward.adapters.formats.iceberg.options import TableOptions
 from lakeward.adapters.formats.shared.change_log import retention
@@ -225,39 +223,26 @@ def test_a_broken_iceberg_adapter_breaks_a_law(
 
 @pytest.mark.spark
 @pytest.mark.parametrize(
-    ("name", "break_it", "options"), broken_delta.BROKEN, ids=lambda value: getattr(value, "__name__", "")
+    ("make", "name", "break_it", "options"),
+    [
+        *[("make_delta", *mistake) for mistake in broken_delta.BROKEN],
+        *[pytest.param("make_hudi", *mistake, marks=pytest.mark.hudi) for mistake in broken_hudi.BROKEN],
+    ],
+    ids=lambda value: getattr(value, "__name__", ""),
 )
-def test_a_broken_delta_adapter_breaks_a_law(
+def test_a_broken_delta_or_hudi_adapter_breaks_a_law(
+    request: pytest.FixtureRequest,
     monkeypatch: pytest.MonkeyPatch,
-    make_delta: Callable[..., LakeOfDelta],
+    make: str,
     name: str,
-    break_it: broken_delta.Break,
-    options: DeltaOptions,
+    break_it: Callable[[pytest.MonkeyPatch], None],
+    options: object,
 ) -> None:
-    """Mistakes in code of Delta alone."""
-    whole = _whole(name)
+    """Mistakes in code of one format alone."""
+    whole, make_lake = _whole(name), request.getfixturevalue(make)
     break_it(monkeypatch)
     with pytest.raises(SEEN):
-        Player(whole.script, make_delta(options), expected=whole.moments).play()
-
-
-@pytest.mark.spark
-@pytest.mark.hudi
-@pytest.mark.parametrize(
-    ("name", "break_it", "options"), broken_hudi.BROKEN, ids=lambda value: getattr(value, "__name__", "")
-)
-def test_a_broken_hudi_adapter_breaks_a_law(
-    monkeypatch: pytest.MonkeyPatch,
-    make_hudi: Callable[..., LakeOfHudi],
-    name: str,
-    break_it: broken_hudi.Break,
-    options: HudiOptions,
-) -> None:
-    """Mistakes in code of Hudi alone."""
-    whole = _whole(name)
-    break_it(monkeypatch)
-    with pytest.raises(SEEN):
-        Player(whole.script, make_hudi(options), expected=whole.moments).play()
+        Player(whole.script, make_lake(options), expected=whole.moments).play()
 
 
 OTHERS_ARE_LONG = {"iceberg": [], "delta": [pytest.mark.long], "hudi": [pytest.mark.long, pytest.mark.hudi]}

@@ -16,6 +16,8 @@ import pytest
 from buckets import Buckets
 from played import Played, answer, playing
 
+pytestmark = pytest.mark.spark
+
 SETTINGS = """
 [pipeline]
 name = "shop"
@@ -144,47 +146,26 @@ def printed(shop: Shop) -> str:
     return "".join(file.read_text("utf-8", "replace") for file in files)
 
 
-@pytest.mark.spark
-def test_a_delta_table_in_a_bucket_is_exact(s3: Buckets, tmp_path: Path) -> None:
-    shop = shop_of("delta", s3, tmp_path)
-    with playing(tmp_path, "delta") as play:
+@pytest.mark.parametrize("kind", ["delta", pytest.param("hudi", marks=[pytest.mark.hudi, pytest.mark.long])])
+def test_a_table_in_a_bucket_is_exact(s3: Buckets, tmp_path: Path, kind: str) -> None:
+    shop = shop_of(kind, s3, tmp_path)
+    with playing(tmp_path, kind) as play:
         lap(shop, play)
     assert "secret word" not in printed(shop)
 
 
-@pytest.mark.spark
-@pytest.mark.hudi
 @pytest.mark.long
-def test_a_hudi_table_in_a_bucket_is_exact(s3: Buckets, tmp_path: Path) -> None:
-    shop = shop_of("hudi", s3, tmp_path)
-    with playing(tmp_path, "hudi") as play:
-        lap(shop, play)
-    assert "secret word" not in printed(shop)
-
-
-@pytest.mark.spark
-@pytest.mark.lines
-@pytest.mark.long
-def test_all_commands_work_on_a_delta_table_in_a_bucket(s3: Buckets, tmp_path: Path) -> None:
-    shop = shop_of("delta", s3, tmp_path)
-    with playing(tmp_path, "delta") as play:
+@pytest.mark.parametrize(
+    "kind", [pytest.param("delta", marks=pytest.mark.lines), pytest.param("hudi", marks=pytest.mark.hudi)]
+)
+def test_all_commands_work_on_a_table_in_a_bucket(s3: Buckets, tmp_path: Path, kind: str) -> None:
+    shop = shop_of(kind, s3, tmp_path)
+    with playing(tmp_path, kind) as play:
         lap(shop, play)
         way_back(shop, play)
         everything_else(shop, play)
 
 
-@pytest.mark.spark
-@pytest.mark.hudi
-@pytest.mark.long
-def test_all_commands_work_on_a_hudi_table_in_a_bucket(s3: Buckets, tmp_path: Path) -> None:
-    shop = shop_of("hudi", s3, tmp_path)
-    with playing(tmp_path, "hudi") as play:
-        lap(shop, play)
-        way_back(shop, play)
-        everything_else(shop, play)
-
-
-@pytest.mark.spark
 @pytest.mark.long
 @pytest.mark.parametrize("kind", ["delta", pytest.param("hudi", marks=pytest.mark.hudi)])
 def test_a_history_in_a_bucket_is_read_as_of_a_time(s3: Buckets, tmp_path: Path, kind: str) -> None:
@@ -205,7 +186,6 @@ def test_a_history_in_a_bucket_is_read_as_of_a_time(s3: Buckets, tmp_path: Path,
             assert sorted((row["id"], row["name"], D(row["price"])) for row in found) == expected
 
 
-@pytest.mark.spark
 @pytest.mark.long
 def test_a_delta_table_of_another_job_in_a_bucket_is_adopted(s3: Buckets, tmp_path: Path) -> None:
     shop = shop_of("delta", s3, tmp_path)

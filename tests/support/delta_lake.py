@@ -11,12 +11,11 @@ from typing import Any, ClassVar
 import duckdb
 import pyarrow as pa
 from deltalake import DeltaTable, QueryBuilder
-from iceberg_lake import event_table
+from iceberg_lake import event_table, stored_rows
 from pyspark.sql import DataFrame, SparkSession
 
 from lakeward.adapters.formats.delta.lake import DeltaLake
 from lakeward.adapters.formats.delta.options import DeltaOptions, TableOptions
-from lakeward.adapters.formats.shared.rows.system_columns import position_of
 from lakeward.adapters.spark.session.compatibility import from_arrow
 from lakeward.adapters.spark.sql.names import quoted
 from lakeward.core.dimension import Dimension
@@ -61,14 +60,7 @@ class LakeOfDelta:
         if table is None:
             return {}
         read = by_delta_rs(table) if can_be_read(table) else by_duckdb(self.lake.places.of(dimension.name))
-        found: dict[Any, Any] = {}
-        for row in read.to_pylist():
-            cells = {name: row[name] for name in dimension.stored.schema.names}
-            position = position_of(row)
-            key = tuple(cells[name] for name in dimension.stored.key) or tuple(position)
-            assert key not in found, f"{key} stands twice"
-            found[key] = (cells, position)
-        return found
+        return stored_rows(dimension, read)
 
     def commit_as_another_writer(self, dimension: Dimension) -> None:
         """Commit a version that changes no row and says nothing of ours, where there is a table."""

@@ -9,13 +9,12 @@ from typing import Any, ClassVar, Final
 
 import pyarrow as pa
 from hudi import HudiTableBuilder
-from iceberg_lake import event_table
+from iceberg_lake import event_table, stored_rows
 from pyspark.sql import DataFrame, SparkSession
 
 from lakeward.adapters.formats.hudi.lake import HudiLake
 from lakeward.adapters.formats.hudi.options import HudiOptions, TableOptions
 from lakeward.adapters.formats.hudi.writes import write_options
-from lakeward.adapters.formats.shared.rows.system_columns import position_of
 from lakeward.adapters.spark.session.compatibility import from_arrow, to_arrow
 from lakeward.core.dimension import Dimension
 from lakeward.core.ports import Opened
@@ -70,14 +69,7 @@ class LakeOfHudi:
         path = self.lake.places.of(dimension.name)
         is_known = all("timestamp_ntz" not in str(column.type) for column in dimension.stored.schema)
         read = by_hudi_rs(Path(path)) if is_known else to_arrow(self.spark.read.format("hudi").load(path))
-        found: dict[Any, Any] = {}
-        for row in read.to_pylist():
-            cells = {name: row[name] for name in dimension.stored.schema.names}
-            position = position_of(row)
-            key = tuple(cells[name] for name in dimension.stored.key) or tuple(position)
-            assert key not in found, f"{key} stands twice"
-            found[key] = (cells, position)
-        return found
+        return stored_rows(dimension, read)
 
     def commit_as_another_writer(self, dimension: Dimension) -> None:
         """Commit an instant that changes no row and says nothing of ours, where there is a table."""

@@ -65,20 +65,25 @@ class LakeOfIceberg:
         table = self.lake.catalog.load(dimension.name)
         if table is None:
             return {}
-        found: dict[Any, Any] = {}
-        for row in table.scan().to_arrow().to_pylist():
-            cells = {name: row[name] for name in dimension.stored.schema.names}
-            position = position_of(row)
-            key = tuple(cells[name] for name in dimension.stored.key) or tuple(position)
-            assert key not in found, f"{key} stands twice"
-            found[key] = (cells, position)
-        return found
+        return stored_rows(dimension, table.scan().to_arrow())
 
     def commit_as_another_writer(self, dimension: Dimension) -> None:
         """Commit a snapshot that changes no row and says nothing of ours, where there is a table."""
         table = self.lake.catalog.load(dimension.name)
         if table is not None:
             table.append(table.schema().as_arrow().empty_table())
+
+
+def stored_rows(dimension: Dimension, table: pa.Table) -> Rows:
+    """Return the rows of a table with their positions, by key. Raises AssertionError for a duplicate key."""
+    found: dict[Any, Any] = {}
+    for row in table.to_pylist():
+        cells = {name: row[name] for name in dimension.stored.schema.names}
+        position = position_of(row)
+        key = tuple(cells[name] for name in dimension.stored.key) or tuple(position)
+        assert key not in found, f"key {key} is stored twice"
+        found[key] = (cells, position)
+    return found
 
 
 def event_table(dimension: Dimension, items: Sequence[Item], *, in_part: bool = False) -> pa.Table:

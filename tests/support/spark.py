@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 from delta_lake import LakeOfDelta
@@ -21,6 +22,7 @@ from lakeward.adapters.spark.session.compatibility import line
 from lakeward.adapters.spark.session.spark_session import JAVA, Sessions
 
 MakeLake = Callable[..., LakeOfIceberg]
+L = TypeVar("L")
 
 INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
 """Spark's other way to carry out a plan, which it takes itself where its code does not compile.
@@ -87,36 +89,29 @@ def compiled(active: SparkSession) -> Iterator[None]:
 
 @pytest.fixture
 def make_lake(active: SparkSession, tmp_path: Path) -> MakeLake:
-    """Return what makes a lake of its own, with options for its tables."""
-
-    def make(options: TableOptions | None = None) -> LakeOfIceberg:
-        folder = tmp_path / f"lake{len(list(tmp_path.iterdir()))}"
-        folder.mkdir()
-        return LakeOfIceberg(active, folder, options or TableOptions())
-
-    return make
+    """Return a function that makes a lake of its own, with options for its tables."""
+    return _maker(LakeOfIceberg, TableOptions, active, tmp_path)
 
 
 @pytest.fixture
 def make_delta(active: SparkSession, tmp_path: Path) -> Callable[..., LakeOfDelta]:
-    """Return what makes a lake of Delta tables, with options for its tables."""
-
-    def make(options: DeltaTableOptions | None = None) -> LakeOfDelta:
-        folder = tmp_path / f"lake{len(list(tmp_path.iterdir()))}"
-        folder.mkdir()
-        return LakeOfDelta(active, folder, options or DeltaTableOptions())
-
-    return make
+    """Return a function that makes a lake of Delta tables, with options for its tables."""
+    return _maker(LakeOfDelta, DeltaTableOptions, active, tmp_path)
 
 
 @pytest.fixture
 def make_hudi(active: SparkSession, tmp_path: Path) -> Callable[..., LakeOfHudi]:
-    """Return what makes a lake of Hudi tables, with options for its tables."""
+    """Return a function that makes a lake of Hudi tables, with options for its tables."""
+    return _maker(LakeOfHudi, HudiTableOptions, active, tmp_path)
 
-    def make(options: HudiTableOptions | None = None) -> LakeOfHudi:
-        folder = tmp_path / f"lake{len(list(tmp_path.iterdir()))}"
+
+def _maker(
+    kind: Callable[..., L], defaults: Callable[[], object], spark: SparkSession, path: Path
+) -> Callable[..., L]:
+    def make(options: object = None) -> L:
+        folder = path / f"lake{len(list(path.iterdir()))}"
         folder.mkdir()
-        return LakeOfHudi(active, folder, options or HudiTableOptions())
+        return kind(spark, folder, options or defaults())
 
     return make
 
