@@ -27,7 +27,7 @@ from lakeward.plugins.testing.scripts import Item, Rows
 
 @dataclass
 class LakeOfDelta:
-    """One warehouse."""
+    """A warehouse of Delta tables."""
 
     small_batch: ClassVar[int] = SMALL_BATCH
 
@@ -43,7 +43,7 @@ class LakeOfDelta:
         return self.spark
 
     def open(self, dimension: Dimension) -> Opened[Any]:
-        """Open the table with nothing remembered from before."""
+        """Open the table as a new process would."""
         self.runtime = Runtime(self._session, self.folder, small_batch=self.small_batch)
         options = DeltaOptions(warehouse=str(self.folder))
         self.lake = self.make(options, {dimension.name: self.options}, self.runtime)
@@ -63,14 +63,14 @@ class LakeOfDelta:
         return stored_rows(dimension, read)
 
     def commit_as_another_writer(self, dimension: Dimension) -> None:
-        """Commit a version that changes no row and says nothing of ours, where there is a table."""
+        """Commit a version that changes no row and has no progress, if the table exists."""
         if self.lake.places.load(dimension.name) is not None:
             path = quoted(self.lake.places.of(dimension.name))
             self.spark.sql(f"ALTER TABLE delta.{path} SET TBLPROPERTIES ('delta.logRetentionDuration' = '30 days')")
 
 
 def can_be_read(table: DeltaTable) -> bool:
-    """Whether delta-rs reads a table: not one with widened columns."""
+    """Return True if delta-rs can read a table: not with widened columns."""
     return "typeWidening" not in (table.protocol().reader_features or ())
 
 

@@ -1,4 +1,4 @@
-"""Which laws of a table run where: some on each line of Spark, a lap of each format in `make test`."""
+"""The laws of a table by where they run: some on each line of Spark, a lap of each format in `make test`."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ LINES: Final = frozenset(
         "only_one_of_two_processes_commits_a_batch",
     }
 )
-"""Laws under which a format does all that differs between two lines of Spark."""
+"""Laws in which a format does everything that differs between two lines of Spark."""
 
 SOFT: Final = frozenset(law.name for law in soft_deletes.LAWS)
-"""Laws of soft deletes on random feeds, which take long; each format has the small one in its lap."""
+"""Laws of soft deletes on random feeds, which are slow. Each format has the small one in its lap."""
 
 CRASHES: Final = frozenset({"a_crash_at_any_step_changes_nothing"})
-"""The law of crashes: the gate tries it once on each format, and what is long on the other line as well."""
+"""The law of crashes. The gate tries it once on each format, and the long tests also on the other line."""
 
 LAP: Final = frozenset(
     {
@@ -55,7 +55,7 @@ LAP: Final = frozenset(
         "a_value_of_every_type_is_read_back_unchanged",
     }
 )
-"""One lap of a format's own ways for every change, with those of `LINES` and `CRASHES`."""
+"""The lap of a format, with `LINES` and `CRASHES`: all code of the format runs for every kind of change."""
 
 BY_SPARK: Final = frozenset(
     {
@@ -69,9 +69,9 @@ BY_SPARK: Final = frozenset(
         "a_newer_change_at_a_lower_position_is_reported",
     }
 )
-"""Laws that formats are held to on the way of large batches as well, which Spark works out: one lap of it.
+"""Laws that are also tried with Spark resolving every batch, as it does with large ones.
 
-Batches of laws are small: by default the core works them out.
+Batches of laws are small, so by default the core resolves them.
 """
 
 CRASHES_BY_SPARK: Final = frozenset(
@@ -109,13 +109,13 @@ APPENDING: Final = frozenset(
         "an_image_removes_one_equal_row",
     }
 )
-"""The laws of tables without a key: Spark works them out alike on every format, so one lap is of Iceberg."""
+"""The laws of tables without a key. Spark resolves them alike on every format, so they run on Iceberg."""
 
 CASES_BY_SPARK: Final = frozenset({"within"})
-"""Of their cases those that the gate has time for."""
+"""The cases of these laws in the gate."""
 
 ROLLBACK: Final = frozenset({"a_rollback_restores_the_table_and_the_next_batch_follows"})
-"""The law of tables that are taken back, which takes long: the gate tries single cases on each format."""
+"""The law of rollbacks, which is slow. The gate tries single cases on each format."""
 
 SHARED: Final = frozenset(
     {
@@ -125,13 +125,13 @@ SHARED: Final = frozenset(
         "a_reload_ends_versions_of_missing_rows",
     }
 )
-"""Laws of what formats share: the gate tries them on Iceberg, and what is long on the others."""
+"""Laws of code that formats share. The gate tries them on Iceberg, and the long tests on the others."""
 
 ONCE: Final = frozenset({"any_order_within_the_lateness_gives_the_rows_of_the_source"})
-"""Laws that the gate tries on Spark under one lateness, and on the memory adapter under all."""
+"""Laws that the gate tries on Spark with one lateness, and on the reference adapter with all."""
 
 RACES: Final = frozenset({"a_batch_of_another_process_is_not_applied_again"})
-"""The race that a table loses before it writes: the gate tries the others, in which it loses as it commits."""
+"""The conflict before a table writes. The gate tries the others, in which the conflict is at the commit."""
 
 SLOW: Final = frozenset(
     {
@@ -150,32 +150,32 @@ SLOW: Final = frozenset(
         "tables_of_one_lake_are_independent",
     }
 )
-"""Laws of what every format shares, which take long; the gate has those of the memory adapter."""
+"""Slow laws of code that every format shares. The gate tries them on the reference adapter."""
 
 CORPUS: Final = frozenset(law.name for law in LAWS if law.name.startswith("corpus_"))
-"""Cases written by hand; the gate holds the reference adapter to them, and random laws hold formats to that one."""
+"""Cases written by hand. The gate tries them on the reference adapter, with which random laws compare formats."""
 
 HISTORIES: Final = frozenset(
     {"any_order_and_any_crash_give_the_one_history", "a_reload_ends_versions_of_missing_rows"},
 )
-"""Laws of tables that keep every version."""
+"""Laws of histories."""
 
 KNOWN: Final = frozenset({"recorded_versions_are_not_rewritten"})
-"""The law of what was believed when, which takes long; the gate tries ways with it, and single cases."""
+"""The law of recorded versions, which is slow. The gate tries single cases of it."""
 
 NUMBERED: Final = frozenset({"a_version_keeps_its_number"})
-"""The law of surrogate numbers, which takes long; the gate has how they are given, part by part."""
+"""The law of surrogate numbers, which is slow. The gate tests how they are assigned in each partition."""
 
 WAYS: Final = {
     "iceberg": {"tracking one column", "of kinds"},
     "delta": {"of kinds"},
     "hudi": {"by the day of the run"},
 }
-"""The ways to keep them that the gate tries on a format; the others take long."""
+"""The cases of histories that the gate tries on a format. The others are long."""
 
 
 def other_ways(kind: str) -> set[str]:
-    """Return the ways that the gate leaves out on a format."""
+    """Return the cases of histories that are long on a format."""
     (law,) = (law for law in LAWS if law.name == "any_order_and_any_crash_give_the_one_history")
     return {*law.cases} - WAYS[kind]
 
@@ -196,7 +196,7 @@ TRIMMED: Final = frozenset(
         "a_rollback_restores_the_table_and_the_next_batch_follows",
     }
 )
-"""Laws under which memory is trimmed with each batch, as that of the model; else, as by default, seldom."""
+"""Laws during which the change log is trimmed with each batch, as in the model. In others it is trimmed seldom."""
 
 
 def bench(lake: Any, make: Callable[..., Any], options: Callable[[list[str]], object]) -> Bench:
@@ -218,13 +218,13 @@ def trim_often(request: pytest.FixtureRequest, patch: pytest.MonkeyPatch) -> Non
 
 
 def on_each_line(tests: T) -> T:
-    """Return laws, or a test, that run on each line of Spark, and take long on another than the default one."""
+    """Return laws, or a test, that run on each line of Spark, and are long on all but the default one."""
     marked: T = pytest.mark.lines(tests)
     return marked if line() == DEFAULT else pytest.mark.long(marked)
 
 
 def on_the_other_line(test: T) -> T:
-    """Return a test that runs on the line of Spark that platforms have, and takes long on the default one."""
+    """Return a test that runs on the line of Spark that platforms have, and is long on the default one."""
     return test if line() != DEFAULT else pytest.mark.long(test)
 
 
