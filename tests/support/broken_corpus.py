@@ -17,7 +17,7 @@ from lakeward.core.progress import Progress
 
 
 class DropsColumnsThatAreGone(MemoryTable):
-    """Has the columns of the newest batch alone."""
+    """Keeps only the columns of the newest batch."""
 
     def commit(self, plan: MergePlan, resolved: MergeResult, progress: Progress) -> Commit:
         commit, names = MemoryTable.commit(self, plan, resolved, progress), plan.facts.schema.names
@@ -28,7 +28,7 @@ class DropsColumnsThatAreGone(MemoryTable):
 
 
 class LeavesATwinInTheOldPartition(MemoryTable):
-    """Looks for the row that stands in the partition (by `shop`) of the row that comes."""
+    """Looks for the stored row only in the partition (by `shop`) of the new row."""
 
     def rows_after(self, settled: DeliveryResult) -> dict[Key, Row]:
         rows = MemoryTable.rows_after(self, settled)
@@ -41,7 +41,7 @@ class LeavesATwinInTheOldPartition(MemoryTable):
 
 @dataclass(slots=True)
 class WritesRowsAfterItsProgress(MemoryTable):
-    """Commits the progress, and the rows only afterwards."""
+    """Commits the progress before the rows."""
 
     late: DeliveryResult | None = None
 
@@ -59,7 +59,7 @@ class WritesRowsAfterItsProgress(MemoryTable):
 
 @dataclass(slots=True)
 class AppendsBeforeItSaysSo(broken_memory.KeepsProgressApart):
-    """Commits the rows, then the progress; it has no place of a row by which it would know one again."""
+    """Commits the rows before the progress, without positions by which it could recognize a row."""
 
     def rows_after(self, settled: DeliveryResult) -> dict[Key, Row]:
         before = {(number,): row for number, row in enumerate(self.rows.values())}

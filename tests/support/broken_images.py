@@ -1,4 +1,4 @@
-"""Tables without a key that take away other rows than the one that an image is of: a class makes one mistake."""
+"""Tables with wrong image match: each class makes one mistake."""
 
 from __future__ import annotations
 
@@ -20,36 +20,33 @@ def _without_nulls(event: ChangeEvent) -> ChangeEvent:
 
 
 class TellsEachDeleteTwice(Whole):
-    """Takes two rows away for one delete, where there are two."""
+    """Removes two equal rows for one delete."""
 
     @classmethod
     def told_one(cls, lake: BrokenLake, item: Item) -> Sequence[Item]:
-        """Return a delete, and another of the same row."""
         if not isinstance(item, ChangeEvent) or item.operation is not Operation.DELETE:
             return [item]
         return [item, replace(item, position=item.position._replace(row=item.position.row + 100))]
 
 
 class FindsNoRowOfNulls(Whole):
-    """Compares an image with a row as `=` does, for which NULL is equal to nothing."""
+    """Compares images with `=`, for which NULL equals nothing."""
 
     @staticmethod
     def told_event(event: ChangeEvent) -> ChangeEvent:
-        """Return a change whose image finds no row, where it has a NULL."""
         return _without_nulls(event)
 
 
 class NeverTakesARow(Whole):
-    """Adds the row of an update, and takes none away."""
+    """Adds the row of an update without removing the old one."""
 
     @staticmethod
     def told_event(event: ChangeEvent) -> ChangeEvent:
-        """Return an insert in the place of an update."""
         return replace(event, operation=Operation.INSERT) if event.operation is Operation.UPDATE else event
 
 
 class TakesEveryEqualRow(MemoryTable):
-    """Takes away every row that is equal to an image."""
+    """Removes every row that equals an image."""
 
     def resolve(self, plan: MergePlan, frame: Frame) -> MergeResult:
         resolved = MemoryTable.resolve(self, plan, frame)
@@ -61,7 +58,7 @@ class TakesEveryEqualRow(MemoryTable):
 
 
 class TakesTheNewestEqualRow(MemoryTable):
-    """Takes away of several equal rows the newest that stood before the batch."""
+    """Removes the newest of several equal rows instead of the oldest."""
 
     def resolve(self, plan: MergePlan, frame: Frame) -> MergeResult:
         resolved = MemoryTable.resolve(self, plan, frame)
@@ -75,7 +72,7 @@ class TakesTheNewestEqualRow(MemoryTable):
 
 
 class TakesACopyForNews(MemoryTable):
-    """Takes a row away once more where an object comes again."""
+    """Removes another row for a repeated object."""
 
     def resolve(self, plan: MergePlan, frame: Frame) -> MergeResult:
         seen, self.memory.records = self.memory.records, []

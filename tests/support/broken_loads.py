@@ -1,4 +1,4 @@
-"""Sources in plain Python that make one mistake with full loads: a class makes one."""
+"""Sources in plain Python with mistakes in full loads: each class makes one."""
 
 from __future__ import annotations
 
@@ -17,10 +17,9 @@ from lakeward.plugins.testing import Item
 
 
 class ReadsInserts(MemorySource):
-    """Calls what was read new."""
+    """Reads rows of a load as inserts."""
 
     def read(self, dimension: Dimension, selection: ObjectSelection, epoch: int) -> Batch[Frame]:
-        """Return inserts for reads."""
         batch = MemorySource.read(self, dimension, selection, epoch)
         items = [
             replace(item, operation=Operation.INSERT)
@@ -32,119 +31,106 @@ class ReadsInserts(MemorySource):
 
 
 class OrdersALoadByItsTimes(MemorySource):
-    """Has rows of a load among the changes of their time."""
+    """Orders rows of a load among the changes by time."""
 
     def read(self, dimension: Dimension, selection: ObjectSelection, epoch: int) -> Batch[Frame]:
-        """Return rows at their times."""
         batch = MemorySource.read(self, dimension, selection, epoch)
         return replace(batch, frame=[_placed(item, sequence=item.time or 0) for item in batch.frame])
 
 
 class HasALoadInOneObject(MemorySource):
-    """Numbers rows of a load on, as if it were of one object."""
+    """Numbers the rows of a load across its objects."""
 
     def read(self, dimension: Dimension, selection: ObjectSelection, epoch: int) -> Batch[Frame]:
-        """Return rows of the first object."""
         batch = MemorySource.read(self, dimension, selection, epoch)
         items = [_placed(item, object=1 - BEFORE, row=row) for row, item in enumerate(batch.frame, 1)]
         return replace(batch, frame=items)
 
 
 class ReadsALoadTwice(MemorySource):
-    """Reads rows of a load again, behind themselves."""
+    """Reads each row of a load twice."""
 
     def read(self, dimension: Dimension, selection: ObjectSelection, epoch: int) -> Batch[Frame]:
-        """Return each row twice."""
         batch = MemorySource.read(self, dimension, selection, epoch)
         return replace(batch, frame=[*batch.frame, *batch.frame])
 
 
 class TellsNoObjectsOfALoad(MemorySource):
-    """Does not say which objects are of a load."""
+    """Does not mark objects of a load."""
 
     def read(self, dimension: Dimension, selection: ObjectSelection, epoch: int) -> Batch[Frame]:
-        """Return facts of objects of changes."""
         batch = MemorySource.read(self, dimension, selection, epoch)
         objects = tuple(replace(known, is_load=False) for known in batch.facts.objects)
         return replace(batch, facts=replace(batch.facts, objects=objects))
 
 
 class TellsNoEpochThatBegins(MemorySource):
-    """Does not say that a load is whole, not of one that was taken whole, either."""
+    """Never reports a load as complete."""
 
     def read(self, dimension: Dimension, selection: ObjectSelection, epoch: int) -> Batch[Frame]:
-        """Return facts of a load that goes on."""
         batch = MemorySource.read(self, dimension, selection, epoch)
         return replace(batch, facts=replace(batch.facts, loaded=None))
 
 
 class TellsThatALoadIsWholeAtOnce(MemorySource):
-    """Waits for no changes behind it."""
+    """Reports a load as complete without later changes."""
 
     def read(self, dimension: Dimension, selection: ObjectSelection, epoch: int) -> Batch[Frame]:
-        """Return facts of a whole load."""
         batch = MemorySource.read(self, dimension, selection, epoch)
         return replace(batch, facts=replace(batch.facts, loaded=epoch))
 
 
 class NeverTellsThatALoadIsWhole(MemorySource):
-    """Takes the changes behind it for nothing."""
+    """Does not take later changes as the end of a load."""
 
     def read(self, dimension: Dimension, selection: ObjectSelection, epoch: int) -> Batch[Frame]:
-        """Return facts of a whole load where it was taken as one."""
         batch = MemorySource.read(self, dimension, selection, epoch)
         return replace(batch, facts=replace(batch.facts, loaded=selection.load))
 
 
 class ListsALoadBehindChanges(MemorySource):
-    """Names objects of a load by a number above those of all changes."""
+    """Orders objects of a load after all changes."""
 
     def put(self, table: TableName, order: int, items: Sequence[Item], *rest: Any, **more: Any) -> None:
-        """Put an object of a load behind all others."""
         order = order if order > 0 else order + 2 * BEFORE
         MemorySource.put(self, table, order, [_placed(item, object=order) for item in items], *rest, **more)
 
 
 class TakesChangesForALoad(MemorySource):
-    """Orders changes by their arrival alone, and that as a load is."""
+    """Orders changes by arrival alone, like a load."""
 
     def read(self, dimension: Dimension, selection: ObjectSelection, epoch: int) -> Batch[Frame]:
-        """Return changes where a load begins."""
         batch = MemorySource.read(self, dimension, selection, epoch)
         return replace(batch, frame=[_placed(item, sequence=LOAD_SEQUENCE) for item in batch.frame])
 
 
 class TakesWhatThereIsOfALoad(MemorySource):
-    """Waits for nothing."""
+    """Selects objects of an incomplete load."""
 
     def select_objects(self, dimension: Dimension, past: ObjectHistory) -> ObjectSelection:
-        """Return all that was not applied."""
         selection = MemorySource.select_objects(self, dimension, replace(past, load=None))
         return replace(selection, load=None if past.load is None else past.load.epoch)
 
 
 class TellsNothingOfALoadThatItWaitsFor(MemorySource):
-    """Waits in silence."""
+    """Does not report an awaited load."""
 
     def select_objects(self, dimension: Dimension, past: ObjectHistory) -> ObjectSelection:
-        """Return no word of what is awaited."""
         return replace(MemorySource.select_objects(self, dimension, past), awaited=None)
 
 
 class HearsNobody(MemorySource):
-    """Waits for changes, whatever a person says."""
+    """Waits for changes although an operator completed the load."""
 
     def select_objects(self, dimension: Dimension, past: ObjectHistory) -> ObjectSelection:
-        """Return what is taken without that word."""
         load = past.load and replace(past.load, whole=None)
         return MemorySource.select_objects(self, dimension, replace(past, load=load))
 
 
 class TakesWhatWasSaidToBeAll(MemorySource):
-    """Does not look for more."""
+    """Does not check for more objects than the operator saw."""
 
     def select_objects(self, dimension: Dimension, past: ObjectHistory) -> ObjectSelection:
-        """Return the objects that a person saw."""
         selection, load = MemorySource.select_objects(self, dimension, past), past.load
         if load is None or load.whole is None:
             return selection
@@ -153,36 +139,32 @@ class TakesWhatWasSaidToBeAll(MemorySource):
 
 
 class ReadsWhatDidNotChangeOfALoad(MemorySource):
-    """Reads a load as it does changes: up to the first object that is another now."""
+    """Reads a load up to the first changed object."""
 
     def read(self, dimension: Dimension, selection: ObjectSelection, epoch: int) -> Batch[Frame]:
-        """Return the first objects."""
         return MemorySource.read(self, dimension, replace(selection, load=None), epoch)
 
 
 class ReadsALoadAsItIsNow(MemorySource):
-    """Does not look whether it changed."""
+    """Does not check whether a load changed."""
 
     def read(self, dimension: Dimension, selection: ObjectSelection, epoch: int) -> Batch[Frame]:
-        """Return what the objects of these names hold."""
         now = {one.object.name: one.object for one in self.tables[dimension.name]}
         objects = tuple(now[item.name] for item in selection.objects)
         return MemorySource.read(self, dimension, replace(selection, objects=objects), epoch)
 
 
 class TakesTheLoadBeforeForTheNext(MemorySource):
-    """Forgets what was applied, where a load is awaited."""
+    """Selects applied objects of the old load if a new one is awaited."""
 
     def select_objects(self, dimension: Dimension, past: ObjectHistory) -> ObjectSelection:
-        """Return what there is of any load."""
         return MemorySource.select_objects(self, dimension, past if past.load is None else replace(past, seen={}))
 
 
 class BeginsAnEpochByItself(MemorySource):
-    """Takes a load that is written anew without a word."""
+    """Selects a rewritten load without an alarm."""
 
     def select_objects(self, dimension: Dimension, past: ObjectHistory) -> ObjectSelection:
-        """Return objects that are others now as if they were new."""
         now = {one.object.name: one.object for one in self.tables[dimension.name]}
         seen = {name: item for name, item in past.seen.items() if now[name] == item}
         return MemorySource.select_objects(
@@ -191,10 +173,9 @@ class BeginsAnEpochByItself(MemorySource):
 
 
 class StaysInItsEpoch(MemorySource):
-    """Reads every load in the epoch of the first."""
+    """Reads every load with the first epoch."""
 
     def read(self, dimension: Dimension, selection: ObjectSelection, epoch: int) -> Batch[Frame]:
-        """Return rows of the epoch before."""
         first = self.loaded.setdefault(dimension.source, epoch)
         return MemorySource.read(self, dimension, replace(selection, load=first), first)
 
@@ -235,4 +216,4 @@ BROKEN: Final[Mapping[str, Sequence[type[MemorySource]]]] = {
         StaysInItsEpoch,
     ],
 }
-"""Of each law the sources that break it."""
+"""The broken sources of each law."""

@@ -1,4 +1,4 @@
-"""Sources that break the laws of logs, each by a mistake that a law is there to show."""
+"""Sources with mistakes that the laws of logs must show."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from lakeward.core.ports import Batch
 
 
 class LogSource(MemorySource):
-    """A source whose sequences are places in one log."""
+    """A source whose sequences are positions in one log."""
 
     def __init__(self) -> None:
         MemorySource.__init__(self, sequences=Sequences.PLACES, logs=lambda _: LogName("bin."))
@@ -104,4 +104,4 @@ BROKEN: Final[Mapping[str, Sequence[type[LogSource]]]] = {
         LiftsByOne,
     ],
 }
-"""Of each law the sources that break it."""
+"""The broken sources of each law."""

@@ -55,7 +55,7 @@ def _counted(resolved: MergeResult, **more: int) -> MergeResult:
 
 
 class LetsSnapshotRowsReplace(MemoryTable):
-    """Gives snapshot rows without a place the sequence of the change that came last: by arrival they are newer."""
+    """Gives snapshot rows without a position the sequence of the last change, so that they are newer by arrival."""
 
     def resolve(self, plan: MergePlan, frame: Frame) -> MergeResult:
         places = [record.greatest.sequence for record in self.memory.records]
@@ -70,14 +70,14 @@ class LetsSnapshotRowsReplace(MemoryTable):
 
 
 class LetsArrivalOrderWhatTies(MemoryTable):
-    """Takes the later of a tie for newer, whatever the table would have."""
+    """Applies the later of tied events, for any policy."""
 
     def resolve(self, plan: MergePlan, frame: Frame) -> MergeResult:
         return MemoryTable.resolve(self, replace(plan, dimension=replace(plan.dimension, ties=Ties.ARRIVAL)), frame)
 
 
 class TellsTiesOfABatchAlone(MemoryTable):
-    """Knows of no tie with what came in a batch before."""
+    """Finds only ties within a batch."""
 
     def resolve(self, plan: MergePlan, frame: Frame) -> MergeResult:
         events = _events(frame)
@@ -87,7 +87,7 @@ class TellsTiesOfABatchAlone(MemoryTable):
 
 
 class HoldsTheLaterKeyOfATieAlone(MemoryTable):
-    """Says of a key change that ties that it holds the key which the row enters."""
+    """Reports only the new key of a tied key change as held."""
 
     def entries(self, progress: Progress) -> Sequence[Entry]:
         entries = MemoryTable.entries(self, progress)
@@ -95,7 +95,7 @@ class HoldsTheLaterKeyOfATieAlone(MemoryTable):
 
 
 class ChecksNothingForBeingStale(MemoryTable):
-    """Takes every row that stands, and every delete that is remembered, for older than any event."""
+    """Treats every event as newer than stored rows and remembered deletes."""
 
     def resolve(self, plan: MergePlan, frame: Frame) -> MergeResult:
         rows, memory = self.rows, self.memory
@@ -110,7 +110,7 @@ class ChecksNothingForBeingStale(MemoryTable):
 
 @dataclass(slots=True)
 class KeepsProgressApart(MemoryTable):
-    """Commits the rows, and the progress only afterwards."""
+    """Commits the rows before the progress."""
 
     late: Progress | None = None
 
@@ -124,7 +124,7 @@ class KeepsProgressApart(MemoryTable):
 
 
 class DropsRowsThatMove(MemoryTable):
-    """Takes away a row whose partition (by threes of `a`) changes, and writes no other."""
+    """Removes a row whose partition (by threes of `a`) changes without writing the new one."""
 
     def resolve(self, plan: MergePlan, frame: Frame) -> MergeResult:
         resolved = MemoryTable.resolve(self, plan, frame)
@@ -155,7 +155,7 @@ def _without_deletes(memory: ChangeLogContents) -> ChangeLogContents:
 
 
 class ForgetsDeletesAboveTheMark(MemoryTable):
-    """Remembers of what may be overtaken all but the deletes."""
+    """Does not remember deletes above the low watermark."""
 
     def trim(self, progress: Progress) -> None:
         MemoryTable.trim(self, progress)
@@ -168,7 +168,7 @@ def _whole(event: ChangeEvent) -> ChangeEvent:
 
 
 class AppliesAMendedRowAlone(MemoryTable):
-    """Forgets what waited behind it."""
+    """Forgets the events that waited behind a repaired row."""
 
     def resolve(self, plan: MergePlan, frame: Frame) -> MergeResult:
         if not plan.repaired:
@@ -184,7 +184,7 @@ class AppliesAMendedRowAlone(MemoryTable):
 
 
 class TruncatesWhatTheBatchNamesAlone(MemoryTable):
-    """Spares the older rows of which nothing else comes with a truncate."""
+    """Truncates only rows with other events in the batch."""
 
     def resolve(self, plan: MergePlan, frame: Frame) -> MergeResult:
         resolved = MemoryTable.resolve(self, plan, frame)
@@ -196,7 +196,7 @@ class TruncatesWhatTheBatchNamesAlone(MemoryTable):
 
 
 class NullsWhatAMendedRowDidNotSend(MemoryTable):
-    """Takes a cell that a mended row does not have for NULL."""
+    """Writes NULL for unsent cells of a repaired row."""
 
     def resolve(self, plan: MergePlan, frame: Frame) -> MergeResult:
         items = [_whole(item) if isinstance(item, ChangeEvent) and plan.releases else item for item in frame]
@@ -204,7 +204,7 @@ class NullsWhatAMendedRowDidNotSend(MemoryTable):
 
 
 class LeavesTheOldKeyOfAMendedRow(MemoryTable):
-    """Takes a change of a key that was mended for an update of the key that it enters."""
+    """Applies a repaired key change as an update of the new key."""
 
     def resolve(self, plan: MergePlan, frame: Frame) -> MergeResult:
         events = [replace(event, old_key=None) for event in _events(frame)] if plan.releases else frame
@@ -212,7 +212,7 @@ class LeavesTheOldKeyOfAMendedRow(MemoryTable):
 
 
 class KeepsRowsThatALoadDoesNotHold(MemoryTable):
-    """Lets a full load that begins an epoch replace only the rows that it has itself."""
+    """Replaces, at a reload, only the rows that the load has."""
 
     def resolve(self, plan: MergePlan, frame: Frame) -> MergeResult:
         resolved = MemoryTable.resolve(self, plan, frame)
@@ -223,7 +223,7 @@ class KeepsRowsThatALoadDoesNotHold(MemoryTable):
 
 
 class KeepsTheNewestVersionAlone(MemoryTable):
-    """Forgets how a row was before."""
+    """Keeps only the newest version."""
 
     def rows_after(self, settled: DeliveryResult) -> dict[Key, Row]:
         rows = MemoryTable.rows_after(self, settled)
@@ -232,14 +232,14 @@ class KeepsTheNewestVersionAlone(MemoryTable):
 
 @dataclass
 class KeepsHistoriesAlone(MemoryTable):
-    """Is whole, and can do nothing beside: by itself it breaks no law, and mistakes of it must break theirs."""
+    """Correct, with histories as its only capability. It breaks no law, and mistakes in it must break theirs."""
 
     capabilities: frozenset[Capability] = frozenset({Capability.HISTORY})
 
 
 @dataclass
 class KeepsHistoriesWithoutParts(MemoryTable):
-    """Is whole, and knows nothing of truncates, of cells that were not sent, and of keys that change."""
+    """Correct, without truncates, partial rows and key changes."""
 
     CAN: ClassVar[frozenset[str]] = frozenset({"history", "bitemporal", "numbers", "reload", COLUMNS})
     capabilities: frozenset[Capability] = frozenset(
@@ -248,7 +248,7 @@ class KeepsHistoriesWithoutParts(MemoryTable):
 
 
 class LeavesCurrentWhatALoadLacks(MemoryTable):
-    """Ends no version of a row that a full load does not hold."""
+    """Does not end versions of rows that a full load lacks."""
 
     def resolve(self, plan: MergePlan, frame: Frame) -> MergeResult:
         resolved = MemoryTable.resolve(self, plan, frame)
@@ -259,14 +259,14 @@ class LeavesCurrentWhatALoadLacks(MemoryTable):
 
 
 class DeletesForGood(MemoryTable):
-    """Takes rows away that are to stay, and to say that they went."""
+    """Removes rows in spite of soft deletes."""
 
     def rows_after(self, settled: DeliveryResult) -> dict[Key, Row]:
         return {key: row for key, row in MemoryTable.rows_after(self, settled).items() if not row.deleted}
 
 
 class KeepsWhatADeleteFound(MemoryTable):
-    """Leaves a row that went as it was then, whatever comes late."""
+    """Ignores late changes of a softly deleted row."""
 
     def resolve(self, plan: MergePlan, frame: Frame) -> MergeResult:
         resolved = MemoryTable.resolve(self, plan, frame)
@@ -278,7 +278,7 @@ class KeepsWhatADeleteFound(MemoryTable):
 
 
 class TellsObjectsByTheirNumberAlone(MemoryTable):
-    """Takes an object of another epoch for a copy of one that had its name."""
+    """Treats an object of a new epoch as a copy of an old one with its name."""
 
     def resolve(self, plan: MergePlan, frame: Frame) -> MergeResult:
         known = {number for record in self.memory.records for number in record.objects}
@@ -289,7 +289,7 @@ class TellsObjectsByTheirNumberAlone(MemoryTable):
 
 
 class TakesWhatComesTooLate(MemoryTable):
-    """Applies what lies at or below the mark."""
+    """Applies events at or below the low watermark."""
 
     def resolve(self, plan: MergePlan, frame: Frame) -> MergeResult:
         memory = self.memory
@@ -301,14 +301,14 @@ class TakesWhatComesTooLate(MemoryTable):
 
 
 class BelievesEveryTime(MemoryTable):
-    """Lets a time in the far future move the mark of what it remembers."""
+    """Raises the low watermark of the change log by a time in the far future."""
 
     def resolve(self, plan: MergePlan, frame: Frame) -> MergeResult:
         return MemoryTable.resolve(self, replace(plan, facts=replace(plan.facts, believed=None)), frame)
 
 
 class TakesNoListForAnEmptyOne(MemoryTable):
-    """Keeps an empty list where there was NULL, and where there was one."""
+    """Stores NULL lists as empty ones."""
 
     def resolve(self, plan: MergePlan, frame: Frame) -> MergeResult:
         items = [_listed(plan, item) if isinstance(item, ChangeEvent) else item for item in frame]
@@ -321,14 +321,14 @@ def _listed(plan: MergePlan, event: ChangeEvent) -> ChangeEvent:
 
 
 class CutsKeysInQuarantine(MemoryTable):
-    """Keeps keys of up to 255 characters with the rows that it holds."""
+    """Cuts keys in quarantine at 255 characters."""
 
     def key_text(self, key: Key) -> str:
         return MemoryTable.key_text(self, tuple(part[:255] if isinstance(part, str) else part for part in key))
 
 
 class TellsWhatAnotherTableHolds(MemoryTable):
-    """Keeps the rows in quarantine of all tables in one place; the first table of a lake is that of the kit."""
+    """Mixes the quarantines of all tables. The first table of a lake is that of the kit."""
 
     every: ClassVar[dict[int, list[Reject]]] = {}
 
@@ -348,7 +348,7 @@ class TellsWhatAnotherTableHolds(MemoryTable):
 
 
 class CommitsWhateverStands(MemoryTable):
-    """Does not look whether the table is still where the batch was worked out for."""
+    """Does not check that the table state is the one of the prepared batch."""
 
     def commit(self, plan: MergePlan, resolved: MergeResult, progress: Progress) -> Commit:
         self.progress = replace(self.progress, batch=plan.batch - 1)
@@ -356,14 +356,14 @@ class CommitsWhateverStands(MemoryTable):
 
 
 class ForgetsWhichObjectsItCommitted(MemoryTable):
-    """Believes of what it remembers whatever was written there last."""
+    """Trusts the last written change log."""
 
     def commit(self, plan: MergePlan, resolved: MergeResult, progress: Progress) -> Commit:
         return MemoryTable.commit(self, plan, resolved, replace(progress, digest=None))
 
 
 class AcknowledgesFirst(MemoryQueue):
-    """Forgets a notice as soon as it is received."""
+    """Acknowledges a notice when it is received."""
 
     def receive(self) -> Sequence[Notice]:
         received = MemoryQueue.receive(self)
@@ -372,7 +372,7 @@ class AcknowledgesFirst(MemoryQueue):
 
 
 class KeepsItsMemoryWhereItIsTakenBack(MemoryTable):
-    """Takes rows and progress back, and goes on knowing what came since."""
+    """Rolls back rows and progress without the change log."""
 
     def roll_back(self, preview: RollbackPreview) -> None:
         memory = self.memory
@@ -381,7 +381,7 @@ class KeepsItsMemoryWhereItIsTakenBack(MemoryTable):
 
 
 class TakesBackWhatItRemembersNowAlone(MemoryTable):
-    """Drops what is stamped above the batch; what was trimmed since then stays forgotten."""
+    """Drops later entries of the change log without restoring trimmed ones."""
 
     def roll_back(self, preview: RollbackPreview) -> None:
         now, batch = self.memory, preview.version.progress.batch
@@ -391,7 +391,7 @@ class TakesBackWhatItRemembersNowAlone(MemoryTable):
 
 
 class KeepsWhatWasMendedSince(MemoryTable):
-    """Takes all back but the words of a person on rows in quarantine."""
+    """Rolls back everything except repairs of rows in quarantine."""
 
     def roll_back(self, preview: RollbackPreview) -> None:
         repaired = self.repaired
@@ -400,7 +400,7 @@ class KeepsWhatWasMendedSince(MemoryTable):
 
 
 class TakesRowsBackAlone(MemoryTable):
-    """Leaves the progress where it was: what follows is never applied again."""
+    """Rolls back rows without progress, so that later objects are never applied again."""
 
     def roll_back(self, preview: RollbackPreview) -> None:
         after = MemoryTable(self.dimension)
@@ -413,7 +413,7 @@ class TakesRowsBackAlone(MemoryTable):
 
 
 class MaintainsInADryRun(MemoryTable):
-    """Does what it should only tell."""
+    """Changes rows in a dry run of maintenance."""
 
     def maintain(self, policy: MaintenancePolicy, *, is_dry: bool) -> MaintenanceReport:
         if is_dry:
@@ -422,7 +422,7 @@ class MaintainsInADryRun(MemoryTable):
 
 
 class MakesARowOfAPart(MemoryTable):
-    """Puts a row wherever an update finds none, with NULL in what its file lacks."""
+    """Creates a row for an update without a stored row, with NULL in missing columns."""
 
     def resolve(self, plan: MergePlan, frame: Frame) -> MergeResult:
         items = [replace(item, was_whole=True) if isinstance(item, ChangeEvent) else item for item in frame]
@@ -442,21 +442,21 @@ def _all_refused(plan: MergePlan, batch: Batch[Frame], *kinds: Operation) -> Bat
 
 
 class RefusesWhateverComesWithAChange(MemoryTable):
-    """Refuses every row of an object that has a new column, those too that have no value there."""
+    """Refuses every row of an object with a new column, also rows without a value in it."""
 
     def refuse(self, plan: MergePlan, batch: Batch[Frame]) -> Batch[Frame]:
         return _all_refused(plan, batch, *Operation)
 
 
 class RefusesDeletesThatShowAChange(MemoryTable):
-    """Refuses deletes, which leave no value behind that the table would lack."""
+    """Refuses deletes with a value in a new column."""
 
     def refuse(self, plan: MergePlan, batch: Batch[Frame]) -> Batch[Frame]:
         return _all_refused(plan, MemoryTable.refuse(self, plan, batch), Operation.DELETE)
 
 
 class ForgetsWordsWithABatch(MemoryTable):
-    """Keeps words until something else is to be remembered."""
+    """Forgets operator decisions with the next batch."""
 
     def record_batch(self, plan: MergePlan, resolved: MergeResult) -> None:
         self.words.clear()
@@ -464,7 +464,7 @@ class ForgetsWordsWithABatch(MemoryTable):
 
 
 class TakesAWordForABatch(MemoryTable):
-    """Commits what a person said as if it were a batch."""
+    """Commits an operator decision as a batch."""
 
     def record_decision(self, progress: Progress, word: OperatorDecision) -> None:
         MemoryTable.record_decision(self, progress, word)

@@ -1,4 +1,4 @@
-"""Sources that break the laws of names of columns, each by a mistake that a law is there to show."""
+"""Sources with mistakes that the laws of column names must show."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from lakeward.core.schema import Schema
 
 
 class ReadsCellsByTheirPlace(MemorySource):
-    """Takes the columns of the table for those of the object, in their order."""
+    """Reads cells by the order of the columns of the table."""
 
     def read(self, dimension: Dimension, selection: ObjectSelection, epoch: int) -> Batch[Frame]:
         batch = MemorySource.read(self, dimension, selection, epoch)
@@ -23,7 +23,7 @@ class ReadsCellsByTheirPlace(MemorySource):
 
 
 class TakesAnUnknownNameForTheOneThatIsMissing(MemorySource):
-    """Goes by names, and where one is unknown puts its cells under the column that no name is for."""
+    """Reads cells by name, and puts cells of an unknown column under the remaining one."""
 
     def read(self, dimension: Dimension, selection: ObjectSelection, epoch: int) -> Batch[Frame]:
         batch = MemorySource.read(self, dimension, selection, epoch)
@@ -51,4 +51,4 @@ BROKEN: Final[Mapping[str, Sequence[type[MemorySource]]]] = {
         TakesAnUnknownNameForTheOneThatIsMissing,
     ],
 }
-"""Of each law the sources that break it."""
+"""The broken sources of each law."""

@@ -1,4 +1,4 @@
-"""Sources that break the laws of rows of other tables, each by a mistake that a law is there to show."""
+"""Sources with mistakes that the laws of other tables must show."""
 
 from __future__ import annotations
 
@@ -65,4 +65,4 @@ BROKEN: Final[Mapping[str, Sequence[type[MemorySource]]]] = {
         ReadsOtherTables,
     ],
 }
-"""Of each law the sources that break it."""
+"""The broken sources of each law."""

@@ -1,4 +1,4 @@
-"""Mistakes that the core's way of a small batch could make, by the law of the kit that must show them."""
+"""Mistakes in how the core resolves small batches, by the law of the kit that must show them."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ from lakeward.core.plan import MergePlan
 
 
 def _read(patch: pytest.MonkeyPatch, wrongly: Any) -> None:
-    """Let a batch be read as something else."""
+    """Change a batch after it is read."""
     patch.setattr(settled_batch, "read_batch", lambda rows, plan: wrongly(read_batch(rows, plan), rows))
 
 
 def _remembered(patch: pytest.MonkeyPatch, is_known: Any) -> None:
-    """Let only these changes be remembered."""
+    """Read only these changes from the change log."""
     changes = _Entries.changes
 
     def known(self: _Entries, keys: Collection[Key]) -> Iterator[Change]:
@@ -51,21 +51,18 @@ def _remembered(patch: pytest.MonkeyPatch, is_known: Any) -> None:
 
 
 class ReadsABatchWithoutItsLastEvent(Whole):
-    """Leaves out the event that arrived last."""
+    """Drops the last event."""
 
     @classmethod
     def spoil(cls, patch: pytest.MonkeyPatch) -> None:
-        """Read it so."""
         _read(patch, lambda batch, _rows: replace(batch, events=batch.events[:-1]))
 
 
 class TakesARejectForAnEvent(Whole):
-    """Applies of a row that cannot be applied what could be read of it."""
+    """Applies the readable cells of a rejected row."""
 
     @classmethod
     def spoil(cls, patch: pytest.MonkeyPatch) -> None:
-        """Read updates in the place of rejects."""
-
         def wrongly(batch: SmallBatch, rows: Any) -> SmallBatch:
             columns = {name: rows[name].to_pylist() for name in rows.column_names if not name.startswith("_")}
             events = [
@@ -86,38 +83,34 @@ class TakesARejectForAnEvent(Whole):
 
 
 class ForgetsRememberedDeletes(Whole):
-    """Remembers of a key what was written, and not that it went."""
+    """Ignores remembered deletes."""
 
     @classmethod
     def spoil(cls, patch: pytest.MonkeyPatch) -> None:
-        """Recall no delete."""
         _remembered(patch, lambda change: change.event.operation is not Operation.DELETE)
 
 
 class ForgetsTruncates(Whole):
-    """Takes an event that is older than a truncate before it for new."""
+    """Ignores remembered truncates."""
 
     @classmethod
     def spoil(cls, patch: pytest.MonkeyPatch) -> None:
-        """Recall no truncate."""
         _remembered(patch, lambda change: change.event.operation is not Operation.TRUNCATE)
 
 
 class ForgetsWhatWaits(Whole):
-    """Does not know which events wait behind a row that cannot be applied."""
+    """Ignores waiting events."""
 
     @classmethod
     def spoil(cls, patch: pytest.MonkeyPatch) -> None:
-        """Recall none that waits."""
         _remembered(patch, lambda change: not change.waiting)
 
 
 class ForgetsBases(Whole):
-    """Does not know the rows before the first remembered events of keys."""
+    """Ignores base rows."""
 
     @classmethod
     def spoil(cls, patch: pytest.MonkeyPatch) -> None:
-        """Recall that there was none."""
         bases = _Entries.bases
 
         def wrongly(self: _Entries, keys: Collection[Key], changes: Iterable[Change]) -> dict[Key, BaseRow]:
@@ -127,21 +120,18 @@ class ForgetsBases(Whole):
 
 
 class JoinsNoKeys(Whole):
-    """Does not look at the keys that key changes link to those of a batch."""
+    """Does not read keys that are linked to those of a batch by key changes."""
 
     @classmethod
     def spoil(cls, patch: pytest.MonkeyPatch) -> None:
-        """Join none."""
         patch.setattr(_Entries, "joined", lambda _self, touched: frozenset(touched))
 
 
 class TakesCopiesForNews(Whole):
-    """Does not know which objects and which deletes came before."""
+    """Ignores applied objects and remembered deletes."""
 
     @classmethod
     def spoil(cls, patch: pytest.MonkeyPatch) -> None:
-        """Recall none."""
-
         def wrongly(
             kept: SideTables, plan: MergePlan, touched: Collection[Key]
         ) -> tuple[ChangeLogContents, frozenset[Key]]:
@@ -152,12 +142,10 @@ class TakesCopiesForNews(Whole):
 
 
 class AddsFactsOfAnObjectAgain(Whole):
-    """Adds rows to a table without a key whenever their object comes."""
+    """Adds rows of repeated objects to a table without a key."""
 
     @classmethod
     def spoil(cls, patch: pytest.MonkeyPatch) -> None:
-        """Append without a memory of objects."""
-
         def wrongly(
             dimension: Dimension, rows: Any, memory: ChangeLogContents, delivery: Delivery
         ) -> DeliveryResult:
@@ -167,12 +155,10 @@ class AddsFactsOfAnObjectAgain(Whole):
 
 
 class LosesMendedRowsWithoutAKey(Whole):
-    """Takes a mended row of a table without a key for one that was given up."""
+    """Discards repaired rows of a table without a key."""
 
     @classmethod
     def spoil(cls, patch: pytest.MonkeyPatch) -> None:
-        """Append without what was mended."""
-
         def wrongly(
             dimension: Dimension, rows: Any, memory: ChangeLogContents, delivery: Delivery
         ) -> DeliveryResult:
@@ -183,39 +169,35 @@ class LosesMendedRowsWithoutAKey(Whole):
 
 
 class FindsNoStoredRow(Whole):
-    """Takes every key for a new one."""
+    """Finds no stored rows."""
 
     @classmethod
     def spoil(cls, patch: pytest.MonkeyPatch) -> None:
-        """Find nothing."""
         patch.setattr(settled_batch, "find_rows", lambda *_, **__: StoredRows())
 
 
 class FindsRowsThatWereDeleted(Whole):
-    """Reads the data files of a table without what was deleted of them."""
+    """Reads data files without their deletes."""
 
     @classmethod
     def spoil(cls, patch: pytest.MonkeyPatch) -> None:
-        """Know no deleted row."""
         patch.setattr(local_files, "_deleted", lambda *_: BitMap64())
 
 
 class ReadsTheFirstFileAlone(Whole):
-    """Looks for keys in one data file of a table."""
+    """Reads only one data file of a table."""
 
     @classmethod
     def spoil(cls, patch: pytest.MonkeyPatch) -> None:
-        """Read that of all files."""
         stored = local_files._stored
         patch.setattr(local_files, "_stored", lambda *args: (stored(*args) or [])[:1])
 
 
 class LosesTheSecondPlaceOfAKey(Whole):
-    """Takes away one of the stored rows of a key alone."""
+    """Removes only one of the stored rows of a key."""
 
     @classmethod
     def spoil(cls, patch: pytest.MonkeyPatch) -> None:
-        """Know one place of each key."""
         by_key = stored_rows._by_key
 
         def wrongly(found: Any, plan: MergePlan, *, with_cells: bool) -> StoredRows:
@@ -226,39 +208,34 @@ class LosesTheSecondPlaceOfAKey(Whole):
 
 
 class RemembersWhatWasNotSentAsNull(Whole):
-    """Remembers cells that were not sent as NULL."""
+    """Remembers unsent cells as NULL."""
 
     @classmethod
     def spoil(cls, patch: pytest.MonkeyPatch) -> None:
-        """Write down no path."""
         patch.setattr(change_log_entries, "_not_sent", lambda _column, _value: [])
 
 
 class RemembersNothingThatWaits(Whole):
-    """Writes no entries for events that wait."""
+    """Writes no entries for waiting events."""
 
     @classmethod
     def spoil(cls, patch: pytest.MonkeyPatch) -> None:
-        """Add none."""
         patch.setattr(Entries, "add_waiting", lambda _self, _events: None)
 
 
 class LeavesRowsBelowATruncate(Whole):
-    """Takes away of the rows below a truncate those that the batch touches alone."""
+    """Truncates only rows with other events in the batch."""
 
     @classmethod
     def spoil(cls, patch: pytest.MonkeyPatch) -> None:
-        """Truncate no others."""
         patch.setattr(SettledBatch, "truncates_others", False)
 
 
 class NumbersVersionsAnew(Whole):
-    """Gives each version of a key that a batch touches a number of its own."""
+    """Gives new numbers to all versions of the keys of a batch."""
 
     @classmethod
     def spoil(cls, patch: pytest.MonkeyPatch) -> None:
-        """Know of no number that a version had."""
-
         def anew(columns: Any, _had: Any, before: Any, after: Any, highest: int) -> Numbers:
             return assign_numbers(columns, {}, dict.fromkeys(before, ()), after, highest)
 
@@ -266,11 +243,10 @@ class NumbersVersionsAnew(Whole):
 
 
 class DropsWhatWasBelieved(Whole):
-    """Takes away what a batch finds to be otherwise, as a history does that keeps no more."""
+    """Removes superseded knowledge, like a history without it."""
 
     @classmethod
     def spoil(cls, patch: pytest.MonkeyPatch) -> None:
-        """Show what is believed now alone."""
         believed = ShownVersions._believed
 
         def now(
@@ -303,7 +279,7 @@ BY_LAW: Mapping[str, Sequence[type[Whole]]] = {
 """Mistakes by the law of the conformance kit that shows them."""
 
 LONG = frozenset({ForgetsBases, JoinsNoKeys, NumbersVersionsAnew})
-"""Mistakes that take long to show; the others do within a few batches."""
+"""Mistakes that are slow to show. The others need a few batches."""
 
 DRAWS: Mapping[type[Whole], Draw] = {ForgetsBases: Draw(seed=14, case="by the day of a late run")}
-"""Where the draw of its law does not show a mistake."""
+"""Draws of mistakes that the draw of their law does not show."""

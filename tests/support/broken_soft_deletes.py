@@ -1,4 +1,4 @@
-"""Tables whose soft deletes are none, in what formats share: a class makes one mistake, by its `spoil`."""
+"""Tables with wrong soft deletes, in code that formats share: each class makes one mistake in `spoil`."""
 
 from __future__ import annotations
 
@@ -14,11 +14,10 @@ from lakeward.adapters.spark.merge.resolution import STANDS
 
 
 class DeletesForGood(Whole):
-    """Takes rows away that are to stay, and to say that they went."""
+    """Removes rows in spite of soft deletes."""
 
     @classmethod
     def spoil(cls, patch: pytest.MonkeyPatch) -> None:
-        """Write rows that stand alone."""
         rows = Chains.rows
 
         def standing(self: Chains, numbering: Numbering = NOTHING) -> DataFrame:
@@ -29,11 +28,10 @@ class DeletesForGood(Whole):
 
 
 class EmptiesWhatWent(Whole):
-    """Leaves of a row that went its key alone."""
+    """Keeps only the key of a deleted row."""
 
     @classmethod
     def spoil(cls, patch: pytest.MonkeyPatch) -> None:
-        """Write it so."""
         rows = Chains.rows
 
         def emptied(self: Chains, numbering: Numbering = NOTHING) -> DataFrame:
@@ -45,9 +43,8 @@ class EmptiesWhatWent(Whole):
 
 
 class DropsWhatALoadLacks(Whole):
-    """Drops the rows that a full load does not hold, as where deletes are hard."""
+    """Removes rows that a full load lacks, as with hard deletes."""
 
     @classmethod
     def spoil(cls, patch: pytest.MonkeyPatch) -> None:
-        """Find none."""
         patch.setattr(Rows, "lacking", lambda _self, others: others.limit(0))

@@ -157,12 +157,12 @@ BY_LAW: Mapping[str, Sequence[type[Whole]]] = {
     "corpus_widening": (broken_feeds.CutsOffWhatIsTooWide,),
     "corpus_witness": (broken_feeds.LeavesThePositionOfANoOp,),
 }
-"""Mistakes by the law of the conformance kit that is there to show them."""
+"""Mistakes by the law of the conformance kit that must show them."""
 
 
 @dataclass(frozen=True)
 class Draw:
-    """What is drawn for a law that is to fail: so many histories, from a seed, in a case of it (else the first)."""
+    """The draw of a law that must fail: the number of histories, the seed, and a case (or the first)."""
 
     histories: int = 6
     seed: int = 0
@@ -190,7 +190,7 @@ DRAWS: Mapping[str, Draw] = {
     "a_reload_without_a_key_leaves_only_the_new_epoch": Draw(seed=9),
     "a_rollback_restores_the_table_and_the_next_batch_follows": Draw(seed=5),
 }
-"""Where the common draw shows no mistake, or late: each of these fails within a few batches."""
+"""Draws of laws on which the default one shows no mistake, or shows it late."""
 
 DRAWS_OF: Mapping[type[Whole], Draw] = {
     broken_histories.LeavesTheVersionThatItCuts: Draw(seed=8, case="tracking one column"),
@@ -202,4 +202,4 @@ DRAWS_OF: Mapping[type[Whole], Draw] = {
     broken_histories.FoldsTheNewestOfOldTruncates: Draw(case="truncates by hand"),
     broken_histories.TrimsTruncatesBelowTheMark: Draw(case="truncates by hand"),
 }
-"""Where the draw of its law does not show a mistake."""
+"""Draws of mistakes that the draw of their law does not show."""

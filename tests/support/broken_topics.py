@@ -1,4 +1,4 @@
-"""Sources that break the laws of topics, each by a mistake that a law is there to show."""
+"""Sources with mistakes that the laws of topics must show."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from lakeward.core.merge.facts import ObjectFacts
 from lakeward.core.ports import Batch
 
 END: Final = 1000
-"""The order behind all objects of the one partition."""
+"""The order after all objects of the one partition."""
 
 
 class TopicSource(MemorySource):
@@ -73,4 +73,4 @@ BROKEN: Final[Mapping[str, Sequence[type[TopicSource]]]] = {
     "a_recreated_topic_is_reported_after_applied_objects": [SaysThatNothingIsLate, TellsNoTimesOfObjects],
     "repeated_messages_are_no_recreated_topic": [TellsWhenItsObjectsWereLookedAt],
 }
-"""Of each law the sources that break it."""
+"""The broken sources of each law."""

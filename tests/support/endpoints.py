@@ -133,7 +133,7 @@ def _style(random: Random) -> tuple[Style, dict[str, Any]]:
 
 
 def _has_op(random: Random, operations: str, *, has_op_in_load: bool) -> bool:
-    """Return True if changes have an Op. For inserts and updates the guide has both forms (docs/reference/dms-csv.md)."""
+    """Return True if changes have an Op. Of inserts and updates the guide says both (docs/reference/dms-csv.md)."""
     if operations == "all" or has_op_in_load:
         return True
     return operations == "inserts_and_updates" and random.random() < 0.5

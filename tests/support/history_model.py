@@ -28,7 +28,7 @@ class Told:
 
 
 def periods(moments: Sequence[tuple[int, Image | None]], tracked: Iterable[str]) -> list[Told]:
-    """Return the times in which the tracked columns of a row stayed the same. The last state of an instant counts."""
+    """Return the times in which the tracked columns of a row do not change. Of an instant the last state counts."""
     at: dict[int, Image | None] = dict(moments)
     told: list[Told] = []
     standing: dict[str, object] | None = None
