@@ -25,7 +25,7 @@ import broken_tables
 import broken_upkeep
 import contested
 import pytest
-from broken_ports import Whole, bench_of
+from broken_ports import AnyTable, bench_of
 from hudi_lake import EVERY_COMMIT
 from spark import MakeLake
 
@@ -50,7 +50,7 @@ SEEN = (AssertionError, LakewardError)
 HISTORIES = 100
 """The number of tries of a law. It is enough to show each mistake of the reference adapter."""
 
-Mistake: TypeAlias = type[MemoryTable] | type[Whole]
+Mistake: TypeAlias = type[MemoryTable] | type[AnyTable]
 
 BY_LAW: Mapping[str, Sequence[Mistake]] = {
     **broken_memory.BY_LAW,
@@ -148,7 +148,7 @@ def _try_each_case(law: Law, mistake: Mistake) -> None:
 
 def _bench(mistake: Mistake, histories: int | None = None, *, alone: bool = False) -> Bench:
     """Return a bench of the reference adapter with a mistake; `alone`: of one that only keeps histories."""
-    if issubclass(mistake, Whole):
+    if issubclass(mistake, AnyTable):
         bench = contested.bench(broken_memory.KeepsHistoriesAlone if alone else contested.Contested)
         return replace(bench_of(bench.lake, mistake, histories, bench.foreign), examples=HISTORIES)
     kind = type(mistake.__name__, (broken_memory.KeepsHistoriesAlone, mistake), {}) if alone else mistake

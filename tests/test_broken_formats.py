@@ -16,7 +16,7 @@ import broken_memory
 import broken_small
 import contested
 import pytest
-from broken_ports import Whole, bench_of
+from broken_ports import AnyTable, bench_of
 from broken_tables import BY_LAW, DRAWS, DRAWS_OF, Draw
 from laps import IN_RANDOM_LAWS, TRIMMED
 from ways import use_spark
@@ -48,22 +48,22 @@ def _run_on(kind: str) -> Sequence[str]:
     return [law.name for law in LAWS if not law.closed_by(can)]
 
 
-def _broken(kind: str) -> Sequence[tuple[str, type[Whole]]]:
+def _broken(kind: str) -> Sequence[tuple[str, type[AnyTable]]]:
     """Return the laws that run on a format, each with a mistake that must break it."""
     return [(name, mistake) for name in _run_on(kind) for mistake in BY_LAW.get(name, ())]
 
 
-def _is_of_formats(mistake: type[Whole]) -> bool:
+def _is_of_formats(mistake: type[AnyTable]) -> bool:
     """Return True for a mistake in code of the formats or in the plan, which the reference adapter does not use."""
-    return "spoil" in vars(mistake) or mistake.planned is not Whole.planned
+    return "spoil" in vars(mistake) or mistake.change_plan is not AnyTable.change_plan
 
 
-def _is_of_spark(mistake: type[Whole]) -> bool:
+def _is_of_spark(mistake: type[AnyTable]) -> bool:
     """Return True for a mistake that only shows if Spark resolves the batches."""
     return mistake.by_spark or "spoil" in vars(mistake)
 
 
-def _draws(name: str, mistake: type[Whole] | None = None) -> Draw:
+def _draws(name: str, mistake: type[AnyTable] | None = None) -> Draw:
     """Return the draw on which a law shows a mistake, or the default one."""
     found = DRAWS.get(name, Draw())
     return found if mistake is None else DRAWS_OF.get(mistake, found)
@@ -79,7 +79,7 @@ def _try(law: Law, bench: Callable[[Draw], Bench], draw: Draw) -> None:
     law.check(Trial(law=law, make=make, bench=make(), random=Random(draw.seed), case=cases[0]))
 
 
-def _of_memory(mistake: type[Whole]) -> Callable[[Draw], Bench]:
+def _of_memory(mistake: type[AnyTable]) -> Callable[[Draw], Bench]:
     def bench(draw: Draw) -> Bench:
         whole = contested.bench()
         return bench_of(whole.lake, mistake, draw.histories, whole.foreign)
@@ -104,14 +104,14 @@ def test_tables_of_mistakes_and_draws_name_laws() -> None:
 )
 def test_the_same_draws_break_no_correct_table(name: str, draw: Draw) -> None:
     """So the tables below fail for their mistakes, and not for their few histories."""
-    _try(LAW[name], _of_memory(Whole), draw)
+    _try(LAW[name], _of_memory(AnyTable), draw)
 
 
 @pytest.mark.parametrize(
     ("name", "mistake"),
     [(name, mistake) for name, mistakes in BY_LAW.items() for mistake in mistakes if not _is_of_formats(mistake)],
 )
-def test_a_mistake_of_any_format_breaks_its_law_on_the_reference_adapter(name: str, mistake: type[Whole]) -> None:
+def test_a_mistake_of_any_format_breaks_its_law_in_memory(name: str, mistake: type[AnyTable]) -> None:
     with pytest.raises(SEEN):
         _try(LAW[name], _of_memory(mistake), _draws(name, mistake))
 
@@ -131,14 +131,14 @@ RANDOM: Mapping[str, str | None] = {
         (name, mistake)
         for name in sorted(IN_RANDOM_LAWS)
         for mistake in (*broken_memory.BY_LAW.get(name, ()), *BY_LAW[name])
-        if not (issubclass(mistake, Whole) and _is_of_formats(mistake))
+        if not (issubclass(mistake, AnyTable) and _is_of_formats(mistake))
     ],
 )
 def test_a_mistake_that_breaks_a_small_law_breaks_one_on_random_histories(name: str, mistake: type[Any]) -> None:
     """So the gate runs the small law on the reference adapter, and a law on random histories on each format."""
 
     def bench(draw: Draw) -> Bench:
-        if issubclass(mistake, Whole):
+        if issubclass(mistake, AnyTable):
             return _of_memory(mistake)(draw)
         return contested.bench(mistake, histories=draw.histories)
 
@@ -167,7 +167,7 @@ def test_a_broken_table_breaks_its_law(
     monkeypatch: pytest.MonkeyPatch,
     kind: str,
     name: str,
-    mistake: type[Whole],
+    mistake: type[AnyTable],
 ) -> None:
     if _is_of_spark(mistake):
         use_spark(monkeypatch)
@@ -184,7 +184,7 @@ def test_a_broken_table_breaks_its_law(
     ],
 )
 def test_a_broken_way_of_small_batches_breaks_its_law(
-    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, name: str, mistake: type[Whole]
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, name: str, mistake: type[AnyTable]
 ) -> None:
     """Small batches are resolved by the same code on all formats."""
     _break(request, monkeypatch, "iceberg", name, mistake, broken_small.DRAWS.get(mistake, _draws(name)))
@@ -195,7 +195,7 @@ def _break(
     monkeypatch: pytest.MonkeyPatch,
     kind: str,
     name: str,
-    mistake: type[Whole],
+    mistake: type[AnyTable],
     draw: Draw,
 ) -> None:
     """Try a law on broken tables of a format, and see that it fails."""

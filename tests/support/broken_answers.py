@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from broken_ports import Whole
+from broken_ports import AnyTable
 
 from lakeward.core.dimension import Dimension, TableName, Ties
 from lakeward.core.errors import CommitConflict
@@ -29,131 +29,131 @@ from lakeward.plugins.testing.scripts import NAME
 # The plan of a batch.
 
 
-class AsksNoMemory(Whole):
+class IgnoresTheChangeLog(AnyTable):
     """Ignores remembered deletes, truncates and partial rows."""
 
     by_spark = True
 
-    def planned(self, plan: MergePlan) -> MergePlan:
+    def change_plan(self, plan: MergePlan) -> MergePlan:
         return replace(plan, recalls=False, folds=False, in_part=False)
 
 
-class TakesCopiesForNews(Whole):
+class AppliesCopies(AnyTable):
     """Resolves the events of a repeated object again, by the rows alone."""
 
     by_spark = True
 
-    def planned(self, plan: MergePlan) -> MergePlan:
+    def change_plan(self, plan: MergePlan) -> MergePlan:
         return replace(plan, copies=frozenset(), recalls=False)
 
 
-class LetsArrivalOrderWhatTies(Whole):
+class LetsArrivalOrderWhatTies(AnyTable):
     """Applies the later of tied events, for any policy."""
 
-    def planned(self, plan: MergePlan) -> MergePlan:
+    def change_plan(self, plan: MergePlan) -> MergePlan:
         return replace(plan, dimension=replace(plan.dimension, ties=Ties.ARRIVAL))
 
 
-class TakesWhatComesTooLate(Whole):
+class AppliesLateEvents(AnyTable):
     """Applies events at or below the low watermark."""
 
-    def planned(self, plan: MergePlan) -> MergePlan:
+    def change_plan(self, plan: MergePlan) -> MergePlan:
         return replace(plan, low_watermark=None)
 
 
-class BelievesEveryTime(Whole):
+class BelievesTimesInTheFuture(AnyTable):
     """Raises the low watermark of the change log by a time in the far future."""
 
-    def planned(self, plan: MergePlan) -> MergePlan:
+    def change_plan(self, plan: MergePlan) -> MergePlan:
         ahead = plan.facts.ahead
         return plan if ahead is None else replace(plan, facts=replace(plan.facts, time=ahead[0]))
 
 
-class KeepsRowsThatALoadDoesNotHold(Whole):
+class KeepsRowsMissingFromALoad(AnyTable):
     """Replaces, at a reload, only the rows that the load has."""
 
-    def planned(self, plan: MergePlan) -> MergePlan:
+    def change_plan(self, plan: MergePlan) -> MergePlan:
         return replace(plan, replaces=False)
 
 
-class NullsWhatTheFilesLack(Whole):
+class NullsMissingColumns(AnyTable):
     """Writes NULL into a column that the files of an update lack."""
 
-    def planned(self, plan: MergePlan) -> MergePlan:
+    def change_plan(self, plan: MergePlan) -> MergePlan:
         return replace(plan, evolution=replace(plan.evolution, differences=()), folds=False, in_part=False)
 
 
 # The answers of a table.
 
 
-class ShowsColumnsBeforeItsFirstCommit(Whole):
+class ShowsColumnsBeforeItsFirstCommit(AnyTable):
     """Reports columns of a table that was never written."""
 
     def standing(self) -> TableState:
-        found = Whole.standing(self)
+        found = AnyTable.standing(self)
         return replace(found, schema=found.schema or self.dimension.schema)
 
 
-class ForgetsItsProgressBehindAnothersCommit(Whole):
+class ForgetsItsProgressBehindAnothersCommit(AnyTable):
     """Reads its progress only from the last commit, also if it is of another writer."""
 
     def standing(self) -> TableState:
-        found = Whole.standing(self)
+        found = AnyTable.standing(self)
         return replace(found, progress=Progress()) if self.lake.is_behind else found
 
 
-class BelievesWhatACrashLeft(Whole):
+class BelievesEntriesOfACrash(AnyTable):
     """Takes objects of an uncommitted batch in the change log for committed."""
 
     def read_state(self, progress: Progress) -> ChangeLogState:
-        newest = max(progress.batch, self.lake.remembered)
-        return Whole.read_state(self, replace(progress, batch=newest))
+        newest = max(progress.batch, self.lake.recorded_batch)
+        return AnyTable.read_state(self, replace(progress, batch=newest))
 
 
-class SaysThatItCommitted(Whole):
+class ReportsAFailedCommitAsSuccessful(AnyTable):
     """Reports a commit that failed with a conflict as successful."""
 
     def commit(self, plan: MergePlan, resolved: MergeResult, progress: Progress) -> Commit:
         try:
-            return Whole.commit(self, plan, resolved, progress)
+            return AnyTable.commit(self, plan, resolved, progress)
         except CommitConflict:
             return Commit(str(plan.batch), resolved.written, resolved.removed)
 
 
-class TellsNoRegressions(Whole):
+class ReportsNoRegressions(AnyTable):
     """Reports no log regressions."""
 
     def resolve(self, plan: MergePlan, frame: Any) -> MergeResult:
-        return replace(Whole.resolve(self, plan, frame), log_regressions={})
+        return replace(AnyTable.resolve(self, plan, frame), log_regressions={})
 
 
-class AppliesABatchOnWhateverStands(Whole):
+class AppliesABatchAfterAnyConflict(AnyTable):
     """After a conflict, commits the batch without checking that its objects were applied in the meantime."""
 
     def resolve(self, plan: MergePlan, frame: Any) -> MergeResult:
         self.frame = frame
-        return Whole.resolve(self, plan, frame)
+        return AnyTable.resolve(self, plan, frame)
 
     def commit(self, plan: MergePlan, resolved: MergeResult, progress: Progress) -> Commit:
         try:
-            return Whole.commit(self, plan, resolved, progress)
+            return AnyTable.commit(self, plan, resolved, progress)
         except CommitConflict:
             now = self.standing()
             self.read_state(now.progress)
             later = replace(plan, batch=now.progress.batch + 1, creates=False, copies=frozenset(), recalls=False)
             again = self.resolve(later, self.frame)
             self.record_batch(later, again)
-            return Whole.commit(self, later, again, replace(progress, batch=later.batch))
+            return AnyTable.commit(self, later, again, replace(progress, batch=later.batch))
 
 
-class BelievesWhoRememberedLast(Whole):
+class BelievesTheLastChangeLog(AnyTable):
     """Overwrites the change log of another process before its commit, and trusts any change log.
 
     It identifies objects by number alone, so that an object of both deliveries is not missed.
     """
 
     def read_state(self, progress: Progress) -> ChangeLogState:
-        found = Whole.read_state(self, progress)
+        found = AnyTable.read_state(self, progress)
         every = {f"{number:04d}/{item.order}": item for number in range(9) for item in found.objects.values()}
         return replace(found, objects=every)
 
@@ -163,18 +163,18 @@ class BelievesWhoRememberedLast(Whole):
         anew.change_log.record_batch(plan, resolved)
 
     def commit(self, plan: MergePlan, resolved: MergeResult, progress: Progress) -> Commit:
-        return Whole.commit(self, plan, resolved, replace(progress, digest=None))
+        return AnyTable.commit(self, plan, resolved, replace(progress, digest=None))
 
 
-class KnowsTheLastWordAlone(Whole):
+class KeepsOnlyTheLastDecision(AnyTable):
     """Keeps only the last operator decision."""
 
     def read_state(self, progress: Progress) -> ChangeLogState:
-        found = Whole.read_state(self, progress)
+        found = AnyTable.read_state(self, progress)
         return replace(found, words=found.words[-1:])
 
 
-class GoesByTheBeginningOfAName(Whole):
+class ComparesPrefixesOfNames(AnyTable):
     """Confuses a table with another whose name is a prefix of its own."""
 
     @staticmethod
@@ -183,7 +183,7 @@ class GoesByTheBeginningOfAName(Whole):
         return replace(dimension, name=name)
 
 
-class GoesByTheNameWithoutItsSchema(Whole):
+class ComparesNamesWithoutSchema(AnyTable):
     """Confuses tables of the same name in different schemas."""
 
     @staticmethod
@@ -191,69 +191,69 @@ class GoesByTheNameWithoutItsSchema(Whole):
         return replace(dimension, name=TableName(NAME.schema, dimension.name.table))
 
 
-class HearsNothingBeforeThereIsATable(Whole):
+class LosesDecisionsBeforeTheFirstCommit(AnyTable):
     """Loses operator decisions before the first commit."""
 
     def record_decision(self, progress: Progress, word: OperatorDecision) -> None:
         if self.standing().schema is not None:
-            Whole.record_decision(self, progress, word)
+            AnyTable.record_decision(self, progress, word)
 
 
-class AppliesWhatShowsAChange(Whole):
+class AppliesRowsWithNewColumns(AnyTable):
     """Drops new columns without refusing rows that have values in them."""
 
     def refuse(self, plan: MergePlan, batch: Batch[Any]) -> Batch[Any]:
         return batch
 
 
-class TakesAMendedRowForGivenUp(Whole):
+class DiscardsRepairedRows(AnyTable):
     """Releases the events behind a repaired row without applying the row."""
 
     def waiting(self, progress: Progress, resolved: Sequence[Entry], repaired: Any) -> Batch[Any]:
-        return Whole.waiting(self, progress, resolved, None)
+        return AnyTable.waiting(self, progress, resolved, None)
 
 
-class ForgetsWhatWasMended(Whole):
+class LosesRepairs(AnyTable):
     """Loses the repair of a row."""
 
     def entries(self, progress: Progress) -> Sequence[Entry]:
-        return [replace(entry, repaired=None) for entry in Whole.entries(self, progress)]
+        return [replace(entry, repaired=None) for entry in AnyTable.entries(self, progress)]
 
 
-class HidesKeysThatAWaitingChangeHolds(Whole):
+class HidesKeysThatAWaitingChangeHolds(AnyTable):
     """Hides keys that are held through key changes of waiting events."""
 
     def entries(self, progress: Progress) -> Sequence[Entry]:
-        return [replace(entry, also_holds=()) for entry in Whole.entries(self, progress)]
+        return [replace(entry, also_holds=()) for entry in AnyTable.entries(self, progress)]
 
 
-class HidesWhatWaitsForItsRow(Whole):
+class HidesIncompleteRows(AnyTable):
     """Hides events that wait for their row."""
 
     def incomplete(self, progress: Progress) -> Sequence[Entry]:
         return ()
 
 
-class HoldsKeysOfTheEpochBefore(Whole):
+class HoldsKeysOfTheEpochBefore(AnyTable):
     """Shows the quarantine of older epochs after a reload."""
 
     def entries(self, progress: Progress) -> Sequence[Entry]:
         older = [replace(progress, epoch=epoch) for epoch in range(1, progress.epoch + 1)]
-        return [entry for then in older for entry in Whole.entries(self, then)]
+        return [entry for then in older for entry in AnyTable.entries(self, then)]
 
 
-class TakesNothingBack(Whole):
+class RollsNothingBack(AnyTable):
     """Reports a rollback without making one."""
 
     def roll_back(self, preview: RollbackPreview) -> None:
         """Do nothing."""
 
 
-class TellsWhatItDidNotDo(Whole):
+class ReportsMaintenanceThatItDidNotDo(AnyTable):
     """Reports files that it did not compact or remove."""
 
     def maintain(self, policy: MaintenancePolicy, *, is_dry: bool) -> MaintenanceReport:
-        return Whole.maintain(self, policy, is_dry=True)
+        return AnyTable.maintain(self, policy, is_dry=True)
 
 
 class ForgetsItsProgressInMaintenance(ForgetsItsProgressBehindAnothersCommit):
@@ -261,4 +261,4 @@ class ForgetsItsProgressInMaintenance(ForgetsItsProgressBehindAnothersCommit):
 
     def maintain(self, policy: MaintenancePolicy, *, is_dry: bool) -> MaintenanceReport:
         self.lake.is_behind = not is_dry
-        return Whole.maintain(self, policy, is_dry=is_dry)
+        return AnyTable.maintain(self, policy, is_dry=is_dry)

@@ -23,21 +23,21 @@ class _Believes(MemoryTable):
         raise NotImplementedError
 
 
-class RewritesWhatWasKnown(_Believes):
+class RemovesSupersededVersions(_Believes):
     """Removes superseded knowledge, like a history without it."""
 
     def wrongly(self, batch: int, beliefs: KnownVersions) -> KnownVersions:
         return tuple(belief for belief in beliefs if belief.known_to is None)
 
 
-class KeepsWhatWasKnownOutOfABatch(_Believes):
+class RecordsVersionsABatchLate(_Believes):
     """Records the knowledge of a batch as that of the next one."""
 
     def wrongly(self, batch: int, beliefs: KnownVersions) -> KnownVersions:
         return tuple(replace(one, known_from=batch + 1) if one.known_from == batch else one for one in beliefs)
 
 
-class OverwritesWhatWasKnown(_Believes):
+class OverwritesRecordedVersions(_Believes):
     """Overwrites a version with a new end or untracked value, as if it had always been so."""
 
     def wrongly(self, batch: int, beliefs: KnownVersions) -> KnownVersions:
@@ -65,9 +65,9 @@ def begins(belief: KnownVersion) -> object:
 
 BY_LAW: Mapping[str, Sequence[type[MemoryTable]]] = {
     "recorded_versions_are_not_rewritten": (
-        RewritesWhatWasKnown,
-        KeepsWhatWasKnownOutOfABatch,
-        OverwritesWhatWasKnown,
+        RemovesSupersededVersions,
+        RecordsVersionsABatchLate,
+        OverwritesRecordedVersions,
         EndsNothing,
     ),
 }

@@ -27,7 +27,7 @@ class DropsColumnsThatAreGone(MemoryTable):
         return commit
 
 
-class LeavesATwinInTheOldPartition(MemoryTable):
+class LeavesADuplicateInTheOldPartition(MemoryTable):
     """Looks for the stored row only in the partition (by `shop`) of the new row."""
 
     def rows_after(self, settled: DeliveryResult) -> dict[Key, Row]:
@@ -58,7 +58,7 @@ class WritesRowsAfterItsProgress(MemoryTable):
 
 
 @dataclass(slots=True)
-class AppendsBeforeItSaysSo(broken_memory.KeepsProgressApart):
+class AppendsBeforeItsProgress(broken_memory.KeepsProgressApart):
     """Commits the rows before the progress, without positions by which it could recognize a row."""
 
     def rows_after(self, settled: DeliveryResult) -> dict[Key, Row]:
@@ -70,12 +70,12 @@ class AppendsBeforeItSaysSo(broken_memory.KeepsProgressApart):
 BY_LAW: Mapping[str, Sequence[type[MemoryTable]]] = {
     "corpus_columns": (DropsColumnsThatAreGone,),
     "corpus_crash": (WritesRowsAfterItsProgress,),
-    "corpus_crash_without_key": (AppendsBeforeItSaysSo,),
+    "corpus_crash_without_key": (AppendsBeforeItsProgress,),
     "corpus_duplicates": (broken_memory.ForgetsDeletesTooEarly,),
-    "corpus_late_delete": (broken_memory.ChecksNothingForBeingStale, broken_memory.ForgetsDeletesAboveTheMark),
-    "corpus_partition_move": (LeavesATwinInTheOldPartition,),
-    "corpus_reload": (broken_memory.KeepsRowsThatALoadDoesNotHold, broken_memory.TellsObjectsByTheirNumberAlone),
-    "corpus_truncate": (broken_memory.TruncatesWhatTheBatchNamesAlone,),
-    "corpus_witness": (broken_memory.ChecksNothingForBeingStale,),
+    "corpus_late_delete": (broken_memory.TreatsEveryEventAsNewer, broken_memory.ForgetsDeletesAboveTheMark),
+    "corpus_partition_move": (LeavesADuplicateInTheOldPartition,),
+    "corpus_reload": (broken_memory.KeepsRowsMissingFromALoad, broken_memory.IdentifiesObjectsByNumberAlone),
+    "corpus_truncate": (broken_memory.TruncatesOnlyRowsOfTheBatch,),
+    "corpus_witness": (broken_memory.TreatsEveryEventAsNewer,),
 }
 """Mistakes by the case that must show them."""

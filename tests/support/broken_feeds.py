@@ -8,7 +8,7 @@ from datetime import date, datetime, timedelta
 from decimal import Context, Decimal
 from unicodedata import normalize
 
-from broken_ports import BrokenLake, Whole
+from broken_ports import AnyTable, BrokenLake
 
 from lakeward.core.events import UNSET, Cell, ChangeEvent, Key, Mark, Operation
 from lakeward.core.merge.change_log import Reject
@@ -21,11 +21,11 @@ def _mistold(event: ChangeEvent, cells: Mapping[str, Cell]) -> ChangeEvent:
     return replace(event, cells={**event.cells, **cells})
 
 
-class LosesTheLastEvent(Whole):
+class LosesTheLastEvent(AnyTable):
     """Drops the last event of a batch."""
 
     @classmethod
-    def told(cls, lake: BrokenLake, items: Sequence[Item]) -> Sequence[Item]:
+    def deliver(cls, lake: BrokenLake, items: Sequence[Item]) -> Sequence[Item]:
         events = [item for item in items if isinstance(item, ChangeEvent)]
         last = max(events, key=lambda event: event.position, default=None)
         return [item for item in items if item is not last]
@@ -37,43 +37,43 @@ def _bent(event: ChangeEvent, bend: Callable[[Cell], Cell]) -> ChangeEvent:
     return replace(event, cells=cells, key=tuple(map(bend, event.key)))
 
 
-class ReadsNumbersAsDoubles(Whole):
+class ReadsNumbersAsDoubles(AnyTable):
     """Keeps only 53 bits of numbers."""
 
     @staticmethod
-    def told_event(event: ChangeEvent) -> ChangeEvent:
+    def deliver_event(event: ChangeEvent) -> ChangeEvent:
         return _bent(event, lambda cell: min(int(float(cell)), 2**63 - 1) if isinstance(cell, int) else cell)
 
 
-class TakesLettersForOthers(Whole):
+class TakesLettersForOthers(AnyTable):
     """Ignores the case of letters."""
 
     @staticmethod
-    def told_event(event: ChangeEvent) -> ChangeEvent:
+    def deliver_event(event: ChangeEvent) -> ChangeEvent:
         return _bent(event, lambda cell: cell.lower() if isinstance(cell, str) else cell)
 
 
-class ComposesTexts(Whole):
+class ComposesTexts(AnyTable):
     """Normalizes texts to composed characters."""
 
     @staticmethod
-    def told_event(event: ChangeEvent) -> ChangeEvent:
+    def deliver_event(event: ChangeEvent) -> ChangeEvent:
         return _bent(event, lambda cell: normalize("NFC", cell) if isinstance(cell, str) else cell)
 
 
-class CutsTexts(Whole):
+class CutsTexts(AnyTable):
     """Cuts texts at 255 characters."""
 
     @staticmethod
-    def told_event(event: ChangeEvent) -> ChangeEvent:
+    def deliver_event(event: ChangeEvent) -> ChangeEvent:
         return _bent(event, lambda cell: cell[:255] if isinstance(cell, str) else cell)
 
 
-class CutsTimes(Whole):
+class CutsTimes(AnyTable):
     """Cuts times to milliseconds."""
 
     @staticmethod
-    def told_event(event: ChangeEvent) -> ChangeEvent:
+    def deliver_event(event: ChangeEvent) -> ChangeEvent:
         return _bent(event, _cut_time)
 
 
@@ -81,11 +81,11 @@ def _cut_time(cell: Cell) -> Cell:
     return cell.replace(microsecond=cell.microsecond // 1000 * 1000) if isinstance(cell, datetime) else cell
 
 
-class ReadsDecimalsAsDoubles(Whole):
+class ReadsDecimalsAsDoubles(AnyTable):
     """Keeps only 53 bits of decimals."""
 
     @staticmethod
-    def told_event(event: ChangeEvent) -> ChangeEvent:
+    def deliver_event(event: ChangeEvent) -> ChangeEvent:
         return _bent(event, _of_53_bits)
 
 
@@ -93,11 +93,11 @@ def _of_53_bits(cell: Cell) -> Cell:
     return Decimal(float(cell)).quantize(cell, context=Context(prec=60)) if isinstance(cell, Decimal) else cell
 
 
-class CountsDaysAsTheRomansDid(Whole):
+class UsesTheJulianCalendar(AnyTable):
     """Moves dates before the reform of the calendar by ten days."""
 
     @staticmethod
-    def told_event(event: ChangeEvent) -> ChangeEvent:
+    def deliver_event(event: ChangeEvent) -> ChangeEvent:
         return _bent(event, _julian)
 
 
@@ -106,44 +106,44 @@ def _julian(cell: Cell) -> Cell:
     return cell + timedelta(days=10) if is_old and isinstance(cell, date) else cell
 
 
-class TakesTheEmptyTextForNull(Whole):
+class TakesTheEmptyTextForNull(AnyTable):
     """Stores the empty text as NULL, like some databases."""
 
     @staticmethod
-    def told_event(event: ChangeEvent) -> ChangeEvent:
+    def deliver_event(event: ChangeEvent) -> ChangeEvent:
         return _mistold(event, {"a": event.cells.get("a") or None})
 
 
-class NeverUpdates(Whole):
+class NeverUpdates(AnyTable):
     """Inserts new rows, and never updates existing ones."""
 
     @classmethod
-    def told_one(cls, lake: BrokenLake, item: Item) -> Sequence[Item]:
+    def deliver_item(cls, lake: BrokenLake, item: Item) -> Sequence[Item]:
         return [] if isinstance(item, ChangeEvent) and item.operation is Operation.UPDATE else [item]
 
 
-class UpdatesOnlyWhatItWasGiven(Whole):
+class UpdatesOnlyKnownKeys(AnyTable):
     """Ignores updates of keys that never came before."""
 
     @classmethod
-    def told_one(cls, lake: BrokenLake, item: Item) -> Sequence[Item]:
+    def deliver_item(cls, lake: BrokenLake, item: Item) -> Sequence[Item]:
         is_update = isinstance(item, ChangeEvent) and item.operation is Operation.UPDATE
-        return [] if is_update and all(item.keys != other.keys for other in lake.told) else [item]
+        return [] if is_update and all(item.keys != other.keys for other in lake.delivered) else [item]
 
 
-class NeverDeletes(Whole):
+class NeverDeletes(AnyTable):
     """Ignores deletes."""
 
     @classmethod
-    def told_one(cls, lake: BrokenLake, item: Item) -> Sequence[Item]:
+    def deliver_item(cls, lake: BrokenLake, item: Item) -> Sequence[Item]:
         return [] if isinstance(item, ChangeEvent) and item.operation is Operation.DELETE else [item]
 
 
-class AppliesTheFirstOfABatch(Whole):
+class AppliesTheFirstOfABatch(AnyTable):
     """Applies only the oldest change of each key in a batch."""
 
     @classmethod
-    def told(cls, lake: BrokenLake, items: Sequence[Item]) -> Sequence[Item]:
+    def deliver(cls, lake: BrokenLake, items: Sequence[Item]) -> Sequence[Item]:
         first: dict[Key, ChangeEvent] = {}
         for item in sorted(items, key=lambda item: item.position):
             if isinstance(item, ChangeEvent):
@@ -151,11 +151,11 @@ class AppliesTheFirstOfABatch(Whole):
         return [item for item in items if not isinstance(item, ChangeEvent) or first[item.key] is item]
 
 
-class LetsTheFirstOfATieWin(Whole):
+class LetsTheFirstOfATieWin(AnyTable):
     """Reverses the order of arrival of events with one key and commit."""
 
     @classmethod
-    def told(cls, lake: BrokenLake, items: Sequence[Item]) -> Sequence[Item]:
+    def deliver(cls, lake: BrokenLake, items: Sequence[Item]) -> Sequence[Item]:
         ties: dict[tuple[Mark, Key], list[ChangeEvent]] = {}
         for item in sorted(items, key=lambda item: item.position):
             if isinstance(item, ChangeEvent) and item.position.sequence and not item.is_load:
@@ -168,125 +168,126 @@ class LetsTheFirstOfATieWin(Whole):
         return [turned.get(item.position, item) for item in items]
 
 
-class ForgetsTruncates(Whole):
+class ForgetsTruncates(AnyTable):
     """Ignores truncates."""
 
     @classmethod
-    def told_one(cls, lake: BrokenLake, item: Item) -> Sequence[Item]:
+    def deliver_item(cls, lake: BrokenLake, item: Item) -> Sequence[Item]:
         return [] if isinstance(item, ChangeEvent) and item.operation is Operation.TRUNCATE else [item]
 
-    def planned(self, plan: MergePlan) -> MergePlan:
+    def change_plan(self, plan: MergePlan) -> MergePlan:
         return replace(plan, truncates=Truncates(), folds=plan.in_part)
 
 
-class NullsWhatWasNotSent(Whole):
+class NullsUnsentCells(AnyTable):
     """Writes NULL for unsent cells."""
 
     @staticmethod
-    def told_event(event: ChangeEvent) -> ChangeEvent:
+    def deliver_event(event: ChangeEvent) -> ChangeEvent:
         return _mistold(event, {name: None for name, cell in event.cells.items() if cell is UNSET})
 
 
-class LeavesTheOldKey(Whole):
+class LeavesTheOldKey(AnyTable):
     """Applies a key change as an update of the new key."""
 
     @staticmethod
-    def told_event(event: ChangeEvent) -> ChangeEvent:
+    def deliver_event(event: ChangeEvent) -> ChangeEvent:
         return replace(event, old_key=None)
 
 
-class ForgetsTransactions(Whole):
+class ForgetsTransactions(AnyTable):
     """Treats each change as a transaction of its own."""
 
     @staticmethod
-    def told_event(event: ChangeEvent) -> ChangeEvent:
+    def deliver_event(event: ChangeEvent) -> ChangeEvent:
         return replace(event, transaction=None)
 
 
-class HoldsNothing(Whole):
+class HoldsNothing(AnyTable):
     """Holds no key for a row that cannot be applied."""
 
     @classmethod
-    def told_one(cls, lake: BrokenLake, item: Item) -> Sequence[Item]:
+    def deliver_item(cls, lake: BrokenLake, item: Item) -> Sequence[Item]:
         return [replace(item, keys=()) if isinstance(item, Reject) else item]
 
 
-class WritesZeroForNull(Whole):
+class WritesZeroForNull(AnyTable):
     """Writes zero for NULL."""
 
     @staticmethod
-    def told_event(event: ChangeEvent) -> ChangeEvent:
+    def deliver_event(event: ChangeEvent) -> ChangeEvent:
         return _mistold(event, {name: 0 for name, cell in event.cells.items() if cell is None})
 
 
-class WritesNothingForNull(Whole):
+class WritesNothingForNull(AnyTable):
     """Writes NULL for the empty text."""
 
     @staticmethod
-    def told_event(event: ChangeEvent) -> ChangeEvent:
+    def deliver_event(event: ChangeEvent) -> ChangeEvent:
         return _mistold(event, {name: None for name, cell in event.cells.items() if cell == ""})
 
 
-class CutsOffWhatIsTooWide(Whole):
+class CutsWideNumbers(AnyTable):
     """Keeps only 32 bits of whole numbers, for any declared type."""
 
     @staticmethod
-    def told_event(event: ChangeEvent) -> ChangeEvent:
+    def deliver_event(event: ChangeEvent) -> ChangeEvent:
         numbers = {name: cell for name, cell in event.cells.items() if isinstance(cell, int)}
         return _mistold(event, {name: (cell + 2**31) % 2**32 - 2**31 for name, cell in numbers.items()})
 
 
-class TakesALoadForNews(Whole):
+class OrdersALoadAfterChanges(AnyTable):
     """Orders the rows of a full load after all changes."""
 
     @staticmethod
-    def told_event(event: ChangeEvent) -> ChangeEvent:
+    def deliver_event(event: ChangeEvent) -> ChangeEvent:
         place = event.position
         return replace(event, position=place._replace(sequence=10**9)) if event.is_load else event
 
 
-class LeavesRowsInTheirPartition(Whole):
+class LeavesRowsInTheirPartition(AnyTable):
     """Keeps a row in its first partition, by `shop`."""
 
     @classmethod
-    def told_one(cls, lake: BrokenLake, item: Item) -> Sequence[Item]:
+    def deliver_item(cls, lake: BrokenLake, item: Item) -> Sequence[Item]:
         if not isinstance(item, ChangeEvent) or "shop" not in item.cells:
             return [item]
-        before = [one.cells["shop"] for one in lake.told if isinstance(one, ChangeEvent) and one.key == item.key]
+        events = [one for one in lake.delivered if isinstance(one, ChangeEvent)]
+        before = [one.cells["shop"] for one in events if one.key == item.key]
         return [_mistold(item, {"shop": before[0]} if before else {})]
 
 
-class LeavesThePositionOfANoOp(Whole):
+class LeavesThePositionOfANoOp(AnyTable):
     """Does not write the position of a row with unchanged cells."""
 
     @classmethod
-    def told_one(cls, lake: BrokenLake, item: Item) -> Sequence[Item]:
+    def deliver_item(cls, lake: BrokenLake, item: Item) -> Sequence[Item]:
         if not isinstance(item, ChangeEvent):
             return [item]
-        same = [one for one in lake.told if isinstance(one, ChangeEvent) and one.key == item.key]
+        same = [one for one in lake.delivered if isinstance(one, ChangeEvent) and one.key == item.key]
         return [] if same and same[-1].cells == item.cells else [item]
 
 
-def _is_mended(lake: BrokenLake, item: Item) -> bool:
-    places = {other.position[2:] for other in lake.told if isinstance(other, Reject)}
+def _is_repaired(lake: BrokenLake, item: Item) -> bool:
+    places = {other.position[2:] for other in lake.delivered if isinstance(other, Reject)}
     return isinstance(item, ChangeEvent) and item.position[2:] in places
 
 
-class PutsAMendedRowOnTop(Whole):
+class AppliesARepairedRowLast(AnyTable):
     """Applies a repaired row as the newest of its key."""
 
     @classmethod
-    def told_one(cls, lake: BrokenLake, item: Item) -> Sequence[Item]:
+    def deliver_item(cls, lake: BrokenLake, item: Item) -> Sequence[Item]:
         place = item.position._replace(sequence=10**9)
-        return [replace(item, position=place) if _is_mended(lake, item) else item]
+        return [replace(item, position=place) if _is_repaired(lake, item) else item]
 
 
-class TakesCopiesUnderOtherNamesForNews(Whole):
+class AppliesCopiesUnderOtherNames(AnyTable):
     """Treats a copy in another object as a new change, although it has the same unique number."""
 
     @classmethod
-    def told_one(cls, lake: BrokenLake, item: Item) -> Sequence[Item]:
+    def deliver_item(cls, lake: BrokenLake, item: Item) -> Sequence[Item]:
         place = item.position
-        is_known = any(o.keys == item.keys and o.position.mark == place.mark for o in lake.told)
+        is_known = any(o.keys == item.keys and o.position.mark == place.mark for o in lake.delivered)
         is_copy = is_known and isinstance(item, ChangeEvent) and not item.is_load
         return [replace(item, position=place._replace(sequence=place.sequence + 1)) if is_copy else item]

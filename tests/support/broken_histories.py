@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from broken_ports import Whole
+from broken_ports import AnyTable
 from parts import in_parts
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
@@ -39,7 +39,7 @@ def _written(patch: pytest.MonkeyPatch, ends: str) -> None:
     patch.setattr(VersionRows, "rows", wrongly)
 
 
-class EndsAVersionAnInstantEarly(Whole):
+class EndsAVersionAnInstantEarly(AnyTable):
     """Ends each version one microsecond early, as if its end were its last valid instant."""
 
     @classmethod
@@ -47,7 +47,7 @@ class EndsAVersionAnInstantEarly(Whole):
         _written(patch, "fresh.version.ends - 1")
 
 
-class LeavesEndedVersionsCurrent(Whole):
+class LeavesEndedVersionsCurrent(AnyTable):
     """Writes a new version without ending the one before."""
 
     @classmethod
@@ -55,7 +55,7 @@ class LeavesEndedVersionsCurrent(Whole):
         _written(patch, "CASE WHEN fresh.version.went THEN fresh.version.ends END")
 
 
-class EndsTheWrongVersion(Whole):
+class EndsTheWrongVersion(AnyTable):
     """Ends the new version instead of the one before it."""
 
     @classmethod
@@ -76,7 +76,7 @@ class EndsTheWrongVersion(Whole):
         patch.setattr(VersionRows, "rows", wrongly)
 
 
-class LeavesTheVersionThatItCuts(Whole):
+class KeepsTheVersionThatItCuts(AnyTable):
     """Writes the parts of an ended version that a late event cuts without removing the version."""
 
     @classmethod
@@ -85,17 +85,17 @@ class LeavesTheVersionThatItCuts(Whole):
         patch.setattr(VersionRows, "gone", lambda self, rows: gone(self, rows.where("gone.version.ends IS NULL")))
 
 
-class TracksEveryColumn(Whole):
+class TracksEveryColumn(AnyTable):
     """Opens versions and moves boundaries for untracked columns."""
 
-    def planned(self, plan: MergePlan) -> MergePlan:
+    def change_plan(self, plan: MergePlan) -> MergePlan:
         if plan.dimension.history is None:
             return plan
         history = replace(plan.dimension.history, track=Track(), kinds={})
         return replace(plan, dimension=replace(plan.dimension, history=history))
 
 
-class RemembersNoBases(Whole):
+class RemembersNoBases(AnyTable):
     """Remembers the events of a key without its base row."""
 
     @classmethod
@@ -104,21 +104,21 @@ class RemembersNoBases(Whole):
         patch.setattr(VersionRows, "bases", lambda self, keys: bases(self, keys.limit(0)))
 
 
-class DatesAnewWhatItRemembers(Whole):
+class ForgetsValidTimes(AnyTable):
     """Does not remember valid times: events that are folded again get that of the current run."""
 
     @classmethod
     def spoil(cls, patch: pytest.MonkeyPatch) -> None:
         def anew(plan: MergePlan, events: DataFrame, before: TableBefore) -> Chains:
-            if before.remembered is None:
+            if before.recorded_batch is None:
                 return fold(plan, events, before)
-            remembered = before.remembered.drop(names.INSTANT)
+            remembered = before.recorded_batch.drop(names.INSTANT)
             return fold(plan, events, replace(before, remembered=dated(remembered, plan.dimension, 1, plan.ran)))
 
         patch.setattr(applicable_events, "fold", anew)
 
 
-class RemembersNoWitness(Whole):
+class RemembersNoWitness(AnyTable):
     """Remembers only updates that opened a version, and no witnesses."""
 
     @classmethod
@@ -137,7 +137,7 @@ class RemembersNoWitness(Whole):
         patch.setattr(ordered_fold, "_changes", forgetful)
 
 
-class LetsALateTruncateEndWhatIsCurrentAlone(Whole):
+class LetsALateTruncateEndWhatIsCurrentAlone(AnyTable):
     """Does not end a version earlier if a late truncate comes before the one that ended it."""
 
     @classmethod
@@ -145,7 +145,7 @@ class LetsALateTruncateEndWhatIsCurrentAlone(Whole):
         patch.setattr(TableBeforeReader, "_remembered_keys", lambda _self: [])
 
 
-class FoldsTheNewestOfOldTruncates(Whole):
+class FoldsTheNewestOfOldTruncates(AnyTable):
     """Ends versions only by the newest truncate below the low watermark."""
 
     @classmethod
@@ -157,7 +157,7 @@ class FoldsTheNewestOfOldTruncates(Whole):
         patch.setattr(applicable_events, "fold", met)
 
 
-class TrimsTruncatesBelowTheMark(Whole):
+class TrimsTruncatesBelowTheMark(AnyTable):
     """Trims truncates below the low watermark although a held key is older."""
 
     @classmethod
@@ -165,7 +165,7 @@ class TrimsTruncatesBelowTheMark(Whole):
         patch.setattr(base_rows, "truncate_instants", lambda _told, _epoch: {})
 
 
-class RewritesWhatWasKnown(Whole):
+class RemovesSupersededVersions(AnyTable):
     """Removes superseded knowledge, like a history without it."""
 
     @classmethod
@@ -174,7 +174,7 @@ class RewritesWhatWasKnown(Whole):
         patch.setattr(VersionRows, "rows", lambda self, fresh: rows(self, fresh.where("fresh.known_to IS NULL")))
 
 
-class OverwritesWhatBeginsAndEndsAsBefore(Whole):
+class OverwritesVersionsOfEqualTimes(AnyTable):
     """Treats a version with unchanged start and end as unchanged, for any cells."""
 
     @classmethod
@@ -183,7 +183,7 @@ class OverwritesWhatBeginsAndEndsAsBefore(Whole):
         patch.setattr(VersionRows, "_shows_same", lambda self, stored, version: same.format(stored, version))
 
 
-class FoldsWhatIsBelievedNoMore(Whole):
+class FoldsSupersededVersions(AnyTable):
     """Reads superseded rows of a key too."""
 
     @classmethod
@@ -191,7 +191,7 @@ class FoldsWhatIsBelievedNoMore(Whole):
         patch.setattr(VersionRows, "believed", lambda self, rows: rows)
 
 
-class NumbersAnewWhatItWrites(Whole):
+class RenumbersWrittenVersions(AnyTable):
     """Gives each written version a new number, existing ones too."""
 
     @classmethod
@@ -199,7 +199,7 @@ class NumbersAnewWhatItWrites(Whole):
         patch.setattr(VersionRows, "_number", lambda self, version: "bigint(NULL)")
 
 
-class KnowsAVersionByItsStartAlone(Whole):
+class IdentifiesVersionsByStart(AnyTable):
     """Gives a version whose start moved a new number."""
 
     @classmethod
@@ -208,7 +208,7 @@ class KnowsAVersionByItsStartAlone(Whole):
         patch.setattr(VersionRows, "_number", lambda self, version: found.format(version))
 
 
-class NumbersEachPartByItself(Whole):
+class NumbersEachPartByItself(AnyTable):
     """Numbers the versions of each Spark partition from the highest number on."""
 
     @classmethod
@@ -223,8 +223,8 @@ class NumbersEachPartByItself(Whole):
         patch.setattr(Numbering, "of", alike)
 
 
-class NumbersEachBatchFromOne(Whole):
+class NumbersEachBatchFromOne(AnyTable):
     """Ignores the numbers that were given before."""
 
-    def planned(self, plan: MergePlan) -> MergePlan:
+    def change_plan(self, plan: MergePlan) -> MergePlan:
         return replace(plan, numbered=0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from broken_ports import BrokenLake, Whole
+from broken_ports import AnyTable, BrokenLake
 
 from lakeward.adapters.memory import Frame, MemoryTable
 from lakeward.core.events import ChangeEvent, Operation, same_cells
@@ -19,33 +19,33 @@ def _without_nulls(event: ChangeEvent) -> ChangeEvent:
     return replace(event, before=None) if has_null else event
 
 
-class TellsEachDeleteTwice(Whole):
+class AppliesEachDeleteTwice(AnyTable):
     """Removes two equal rows for one delete."""
 
     @classmethod
-    def told_one(cls, lake: BrokenLake, item: Item) -> Sequence[Item]:
+    def deliver_item(cls, lake: BrokenLake, item: Item) -> Sequence[Item]:
         if not isinstance(item, ChangeEvent) or item.operation is not Operation.DELETE:
             return [item]
         return [item, replace(item, position=item.position._replace(row=item.position.row + 100))]
 
 
-class FindsNoRowOfNulls(Whole):
+class FindsNoRowOfNulls(AnyTable):
     """Compares images with `=`, for which NULL equals nothing."""
 
     @staticmethod
-    def told_event(event: ChangeEvent) -> ChangeEvent:
+    def deliver_event(event: ChangeEvent) -> ChangeEvent:
         return _without_nulls(event)
 
 
-class NeverTakesARow(Whole):
+class NeverRemovesARow(AnyTable):
     """Adds the row of an update without removing the old one."""
 
     @staticmethod
-    def told_event(event: ChangeEvent) -> ChangeEvent:
+    def deliver_event(event: ChangeEvent) -> ChangeEvent:
         return replace(event, operation=Operation.INSERT) if event.operation is Operation.UPDATE else event
 
 
-class TakesEveryEqualRow(MemoryTable):
+class RemovesEveryEqualRow(MemoryTable):
     """Removes every row that equals an image."""
 
     def resolve(self, plan: MergePlan, frame: Frame) -> MergeResult:
@@ -57,7 +57,7 @@ class TakesEveryEqualRow(MemoryTable):
         return resolved
 
 
-class TakesTheNewestEqualRow(MemoryTable):
+class RemovesTheNewestEqualRow(MemoryTable):
     """Removes the newest of several equal rows instead of the oldest."""
 
     def resolve(self, plan: MergePlan, frame: Frame) -> MergeResult:
@@ -71,7 +71,7 @@ class TakesTheNewestEqualRow(MemoryTable):
         return resolved
 
 
-class TakesACopyForNews(MemoryTable):
+class RemovesAnotherRowForACopy(MemoryTable):
     """Removes another row for a repeated object."""
 
     def resolve(self, plan: MergePlan, frame: Frame) -> MergeResult:
@@ -85,14 +85,14 @@ class TakesACopyForNews(MemoryTable):
 _NULLS = "a_row_of_nulls_is_equal_to_its_image"
 _ONE = "an_image_removes_one_equal_row"
 
-OF_ANY: Mapping[str, Sequence[type[Whole]]] = {
+OF_ANY: Mapping[str, Sequence[type[AnyTable]]] = {
     _NULLS: (FindsNoRowOfNulls,),
-    _ONE: (TellsEachDeleteTwice, NeverTakesARow),
+    _ONE: (AppliesEachDeleteTwice, NeverRemovesARow),
 }
 """Mistakes that a table of any format could make, by their law."""
 
 BY_LAW: Mapping[str, Sequence[type[MemoryTable]]] = {
-    _NULLS: (TakesEveryEqualRow,),
-    _ONE: (TakesEveryEqualRow, TakesTheNewestEqualRow, TakesACopyForNews),
+    _NULLS: (RemovesEveryEqualRow,),
+    _ONE: (RemovesEveryEqualRow, RemovesTheNewestEqualRow, RemovesAnotherRowForACopy),
 }
 """Mistakes of the reference adapter, by their law."""

@@ -11,7 +11,7 @@ from typing import ClassVar
 
 import broken_answers
 import broken_feeds
-from broken_ports import Whole
+from broken_ports import AnyTable
 
 from lakeward.adapters.memory import Frame, MemoryQueue, MemoryTable, facts_of
 from lakeward.core.dimension import Ties
@@ -76,7 +76,7 @@ class LetsArrivalOrderWhatTies(MemoryTable):
         return MemoryTable.resolve(self, replace(plan, dimension=replace(plan.dimension, ties=Ties.ARRIVAL)), frame)
 
 
-class TellsTiesOfABatchAlone(MemoryTable):
+class FindsTiesOfOneBatchOnly(MemoryTable):
     """Finds only ties within a batch."""
 
     def resolve(self, plan: MergePlan, frame: Frame) -> MergeResult:
@@ -94,7 +94,7 @@ class HoldsTheLaterKeyOfATieAlone(MemoryTable):
         return [replace(entry, other_key=None) if entry.reason == Reason.TIE.value else entry for entry in entries]
 
 
-class ChecksNothingForBeingStale(MemoryTable):
+class TreatsEveryEventAsNewer(MemoryTable):
     """Treats every event as newer than stored rows and remembered deletes."""
 
     def resolve(self, plan: MergePlan, frame: Frame) -> MergeResult:
@@ -167,7 +167,7 @@ def _whole(event: ChangeEvent) -> ChangeEvent:
     return replace(event, cells={name: None if cell is UNSET else cell for name, cell in event.cells.items()})
 
 
-class AppliesAMendedRowAlone(MemoryTable):
+class AppliesRepairedRowsAlone(MemoryTable):
     """Forgets the events that waited behind a repaired row."""
 
     def resolve(self, plan: MergePlan, frame: Frame) -> MergeResult:
@@ -183,7 +183,7 @@ class AppliesAMendedRowAlone(MemoryTable):
             self.memory = memory
 
 
-class TruncatesWhatTheBatchNamesAlone(MemoryTable):
+class TruncatesOnlyRowsOfTheBatch(MemoryTable):
     """Truncates only rows with other events in the batch."""
 
     def resolve(self, plan: MergePlan, frame: Frame) -> MergeResult:
@@ -195,7 +195,7 @@ class TruncatesWhatTheBatchNamesAlone(MemoryTable):
         return resolved
 
 
-class NullsWhatAMendedRowDidNotSend(MemoryTable):
+class NullsUnsentCellsOfRepairedRows(MemoryTable):
     """Writes NULL for unsent cells of a repaired row."""
 
     def resolve(self, plan: MergePlan, frame: Frame) -> MergeResult:
@@ -203,7 +203,7 @@ class NullsWhatAMendedRowDidNotSend(MemoryTable):
         return MemoryTable.resolve(self, plan, items)
 
 
-class LeavesTheOldKeyOfAMendedRow(MemoryTable):
+class LeavesTheOldKeyOfARepairedRow(MemoryTable):
     """Applies a repaired key change as an update of the new key."""
 
     def resolve(self, plan: MergePlan, frame: Frame) -> MergeResult:
@@ -211,7 +211,7 @@ class LeavesTheOldKeyOfAMendedRow(MemoryTable):
         return MemoryTable.resolve(self, plan, events)
 
 
-class KeepsRowsThatALoadDoesNotHold(MemoryTable):
+class KeepsRowsMissingFromALoad(MemoryTable):
     """Replaces, at a reload, only the rows that the load has."""
 
     def resolve(self, plan: MergePlan, frame: Frame) -> MergeResult:
@@ -247,7 +247,7 @@ class KeepsHistoriesWithoutParts(MemoryTable):
     )
 
 
-class LeavesCurrentWhatALoadLacks(MemoryTable):
+class LeavesVersionsMissingFromALoad(MemoryTable):
     """Does not end versions of rows that a full load lacks."""
 
     def resolve(self, plan: MergePlan, frame: Frame) -> MergeResult:
@@ -265,7 +265,7 @@ class DeletesForGood(MemoryTable):
         return {key: row for key, row in MemoryTable.rows_after(self, settled).items() if not row.deleted}
 
 
-class KeepsWhatADeleteFound(MemoryTable):
+class IgnoresLateChangesOfDeletedRows(MemoryTable):
     """Ignores late changes of a softly deleted row."""
 
     def resolve(self, plan: MergePlan, frame: Frame) -> MergeResult:
@@ -277,7 +277,7 @@ class KeepsWhatADeleteFound(MemoryTable):
         return resolved
 
 
-class TellsObjectsByTheirNumberAlone(MemoryTable):
+class IdentifiesObjectsByNumberAlone(MemoryTable):
     """Treats an object of a new epoch as a copy of an old one with its name."""
 
     def resolve(self, plan: MergePlan, frame: Frame) -> MergeResult:
@@ -288,7 +288,7 @@ class TellsObjectsByTheirNumberAlone(MemoryTable):
         )
 
 
-class TakesWhatComesTooLate(MemoryTable):
+class AppliesLateEvents(MemoryTable):
     """Applies events at or below the low watermark."""
 
     def resolve(self, plan: MergePlan, frame: Frame) -> MergeResult:
@@ -300,7 +300,7 @@ class TakesWhatComesTooLate(MemoryTable):
             self.memory = memory
 
 
-class BelievesEveryTime(MemoryTable):
+class BelievesTimesInTheFuture(MemoryTable):
     """Raises the low watermark of the change log by a time in the far future."""
 
     def resolve(self, plan: MergePlan, frame: Frame) -> MergeResult:
@@ -327,7 +327,7 @@ class CutsKeysInQuarantine(MemoryTable):
         return MemoryTable.key_text(self, tuple(part[:255] if isinstance(part, str) else part for part in key))
 
 
-class TellsWhatAnotherTableHolds(MemoryTable):
+class MixesQuarantines(MemoryTable):
     """Mixes the quarantines of all tables. The first table of a lake is that of the kit."""
 
     every: ClassVar[dict[int, list[Reject]]] = {}
@@ -347,7 +347,7 @@ class TellsWhatAnotherTableHolds(MemoryTable):
         return found
 
 
-class CommitsWhateverStands(MemoryTable):
+class CommitsOnAnyTableState(MemoryTable):
     """Does not check that the table state is the one of the prepared batch."""
 
     def commit(self, plan: MergePlan, resolved: MergeResult, progress: Progress) -> Commit:
@@ -371,7 +371,7 @@ class AcknowledgesFirst(MemoryQueue):
         return received
 
 
-class KeepsItsMemoryWhereItIsTakenBack(MemoryTable):
+class DoesNotRollBackItsChangeLog(MemoryTable):
     """Rolls back rows and progress without the change log."""
 
     def roll_back(self, preview: RollbackPreview) -> None:
@@ -380,7 +380,7 @@ class KeepsItsMemoryWhereItIsTakenBack(MemoryTable):
         self.memory = memory
 
 
-class TakesBackWhatItRemembersNowAlone(MemoryTable):
+class DoesNotRestoreTrimmedChanges(MemoryTable):
     """Drops later entries of the change log without restoring trimmed ones."""
 
     def roll_back(self, preview: RollbackPreview) -> None:
@@ -390,7 +390,7 @@ class TakesBackWhatItRemembersNowAlone(MemoryTable):
         self.memory.bases = {key: base for key, base in now.bases.items() if base.batch <= batch}
 
 
-class KeepsWhatWasMendedSince(MemoryTable):
+class KeepsLaterRepairs(MemoryTable):
     """Rolls back everything except repairs of rows in quarantine."""
 
     def roll_back(self, preview: RollbackPreview) -> None:
@@ -399,7 +399,7 @@ class KeepsWhatWasMendedSince(MemoryTable):
         self.repaired = repaired
 
 
-class TakesRowsBackAlone(MemoryTable):
+class RollsBackRowsAlone(MemoryTable):
     """Rolls back rows without progress, so that later objects are never applied again."""
 
     def roll_back(self, preview: RollbackPreview) -> None:
@@ -441,7 +441,7 @@ def _all_refused(plan: MergePlan, batch: Batch[Frame], *kinds: Operation) -> Bat
     return Batch(items, facts, batch.close)
 
 
-class RefusesWhateverComesWithAChange(MemoryTable):
+class RefusesAllRowsOfChangedFiles(MemoryTable):
     """Refuses every row of an object with a new column, also rows without a value in it."""
 
     def refuse(self, plan: MergePlan, batch: Batch[Frame]) -> Batch[Frame]:
@@ -455,7 +455,7 @@ class RefusesDeletesThatShowAChange(MemoryTable):
         return _all_refused(plan, MemoryTable.refuse(self, plan, batch), Operation.DELETE)
 
 
-class ForgetsWordsWithABatch(MemoryTable):
+class ForgetsDecisionsWithABatch(MemoryTable):
     """Forgets operator decisions with the next batch."""
 
     def record_batch(self, plan: MergePlan, resolved: MergeResult) -> None:
@@ -463,7 +463,7 @@ class ForgetsWordsWithABatch(MemoryTable):
         MemoryTable.record_batch(self, plan, resolved)
 
 
-class TakesAWordForABatch(MemoryTable):
+class CommitsADecisionAsABatch(MemoryTable):
     """Commits an operator decision as a batch."""
 
     def record_decision(self, progress: Progress, word: OperatorDecision) -> None:
@@ -485,66 +485,69 @@ class TakesKeysForOthers(MemoryTable):
         return next((other for other in self.rows if ",".join(map(str, other)) == text), key)
 
 
-BY_LAW: Mapping[str, Sequence[type[MemoryTable] | type[Whole]]] = {
-    "a_soft_delete_keeps_the_last_values": (DeletesForGood, KeepsWhatADeleteFound),
-    "a_deleted_row_keeps_its_last_values": (DeletesForGood, KeepsWhatADeleteFound),
-    "a_row_missing_from_a_load_is_deleted_and_keeps_its_values": (DeletesForGood, LeavesCurrentWhatALoadLacks),
+BY_LAW: Mapping[str, Sequence[type[MemoryTable] | type[AnyTable]]] = {
+    "a_soft_delete_keeps_the_last_values": (DeletesForGood, IgnoresLateChangesOfDeletedRows),
+    "a_deleted_row_keeps_its_last_values": (DeletesForGood, IgnoresLateChangesOfDeletedRows),
+    "a_row_missing_from_a_load_is_deleted_and_keeps_its_values": (DeletesForGood, LeavesVersionsMissingFromALoad),
     "an_object_delivered_again_changes_nothing": (ForgetsDeletesTooEarly,),
-    "a_late_change_overwrites_nothing_newer": (ChecksNothingForBeingStale, ForgetsDeletesAboveTheMark),
-    "a_snapshot_row_without_a_position_replaces_no_change": (ChecksNothingForBeingStale, LetsSnapshotRowsReplace),
-    "a_truncate_removes_every_older_row": (TruncatesWhatTheBatchNamesAlone,),
-    "a_full_load_replaces_all_rows": (KeepsRowsThatALoadDoesNotHold,),
+    "a_late_change_overwrites_nothing_newer": (TreatsEveryEventAsNewer, ForgetsDeletesAboveTheMark),
+    "a_snapshot_row_without_a_position_replaces_no_change": (TreatsEveryEventAsNewer, LetsSnapshotRowsReplace),
+    "a_truncate_removes_every_older_row": (TruncatesOnlyRowsOfTheBatch,),
+    "a_full_load_replaces_all_rows": (KeepsRowsMissingFromALoad,),
     "a_change_that_ties_with_a_stored_one_is_held_or_stops_the_table": (
         LetsArrivalOrderWhatTies,
-        TellsTiesOfABatchAlone,
+        FindsTiesOfOneBatchOnly,
     ),
     "ties_are_held_until_an_operator_decides": (LetsArrivalOrderWhatTies,),
     "ties_of_partial_rows_and_key_changes_are_held": (LetsArrivalOrderWhatTies, HoldsTheLaterKeyOfATieAlone),
     "rows_that_show_a_change_of_columns_are_refused_alone": (
-        RefusesWhateverComesWithAChange,
+        RefusesAllRowsOfChangedFiles,
         RefusesDeletesThatShowAChange,
     ),
     "an_update_without_a_column_creates_no_row": (MakesARowOfAPart,),
     "a_value_is_read_back_unchanged": (TakesKeysForOthers, CutsKeysInQuarantine),
     "a_value_of_every_type_is_read_back_unchanged": (TakesNoListForAnEmptyOne,),
-    "what_a_person_said_is_known_to_whoever_opens_the_table": (ForgetsWordsWithABatch, TakesAWordForABatch),
+    "what_a_person_said_is_known_to_whoever_opens_the_table": (
+        ForgetsDecisionsWithABatch,
+        CommitsADecisionAsABatch,
+    ),
     "a_batch_is_applied_once_after_a_crash_at_any_step": (KeepsProgressApart,),
-    "tables_of_one_lake_are_independent": (TellsWhatAnotherTableHolds,),
+    "tables_of_one_lake_are_independent": (MixesQuarantines,),
     "maintenance_changes_no_row_and_hides_no_progress": (MaintainsInADryRun,),
-    "only_one_of_two_processes_commits_a_batch": (CommitsWhateverStands,),
-    "a_batch_of_another_process_is_not_applied_again": (CommitsWhateverStands,),
+    "only_one_of_two_processes_commits_a_batch": (CommitsOnAnyTableState,),
+    "a_batch_of_another_process_is_not_applied_again": (CommitsOnAnyTableState,),
     "no_object_is_forgotten_when_two_processes_write_at_once": (ForgetsWhichObjectsItCommitted,),
     "any_sequence_of_moves_matches_the_reference_adapter": (
-        ChecksNothingForBeingStale,
-        broken_feeds.NullsWhatWasNotSent,
+        TreatsEveryEventAsNewer,
+        broken_feeds.NullsUnsentCells,
         broken_feeds.HoldsNothing,
         broken_answers.ForgetsItsProgressBehindAnothersCommit,
     ),
     "inserts_and_updates_both_upsert": (broken_feeds.NeverUpdates,),
-    "partial_rows_and_key_changes_give_the_rows_of_the_source": (broken_feeds.NullsWhatWasNotSent,),
+    "partial_rows_and_key_changes_give_the_rows_of_the_source": (broken_feeds.NullsUnsentCells,),
     "waiting_events_are_applied_in_order": (broken_feeds.LeavesThePositionOfANoOp,),
     "any_delivery_gives_the_rows_of_the_source": (DropsRowsThatMove, ForgetsDeletesTooEarly),
     "a_crash_at_any_step_changes_nothing": (KeepsProgressApart,),
     "every_step_of_the_pipeline_is_tried_with_a_crash": (KeepsProgressApart,),
-    "repaired_and_discarded_rows_give_the_rows_of_the_corrected_feed": (AppliesAMendedRowAlone,),
+    "repaired_and_discarded_rows_give_the_rows_of_the_corrected_feed": (AppliesRepairedRowsAlone,),
     "any_order_within_the_lateness_gives_the_rows_of_the_source": (ForgetsDeletesAboveTheMark,),
-    "events_below_the_low_watermark_are_refused": (TakesWhatComesTooLate,),
-    "a_time_in_the_future_moves_no_watermark": (BelievesEveryTime,),
+    "events_below_the_low_watermark_are_refused": (AppliesLateEvents,),
+    "a_time_in_the_future_moves_no_watermark": (BelievesTimesInTheFuture,),
     "a_table_without_a_key_has_each_event_once": (KeepsProgressApart,),
     "repaired_partial_rows_and_key_changes_are_applied_at_their_position": (
-        NullsWhatAMendedRowDidNotSend,
-        LeavesTheOldKeyOfAMendedRow,
+        NullsUnsentCellsOfRepairedRows,
+        LeavesTheOldKeyOfARepairedRow,
     ),
-    "a_reload_leaves_only_the_new_epoch": (KeepsRowsThatALoadDoesNotHold, TellsObjectsByTheirNumberAlone),
-    "a_reload_of_partial_rows_leaves_only_the_new_epoch": (KeepsRowsThatALoadDoesNotHold,),
-    "a_reload_without_a_key_leaves_only_the_new_epoch": (KeepsRowsThatALoadDoesNotHold,),
+    "a_reload_leaves_only_the_new_epoch": (KeepsRowsMissingFromALoad, IdentifiesObjectsByNumberAlone),
+    "a_reload_of_partial_rows_leaves_only_the_new_epoch": (KeepsRowsMissingFromALoad,),
+    "a_reload_without_a_key_leaves_only_the_new_epoch": (KeepsRowsMissingFromALoad,),
     "any_order_and_any_crash_give_the_one_history": (KeepsTheNewestVersionAlone,),
-    "a_reload_ends_versions_of_missing_rows": (LeavesCurrentWhatALoadLacks,),
+    "a_reload_ends_versions_of_missing_rows": (LeavesVersionsMissingFromALoad,),
     "a_rollback_restores_the_table_and_the_next_batch_follows": (
-        KeepsItsMemoryWhereItIsTakenBack,
-        TakesBackWhatItRemembersNowAlone,
-        KeepsWhatWasMendedSince,
-        TakesRowsBackAlone,
+        DoesNotRollBackItsChangeLog,
+        DoesNotRestoreTrimmedChanges,
+        KeepsLaterRepairs,
+        RollsBackRowsAlone,
     ),
 }
 """Mistakes by the law of the conformance kit that must show them."""

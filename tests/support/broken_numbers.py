@@ -14,7 +14,7 @@ from lakeward.core.ports import Commit, MergeResult
 from lakeward.core.progress import Progress
 
 
-class NumbersAnewWhatItTouches(MemoryTable):
+class RenumbersVersionsOfTouchedKeys(MemoryTable):
     """Gives new numbers to all versions of the keys of a batch."""
 
     def numbers_after(self, plan: MergePlan, rows: Mapping[Key, Row | None]) -> Numbers:
@@ -24,7 +24,7 @@ class NumbersAnewWhatItTouches(MemoryTable):
         return found
 
 
-class CountsFromWhatStands(MemoryTable):
+class ContinuesFromStoredNumbers(MemoryTable):
     """Continues from the highest number in the table, although a removed version may have had a higher one."""
 
     def numbers_after(self, plan: MergePlan, rows: Mapping[Key, Row | None]) -> Numbers:
@@ -61,7 +61,7 @@ def _begun(row: Row) -> Row:
     return replace(row, versions=tuple(replace(one, valid_to=-one.valid_from - 1) for one in row.versions))
 
 
-class DoesNotCountWhatItGives(MemoryTable):
+class DoesNotCommitTheHighestNumber(MemoryTable):
     """Commits numbers without the highest one."""
 
     def commit(self, plan: MergePlan, resolved: MergeResult, progress: Progress) -> Commit:
@@ -70,12 +70,12 @@ class DoesNotCountWhatItGives(MemoryTable):
 
 BY_LAW: Mapping[str, Sequence[type[MemoryTable]]] = {
     "a_version_keeps_its_number": (
-        NumbersAnewWhatItTouches,
-        CountsFromWhatStands,
+        RenumbersVersionsOfTouchedKeys,
+        ContinuesFromStoredNumbers,
         CountsEachBatchFromOne,
         CountsEachKeyByItself,
         ForgetsAVersionWhoseStartMoved,
-        DoesNotCountWhatItGives,
+        DoesNotCommitTheHighestNumber,
     ),
 }
 """Mistakes by the law of the conformance kit that must show them."""

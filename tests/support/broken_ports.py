@@ -1,6 +1,6 @@
 """Broken tables of any format: with wrong events, wrong plans, or wrong answers.
 
-A `Whole` table delegates to the ports of a table of a format. Each subclass makes
+An `AnyTable` delegates to the ports of a table of a format. Each subclass makes
 one mistake, which works on Iceberg, Delta and Hudi alike. Events lost by a mistake are counted as
 superseded, because the law must find the mistake in the table and not in the counts.
 """
@@ -40,14 +40,14 @@ from lakeward.plugins.testing import Bench, Item, Lake, Rows
 class BrokenLake:
     """A lake whose tables make a mistake, with the state that a mistake needs across processes.
 
-    `told` has the items of all frames so far, `remembered` is the last batch of the change log,
+    `delivered` has the items of all frames so far, `recorded_batch` is the last batch of the change log,
     and `is_behind` says that the last commit is of another writer.
     """
 
     lake: Lake
-    kind: type[Whole]
-    told: list[Item] = field(default_factory=list)
-    remembered: int = 0
+    kind: type[AnyTable]
+    delivered: list[Item] = field(default_factory=list)
+    recorded_batch: int = 0
     is_behind: bool = False
 
     def open(self, dimension: Dimension) -> Opened[Any]:
@@ -59,9 +59,9 @@ class BrokenLake:
 
     def frame(self, dimension: Dimension, items: Sequence[Item], *, in_part: bool = False) -> Any:
         """Return a frame of the items after the mistake."""
-        told = self.kind.told(self, items)
-        self.told += items
-        return self.lake.frame(dimension, told, in_part=in_part)
+        changed = self.kind.deliver(self, items)
+        self.delivered += items
+        return self.lake.frame(dimension, changed, in_part=in_part)
 
     def rows(self, dimension: Dimension) -> Rows:
         """Return the stored rows."""
@@ -69,7 +69,7 @@ class BrokenLake:
 
 
 def bench_of(
-    lake: Lake, kind: type[Whole], histories: int | None, foreign: Callable[[Dimension], object] | None
+    lake: Lake, kind: type[AnyTable], histories: int | None, foreign: Callable[[Dimension], object] | None
 ) -> Bench:
     """Return a bench of broken tables. `foreign` makes a commit of another writer."""
     broken = BrokenLake(lake, kind)
@@ -82,7 +82,7 @@ def bench_of(
     return Bench(lake=broken, examples=1, histories=histories, foreign=None if foreign is None else commit)
 
 
-class Whole:
+class AnyTable:
     """A correct table with all its ports in one object.
 
     With `by_spark`, Spark must resolve every batch to show the mistake.
@@ -105,21 +105,21 @@ class Whole:
         return dimension
 
     @classmethod
-    def told(cls, lake: BrokenLake, items: Sequence[Item]) -> Sequence[Item]:
+    def deliver(cls, lake: BrokenLake, items: Sequence[Item]) -> Sequence[Item]:
         """Return the items that the table gets."""
-        return [found for item in items for found in cls.told_one(lake, item)]
+        return [found for item in items for found in cls.deliver_item(lake, item)]
 
     @classmethod
-    def told_one(cls, lake: BrokenLake, item: Item) -> Sequence[Item]:
+    def deliver_item(cls, lake: BrokenLake, item: Item) -> Sequence[Item]:
         """Return the items that it gets for one item."""
-        return [cls.told_event(item)] if isinstance(item, ChangeEvent) else [item]
+        return [cls.deliver_event(item)] if isinstance(item, ChangeEvent) else [item]
 
     @staticmethod
-    def told_event(event: ChangeEvent) -> ChangeEvent:
+    def deliver_event(event: ChangeEvent) -> ChangeEvent:
         """Return the event that it gets for an event."""
         return event
 
-    def planned(self, plan: MergePlan) -> MergePlan:
+    def change_plan(self, plan: MergePlan) -> MergePlan:
         """Return the plan that is executed."""
         return plan
 
@@ -133,7 +133,7 @@ class Whole:
 
     def resolve(self, plan: MergePlan, frame: Any) -> MergeResult:
         """Resolve the batch. Lost events are counted as superseded."""
-        resolved = self.opened.table.resolve(self.planned(plan), frame)
+        resolved = self.opened.table.resolve(self.change_plan(plan), frame)
         if plan.releases:
             return resolved
         c = resolved.counts
@@ -142,7 +142,7 @@ class Whole:
         return replace(resolved, counts=replace(c, read=read, superseded=max(0, read - known)))
 
     def commit(self, plan: MergePlan, resolved: MergeResult, progress: Progress) -> Commit:
-        commit = self.opened.table.commit(self.planned(plan), resolved, progress)
+        commit = self.opened.table.commit(self.change_plan(plan), resolved, progress)
         self.lake.is_behind = False
         return commit
 
@@ -150,8 +150,8 @@ class Whole:
         return self.opened.change_log.read_state(progress)
 
     def record_batch(self, plan: MergePlan, resolved: MergeResult) -> None:
-        self.opened.change_log.record_batch(self.planned(plan), resolved)
-        self.lake.remembered = plan.batch
+        self.opened.change_log.record_batch(self.change_plan(plan), resolved)
+        self.lake.recorded_batch = plan.batch
 
     def trim(self, progress: Progress) -> None:
         self.opened.change_log.trim(progress)
@@ -166,7 +166,7 @@ class Whole:
         return self.opened.quarantine.refuse(plan, batch)
 
     def hold(self, plan: MergePlan, resolved: MergeResult) -> None:
-        self.opened.quarantine.hold(self.planned(plan), resolved)
+        self.opened.quarantine.hold(self.change_plan(plan), resolved)
 
     def entries(self, progress: Progress) -> Sequence[Entry]:
         return self.opened.quarantine.entries(progress)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from broken_ports import Whole
+from broken_ports import AnyTable
 from broken_tables import Draw
 from pyroaring import BitMap64
 
@@ -50,7 +50,7 @@ def _remembered(patch: pytest.MonkeyPatch, is_known: Any) -> None:
     patch.setattr(_Entries, "changes", known)
 
 
-class ReadsABatchWithoutItsLastEvent(Whole):
+class ReadsABatchWithoutItsLastEvent(AnyTable):
     """Drops the last event."""
 
     @classmethod
@@ -58,7 +58,7 @@ class ReadsABatchWithoutItsLastEvent(Whole):
         _read(patch, lambda batch, _rows: replace(batch, events=batch.events[:-1]))
 
 
-class TakesARejectForAnEvent(Whole):
+class TakesARejectForAnEvent(AnyTable):
     """Applies the readable cells of a rejected row."""
 
     @classmethod
@@ -82,7 +82,7 @@ class TakesARejectForAnEvent(Whole):
         _read(patch, wrongly)
 
 
-class ForgetsRememberedDeletes(Whole):
+class ForgetsRememberedDeletes(AnyTable):
     """Ignores remembered deletes."""
 
     @classmethod
@@ -90,7 +90,7 @@ class ForgetsRememberedDeletes(Whole):
         _remembered(patch, lambda change: change.event.operation is not Operation.DELETE)
 
 
-class ForgetsTruncates(Whole):
+class ForgetsTruncates(AnyTable):
     """Ignores remembered truncates."""
 
     @classmethod
@@ -98,7 +98,7 @@ class ForgetsTruncates(Whole):
         _remembered(patch, lambda change: change.event.operation is not Operation.TRUNCATE)
 
 
-class ForgetsWhatWaits(Whole):
+class ForgetsWaitingEvents(AnyTable):
     """Ignores waiting events."""
 
     @classmethod
@@ -106,7 +106,7 @@ class ForgetsWhatWaits(Whole):
         _remembered(patch, lambda change: not change.waiting)
 
 
-class ForgetsBases(Whole):
+class ForgetsBases(AnyTable):
     """Ignores base rows."""
 
     @classmethod
@@ -119,7 +119,7 @@ class ForgetsBases(Whole):
         patch.setattr(_Entries, "bases", wrongly)
 
 
-class JoinsNoKeys(Whole):
+class JoinsNoKeys(AnyTable):
     """Does not read keys that are linked to those of a batch by key changes."""
 
     @classmethod
@@ -127,7 +127,7 @@ class JoinsNoKeys(Whole):
         patch.setattr(_Entries, "joined", lambda _self, touched: frozenset(touched))
 
 
-class TakesCopiesForNews(Whole):
+class AppliesCopies(AnyTable):
     """Ignores applied objects and remembered deletes."""
 
     @classmethod
@@ -141,7 +141,7 @@ class TakesCopiesForNews(Whole):
         patch.setattr(settled_batch, "read_memory", wrongly)
 
 
-class AddsFactsOfAnObjectAgain(Whole):
+class AppendsRepeatedObjects(AnyTable):
     """Adds rows of repeated objects to a table without a key."""
 
     @classmethod
@@ -154,7 +154,7 @@ class AddsFactsOfAnObjectAgain(Whole):
         patch.setattr(settled_batch, "append", wrongly)
 
 
-class LosesMendedRowsWithoutAKey(Whole):
+class LosesRepairedRowsWithoutAKey(AnyTable):
     """Discards repaired rows of a table without a key."""
 
     @classmethod
@@ -168,7 +168,7 @@ class LosesMendedRowsWithoutAKey(Whole):
         patch.setattr(settled_batch, "append", wrongly)
 
 
-class FindsNoStoredRow(Whole):
+class FindsNoStoredRow(AnyTable):
     """Finds no stored rows."""
 
     @classmethod
@@ -176,7 +176,7 @@ class FindsNoStoredRow(Whole):
         patch.setattr(settled_batch, "find_rows", lambda *_, **__: StoredRows())
 
 
-class FindsRowsThatWereDeleted(Whole):
+class FindsDeletedRows(AnyTable):
     """Reads data files without their deletes."""
 
     @classmethod
@@ -184,7 +184,7 @@ class FindsRowsThatWereDeleted(Whole):
         patch.setattr(local_files, "_deleted", lambda *_: BitMap64())
 
 
-class ReadsTheFirstFileAlone(Whole):
+class ReadsTheFirstFileAlone(AnyTable):
     """Reads only one data file of a table."""
 
     @classmethod
@@ -193,7 +193,7 @@ class ReadsTheFirstFileAlone(Whole):
         patch.setattr(local_files, "_stored", lambda *args: (stored(*args) or [])[:1])
 
 
-class LosesTheSecondPlaceOfAKey(Whole):
+class LosesTheSecondPlaceOfAKey(AnyTable):
     """Removes only one of the stored rows of a key."""
 
     @classmethod
@@ -207,7 +207,7 @@ class LosesTheSecondPlaceOfAKey(Whole):
         patch.setattr(stored_rows, "_by_key", wrongly)
 
 
-class RemembersWhatWasNotSentAsNull(Whole):
+class RemembersUnsentCellsAsNull(AnyTable):
     """Remembers unsent cells as NULL."""
 
     @classmethod
@@ -215,7 +215,7 @@ class RemembersWhatWasNotSentAsNull(Whole):
         patch.setattr(change_log_entries, "_not_sent", lambda _column, _value: [])
 
 
-class RemembersNothingThatWaits(Whole):
+class RemembersNoWaitingEvents(AnyTable):
     """Writes no entries for waiting events."""
 
     @classmethod
@@ -223,7 +223,7 @@ class RemembersNothingThatWaits(Whole):
         patch.setattr(Entries, "add_waiting", lambda _self, _events: None)
 
 
-class LeavesRowsBelowATruncate(Whole):
+class LeavesRowsBelowATruncate(AnyTable):
     """Truncates only rows with other events in the batch."""
 
     @classmethod
@@ -231,7 +231,7 @@ class LeavesRowsBelowATruncate(Whole):
         patch.setattr(SettledBatch, "truncates_others", False)
 
 
-class NumbersVersionsAnew(Whole):
+class NumbersVersionsAnew(AnyTable):
     """Gives new numbers to all versions of the keys of a batch."""
 
     @classmethod
@@ -242,7 +242,7 @@ class NumbersVersionsAnew(Whole):
         patch.setattr(changed_rows, "assign_numbers", anew)
 
 
-class DropsWhatWasBelieved(Whole):
+class DropsSupersededVersions(AnyTable):
     """Removes superseded knowledge, like a history without it."""
 
     @classmethod
@@ -261,25 +261,25 @@ class DropsWhatWasBelieved(Whole):
 _IN_PART = "partial_rows_and_key_changes_give_the_rows_of_the_source"
 _WAITS = "a_row_that_cannot_be_applied_holds_its_key"
 
-BY_LAW: Mapping[str, Sequence[type[Whole]]] = {
+BY_LAW: Mapping[str, Sequence[type[AnyTable]]] = {
     "an_update_replaces_a_row": (FindsNoStoredRow,),
-    "any_delivery_gives_the_rows_of_the_source": (FindsRowsThatWereDeleted, ReadsTheFirstFileAlone),
+    "any_delivery_gives_the_rows_of_the_source": (FindsDeletedRows, ReadsTheFirstFileAlone),
     "the_last_change_of_a_key_wins": (ReadsABatchWithoutItsLastEvent,),
-    "an_object_delivered_again_changes_nothing": (TakesCopiesForNews, AddsFactsOfAnObjectAgain),
-    "a_table_without_a_key_has_each_event_once": (LosesMendedRowsWithoutAKey,),
+    "an_object_delivered_again_changes_nothing": (AppliesCopies, AppendsRepeatedObjects),
+    "a_table_without_a_key_has_each_event_once": (LosesRepairedRowsWithoutAKey,),
     "a_late_change_overwrites_nothing_newer": (ForgetsRememberedDeletes,),
     "a_truncate_removes_every_older_row": (LeavesRowsBelowATruncate,),
-    _WAITS: (TakesARejectForAnEvent, ForgetsWhatWaits, RemembersNothingThatWaits),
-    _IN_PART: (RemembersWhatWasNotSentAsNull, JoinsNoKeys),
+    _WAITS: (TakesARejectForAnEvent, ForgetsWaitingEvents, RemembersNoWaitingEvents),
+    _IN_PART: (RemembersUnsentCellsAsNull, JoinsNoKeys),
     "any_order_and_any_crash_give_the_one_history": (LosesTheSecondPlaceOfAKey, ForgetsBases),
     "corpus_truncate": (ForgetsTruncates,),
     "a_version_keeps_its_number": (NumbersVersionsAnew,),
-    "recorded_versions_are_not_rewritten": (DropsWhatWasBelieved,),
+    "recorded_versions_are_not_rewritten": (DropsSupersededVersions,),
 }
 """Mistakes by the law of the conformance kit that shows them."""
 
 LONG = frozenset({ForgetsBases, JoinsNoKeys, NumbersVersionsAnew})
 """Mistakes that are slow to show. The others need a few batches."""
 
-DRAWS: Mapping[type[Whole], Draw] = {ForgetsBases: Draw(seed=14, case="by the day of a late run")}
+DRAWS: Mapping[type[AnyTable], Draw] = {ForgetsBases: Draw(seed=14, case="by the day of a late run")}
 """Draws of mistakes that the draw of their law does not show."""

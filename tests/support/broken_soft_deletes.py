@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from broken_ports import Whole
+from broken_ports import AnyTable
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
@@ -13,7 +13,7 @@ from lakeward.adapters.spark.merge.fold.chain_results import Chains
 from lakeward.adapters.spark.merge.resolution import STANDS
 
 
-class DeletesForGood(Whole):
+class DeletesForGood(AnyTable):
     """Removes rows in spite of soft deletes."""
 
     @classmethod
@@ -27,7 +27,7 @@ class DeletesForGood(Whole):
         patch.setattr(Chains, "rows", standing)
 
 
-class EmptiesWhatWent(Whole):
+class EmptiesDeletedRows(AnyTable):
     """Keeps only the key of a deleted row."""
 
     @classmethod
@@ -42,7 +42,7 @@ class EmptiesWhatWent(Whole):
         patch.setattr(Chains, "rows", emptied)
 
 
-class DropsWhatALoadLacks(Whole):
+class RemovesRowsMissingFromALoad(AnyTable):
     """Removes rows that a full load lacks, as with hard deletes."""
 
     @classmethod
