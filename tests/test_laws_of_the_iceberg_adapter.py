@@ -7,7 +7,6 @@ rows with their positions, all counts, and the quarantine.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import laps
@@ -18,6 +17,7 @@ from lakeward.adapters.formats.iceberg.options import TableOptions
 from lakeward.adapters.spark.execution import parallelism
 from lakeward.adapters.spark.merge.fold import batch_fold
 from lakeward.plugins.testing import LAWS, Bench, table_contract
+from lakeward.plugins.testing.bench import Trial
 
 pytestmark = pytest.mark.spark
 
@@ -68,6 +68,12 @@ def all_is_large(by_spark: None, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
+def without_crashes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let no process end in the middle of a batch."""
+    monkeypatch.setattr(Trial, "ends", lambda *_: ())
+
+
+@pytest.fixture
 def several_parts(all_is_large: None, monkeypatch: pytest.MonkeyPatch) -> None:
     in_parts(monkeypatch)
 
@@ -108,7 +114,7 @@ TestLap = pytest.mark.lap(
 )
 TestBySpark = pytest.mark.lap(
     table_contract(
-        lambda make_lake, by_spark: replace(bench(make_lake(), make_lake), crashes=False),
+        lambda make_lake, by_spark, without_crashes: bench(make_lake(), make_lake),
         laws=laps.BY_SPARK - laps.CRASHES_BY_SPARK - laps.EVERY_LAYOUT - TOO_LATE,
         cases=laps.CASES_BY_SPARK,
     )

@@ -38,7 +38,6 @@ class Bench:
     - `partitioned`: makes a lake whose tables are partitioned by the given columns.
     - `changes_columns`: whether tables can get other columns. If not, laws that need it are skipped.
     - `types`: the names of the column types that tables hold. They must refuse all other types.
-    - `crashes`: whether processes end in the middle of batches, so that other processes continue them.
     """
 
     lake: Lake
@@ -48,7 +47,6 @@ class Bench:
     partitioned: Callable[[Sequence[str]], Lake] | None = None
     changes_columns: bool = True
     types: frozenset[str] = TYPES
-    crashes: bool = True
 
     @property
     def can(self) -> frozenset[str]:
@@ -133,8 +131,6 @@ class Trial:
 
     def ends(self, of: Sequence[tuple[str, str]] = CRASHES) -> Sequence[tuple[str, str]]:
         """Return randomly drawn crash points: steps before or after which the process ends."""
-        if not self.bench.crashes:
-            return ()
         return self.random.sample(of, min(len(of), self.law.seldom if self.is_packed else self.law.often))
 
     def play(self, script: Script, ends: Sequence[tuple[str, str]] = (), *, is_exact: bool = True) -> Player:
