@@ -14,6 +14,15 @@ import broken_names
 import broken_others
 import broken_topics
 import pytest
+from changed_sources import (
+    changed_facts,
+    changed_histories,
+    changed_reads,
+    changed_rows,
+    changed_selections,
+    listed,
+    placed,
+)
 from memory_feeds import feed
 
 from lakeward.adapters.memory import Frame, MemorySource
@@ -46,20 +55,6 @@ from lakeward.plugins.testing.scripts import Item
 SEEN = (AssertionError, LakewardError, LookupError, ValueError, pytest.fail.Exception)
 
 
-def reading(change: Callable[[Frame], Frame], sequences: Sequences = Sequences.TIMES) -> type[MemorySource]:
-    """Return a source that changes the rows that it reads, and declares these sequences."""
-
-    class Broken(MemorySource):
-        def __init__(self) -> None:
-            MemorySource.__init__(self, sequences=sequences)
-
-        def read(self, dimension: Dimension, selection: ObjectSelection, epoch: int) -> Batch[Frame]:
-            batch = MemorySource.read(self, dimension, selection, epoch)
-            return replace(batch, frame=change(batch.frame))
-
-    return Broken
-
-
 def with_cells(change: Callable[[Any], Any]) -> type[MemorySource]:
     """Return a source that changes the cells that it reads, in keys too."""
 
@@ -67,36 +62,12 @@ def with_cells(change: Callable[[Any], Any]) -> type[MemorySource]:
         cells = {name: change(cell) for name, cell in event.cells.items()}
         return replace(event, key=tuple(map(change, event.key)), cells=cells)
 
-    return reading(lambda frame: [changed(item) for item in frame if isinstance(item, ChangeEvent)])
+    return changed_rows(lambda frame: [changed(item) for item in frame if isinstance(item, ChangeEvent)])
 
 
 def with_sequence(sequence: Callable[[Item], int], declared: Sequences) -> type[MemorySource]:
     """Return a source with these sequences, which declares them as another kind."""
-    return reading(lambda frame: [placed(item, sequence=sequence(item)) for item in frame], declared)
-
-
-def with_facts(change: Callable[[Batch[Frame]], Mapping[str, Any]]) -> type[MemorySource]:
-    """Return a source that changes these facts of its batches."""
-
-    class Broken(MemorySource):
-        def read(self, dimension: Dimension, selection: ObjectSelection, epoch: int) -> Batch[Frame]:
-            batch = MemorySource.read(self, dimension, selection, epoch)
-            return replace(batch, facts=replace(batch.facts, **change(batch)))
-
-    return Broken
-
-
-def reading_objects(
-    change: Callable[[MemorySource, Dimension, Sequence[SourceObject]], Iterable[SourceObject]],
-) -> type[MemorySource]:
-    """Return a source that reads other objects than the selected ones."""
-
-    class Broken(MemorySource):
-        def read(self, dimension: Dimension, selection: ObjectSelection, epoch: int) -> Batch[Frame]:
-            objects = tuple(change(self, dimension, selection.objects))
-            return MemorySource.read(self, dimension, replace(selection, objects=objects), epoch)
-
-    return Broken
+    return changed_rows(lambda frame: [placed(item, sequence=sequence(item)) for item in frame], declared)
 
 
 Objects: TypeAlias = Sequence[SourceObject]
@@ -106,23 +77,11 @@ def selecting(
     change: Callable[[MemorySource, Dimension, ObjectHistory, Objects], Iterable[SourceObject]],
 ) -> type[MemorySource]:
     """Return a source that changes the objects that it selects."""
-
-    class Broken(MemorySource):
-        def select_objects(self, dimension: Dimension, past: ObjectHistory) -> ObjectSelection:
-            selection = MemorySource.select_objects(self, dimension, past)
-            return replace(selection, objects=tuple(change(self, dimension, past, selection.objects)))
-
-    return Broken
-
-
-def knowing(change: Callable[[MemorySource, Dimension, ObjectHistory], ObjectHistory]) -> type[MemorySource]:
-    """Return a source that selects objects with another history."""
-
-    class Broken(MemorySource):
-        def select_objects(self, dimension: Dimension, past: ObjectHistory) -> ObjectSelection:
-            return MemorySource.select_objects(self, dimension, change(self, dimension, past))
-
-    return Broken
+    return changed_selections(
+        lambda source, dimension, past, selection: replace(
+            selection, objects=tuple(change(source, dimension, past, selection.objects))
+        )
+    )
 
 
 def repairing(change: Callable[[Sequence[Entry]], Sequence[Entry]]) -> type[MemorySource]:
@@ -143,16 +102,6 @@ def truncating(change: Callable[[Position, int | None], tuple[Position, int | No
             return MemorySource.truncation(self, dimension, *change(place, time))
 
     return Broken
-
-
-def placed(item: Item, **place: int) -> ChangeEvent | Reject:
-    """Return an item with other parts of its position."""
-    return replace(item, position=item.position._replace(**place))
-
-
-def listed(source: MemorySource, dimension: Dimension) -> Objects:
-    """Return the existing objects of a table, in the order of their delivery."""
-    return [one.object for one in source.tables.get(dimension.name, [])]
 
 
 class MixesTables(MemorySource):
@@ -176,9 +125,15 @@ def equal_rows_once(frame: Frame) -> Frame:
     return [*{repr(placed(item, sequence=0, row=0)): item for item in frame}.values()]
 
 
-def equal_sizes(source: MemorySource, dimension: Dimension, objects: Objects) -> Objects:
+def equal_sizes(source: MemorySource, dimension: Dimension, selection: ObjectSelection) -> ObjectSelection:
     now = {item.name: item for item in listed(source, dimension)}
-    return [now[item.name] if now[item.name].size == item.size else item for item in objects]
+    objects = [now[item.name] if now[item.name].size == item.size else item for item in selection.objects]
+    return replace(selection, objects=tuple(objects))
+
+
+def unchanged_objects(source: MemorySource, dimension: Dimension, selection: ObjectSelection) -> ObjectSelection:
+    objects = [item for item in selection.objects if item in listed(source, dimension)]
+    return replace(selection, objects=tuple(objects))
 
 
 SELECTED: set[str] = set()
@@ -209,7 +164,7 @@ def with_current_versions(source: MemorySource, dimension: Dimension, past: Obje
     return replace(past, seen={name: now.get(name, item) for name, item in past.seen.items()})
 
 
-def first_key_range(batch: Batch[Frame]) -> Mapping[str, Any]:
+def first_key_range(batch: Batch[Frame], *_: object) -> Mapping[str, Any]:
     first = next(item.keys[0][0] for item in batch.frame if item.keys)
     return {"key_range": ((first, first),)}
 
@@ -287,7 +242,7 @@ BROKEN: Mapping[str, Sequence[type[MemorySource]]] = {
         selecting(lambda source, dimension, _, objects: sorted(objects, key=listed(source, dimension).index))
     ],
     "many_objects_of_many_rows_are_read_completely": [
-        *(selecting(first_ten), OrdersNamesAsTexts, reading(equal_rows_once))
+        *(selecting(first_ten), OrdersNamesAsTexts, changed_rows(equal_rows_once))
     ],
     "a_cell_is_read_as_it_was_written": [
         *(NULLS_EMPTY_TEXTS, CUTS_TEXTS),
@@ -297,30 +252,30 @@ BROKEN: Mapping[str, Sequence[type[MemorySource]]] = {
     "what_was_applied_is_not_taken_again": [selecting(last_one_again)],
     "a_listing_from_the_last_object_on_finds_the_same": [selecting(without_the_first)],
     "each_row_has_a_place_of_its_own": [
-        reading(lambda frame: [placed(item, row=100 - item.position.row) for item in frame])
+        changed_rows(lambda frame: [placed(item, row=100 - item.position.row) for item in frame])
     ],
     "sequences_are_as_the_source_declares": [
         with_sequence(lambda item: item.time or 0, Sequences.UNIQUE),
-        reading(lambda frame: frame, Sequences.ARRIVAL),
+        changed_rows(lambda frame: frame, Sequences.ARRIVAL),
         with_sequence(lambda _: 7, Sequences.TIMES),
         ZERO_IS_A_PLACE,
     ],
-    "each_row_is_counted": [reading(lambda frame: [item for item in frame if not isinstance(item, Reject)])],
+    "each_row_is_counted": [changed_rows(lambda frame: [item for item in frame if not isinstance(item, Reject)])],
     "facts_bound_the_rows": [
-        with_facts(lambda batch: {"greatest": batch.facts.objects[0].greatest}),
-        with_facts(first_key_range),
+        changed_facts(lambda batch, *_: {"greatest": batch.facts.objects[0].greatest}),
+        changed_facts(first_key_range),
     ],
     "what_is_read_again_is_the_same_to_the_position": [
-        reading(lambda frame: [placed(item, row=next(NUMBERS)) for item in frame])
+        changed_rows(lambda frame: [placed(item, row=next(NUMBERS)) for item in frame])
     ],
     "an_object_that_changed_since_it_was_taken_is_left_out_with_all_behind_it": [
-        reading_objects(lambda source, dimension, objects: [o for o in objects if o in listed(source, dimension)]),
-        reading_objects(equal_sizes),
+        changed_reads(unchanged_objects),
+        changed_reads(equal_sizes),
     ],
-    "an_object_that_changed_after_it_was_applied_stops_the_table": [knowing(with_current_versions)],
+    "an_object_that_changed_after_it_was_applied_stops_the_table": [changed_histories(with_current_versions)],
     "an_object_that_comes_late_is_taken_and_said_to_be_late": [
         selecting(behind_the_last),
-        knowing(lambda _, __, past: replace(past, floor=None)),
+        changed_histories(lambda _, __, past: replace(past, floor=None)),
     ],
     "a_truncation_is_one_truncate_at_its_place": [
         truncating(lambda place, time: (place._replace(sequence=0), time)),

@@ -1,4 +1,4 @@
-"""Sources in plain Python with mistakes in full loads: each class makes one."""
+"""Sources in plain Python with mistakes in full loads."""
 
 from __future__ import annotations
 
@@ -6,6 +6,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
+from changed_sources import (
+    changed_facts,
+    changed_histories,
+    changed_reads,
+    changed_rows,
+    changed_selections,
+    listed,
+    placed,
+)
 from memory_feeds import BEFORE
 
 from lakeward.adapters.memory import Frame, MemorySource
@@ -16,163 +25,25 @@ from lakeward.core.ports import Batch
 from lakeward.plugins.testing import Item
 
 
-class ReadsInserts(MemorySource):
-    """Reads rows of a load as inserts."""
-
-    def read(self, dimension: Dimension, selection: ObjectSelection, epoch: int) -> Batch[Frame]:
-        batch = MemorySource.read(self, dimension, selection, epoch)
-        items = [
-            replace(item, operation=Operation.INSERT)
-            if isinstance(item, ChangeEvent) and item.operation is Operation.READ
-            else item
-            for item in batch.frame
-        ]
-        return replace(batch, frame=items)
+def as_inserts(frame: Frame) -> Frame:
+    """Read rows of a load as inserts."""
+    return [
+        replace(item, operation=Operation.INSERT)
+        if isinstance(item, ChangeEvent) and item.operation is Operation.READ
+        else item
+        for item in frame
+    ]
 
 
-class OrdersALoadByItsTimes(MemorySource):
-    """Orders rows of a load among the changes by time."""
-
-    def read(self, dimension: Dimension, selection: ObjectSelection, epoch: int) -> Batch[Frame]:
-        batch = MemorySource.read(self, dimension, selection, epoch)
-        return replace(batch, frame=[_placed(item, sequence=item.time or 0) for item in batch.frame])
-
-
-class HasALoadInOneObject(MemorySource):
-    """Numbers the rows of a load across its objects."""
-
-    def read(self, dimension: Dimension, selection: ObjectSelection, epoch: int) -> Batch[Frame]:
-        batch = MemorySource.read(self, dimension, selection, epoch)
-        items = [_placed(item, object=1 - BEFORE, row=row) for row, item in enumerate(batch.frame, 1)]
-        return replace(batch, frame=items)
-
-
-class ReadsALoadTwice(MemorySource):
-    """Reads each row of a load twice."""
-
-    def read(self, dimension: Dimension, selection: ObjectSelection, epoch: int) -> Batch[Frame]:
-        batch = MemorySource.read(self, dimension, selection, epoch)
-        return replace(batch, frame=[*batch.frame, *batch.frame])
-
-
-class TellsNoObjectsOfALoad(MemorySource):
-    """Does not mark objects of a load."""
-
-    def read(self, dimension: Dimension, selection: ObjectSelection, epoch: int) -> Batch[Frame]:
-        batch = MemorySource.read(self, dimension, selection, epoch)
-        objects = tuple(replace(known, is_load=False) for known in batch.facts.objects)
-        return replace(batch, facts=replace(batch.facts, objects=objects))
-
-
-class TellsNoEpochThatBegins(MemorySource):
-    """Never reports a load as complete."""
-
-    def read(self, dimension: Dimension, selection: ObjectSelection, epoch: int) -> Batch[Frame]:
-        batch = MemorySource.read(self, dimension, selection, epoch)
-        return replace(batch, facts=replace(batch.facts, loaded=None))
-
-
-class TellsThatALoadIsWholeAtOnce(MemorySource):
-    """Reports a load as complete without later changes."""
-
-    def read(self, dimension: Dimension, selection: ObjectSelection, epoch: int) -> Batch[Frame]:
-        batch = MemorySource.read(self, dimension, selection, epoch)
-        return replace(batch, facts=replace(batch.facts, loaded=epoch))
-
-
-class NeverTellsThatALoadIsWhole(MemorySource):
-    """Does not take later changes as the end of a load."""
-
-    def read(self, dimension: Dimension, selection: ObjectSelection, epoch: int) -> Batch[Frame]:
-        batch = MemorySource.read(self, dimension, selection, epoch)
-        return replace(batch, facts=replace(batch.facts, loaded=selection.load))
-
-
-class ListsALoadBehindChanges(MemorySource):
+class OrdersALoadAfterChanges(MemorySource):
     """Orders objects of a load after all changes."""
 
     def put(self, table: TableName, order: int, items: Sequence[Item], *rest: Any, **more: Any) -> None:
         order = order if order > 0 else order + 2 * BEFORE
-        MemorySource.put(self, table, order, [_placed(item, object=order) for item in items], *rest, **more)
+        MemorySource.put(self, table, order, [placed(item, object=order) for item in items], *rest, **more)
 
 
-class TakesChangesForALoad(MemorySource):
-    """Orders changes by arrival alone, like a load."""
-
-    def read(self, dimension: Dimension, selection: ObjectSelection, epoch: int) -> Batch[Frame]:
-        batch = MemorySource.read(self, dimension, selection, epoch)
-        return replace(batch, frame=[_placed(item, sequence=LOAD_SEQUENCE) for item in batch.frame])
-
-
-class TakesWhatThereIsOfALoad(MemorySource):
-    """Selects objects of an incomplete load."""
-
-    def select_objects(self, dimension: Dimension, past: ObjectHistory) -> ObjectSelection:
-        selection = MemorySource.select_objects(self, dimension, replace(past, load=None))
-        return replace(selection, load=None if past.load is None else past.load.epoch)
-
-
-class TellsNothingOfALoadThatItWaitsFor(MemorySource):
-    """Does not report an awaited load."""
-
-    def select_objects(self, dimension: Dimension, past: ObjectHistory) -> ObjectSelection:
-        return replace(MemorySource.select_objects(self, dimension, past), awaited=None)
-
-
-class HearsNobody(MemorySource):
-    """Waits for changes although an operator completed the load."""
-
-    def select_objects(self, dimension: Dimension, past: ObjectHistory) -> ObjectSelection:
-        load = past.load and replace(past.load, whole=None)
-        return MemorySource.select_objects(self, dimension, replace(past, load=load))
-
-
-class TakesWhatWasSaidToBeAll(MemorySource):
-    """Does not check for more objects than the operator saw."""
-
-    def select_objects(self, dimension: Dimension, past: ObjectHistory) -> ObjectSelection:
-        selection, load = MemorySource.select_objects(self, dimension, past), past.load
-        if load is None or load.whole is None:
-            return selection
-        seen = tuple(item for item in (*selection.objects, *selection.left) if item.version in load.whole)
-        return replace(selection, objects=seen, load=load.epoch)
-
-
-class ReadsWhatDidNotChangeOfALoad(MemorySource):
-    """Reads a load up to the first changed object."""
-
-    def read(self, dimension: Dimension, selection: ObjectSelection, epoch: int) -> Batch[Frame]:
-        return MemorySource.read(self, dimension, replace(selection, load=None), epoch)
-
-
-class ReadsALoadAsItIsNow(MemorySource):
-    """Does not check whether a load changed."""
-
-    def read(self, dimension: Dimension, selection: ObjectSelection, epoch: int) -> Batch[Frame]:
-        now = {one.object.name: one.object for one in self.tables[dimension.name]}
-        objects = tuple(now[item.name] for item in selection.objects)
-        return MemorySource.read(self, dimension, replace(selection, objects=objects), epoch)
-
-
-class TakesTheLoadBeforeForTheNext(MemorySource):
-    """Selects applied objects of the old load if a new one is awaited."""
-
-    def select_objects(self, dimension: Dimension, past: ObjectHistory) -> ObjectSelection:
-        return MemorySource.select_objects(self, dimension, past if past.load is None else replace(past, seen={}))
-
-
-class BeginsAnEpochByItself(MemorySource):
-    """Selects a rewritten load without an alarm."""
-
-    def select_objects(self, dimension: Dimension, past: ObjectHistory) -> ObjectSelection:
-        now = {one.object.name: one.object for one in self.tables[dimension.name]}
-        seen = {name: item for name, item in past.seen.items() if now[name] == item}
-        return MemorySource.select_objects(
-            self, dimension, past if past.load is not None else replace(past, seen=seen)
-        )
-
-
-class StaysInItsEpoch(MemorySource):
+class ReadsAllLoadsInOneEpoch(MemorySource):
     """Reads every load with the first epoch."""
 
     def read(self, dimension: Dimension, selection: ObjectSelection, epoch: int) -> Batch[Frame]:
@@ -180,40 +51,73 @@ class StaysInItsEpoch(MemorySource):
         return MemorySource.read(self, dimension, replace(selection, load=first), first)
 
 
-def _placed(item: Item, **places: int) -> Item:
-    return replace(item, position=item.position._replace(**places))
+class SelectsAnIncompleteLoad(MemorySource):
+    """Selects objects of an incomplete load."""
 
+    def select_objects(self, dimension: Dimension, past: ObjectHistory) -> ObjectSelection:
+        selection = MemorySource.select_objects(self, dimension, replace(past, load=None))
+        return replace(selection, load=None if past.load is None else past.load.epoch)
+
+
+def without_a_check(
+    _: MemorySource, __: Dimension, past: ObjectHistory, selection: ObjectSelection
+) -> ObjectSelection:
+    """Select the objects that the operator saw, without a check for more."""
+    load = past.load
+    if load is None or load.whole is None:
+        return selection
+    seen = tuple(item for item in (*selection.objects, *selection.left) if item.version in load.whole)
+    return replace(selection, objects=seen, load=load.epoch)
+
+
+def current_objects(source: MemorySource, dimension: Dimension, selection: ObjectSelection) -> ObjectSelection:
+    """Read the objects as they are now, without a check whether the load changed."""
+    now = {item.name: item for item in listed(source, dimension)}
+    return replace(selection, objects=tuple(now[item.name] for item in selection.objects))
+
+
+def without_an_alarm(source: MemorySource, dimension: Dimension, past: ObjectHistory) -> ObjectHistory:
+    """Select a rewritten load without an alarm."""
+    now = {item.name: item for item in listed(source, dimension)}
+    seen = {name: item for name, item in past.seen.items() if now[name] == item}
+    return past if past.load is not None else replace(past, seen=seen)
+
+
+UNMARKED: Final = changed_facts(
+    lambda batch, *_: {"objects": tuple(replace(known, is_load=False) for known in batch.facts.objects)}
+)
+"""Does not mark objects of a load."""
 
 BROKEN: Final[Mapping[str, Sequence[type[MemorySource]]]] = {
     "rows_of_a_full_load_are_reads_of_a_new_epoch": [
-        ReadsInserts,
-        OrdersALoadByItsTimes,
-        HasALoadInOneObject,
-        ReadsALoadTwice,
-        TellsNoObjectsOfALoad,
-        TellsNoEpochThatBegins,
+        changed_rows(as_inserts),
+        changed_rows(lambda frame: [placed(item, sequence=item.time or 0) for item in frame]),
+        changed_rows(lambda frame: [placed(one, object=1 - BEFORE, row=row) for row, one in enumerate(frame, 1)]),
+        changed_rows(lambda frame: [*frame, *frame]),
+        UNMARKED,
+        changed_facts(lambda *_: {"loaded": None}),
     ],
     "changes_follow_the_full_load_of_their_epoch": [
-        TellsThatALoadIsWholeAtOnce,
-        NeverTellsThatALoadIsWhole,
-        ListsALoadBehindChanges,
-        TakesChangesForALoad,
-        TellsNoObjectsOfALoad,
+        changed_facts(lambda _, __, epoch: {"loaded": epoch}),
+        changed_facts(lambda _, selection, __: {"loaded": selection.load}),
+        OrdersALoadAfterChanges,
+        changed_rows(lambda frame: [placed(item, sequence=LOAD_SEQUENCE) for item in frame]),
+        UNMARKED,
     ],
     "an_incomplete_full_load_is_not_selected": [
-        TakesWhatThereIsOfALoad,
-        TellsNothingOfALoadThatItWaitsFor,
-        HearsNobody,
-        TakesWhatWasSaidToBeAll,
+        SelectsAnIncompleteLoad,
+        changed_selections(lambda _, __, ___, selection: replace(selection, awaited=None)),
+        changed_histories(lambda _, __, past: replace(past, load=past.load and replace(past.load, whole=None))),
+        changed_selections(without_a_check),
     ],
     "a_full_load_that_changed_after_its_selection_is_not_read": [
-        ReadsWhatDidNotChangeOfALoad,
-        ReadsALoadAsItIsNow,
+        changed_reads(lambda _, __, selection: replace(selection, load=None)),
+        changed_reads(current_objects),
     ],
     "a_rewritten_full_load_begins_the_next_epoch": [
-        TakesTheLoadBeforeForTheNext,
-        BeginsAnEpochByItself,
-        StaysInItsEpoch,
+        changed_histories(lambda _, __, past: past if past.load is None else replace(past, seen={})),
+        changed_histories(without_an_alarm),
+        ReadsAllLoadsInOneEpoch,
     ],
 }
 """The broken sources of each law."""
