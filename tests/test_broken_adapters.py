@@ -225,7 +225,10 @@ def test_a_broken_iceberg_adapter_breaks_a_law(
 @pytest.mark.parametrize(
     ("make", "name", "break_it", "options"),
     [
-        *[("make_delta", *mistake) for mistake in broken_delta.BROKEN],
+        *[
+            pytest.param("make_delta", *one, marks=[pytest.mark.long] if one[1] in broken_delta.LONG else [])
+            for one in broken_delta.BROKEN
+        ],
         *[pytest.param("make_hudi", *mistake, marks=pytest.mark.hudi) for mistake in broken_hudi.BROKEN],
     ],
     ids=lambda value: getattr(value, "__name__", ""),

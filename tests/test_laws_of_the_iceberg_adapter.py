@@ -88,7 +88,7 @@ TestHistories = table_contract(
     cases=laps.WAYS["iceberg"] - LARGE,
 )
 TestLargeBatches = table_contract(
-    lambda make_lake, all_is_large: bench(make_lake(), make_lake), laws=laps.HISTORIES, cases=LARGE
+    lambda make_lake, all_is_large, without_crashes: bench(make_lake(), make_lake), laws=laps.HISTORIES, cases=LARGE
 )
 TestKnown = pytest.mark.long(
     table_contract(lambda make_lake, all_is_large: bench(make_lake(), make_lake), laws=laps.KNOWN, cases=LARGE)

@@ -70,6 +70,9 @@ def loses_what_else_a_file_held(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Change, "check", lambda *_: None)
 
 
+LONG = frozenset({forgets_the_vector_before_by_spark})
+"""Mistakes that take long. The gate tries the same one without Spark, and another one with it."""
+
 COPY_ON_WRITE = TableOptions(write_mode="copy-on-write")
 BROKEN: Sequence[tuple[str, Break, TableOptions]] = (
     ("in order", marks_the_row_behind, TableOptions()),
