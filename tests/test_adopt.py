@@ -1,4 +1,4 @@
-"""Tables that another job wrote are taken over: looked at first, and gone on with behind its last file."""
+"""Adoption: a table of another job is checked, adopted, and continued after the last file of that job."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ pytestmark = pytest.mark.spark
 D = Decimal
 LOAD, FIRST, SECOND = "LOAD00000001.csv", "20261121-100000000.csv", "20261121-110000000.csv"
 THEIRS = [(1, "a", D("1.00")), (2, "x", D("2.00")), (5, "e", D("5.00"))]
-"""What another job made of the load and the first changes."""
+"""The rows that another job made of the load and the first changes."""
 
 AFTER = [(2, "y", D("9.00")), (4, "d", D("4.00")), (5, "e", D("5.00"))]
 COLUMNS = pa.schema([("id", pa.int32()), ("name", pa.string()), ("price", pa.decimal128(8, 2))])
@@ -99,7 +99,7 @@ def path_of(project: Project) -> Any:
 
 
 def state_of(project: Project) -> Any:
-    """Return what any commit would change."""
+    """Return the parts of a table that any commit would change."""
     if project.kind == "delta":
         return DeltaTable(str(path_of(project))).version()
     if project.kind == "hudi":
@@ -113,7 +113,7 @@ def adopt(project: Project, *more: str, code: int = 0) -> Any:
     return ended if code else ended.document
 
 
-def test_a_table_is_gone_on_with_behind_the_last_file_that_was_applied(shop: Project) -> None:
+def test_an_adopted_table_continues_after_the_last_applied_file(shop: Project) -> None:
     written(shop, THEIRS)
     before = state_of(shop)
     said = shop.call("adopt", "shop.item").out
@@ -136,7 +136,7 @@ def test_a_table_is_gone_on_with_behind_the_last_file_that_was_applied(shop: Pro
     assert "is one of lakeward's tables already" in adopt(shop, "--none", code=1).err
 
 
-def test_what_is_applied_again_ends_in_the_same_rows_and_a_rollback_goes_back_to_the_adoption(
+def test_files_applied_again_give_the_same_rows_and_a_rollback_returns_to_the_adoption(
     shop: Project,
 ) -> None:
     written(shop, THEIRS)
@@ -151,7 +151,7 @@ def test_what_is_applied_again_ends_in_the_same_rows_and_a_rollback_goes_back_to
 
 
 @pytest.mark.parametrize("write_mode", ["copy-on-write", "merge-on-read"])
-def test_a_truncate_and_a_reload_take_the_rows_that_were_there(shop: Project, write_mode: str) -> None:
+def test_a_truncate_and_a_reload_remove_the_adopted_rows(shop: Project, write_mode: str) -> None:
     shop.configure(tables=ITEM.replace("columns", f'write_mode = "{write_mode}"\ncolumns'))
     written(shop, THEIRS)
     adopt(shop, "--from", FIRST)
@@ -163,10 +163,10 @@ def test_a_truncate_and_a_reload_take_the_rows_that_were_there(shop: Project, wr
 
 @pytest.mark.parametrize("shop", ["iceberg"], indirect=True)
 @pytest.mark.parametrize(("said", "deletions"), [("", False), ('write_mode = "merge-on-read"\n', True)])
-def test_an_iceberg_table_is_written_as_it_was_unless_the_settings_name_it(
+def test_an_adopted_iceberg_table_keeps_its_layout_unless_the_settings_set_one(
     shop: Project, said: str, deletions: bool
 ) -> None:
-    """What says nothing of it is rewritten, by Iceberg's own default; readers of it may know no deletions."""
+    """Without such a table setting files are rewritten, as is Iceberg's default: readers may know no deletes."""
     shop.configure(tables=ITEM.replace("columns", f"{said}columns"))
     written(shop, THEIRS)
     adopt(shop, "--from", FIRST)
@@ -177,7 +177,7 @@ def test_an_iceberg_table_is_written_as_it_was_unless_the_settings_name_it(
 
 
 @pytest.mark.parametrize("shop", ["iceberg", DELTA], indirect=True)
-def test_keys_that_are_null_or_stand_twice_are_counted_and_refused(shop: Project) -> None:
+def test_null_and_duplicate_keys_are_counted_and_refused(shop: Project) -> None:
     rows = [*THEIRS, (2, "again", None), (5, "again", None), (5, "and again", None), (None, "nobody", None)]
     written(shop, rows, is_required=False)
     before = state_of(shop)
@@ -195,7 +195,7 @@ def test_columns_that_are_not_those_of_the_source_are_refused_with_all_reasons(s
     assert "the source differs: " in said
 
 
-def test_a_file_that_is_none_and_a_table_that_is_none_are_named(shop: Project) -> None:
+def test_an_unknown_file_and_an_unknown_table_are_named(shop: Project) -> None:
     said = adopt(shop, "--from", FIRST, code=1).err
     assert "the lake has no such table" in said
     written(shop, THEIRS)
@@ -205,7 +205,7 @@ def test_a_file_that_is_none_and_a_table_that_is_none_are_named(shop: Project) -
     assert shop.call("adopt", "shop.item", "--none", "--from", FIRST).code == 2
 
 
-def test_a_crash_before_the_commit_is_taken_up_by_asking_again(
+def test_an_adoption_that_crashed_before_its_commit_can_be_repeated(
     shop: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     written(shop, THEIRS)
@@ -223,7 +223,7 @@ def test_a_crash_before_the_commit_is_taken_up_by_asking_again(
     assert shop.rows() == AFTER
 
 
-def test_a_commit_between_the_look_and_the_adoption_is_a_conflict(
+def test_a_commit_between_the_check_and_the_adoption_is_a_conflict(
     shop: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     written(shop, THEIRS)
@@ -234,7 +234,7 @@ def test_a_commit_between_the_look_and_the_adoption_is_a_conflict(
 
 
 def made_by_sql(project: Project, spark: SparkSession, *statements: str) -> str:
-    """Write their rows to a table of Delta that is made by SQL, with clustering, and changed by it."""
+    """Write the rows of the other job to a clustered Delta table that SQL creates and changes."""
     project.kind = "delta"
     project.configure()
     project.put(SECOND, "U,2,y,9.00\nI,4,d,4.00\nD,1,a,1.00\n")
@@ -258,10 +258,10 @@ def test_a_clustered_table_of_delta_stays_clustered(project: Project, spark: Spa
 
 
 @pytest.mark.long
-def test_a_table_of_delta_that_a_feature_was_dropped_from_is_taken_over(
+def test_a_delta_table_with_a_dropped_feature_is_adopted(
     project: Project, spark: SparkSession
 ) -> None:
-    """Delta leaves it the feature `checkpointProtection`, for a day or for good."""
+    """Delta then keeps the feature `checkpointProtection`, for a day or for ever."""
     has_vectors = "SET TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')"
     made_by_sql(project, spark, has_vectors, "DROP FEATURE deletionVectors")
     assert "checkpointProtection" in (DeltaTable(str(path_of(project))).protocol().writer_features or ())
@@ -270,7 +270,7 @@ def test_a_table_of_delta_that_a_feature_was_dropped_from_is_taken_over(
     assert project.rows() == AFTER
 
 
-def test_of_a_table_without_a_key_it_says_that_rows_would_stand_twice(project: Project) -> None:
+def test_adopting_a_table_without_a_key_warns_of_duplicate_rows(project: Project) -> None:
     project.configure(tables=ITEM.replace('key = ["id"]', ""))
     written(project, THEIRS, is_required=False)
     project.put(LOAD, "1,a,1.00\n")
@@ -282,25 +282,25 @@ def test_of_a_table_without_a_key_it_says_that_rows_would_stand_twice(project: P
 
 
 BROKEN = [
-    (broken_adoptions.forgets_what_was_applied, test_a_table_is_gone_on_with_behind_the_last_file_that_was_applied),
+    (broken_adoptions.forgets_what_was_applied, test_an_adopted_table_continues_after_the_last_applied_file),
     (
         broken_adoptions.takes_its_rows_for_newer_than_any_change,
-        test_what_is_applied_again_ends_in_the_same_rows_and_a_rollback_goes_back_to_the_adoption,
+        test_files_applied_again_give_the_same_rows_and_a_rollback_returns_to_the_adoption,
     ),
     (
         broken_adoptions.truncates_what_the_batch_names_alone,
-        test_a_truncate_and_a_reload_take_the_rows_that_were_there,
+        test_a_truncate_and_a_reload_remove_the_adopted_rows,
     ),
-    (broken_adoptions.counts_no_keys, test_keys_that_are_null_or_stand_twice_are_counted_and_refused),
+    (broken_adoptions.counts_no_keys, test_null_and_duplicate_keys_are_counted_and_refused),
     (
         broken_adoptions.compares_no_columns,
         test_columns_that_are_not_those_of_the_source_are_refused_with_all_reasons,
     ),
-    (broken_adoptions.takes_any_name_for_none, test_a_file_that_is_none_and_a_table_that_is_none_are_named),
-    (broken_adoptions.leaves_what_a_crash_left, test_a_crash_before_the_commit_is_taken_up_by_asking_again),
-    (broken_adoptions.adopts_whatever_stands, test_a_commit_between_the_look_and_the_adoption_is_a_conflict),
+    (broken_adoptions.takes_any_name_for_none, test_an_unknown_file_and_an_unknown_table_are_named),
+    (broken_adoptions.leaves_what_a_crash_left, test_an_adoption_that_crashed_before_its_commit_can_be_repeated),
+    (broken_adoptions.adopts_whatever_stands, test_a_commit_between_the_check_and_the_adoption_is_a_conflict),
 ]
-"""Mistakes, and the check that each must fail at."""
+"""Mistakes, and the check that must fail on each."""
 
 
 @pytest.mark.long

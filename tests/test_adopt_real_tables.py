@@ -1,4 +1,4 @@
-"""Tables of other engines are taken over as they are: golden tables of Delta, Iceberg with equality deletes."""
+"""Adoption of real tables of other engines: golden tables of Delta, and Iceberg tables with equality deletes."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def configured(project: Project, columns: Mapping[str, str], *key: str) -> None:
 
 
 def adopted(project: Project, name: str, content: str | bytes) -> dict[str, Any]:
-    """Take the table over where no file was applied, and apply this one."""
+    """Adopt the table without applied files, and apply this one."""
     project.put(f"20261121-{name}", content)
     ended = project.call("adopt", "shop.item", "--none", "--json")
     assert ended.code == 0, ended.err
@@ -48,7 +48,7 @@ def adopted(project: Project, name: str, content: str | bytes) -> dict[str, Any]
 
 @dataclass(frozen=True, kw_only=True)
 class Golden:
-    """A golden table as it is declared; what its last column changes into, and the key of a row that is new."""
+    """A golden table with its declared columns, a new value of its last column, and the key of a new row."""
 
     columns: Mapping[str, str]
     key: str
@@ -113,7 +113,7 @@ def given(project: Project, table: Path) -> Path:
 
 
 def parquet(lines: Sequence[tuple[str, Row]], types: pa.Schema) -> bytes:
-    """Return a file of changes; texts would have no structs."""
+    """Return a file of changes in Parquet, because CSV has no structs."""
     file = pa.BufferOutputStream()
     rows = [{"Op": operation, **row} for operation, row in lines]
     pq.write_table(pa.Table.from_pylist(rows, pa.schema([("Op", pa.string()), *types])), file)
@@ -125,8 +125,8 @@ def parquet(lines: Sequence[tuple[str, Row]], types: pa.Schema) -> bytes:
     [*GOLDEN, *(pytest.param(name, marks=pytest.mark.long) for name in LONG)],
     ids=lambda name: name.rsplit("/", 1)[1],
 )
-def test_a_golden_table_of_delta_is_gone_on_with(project: Project, name: str) -> None:
-    """A row is deleted, one is changed and one is new; all others are those that its origin states."""
+def test_a_golden_delta_table_is_adopted_and_continued(project: Project, name: str) -> None:
+    """A row is deleted, one is changed and one is added. All others are as published."""
     project.kind = "delta"
     golden, (case, table) = {**GOLDEN, **LONG}[name], name.split("/")
     columns, key = golden.columns, golden.key
@@ -159,7 +159,7 @@ def test_a_golden_table_of_delta_is_gone_on_with(project: Project, name: str) ->
         ),
     ],
 )
-def test_a_golden_table_with_types_that_lakeward_has_not_is_refused(
+def test_a_golden_table_with_unknown_types_is_refused(
     project: Project, name: str, key: str, column: str
 ) -> None:
     project.kind = "delta"
@@ -171,11 +171,11 @@ def test_a_golden_table_with_types_that_lakeward_has_not_is_refused(
 
 
 FLINKS = "data/persistent/equality_deletes/warehouse/mydb"
-"""Where the tables with equality deletes lay when they were written."""
+"""The folder in which the tables with equality deletes were written."""
 
 
 def registered(project: Project, case: str, was: str, *, is_mended: bool = False) -> Path:
-    """Bring a table of Iceberg into the catalog of a project; return the warehouse."""
+    """Register an Iceberg table in the catalog of a project, and return the warehouse."""
     folder = project.folder / "lake"
     folder.mkdir()
     source = CASES / case / "input" / was.removeprefix("data/persistent/")
@@ -188,7 +188,7 @@ def registered(project: Project, case: str, was: str, *, is_mended: bool = False
 
 
 def by_duckdb_iceberg(folder: Path, columns: str) -> set[tuple[str, ...]]:
-    """Read the table; PyIceberg reads no equality deletes."""
+    """Read the table by Spark, because PyIceberg does not read equality deletes."""
     with duck() as connection:
         path = metadata_of(folder, "shop", "item")
         found = connection.execute(f"SELECT {columns} FROM iceberg_scan('{path}')").fetchall()
@@ -198,17 +198,17 @@ def by_duckdb_iceberg(folder: Path, columns: str) -> set[tuple[str, ...]]:
 
 
 def written_by(project: Project, write_mode: str) -> None:
-    """Say how the table is written."""
+    """Return the write mode of the table."""
     settings = project.folder / "lakeward.toml"
     settings.write_text(settings.read_text().replace("lateness", f'write_mode = "{write_mode}"\nlateness'))
 
 
 @pytest.mark.parametrize("name", ["mytable", "mytable_partitioned"])
 @pytest.mark.parametrize("write_mode", ["merge-on-read", "copy-on-write"])
-def test_equality_deletes_stay_in_force_and_reach_no_row_that_comes_behind(
+def test_equality_deletes_stay_and_apply_to_no_later_row(
     project: Project, name: str, write_mode: str
 ) -> None:
-    """Rows 1 to 3 were deleted so, by their key or their name, and come again."""
+    """Rows 1 to 3 were deleted by equality, by key or by name, and are inserted again."""
     configured(project, {"id": "int", "name": "string", "bir": "date"}, "id")
     written_by(project, write_mode)
     folder = registered(project, "iceberg-equality-deletes", f"{FLINKS}/{name}")
@@ -223,7 +223,7 @@ def test_equality_deletes_stay_in_force_and_reach_no_row_that_comes_behind(
 
 
 def by_iceberg(project: Project, spark: SparkSession, *columns: str) -> set[tuple[str, ...]]:
-    """Read the table by Iceberg's own classes: for DuckDB an equality delete reaches all partitions."""
+    """Read the table by Iceberg's Java classes: DuckDB applies an equality delete to all partitions."""
     session = spark.newSession()
     for name, value in IcebergCatalog(IcebergOptions(warehouse="lake"), project.folder).spark_settings.items():
         session.conf.set(name, value)
@@ -232,7 +232,7 @@ def by_iceberg(project: Project, spark: SparkSession, *columns: str) -> set[tupl
 
 @dataclass(frozen=True, kw_only=True)
 class HandMade:
-    """A table whose equality deletes were made by hand, changes of it, and its rows then."""
+    """A table with equality deletes made by hand, its changes, and the rows after them."""
 
     columns: Mapping[str, str]
     key: Sequence[str]
@@ -241,7 +241,7 @@ class HandMade:
 
     @staticmethod
     def place(name: str) -> tuple[str, str]:
-        """Return the case, and where the table lay."""
+        """Return the case, and the folder of the table."""
         folder = f"equality_delete_{name}"
         return f"iceberg-{folder.replace('_', '-')}", f"data/persistent/{folder}/warehouse/ns/t"
 
@@ -265,10 +265,10 @@ HAND_MADE = {
 @pytest.mark.long
 @pytest.mark.parametrize("name", HAND_MADE)
 @pytest.mark.parametrize("write_mode", ["merge-on-read", "copy-on-write"])
-def test_an_equality_delete_reaches_the_rows_of_its_partition_alone(
+def test_an_equality_delete_applies_only_to_its_partition(
     project: Project, spark: SparkSession, name: str, write_mode: str
 ) -> None:
-    """A row that was deleted so comes again; one of the same key in another partition was not, and changes."""
+    """A row deleted by equality is inserted again. A row of the same key in another partition is updated."""
     made, (case, was) = HAND_MADE[name], HandMade.place(name)
     configured(project, made.columns, *made.key)
     written_by(project, write_mode)
@@ -281,8 +281,8 @@ def test_an_equality_delete_reaches_the_rows_of_its_partition_alone(
 
 
 @pytest.mark.parametrize("name", ["extra_column", pytest.param("cross_partition", marks=pytest.mark.long)])
-def test_a_table_that_spark_does_not_read_is_refused(project: Project, name: str) -> None:
-    """Its manifests were made by hand, with types that Iceberg's own classes do not take."""
+def test_a_table_that_spark_cannot_read_is_refused(project: Project, name: str) -> None:
+    """Its manifests were made by hand, with types that Iceberg's Java classes refuse."""
     made = HAND_MADE[name]
     configured(project, made.columns, *made.key)
     registered(project, *HandMade.place(name))

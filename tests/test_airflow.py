@@ -1,4 +1,4 @@
-"""The example for Airflow: its DAGs are imported and carried out by Airflow itself, in an environment of its own.
+"""The example for Airflow: Airflow imports and runs its DAGs in an environment of its own.
 
 The environment is made once, of `requirements/airflow.txt`, which takes the network; Airflow's database is a file.
 """
@@ -65,7 +65,7 @@ def airflow() -> str:
 
 @dataclass
 class Airflow:
-    """Airflow with the example in its folder of DAGs; `environment` is what its processes have."""
+    """Airflow with the example in its folder of DAGs. `environment` is that of its processes."""
 
     python: str
     folder: Path
@@ -73,7 +73,7 @@ class Airflow:
     printed: str = ""
 
     def __call__(self, *names: str) -> Any:
-        """Carry a DAG out, or parse them all, and return what the driver writes."""
+        """Run a DAG, or parse all DAGs, and return what the driver writes."""
         found = self.folder / "found.json"
         driver = str(ROOT / "tests/support/airflow_driver.py")
         command = [self.python, driver, str(found), *names]
@@ -88,7 +88,7 @@ class Airflow:
         return {**os.environ, **self.environment}
 
     def ended(self, dag: str, task: str) -> tuple[str, int]:
-        """Carry a DAG out, and return how its one task ended, and with which try."""
+        """Run a DAG, and return the state and the try number of its one task."""
         made = self(dag)
         return made["tasks"][task]["state"], made["tasks"][task]["tries"]
 
@@ -177,7 +177,7 @@ def test_tables_are_maintained_by_a_dag(home: Airflow, tmp_path: Path) -> None:
 
 @dataclass
 class Platform:
-    """Runs the script of Glue for each job run that moto starts, by the arguments of that, in a process beside."""
+    """Runs the script of each Glue job run that moto starts, with its arguments, in a process of its own."""
 
     environment: dict[str, str]
     vectors: list[list[str]] = field(default_factory=list)
@@ -204,7 +204,7 @@ class Platform:
 
 @pytest.fixture
 def platform(s3: Buckets, home: Airflow, monkeypatch: pytest.MonkeyPatch) -> Platform:
-    """A Glue of moto whose job runs are carried out, with an endpoint that Airflow and the job know."""
+    """A Glue service of moto that runs its jobs, with an endpoint that Airflow and the job use."""
     of_aws = {**ENVIRONMENT, "AWS_ACCESS_KEY_ID": "test", "AWS_ENDPOINT_URL": s3.endpoint}
     home.environment |= of_aws
     made = Platform(home.environment)

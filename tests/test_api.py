@@ -1,4 +1,4 @@
-"""lakeward within a program: what `plan`, `run` and `status` return, and a Spark that somebody else has started."""
+"""lakeward as a library: what `plan`, `run` and `status` return, also in a Spark session of the program."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ SETTINGS: dict[str, Any] = {
 
 
 def test_a_program_gets_what_commands_print(project: Project, spark: SparkSession, active: SparkSession) -> None:
-    """Of settings as values and of a file, in any thread; the session is as it was."""
+    """With settings as values or as a file, in any thread. The session does not change."""
     project.put(LOAD, "1,a,1.00\n")
     zone = spark.conf.get("spark.sql.session.timeZone")
     assert lakeward.plan(SETTINGS, spark=spark, log="off") == project.call("plan", "--json").document
@@ -51,8 +51,8 @@ def test_a_program_gets_what_commands_print(project: Project, spark: SparkSessio
     assert (spark.conf.get("spark.sql.session.timeZone"), spark.range(3).count()) == (zone, 3)
 
 
-def test_what_a_person_must_mend_is_raised(project: Project, spark: SparkSession) -> None:
-    """And what stops a table alone is said of that table."""
+def test_an_error_that_an_operator_must_fix_is_raised(project: Project, spark: SparkSession) -> None:
+    """An error that stops one table is reported for that table."""
     with pytest.raises(ConfigError, match=r"shop\.items"):
         lakeward.run(SETTINGS, ["shop.items"], spark=spark)
     with pytest.raises(ConfigError, match=r"other\.toml does not exist"):
@@ -66,7 +66,7 @@ def test_what_a_person_must_mend_is_raised(project: Project, spark: SparkSession
     assert (failed["exit_code"], failed["tables"][0]["error"]["kind"]) == (4, "SchemaConflict")
 
 
-def test_a_spark_that_lacks_what_is_needed_is_refused_by_name(
+def test_a_spark_without_a_needed_part_is_refused_by_name(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert Sessions({"iceberg", "sqlite", "group:artifact:1@0"}, {}, tmp_path / "log")().range(1).count() == 1
@@ -80,7 +80,7 @@ def test_a_spark_that_lacks_what_is_needed_is_refused_by_name(
         Sessions({"iceberg", driver}, {}, tmp_path / "log")()
 
 
-def test_the_notebook_runs_in_a_session_that_is_there(project: Project, spark: SparkSession) -> None:
+def test_the_notebook_runs_in_an_existing_session(project: Project, spark: SparkSession) -> None:
     namespace: dict[str, Any] = {"spark": spark}
     run_cells(namespace)
     assert namespace["planned"]["tables"][0]["written"] == 1
@@ -89,7 +89,7 @@ def test_the_notebook_runs_in_a_session_that_is_there(project: Project, spark: S
 
 
 def run_cells(namespace: dict[str, Any]) -> None:
-    """Run the cells of the notebook, as its kernel does: one after the other, in one namespace."""
+    """Run the cells of the notebook like its kernel: one after the other, in one namespace."""
     notebook = json.loads((ROOT / "docs/start/notebook.ipynb").read_text("utf-8"))
     for cell in notebook["cells"]:
         if cell["cell_type"] == "code":

@@ -1,4 +1,4 @@
-"""Imports point inward, and what is costly to import is imported when it is needed."""
+"""Imports point inward, and costly modules are imported only when they are needed."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def run_python(code: str, folder: Path = ROOT) -> str:
 
 
 def heavy_imports_of(*arguments: str, folder: Path = ROOT) -> str:
-    """Run a command in a process of its own and return what it imported of Spark."""
+    """Run a command in a process of its own, and return the Spark modules that it imported."""
     return run_python(
         "import sys\n"
         "from lakeward.entrypoints.cli import main\n"
@@ -54,7 +54,7 @@ def test_the_page_shows_the_layers_that_the_contracts_check() -> None:
 
 
 @pytest.mark.parametrize("layer", FOLDERS)
-def test_the_page_has_a_paragraph_for_each_room(layer: str) -> None:
+def test_the_page_has_a_paragraph_for_each_package(layer: str) -> None:
     rooms = {module.parts[1] for module in modules() if module.parts[0] == layer and len(module.parts) > 2}
     described = re.findall(rf"^- \*\*`{layer}/(\w+)`\*\* ", text(PAGE), re.MULTILINE)
     assert sorted(described) == sorted(rooms - {"_root"})
@@ -78,7 +78,7 @@ def test_only_the_container_imports_the_container_library() -> None:
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["run", "--help"], ["plugins"], ["jars"]], ids=" ".join)
-def test_what_needs_no_spark_imports_none(arguments: list[str]) -> None:
+def test_commands_without_spark_do_not_import_it(arguments: list[str]) -> None:
     assert heavy_imports_of(*arguments) == "heavy: 0"
 
 
@@ -89,7 +89,7 @@ def test_status_of_an_iceberg_table_imports_no_spark(tmp_path: Path) -> None:
 
 
 def test_the_core_names_no_table_format() -> None:
-    """Neither in what it decides by nor in what it says; where a rule comes from is in docstrings."""
+    """Neither in its code nor in its texts. Docstrings may name the source of a rule."""
     named = []
     for module in modules():
         if module.parts[0] != "core":

@@ -1,4 +1,4 @@
-"""Histories as of a time, through Spark: they are what the mirror of the events up to then would be."""
+"""Histories as of a time, read by Spark: they equal a mirror of the events up to that time."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ columns = { id = "int", city = "string", tier = "string", seen = "int" }
 WAYS = {"times": "", "closed days": "history.closed = true\nhistory.open_end = 9999-12-31\n"}
 BEGAN = datetime(2026, 11, 1, tzinfo=UTC)
 ZONE = "Asia/Kathmandu"
-"""Where those sit who ask: the time that they name is one in UTC all the same."""
+"""The zone of the reader. The time of a query is in UTC in any zone."""
 
 
 @dataclass(frozen=True)
 class Event:
-    """What happens to a row at a time: it is gone where it has no cells."""
+    """A change of a row at a time. Without cells it is a delete."""
 
     at: datetime
     key: int
@@ -51,7 +51,7 @@ class Event:
 
 
 def events(random: Random, number: int = 120) -> list[Event]:
-    """Return what happens to ten rows in three weeks, at instants that several share, in order."""
+    """Return random changes of ten rows in three weeks, in order. Several have the same time."""
     hours = sorted(random.choices(range(0, 21 * 24, 6), k=number))
     return [
         Event(
@@ -65,7 +65,7 @@ def events(random: Random, number: int = 120) -> list[Event]:
 
 
 def mirror(happened: list[Event], at: datetime) -> dict[int, tuple[str, str]]:
-    """Return the rows after the events that happened at or before a time, in the plainest way."""
+    """Return the rows after all changes at or before a time, computed in the simplest way."""
     rows: dict[int, tuple[str, str]] = {}
     for event in sorted(happened, key=lambda event: event.at):
         if event.at <= at:
@@ -88,7 +88,7 @@ def told(project: Project, *words: str) -> Any:
 
 
 def by_duckdb_as(project: Project, query: str) -> dict[int, tuple[str, str]]:
-    """Read in DuckDB a view of the query that is printed for it, of the table under the name that it has there."""
+    """Read a view of the query that is printed for DuckDB, by DuckDB."""
     lake, columns = project.folder / "lake", ("id", "city", "tier", "valid_from", "valid_to")
     columns = columns if "is_current" not in query else (*columns, "is_current")
     match project.kind:
@@ -107,7 +107,7 @@ def by_duckdb_as(project: Project, query: str) -> dict[int, tuple[str, str]]:
 
 
 def by_spark_as(project: Project, query: str, spark: SparkSession) -> dict[int, tuple[str, str]]:
-    """Read in a session of a reader's own a view of the query that is printed for Spark."""
+    """Read a view of the query that is printed for Spark, in another session."""
     session, lake = spark.newSession(), project.folder / "lake"
     settings = {
         "": "org.apache.iceberg.spark.SparkCatalog",

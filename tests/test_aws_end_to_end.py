@@ -1,6 +1,6 @@
-"""A whole pipeline on services that moto plays: from files of DMS to tables that others find by the Glue catalog.
+"""A whole pipeline on services of moto: from files of DMS to tables in the Glue catalog.
 
-What runs is what is deployed: the state machine and the functions of the template, and the packaged script, in a
+The deployed parts run: the state machine and the functions of the template, and the packaged script, in a
 process with Spark for each run.
 """
 
@@ -35,7 +35,7 @@ class Deploy(Protocol):
 
 @pytest.fixture(scope="module")
 def packages(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], JobPackage]:
-    """Return what packages the job for a kind of tables, once."""
+    """Return a function that packages the job for a table format, once."""
     made: dict[str, JobPackage] = {}
 
     def package(kind: str) -> JobPackage:
@@ -60,7 +60,7 @@ def deploy(
 
 
 def rows_of(pipeline: AwsPipeline) -> dict[str, Rows]:
-    """Return the rows of all tables, as a program finds them that knows the catalog alone."""
+    """Return the rows of all tables, found by the catalog alone."""
     tables = pipeline.aws.client("glue").get_tables(DatabaseName=pipeline.database)["TableList"]
     places = {one["Name"]: one["StorageDescriptor"]["Location"] for one in tables if "__" not in one["Name"]}
     read = {"iceberg": _by_pyiceberg, "delta": _by_delta_rs}[pipeline.package.kind](pipeline, places)
@@ -81,7 +81,7 @@ def _by_pyiceberg(pipeline: AwsPipeline, places: Mapping[str, str]) -> Read:
 
 
 def _by_delta_rs(pipeline: AwsPipeline, places: Mapping[str, str]) -> Read:
-    """Read in another process: delta-rs lets no other thread work while it waits, so none that plays S3."""
+    """Read in another process: delta-rs blocks all threads while it waits, also the one that serves S3."""
     command = [sys.executable, "-c", READ_DELTA, pipeline.s3.endpoint, REGION, *places.values()]
     read = subprocess.run(command, capture_output=True, text=True, check=True, timeout=PATIENCE).stdout
     cells = [json.loads(line) for line in read.splitlines()]
@@ -107,7 +107,7 @@ for place in places:
 
 
 def load_all(pipeline: AwsPipeline) -> str:
-    """Let the full load of all tables be run, and return the execution of the state machine."""
+    """Run the full load of all tables, and return the execution of the state machine."""
     for feed in pipeline.feeds.values():
         pipeline.deliver(*feed.load("a", "b", "c"))
     execution = pipeline.start()
@@ -118,7 +118,7 @@ def load_all(pipeline: AwsPipeline) -> str:
 
 
 def deliver_changes(pipeline: AwsPipeline, number: int, bad: str | None = None) -> Callable[[], None]:
-    """Deliver a file of each table, and a part of that of a bad one; return what delivers it whole."""
+    """Deliver a file of each table, of a `bad` one only a part. Return a function that delivers it completely."""
     files = {table: feed.change(number) for table, feed in pipeline.feeds.items()}
     pipeline.deliver(*(file for table, file in files.items() if table != bad))
     if bad is None:
@@ -128,7 +128,7 @@ def deliver_changes(pipeline: AwsPipeline, number: int, bad: str | None = None) 
 
 
 def fail_of_a_bad_file(pipeline: AwsPipeline, bad: str) -> None:
-    """Let a table have a bad file, which two runs meet, and mend it; the others are right at once."""
+    """Deliver a bad file of a table, run twice, and correct it. The other tables are right at once."""
     before = pipeline.feeds[bad].rows
     repair_row = deliver_changes(pipeline, 1, bad)
     for _ in range(2):
@@ -144,7 +144,7 @@ def fail_of_a_bad_file(pipeline: AwsPipeline, bad: str) -> None:
     assert f"a run failed. Found: {pipeline.carried_out[1]} is FAILED: " in told
 
 
-def test_files_of_dms_become_tables_and_a_bad_one_is_told_once(deploy: Deploy) -> None:
+def test_files_of_dms_become_tables_and_a_bad_file_is_reported_once(deploy: Deploy) -> None:
     pipeline = deploy("iceberg", ["customer", "item", "orders"])
     execution = load_all(pipeline)
     fail_of_a_bad_file(pipeline, "item")

@@ -1,4 +1,4 @@
-"""Every bad input has one of three ends: an error before anything is written, a quarantined row, a rule."""
+"""Every bad input gives one of three results: an error before anything is written, a quarantined row, or a rule."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ D = Decimal
 
 
 def is_untouched(project: Project) -> bool:
-    """Whether no table was made."""
+    """Return True if no table was created."""
     return not (project.folder / "lake" / "shop" / "item" / "metadata").exists()
 
 
-# Errors, before anything is written; other tables go on.
+# Errors before anything is written. Other tables continue.
 
 
-def test_a_corrupt_gzip_file_is_named_and_other_tables_go_on(project: Project) -> None:
+def test_a_corrupt_gzip_file_is_named_and_other_tables_continue(project: Project) -> None:
     project.configure(ITEM + OTHER)
     whole = gzip.compress(b"1,a,1.00\n" * 30000)
     project.put(LOAD + ".gz", whole[: len(whole) // 2])
@@ -102,13 +102,13 @@ def test_a_file_of_another_width_throughout_is_refused(project: Project) -> None
     assert project.rows() == [(1, "a", D("1.00")), (2, "b", D("2.00"))]
 
 
-def test_a_quote_that_is_never_closed_is_found_by_its_line(project: Project) -> None:
+def test_an_unclosed_quote_is_reported_with_its_line(project: Project) -> None:
     project.put(CDC, 'I,1,a,1.00\nI,2,"b,2.00\nI,3,c,3.00\n')
     assert "begins on line 2" in project.fails()
     assert is_untouched(project)
 
 
-def test_columns_that_changed_since_the_table_was_made_are_refused_where_the_settings_say_so(
+def test_changed_columns_are_refused_if_the_settings_say_so(
     project: Project,
 ) -> None:
     project.put(LOAD, "1,a,1.00\n")
@@ -121,8 +121,8 @@ def test_columns_that_changed_since_the_table_was_made_are_refused_where_the_set
     assert project.rows() == [(1, "a", D("1.00"))]
 
 
-def test_a_column_of_another_name_is_another_column(project: Project) -> None:
-    """Without a map of names: the old one stays with its values, the new one begins empty."""
+def test_a_column_with_another_name_is_another_column(project: Project) -> None:
+    """Without a map of names, the old column keeps its values, and the new one begins empty."""
     project.put(LOAD, "1,a,1.00\n")
     project.run()
     project.configure(ITEM.replace('name = "string"', 'title = "string"'))
@@ -131,7 +131,7 @@ def test_a_column_of_another_name_is_another_column(project: Project) -> None:
     assert project.rows(columns=("id", "name", "title")) == [(1, "a", None), (2, None, "b")]
 
 
-def test_a_table_of_someone_else_is_left_alone(project: Project) -> None:
+def test_a_table_of_another_writer_is_not_changed(project: Project) -> None:
     project.configure(ITEM + OTHER)
     project.put(LOAD, "1\n", "shop/other")
     project.put(LOAD, "1,a,1.00\n")
@@ -146,7 +146,7 @@ def test_a_table_of_someone_else_is_left_alone(project: Project) -> None:
 
 
 def catalog_of(project: Project) -> Catalog:
-    """Open the catalog as another tool does that comes first."""
+    """Create the catalog as another tool that comes first."""
     (project.folder / "lake").mkdir(exist_ok=True)
     uri = f"sqlite:///{project.folder}/lake/catalog.db"
     return load_catalog("lake", type="sql", uri=uri, warehouse=f"file://{project.folder}/lake")
@@ -160,8 +160,8 @@ def test_a_table_without_a_folder_may_be_misspelt(project: Project) -> None:
     assert any("Did you mean 'shop.item'?" in words for words in ended.document["tables"][0]["warnings"]), ended.out
 
 
-def test_a_file_in_the_place_of_one_that_was_applied_stops_its_table(project: Project) -> None:
-    """Its rows would be applied twice."""
+def test_a_file_that_replaces_an_applied_one_stops_its_table(project: Project) -> None:
+    """Otherwise its rows would be applied twice."""
     project.put(LOAD, "1,a,1.00\n")
     applied = project.put(CDC, "U,1,b,1.00\n")
     project.run()
@@ -182,7 +182,7 @@ def test_a_batch_that_is_mostly_rejects_is_refused_before_anything_is_written(
     assert is_untouched(project)
 
 
-def test_a_row_whose_key_cannot_be_read_stops_a_table_that_says_so(project: Project) -> None:
+def test_an_unreadable_key_stops_a_table_with_that_policy(project: Project) -> None:
     project.configure(ITEM + 'quarantine = { unreadable = "stop" }\n')
     project.put(LOAD, "1,a,1.00\n")
     project.put(CDC, "I,2,b,2.00\nI,three,c,3.00\n")
@@ -209,27 +209,27 @@ def test_an_unseen_file_below_the_high_water_mark_stops_its_table(project: Proje
     assert project.rows() == [(1, "b", D("1.00"))]
 
 
-def test_a_file_that_was_applied_and_changes_stops_its_table(project: Project) -> None:
+def test_an_applied_file_that_changes_stops_its_table(project: Project) -> None:
     project.put(LOAD, "1,a,1.00\n")
     project.run()
     project.put(LOAD, "1,a,1.00\n2,b,2.00\n")
     assert project.run(4)["shop.item"]["error"]["code"] == "LEDGER-002"
 
 
-def test_a_property_that_iceberg_does_not_know_is_refused_with_the_nearest(project: Project) -> None:
+def test_an_unknown_iceberg_property_is_refused_with_the_nearest_name(project: Project) -> None:
     project.configure(ITEM + 'properties = { "write.parquet.compresion-codec" = "zstd" }\n')
     project.put(LOAD, "1,a,1.00\n")
     assert "write.parquet.compression-codec" in project.fails()
     assert is_untouched(project)
 
 
-def test_a_warehouse_that_cannot_be_made_is_named(project: Project) -> None:
+def test_a_warehouse_that_cannot_be_created_is_named(project: Project) -> None:
     (project.folder / "lake").write_text("a file is in the way")
     project.put(LOAD, "1,a,1.00\n")
     assert str(project.folder / "lake") in project.fails()
 
 
-# Rows into quarantine.
+# Rows in quarantine.
 
 
 def test_rows_that_do_not_parse_wait_with_reason_and_text(project: Project) -> None:
@@ -261,7 +261,7 @@ def test_rows_that_do_not_parse_wait_with_reason_and_text(project: Project) -> N
     assert table["progress"]["held"] == 2
 
 
-def test_a_row_that_is_no_utf_8_waits_and_the_table_goes_on(project: Project) -> None:
+def test_a_row_that_is_not_utf_8_waits_and_the_table_continues(project: Project) -> None:
     project.put(LOAD, b"1,ok,1.00\n2,\xff\xfe,1.00\n")
     project.run(3)
     [entry] = project.entries()
@@ -271,13 +271,13 @@ def test_a_row_that_is_no_utf_8_waits_and_the_table_goes_on(project: Project) ->
     assert project.rows() == [(1, "still", D("1.00"))]
 
 
-def test_the_first_file_with_an_unreadable_row_is_the_one_that_is_named(project: Project) -> None:
+def test_the_first_file_with_an_unreadable_row_is_named(project: Project) -> None:
     project.put(LOAD, "1,a,1.00\n")
     project.put(CDC, "I,2,b,2.00\nI,3\n")
     assert project.run(3)["shop.item"]["progress"]["inexact_since"] == CDC
 
 
-def test_what_waits_behind_a_held_key_follows_once_the_row_is_discarded(project: Project) -> None:
+def test_waiting_events_are_applied_after_a_discard(project: Project) -> None:
     project.put(LOAD, "1,a,1.00\n2,b,2.00\n")
     project.put(CDC, "U,1,c,not a price\nU,1,d,4.00\nU,2,e,5.00\n")
     project.run(3)
@@ -294,7 +294,7 @@ def test_what_waits_behind_a_held_key_follows_once_the_row_is_discarded(project:
     assert project.run()["shop.item"]["progress"]["held"] == 0
 
 
-def test_null_and_empty_and_the_word_null_are_three_things(project: Project) -> None:
+def test_null_the_empty_text_and_the_text_null_are_different(project: Project) -> None:
     project.put(LOAD, '1,NULL,NULL\n2,,0.00\n3,"NULL",1\n4,"",2\n')
     project.run()
     assert project.rows() == [(1, None, None), (2, "", D("0.00")), (3, "NULL", D("1.00")), (4, "", D("2.00"))]
@@ -306,7 +306,7 @@ def test_line_ends_within_quotes_are_kept(project: Project) -> None:
     assert [name for _, name, _ in project.rows()] == ["a\r\nb", "c\nd", "e\r"]
 
 
-def test_updates_of_a_table_without_a_key_are_told_by_plan_and_quarantined(project: Project) -> None:
+def test_updates_of_a_table_without_a_key_are_announced_by_plan_and_quarantined(project: Project) -> None:
     project.configure(ITEM.replace('key = ["id"]\n', ""))
     project.put(CDC, "I,1,a,1.00\nI,1,a,1.00\nU,1,b,2.00\n")
     assert "has no key" in project.call("plan").out
@@ -323,8 +323,8 @@ HOSTILE = 'Robert\'); DROP TABLE "x".`y` -- ; SELECT'
 NAMES = ["odd.name", "Größe 漢字", "a b", 'quo"te', "tick`s", "select", "--", "it's", HOSTILE, "{schema}", "a%b"]
 
 
-def test_hostile_names_of_tables_and_columns_are_names(project: Project) -> None:
-    """All in one table: each is a column; and each is a table of its own."""
+def test_odd_names_of_tables_and_columns_work(project: Project) -> None:
+    """Each name is a column of one table, and a table of its own."""
     columns = ["id", *NAMES]
     written = ", ".join(f"{_toml(name)} = 'string'" for name in columns).replace("'string'", '"string"')
     tables = [f"[tables.{_toml(_dotted(name))}]\nkey = ['id']\ncolumns = {{ {written} }}\n" for name in NAMES]
@@ -348,10 +348,10 @@ def _dotted(name: str) -> str:
     return f'shop."{doubled}"'
 
 
-# Space and rights.
+# Disk space and permissions.
 
 
-def test_a_folder_that_may_not_be_read_is_named(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unreadable_folder_is_named(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     project.put(LOAD, "1,a,1.00\n")
 
     def refuse(path: Path) -> None:
@@ -377,7 +377,7 @@ def test_a_folder_that_may_not_be_read_is_named(project: Project, monkeypatch: p
         ('day = { type = "date", format = "d-M-yy bbb" }', "is no pattern for the column day"),
     ],
 )
-def test_a_format_that_a_column_cannot_have_is_refused_by_run_and_plan(
+def test_an_impossible_column_format_is_refused_by_run_and_plan(
     project: Project, column: str, said: str
 ) -> None:
     project.configure(f'[tables."shop.item"]\nkey = ["id"]\n[tables."shop.item".columns]\nid = "int"\n{column}\n')
@@ -389,8 +389,8 @@ def test_a_format_that_a_column_cannot_have_is_refused_by_run_and_plan(
     assert "Traceback" not in planned.err
 
 
-def test_the_hour_that_comes_twice_in_autumn_keeps_its_order(project: Project) -> None:
-    """Commit times are in UTC whatever the zone of the columns is."""
+def test_the_repeated_hour_in_autumn_keeps_its_order(project: Project) -> None:
+    """Commit times are in UTC for any zone of the columns."""
     project.configure(source='timestamp_column = "ts"\nsource_zone = "Europe/Berlin"')
     project.put("20261025-005900000.csv", "I,2026-10-25 00:59:00,1,first,1.00\n")
     project.put("20261025-011000000.csv", "U,2026-10-25 01:10:00,1,second,1.00\n")
@@ -398,15 +398,15 @@ def test_the_hour_that_comes_twice_in_autumn_keeps_its_order(project: Project) -
     assert [name for _, name, _ in project.rows()] == ["second"]
 
 
-def test_one_row_whose_key_does_not_fit_is_one_row_in_quarantine(project: Project) -> None:
-    """However many rows are in its file."""
+def test_a_row_whose_key_does_not_fit_is_in_quarantine_once(project: Project) -> None:
+    """For any number of rows in its file."""
     project.put(CDC, "I,abc,a,1.00\n")
     project.run(3)
     assert [entry["reason"] for entry in project.entries()] == ["unreadable"]
 
 
-def test_a_row_with_what_a_parser_takes_for_an_end_is_refused_alone(project: Project) -> None:
-    """And the next row is its own: the rest of the one before may look like one."""
+def test_a_row_with_a_character_that_ends_parsing_is_refused_alone(project: Project) -> None:
+    """The rest of that row is not read as a row of its own."""
     project.configure(ITEM.replace('id = "int"', 'id = "string"'))
     project.put("LOAD00000001.csv", "a,one,1.00\nb\uffffc,two,2.00\nd,three,3.00\n")
     project.run(3)
@@ -418,8 +418,8 @@ def test_a_row_with_what_a_parser_takes_for_an_end_is_refused_alone(project: Pro
 
 @pytest.mark.long
 @pytest.mark.parametrize("kind", ["iceberg", "delta", pytest.param("hudi", marks=pytest.mark.hudi)])
-def test_a_text_may_have_any_character_where_statistics_cut_it_off(project: Project, kind: str) -> None:
-    """They count up its last character, of which some have no next one."""
+def test_a_text_may_have_any_character_where_statistics_are_cut(project: Project, kind: str) -> None:
+    """Statistics replace the last character by the next one, and some characters have none."""
     edges = ("\ud7ff", "\ue000", "\ufffd", "\U0010ffff")
     names = [f"{edge * (length - 1)}{edge}x" for edge in edges for length in (16, 32)]
     names += [f"{'a' * (length - 1)}{edge}x" for edge in edges for length in (16, 32)]

@@ -1,4 +1,4 @@
-"""A mirror and a history of one table of the source, as a user has them."""
+"""A mirror and a history of the same source table, through commands."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def landed(project: Project) -> list[str]:
 
 
 @any_kind
-def test_each_goes_on_by_itself_and_files_are_archived_once_both_have_them(project: Project) -> None:
+def test_mirror_and_history_are_independent_and_files_are_archived_once_both_have_them(project: Project) -> None:
     project.configure(TABLE, ARCHIVED)
     project.put("LOAD00000001.csv", "2026-11-01 10:00:00,1,Ann\n2026-11-01 10:00:00,2,Bob\n")
     project.put("20261105-100000000.csv", "U,2026-11-05 10:00:00,1,Eve\nD,2026-11-05 10:00:00,2,Bob\n")
@@ -49,7 +49,7 @@ def test_each_goes_on_by_itself_and_files_are_archived_once_both_have_them(proje
 
 
 @any_kind
-def test_a_history_that_is_added_once_files_are_in_the_archive_asks_for_them(project: Project) -> None:
+def test_a_history_added_after_archiving_asks_for_the_files(project: Project) -> None:
     project.configure(TABLE.replace('["mirror", "history"]', '"mirror"').replace("history =", "#"), ARCHIVED)
     project.put("LOAD00000001.csv", "2026-11-01 10:00:00,1,Ann\n")
     project.run()
@@ -66,7 +66,7 @@ def test_a_history_that_is_added_once_files_are_in_the_archive_asks_for_them(pro
 
 
 @any_kind
-def test_a_history_that_is_added_goes_without_the_archive_once_a_person_says_so(project: Project) -> None:
+def test_a_history_added_later_starts_without_the_archive_after_an_acknowledgement(project: Project) -> None:
     project.configure(TABLE.replace('["mirror", "history"]', '"mirror"').replace("history =", "#"), ARCHIVED)
     project.put("LOAD00000001.csv", "2026-11-01 10:00:00,1,Ann\n")
     project.run()
@@ -79,8 +79,8 @@ def test_a_history_that_is_added_goes_without_the_archive_once_a_person_says_so(
 
 
 @any_kind
-def test_a_file_that_neither_has_is_read_once(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is where Spark reads it: rows of a small batch are in this process anyway."""
+def test_a_file_that_is_new_to_both_is_read_once(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    """This is for Spark: rows of a small batch are in this process anyway."""
     project.configure(TABLE + "\n[spark]\nsmall_batch = 0\n")
     file = project.folder / "lakeward.toml"
     file.write_text(file.read_text("utf-8").replace("[source]", "parallel = 1\n\n[source]"), "utf-8")
@@ -88,7 +88,7 @@ def test_a_file_that_neither_has_is_read_once(project: Project, monkeypatch: pyt
     apply_changes = worker.apply_changes
 
     def and_write_it_anew(*arguments: Any) -> object:
-        """Whoever reads the file behind the first table finds other rows in it, and nothing that shows it."""
+        """The second table would read other rows than the first, and nothing would show it."""
         counts, stood = apply_changes(*arguments), load.stat()
         load.write_text("1,Eve\n2,Ida\n", "utf-8")
         os.utime(load, ns=(stood.st_atime_ns, stood.st_mtime_ns))

@@ -1,36 +1,38 @@
-"""The laws can fail: each mistake that an adapter could make is seen by them.
+"""The laws can fail: they fail on each mistake of these tables.
 
-Those that a table of any format could make alike are in `test_broken_formats.py`, for each law of the kit.
+`test_broken_formats.py` has the mistakes that a table of any format could make, for each law of the kit.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from itertools import repeat
 from random import Random
-from typing import Any
+from typing import Any, TypeAlias
 
 import broken_beliefs
 import broken_corpus
 import broken_delta
+import broken_feeds
 import broken_hudi
 import broken_iceberg
 import broken_images
 import broken_memory
 import broken_numbers
+import broken_tables
 import broken_upkeep
 import contested
 import pytest
-from delta_lake import LakeOfDelta
-from hudi_lake import EVERY_COMMIT, LakeOfHudi
+from broken_ports import AnyTable, bench_of
+from hudi_lake import EVERY_COMMIT
 from spark import MakeLake
 
-from lakeward.adapters.formats.delta.options import TableOptions as DeltaOptions
 from lakeward.adapters.formats.hudi.options import TableOptions as HudiOptions
 from lakeward.adapters.formats.iceberg.options import TableOptions
 from lakeward.adapters.formats.shared.change_log import retention
-from lakeward.adapters.memory import MemoryQueue, MemoryTable
+from lakeward.adapters.memory import MemoryTable
 from lakeward.core.dimension import Dimension, Unbounded, Within
 from lakeward.core.errors import LakewardError
 from lakeward.core.events import LOAD_SEQUENCE, UNSET, ChangeEvent, Operation, Position
@@ -39,16 +41,18 @@ from lakeward.core.merge.facts import Capability
 from lakeward.plugins.testing import LAWS, Bench, Law, try_law
 from lakeward.plugins.testing.bench import COLUMNS, Trial
 from lakeward.plugins.testing.laws.tables import state_machine
-from lakeward.plugins.testing.player import CRASHES, MemoryLake, Player
+from lakeward.plugins.testing.player import MemoryLake, Player
 from lakeward.plugins.testing.scripts import NAME, PACKED, Item, Script, pack, pack_late, pack_reloaded
 
 SEEN = (AssertionError, LakewardError)
-"""How a law fails: what it finds is another table, or the adapter's own checks stop it."""
+"""How a law fails: its table differs, or a check of the adapter stops it."""
 
 HISTORIES = 100
-"""So many show each mistake of the reference adapter."""
+"""The number of tries of a law. It is enough to show each mistake of the reference adapter."""
 
-BY_LAW = {
+Mistake: TypeAlias = type[MemoryTable] | type[AnyTable]
+
+BY_LAW: Mapping[str, Sequence[Mistake]] = {
     **broken_memory.BY_LAW,
     **broken_corpus.BY_LAW,
     **broken_beliefs.BY_LAW,
@@ -56,21 +60,8 @@ BY_LAW = {
     **broken_numbers.BY_LAW,
 }
 
-OF_MEMORY: Mapping[str, Callable[[Random], Script]] = {
-    "in order": lambda random: pack(random, 2, bad=0.05),
-    "late": lambda random: pack_late(random, 2, Within(3)),
-    "in part": lambda random: pack(random, 2, unset=True),
-    "truncated": lambda random: pack(random, 2, truncates=True),
-    "mended": lambda random: pack(random, 2, bad=0.1, fixed=0.6),
-    "other names": lambda random: pack_late(random, 2, Within(3), renamed=0.5),
-    "reloaded": lambda random: pack_reloaded(random, pack_late(random, 2, Within(3), bad=0.1), 2, bad=0.1),
-    "mended in part": lambda random: pack_late(random, 2, Unbounded(), bad=0.1, fixed=0.6, in_part=True),
-}
-"""Scripts by the mistakes that they show; each mistake is shown by one of many."""
-
-
 def _parts_of_loaded_rows() -> Script:
-    """Return a full load, a part of one of its rows, and an older one that comes later, in a batch each."""
+    """Return three batches: a full load, a partial update of a row, and an older one that comes late."""
 
     def event(operation: Operation, place: Position, **cells: object) -> ChangeEvent:
         at = None if place.sequence == LOAD_SEQUENCE else place.sequence
@@ -84,7 +75,7 @@ def _parts_of_loaded_rows() -> Script:
 
 
 def _undecided() -> Script:
-    """Return key changes that no rule decides: one in time, and one that waits until a truncate lifts it."""
+    """Return undecided key changes: one in time, and one that waits until a truncate ends its hold."""
 
     def event(operation: Operation, at: int, row: int, key: int, **more: Any) -> ChangeEvent:
         cells = {"h": 0, "id": key, "a": at, "b": more.pop("b", at)}
@@ -119,59 +110,49 @@ OF_ICEBERG: Mapping[str, Callable[[], Script]] = {
     "other names": lambda: pack_late(Random(33), 3, Within(3), renamed=0.5),
     "reloaded": lambda: pack_reloaded(Random(2), pack_late(Random(1), 3, Within(3), bad=0.1), 2, bad=0.1),
 }
-"""One script each, which shows all its mistakes."""
+"""Scripts by name. Each shows all of its mistakes."""
 
 
 @cache
-def _whole(name: str, seed: int | None = None) -> Player:
-    """Return what the whole memory adapter makes of a script, without a crash."""
-    script = OF_ICEBERG[name]() if seed is None else OF_MEMORY[name](Random(seed))
-    return Player(script, MemoryLake()).play()
+def _whole(name: str) -> Player:
+    """Return a player of the correct reference adapter after a script without crashes."""
+    return Player(OF_ICEBERG[name](), MemoryLake()).play()
 
 
-def _are_right(name: str, lake: Callable[[], MemoryLake], queue: Callable[[], MemoryQueue] = MemoryQueue) -> bool:
-    """Whether adapters that crash on the way end with the true rows; fails at what a whole one does not show."""
-    for seed in range(HISTORIES):
-        whole = _whole(name, seed)
-        crashes = Random(seed).sample(CRASHES, len(CRASHES))
-        player = Player(whole.script, lake(), queue(), expected=whole.moments).play(crashes)
-        if player.moments[-1].rows != whole.script.truth:
-            return False
-    return True
+def test_a_queue_that_acknowledges_before_the_commit_loses_rows() -> None:
+    """A crash before the commit then loses the notice."""
+    script, crashes = _whole("in order").script, repeat(("commit", "before"))
+    assert Player(script, MemoryLake()).play(crashes).moments[-1].rows == script.truth
+    player = Player(script, MemoryLake(), broken_memory.AcknowledgesFirst()).play(crashes)
+    assert player.moments[-1].rows != script.truth
 
 
 @pytest.mark.parametrize(
-    ("name", "kind"),
-    [(name, kind) for name, kinds in broken_memory.BROKEN.items() for kind in kinds],
+    ("name", "mistake"),
+    [(name, mistake) for name, mistakes in BY_LAW.items() for mistake in mistakes],
     ids=lambda value: getattr(value, "__name__", value),
 )
-def test_a_broken_memory_adapter_breaks_a_law(name: str, kind: type[MemoryTable]) -> None:
-    with pytest.raises(SEEN):
-        assert _are_right(name, lambda: MemoryLake(kind))
-
-
-def test_a_queue_that_acknowledges_first_breaks_a_law() -> None:
-    with pytest.raises(SEEN):
-        assert _are_right("in order", MemoryLake, broken_memory.AcknowledgesFirst)
-
-
-@pytest.mark.parametrize(
-    ("name", "kind"),
-    [(name, kind) for name, kinds in BY_LAW.items() for kind in kinds],
-    ids=lambda value: getattr(value, "__name__", value),
-)
-def test_a_law_of_the_kit_fails_on_what_it_is_there_to_show(name: str, kind: type[MemoryTable]) -> None:
-    """In one of its cases, where it has some."""
+def test_a_law_of_the_kit_fails_on_each_of_its_mistakes(name: str, mistake: Mistake) -> None:
+    """At least one case of the law fails. `test_broken_formats.py` has the mistakes of any format."""
     (law,) = [law for law in LAWS if law.name == name]
     with pytest.raises(SEEN):
-        _try_each_case(law, kind)
+        _try_each_case(law, mistake)
 
 
-def _try_each_case(law: Law, kind: type[MemoryTable]) -> None:
-    # As on a slow table, the shortest play that fails is not looked for: that one does is enough.
+def _try_each_case(law: Law, mistake: Mistake) -> None:
+    # As on a slow table, the shortest sequence of moves that fails is not looked for: that one does is enough.
     packed = 2 if law is state_machine.LAW else None
     for case in law.cases.values() or [None]:
-        try_law(law, lambda: contested.bench(kind, examples=HISTORIES, histories=packed), case)
+        try_law(law, lambda: _bench(mistake, histories=packed), case)
+
+
+def _bench(mistake: Mistake, histories: int | None = None, *, alone: bool = False) -> Bench:
+    """Return a bench of the reference adapter with a mistake; `alone`: of one that only keeps histories."""
+    if issubclass(mistake, AnyTable):
+        bench = contested.bench(broken_memory.KeepsHistoriesAlone if alone else contested.Contested)
+        return replace(bench_of(bench.lake, mistake, histories, bench.foreign), examples=HISTORIES)
+    kind = type(mistake.__name__, (broken_memory.KeepsHistoriesAlone, mistake), {}) if alone else mistake
+    return contested.bench(kind, examples=HISTORIES, histories=histories)
 
 
 ALONE = frozenset({Capability.HISTORY.value})
@@ -179,21 +160,19 @@ ALONE = frozenset({Capability.HISTORY.value})
 OPEN_ALONE = [way for way in HISTORIES_LAW.cases if not HISTORIES_LAW.closed_by(ALONE, way)]
 
 
-def test_ways_to_keep_histories_are_open_to_a_table_that_can_do_nothing_beside() -> None:
+def test_these_cases_are_open_to_a_table_that_only_keeps_histories() -> None:
     assert OPEN_ALONE == ["by the day of the run", "by the day of a late run"]
 
 
-@pytest.mark.parametrize("mistake", BY_LAW[HISTORIES_LAW.name])
+@pytest.mark.parametrize("mistake", [*BY_LAW[HISTORIES_LAW.name], broken_feeds.LosesTheLastEvent])
 @pytest.mark.parametrize("way", OPEN_ALONE)
-def test_a_table_that_keeps_histories_alone_is_held_to_them(way: str, mistake: type[MemoryTable]) -> None:
-    kind = type(mistake.__name__, (broken_memory.KeepsHistoriesAlone, mistake), {})
-    assert Bench(lake=MemoryLake(kind)).can == {*ALONE, COLUMNS}
+def test_a_table_that_only_keeps_histories_is_held_to_them(way: str, mistake: Mistake) -> None:
+    def bench() -> Bench:
+        return replace(_bench(mistake, 2, alone=True), foreign=None)
+
+    assert bench().can == {*ALONE, COLUMNS}
     with pytest.raises(SEEN):
-        try_law(
-            HISTORIES_LAW,
-            lambda: Bench(lake=MemoryLake(kind), examples=HISTORIES, histories=2),
-            HISTORIES_LAW.cases[way],
-        )
+        try_law(HISTORIES_LAW, bench, HISTORIES_LAW.cases[way])
 
 
 @pytest.mark.parametrize(
@@ -207,24 +186,19 @@ def test_a_table_that_keeps_histories_alone_is_held_to_them(way: str, mistake: t
     ],
     ids=lambda value: getattr(value, "name", value),
 )
-def test_laws_of_histories_hold_where_rows_are_whole_and_nothing_is_truncated(law: Law, case: str | None) -> None:
+def test_laws_of_histories_hold_without_partial_rows_and_truncates(law: Law, case: str | None) -> None:
     kind = broken_memory.KeepsHistoriesWithoutParts
     try_law(law, lambda: Bench(lake=MemoryLake(kind)), None if case is None else law.cases[case])
 
 
-def test_every_law_of_the_kit_is_shown_to_fail() -> None:
-    assert sorted(BY_LAW) == sorted(law.name for law in LAWS)
-    assert all(BY_LAW.values())
-
-
-@pytest.mark.parametrize("name", OF_MEMORY)
-def test_the_same_scripts_break_no_whole_memory_adapter(name: str) -> None:
-    """What breaks the adapters above is their being broken; and a whole one is right."""
-    assert _are_right(name, MemoryLake)
+def test_every_law_of_the_kit_has_a_mistake_that_it_shows() -> None:
+    """On the reference adapter, or on a table of any format."""
+    assert {*BY_LAW} | {*broken_tables.BY_LAW} == {law.name for law in LAWS}
+    assert all([*BY_LAW.values(), *broken_tables.BY_LAW.values()])
 
 
 IN_THE_GATE = ("in order", "late", "in part", "reloaded")
-"""Scripts of which the gate breaks the adapter of Iceberg once; the others take long."""
+"""Scripts with which the gate tries one mistake of the Iceberg adapter. The others take long."""
 
 
 @pytest.mark.spark
@@ -249,43 +223,33 @@ def test_a_broken_iceberg_adapter_breaks_a_law(
 
 @pytest.mark.spark
 @pytest.mark.parametrize(
-    ("name", "break_it", "options"), broken_delta.BROKEN, ids=lambda value: getattr(value, "__name__", "")
+    ("make", "name", "break_it", "options"),
+    [
+        *[
+            pytest.param("make_delta", *one, marks=[pytest.mark.long] if one[1] in broken_delta.LONG else [])
+            for one in broken_delta.BROKEN
+        ],
+        *[pytest.param("make_hudi", *mistake, marks=pytest.mark.hudi) for mistake in broken_hudi.BROKEN],
+    ],
+    ids=lambda value: getattr(value, "__name__", ""),
 )
-def test_a_broken_delta_adapter_breaks_a_law(
+def test_a_broken_delta_or_hudi_adapter_breaks_a_law(
+    request: pytest.FixtureRequest,
     monkeypatch: pytest.MonkeyPatch,
-    make_delta: Callable[..., LakeOfDelta],
+    make: str,
     name: str,
-    break_it: broken_delta.Break,
-    options: DeltaOptions,
+    break_it: Callable[[pytest.MonkeyPatch], None],
+    options: object,
 ) -> None:
-    """In what is Delta's own; what formats share is broken above."""
-    whole = _whole(name)
+    """Mistakes in code of one format alone."""
+    whole, make_lake = _whole(name), request.getfixturevalue(make)
     break_it(monkeypatch)
     with pytest.raises(SEEN):
-        Player(whole.script, make_delta(options), expected=whole.moments).play()
-
-
-@pytest.mark.spark
-@pytest.mark.hudi
-@pytest.mark.parametrize(
-    ("name", "break_it", "options"), broken_hudi.BROKEN, ids=lambda value: getattr(value, "__name__", "")
-)
-def test_a_broken_hudi_adapter_breaks_a_law(
-    monkeypatch: pytest.MonkeyPatch,
-    make_hudi: Callable[..., LakeOfHudi],
-    name: str,
-    break_it: broken_hudi.Break,
-    options: HudiOptions,
-) -> None:
-    """In what is Hudi's own; what formats share is broken above."""
-    whole = _whole(name)
-    break_it(monkeypatch)
-    with pytest.raises(SEEN):
-        Player(whole.script, make_hudi(options), expected=whole.moments).play()
+        Player(whole.script, make_lake(options), expected=whole.moments).play()
 
 
 OTHERS_ARE_LONG = {"iceberg": [], "delta": [pytest.mark.long], "hudi": [pytest.mark.long, pytest.mark.hudi]}
-"""The gate sees on one format that these mistakes are seen."""
+"""The gate tries these mistakes on one format."""
 
 
 @pytest.mark.spark
@@ -322,7 +286,7 @@ def test_a_broken_rollback_or_maintenance_breaks_its_law(
 @pytest.mark.spark
 @pytest.mark.long
 @pytest.mark.parametrize("name", OF_ICEBERG)
-def test_the_same_script_breaks_no_whole_iceberg_adapter(make_lake: MakeLake, name: str) -> None:
+def test_the_same_script_breaks_no_correct_iceberg_adapter(make_lake: MakeLake, name: str) -> None:
     player = _on_iceberg(make_lake, name).play(broken_iceberg.CRASH.values())
     assert player.crashed == list(broken_iceberg.CRASH.values())
     assert player.promised == _whole(name).promised

@@ -1,4 +1,4 @@
-"""The laws of catalogues can fail: each on a mistake that it is there to show."""
+"""The laws of a catalogue can fail, each on a mistake."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ TABLES = (
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """A catalogue that is right: what it was told."""
+    """A correct catalogue of given tables."""
 
     tables: tuple[SourceTable, ...] = TABLES
 
@@ -49,7 +49,7 @@ class Told:
 
 
 class Gone(Told):
-    """One that does not answer."""
+    """A catalogue that does not answer."""
 
     def describe(self, tables: Collection[TableName]) -> Mapping[TableName, SourceTable]:
         raise CatalogueUnreachable("it does not answer", todo="Look whether it runs.")
@@ -90,14 +90,14 @@ class SaysThatItHasNothing(Told):
 
 
 BROKEN: Mapping[str, tuple[SourceCatalogue, SourceCatalogue]] = {
-    "a_table_is_described_whole": (SortsTheKeyAsTheColumns(), Gone()),
-    "only_what_is_asked_for_is_described": (TellsAllThatItHas(), Gone()),
-    "a_table_that_it_lacks_is_left_out": (StopsAtATableThatItLacks(), Gone()),
+    "a_table_is_described_completely": (SortsTheKeyAsTheColumns(), Gone()),
+    "only_requested_tables_are_described": (TellsAllThatItHas(), Gone()),
+    "an_unknown_table_is_left_out": (StopsAtATableThatItLacks(), Gone()),
     "names_are_compared_without_case": (ComparesLetters(), Gone()),
-    "of_names_that_differ_only_in_case_one_must_be_exactly_that": (TakesTheFirstOfTwo(), Gone()),
-    "one_that_does_not_answer_says_so": (Told(), SaysThatItHasNothing()),
+    "names_that_differ_only_in_case_must_match_exactly": (TakesTheFirstOfTwo(), Gone()),
+    "a_catalogue_that_does_not_answer_raises_an_error": (Told(), SaysThatItHasNothing()),
 }
-"""For each law a catalogue that breaks it, and one that does not answer."""
+"""The broken catalogue of each law, and one that does not answer."""
 
 
 @pytest.mark.parametrize("law", catalogues.LAWS)
@@ -112,7 +112,7 @@ def test_every_law_has_a_catalogue_that_breaks_it() -> None:
     assert [law.__name__ for law in catalogues.LAWS] == [*BROKEN]
 
 
-def test_a_catalogue_with_too_little_to_tell_is_refused() -> None:
+def test_a_catalogue_with_too_few_tables_is_refused() -> None:
     for tables in (TABLES[:1], TABLES[1:], (TABLES[0], *TABLES[2:])):
         with pytest.raises(ValueError, match="needs"):
             Catalogued(catalogue=Told(tables), tables=tables, gone=Gone())

@@ -1,4 +1,4 @@
-"""The laws of a lease can fail: each on a mistake that it is there to show."""
+"""The laws of a lease can fail, each on a mistake."""
 
 from __future__ import annotations
 
@@ -95,19 +95,19 @@ class IsTakenTooEarly(MemoryLease):
 
 
 BROKEN: Mapping[str, type[MemoryLease]] = {
-    "what_nobody_has_is_taken_for_some_time": IsOverAtOnce,
-    "another_is_told_who_has_it_and_until_when": IsTakenByWhoAsksLast,
+    "a_free_lease_is_granted_for_some_time": IsOverAtOnce,
+    "another_owner_gets_the_current_grant": IsTakenByWhoAsksLast,
     "leases_of_other_names_are_free": IsOneForAll,
-    "who_asks_again_has_what_he_has": RefusesItsOwner,
-    "what_is_renewed_lasts_longer": LastsAsLongAsAtFirst,
-    "a_renewal_whose_answer_was_lost_is_followed_by_another": KnowsATermByItsEndToo,
-    "what_is_given_back_is_free_at_once": KeepsWhatIsGivenBack,
-    "a_crashed_owner_keeps_it_until_his_term_is_over_and_no_longer": LastsForEver,
-    "who_wakes_up_too_late_is_told_who_has_it_and_takes_nothing_away": IsRenewedWhoeverHasIt,
-    "who_lost_it_does_not_make_the_term_longer_that_he_has_by_now": KnowsNoTermsButOwners,
-    "the_fence_is_greater_with_each_who_has_it": ForgetsTheFence,
-    "of_many_who_ask_at_once_one_gets_it": LooksBeforeItTakes,
-    "two_never_both_have_it": IsTakenTooEarly,
+    "an_owner_that_asks_again_keeps_its_grant": RefusesItsOwner,
+    "a_renewed_lease_lasts_longer": LastsAsLongAsAtFirst,
+    "a_renewal_whose_answer_was_lost_can_be_repeated": KnowsATermByItsEndToo,
+    "a_returned_lease_is_free_at_once": KeepsWhatIsGivenBack,
+    "a_crashed_owner_keeps_it_until_its_grant_ends": LastsForEver,
+    "an_owner_whose_grant_ended_changes_nothing": IsRenewedWhoeverHasIt,
+    "an_old_grant_of_the_same_owner_stays_invalid": KnowsNoTermsButOwners,
+    "the_fence_rises_with_each_owner": ForgetsTheFence,
+    "one_of_many_concurrent_owners_gets_it": LooksBeforeItTakes,
+    "two_owners_never_hold_it_at_once": IsTakenTooEarly,
 }
 
 

@@ -1,4 +1,4 @@
-"""The laws of ledgers and of secrets can fail: each on a mistake that it is there to show."""
+"""The laws of ledgers and secret stores can fail, each on a mistake."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class WritesAHundredAtMost(MemoryLedger):
 
 
 class WritesBackWhatItReadBefore(MemoryLedger):
-    """Two writers read, and then both write: one of the notes is lost."""
+    """Two writers read and then write, so that one note is lost."""
 
     both = Barrier(2)
 
@@ -100,16 +100,16 @@ class KnowsOneTable(MemoryLedger):
 
 LEDGERS: Mapping[str, type[MemoryLedger]] = {
     "an_empty_ledger_knows_nothing": KnowsATableThatNobodyNoted,
-    "what_is_written_is_read_back_whole_and_in_order": ListsObjectsAsTheyCame,
-    "where_objects_are_named_no_others_are_listed": ListsOthersThanThoseNamed,
-    "the_time_when_an_object_was_first_seen_stays": TakesTheLastTimeForTheFirst,
-    "a_state_follows_only_those_that_it_may_follow": LetsEveryStateFollow,
-    "what_is_not_said_stays": TakesSilenceForNothing,
-    "what_was_told_is_kept_of_the_pipeline_as_a_whole": KeepsNothingOfThePipeline,
-    "anew_forgets_a_table_and_no_other": ForgetsEveryTable,
-    "a_note_may_have_many_objects": WritesAHundredAtMost,
-    "what_is_written_at_once_is_not_lost": WritesBackWhatItReadBefore,
-    "threads_share_it": KnowsOneTable,
+    "notes_are_read_back_complete_and_in_order": ListsObjectsAsTheyCame,
+    "only_named_objects_are_listed": ListsOthersThanThoseNamed,
+    "the_first_seen_time_never_changes": TakesTheLastTimeForTheFirst,
+    "only_allowed_changes_of_state_are_made": LetsEveryStateFollow,
+    "a_field_that_a_note_lacks_is_kept": TakesSilenceForNothing,
+    "sent_entries_are_kept_for_the_pipeline": KeepsNothingOfThePipeline,
+    "anew_replaces_one_table_only": ForgetsEveryTable,
+    "a_note_may_have_very_many_objects": WritesAHundredAtMost,
+    "concurrent_notes_are_all_kept": WritesBackWhatItReadBefore,
+    "threads_share_a_ledger": KnowsOneTable,
 }
 
 
@@ -121,9 +121,9 @@ def test_a_broken_ledger_breaks_its_law(law: ledgers.Law) -> None:
         law(lambda: broken)
 
 
-def test_a_ledger_that_another_process_does_not_see_breaks_a_law() -> None:
+def test_a_ledger_of_one_process_breaks_a_law() -> None:
     with pytest.raises(SEEN):
-        ledgers.what_is_written_is_read_back_whole_and_in_order(MemoryLedger)
+        ledgers.notes_are_read_back_complete_and_in_order(MemoryLedger)
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,14 +148,14 @@ class ShowsWhatItHas(EnvironmentSecrets):
 
 
 PLACES: Mapping[str, type[EnvironmentSecrets]] = {
-    "a_secret_that_is_there_is_read_to_the_byte": CutsBlanksOff,
-    "one_that_is_not_there_is_an_error_that_names_it": HasAnEmptyOneForWhatIsNotThere,
+    "a_secret_is_read_to_the_byte": CutsBlanksOff,
+    "a_missing_secret_is_an_error_that_names_it": HasAnEmptyOneForWhatIsNotThere,
     "no_secret_is_shown": ShowsWhatItHas,
 }
 
 
 @pytest.mark.parametrize("law", secret_stores.LAWS)
-def test_a_broken_place_of_secrets_breaks_its_law(law: secret_stores.Law) -> None:
+def test_a_broken_secret_store_breaks_its_law(law: secret_stores.Law) -> None:
     environment = {"PEPPER": " pepper"}
     law(Vault(secrets=EnvironmentSecrets(environment), name="PEPPER", value=b" pepper"))
     with pytest.raises(SEEN):

@@ -1,4 +1,4 @@
-"""The laws of a notifier can fail: each on a mistake that it is there to show."""
+"""The laws of a notifier can fail, each on a mistake."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TOKEN = "a token that is no one's business"  # noqa: S105  # of this test
 
 @dataclass
 class Board:
-    """A board on which notices are put; one that is `gone` takes none."""
+    """A list of received texts. If it is `gone`, it refuses them."""
 
     token: str = field(default=TOKEN, repr=False)
     gone: bool = False
@@ -68,11 +68,11 @@ class ShowsItsToken(Board):
 
 
 BROKEN: Mapping[str, type[Board]] = {
-    "a_notice_is_received_once_with_all_that_it_says": HasASubjectAlone,
+    "a_notice_is_received_once_and_complete": HasASubjectAlone,
     "each_notice_is_received_in_order": TellsTheSameOnce,
-    "odd_texts_arrive_as_they_are": WritesInAscii,
+    "odd_texts_are_received_unchanged": WritesInAscii,
     "a_long_notice_is_received": LosesWhatIsLong,
-    "one_that_cannot_be_reached_says_what_to_do_and_shows_no_secret": ShowsItsToken,
+    "an_unreachable_notifier_says_what_to_do_and_shows_no_secret": ShowsItsToken,
 }
 
 
@@ -94,7 +94,7 @@ def test_every_law_has_a_notifier_that_breaks_it() -> None:
     assert [law.__name__ for law in notifiers.LAWS] == [*BROKEN]
 
 
-def test_one_that_raises_nothing_is_seen() -> None:
-    law = notifiers.one_that_cannot_be_reached_says_what_to_do_and_shows_no_secret
+def test_a_notifier_that_raises_no_error_is_detected() -> None:
+    law = notifiers.an_unreachable_notifier_says_what_to_do_and_shows_no_secret
     with pytest.raises(pytest.fail.Exception):
         law(replace(bench(Board), unreachable=Board()))

@@ -1,4 +1,4 @@
-"""The laws of queues can fail: each on a mistake that it is there to show."""
+"""The laws of a queue can fail, each on a mistake."""
 
 from __future__ import annotations
 
@@ -84,16 +84,16 @@ class ForgetsWhatIsExtended(MemoryQueue):
 
 
 BROKEN: Mapping[str, type[MemoryQueue]] = {
-    "a_table_is_told_by_its_name": TellsTheTableAlone,
-    "a_queue_without_a_notice_tells_nothing": TellsOfAllWhereThereIsNone,
-    "a_queue_that_is_open_tells_what_is_new": TellsWhatWasThereAtFirst,
+    "a_notice_names_its_table": TellsTheTableAlone,
+    "an_empty_queue_returns_nothing": TellsOfAllWhereThereIsNone,
+    "an_open_queue_returns_later_notices": TellsWhatWasThereAtFirst,
     "a_notice_stays_until_it_is_acknowledged": ForgetsWhatItTold,
-    "what_is_acknowledged_is_forgotten_and_nothing_else": ForgetsEverything,
-    "a_notice_that_came_meanwhile_stays": ForgetsAllOfATable,
+    "only_acknowledged_notices_are_forgotten": ForgetsEverything,
+    "a_notice_that_comes_after_receive_stays": ForgetsAllOfATable,
     "a_notice_may_be_acknowledged_twice": WantsEachOnce,
-    "threads_share_it": PutsBackWhatAnotherThreadForgot,
-    "what_is_given_back_is_told_at_once": ForgetsWhatIsGivenBack,
-    "what_is_in_work_is_hidden_and_not_forgotten": ForgetsWhatIsExtended,
+    "threads_share_a_queue": PutsBackWhatAnotherThreadForgot,
+    "a_returned_notice_is_received_at_once": ForgetsWhatIsGivenBack,
+    "an_extended_notice_is_hidden_and_not_forgotten": ForgetsWhatIsExtended,
 }
 
 
@@ -137,25 +137,25 @@ class HidesForGoodWhatWasReceived(HidingQueue):
 
 
 @pytest.mark.parametrize("law", queues.LAWS)
-def test_a_queue_that_hides_what_was_received_keeps_every_law(law: queues.Law) -> None:
+def test_a_queue_that_hides_received_notices_keeps_every_law(law: queues.Law) -> None:
     law(hiding_bell())
 
 
 @pytest.mark.parametrize(
     ("law", "kind"),
     [
-        (queues.what_is_given_back_is_told_at_once, KeepsHiddenWhatIsGivenBack),
-        (queues.what_is_in_work_is_hidden_and_not_forgotten, ShowsWhatIsExtended),
-        (queues.what_is_in_work_is_hidden_and_not_forgotten, HidesForGood),
+        (queues.a_returned_notice_is_received_at_once, KeepsHiddenWhatIsGivenBack),
+        (queues.an_extended_notice_is_hidden_and_not_forgotten, ShowsWhatIsExtended),
+        (queues.an_extended_notice_is_hidden_and_not_forgotten, HidesForGood),
         (queues.a_notice_stays_until_it_is_acknowledged, HidesForGoodWhatWasReceived),
     ],
 )
-def test_a_queue_that_hides_otherwise_breaks_a_law(law: queues.Law, kind: type[HidingQueue]) -> None:
+def test_a_queue_that_hides_notices_wrongly_breaks_a_law(law: queues.Law, kind: type[HidingQueue]) -> None:
     with pytest.raises(AssertionError):
         law(hiding_bell(kind))
 
 
-def test_a_queue_that_another_process_does_not_see_breaks_a_law() -> None:
+def test_a_queue_of_one_process_breaks_a_law() -> None:
     queue = MemoryQueue()
     opened = iter([queue, *(MemoryQueue() for _ in range(9))])
     with pytest.raises(AssertionError):
@@ -182,13 +182,13 @@ def test_a_queue_that_waits_for_a_notice_does_not_hang_its_laws(
     with suppress(AssertionError):
         law(bell(WaitsWhereThereIsNothingNew))
     with pytest.raises(AssertionError, match="has not returned"):
-        queues.a_queue_without_a_notice_tells_nothing(bell(WaitsWhereThereIsNothingNew))
+        queues.an_empty_queue_returns_nothing(bell(WaitsWhereThereIsNothingNew))
     NEVER.set()
     NEVER.clear()
 
 
 @pytest.mark.parametrize("error", [LookupError("it is not there"), SystemExit("it is not there")])
-def test_what_a_queue_raises_is_what_its_laws_raise(error: BaseException) -> None:
+def test_an_error_of_a_queue_is_raised_by_its_laws(error: BaseException) -> None:
     class Raises(MemoryQueue):
         def receive(self) -> Sequence[Notice]:
             raise error

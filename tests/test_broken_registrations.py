@@ -1,4 +1,4 @@
-"""The laws of a registration can fail: each on a mistake that it is there to show."""
+"""The laws of a registration can fail, each on a mistake."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from lakeward.plugins.testing.laws import registrations
 
 @dataclass
 class Shelf:
-    """The entries that registrations have in common."""
+    """The entries of all registrations."""
 
     entries: dict[tuple[str, str], TableDescription] = field(default_factory=dict)
     writes: int = 0
@@ -76,10 +76,10 @@ class ChecksNothing(Registration):
 
 BROKEN = {
     "an_entry_is_found_with_the_columns_of_its_table": HasNoComments,
-    "what_is_right_already_is_left_alone": WritesAgain,
+    "a_correct_entry_is_not_written_again": WritesAgain,
     "an_entry_follows_its_table": AddsColumns,
-    "the_entry_of_another_table_is_left_as_it_is": TakesWhatIsThere,
-    "tables_that_would_be_one_entry_are_refused": ChecksNothing,
+    "the_entry_of_another_table_is_not_changed": TakesWhatIsThere,
+    "tables_that_would_share_an_entry_are_refused": ChecksNothing,
 }
 
 

@@ -1,4 +1,4 @@
-"""The laws of a settings store can fail: each on a mistake that it is there to show."""
+"""The laws of a settings store can fail, each on a mistake."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ WORD = "a word that is no one's business"
 
 @dataclass
 class Items:
-    """A store with an entry for each table, of which one is broken."""
+    """A store with one entry per table, one of them broken."""
 
     reads: int = field(default=0)
 
@@ -50,9 +50,9 @@ class ShowsWhatIsBroken(Items):
 
 
 BROKEN = {
-    "what_stands_there_is_read_as_often_as_it_is_asked_for": IsReadOnce,
-    "each_value_has_the_place_that_it_is_from": HasNoPlaces,
-    "a_broken_entry_fails_its_table_alone": LeavesBrokenEntriesOut,
+    "stored_settings_are_read_as_often_as_requested": IsReadOnce,
+    "each_value_has_its_place": HasNoPlaces,
+    "a_broken_entry_fails_only_its_table": LeavesBrokenEntriesOut,
     "nothing_of_a_broken_entry_is_shown": ShowsWhatIsBroken,
 }
 

@@ -1,12 +1,12 @@
-"""The laws of sources can fail: each on a mistake that it is there to show."""
+"""The laws of a source can fail, each on a mistake."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from itertools import count
-from typing import Any
+from typing import Any, TypeAlias
 
 import broken_loads
 import broken_logs
@@ -14,6 +14,15 @@ import broken_names
 import broken_others
 import broken_topics
 import pytest
+from changed_sources import (
+    changed_facts,
+    changed_histories,
+    changed_reads,
+    changed_rows,
+    changed_selections,
+    listed,
+    placed,
+)
 from memory_feeds import feed
 
 from lakeward.adapters.memory import Frame, MemorySource
@@ -46,217 +55,126 @@ from lakeward.plugins.testing.scripts import Item
 SEEN = (AssertionError, LakewardError, LookupError, ValueError, pytest.fail.Exception)
 
 
+def with_cells(change: Callable[[Any], Any]) -> type[MemorySource]:
+    """Return a source that changes the cells that it reads, in keys too."""
+
+    def changed(event: ChangeEvent) -> ChangeEvent:
+        cells = {name: change(cell) for name, cell in event.cells.items()}
+        return replace(event, key=tuple(map(change, event.key)), cells=cells)
+
+    return changed_rows(lambda frame: [changed(item) for item in frame if isinstance(item, ChangeEvent)])
+
+
+def with_sequence(sequence: Callable[[Item], int], declared: Sequences) -> type[MemorySource]:
+    """Return a source with these sequences, which declares them as another kind."""
+    return changed_rows(lambda frame: [placed(item, sequence=sequence(item)) for item in frame], declared)
+
+
+Objects: TypeAlias = Sequence[SourceObject]
+
+
+def selecting(
+    change: Callable[[MemorySource, Dimension, ObjectHistory, Objects], Iterable[SourceObject]],
+) -> type[MemorySource]:
+    """Return a source that changes the objects that it selects."""
+    return changed_selections(
+        lambda source, dimension, past, selection: replace(
+            selection, objects=tuple(change(source, dimension, past, selection.objects))
+        )
+    )
+
+
+def repairing(change: Callable[[Sequence[Entry]], Sequence[Entry]]) -> type[MemorySource]:
+    """Return a source that repairs other entries."""
+
+    class Broken(MemorySource):
+        def repair_row(self, dimension: Dimension, entries: Sequence[Entry]) -> Frame:
+            return MemorySource.repair_row(self, dimension, change(entries))
+
+    return Broken
+
+
+def truncating(change: Callable[[Position, int | None], tuple[Position, int | None]]) -> type[MemorySource]:
+    """Return a source that changes the position and the time of a truncation."""
+
+    class Broken(MemorySource):
+        def truncation(self, dimension: Dimension, place: Position, time: int | None) -> Frame:
+            return MemorySource.truncation(self, dimension, *change(place, time))
+
+    return Broken
+
+
 class MixesTables(MemorySource):
     def select_objects(self, dimension: Dimension, past: ObjectHistory) -> ObjectSelection:
         every = [MemorySource.select_objects(self, replace(dimension, name=name), past) for name in self.tables]
         return next((selection for selection in every if selection.objects), ObjectSelection())
 
 
-class TakesObjectsAsTheyAreListed(MemorySource):
-    def select_objects(self, dimension: Dimension, past: ObjectHistory) -> ObjectSelection:
-        selection = MemorySource.select_objects(self, dimension, past)
-        listed = [one.object for one in self.tables.get(dimension.name, [])]
-        return replace(selection, objects=tuple(sorted(selection.objects, key=listed.index)))
-
-
-class ListsTheFirstTen(MemorySource):
-    def select_objects(self, dimension: Dimension, past: ObjectHistory) -> ObjectSelection:
-        names = sorted(one.object.name for one in self.tables.get(dimension.name, []))[:10]
-        selection = MemorySource.select_objects(self, dimension, past)
-        return replace(selection, objects=tuple(item for item in selection.objects if item.name in names))
-
-
 class OrdersNamesAsTexts(MemorySource):
     def put(self, table: TableName, order: int, items: Sequence[Item], *rest: Any, **more: Any) -> None:
         rank = sorted(map(str, range(1, 100))).index(str(order)) + 1
-        placed = [replace(item, position=item.position._replace(object=rank)) for item in items]
-        MemorySource.put(self, table, rank, placed, *rest, **more)
+        MemorySource.put(self, table, rank, [placed(item, object=rank) for item in items], *rest, **more)
 
 
-class ReadsEqualRowsOnce(MemorySource):
-    def read(self, dimension: Dimension, selection: ObjectSelection, epoch: int) -> Batch[Frame]:
-        batch = MemorySource.read(self, dimension, selection, epoch)
-        once = {
-            repr(replace(item, position=item.position._replace(sequence=0, row=0))): item for item in batch.frame
-        }
-        return changed(batch, [*once.values()])
+def first_ten(source: MemorySource, dimension: Dimension, _: ObjectHistory, objects: Objects) -> Objects:
+    names = sorted(item.name for item in listed(source, dimension))[:10]
+    return [item for item in objects if item.name in names]
 
 
-class TakesTheEmptyTextForNull(MemorySource):
-    def read(self, dimension: Dimension, selection: ObjectSelection, epoch: int) -> Batch[Frame]:
-        return bent(MemorySource.read(self, dimension, selection, epoch), lambda cell: None if cell == "" else cell)
+def equal_rows_once(frame: Frame) -> Frame:
+    return [*{repr(placed(item, sequence=0, row=0)): item for item in frame}.values()]
 
 
-class CutsTextsAtLines(MemorySource):
-    def read(self, dimension: Dimension, selection: ObjectSelection, epoch: int) -> Batch[Frame]:
-        batch = MemorySource.read(self, dimension, selection, epoch)
-        return bent(batch, lambda cell: cell.splitlines()[0] if isinstance(cell, str) and cell else cell)
+def equal_sizes(source: MemorySource, dimension: Dimension, selection: ObjectSelection) -> ObjectSelection:
+    now = {item.name: item for item in listed(source, dimension)}
+    objects = [now[item.name] if now[item.name].size == item.size else item for item in selection.objects]
+    return replace(selection, objects=tuple(objects))
 
 
-class ReadsNumbersAsDoubles(MemorySource):
-    def read(self, dimension: Dimension, selection: ObjectSelection, epoch: int) -> Batch[Frame]:
-        batch = MemorySource.read(self, dimension, selection, epoch)
-        return bent(batch, lambda cell: int(float(cell)) if isinstance(cell, int) else cell)
+def unchanged_objects(source: MemorySource, dimension: Dimension, selection: ObjectSelection) -> ObjectSelection:
+    objects = [item for item in selection.objects if item in listed(source, dimension)]
+    return replace(selection, objects=tuple(objects))
 
 
-def bent(batch: Batch[Frame], bend: Callable[[Any], Any]) -> Batch[Frame]:
-    events = [item for item in batch.frame if isinstance(item, ChangeEvent)]
-    return changed(
-        batch,
-        [
-            replace(
-                event,
-                key=tuple(map(bend, event.key)),
-                cells={name: bend(cell) for name, cell in event.cells.items()},
-            )
-            for event in events
-        ],
-    )
+SELECTED: set[str] = set()
+"""The objects that the source below selected. Each law begins with none."""
 
 
-def in_order(batch: Batch[Frame], sequence: Callable[[Item], int]) -> Batch[Frame]:
-    items = [replace(item, position=item.position._replace(sequence=sequence(item))) for item in batch.frame]
-    return changed(batch, items)
+def once_per_process(_: MemorySource, __: Dimension, ___: ObjectHistory, objects: Objects) -> Objects:
+    fresh = [item for item in objects if item.name not in SELECTED]
+    SELECTED.update(item.name for item in fresh)
+    return fresh
 
 
-class CallsTimesNumbersOfTheirOwn(MemorySource):
-    def __init__(self) -> None:
-        MemorySource.__init__(self, sequences=Sequences.UNIQUE)
-
-    def read(self, dimension: Dimension, selection: ObjectSelection, epoch: int) -> Batch[Frame]:
-        batch = MemorySource.read(self, dimension, selection, epoch)
-        return in_order(batch, lambda item: item.time or 0)
+def last_one_again(_: MemorySource, __: Dimension, past: ObjectHistory, objects: Objects) -> Objects:
+    return objects or [*past.seen.values()][-1:]
 
 
-class CallsTimesNoOrder(MemorySource):
-    def __init__(self) -> None:
-        MemorySource.__init__(self, sequences=Sequences.ARRIVAL)
+def without_the_first(_: MemorySource, __: Dimension, past: ObjectHistory, objects: Objects) -> Objects:
+    return objects if past.start is None else objects[1:]
 
 
-class CallsAConstantATime(MemorySource):
-    def read(self, dimension: Dimension, selection: ObjectSelection, epoch: int) -> Batch[Frame]:
-        batch = MemorySource.read(self, dimension, selection, epoch)
-        return in_order(batch, lambda _: 7)
+def behind_the_last(_: MemorySource, __: Dimension, past: ObjectHistory, objects: Objects) -> Objects:
+    last = max((item.order for item in past.seen.values()), default=0)
+    return [item for item in objects if item.order > last]
 
 
-class CallsZeroAPlace(MemorySource):
-    def __init__(self) -> None:
-        MemorySource.__init__(self, sequences=Sequences.PLACES)
-
-    def read(self, dimension: Dimension, selection: ObjectSelection, epoch: int) -> Batch[Frame]:
-        batch = MemorySource.read(self, dimension, selection, epoch)
-        return in_order(batch, lambda _: 0)
+def with_current_versions(source: MemorySource, dimension: Dimension, past: ObjectHistory) -> ObjectHistory:
+    now = {item.name: item for item in listed(source, dimension)}
+    return replace(past, seen={name: now.get(name, item) for name, item in past.seen.items()})
 
 
-class LooksAtSizesAlone(MemorySource):
-    def read(self, dimension: Dimension, selection: ObjectSelection, epoch: int) -> Batch[Frame]:
-        now = {one.object.name: one.object for one in self.tables[dimension.name]}
-        equal = [now[item.name] if now[item.name].size == item.size else item for item in selection.objects]
-        return MemorySource.read(self, dimension, replace(selection, objects=tuple(equal)), epoch)
-
-
-class RemembersWhatItTook(MemorySource):
-    def select_objects(self, dimension: Dimension, past: ObjectHistory) -> ObjectSelection:
-        selection = MemorySource.select_objects(self, dimension, past)
-        fresh = tuple(item for item in selection.objects if item.name not in TOLD)
-        TOLD.update(item.name for item in fresh)
-        return replace(selection, objects=fresh)
-
-
-TOLD: set[str] = set()
-"""What the source above took; each law begins with none."""
-
-
-class TakesTheLastAgain(MemorySource):
-    def select_objects(self, dimension: Dimension, past: ObjectHistory) -> ObjectSelection:
-        selection = MemorySource.select_objects(self, dimension, past)
-        is_done = past.seen and not selection.objects
-        return replace(selection, objects=tuple(past.seen.values())[-1:]) if is_done else selection
-
-
-class BeginsBehindTheStart(MemorySource):
-    def select_objects(self, dimension: Dimension, past: ObjectHistory) -> ObjectSelection:
-        selection = MemorySource.select_objects(self, dimension, past)
-        return selection if past.start is None else replace(selection, objects=selection.objects[1:])
-
-
-def changed(batch: Batch[Frame], items: Sequence[Item]) -> Batch[Frame]:
-    return replace(batch, frame=items)
-
-
-class NumbersRowsFromTheEnd(MemorySource):
-    def read(self, dimension: Dimension, selection: ObjectSelection, epoch: int) -> Batch[Frame]:
-        batch = MemorySource.read(self, dimension, selection, epoch)
-        return changed(batch, [placed(item, row=100 - item.position.row) for item in batch.frame])
-
-
-class DropsWhatItCannotRead(MemorySource):
-    def read(self, dimension: Dimension, selection: ObjectSelection, epoch: int) -> Batch[Frame]:
-        batch = MemorySource.read(self, dimension, selection, epoch)
-        return changed(batch, [item for item in batch.frame if not isinstance(item, Reject)])
-
-
-class BoundsTheFirstObjectAlone(MemorySource):
-    def read(self, dimension: Dimension, selection: ObjectSelection, epoch: int) -> Batch[Frame]:
-        batch = MemorySource.read(self, dimension, selection, epoch)
-        return replace(batch, facts=replace(batch.facts, greatest=batch.facts.objects[0].greatest))
-
-
-class RangesTheFirstKeyAlone(MemorySource):
-    def read(self, dimension: Dimension, selection: ObjectSelection, epoch: int) -> Batch[Frame]:
-        batch = MemorySource.read(self, dimension, selection, epoch)
-        first = next(item.keys[0][0] for item in batch.frame if item.keys)
-        return replace(batch, facts=replace(batch.facts, key_range=((first, first),)))
+def first_key_range(batch: Batch[Frame], *_: object) -> Mapping[str, Any]:
+    first = next(item.keys[0][0] for item in batch.frame if item.keys)
+    return {"key_range": ((first, first),)}
 
 
 NUMBERS = count(1)
 
 
-class CountsOnFromReadToRead(MemorySource):
-    def read(self, dimension: Dimension, selection: ObjectSelection, epoch: int) -> Batch[Frame]:
-        batch = MemorySource.read(self, dimension, selection, epoch)
-        return changed(batch, [placed(item, row=next(NUMBERS)) for item in batch.frame])
-
-
-class ReadsOnBehindAChangedObject(MemorySource):
-    def read(self, dimension: Dimension, selection: ObjectSelection, epoch: int) -> Batch[Frame]:
-        now = {one.object for one in self.tables[dimension.name]}
-        same = tuple(item for item in selection.objects if item in now)
-        return MemorySource.read(self, dimension, replace(selection, objects=same), epoch)
-
-
-class BelievesWhatWasApplied(MemorySource):
-    def select_objects(self, dimension: Dimension, past: ObjectHistory) -> ObjectSelection:
-        listed = {one.object.name: one.object for one in self.tables.get(dimension.name, [])}
-        seen = {name: listed.get(name, item) for name, item in past.seen.items()}
-        return MemorySource.select_objects(self, dimension, replace(past, seen=seen))
-
-
-class LooksBehindTheLastAlone(MemorySource):
-    def select_objects(self, dimension: Dimension, past: ObjectHistory) -> ObjectSelection:
-        selection = MemorySource.select_objects(self, dimension, past)
-        last = max((item.order for item in past.seen.values()), default=0)
-        return replace(selection, objects=tuple(item for item in selection.objects if item.order > last))
-
-
-class SaysNothingOfTheFloor(MemorySource):
-    def select_objects(self, dimension: Dimension, past: ObjectHistory) -> ObjectSelection:
-        return MemorySource.select_objects(self, dimension, replace(past, floor=None))
-
-
-class TruncatesAtTheBeginning(MemorySource):
-    def truncation(self, dimension: Dimension, place: Position, time: int | None) -> Frame:
-        return MemorySource.truncation(self, dimension, place._replace(sequence=0), time)
-
-
-class TruncatesAtNoTime(MemorySource):
-    def truncation(self, dimension: Dimension, place: Position, time: int | None) -> Frame:
-        return MemorySource.truncation(self, dimension, place, None)
-
-
 class ArchivesAll(MemorySource):
     def archive(self, dimension: Dimension, objects: Sequence[SourceObject]) -> Sequence[str]:
-        return [one.object.name for one in self.tables[dimension.name]]
+        return [item.name for item in listed(self, dimension)]
 
 
 class LeavesTheKeyOut(MemorySource):
@@ -264,7 +182,7 @@ class LeavesTheKeyOut(MemorySource):
         return replace(dimension, key=())
 
 
-class MakesAColumnAgain(MemorySource):
+class RecomputesAColumn(MemorySource):
     def recomputed(self, dimension: Dimension, may_need: frozenset[Capability]) -> RecomputedColumns:
         return RecomputedColumns({"a": "a"}) if may_need else RecomputedColumns()
 
@@ -276,41 +194,18 @@ class ShowsTheFirstRow(MemorySource):
         return Cells({name: str(cell) for name, cell in first.cells.items()})
 
 
-class ShowsWhatStandsNowhere(MemorySource):
+class ShowsUnknownColumns(MemorySource):
     def cells(self, dimension: Dimension, entry: Entry) -> Cells:
         return Cells({"note": "of nobody"})
 
 
-class PutsMendedRowsBehindAllOthers(MemorySource):
+class PutsRepairedRowsBehindAllOthers(MemorySource):
     def repair_row(self, dimension: Dimension, entries: Sequence[Entry]) -> Frame:
-        return [
-            placed(item, row=item.position.row + 100) for item in MemorySource.repair_row(self, dimension, entries)
-        ]
+        repaired = MemorySource.repair_row(self, dimension, entries)
+        return [placed(item, row=item.position.row + 100) for item in repaired]
 
 
-class ReadsMendedRowsAsTheyWereWritten(MemorySource):
-    def repair_row(self, dimension: Dimension, entries: Sequence[Entry]) -> Frame:
-        return MemorySource.repair_row(self, dimension, [replace(entry, repaired=None) for entry in entries])
-
-
-class GivesAllTheCellsOfTheFirst(MemorySource):
-    def repair_row(self, dimension: Dimension, entries: Sequence[Entry]) -> Frame:
-        return MemorySource.repair_row(
-            self, dimension, [replace(entry, repaired=entries[0].repaired) for entry in entries]
-        )
-
-
-class TakesWhatIsNotMendedForGivenUp(MemorySource):
-    def repair_row(self, dimension: Dimension, entries: Sequence[Entry]) -> Frame:
-        return MemorySource.repair_row(self, dimension, [entry for entry in entries if entry.repaired is not None])
-
-
-class ReadsWhatIsNotMendedInEpochOne(MemorySource):
-    def repair_row(self, dimension: Dimension, entries: Sequence[Entry]) -> Frame:
-        return MemorySource.repair_row(self, dimension, [replace(entry, epoch=1) for entry in entries])
-
-
-class NullsWhatDoesNotFit(MemorySource):
+class DropsRowsThatDoNotFit(MemorySource):
     def repair_row(self, dimension: Dimension, entries: Sequence[Entry]) -> Frame:
         try:
             return MemorySource.repair_row(self, dimension, entries)
@@ -318,17 +213,7 @@ class NullsWhatDoesNotFit(MemorySource):
             return []
 
 
-class GoesByTheNameOfTheTable(MemorySource):
-    def select_objects(self, dimension: Dimension, past: ObjectHistory) -> ObjectSelection:
-        return MemorySource.select_objects(self, replace(dimension, reads=None), past)
-
-
-class ReadsByTheNameOfTheTable(MemorySource):
-    def read(self, dimension: Dimension, selection: ObjectSelection, epoch: int) -> Batch[Frame]:
-        return MemorySource.read(self, replace(dimension, reads=None), selection, epoch)
-
-
-class SaysThatSomeCellDoesNotFit(MemorySource):
+class NamesNoColumn(MemorySource):
     def repair_row(self, dimension: Dimension, entries: Sequence[Entry]) -> Frame:
         try:
             return MemorySource.repair_row(self, dimension, entries)
@@ -336,60 +221,92 @@ class SaysThatSomeCellDoesNotFit(MemorySource):
             raise RepairError("some cell does not fit", todo="Correct it.") from error
 
 
-def placed(item: Item, *, row: int) -> ChangeEvent | Reject:
-    return replace(item, position=item.position._replace(row=row))
+class ReadsByTheNameOfTheTable(MemorySource):
+    def read(self, dimension: Dimension, selection: ObjectSelection, epoch: int) -> Batch[Frame]:
+        return MemorySource.read(self, replace(dimension, reads=None), selection, epoch)
+
+
+class SelectsByTheNameOfTheTable(MemorySource):
+    def select_objects(self, dimension: Dimension, past: ObjectHistory) -> ObjectSelection:
+        return MemorySource.select_objects(self, replace(dimension, reads=None), past)
+
+
+CUTS_TEXTS = with_cells(lambda cell: cell.splitlines()[0] if isinstance(cell, str) and cell else cell)
+NULLS_EMPTY_TEXTS = with_cells(lambda cell: None if cell == "" else cell)
+ZERO_IS_A_PLACE = with_sequence(lambda _: 0, Sequences.PLACES)
 
 
 BROKEN: Mapping[str, Sequence[type[MemorySource]]] = {
-    "of_a_table_without_objects_nothing_is_taken": [MixesTables],
-    "objects_come_in_order_however_they_were_delivered": [TakesObjectsAsTheyAreListed],
-    "many_objects_of_many_rows_come_whole": [ListsTheFirstTen, OrdersNamesAsTexts, ReadsEqualRowsOnce],
-    "a_cell_comes_as_it_was_written": [TakesTheEmptyTextForNull, CutsTextsAtLines, ReadsNumbersAsDoubles],
-    "what_is_taken_is_taken_again_until_it_is_applied": [RemembersWhatItTook],
-    "what_was_applied_is_not_taken_again": [TakesTheLastAgain],
-    "a_listing_from_the_last_object_on_finds_the_same": [BeginsBehindTheStart],
-    "each_row_has_a_place_of_its_own": [NumbersRowsFromTheEnd],
-    "sequences_are_what_the_source_says_of_them": [
-        CallsTimesNumbersOfTheirOwn,
-        CallsTimesNoOrder,
-        CallsAConstantATime,
-        CallsZeroAPlace,
+    "a_table_without_objects_selects_nothing": [MixesTables],
+    "objects_are_read_in_order": [
+        selecting(lambda source, dimension, _, objects: sorted(objects, key=listed(source, dimension).index))
     ],
-    "each_row_is_counted": [DropsWhatItCannotRead],
-    "facts_bound_the_rows": [BoundsTheFirstObjectAlone, RangesTheFirstKeyAlone],
-    "what_is_read_again_is_the_same_to_the_position": [CountsOnFromReadToRead],
+    "many_objects_of_many_rows_are_read_completely": [
+        *(selecting(first_ten), OrdersNamesAsTexts, changed_rows(equal_rows_once))
+    ],
+    "a_cell_is_read_as_it_was_written": [
+        *(NULLS_EMPTY_TEXTS, CUTS_TEXTS),
+        with_cells(lambda cell: int(float(cell)) if isinstance(cell, int) else cell),
+    ],
+    "what_is_taken_is_taken_again_until_it_is_applied": [selecting(once_per_process)],
+    "what_was_applied_is_not_taken_again": [selecting(last_one_again)],
+    "a_listing_from_the_last_object_on_finds_the_same": [selecting(without_the_first)],
+    "each_row_has_a_place_of_its_own": [
+        changed_rows(lambda frame: [placed(item, row=100 - item.position.row) for item in frame])
+    ],
+    "sequences_are_as_the_source_declares": [
+        with_sequence(lambda item: item.time or 0, Sequences.UNIQUE),
+        changed_rows(lambda frame: frame, Sequences.ARRIVAL),
+        with_sequence(lambda _: 7, Sequences.TIMES),
+        ZERO_IS_A_PLACE,
+    ],
+    "each_row_is_counted": [changed_rows(lambda frame: [item for item in frame if not isinstance(item, Reject)])],
+    "facts_bound_the_rows": [
+        changed_facts(lambda batch, *_: {"greatest": batch.facts.objects[0].greatest}),
+        changed_facts(first_key_range),
+    ],
+    "what_is_read_again_is_the_same_to_the_position": [
+        changed_rows(lambda frame: [placed(item, row=next(NUMBERS)) for item in frame])
+    ],
     "an_object_that_changed_since_it_was_taken_is_left_out_with_all_behind_it": [
-        ReadsOnBehindAChangedObject,
-        LooksAtSizesAlone,
+        changed_reads(unchanged_objects),
+        changed_reads(equal_sizes),
     ],
-    "an_object_that_changed_after_it_was_applied_stops_the_table": [BelievesWhatWasApplied],
-    "an_object_that_comes_late_is_taken_and_said_to_be_late": [LooksBehindTheLastAlone, SaysNothingOfTheFloor],
-    "a_truncation_is_one_truncate_at_its_place": [TruncatesAtTheBeginning, TruncatesAtNoTime],
-    "a_table_is_read_by_what_its_source_calls_it": [GoesByTheNameOfTheTable, ReadsByTheNameOfTheTable],
+    "an_object_that_changed_after_it_was_applied_stops_the_table": [changed_histories(with_current_versions)],
+    "an_object_that_comes_late_is_taken_and_said_to_be_late": [
+        selecting(behind_the_last),
+        changed_histories(lambda _, __, past: replace(past, floor=None)),
+    ],
+    "a_truncation_is_one_truncate_at_its_place": [
+        truncating(lambda place, time: (place._replace(sequence=0), time)),
+        truncating(lambda place, _: (place, None)),
+    ],
+    "a_table_is_read_by_what_its_source_calls_it": [SelectsByTheNameOfTheTable, ReadsByTheNameOfTheTable],
     "what_is_archived_is_what_was_applied": [ArchivesAll],
     "without_rules_rows_have_the_columns_and_the_key_of_their_table": [LeavesTheKeyOut],
-    "without_rules_no_column_is_made_again": [MakesAColumnAgain],
-    "the_cells_of_a_row_in_quarantine_are_those_that_were_written": [ShowsTheFirstRow, ShowsWhatStandsNowhere],
-    "a_mended_row_is_an_event_in_its_place": [
-        PutsMendedRowsBehindAllOthers,
-        ReadsMendedRowsAsTheyWereWritten,
-        GivesAllTheCellsOfTheFirst,
+    "without_rules_no_column_is_recomputed": [RecomputesAColumn],
+    "cells_of_a_row_in_quarantine_are_those_of_the_source": [ShowsTheFirstRow, ShowsUnknownColumns],
+    "a_repaired_row_is_an_event_at_its_position": [
+        PutsRepairedRowsBehindAllOthers,
+        repairing(lambda entries: [replace(entry, repaired=None) for entry in entries]),
+        repairing(lambda entries: [replace(entry, repaired=entries[0].repaired) for entry in entries]),
     ],
-    "one_that_is_not_mended_is_read_as_it_was_written": [
-        TakesWhatIsNotMendedForGivenUp,
-        ReadsWhatIsNotMendedInEpochOne,
+    "an_unrepaired_row_is_read_as_it_was_written": [
+        repairing(lambda entries: [entry for entry in entries if entry.repaired is not None]),
+        repairing(lambda entries: [replace(entry, epoch=1) for entry in entries]),
     ],
-    "a_cell_that_does_not_fit_its_column_is_refused_by_its_name": [NullsWhatDoesNotFit, SaysThatSomeCellDoesNotFit],
+    "a_cell_that_does_not_fit_its_column_is_refused_by_its_name": [DropsRowsThatDoNotFit, NamesNoColumn],
     **broken_loads.BROKEN,
     **broken_logs.BROKEN,
     **broken_names.BROKEN,
     **broken_others.BROKEN,
     **broken_topics.BROKEN,
 }
+"""The broken sources of each law."""
 
 
 def _source_for(law: Law) -> MemorySource:
-    """Return a source to which a law is open."""
+    """Return a source for which a law is open."""
     if law in log_restarts.LAWS:
         return broken_logs.LogSource()
     return broken_topics.TopicSource() if law in topic_restarts.LAWS else MemorySource()
@@ -399,7 +316,7 @@ def _source_for(law: Law) -> MemorySource:
 def test_a_broken_source_breaks_its_law(law: Law) -> None:
     law(feed(_source_for(law)))
     for kind in BROKEN[law.__name__]:
-        TOLD.clear()
+        SELECTED.clear()
         with pytest.raises(SEEN):
             law(feed(kind()))
 
@@ -409,59 +326,59 @@ def test_every_law_has_a_source_that_breaks_it() -> None:
 
 
 @pytest.mark.parametrize("law", other_tables.LAWS)
-def test_laws_of_other_tables_are_closed_to_a_source_whose_objects_are_of_one(law: Law) -> None:
+def test_laws_of_other_tables_are_closed_to_a_source_with_one_table_per_object(law: Law) -> None:
     with pytest.raises(Closed, match="several tables"):
         law(replace(feed(MemorySource()), put_mixed=None))
 
 
 @pytest.mark.parametrize("law", column_names.LAWS)
-def test_laws_of_names_are_closed_to_a_source_whose_objects_name_none(law: Law) -> None:
+def test_laws_of_column_names_are_closed_to_a_source_without_them(law: Law) -> None:
     with pytest.raises(Closed, match="names of columns"):
         law(replace(feed(MemorySource()), put_named=None))
 
 
 @pytest.mark.parametrize("law", log_restarts.LAWS)
-def test_laws_of_logs_are_closed_to_a_source_that_has_none(law: Law) -> None:
+def test_laws_of_logs_are_closed_to_a_source_without_a_log(law: Law) -> None:
     with pytest.raises(Closed, match="a log of the source"):
         law(feed(MemorySource()))
 
 
 @pytest.mark.parametrize("law", topic_restarts.LAWS)
-def test_laws_of_topics_are_closed_to_a_source_that_has_none(law: Law) -> None:
+def test_laws_of_topics_are_closed_to_a_source_without_topics(law: Law) -> None:
     with pytest.raises(Closed, match="topics whose messages"):
         law(feed(MemorySource()))
 
 
 @pytest.mark.parametrize("law", full_loads.LAWS)
-def test_laws_of_full_loads_are_closed_to_a_source_that_has_none(law: Law) -> None:
+def test_laws_of_full_loads_are_closed_to_a_source_without_them(law: Law) -> None:
     with pytest.raises(Closed, match="full loads"):
         law(replace(feed(MemorySource()), put_load=None))
 
 
-def test_where_full_loads_are_snapshots_no_changes_come_behind_them() -> None:
+def test_the_law_of_changes_after_a_load_is_closed_to_snapshots() -> None:
     for law in full_loads.LAWS:
-        law_of_changes = law is full_loads.changes_come_behind_the_full_load_of_their_epoch
+        law_of_changes = law is full_loads.changes_follow_the_full_load_of_their_epoch
         with pytest.raises(Closed, match="changes behind") if law_of_changes else nullcontext():
             law(replace(feed(MemorySource()), snapshots=Snapshots()))
 
 
-def test_a_source_of_places_may_have_a_table_that_tells_none() -> None:
-    """Its sequences are 0 then: there is no order but that of arrival."""
-    law = read_rows.sequences_are_what_the_source_says_of_them
-    law(replace(feed(CallsZeroAPlace()), has_places=False))
+def test_a_source_of_log_positions_may_have_a_table_without_them() -> None:
+    """Its sequences are 0, and arrival is the only order."""
+    law = read_rows.sequences_are_as_the_source_declares
+    law(replace(feed(ZERO_IS_A_PLACE()), has_places=False))
     places = MemorySource(sequences=Sequences.PLACES)
     told = replace(feed(MemorySource()), open=lambda: places, has_places=False)
-    with pytest.raises(AssertionError, match="no order but that of arrival"):
+    with pytest.raises(AssertionError, match="the order of arrival alone"):
         law(replace(told, put=lambda dimension, place, items: places.put(dimension.name, place, items)))
 
 
-def test_a_source_is_held_to_the_texts_that_can_stand_in_it() -> None:
+def test_a_source_is_tested_with_the_texts_that_it_can_hold() -> None:
     def without_lines(kind: type[MemorySource]) -> Feed:
         return replace(feed(kind()), holds=lambda text: len(text.splitlines()) <= 1)
 
-    odd_values.a_cell_comes_as_it_was_written(without_lines(CutsTextsAtLines))
+    odd_values.a_cell_is_read_as_it_was_written(without_lines(CUTS_TEXTS))
     with pytest.raises(AssertionError, match=r"read is .* and written was"):
-        odd_values.a_cell_comes_as_it_was_written(without_lines(TakesTheEmptyTextForNull))
+        odd_values.a_cell_is_read_as_it_was_written(without_lines(NULLS_EMPTY_TEXTS))
 
 
 class ShowsItsOrder(MemorySource):
@@ -474,15 +391,15 @@ class ShowsTheOrderOfAnother(MemorySource):
         return Cells({"rev": str(entry.sequence + 1)})
 
 
-def test_a_column_beside_those_of_the_kit_is_held_to_its_text() -> None:
+def test_the_text_of_a_further_column_is_checked() -> None:
     rev = Column("rev", parse_type("bigint"))
 
     def with_order(kind: type[MemorySource]) -> Feed:
         return replace(feed(kind()), beside={rev: lambda item: str(item.position.sequence)})
 
-    law = repaired_rows.the_cells_of_a_row_in_quarantine_are_those_that_were_written
+    law = repaired_rows.cells_of_a_row_in_quarantine_are_those_of_the_source
     law(with_order(ShowsItsOrder))
-    with pytest.raises(AssertionError, match="told is"):
+    with pytest.raises(AssertionError, match="read is"):
         law(with_order(ShowsTheOrderOfAnother))
-    with pytest.raises(AssertionError, match="cells of columns that no row has"):
+    with pytest.raises(AssertionError, match="cells of unknown columns"):
         law(feed(ShowsItsOrder()))

@@ -1,8 +1,8 @@
-"""Histories that others wrote down, by settings and commands alone; `docs/reference/cases.md` lists them.
+"""Published histories, through settings and commands. `docs/reference/cases.md` lists them.
 
-Their conventions differ in names, open ends, days and what is tracked. Rows are delivered in the runs that the case
-names, as JSON lines, or as Parquet where Spark reads no JSON; where it says no more than the order of these, names
-of files tell days.
+Their conventions differ in names, open ends, days and tracked columns. Rows are delivered in the runs of the case,
+as JSON lines, or as Parquet where Spark reads no JSON. If the case only gives the order of the runs, file names
+have the days.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ Cells = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Kept:
-    """A table with its settings, the rows that each run delivers, and what must be shown after each run."""
+    """A table with its settings, the rows that each run delivers, and the rows that it must show after each run."""
 
     name: str
     settings: str
@@ -73,7 +73,7 @@ class Kept:
 
 
 def play(project: Project, tables: Sequence[Kept], source: str, defaults: str, name: str, *, whole: bool) -> None:
-    """Deliver the files of each run to all tables, and look at what each shows then."""
+    """Deliver the files of each run to all tables, and compare the rows that each shows."""
     sections = [f'[tables."case.{table.name}"]\n{table.settings}\n' for table in tables]
     text = SETTINGS.format(source=source, format=FORMAT, kind=project.kind, defaults=defaults)
     (project.folder / "lakeward.toml").write_text(text + "\n".join(sections), "utf-8")
@@ -109,14 +109,14 @@ def written(table: Kept, run: int) -> bytes:
 
 
 def as_arrow(cells: Sequence[Any], type_: str | None) -> pa.Array:
-    """Return cells as Parquet brings them: of the type that is declared, or as they come."""
+    """Return cells for Parquet, converted to the declared types."""
     if type_ == "timestamp":
         cells = [cell and datetime.fromisoformat(cell).replace(tzinfo=UTC) for cell in cells]
     return pa.array(cells, type_ and ARROW[type_])
 
 
 def plain(value: Any) -> Any:
-    """Return a value as cases write it: times and days as texts."""
+    """Return a value as the cases write it, times and days as texts."""
     if isinstance(value, datetime):
         return (value if value.tzinfo is None else value.astimezone(UTC)).strftime("%Y-%m-%d %H:%M:%S")
     return value.isoformat() if isinstance(value, date) else value
@@ -131,7 +131,7 @@ def documents(folder: Path, *paths: str) -> list[Any]:
     return [json.loads((folder / path).read_text("utf-8")) for path in paths]
 
 
-# Changes, in an order of their own.
+# Changes with a sequence.
 
 
 USERS = """key = ["userId"]
@@ -160,7 +160,7 @@ history = {{ validity = {{ column = "sequenceNum" }}, type = "bigint", valid_fro
 
 
 def mirrors_of_users(suffix: str) -> list[Kept]:
-    """Return the feed as a mirror at once, and in three runs of which the last brings what is older."""
+    """Return the feed in one run, and in three runs of which the last has older changes."""
     events = users_cdf(suffix)
     told = [tuple(line.values()) for line in lines(case("scd-autocdc-users") / "expected" / f"scd1{suffix}.csv")]
     settings, shown = f'{USERS}mode = "mirror"\n', ("userId", "name", "city")
@@ -172,7 +172,7 @@ def mirrors_of_users(suffix: str) -> list[Kept]:
 
 
 def spark_s_auto_cdc() -> Kept:
-    """Return the cases of Spark in one table, each with a part of the key for itself."""
+    """Return the cases of Spark in one table, each with its own key column value."""
     given, told = documents(case("scd2-spark-autocdc-basic"), "input/cases.json", "expected/cases.json")
     runs: list[list[Cells]] = [[], [], []]
     right: list[tuple[Any, ...]] = []
@@ -197,7 +197,7 @@ history = { validity = { column = "seq" }, type = "bigint" }
 
 
 def seeded(row: Cells, others: Sequence[Cells]) -> Iterable[Cells]:
-    """Return events that leave a version: an upsert where it begins, a delete at an end where none follows."""
+    """Return the events of a version: an upsert at its start, and a delete at its end if no version follows."""
     cells = {"id": row["id"], "value": row["value"]}
     yield {**cells, "seq": row["start"], "is_delete": False}
     if row["end"] is not None and not any(o["id"] == row["id"] and o["start"] == row["end"] for o in others):
@@ -226,7 +226,7 @@ history = {{ validity = {{ column = "effective" }}, type = "{type_}", valid_from
 
 
 @any_kind
-def test_changes_that_have_an_order_of_their_own(project: Project) -> None:
+def test_changes_with_a_sequence_column(project: Project) -> None:
     but_city = users("but_city", '"sequenceNum", "city"', "scd2_track_history_except_city.csv")
     tables = [
         users("users", '"sequenceNum"', "scd2.csv"),
@@ -285,7 +285,7 @@ def of_dlt() -> Kept:
 
 
 def day(load: str | None) -> str | None:
-    """Return when a load of the case was, which it calls t1, t2, …"""
+    """Return the time of a load of the case, which it calls t1, t2, …"""
     return load and f"2026-10-0{load[1:]} 00:00:00"
 
 

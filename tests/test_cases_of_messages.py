@@ -1,8 +1,8 @@
-"""Feeds of messages that others wrote, as plain files: decoded by Spark, folded by the model, compared with theirs.
+"""Published feeds of messages in plain files: decoded, folded by the model, and compared with the published tables.
 
-Which feeds those are, and where their results are from, is said in the `case.json` beside each;
-`docs/reference/cases.md` lists them all. Feeds of one table are read together, and told apart by their files. What
-the lake makes of some of them is tested beside (`test_cases_of_messages_in_tables.py`).
+`case.json` of each feed says where it and its results come from;
+`docs/reference/cases.md` lists them all. Feeds of one table are read together, and separated by their files.
+`test_cases_of_messages_in_tables.py` applies some of them to tables.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from pyspark.sql import SparkSession
 LONG: Final = "LAKEWARD_LONG" in os.environ
 
 IN_THE_GATE: Final = 4
-"""So many of these tables are read in the gate: the others have nothing in them that these have not."""
+"""The number of these tables that the gate reads. The others show nothing more."""
 
 REFUSED: Final = {"inventory.products": ["null_key"]}
-"""A delete that names no row, by neither key nor image."""
+"""A delete with neither key nor image."""
 
 
 @pytest.mark.parametrize(("table", "columns", "options", "feeds"), FEEDS if LONG else FEEDS[:IN_THE_GATE])
-def test_feeds_of_others_give_the_tables_that_they_had(
+def test_published_feeds_give_their_published_tables(
     engine: SparkSession | None,
     table: str,
     columns: dict[str, str],
@@ -56,7 +56,7 @@ def test_without_a_key_rows_are_only_added(engine: SparkSession | None) -> None:
     assert rows == sorted((str(row["id"]), str(row["address"])) for row in wanted)
 
 
-def test_objects_are_structs_deletes_may_come_first_and_tombstones_between(engine: SparkSession | None) -> None:
+def test_objects_are_structs_and_deletes_and_tombstones_may_come_anywhere(engine: SparkSession | None) -> None:
     folder = outside.case("debezium-json-nested-and-delete-first")
     found = fed(engine, folder / "input", "test.product", ["id"], NESTED, **DEBEZIUM)
     wanted = json.loads((folder / "expected" / "nested.json").read_text("utf-8"))
@@ -71,8 +71,8 @@ def test_objects_are_structs_deletes_may_come_first_and_tombstones_between(engin
     assert (found.skipped, found.rejects) == (1, [])
 
 
-def test_types_that_stand_beside_messages_are_those_of_the_table(engine: SparkSession | None) -> None:
-    """A column is added and becomes wider; that it is narrower again, or a text, is told to the table as it is."""
+def test_types_of_message_schemas_are_those_of_the_table(engine: SparkSession | None) -> None:
+    """A column is added and widened. Later a narrower type and a text come as they are."""
     folder = outside.case("debezium-json-schema-type-change")
     wanted = json.loads((folder / "expected" / "schemas.json").read_text("utf-8"))
     own = {"format": "debezium", "types": "schema"}
@@ -95,7 +95,7 @@ NOT_DESCRIBED: Final = {
     **dict.fromkeys(("float_un_c", "float_un_z_c"), "float"),
     **dict.fromkeys(("int_un_z_c", "medium_un_z_c", "small_un_z_c", "tiny_un_z_c"), "bigint"),
 }
-"""Columns that the schema of the case lacks, or has as another type than they were written as."""
+"""Columns that the schema of the case lacks, or has with another type than the messages."""
 
 ALL_TYPES: Final = [
     pytest.param(
@@ -124,14 +124,14 @@ SHAPES: Final = tuple(
         *("multiline", "multipolygon", "geometrycollection"),
     )
 )
-"""Geometries that the schema of a case calls texts: each is kept as the object that was sent."""
+"""Geometries, which the schema of a case calls texts. Each is kept as the object that was sent."""
 
 
 @pytest.mark.parametrize(("case", "table", "declared", "how"), ALL_TYPES)
 def test_all_types_of_mysql_are_read(
     engine: SparkSession | None, case: str, table: str, declared: dict[str, str], how: dict[str, str]
 ) -> None:
-    """Types come from the schema; 40 digits are declared as a text. Times of day stay as they are sent."""
+    """Types come from the schema. Numbers of 40 digits are declared as texts, and times of day are kept as sent."""
     folder, own = outside.case(case), dict(how)
     wanted = json.loads((folder / "expected" / own.pop("result")).read_text("utf-8"))
     key, said = [own.pop("key")], {"format": "debezium", "types": "schema", **own}
@@ -161,18 +161,18 @@ REAL: Final = {
     "text_table": ("j", "jb", "x", "u"),
     "string_table": ("vc", "vcv", "ch", "c", "t", "ct"),
 }
-"""Tables of a real capture, and their columns that no setting of the connector bent."""
+"""Tables of a real capture, and their columns that no setting of the connector changed."""
 
 
 BENT: Final = (
     *("date_pinf", "date_ninf", "ts_large", "ts_large_us", "ts_large_ms", "tz_large", "ts_max", "ts_min", "tz_max"),
     *("tz_min", "ts_pinf", "ts_ninf", "tz_pinf", "tz_ninf", "tz_zero"),
 )
-"""Columns with times that no table holds; of some the connector sends another text in a snapshot."""
+"""Columns with times that no table can hold. Some have another text in a snapshot."""
 
 
 def test_every_type_of_a_real_capture_is_read(engine: SparkSession | None) -> None:
-    """A row of the snapshot and a row that was streamed are equal, and are those of the database."""
+    """Snapshot rows and streamed rows are equal, and are those of the database."""
     folder = outside.case("dbz-real-types-isostring-schema")
     settings = {"line": "record", "decimals": "double", "times": "isostring", "binary": "hex", "types": "schema"}
     every = [file.stem for file in sorted((folder / "expected").glob("*.csv"))]
@@ -206,7 +206,7 @@ LAKE: Final = {
     "bit varying(1)": "boolean",
     "time without time zone": "int",
 }
-"""Types of the lake for those of PostgreSQL; bits are bytes, days in a list are numbers, all others are texts."""
+"""Types for those of PostgreSQL: bits are bytes, days in a list are numbers, all others are texts."""
 
 
 def _lake(type_: str) -> str:
@@ -220,8 +220,8 @@ def _lake(type_: str) -> str:
     return LAKE.get(plain, "binary" if plain.startswith("bit") else "string")
 
 
-def test_every_type_of_a_capture_without_schemas_is_read_by_what_is_declared(engine: SparkSession | None) -> None:
-    """Types are declared after those of the source; decimals are texts, times are those of Kafka Connect."""
+def test_every_type_of_a_capture_without_schemas_is_read_as_declared(engine: SparkSession | None) -> None:
+    """Declared types follow those of the source. Decimals are texts, and times are those of Kafka Connect."""
     folder = outside.case("dbz-real-types-string-connect")
     described = json.loads((folder / "expected" / "columns.json").read_text("utf-8"))["tables"]
     settings = {"line": "record", "times": "connect", "decimals": "string"}
@@ -244,8 +244,8 @@ def test_every_type_of_a_capture_without_schemas_is_read_by_what_is_declared(eng
 
 
 @pytest.mark.parametrize("case", ["single", "compound"] if LONG else ["compound"])
-def test_the_unit_tests_of_others_hold(engine: SparkSession | None, tmp_path: Path, case: str) -> None:
-    """Ten small histories, parted by a column of the key. Their places in the log are made up: arrival counts."""
+def test_published_unit_tests_hold(engine: SparkSession | None, tmp_path: Path, case: str) -> None:
+    """Ten small histories with different values of a key column. Arrival decides their order."""
     folder = outside.case(f"scd1-debezium-pg-{case}-key")
     inputs = json.loads((folder / "input" / "tests.json").read_text("utf-8"))
     wanted = json.loads((folder / "expected" / "tests.json").read_text("utf-8"))
@@ -269,6 +269,6 @@ def test_the_unit_tests_of_others_hold(engine: SparkSession | None, tmp_path: Pa
 
 
 def _of_test(number: int, value: dict[str, Any]) -> dict[str, Any]:
-    """Return an event with a column that tells its history from the others."""
+    """Return an event with the column of its history."""
     images = {name: {**value[name], "test": number} for name in ("before", "after") if value.get(name)}
     return {**value, **images}

@@ -1,7 +1,7 @@
-"""Feeds of messages that others wrote, through settings and runs into tables, read back without Spark.
+"""Published feeds of messages, applied to tables through settings and runs, and read back without Spark.
 
-What is decoded of each feed is tested beside (`test_cases_of_messages.py`); here are those that say most of a
-table. Hudi has none: its Spark reads no messages.
+`test_cases_of_messages.py` tests how each feed is decoded. Here are those that show most of a table. Hudi has none,
+because its Spark reads no messages.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ DMS: Final = 'format = "dms-json"\nbefore_image_prefix = "BI_"'
 
 
 class Step(NamedTuple):
-    """A file of a feed, the tables as they are declared when it comes, and what each holds then."""
+    """A file of a feed, the declared tables when it comes, and the rows of each after it."""
 
     file: str
     tables: Mapping[str, Mapping[str, str]]
@@ -105,8 +105,8 @@ def deliver(project: Project, case: str, file: str) -> None:
     ],
     indirect=["project"],
 )
-def test_feeds_of_others_give_the_tables_that_they_had(project: Project, case: str) -> None:
-    """With each file, whose new columns are declared by then; a topic may be of two tables."""
+def test_published_feeds_give_their_published_tables(project: Project, case: str) -> None:
+    """After each file, whose new columns are declared before it. A topic may have two tables."""
     source, steps = FEEDS[case]
     for step in steps:
         deliver(project, case, step.file)
@@ -122,8 +122,8 @@ every_format = pytest.mark.parametrize("project", ["iceberg", "delta"], indirect
 
 @pytest.mark.long
 @every_format
-def test_a_table_follows_the_types_that_stand_beside_messages(project: Project) -> None:
-    """It grows and becomes wider, keeps its own type where one is narrower, and stops where one is another."""
+def test_a_table_follows_the_types_of_message_schemas(project: Project) -> None:
+    """It adds and widens columns, keeps its type for a narrower one, and stops for a different one."""
     case, narrow = "debezium-json-schema-type-change", 'schema.narrow = "evolve"'
     for number in (1, 2, 3, 4):
         deliver(project, case, f"step{number}.jsonl")

@@ -1,4 +1,4 @@
-"""Messages of Debezium's connector for MongoDB that others wrote: decoded, and folded by the model.
+"""Published messages of Debezium's connector for MongoDB: decoded, and folded by the model.
 
 The case has keys and values on alternating lines; here each pair is a record, as topics have them.
 """
@@ -40,7 +40,7 @@ ROW: Final = {
 LATER: Final = {**ROW, "tags": ["succeed"], "updated_at": datetime(2025, 2, 13, 14, 3, 17, 970_000, UTC)}
 
 NOT_ALIKE: Final = {"double_zero": ("0", "0.0")}
-"""Texts that are others here: of a number that is a double its digits are kept."""
+"""Texts that differ here: the digits of a double are kept."""
 
 
 def pairs(name: str) -> list[tuple[str, str]]:
@@ -91,8 +91,8 @@ def test_whole_documents_are_one_column(engine: SparkSession | None, tmp_path: P
     assert (row["_id"], json.loads(str(row["document"]))) == (ID, wanted)
 
 
-def test_all_types_of_a_document_have_the_texts_that_others_make_of_them() -> None:
-    """In columns of texts; Spark reads such a line, for it has numbers that a parser may round."""
+def test_all_types_of_a_document_have_their_published_texts() -> None:
+    """In columns of texts. Spark reads such a row, because a parser may round its numbers."""
     [(_, document)], [(_, texts)] = pairs("event-bson"), pairs("event-json")
     wanted = json.loads(texts)
     own = {name: text_in(value) for name, value in plain_of(parse(document)).items()}

@@ -1,4 +1,4 @@
-"""A catalogue beside a feed of files without headers, through the command line, on Spark and Iceberg."""
+"""A source catalogue for files without headers, through the command line, on Spark and Iceberg."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ def changes(project: Project) -> set[tuple[str, str]]:
     return {(change["column"], change["kind"]) for change in listed}
 
 
-def test_what_the_catalogue_announces_is_known_before_its_data_and_files_are_read_by_their_width(
+def test_a_new_column_is_known_from_the_catalogue_and_files_are_read_by_their_width(
     project: Project,
 ) -> None:
-    """Until a width may be of two sets of columns: then the table stops, and nothing is shifted."""
+    """If a width fits two sets of columns, the table stops, and no value is shifted."""
     project.configure(CATALOGUE)
     describe("id int", "name text", "price numeric(8,2)")
     project.put("LOAD00000001.csv", "1,a,1.00\n")

@@ -1,4 +1,4 @@
-"""Rules as a user meets them, through the command line: tables read back by another reader."""
+"""Column rules through the command line. Another reader reads the tables."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def item(*rules: str, quality: str = "", key: str = "id") -> str:
 
 
 def test_the_published_job(project: Project) -> None:
-    """A full load, changes behind it, and a second run with a file that was delivered again."""
+    """A full load, later changes, and a second run with a file that is delivered again."""
     (project.folder / "lakeward.toml").write_text(LIST, "utf-8")
     hosts = "airbnb/hosts"
     load = [
@@ -81,7 +81,7 @@ COLUMNS = ("number", "name", "person", "price", "label", "site")
 
 
 def test_a_load_changes_and_a_replay_give_equal_tables(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One table gets a load and changes, the other every row as a change; then both get all of it again."""
+    """One table gets a load and changes, the other every row as a change. Then both get everything again."""
     monkeypatch.setenv("PEPPER", secret := "a secret of the tests")
     tables = item(*RULES, key="number")
     project.configure(tables + tables.replace("shop.item", "shop.copy"), TIMED)
@@ -141,7 +141,7 @@ def test_rows_that_break_rules_wait_or_are_counted(project: Project) -> None:
     assert (2, "a", 1) in project.rows(), "what waited behind it is applied"
 
 
-def test_a_file_that_breaks_a_rule_is_rejected_whole_and_what_lies_before_it_is_applied(project: Project) -> None:
+def test_a_file_that_breaks_a_rule_is_rejected_and_files_before_it_are_applied(project: Project) -> None:
     quality = """
         { rule = "null_share", column = "price", max = 0.5, inputs = "changes" },
         { rule = "row_count", min = 2, inputs = "load" },
@@ -167,8 +167,8 @@ def parquet(project: Project, file: str, /, **columns: Any) -> None:
     pq.write_table(pa.table(columns), path)
 
 
-def test_files_bring_columns_that_rules_do_not_know_and_lack_such_as_they_do(project: Project) -> None:
-    """A new column passes, a nested one becomes columns, and what is made of a missing one keeps its values."""
+def test_files_may_have_columns_unknown_to_rules_and_lack_known_ones(project: Project) -> None:
+    """A new column passes, a nested one is flattened, and columns derived from a missing one keep their values."""
     project.configure(
         '[tables."shop.item"]\nkey = ["id"]\ncolumns = { id = "int", name = "string" }\n'
         'rules = [{ rule = "split", column = "name", pattern = "-", into = ["one", "two"] },'
@@ -228,7 +228,7 @@ BAD = {
 
 
 def test_a_bad_rule_is_an_error_of_the_settings_before_anything_starts(project: Project) -> None:
-    """Also of a table that comes after one that is right: that one is not begun."""
+    """Also in a later table: then the tables before it are not started."""
     project.put(LOAD, "1,a,1.00\n", "shop/good")
     project.put(LOAD, "1,a,1.00\n")
     good = ITEM.replace("shop.item", "shop.good")
@@ -251,8 +251,8 @@ def test_an_expression_that_fails_on_a_row_stops_the_table_with_nothing_written(
     assert not (project.folder / "lake" / "shop" / "item").exists()
 
 
-def test_rows_under_rules_are_mended_in_the_columns_of_their_source(project: Project) -> None:
-    """One that the source could not read, and one that a rule refused; what is not declared is not offered."""
+def test_rows_with_rules_are_repaired_in_the_columns_of_their_source(project: Project) -> None:
+    """One row that the source could not read, and one that a rule refused. Undeclared columns are not offered."""
     rules = (
         'rule = "rename", column = "id", to = "number"',
         'rule = "cast", column = "name", type = "int", to = "size"',
@@ -304,7 +304,7 @@ ON_OTHERS = {
 
 
 def test_rows_change_their_key_where_no_columns_are_declared(project: Project) -> None:
-    """The key of such a table is that of its source: by it the row that stood is found, and a row waits."""
+    """The key of such a table is that of its source. It finds the stored row, and holds a row."""
     project.configure(
         "".join(UNDECLARED.format(name=name, rules=rules) for name, rules in ON_OTHERS.items()),
         'format = "debezium"\ntypes = "schema"',

@@ -1,4 +1,4 @@
-"""Full loads that are written as they are read, as a user has them; without `small_batch` Spark reads all."""
+"""Direct loads, through commands. `small_batch = 0` lets Spark read everything."""
 
 from __future__ import annotations
 
@@ -37,18 +37,18 @@ AS_IT_IS = ("born = \"date\" } # as it is", "born = \"date\", more = \"string\" 
 
 
 def put_later(file: Path) -> None:
-    """Let a file be written after the reload was asked for."""
+    """Make a file newer than the request of the reload."""
     at = datetime.now(UTC).timestamp() + 60
     os.utime(file, (at, at))
 
 
 def direct(log: str) -> set[str]:
-    """Return the tables whose batches were written as they were read, as the log says."""
+    """Return the tables with direct loads, according to the log."""
     return {line.split("table=")[1].split()[0] for line in log.splitlines() if "way=" in line and DIRECT in line}
 
 
 @pytest.mark.parametrize("project", ["iceberg", "delta"], indirect=True)
-def test_what_can_be_applied_whole_is_written_as_it_is_read_and_all_else_as_ever(project: Project) -> None:
+def test_direct_loads_are_written_as_read_and_all_others_are_resolved(project: Project) -> None:
     project.configure(TABLES + BY_SPARK, 'timestamp_column = "at"')
     at = "2026-11-01 10:00:00"
     for table in ("item", "twin", "odd"):
@@ -82,8 +82,8 @@ def test_what_can_be_applied_whole_is_written_as_it_is_read_and_all_else_as_ever
 
 
 @pytest.mark.parametrize("project", ["iceberg"], indirect=True)
-def test_a_key_that_nobody_looks_for_stands_twice(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The rows of the test above show what each look is for: without it they are wrong."""
+def test_without_its_checks_a_load_stores_a_key_twice(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without its checks the rows of the test above would be wrong."""
     for look in ("repeats_a_key", "meets_a_row"):
         monkeypatch.setattr(direct_load, look, lambda *_: False)
     project.configure(TABLES + BY_SPARK, 'timestamp_column = "at"')

@@ -1,4 +1,4 @@
-"""No space left: an error that says so, and a table that is as it was."""
+"""A full disk gives an error that says so, and the table does not change."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from project import Project
 pytestmark = pytest.mark.spark
 
 LIMIT = 2_000_000
-"""Bytes that a file may have: more than SQLite's library and all metadata, less than the second batch."""
+"""The greatest size of a file in bytes: more than SQLite's library and all metadata, less than the second batch."""
 ROWS = 100_000
 
 
@@ -25,7 +25,7 @@ def limited() -> None:
 
 
 @pytest.mark.long
-def test_a_batch_that_finds_no_space_leaves_the_table_as_it_was(project: Project) -> None:
+def test_a_batch_without_disk_space_does_not_change_the_table(project: Project) -> None:
     project.put("LOAD00000001.csv", "1,a,1.00\n")
     project.run()
     random = Random(0)

@@ -1,4 +1,4 @@
-"""The layouts in which DMS writes, through the command that users run: an object's name is a path."""
+"""The layouts of files of DMS, through commands: the name of an object is a path."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ def files(project: Project) -> list[list[str]]:
     return [batch["files"] for batch in project.run()["shop.item"]["batches"]]
 
 
-def test_files_of_one_name_in_segments_and_date_folders_are_told_apart_everywhere(project: Project) -> None:
-    """In the batch, in quarantine, in the fix of a row and in what explains a key; nothing is read twice."""
+def test_files_of_one_name_in_segments_and_date_folders_are_different_everywhere(project: Project) -> None:
+    """In the batch, in quarantine, in repairs and in `explain`. Nothing is read twice."""
     project.configure(ITEM + '[tables."shop.item".quarantine]\nmax_share = 1.0\n')
     loads = ["LOAD00000001.csv", "part 100%/LOAD00000001.csv", "part+ü/LOAD00000001.csv", "x/LOAD00000001.csv"]
     for key, name in enumerate(loads):
@@ -48,8 +48,8 @@ def test_files_of_one_name_in_segments_and_date_folders_are_told_apart_everywher
     assert f"{second}:2" in project.call("explain", "shop.item", "1").out
 
 
-def test_the_full_load_and_the_changes_lie_apart_in_two_formats(project: Project) -> None:
-    """And under names that DMS did not give."""
+def test_full_load_and_changes_in_two_folders_and_formats(project: Project) -> None:
+    """Also under names that are not those of DMS."""
     project.configure(
         ITEM + '[tables."shop.item".source]\nload = "exports/items"\nload_names = \'full_.*\\.parquet\'\n',
         source='changes = "cdc/{schema}/{table}"',
@@ -69,8 +69,8 @@ def test_the_full_load_and_the_changes_lie_apart_in_two_formats(project: Project
     assert files(project) == []
 
 
-def test_an_endpoint_without_deletes_is_read_and_said_to_lose_them(project: Project) -> None:
-    """And without the setting, a file of changes without Op stops its table, and names the setting."""
+def test_an_endpoint_without_deletes_is_read_with_a_warning(project: Project) -> None:
+    """Without the setting, a file of changes without Op stops its table with an error that names it."""
     project.put("LOAD00000001.csv", "1,a,1.00\n2,b,2.00\n")
     project.put("20261121-100000000.csv", "2,c,3.00\n3,d,4.00\n")
     assert "say so by `operations` under [source]" in project.fails()
@@ -85,8 +85,8 @@ def test_an_endpoint_without_deletes_is_read_and_said_to_lose_them(project: Proj
     assert project.rows() == [(1, "a", D("1.00")), (2, "c", D("3.00")), (3, "d", D("4.00"))]
 
 
-def test_a_column_tells_of_deletes_and_padding_is_left_out(project: Project) -> None:
-    """Rows end in a text of the endpoint's own; a key of text matches with its blanks and without."""
+def test_a_column_marks_deletes_and_padding_is_removed(project: Project) -> None:
+    """Rows end with the delimiter of the endpoint. A text key matches with and without trailing blanks."""
     project.configure(
         '[tables."shop.item"]\nkey = ["id"]\ncolumns = { id = "string", n = "int", is = "string" }\n',
         source="operation_indicator = 'is'\ntrim_padding = true\nrow_delimiter = '|~'",
@@ -99,7 +99,7 @@ def test_a_column_tells_of_deletes_and_padding_is_left_out(project: Project) -> 
     assert (entry["reason"], entry["detail"], entry["key"]) == ("operation", '"X" is not an operation', ["c"])
 
 
-def test_a_pattern_takes_what_is_there_and_what_comes_later(project: Project) -> None:
+def test_a_pattern_selects_existing_and_later_tables(project: Project) -> None:
     project.configure('[tables."SHOP.*"]\nkey = ["id"]\n[tables."shop.tmp"]\nskip = true\n')
 
     def put(table: str, key: int) -> None:
@@ -114,7 +114,7 @@ def test_a_pattern_takes_what_is_there_and_what_comes_later(project: Project) ->
     assert [project.rows(table, columns=("id",)) for table in ("a", "b", "c")] == [[(0,)], [(1,)], [(7,)]]
 
 
-def test_of_two_files_of_one_name_the_one_that_cannot_be_read_is_named(project: Project) -> None:
+def test_the_unreadable_one_of_two_files_of_one_name_is_named(project: Project) -> None:
     project.put("LOAD00000001.csv", "1,a,1.00\n")
     whole = gzip.compress(b"2,b,2.00\n" * 30000)
     project.put("north/LOAD00000001.csv.gz", gzip.compress(b"3,c,3.00\n"))

@@ -1,4 +1,4 @@
-"""What docstrings say of the code is true: their examples, and the names of other code."""
+"""Docstrings are true: their examples run, and the code that they name exists."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ CODE = re.compile(r"`(?:lakeward\.)?((?:adapters|core|entrypoints|plugins)(?:\.\
 
 
 def is_there(name: str) -> bool:
-    """Tell whether a dotted name is that of a package, a module, or something that a module defines."""
+    """Return True if a dotted name is that of a package, a module, or a definition in a module."""
     parts = name.split(".")
     for end in range(len(parts), 1, -1):
         module, rest = ROOT.joinpath(*parts[:end]), parts[end:]
@@ -37,6 +37,6 @@ def is_there(name: str) -> bool:
 
 
 @pytest.mark.parametrize("module", list(modules()), ids=str)
-def test_code_that_is_named_is_there(module: Path) -> None:
+def test_named_code_exists(module: Path) -> None:
     named = CODE.findall((ROOT / module).read_text("utf-8"))
     assert [name for name in named if not is_there(name)] == []

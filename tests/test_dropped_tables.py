@@ -1,4 +1,4 @@
-"""A table is dropped with what stands beside it, as docs/how-to/reload.md says, and the next run makes it anew."""
+"""A table is dropped with its side tables, as docs/how-to/reload.md says, and the next run creates it again."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ pytestmark = pytest.mark.spark
 
 
 @pytest.mark.parametrize("kind", ["iceberg", "delta", pytest.param("hudi", marks=pytest.mark.hudi)])
-def test_a_table_that_was_dropped_is_made_anew(project: Project, kind: str) -> None:
+def test_a_dropped_table_is_created_again(project: Project, kind: str) -> None:
     project.kind = kind
     project.configure()
     project.put("20261121-100000000.csv", "I,1,a,1.00\nI,2,b,not a price\n")

@@ -1,7 +1,7 @@
-"""The same feed gives equal tables on every format: values and types, as readers see them that are not Spark.
+"""The same feed gives equal tables on every format: values and types, as readers other than Spark find them.
 
-Rows of every type are drawn at random, changed and deleted, some of them late; each format's own reader and DuckDB
-must find what the last change of each key left, to the microsecond and the last digit.
+Random rows of every type are changed and deleted, some of them late. The reader of each format and DuckDB must find
+the rows after the last change of each key, to the microsecond and the last digit.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ TYPES: Final[Mapping[str, tuple[pa.DataType, Draw]]] = {
     "named": (pa.map_(pa.string(), pa.int64()), lambda random: [("k", random.choice([None, _MOST]))]),
 }
 UNKNOWN_TO_HUDI_RS: Final = "local"
-"""It panics at a table that has such a column, so Spark reads one that has; all else it reads to the digit."""
+"""hudi-rs panics at such a column, so Spark reads a table that has one."""
 KINDS: Final = {
     "iceberg": 'write_mode = "merge-on-read"',
     "iceberg, copy-on-write": 'write_mode = "copy-on-write"\npartition_by = ["day"]',
@@ -82,13 +82,13 @@ OF_LINES: Final = [
     )
     for kind in KINDS
 ]
-"""The gate has the mode in which each writes by default."""
+"""The gate has the default write mode of each format."""
 
 
 def feed(seed: int, folder: Path, names: Collection[str]) -> dict[int, Mapping[str, Any]]:
     """Deliver three files of changes of thirty keys, some of them late; return the rows that they leave.
 
-    What is drawn of a column does not depend on which others there are: feeds of all formats are one.
+    The values of a column do not depend on the other columns, so all formats get the same feed.
     """
     random, drawn = Random(seed), {name: Random(f"{seed} {name}") for name in names}
     known = {"Op": pa.string(), "changed": pa.timestamp("us"), "id": pa.int32()}
@@ -128,7 +128,7 @@ def readers(project: Project, names: Collection[str], spark: SparkSession) -> Ma
 
 
 def plain(value: Any) -> Any:
-    """Return a value as it compares: NaN with itself, and nought with its sign."""
+    """Return a value for comparison: NaN equals itself, and zero has a sign."""
     match value:
         case float():
             return repr(value)
@@ -145,7 +145,7 @@ _BYTES: Final = {pa.binary(), pa.large_binary(), pa.binary_view()}
 
 
 def is_alike(one: pa.DataType, other: pa.DataType) -> bool:
-    """Whether types are the same for a person: readers differ in how long a text may be, and in names of zones."""
+    """Return True for equivalent types: readers differ in the size of texts and in names of zones."""
     if pa.types.is_nested(one):
         both = [(one.field(i).type, other.field(i).type) for i in range(one.num_fields)]
         return one.id == other.id and all(is_alike(*pair) for pair in both)
@@ -159,7 +159,7 @@ def is_alike(one: pa.DataType, other: pa.DataType) -> bool:
 
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.long) for seed in (1, 2))])
 @pytest.mark.parametrize("kind", OF_LINES)
-def test_every_format_and_every_reader_has_the_rows_that_the_feed_left(
+def test_every_reader_of_every_format_finds_the_rows_of_the_feed(
     project: Project, spark: SparkSession, kind: str, seed: int
 ) -> None:
     project.kind = kind.split(",", maxsplit=1)[0]

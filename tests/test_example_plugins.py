@@ -1,4 +1,4 @@
-"""The plugins in `examples/`, as others have them: installed with pip, found by their entry point, proved."""
+"""The plugins in `examples/`: installed with pip, found by their entry points, and tested with the kit."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ GREEN = {
 
 
 def kit(site: Path | None, folder: Path, example: str, *options: str, python: str = sys.executable) -> str:
-    """Return what pytest prints of an example's own tests."""
+    """Return what pytest prints for the tests of an example."""
     tests = ROOT / "examples" / example / "tests"
     shutil.copytree(tests, folder / "tests", ignore=shutil.ignore_patterns("__pycache__"))
     path = "" if site is None else os.pathsep.join(filter(None, [str(site), os.environ.get("PYTHONPATH")]))
@@ -76,7 +76,7 @@ def test_every_example_is_tested_here() -> None:
 
 
 @pytest.mark.parametrize("example", GREEN)
-def test_the_kit_of_an_example_is_green_and_closed_is_only_what_it_says_that_it_lacks(
+def test_the_laws_of_an_example_hold_and_only_declared_ones_are_closed(
     site: Path, tmp_path: Path, example: str
 ) -> None:
     printed = kit(site, tmp_path, example)
@@ -88,10 +88,10 @@ def test_the_kit_of_an_example_is_green_and_closed_is_only_what_it_says_that_it_
 
 @pytest.mark.long
 @pytest.mark.parametrize("example", GREEN)
-def test_the_kit_of_an_example_is_green_in_an_environment_of_its_own(
+def test_the_laws_of_an_example_hold_in_an_environment_of_its_own(
     wheel: Path, tmp_path: Path, example: str
 ) -> None:
-    """It has the wheel, what its extra `testing` brings (from the network), the example, and nothing of ours."""
+    """Its environment has the wheel with its extra `testing` (from the network) and the example alone."""
     venv.create(tmp_path / "env", with_pip=True)
     python, copy = str(tmp_path / "env/bin/python"), tmp_path / example
     left = shutil.ignore_patterns("__pycache__", "*.egg-info", "build")
@@ -136,7 +136,7 @@ def test_the_kit_of_an_example_is_green_in_an_environment_of_its_own(
     ],
     ids=["deletes the others", "forgets what it trimmed", "sees no change", "makes a key of nothing"],
 )
-def test_the_kit_is_red_where_an_example_is_spoilt(
+def test_the_laws_fail_on_a_broken_example(
     site: Path, tmp_path: Path, example: str, module: str, right: str, wrong: str, law: str
 ) -> None:
     spoilt = Path(shutil.copytree(site, tmp_path / "site"))
@@ -229,7 +229,7 @@ def test_a_run_from_one_into_the_other_ends_with_0(lakeward: Command, commit: Co
     assert "applied: state sent" in lakeward("explain", "shop.orders", "1").out
 
 
-def test_such_a_run_needs_no_spark_to_be_installed(lakeward: Command, commit: Commit, site: Path) -> None:
+def test_such_a_run_does_not_need_spark(lakeward: Command, commit: Commit, site: Path) -> None:
     commit(1, ("insert", {"id": 1, "state": "new"}))
     code = (
         "import sys; sys.modules.update(dict.fromkeys(['pyspark', 'py4j', 'boto3', 'botocore']))\n"
@@ -248,7 +248,7 @@ def test_such_a_run_needs_no_spark_to_be_installed(lakeward: Command, commit: Co
     assert "applied: state new" in ran.stdout
 
 
-def test_a_plan_makes_no_database_and_says_what_the_run_will_do(
+def test_a_plan_creates_no_database_and_says_what_the_run_will_do(
     lakeward: Command, commit: Commit, tmp_path: Path
 ) -> None:
     commit(1, ("insert", {"id": 1, "state": "new"}))
@@ -261,7 +261,7 @@ def test_a_plan_makes_no_database_and_says_what_the_run_will_do(
     assert not (tmp_path / "lake.db").exists()
 
 
-def test_a_row_that_does_not_fit_holds_its_key_until_it_is_mended(
+def test_a_row_that_does_not_fit_holds_its_key_until_it_is_repaired(
     lakeward: Command, commit: Commit, tmp_path: Path
 ) -> None:
     commit(1, ("insert", {"id": 1, "state": 7}), ("insert", {"id": 2, "state": "new"}))
@@ -293,7 +293,7 @@ def test_a_wrong_key_of_the_settings_is_answered_with_the_nearest(lakeward: Comm
     assert "Did you mean 'file'?" in ended.err
 
 
-def test_a_database_that_is_not_there_stops_the_table_with_a_sentence(lakeward: Command, tmp_path: Path) -> None:
+def test_a_missing_database_stops_the_table_with_an_error(lakeward: Command, tmp_path: Path) -> None:
     ended = lakeward("run", "--log", "off")
     assert ended.code == 4
     assert f"error: the outbox in {tmp_path / 'app.db'} cannot be read" in ended.err

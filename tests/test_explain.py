@@ -1,4 +1,4 @@
-"""What became of a key, as a user asks for it: told without Spark, of tables that Spark wrote."""
+"""`explain` shows the events of a key without Spark, for tables that Spark wrote."""
 
 from __future__ import annotations
 

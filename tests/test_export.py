@@ -1,4 +1,4 @@
-"""Tables as plain Parquet, through Spark, as DuckDB reads them."""
+"""Tables exported as plain Parquet by Spark, and read by DuckDB."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ TYPES = ["INTEGER", "VARCHAR", "DECIMAL(8,2)", "TIMESTAMP WITH TIME ZONE", "DATE
 
 
 def read(project: Project) -> tuple[dict[str, str], list[Any]]:
-    """Return the columns with their types, and the rows, of what the folder shows."""
+    """Return the columns, types and rows of the exported folder."""
     with duckdb.connect() as connection:
         connection.execute("SET TimeZone = 'UTC'")
         found = connection.sql(f"SELECT * FROM '{project.folder}/out/*.parquet' ORDER BY id")
@@ -39,7 +39,7 @@ def export(project: Project, *more: str) -> Any:
 
 
 @any_kind
-def test_the_rows_of_a_table_are_there_and_those_of_later_take_their_place(
+def test_an_export_has_the_rows_of_the_table_and_a_later_one_replaces_them(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     project.configure(TABLE)

@@ -1,4 +1,4 @@
-"""`run --follow` as a service runs it: files appear, SIGTERM comes to all its processes, PyIceberg reads."""
+"""`run --follow` as a service: files appear, all its processes get SIGTERM, and PyIceberg reads the table."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ORDER = ITEM.replace("shop.item", "shop.order")
 
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Project:
-    """Return a project whose commands start Spark themselves, each its own."""
+    """Return a project in which each command starts its own Spark."""
     monkeypatch.chdir(tmp_path)
     made = Project(tmp_path, capsys)
     made.configure()
@@ -29,7 +29,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
 
 @contextmanager
 def service(folder: Path, *arguments: str) -> Iterator[subprocess.Popen[str]]:
-    """A process with a group of its own, as a service has."""
+    """A process in a process group of its own, like a service."""
     with subprocess.Popen(
         [sys.executable, "-c", SCRIPT, "run", "--log", "json", "--json", *arguments],
         cwd=folder,

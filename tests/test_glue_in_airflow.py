@@ -1,4 +1,4 @@
-"""How the example for Airflow waits for a job of Glue, with stand-ins for Airflow and for Glue."""
+"""How the example for Airflow waits for a job of Glue, with fakes of Airflow and Glue."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NOT_CONNECTED = EndpointConnectionError(endpoint_url="https://glue.eu-central-1.
 
 @dataclass
 class Glue:
-    """A job of Glue; each look is answered by the next of these, of which an error is raised."""
+    """A fake job of Glue. Each status request gets the next answer, or raises it if it is an error."""
 
     answers: list[str | Exception]
     stopped: list[str] = field(default_factory=list)
@@ -48,7 +48,7 @@ class Failed(Exception):
 
 @pytest.fixture
 def run(monkeypatch: pytest.MonkeyPatch) -> Callable[[Glue], None]:
-    """Return what runs the job of the example; each wait takes ten minutes of its clock."""
+    """Return a function that runs the job of the example. Each wait takes ten minutes of its clock."""
     sdk, exceptions = ModuleType("airflow.sdk"), ModuleType("airflow.sdk.exceptions")
     instance = type("Instance", (), {"run_id": "r", "dag_id": "d", "task_id": "t", "try_number": 1})
     contents: dict[str, Any] = {
@@ -80,14 +80,14 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Callable[[Glue], None]:
 
 
 @pytest.mark.parametrize("error", [THROTTLED, NOT_CONNECTED])
-def test_a_look_that_fails_stops_no_job(run: Callable[[Glue], None], error: Exception) -> None:
+def test_a_failed_status_request_stops_no_job(run: Callable[[Glue], None], error: Exception) -> None:
     glue = Glue([error, "RUNNING", error, "RUNNING", error, "SUCCEEDED"])
     with pytest.raises(Failed, match="the job run jr_1 ended as SUCCEEDED, and left no report"):
         run(glue)
     assert (glue.answers, glue.stopped) == ([], [])
 
 
-def test_a_job_of_which_nothing_is_heard_for_long_is_stopped(run: Callable[[Glue], None]) -> None:
+def test_a_job_without_status_for_long_is_stopped(run: Callable[[Glue], None]) -> None:
     glue = Glue(["RUNNING", THROTTLED, THROTTLED, THROTTLED])
     with pytest.raises(ClientError, match="Rate exceeded"):
         run(glue)
@@ -102,4 +102,4 @@ def test_a_task_that_is_ended_stops_its_job(run: Callable[[Glue], None]) -> None
 
 
 class NoAnswer(Exception):
-    """What is raised in a task that is ended."""
+    """The error that ends a task."""

@@ -1,4 +1,4 @@
-"""Headers of CSV files, through the command that users run: of plain files and of DMS."""
+"""Headers of CSV files, of plain files and of DMS, through commands."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def rows(project: Project, table: str) -> list[tuple[str, str | None]]:
 
 
 @iceberg_and_delta
-def test_a_header_is_read_or_stops_its_table_and_no_value_goes_under_a_wrong_name(project: Project) -> None:
+def test_a_header_is_read_or_stops_its_table_and_no_value_gets_a_wrong_name(project: Project) -> None:
     configure(project, "files", "blanks", "renamed", "unknown", "none", "again", "moved")
     far = "".join(f"A{n},{n:100}\n" for n in range(1000))  # beyond what is looked at first
     project.put("a.csv", f"code,name\n{far}Code, name\nB2,Bob\n", "shop/again")
@@ -52,8 +52,8 @@ def test_a_header_is_read_or_stops_its_table_and_no_value_goes_under_a_wrong_nam
 
 
 @pytest.mark.parametrize("source", ["files", "dms"])
-def test_a_file_without_a_header_stops_where_headers_have_another_order(project: Project, source: str) -> None:
-    """Also in a later run: the order is remembered with the table. Other declarations end it."""
+def test_a_file_without_a_header_stops_if_headers_have_another_order(project: Project, source: str) -> None:
+    """Also in a later run, because the order is stored with the table. Changed declarations end it."""
     configure(project, source, "item")
     project.put("LOAD00000001.csv", "name,code\nAda,1001\n")
     change = "I," if source == "dms" else ""

@@ -1,4 +1,4 @@
-"""Tables with `mode = "history"` as a user has them: late files, new columns, batches taken back, rows held."""
+"""Tables with `mode = "history"`, through commands: late files, new columns, rollbacks, held rows."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ OLD = "first_load = 1900-01-01"
 every_kind = pytest.mark.parametrize(
     "project", ["iceberg", "delta", pytest.param("hudi", marks=pytest.mark.hudi)], indirect=True
 )
-"""On each format in the gate; what formats share takes long on all but one."""
+"""On each format in the gate. Tests of shared code take long on all but one."""
 
 
 @pytest.fixture
@@ -58,7 +58,7 @@ def put(project: Project, day: int, *rows: str) -> None:
 
 
 def loaded(project: Project) -> None:
-    """Deliver a full load, and a day on which one moves, one comes and one goes."""
+    """Deliver a full load, and changes of one day: an update, an insert and a delete."""
     load = "2026-11-01 10:00:00.000000,1,Ann,Oslo,1\n2026-11-01 10:00:00.000000,2,Bob,Rome,1\n"
     project.put("LOAD00000001.csv", load, "shop/customer")
     put(project, 5, "U,1,Ann,Paris,2", "I,3,Eve,Bonn,1", "D,2,Bob,Rome,1")
@@ -79,7 +79,7 @@ def in_order(rows: list[Any]) -> list[Any]:
 
 
 @every_kind
-def test_what_comes_late_is_spliced_in_and_what_was_seen_last_moves_no_boundary(shop: Project) -> None:
+def test_late_changes_are_spliced_in_and_repeated_values_move_no_boundary(shop: Project) -> None:
     loaded(shop)
     assert in_order(versions(shop)) == [
         (1, "Ann", "Oslo", 1, "1900-01-01", "2026-11-05"),
@@ -106,7 +106,7 @@ def test_what_comes_late_is_spliced_in_and_what_was_seen_last_moves_no_boundary(
 
 
 @every_kind
-def test_a_column_that_is_new_or_wider_is_so_in_what_is_made_of_columns_as_well(shop: Project) -> None:
+def test_derived_columns_follow_new_and_wider_columns(shop: Project) -> None:
     kinds = f"{OLD}\nkinds = {{ seen = 3, city = 6 }}"
     configured(shop, kinds)
     loaded(shop)
@@ -148,7 +148,7 @@ def test_versions_are_shown_by_day_as_the_settings_say(shop: Project) -> None:
 
 
 @any_kind
-def test_a_late_correction_leaves_readable_what_was_reported_after_each_batch(shop: Project) -> None:
+def test_after_a_late_correction_the_state_known_after_each_batch_is_readable(shop: Project) -> None:
     configured(shop, f"{OLD}\nknown = true\nkinds = {{ name = 6 }}")
     shop.put("LOAD00000001.csv", "2026-11-01 10:00:00.000000,1,Ann,Oslo,1\n", "shop/customer")
     reported = []
@@ -189,14 +189,14 @@ BELIEVED = ("id", "city", "name", "seen", "valid_from", "valid_to", "is_current"
 
 
 def reporting(project: Project) -> list[Any]:
-    """Run, and return what the table says then, as a report would have it."""
+    """Run, and return the current rows as a report would have them."""
     (run,) = project.run().values()
     assert len(run["batches"]) == 1
     return [row[:-2] for row in believed(project) if row[-1] is None]
 
 
 def believed(project: Project) -> list[Any]:
-    """Return all rows, those that are believed no more as well, with the batches between which they were."""
+    """Return all rows with the batches between which they were known, superseded ones too."""
     found = versions(project, "known_from", *BELIEVED, "known_to")
     return sorted(((*row[1:-1], row[0], row[-1]) for row in found), key=lambda row: (row[0], row[4], row[-2]))
 
@@ -207,7 +207,7 @@ def was_known(row: Any, batch: int) -> bool:
 
 
 @any_kind
-def test_a_history_is_taken_back_and_cannot_be_kept_in_another_way(shop: Project) -> None:
+def test_a_history_can_be_rolled_back_and_its_options_cannot_change(shop: Project) -> None:
     loaded(shop)
     before = versions(shop)
     put(shop, 3, "U,1,Ann,Lyon,3")
@@ -224,7 +224,7 @@ def test_a_history_is_taken_back_and_cannot_be_kept_in_another_way(shop: Project
 
 
 @any_kind
-def test_a_version_keeps_its_number_where_its_beginning_moves_and_no_other_gets_it(shop: Project) -> None:
+def test_a_version_keeps_its_number_when_its_start_moves(shop: Project) -> None:
     configured(shop, f'{OLD}\nsurrogate = "number"')
     loaded(shop)
     first = numbers(shop)
@@ -259,10 +259,10 @@ def numbers(project: Project) -> dict[Any, int]:
 @pytest.mark.long
 @any_kind
 @pytest.mark.parametrize("kind", [3, 6])
-def test_what_is_made_of_a_column_is_renamed_with_it_in_what_is_remembered(
+def test_derived_columns_of_the_change_log_are_renamed_with_their_column(
     shop: Project, monkeypatch: pytest.MonkeyPatch, kind: int
 ) -> None:
-    """Of a key of which nothing is remembered but where it stood, and of which another change comes then."""
+    """The change log has only the base row of the key when another change comes."""
     monkeypatch.setattr(retention, "_TRIM_EVERY", 1)
     settings = TABLE.format(history=f"kinds = {{ city = {kind} }}").replace("30d", "24h")
     shop.configure(settings, source=TIMED)
@@ -286,8 +286,8 @@ def test_what_is_made_of_a_column_is_renamed_with_it_in_what_is_remembered(
 
 
 @any_kind
-def test_a_column_that_options_name_stays_where_the_source_drops_it(shop: Project) -> None:
-    """Without the one that dates versions rows go on, and none begins, also where nothing older comes."""
+def test_a_column_named_by_options_stays_when_the_source_drops_it(shop: Project) -> None:
+    """Without the column of valid times, existing rows continue and none begins, also if nothing older comes."""
     settings = TABLE.format(history='validity = { column = "seen" }\ntype = "int"').replace("30d", "ordered")
     shop.configure(settings.replace('{ all_but = ["seen"] }', '["city"]'), source=TIMED)
     shop.put("LOAD00000001.csv", "2026-11-01 10:00:00.000000,1,Ann,Oslo,1\n", "shop/customer")
@@ -308,7 +308,7 @@ def test_a_column_that_options_name_stays_where_the_source_drops_it(shop: Projec
 
 @any_kind
 @pytest.mark.parametrize("end", ["", "open_end = 9999-12-31"])
-def test_a_day_behind_the_last_is_none(shop: Project, end: str) -> None:
+def test_a_day_after_the_last_possible_one_is_refused(shop: Project, end: str) -> None:
     settings = TABLE.format(history=f'type = "date"\n{end}')
     shop.configure(settings, source=f'{TIMED}\nsource_zone = "Europe/Berlin"')
     far = datetime(9999, 12, 31, 23, 30, tzinfo=UTC)
@@ -328,7 +328,7 @@ def test_a_day_behind_the_last_is_none(shop: Project, end: str) -> None:
 
 
 @any_kind
-def test_rows_that_do_not_say_from_when_they_count_wait_and_are_mended(shop: Project) -> None:
+def test_rows_without_a_valid_time_wait_and_are_repaired(shop: Project) -> None:
     configured(shop, 'validity = { column = "seen" }\ntype = "decimal(20,0)"\nopen_end = 99')
     settings = shop.folder / "lakeward.toml"
     wide = settings.read_text("utf-8").replace('seen = "int"', 'seen = "decimal(20,0)"')
@@ -370,7 +370,7 @@ columns = { id = "int", name = "string" }
 
 
 @any_kind
-def test_the_version_that_a_change_of_the_key_opened_is_not_written_again_when_it_has_ended(
+def test_an_ended_version_of_a_key_change_is_not_written_again(
     project: Project,
 ) -> None:
     project.configure(MOVED, source=f'{TIMED}\nbefore_image_prefix = "BI_"')
@@ -400,7 +400,7 @@ history.surrogate = "hash"
 
 
 @any_kind
-def test_keys_that_are_texts_of_any_letters_are_told_as_the_core_tells_them(project: Project) -> None:
+def test_keys_of_any_characters_are_written_as_the_core_writes_them(project: Project) -> None:
     project.configure(NAMED, source=f'{TIMED}\nbefore_image_prefix = "BI_"')
     places = ["Köln", "東京 🚉", "ESC\x1b", "\\u001b", "Bonn"]
     moves = [("I", places[0], ""), *[("U", place, before) for before, place in pairwise(places)]]
@@ -435,10 +435,10 @@ PERIODS = ("id", "city", "valid_from", "valid_to")
 
 
 @any_kind
-def test_a_load_a_truncate_and_a_delete_without_a_time_end_rows_at_the_run_where_a_column_dates_them(
+def test_events_without_a_valid_time_end_rows_at_the_time_of_the_run(
     project: Project,
 ) -> None:
-    """The column says of the rows what it said before, and would end them where they began."""
+    """The column has the same valid time as before, which would end the rows where they began."""
     project.configure(BY_COLUMN)
     first = {1: "1,Oslo,2026-11-01 10:00:00", 2: "2,Rome,2026-11-05 10:00:00", 3: "3,Bonn,2026-11-02 10:00:00"}
     load, today = "LOAD00000001.csv", "2026-12-01"
@@ -462,7 +462,7 @@ def test_a_load_a_truncate_and_a_delete_without_a_time_end_rows_at_the_run_where
 
 
 @any_kind
-def test_a_truncate_ends_rows_at_the_moment_that_was_said_and_moves_no_later_change(project: Project) -> None:
+def test_a_truncate_ends_rows_at_its_time_and_moves_no_later_change(project: Project) -> None:
     configured(project, "")
     put(project, 5, "I,1,Ann,Oslo,1", "I,2,Bob,Rome,1")
     put(project, 8, "U,1,Ann,Paris,2")

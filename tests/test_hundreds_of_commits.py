@@ -1,4 +1,4 @@
-"""Rows, progress and memory are found behind hundreds of commits of others, the first of them archived by Hudi."""
+"""Rows, progress and change log are found after hundreds of commits of other writers, some archived by Hudi."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MAKERS = {"iceberg": ("make_lake", 200), "delta": ("make_delta", 200), "hudi": (
 
 
 @pytest.mark.parametrize("kind", ["iceberg", "delta", pytest.param("hudi", marks=pytest.mark.hudi)])
-def test_a_table_goes_on_behind_hundreds_of_commits_of_others(
+def test_a_table_continues_after_hundreds_of_commits_of_other_writers(
     request: pytest.FixtureRequest, tmp_path: Path, kind: str
 ) -> None:
     maker, number = MAKERS[kind]

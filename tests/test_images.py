@@ -1,4 +1,4 @@
-"""Tables without a key whose rows are found by the image before a change, as a user meets them."""
+"""Image match through commands: tables without a key whose rows are found by their before images."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ columns = { id = "int", name = "string", price = "decimal(8,2)" }
 AT = "2026-11-21 10:00:00"
 
 
-def test_a_change_finds_one_row_by_what_it_was_before(project: Project) -> None:
-    """Of an update that is the image that the task adds; of a delete it is the row itself."""
+def test_a_change_finds_one_row_by_its_before_image(project: Project) -> None:
+    """The image of an update is the one that the task adds. That of a delete is the row itself."""
     project.configure(tables=ITEM, source=SOURCE)
     loaded = [f"I,{AT},1,a,1.00,,,"] * 3 + [f"I,{AT},2,NULL,NULL,,,"]
     project.put("20261121-100000000.csv", "\n".join(loaded) + "\n")
@@ -60,7 +60,7 @@ def _debezium(op: str, before: dict[str, Any] | None, after: dict[str, Any] | No
 
 
 def test_a_message_that_finds_no_row_is_in_quarantine_with_its_image(project: Project) -> None:
-    """That which was sent in part, too: a person sees what there is."""
+    """An incomplete image is shown too."""
     project.configure(tables=ITEM)
     settings = project.folder / "lakeward.toml"
     source = 'kind = "files"\nformat = "debezium"\nbefore_images = "whole"'
@@ -99,7 +99,7 @@ def test_a_source_that_sends_no_images_is_refused(project: Project) -> None:
 
 @pytest.mark.long
 def test_a_column_that_came_later_is_null_in_older_rows_and_their_images(project: Project) -> None:
-    """An image is compared in the columns that its file has; what older files lack is not looked at."""
+    """An image is compared only in the columns of its file."""
     project.configure(tables=ITEM.replace(', price = "decimal(8,2)"', ""), source=SOURCE)
     project.put("20261121-100000000.csv", f"I,{AT},1,a,,\nI,{AT},1,a,,\n")
     project.run()

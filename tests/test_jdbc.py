@@ -1,4 +1,4 @@
-"""Tables of databases that run, through the command line, on Spark and Iceberg."""
+"""Tables of running databases, through the command line, on Spark and Iceberg."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ D = Decimal
 
 
 def configure(project: Project, server: servers.Server, tables: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Write settings in place of those of files: the password is in the environment."""
+    """Write settings with a database as source. The password is in the environment."""
     monkeypatch.setenv("DB_PASSWORD", server.password)
     source = f'url = "{server.url}"\nuser = "{server.user}"\npassword = {{ env = "DB_PASSWORD" }}'
     project.configure(tables, source, source_kind="jdbc")
@@ -131,7 +131,7 @@ def test_snapshots_and_changes_of_postgresql(
     assert not list((project.folder / "state" / "staged").rglob("*.parquet")), "what is applied is removed"
 
 
-def test_a_database_that_is_away_or_lets_nobody_in(
+def test_an_unreachable_database_and_a_refused_login_are_errors(
     project: Project, postgresql: servers.Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     secret = "no such word 7Xq"  # noqa: S105  # it is none
@@ -228,7 +228,7 @@ FORMS = [
 
 @on_each_line
 @pytest.mark.parametrize(("form", "more", "message"), FORMS)
-def test_a_snapshot_of_postgresql_goes_on_with_a_topic(
+def test_a_snapshot_of_postgresql_continues_with_a_topic(
     project: Project,
     postgresql: servers.Server,
     kafka_broker: RunningBroker,
@@ -245,7 +245,7 @@ def test_a_snapshot_of_postgresql_goes_on_with_a_topic(
     kafka_broker.create(topic, partitions=2)
 
     def send(key: int, name: str | None, time: datetime) -> None:
-        """Send a change of a row; without a name it is a delete."""
+        """Send a change of a row, or without a name a delete."""
         value = message({"id": key, "name": name, "price": "9.10"}, time, is_delete=name is None)
         kafka_broker.send(topic, json.dumps(value).encode(), key=b'{"id":%d}' % key, partition=key % 2)
 
@@ -265,7 +265,7 @@ def test_a_snapshot_of_postgresql_goes_on_with_a_topic(
     names = [one["name"] for one in objects(project, "shop.item")]
     assert [name.partition("~")[0].partition("+")[0] for name in sorted(names)] == ["20261201000000000", topic]
 
-    # The connector was late: of its changes the snapshot has one.
+    # The connector was late: the snapshot has one of its changes already.
     monkeypatch.setattr(container, "clock", lambda: NOW + 25 * HOUR)
     send(2, "in the snapshot, too", before)
     send(3, None, behind)

@@ -9,6 +9,7 @@ import sys
 import pytest
 from altering import opened
 from buckets import Buckets
+from laps import on_the_other_line
 from project import ITEM, Project
 from pyspark.sql import SparkSession
 
@@ -26,7 +27,7 @@ OTHER = ITEM.replace("shop.item", "shop.other")
 def test_a_job_reads_its_settings_from_a_bucket_and_leaves_its_report_there(
     project: Project, s3: Buckets, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A table that fails fails the job, by name, when all others are done; state is thrown away between runs."""
+    """A failed table fails the job by name once all others are done. The state is lost between runs."""
     project.configure(ITEM + OTHER)
     settings = project.folder / "lakeward.toml"
     bucket = s3.make()
@@ -66,7 +67,7 @@ DEFAULTS = {
     "spark.sql.legacy.timeParserPolicy": "LEGACY",
     "spark.serializer": "org.apache.spark.serializer.KryoSerializer",
 }
-"""What a platform may start Spark with; none of it changes a row."""
+"""Settings with which a platform may start Spark. None of them changes a row."""
 
 LOGGING = """
 rootLogger.level = info
@@ -79,12 +80,13 @@ logger.gateway.name = org.apache.spark.api.python.PythonGatewayServer
 logger.gateway.level = info
 appender.console.layout.pattern = %X{mdc.dag_name} %c{1} %m%n
 """
-"""Shows the ids of the run in Spark's own log, whose level in Python is that of the gateway."""
+"""Shows the ids of the run in the log of Spark. The gateway sets its level in Python."""
 
 
+@on_the_other_line
 @pytest.mark.parametrize("project", ["delta"], indirect=True)
 def test_a_job_runs_in_a_spark_of_a_platform(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It takes a process of its own: Delta's extension must be there when Spark starts, as defaults are."""
+    """It needs a process of its own, because Delta's extension and defaults are read when Spark starts."""
     columns = '{ id = "int", name = "string", at = "timestamp", price = "decimal(8,2)" }'
     table = f'[spark]\nsmall_batch = 0\n[tables."shop.item"]\nkey = ["id"]\ncolumns = {columns}\n'
     project.configure(table)

@@ -1,4 +1,4 @@
-"""Messages of a shop through a broker that runs into tables, by the commands that users run."""
+"""Messages of a shop, through a running broker and commands, become tables."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ Row = Mapping[str, Any]
 
 
 class Shop:
-    """Two tables of a database, whose changes a connector sends in transactions."""
+    """Two tables of a database. A connector sends their changes in transactions."""
 
     def __init__(self, broker: RunningBroker, prefix: str) -> None:
         self.broker, self.prefix, self.lsn = broker, prefix, 0
@@ -47,7 +47,7 @@ class Shop:
             broker.create(f"{prefix}.shop.{table}", partitions=2)
 
     def write(self, table: str, key: int, name: str | None) -> None:
-        """Change a row, or delete it where it gets no name."""
+        """Change a row, or without a name delete it."""
         self.lsn += 1
         before = self.rows[table].pop(key, None)
         after = None if name is None else {"id": key, "name": name, "price": f"{self.lsn}.10"}
@@ -120,7 +120,7 @@ def test_a_shop_comes_exact_through_a_broker(
     assert kafka_broker.told("lakeward.orders", f"{prefix}.shop.orders").keys() == {0, 1}
     assert not list((project.folder / "landing").rglob(f"{prefix}*.json"))
 
-    # The broker has what a table is taken back over, and it comes again.
+    # After a rollback the broker still has the messages, and they are applied again.
     versions = project.call("rollback", "shop.customer", "--json").document["versions"]
     back = ("rollback", "shop.customer", "--to", versions[-1]["name"], "--json")
     assert project.call(*back, "--dry-run").document["done"] is False
@@ -130,7 +130,7 @@ def test_a_shop_comes_exact_through_a_broker(
     project.run()
     assert shop.equals(project)
 
-    # Spark reads the same files of a large batch. What is no JSON waits for a person.
+    # Spark reads the same files for a large batch. A message that is no JSON waits for an operator.
     project.configure(f"{TABLES}\n[spark]\nsmall_batch = 0", source, source_kind="kafka")
     shop.transaction(("customer", 1, None), ("customer", 8, "é \u2028 \u0000"), ("customer", 3, "c"))
     assert project.run()["shop.customer"]["counts"]["skipped"] == 1

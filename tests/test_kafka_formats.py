@@ -1,4 +1,4 @@
-"""Messages in Avro with a registry, and plain records, through a broker that runs into tables."""
+"""Avro messages with a registry, and plain records, through a running broker become tables."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ KEY: Final = {"type": "record", "name": "Key", "fields": [{"name": "id", "type":
 
 
 def send(broker: RunningBroker, lsn: int, op: str, key: int, *cells: Any) -> None:
-    """Send a change of a customer, with a tombstone behind a delete."""
+    """Send a change of a customer, with a tombstone after a delete."""
     row = dict(zip(("id", "name", "price", "at", "data"), (key, *cells, *[None] * (4 - len(cells))), strict=True))
     source = {"ts_ms": 1_796_000_000_000 + lsn, "schema": "shop", "table": "customer"}
     source["sequence"] = json.dumps([str(lsn), str(lsn)])
@@ -125,7 +125,7 @@ def test_avro_and_plain_records_come_exact_through_a_broker(
     bob = (2, "bob", Decimal("-0.01"), None, None)
     check(project, [ann, bob], [("a-1", Decimal("12345678901234567.10")), ("a-2", Decimal("1.00"))])
 
-    # Spark reads what landed of a large batch; the registry is not asked for what it said before.
+    # Spark reads the landed files of a large batch. The registry is not asked again for known schemas.
     registry.answers.clear()
     project.configure(f"{TABLES}\n[spark]\nsmall_batch = 0", source, source_kind="kafka")
     send(broker, 3, "d", 1)

@@ -1,8 +1,8 @@
-"""`lakeward run --follow` is killed at random times while files arrive: nothing is there twice, nothing is lost.
+"""`lakeward run --follow` is killed at random times while files arrive. Nothing is lost or applied twice.
 
-The signal cannot be caught. Now and then Java outlives it for a moment, with a commit in hand.
-Each process starts Spark itself: the gate kills two, on one format. The law of crashes ends batches of each format
-at chosen steps.
+The signal cannot be caught. Now and then Java runs a moment longer, in the middle of a commit.
+Each process starts Spark itself, so the gate kills two, on one format. The law of crashes ends batches of each
+format at chosen steps.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from lakeward.core.progress import Progress
 
 IS_LONG: Final = "LAKEWARD_LONG" in os.environ
 SEED: Final = int(os.environ.get("LAKEWARD_SEED", Random().randrange(1_000_000) if IS_LONG else 8))
-"""Of the times of the kills and of what is written: the gate draws the same each time, `make long` others."""
+"""The seed of the kill times and of the changes. The gate has always the same, `make long` others."""
 
 KILLS: Final = 30 if IS_LONG else 2
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(180 * (KILLS + 1))]
@@ -46,7 +46,7 @@ KEYS: Final = 40
 
 @dataclass
 class Feed:
-    """A database of a few rows that is changed all the time, and what is in it."""
+    """A database of a few rows that changes all the time."""
 
     project: Project
     random: Random
@@ -55,7 +55,7 @@ class Feed:
     files: int = 0
 
     def write(self) -> None:
-        """Write a file of changes; it is there whole, or not at all."""
+        """Write a file of changes atomically."""
         changes = []
         for _ in range(self.random.randint(1, 8)):
             key = self.random.randrange(KEYS)
@@ -82,20 +82,20 @@ class Feed:
 
 @pytest.fixture(autouse=True)
 def seed() -> Iterator[int]:
-    """Return the seed, and say it at the end: what is printed before, the commands' output takes along."""
+    """Return the seed, and print it at the end, because earlier output belongs to the commands."""
     yield SEED
     print(f"LAKEWARD_SEED={SEED} draws the same times and changes again")
 
 
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Project:
-    """Return a project whose commands start Spark themselves, each its own."""
+    """Return a project in which each command starts its own Spark."""
     monkeypatch.chdir(tmp_path)
     return Project(tmp_path, capsys)
 
 
 def configure(project: Project) -> None:
-    """Write settings of one that looks for files each second."""
+    """Write settings of a follower that lists files every second."""
     project.configure()
     settings = project.folder / "lakeward.toml"
     settings.write_text(settings.read_text("utf-8").replace('name = "shop"', 'name = "shop"\npoll = "1s"'), "utf-8")
@@ -146,7 +146,7 @@ def test_killed_at_random_times_the_tables_are_equal_and_no_batch_is_there_twice
 
 
 def check_batches(project: Project, feed: Feed) -> None:
-    """Each batch is there once, in the table and beside it, and each file in one of them."""
+    """Each batch is once in the table and once in its change log, and each file is in one batch."""
     progresses, records = TOLD[project.kind](project)
     last = progresses[0]
     assert [progress.batch for progress in progresses] == [*range(last.batch, 0, -1)]
@@ -158,7 +158,7 @@ def check_batches(project: Project, feed: Feed) -> None:
 
 
 def told_by_iceberg(project: Project) -> tuple[list[Progress], list[dict[str, Any]]]:
-    """Return what the commits say, the newest first, and the records beside."""
+    """Return the progress of the commits, newest first, and the batch records."""
     catalog = load_catalog("lake", type="sql", uri=f"sqlite:///{project.folder}/lake/catalog.db")
     progresses = [progress for _, progress in commits_of(catalog.load_table(("shop", "item")))]
     beside = catalog.load_table(("shop", "item__changes")).scan("_lakeward_kind = 'batch'")
@@ -166,7 +166,7 @@ def told_by_iceberg(project: Project) -> tuple[list[Progress], list[dict[str, An
 
 
 def told_by_delta(project: Project) -> tuple[list[Progress], list[dict[str, Any]]]:
-    """Return what the commits say, the newest first, and the records beside."""
+    """Return the progress of the commits, newest first, and the batch records."""
     lake = project.folder / "lake/shop"
     said = [json.loads(commit.get("userMetadata") or "{}") for commit in DeltaTable(lake / "item").history()]
     progresses = [Progress.from_json(line[PROGRESS]) for line in said if PROGRESS in line]
@@ -175,7 +175,7 @@ def told_by_delta(project: Project) -> tuple[list[Progress], list[dict[str, Any]
 
 
 def told_by_hudi(project: Project) -> tuple[list[Progress], list[dict[str, Any]]]:
-    """Return what the commits say, the newest first, and the records beside."""
+    """Return the progress of the commits, newest first, and the batch records."""
     lake = project.folder / "lake/shop"
     progresses = [instant.progress() for instant in Timeline(DiskFolder(lake / "item")).instants()]
     beside = by_delta_rs(DeltaTable(lake / "item__changes")).to_pylist()

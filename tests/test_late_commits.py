@@ -1,7 +1,7 @@
-"""A process ends, and the commit that it had sent lands all the same, behind the next one's look at the table.
+"""A commit of a killed process lands after the next process has read the table.
 
-Java may go on for a moment when its Python was killed. A table without a key would have the rows of both: here each
-fact stands once, however late the other commit comes, be it one with rows or one that moved the progress alone.
+Java may run a moment longer than its killed Python. A table without a key could then have the rows of both commits.
+Here each event is stored once, however late the other commit is, with rows or with progress alone.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ def put(project: Project, number: int, content: str) -> None:
 
 
 def applied(project: Project) -> Any:
-    """Apply what there is, as a process of its own would that has no lock in common with another."""
+    """Apply what there is, as a process without a common lock would."""
     job = Container(configured=load(project.folder / "lakeward.toml")).job(table=table_name("shop.item"))
     apply_changes(job)
     return job.opened.table.standing().progress
 
 
 def let_another_commit_last(kind: str, monkeypatch: pytest.MonkeyPatch, other: Callable[[], object]) -> None:
-    """Let another process commit when all that is left of ours is the call that makes it visible."""
+    """Let another process commit just before the call that makes our commit visible."""
     waits = [other]
 
     class Late(CHANGES[kind].Change):  # type: ignore[name-defined,misc]
@@ -73,7 +73,7 @@ IN_THE_GATE = {
         for case in CASES
     ],
 )
-def test_without_a_key_each_fact_stands_once_however_late_another_commit_lands(
+def test_without_a_key_each_event_is_stored_once_however_late_another_commit_is(
     project: Project, kind: str, case: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stood, ahead, contents = CASES[case]

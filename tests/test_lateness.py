@@ -1,4 +1,4 @@
-"""Files that come late, as a user meets them: applied in their place, too late, or a reason to stop."""
+"""Late files through commands: they are applied at their position, too late, or stop the table."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ columns = { id = "int", name = "string", price = "decimal(8,2)" }
 
 @pytest.fixture
 def late(project: Project) -> Project:
-    """A table whose changes may come an hour late."""
+    """A table with a lateness of one hour."""
     project.configure(tables=ITEM, source=TIMED)
     return project
 
@@ -46,8 +46,8 @@ def change(operation: str, clock: str, key: int, name: str) -> str:
     return f"{operation},2026-11-21 {clock}:00,{key},{name},1.00"
 
 
-def test_a_late_file_is_applied_in_its_place(late: Project) -> None:
-    """It overwrites nothing newer, and brings back nothing that was deleted since."""
+def test_a_late_file_is_applied_at_its_position(late: Project) -> None:
+    """It overwrites nothing newer, and restores nothing that was deleted since."""
     put(late, "100000000", change("I", "10:00", 1, "first"), change("I", "10:00", 2, "first"))
     put(late, "103000000", change("U", "10:30", 1, "newest"), change("D", "10:30", 2, "gone"))
     late.run()
@@ -62,8 +62,8 @@ def test_a_late_file_is_applied_in_its_place(late: Project) -> None:
 
 
 @pytest.mark.long
-def test_what_newer_files_lack_is_completed_by_a_late_one(project: Project) -> None:
-    """A column, and a field within one: whether the files that have it come before or behind, the table is one."""
+def test_a_late_file_completes_columns_that_newer_files_lack(project: Project) -> None:
+    """With a new column or field, the table is the same in both orders of the files."""
     project.configure(
         tables="".join(f'[tables."shop.{name}"]\nkey = ["id"]\nlateness = "1h"\n' for name in ("late", "in_order")),
         source='timestamp_column = "at"',
@@ -90,7 +90,7 @@ def test_what_newer_files_lack_is_completed_by_a_late_one(project: Project) -> N
 def deliver(
     project: Project, table: str, number: int, changes: Sequence[Any], columns: Mapping[str, pa.DataType]
 ) -> None:
-    """Write a file of changes with these columns; commit times are minutes of an hour."""
+    """Write a file of changes with these columns. Commit times are minutes of an hour."""
     own = {"Op": pa.string(), "id": pa.int32(), "at": pa.timestamp("us"), **columns}
     start = datetime(2026, 11, 21, 10)
     rows = [
@@ -103,8 +103,8 @@ def deliver(
     )
 
 
-def test_a_change_at_or_below_the_mark_is_too_late(late: Project) -> None:
-    """The mark is the greatest commit time below all that is in time: exactly an hour old is in time."""
+def test_a_change_at_or_below_the_low_watermark_is_too_late(late: Project) -> None:
+    """The low watermark is the greatest commit time that is too late: exactly one hour is in time."""
     put(late, "100000000", change("I", "10:00", 1, "first"))
     put(late, "110000000", change("I", "11:00", 2, "an hour on"))
     put(late, "110100000", change("I", "11:01", 3, "a minute more"))
@@ -129,7 +129,7 @@ def test_a_change_at_or_below_the_mark_is_too_late(late: Project) -> None:
 
 
 def test_a_file_whose_commit_times_run_backwards_raises_an_alarm(late: Project) -> None:
-    """By more than the lateness: what is within it may come in any order. Each change is put in its place."""
+    """They must run back by more than the lateness. Each change is applied at its position."""
     put(late, "100000000", change("I", "10:00", 1, "a"), change("U", "12:00", 1, "b"), change("U", "11:00", 1, "c"))
     assert late.run()["shop.item"]["alarms"] == []
     put(late, "130000000", change("U", "13:00", 1, "d"), change("I", "14:01", 2, "e"), change("U", "13:00", 1, "f"))
@@ -143,7 +143,7 @@ def test_a_file_whose_commit_times_run_backwards_raises_an_alarm(late: Project) 
     assert (status.code, "goes back in row 3" in status.err) == (3, True)
 
 
-def test_a_file_below_the_mark_stops_the_table(late: Project) -> None:
+def test_a_file_below_the_low_watermark_stops_the_table(late: Project) -> None:
     for clock in ("10:00", "11:00", "12:00", "13:00"):
         put(late, f"{clock.replace(':', '')}00000", change("I", clock, int(clock[:2]), clock))
     late.run()
@@ -154,8 +154,8 @@ def test_a_file_below_the_mark_stops_the_table(late: Project) -> None:
     assert len(late.rows()) == 4
 
 
-def test_a_commit_time_in_the_future_raises_an_alarm_and_moves_no_mark(late: Project) -> None:
-    """What follows it is in time; its own row waits for that time to come."""
+def test_a_commit_time_in_the_future_raises_an_alarm_and_moves_no_watermark(late: Project) -> None:
+    """Later events are in time. The row itself waits until its time has come."""
     put(late, "100000000", change("I", "10:00", 1, "first"), "I,9999-12-31 23:59:59.999999,2,for ever,1.00")
     (planned,) = late.call("plan", "--json").document["tables"]
     assert [alarm["code"] for alarm in planned["alarms"]] == ["CLOCK-001"]
@@ -178,7 +178,7 @@ def test_a_commit_time_in_the_future_raises_an_alarm_and_moves_no_mark(late: Pro
     assert late.run(code=3)["shop.item"]["progress"]["mark"] == "2026-11-21T10:30:00Z"
 
 
-def test_an_alarm_ends_when_its_time_has_come(late: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_alarm_of_a_future_time_ends_at_that_time(late: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     put(late, "100000000", "I,2026-12-01 02:00:00,1,soon,1.00")
     assert late.call("run").code == 3
     monkeypatch.setattr(container, "clock", lambda: NOW + 3600 * 1_000_000)
@@ -195,7 +195,7 @@ def test_without_a_commit_time_files_come_in_order(project: Project) -> None:
     assert "LEDGER-001" in project.run(code=4)["shop.item"]["error"]["code"]
 
 
-def test_a_duration_without_a_commit_time_is_as_unbounded(project: Project) -> None:
+def test_a_lateness_without_commit_times_is_unbounded(project: Project) -> None:
     project.configure(tables=ITEM, source="max_files = 1")
     for hour in (10, 12, 14):
         put(project, f"{hour}0000000", f"I,{hour},a,1.00", f"U,1,{hour},1.00")
@@ -207,10 +207,10 @@ def test_a_duration_without_a_commit_time_is_as_unbounded(project: Project) -> N
 
 
 @pytest.mark.long
-def test_what_the_mark_has_passed_is_forgotten_and_few_files_remain(
+def test_changes_below_the_low_watermark_are_trimmed_and_few_files_remain(
     late: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Events below the mark go, those above it stay; a record a batch stays for ever, in few files."""
+    """Changes below the low watermark are trimmed, others stay. Batch records stay for ever, in few files."""
     monkeypatch.setattr(retention, "_TRIM_EVERY", 10)
     monkeypatch.setattr(side_table, "HOURS_KEPT", 0)
     for minute in range(0, 100, 5):

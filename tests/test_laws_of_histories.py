@@ -1,4 +1,4 @@
-"""Histories through the pipeline, on tables in plain Python: with crashes, late files, and rows that are mended."""
+"""Histories through the pipeline on the reference adapter: crashes, late files, and repaired rows."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ some = settings(max_examples=25, deadline=None)
 
 
 class VersionedLake(MemoryLake):
-    """The reference adapter, of which all versions are seen."""
+    """The reference adapter, whose rows are all versions."""
 
     def rows(self, dimension: Dimension) -> Rows:
         rows = self.target.tables[dimension.name].rows
@@ -59,14 +59,14 @@ def seen(key: Key, versions: Versions) -> dict[Key, tuple[Mapping[str, Any], Pos
 
 
 def truth(script: Script) -> Rows:
-    """What the fold makes of all events that are not given up."""
+    """Return the versions that the fold makes of all events that are not discarded."""
     events = [replace(event, instant=event.time or 0) for event in script.events]
     rows = apply(script.dimension, {}, events).rows
     return {key: value for name, row in rows.items() for key, value in seen(name, row.versions).items()}
 
 
 def play(script: Script, ends: list[tuple[str, str]], kind: type[MemoryTable] = MemoryTable) -> Player:
-    """Play a script with and without crashes: each moment must be the same."""
+    """Play a script with and without crashes. Both must show the same moments."""
     expected = Player(script, VersionedLake()).play().moments
     return Player(script, VersionedLake(kind), expected=expected).play(ends)
 
@@ -76,7 +76,7 @@ def current_of(rows: Rows) -> int:
 
 
 def check(random: Random, lateness: Lateness, history: History, kind: type[MemoryTable] = MemoryTable) -> None:
-    """Batching, idempotence, lateness, quarantine and crash, of a history."""
+    """Check batching, idempotence, lateness, quarantine and crash of a history."""
     in_part = random.random() < 0.5
     truncates = random.random() < 0.5 and lateness != Ordered()  # of one database, while others are behind it
     bad = 0.0 if truncates else 0.05  # what a truncate overrules is given up by nobody
@@ -112,13 +112,13 @@ class WritesVersionsTwice(MemoryTable):
 
 
 class EndsVersionsAnInstantEarly(MemoryTable):
-    """Takes the end of a version for the last instant at which it is valid."""
+    """Ends each version one microsecond early, as if its end were its last valid instant."""
 
     def rows_after(self, settled: DeliveryResult) -> dict[Key, Row]:
         return self.rewritten(settled, lambda one: None if one.valid_to is None else one.valid_to - 1)
 
     def rewritten(self, settled: DeliveryResult, end: Callable[[Version], int | None]) -> dict[Key, Row]:
-        """Return the rows, of which those that are new end otherwise."""
+        """Return the rows with other ends in the changed ones."""
         rows = MemoryTable.rows_after(self, settled)
         new = {key: rows[key].versions for key in settled.rows if key in rows}
         ended = {key: [replace(one, valid_to=end(one)) for one in versions] for key, versions in new.items()}
@@ -126,14 +126,14 @@ class EndsVersionsAnInstantEarly(MemoryTable):
 
 
 class LeavesEndedVersionsCurrent(EndsVersionsAnInstantEarly):
-    """Opens a version, and does not end the one before."""
+    """Opens a version without ending the one before."""
 
     def rows_after(self, settled: DeliveryResult) -> dict[Key, Row]:
         return self.rewritten(settled, lambda one: one.valid_to if one.deleted else None)
 
 
 class EndsTheNewestVersion(MemoryTable):
-    """Lets a delete that comes late end the version that is current, and not the one that it falls into."""
+    """Lets a late delete end the current version and not the one of its time."""
 
     def resolve(self, plan: MergePlan, frame: Frame) -> MergeResult:
         return MemoryTable.resolve(self, plan, [self.on_top(item) for item in frame])
@@ -147,7 +147,7 @@ class EndsTheNewestVersion(MemoryTable):
 
 
 class RemembersNoWitness(MemoryTable):
-    """Remembers of updates those that opened a version, and not that a value still held."""
+    """Remembers only updates that opened a version, and no witnesses."""
 
     def record_batch(self, plan: MergePlan, resolved: MergeResult) -> None:
         settled = resolved.detail
@@ -196,7 +196,7 @@ BROKEN = (
 
 
 @pytest.mark.parametrize("kind", BROKEN)
-def test_a_broken_table_is_found_out(kind: type[MemoryTable]) -> None:
+def test_a_broken_table_fails(kind: type[MemoryTable]) -> None:
     with pytest.raises(AssertionError):
         check_many(kind)
 
@@ -252,7 +252,7 @@ def periods(table: MemoryTable) -> dict[Key, list[tuple[int, int | None]]]:
     return {key: [(one.valid_from, one.valid_to) for one in row.versions] for key, row in table.rows.items()}
 
 
-def test_the_day_of_the_run_dates_what_it_brings_and_a_row_that_did_not_change_is_written_once() -> None:
+def test_versions_have_the_day_of_their_run_and_unchanged_rows_are_written_once() -> None:
     history = History(validity=ByRun(), shown=Shown(type=Type("date")), first_load=-7)
     table, source = MemoryTable(replace(DIMENSION, history=history)), MemorySource()
     source.put(NAME, 1, [change(Operation.READ, 1), change(Operation.READ, 1, key=2)])
@@ -263,7 +263,7 @@ def test_the_day_of_the_run_dates_what_it_brings_and_a_row_that_did_not_change_i
     assert table.progress.rows == 3
 
 
-def test_a_full_load_ends_on_the_day_of_its_run_what_it_lacks() -> None:
+def test_a_full_load_ends_missing_rows_on_the_day_of_its_run() -> None:
     history = History(validity=ByRun(), shown=Shown(type=Type("date")))
     table, source = MemoryTable(replace(DIMENSION, history=history)), MemorySource()
     source.put(NAME, 1, [change(Operation.READ, 1), change(Operation.READ, 1, key=2)])

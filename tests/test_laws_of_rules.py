@@ -1,4 +1,4 @@
-"""Rules give equal results on a full load, on changes and on replays, however they are delivered."""
+"""Rules give equal results on a full load, on changes and on replays, in any delivery."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ thorough = settings(max_examples=75, deadline=None)
 @thorough
 @given(seed=SEEDS)
 def test_rules_give_the_same_on_a_load_on_changes_and_on_replays(seed: int) -> None:
-    """The script has loads and changes, split at random, some delivered again, some rows spoilt."""
+    """The script has loads and changes in random batches, some of them again, and some bad rows."""
     random = Random(seed)
     script = pack(random, 4, bad=random.choice([0.0, 0.05]))
     player = played(script, TableRules(columns=COLUMNS, source=PACKED))
@@ -90,7 +90,7 @@ def test_rules_give_the_same_on_a_load_on_changes_and_on_replays(seed: int) -> N
 
 @thorough
 @given(seed=SEEDS)
-def test_what_breaks_a_rule_is_held_and_given_up_and_the_rest_is_as_without_it(seed: int) -> None:
+def test_rows_that_break_a_rule_are_held_and_discarded_without_effect_on_others(seed: int) -> None:
     script = pack(Random(seed), 4)
     rules = TableRules(columns=COLUMNS, quality=(LIMIT, WARNING), source=PACKED)
     player = played(script, rules)
@@ -108,7 +108,7 @@ def _breaks(event: ChangeEvent) -> bool:
 # Inputs.
 
 
-def test_an_input_that_breaks_a_rule_is_rejected_whole_and_what_lies_before_it_is_applied() -> None:
+def test_an_input_that_breaks_a_rule_is_rejected_and_inputs_before_it_are_applied() -> None:
     script = pack(Random(3), 3)
     source = ScriptedSource(script, MemoryLake().frame)
     source.arrived = len(script.deliveries)

@@ -1,7 +1,7 @@
-"""The law of rules on rows in part: rules before the fold give what the same rules make of the folded rows.
+"""The law of rules on partial rows: rules before the fold give the same rows as rules after it.
 
-An update may send some cells alone. What rules make of several of them is made again of the row
-that stands, and refused where that does not have what they read.
+An update may send only some cells. A column that rules make of several ones is recomputed from the stored row, and
+refused if the row lacks an input.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ TABLE = Dimension(name=NAME, schema=FORM.schema, key=("number",))
 
 @st.composite
 def feeds(draw: st.DrawFn) -> Sequence[ChangeEvent]:
-    """Draw changes of two keys, cells of which may be NULL, or not sent; `c` goes, and need not be sent."""
+    """Draw changes of two keys. Cells may be NULL or not sent. `c` is dropped and need not be sent."""
     sent = {
         "a": st.sampled_from([UNSET, None, "p,q", "r"]),
         "b": st.sampled_from([UNSET, None, 0, 12]),
@@ -93,7 +93,7 @@ def shaped_feed(events: Sequence[ChangeEvent]) -> Batch[Any]:
 
 
 def folded_and_made_again(batch: Batch[Any]) -> Any:
-    """Return rows and what was noted of the events, as an adapter works them out."""
+    """Return the rows and the fold result, as an adapter computes them."""
     again = batch.facts.recomputed
     columns = Schema(tuple(column for column in FORM.schema if column.name not in again.columns))
     folded = apply(replace(TABLE, schema=columns), {}, batch.frame)
@@ -102,7 +102,7 @@ def folded_and_made_again(batch: Batch[Any]) -> Any:
 
 
 def differ(events: Sequence[ChangeEvent], found: Callable[[Batch[Any]], Any] = folded_and_made_again) -> bool:
-    """Whether rules and then the fold give other rows than the fold and then the rules."""
+    """Return True if rules before the fold give other rows than rules after it."""
     folded = apply(Dimension(name=NAME, schema=SOURCE, key=("id",)), {}, events)
     wanted = {key: shape_row(row.cells, FORM, {}).cells for key, row in folded.rows.items() if not row.deleted}
     rows, noted = found(shaped_feed(events))
@@ -110,13 +110,13 @@ def differ(events: Sequence[ChangeEvent], found: Callable[[Batch[Any]], Any] = f
 
 
 @given(feeds())
-def test_rules_and_the_fold_may_change_places(events: Sequence[ChangeEvent]) -> None:
+def test_rules_before_and_after_the_fold_give_the_same_rows(events: Sequence[ChangeEvent]) -> None:
     assert not differ(events)
 
 
 @given(feeds())
-def test_inserts_that_send_a_part_are_counted(events: Sequence[ChangeEvent]) -> None:
-    """But for those to which the rules leave nothing that is NULL."""
+def test_partial_inserts_are_counted(events: Sequence[ChangeEvent]) -> None:
+    """Except those in which the rules leave no NULL."""
     partial = {e.position for e in events if e.operation is Operation.INSERT and e.cells["b"] is UNSET}
     assert partial <= apply(TABLE, {}, shaped_feed(events).frame).unset_as_null
 
@@ -126,18 +126,18 @@ def takes_nothing_for_sent(cells: Mapping[str, Any], form: Shape, secrets: Mappi
     return core_cells.shape_row(known, form, secrets)
 
 
-def test_the_law_sees_rules_that_take_what_was_not_sent_for_null(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_law_fails_on_rules_that_read_unsent_cells_as_null(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory_shaping, "shape_row", takes_nothing_for_sent)
     assert differ(find(feeds(), differ, settings=settings(max_examples=500, phases=[Phase.generate])))
 
 
 def folds_what_is_made_of_several(batch: Batch[Any]) -> Any:
-    """Keep, of a column that is made of several, what stood before: one of them was not sent."""
+    """Fold derived columns too, so that they keep their old values if an input was not sent."""
     folded = apply(TABLE, {}, batch.frame)
     return {key: row.cells for key, row in folded.rows.items() if not row.deleted}, folded
 
 
-def test_the_law_sees_columns_that_are_folded_and_not_made_again() -> None:
+def test_the_law_fails_on_derived_columns_that_are_folded() -> None:
     def is_seen(events: Sequence[ChangeEvent]) -> bool:
         return differ(events, folds_what_is_made_of_several)
 
@@ -150,7 +150,7 @@ def test_the_law_sees_columns_that_are_folded_and_not_made_again() -> None:
 def made_and_made_again(
     count: int, of: Callable[[RecomputedColumns], RecomputedColumns] = lambda again: again
 ) -> Iterator[tuple[object, object]]:
-    """Give rows that random rules make, and what is made again of their other columns."""
+    """Yield rows of random rules, and the same rows recomputed from their other columns."""
     for seed in range(count):
         random = Random(seed)
         form = shape(rules(random, random.randrange(2, 12)), MANY)
@@ -162,14 +162,14 @@ def made_and_made_again(
             yield made.cells, recompute(left, of(again))
 
 
-def test_what_is_made_again_of_a_whole_row_is_what_was_made() -> None:
+def test_recomputing_a_whole_row_changes_nothing() -> None:
     pairs = list(made_and_made_again(400))
     assert len(pairs) > 40, "most rules make nothing of several columns; enough do"
     for made, again in pairs:
         assert made == again
 
 
-def test_the_law_sees_rules_that_read_columns_by_what_they_are_called_in_the_end() -> None:
+def test_the_law_fails_on_rules_that_read_columns_by_their_final_names() -> None:
     def by_name(again: RecomputedColumns) -> RecomputedColumns:
         steps = tuple(replace(one, reads={name: name for name in one.reads}) for one in again.steps)
         return replace(again, steps=steps)
@@ -199,7 +199,7 @@ def script_of(random: Random, lateness: Lateness, histories: int = 2) -> Script:
 
 
 def is_right(script: Script, lake: MemoryLake, seed: int = 0) -> bool:
-    """Whether a table ends with what the rules make of the rows that the source has in the end."""
+    """Return True if a table ends with the rows that the rules make of the rows of the source."""
     player = ruled_player(script, PACKED_FORM, lake, MemoryShaper, TABLE_RULES)
     player.play(Random(seed).sample(CRASHES, 4))
     return player.moments[-1].rows == ruled(PACKED_FORM, script.truth)
@@ -208,31 +208,31 @@ def is_right(script: Script, lake: MemoryLake, seed: int = 0) -> bool:
 @pytest.mark.parametrize("lateness", [ORDERED, Within(3), Unbounded()], ids=repr)
 @settings(max_examples=60, deadline=None)
 @given(seed=SEEDS)
-def test_a_part_of_a_row_gives_the_row_that_the_whole_would_have_given(lateness: Lateness, seed: int) -> None:
-    """Loads, changes, parts, key changes, late files, repeats, held rows that are given up, and crashes."""
+def test_partial_rows_give_the_rows_of_whole_ones(lateness: Lateness, seed: int) -> None:
+    """With loads, partial rows, key changes, late files, repeats, discarded rows and crashes."""
     assert is_right(script_of(Random(seed), lateness), MemoryLake(), seed)
 
 
 class FoldsWhatIsMadeOfSeveral(MemoryTable):
-    """Folds each column for itself, those that are made of several others, too."""
+    """Folds each column for itself, derived ones too."""
 
     def resolve(self, plan: MergePlan, frame: Any) -> MergeResult:
         return MemoryTable.resolve(self, replace(plan, recomputed=RecomputedColumns()), frame)
 
 
-def test_the_law_sees_a_table_that_makes_nothing_again() -> None:
+def test_the_law_fails_on_a_table_that_recomputes_nothing() -> None:
     scripts = [script_of(Random(seed), lateness) for seed in range(20) for lateness in (ORDERED, Within(3))]
     assert not all(is_right(script, MemoryLake(FoldsWhatIsMadeOfSeveral)) for script in scripts)
 
 
-# On Iceberg; the memory adapter, which the law above judges, says what must be seen after each batch.
+# On Iceberg, compared with the reference adapter after each batch.
 
 LOAD = Position(1, LOAD_SEQUENCE, 1, 0)
 KEYS = ("h", "id")
 
 
 def event(operation: Operation, key: int, at: int, number: int, **cells: object) -> ChangeEvent:
-    """Return an event of an object, at a time; a `b` or an `a` that is not given was not sent."""
+    """Return an event of an object at a time. Cells `a` and `b` are not sent unless they are given."""
     place = LOAD._replace(row=key) if operation is Operation.READ else Position(1, at, number, key)
     given = {"h": 0, "id": key, "a": UNSET, "b": UNSET, **cells}
     time = None if operation is Operation.READ else at
@@ -240,7 +240,7 @@ def event(operation: Operation, key: int, at: int, number: int, **cells: object)
 
 
 def in_three_batches() -> Script:
-    """Return parts of loaded rows, late ones, parts behind a held row, and a key that changes in part."""
+    """Return partial updates of loaded rows, late ones, some behind a held row, and a partial key change."""
     read, update = Operation.READ, Operation.UPDATE
     load = [event(read, key, 0, 1, a=key, b=10 * key) for key in (1, 2, 3)]
     parts = [event(update, 1, 5, 2, a=7), event(update, 2, 5, 2, b=70), event(Operation.INSERT, 4, 5, 2, a=4)]
@@ -254,7 +254,7 @@ def in_three_batches() -> Script:
 
 
 def on_iceberg(spark: SparkSession, make_lake: MakeLake, script: Script) -> Player:
-    """Return a player to Iceberg that stops at the first moment that is not as it must be."""
+    """Return a player on Iceberg that stops at the first wrong moment."""
     expected = ruled_player(script, PACKED_FORM, MemoryLake(), MemoryShaper, TABLE_RULES).play().moments
 
     def shaper(rules: TableRules) -> SparkShaper:
@@ -264,14 +264,14 @@ def on_iceberg(spark: SparkSession, make_lake: MakeLake, script: Script) -> Play
 
 
 @pytest.mark.spark
-def test_iceberg_makes_again_what_the_law_says(spark: SparkSession, make_lake: MakeLake) -> None:
+def test_iceberg_recomputes_the_columns_of_the_law(spark: SparkSession, make_lake: MakeLake) -> None:
     script = in_three_batches()
     player = on_iceberg(spark, make_lake, script).play()
     assert player.moments[-1].rows == ruled(PACKED_FORM, script.truth)
 
 
 @pytest.mark.spark
-def test_the_law_sees_an_iceberg_table_that_makes_nothing_again(
+def test_the_law_fails_on_an_iceberg_table_that_recomputes_nothing(
     spark: SparkSession, make_lake: MakeLake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     player = on_iceberg(spark, make_lake, in_three_batches())
@@ -280,7 +280,7 @@ def test_the_law_sees_an_iceberg_table_that_makes_nothing_again(
         player.play()
 
 
-# What is refused.
+# Refused rules.
 
 BOTH = Concat(columns=("a", "c"), to="d")
 
@@ -313,7 +313,7 @@ BOTH = Concat(columns=("a", "c"), to="d")
         ),
     ],
 )
-def test_what_cannot_be_made_again_is_refused(rules: Sequence[Rule], said: str, todo: str) -> None:
+def test_columns_that_cannot_be_recomputed_are_refused(rules: Sequence[Rule], said: str, todo: str) -> None:
     with pytest.raises(ConfigError, match=r"(a|d) is made of several") as error:
         recomputed(shape(rules, SOURCE), ("id",), in_part=True, moves=False)
     assert re.search(said, str(error.value.found))
@@ -324,25 +324,25 @@ def test_what_cannot_be_made_again_is_refused(rules: Sequence[Rule], said: str, 
     )
 
 
-def test_rules_that_make_a_key_do_not_go_with_rows_that_change_theirs() -> None:
+def test_rules_that_make_the_key_are_refused_with_key_changes() -> None:
     with pytest.raises(ConfigError, match="rules make the key"):
         check_moves(shape((Rename(column="id", to="number"),), SOURCE), ("number",))
 
 
-def test_what_the_table_does_not_get_may_be_made_of_several_columns() -> None:
+def test_a_dropped_column_may_be_made_of_several_columns() -> None:
     dropped = shape([BOTH, Drop(columns=("d", "c"))], SOURCE)
     assert not recomputed(dropped, ("id",), in_part=True, moves=True)
 
 
 def test_a_column_of_the_key_is_always_sent() -> None:
-    """Where keys may change, it is another one than that of the row that is kept."""
+    """If keys may change, it may be the old key of the stored row."""
     form = shape([Concat(columns=("id", "a"), to="d"), Drop(columns=("a",))], SOURCE)
     assert not recomputed(form, ("id",), in_part=True, moves=False)
     with pytest.raises(ConfigError, match="made of several"):
         recomputed(form, ("id",), in_part=True, moves=True)
 
 
-def test_a_batch_with_such_rows_is_refused() -> None:
+def test_a_batch_with_partial_rows_is_refused_by_such_rules() -> None:
     rules = TableRules(columns=(BOTH, Drop(columns=("c",))), source=SOURCE)
     update = ChangeEvent(operation=Operation.UPDATE, position=Position(1, 1, 1, 1), key=(1,), cells={"id": 1})
     source = Dimension(name=NAME, schema=SOURCE, key=("id",))

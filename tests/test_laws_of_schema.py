@@ -1,5 +1,5 @@
-"""The law of schema on each table format, Parquet files through the pipeline: a legal change loses no value, an
-illegal one touches no row, nor does one that the format cannot hold."""
+"""The law of schema on each table format, with Parquet files: a legal change loses no value, and
+an illegal one, or one that the format cannot make, touches no row."""
 
 from __future__ import annotations
 
@@ -42,21 +42,21 @@ packed = settings(
     phases=[Phase.generate],
     suppress_health_check=list(HealthCheck),
 )
-"""An example is many columns at once, each with a change of its own, or several tables."""
+"""One example has many columns, each with its own change, or several tables."""
 
 CHECKS: Mapping[str, tuple[Callable[[Dimension, Any], None], Any]] = {
     "iceberg": (iceberg.check, IcebergOptions()),
     "delta": (delta.check, DeltaOptions()),
     "hudi": (hudi.check, HudiOptions()),
 }
-"""What each format says of the columns that it has, before anything is written."""
+"""The checks of columns that each format makes before it writes."""
 
 NUMBERED = Type("map", parts=(Column("key", Type("int")), Column("value", Type("int"))))
 
 
 @st.composite
 def cases(draw: st.DrawFn, drifts: st.SearchStrategy[Drift]) -> tuple[Drift, Sequence[Row], Sequence[Row]]:
-    """Draw a change, the rows that a table has before it, and those of a later file: two of them are new."""
+    """Draw a schema change, the rows before it, and those of a later file, two of them new."""
     drift = draw(drifts)
     then = [draw(row_of(drift.before, key)) for key in (1, 2)]
     return drift, then, [draw(row_of(drift.after, key)) for key in (1, 3, 4)]
@@ -66,7 +66,7 @@ Case = tuple[Drift, Sequence[Row], Sequence[Row]]
 
 
 def tells_much(case: Case) -> bool:
-    """Whether a case has values to lose, and each kind of change to lose them with, but for other names."""
+    """Return True if a case has values to lose, by each kind of change except renames."""
     drift, (first, second), _ = case
     goes = [c.name for c in drift.before if drift.after.find(c.name) is None and c.name not in drift.renames]
     grown = [c.name for c in drift.before if c.type.is_nested and drift.after.find(c.name) not in (None, c)]
@@ -74,13 +74,13 @@ def tells_much(case: Case) -> bool:
 
 
 def renames_values(case: Case) -> bool:
-    """Whether values of a case are called otherwise."""
+    """Return True if a renamed column of a case has a value."""
     drift, (_, second), _ = case
     return any(second[name] is not None for name in drift.renames)
 
 
 def are_many(drawn: Sequence[Case]) -> bool:
-    """Whether no two cases break a column of the same type."""
+    """Return True if no two cases change a column of the same type illegally."""
     types = [drift.before.find("wrong") for drift, _, _ in drawn]
     return len(set(types)) == len(types)
 
@@ -95,7 +95,7 @@ def deliver(project: Project, table: str, hour: int, schema: Schema, rows: Seque
 
 
 def stored(project: Project, table: str) -> tuple[Schema, list[Row]]:
-    """Return the columns and rows that a reader finds that is not Spark."""
+    """Return the columns and rows that a reader other than Spark finds."""
     found = readers(project.folder / "lake", "shop", table)
     with found.duck as connection:
         read = connection.sql(f"SELECT * FROM {found.scans[0]}").to_arrow_table() if found.scans else found.own()
@@ -116,7 +116,7 @@ def configure(project: Project, renames: Mapping[str, Mapping[str, str]], more: 
 
 
 def takes(kind: str, type_: Type) -> bool:
-    """Whether a table format declares that it has columns of a type."""
+    """Return True if a table format accepts columns of a type."""
     check, options = CHECKS[kind]
     columns = Schema((KEY, Column("c", type_)))
     try:
@@ -127,7 +127,7 @@ def takes(kind: str, type_: Type) -> bool:
 
 
 def changes_of(project: Project, drifts: st.SearchStrategy[Drift]) -> st.SearchStrategy[Case]:
-    """Draw cases of what the format has."""
+    """Draw cases with types that the format has."""
     return cases(drifts if takes(project.kind, NUMBERED) else drifts.map(with_texts_as_keys))
 
 
@@ -143,9 +143,9 @@ def changes_of(project: Project, drifts: st.SearchStrategy[Drift]) -> st.SearchS
 @packed
 @given(data=st.data())
 def test_a_legal_change_loses_no_value(project: Project, renames: bool, data: st.DataObject) -> None:
-    """With other names and without: where a column has one, Hudi writes all rows anew.
+    """With renames and without, because Hudi rewrites all rows for a rename.
 
-    An update of a row that is not there makes one, unless it lacks something of it.
+    An update of a missing row creates it, unless it lacks a column.
     """
     drawn = changes_of(project, legal(10, 14, renames_columns=renames)).filter(tells_much)
     drift, then, now = data.draw(drawn.filter(renames_values) if renames else drawn)
@@ -204,10 +204,10 @@ FEED = 'properties = { "delta.enableChangeDataFeed" = "true" }'
     ],
     indirect=["project"],
 )
-def test_what_a_format_cannot_follow_is_refused_with_the_reason_and_touches_no_row(
+def test_a_change_that_a_format_cannot_make_is_refused_and_touches_no_row(
     project: Project, more: str, drift: Drift, why: str
 ) -> None:
-    """What Iceberg cannot is in `test_schema_changes.py`."""
+    """`test_schema_changes.py` has those of Iceberg."""
     configure(project, {"one": {}}, more)
     deliver(project, "one", 10, drift.before, [{"id": 1, "a": 1}, {"id": 2, "a": 2}], "II")
     project.run()
@@ -222,13 +222,13 @@ Break = Callable[[pytest.MonkeyPatch], None]
 
 
 def forgets_the_map(patch: pytest.MonkeyPatch) -> None:
-    """Takes a column of another name for another column."""
+    """Ignores the renames of the settings."""
     policies_of = read_settings.policies_of
     patch.setattr(read_settings, "policies_of", lambda said: replace(policies_of(said), renames={}))
 
 
 def leaves_nested_values_as_they_were(patch: pytest.MonkeyPatch) -> None:
-    """Takes the fields of nested values by their places, not by their names."""
+    """Reads the fields of nested values by place and not by name."""
     use_spark_in_commands(patch)
     patch.setattr(resolver, "fitted", lambda frame, _schema: frame)
 
@@ -244,7 +244,7 @@ def leaves_nested_values_as_they_were(patch: pytest.MonkeyPatch) -> None:
         pytest.param(nulls_what_the_files_lack, False, marks=pytest.mark.long),
     ],
 )
-def test_the_law_sees_what_loses_values(
+def test_the_law_fails_where_values_are_lost(
     project: Project, monkeypatch: pytest.MonkeyPatch, broken: Break, renames: bool
 ) -> None:
     broken(monkeypatch)
@@ -255,7 +255,7 @@ def test_the_law_sees_what_loses_values(
 @pytest.mark.long
 @any_kind
 @pytest.mark.filterwarnings("ignore:Generating overly large repr")  # of the case that is to fail
-def test_the_law_sees_what_takes_an_illegal_change(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_law_fails_where_an_illegal_change_is_made(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Policies, "of", lambda *_: Policy.EVOLVE)
     with pytest.raises(AssertionError):
         test_an_illegal_change_touches_no_row(project)

@@ -1,6 +1,6 @@
-"""The law of schema with `quarantine`: no row loses a value, none is applied in another form, each can be replayed.
+"""The law of schema with policy `quarantine`: no row loses or changes a value, and each can be replayed.
 
-On the memory adapter, with schemas at random.
+On the reference adapter, with random schemas.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ ALL = Policies(
 
 @st.composite
 def cases(draw: st.DrawFn, drifts: st.SearchStrategy[Drift]) -> Case:
-    """Draw a change without renames, rows from before it, with it, and later ones of an object without it."""
+    """Draw a change without renames, rows before it, rows with it, and later rows without it."""
     drift = draw(drifts.filter(lambda drift: not drift.renames))
     then = [draw(row_of(drift.before, key)) for key in (1, 2)]
     now = [draw(row_of(drift.after, key)) for key in (1, 2, 3)]
@@ -107,7 +107,7 @@ def refused_keys(lake: Lake) -> set[int]:
 
 
 def check(case: Case) -> None:
-    """A row that is applied has all its values, in columns as they were; the others wait with what follows them."""
+    """Check that applied rows have all their values, and that all others wait with their later events."""
     drift, then, now, later = case
     lake = delivered(case)
     assert lake.target.tables[NAME].dimension.schema == drift.before
@@ -141,13 +141,13 @@ def breaks(case: Case) -> bool:
 
 @settings(max_examples=40)
 @given(cases(legal() | illegal()))
-def test_rows_that_show_a_change_wait_and_no_other_loses_a_value(case: Case) -> None:
+def test_rows_with_a_column_change_wait_and_no_other_loses_a_value(case: Case) -> None:
     check(case)
 
 
 @settings(max_examples=40)
 @given(cases(legal(may_lack=False)))
-def test_what_waited_is_replayed_as_if_the_table_had_followed(case: Case) -> None:
+def test_waiting_rows_are_replayed_as_if_the_table_had_changed_in_time(case: Case) -> None:
     drift, then, now, _ = case
     lake = delivered(case)
     entries = lake.entries(ALL)
@@ -172,7 +172,7 @@ def looks_at_columns_alone(change: Any, cells: Mapping[str, Any], incoming: Sche
 
 
 @pytest.mark.parametrize("broken", [sees_nothing, looks_at_columns_alone])
-def test_the_law_sees_what_loses_values(broken: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_law_fails_where_values_are_lost(broken: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(table, "shows_change", broken)
     few = settings(max_examples=500, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
     assert breaks(find(cases(legal() | illegal()), breaks, settings=few))

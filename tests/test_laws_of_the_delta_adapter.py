@@ -1,36 +1,18 @@
 """The laws of a table on Spark and Delta: many histories in each job, read back by delta-rs.
 
-The memory adapter, which the model judges, says what must be seen after each batch:
-rows with their positions, every count, and what waits in quarantine.
+The reference adapter, which is tested against the model, defines the state after each batch:
+rows with their positions, all counts, and the quarantine.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from random import Random
+from typing import Any
 
+import laps
 import pytest
-from delta_lake import LakeOfDelta
-from hypothesis import settings
-from laps import (
-    APPENDING,
-    BY_SPARK,
-    CRASHES,
-    HISTORIES,
-    LAP,
-    LINES,
-    ROLLBACK,
-    SHARED,
-    SLOW,
-    TRIMMED,
-    WAYS,
-    on_each_line,
-    other_ways,
-    others,
-)
 
 from lakeward.adapters.formats.delta.options import TableOptions
-from lakeward.adapters.formats.shared.change_log import retention
 from lakeward.plugins.testing import Bench, table_contract
 
 pytestmark = pytest.mark.spark
@@ -41,20 +23,10 @@ LAYOUTS = {
     "deletion vectors, partitioned": TableOptions(partition_by=["b"]),
     "copy-on-write": TableOptions(write_mode="copy-on-write"),
 }
-EVERY_LAYOUT = {"any_delivery_of_many_histories_gives_their_databases"}
-ANY_LAYOUT = {
-    "after_a_reload_the_table_is_that_of_the_new_epoch_alone",
-    "after_a_reload_nothing_is_left_of_rows_in_part",
-}
 
 
-def bench(lake: LakeOfDelta, make: Callable[..., LakeOfDelta]) -> Bench:
-    return Bench(
-        lake=lake,
-        histories=40,
-        foreign=lake.commit_as_another_writer,
-        partitioned=lambda columns: make(TableOptions(partition_by=list(columns))),
-    )
+def bench(lake: Any, make: Callable[..., Any]) -> Bench:
+    return laps.bench(lake, make, lambda columns: TableOptions(partition_by=columns))
 
 
 @pytest.fixture(params=[*[*LAYOUTS][:1], *[pytest.param(name, marks=pytest.mark.long) for name in [*LAYOUTS][1:]]])
@@ -64,53 +36,56 @@ def layout(request: pytest.FixtureRequest) -> TableOptions:
 
 @pytest.fixture
 def any_layout() -> TableOptions:
-    random = Random(0) if settings().derandomize else Random()
-    return random.choice([*LAYOUTS.values()])
+    return laps.draw_layout(LAYOUTS)
 
 
 @pytest.fixture(autouse=True)
 def trimmed(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    if request.function.__name__.removeprefix("test_") in TRIMMED:
-        monkeypatch.setattr(retention, "_TRIM_EVERY", 1)
+    laps.trim_often(request, monkeypatch)
 
 
-TestLayouts = table_contract(lambda make_delta, layout: bench(make_delta(layout), make_delta), laws=EVERY_LAYOUT)
+TestLayouts = table_contract(
+    lambda make_delta, layout: bench(make_delta(layout), make_delta), laws=laps.EVERY_LAYOUT
+)
 TestReloads = table_contract(
-    lambda make_delta, any_layout: bench(make_delta(any_layout), make_delta), laws=ANY_LAYOUT - SHARED
+    lambda make_delta, any_layout: bench(make_delta(any_layout), make_delta), laws=laps.ANY_LAYOUT - laps.SHARED
 )
 TestHistories = table_contract(
     lambda make_delta, any_layout: bench(make_delta(any_layout), make_delta),
-    laws=HISTORIES - SHARED,
-    cases=WAYS["delta"],
+    laws=laps.HISTORIES - laps.SHARED,
+    cases=laps.WAYS["delta"],
 )
 TestOtherWays = pytest.mark.long(
     table_contract(
         lambda make_delta, any_layout: bench(make_delta(any_layout), make_delta),
-        laws=HISTORIES - SHARED,
-        cases=other_ways("delta"),
+        laws=laps.HISTORIES - laps.SHARED,
+        cases=laps.other_ways("delta"),
     )
 )
 TestLines = pytest.mark.lap(
-    pytest.mark.lines(table_contract(lambda make_delta: bench(make_delta(), make_delta), laws=LINES))
+    pytest.mark.lines(table_contract(lambda make_delta: bench(make_delta(), make_delta), laws=laps.LINES))
 )
 TestLap = pytest.mark.lap(
-    table_contract(lambda make_delta: bench(make_delta(), make_delta), laws=LAP - SHARED - ROLLBACK)
+    table_contract(lambda make_delta: bench(make_delta(), make_delta), laws=laps.LAP - laps.SHARED - laps.ROLLBACK)
 )
 TestBySpark = pytest.mark.lap(
-    table_contract(lambda make_delta, by_spark: bench(make_delta(), make_delta), laws=EVERY_LAYOUT)
+    table_contract(lambda make_delta, by_spark: bench(make_delta(), make_delta), laws=laps.EVERY_LAYOUT)
 )
 TestMoreBySpark = pytest.mark.long(
     table_contract(
         lambda make_delta, by_spark: bench(make_delta(), make_delta),
-        laws=BY_SPARK - SHARED - SLOW - APPENDING - EVERY_LAYOUT,
+        laws=laps.BY_SPARK - laps.SHARED - laps.SLOW - laps.APPENDING - laps.EVERY_LAYOUT,
     )
 )
 TestCrashes = pytest.mark.lap(
-    on_each_line(table_contract(lambda make_delta: bench(make_delta(), make_delta), laws=CRASHES))
+    laps.on_each_line(table_contract(lambda make_delta: bench(make_delta(), make_delta), laws=laps.CRASHES))
 )
 TestDelta = pytest.mark.long(
     table_contract(
         lambda make_delta: bench(make_delta(), make_delta),
-        laws=others(EVERY_LAYOUT, (ANY_LAYOUT | HISTORIES | LAP) - SHARED - ROLLBACK, LINES, CRASHES),
+        laws=laps.others(
+            *(laps.EVERY_LAYOUT, laps.LINES, laps.CRASHES),
+            (laps.ANY_LAYOUT | laps.HISTORIES | laps.LAP) - laps.SHARED - laps.ROLLBACK,
+        ),
     )
 )

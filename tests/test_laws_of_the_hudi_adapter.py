@@ -1,35 +1,20 @@
 """The laws of a table on Spark and Hudi: many histories in each job.
 
-The memory adapter, which the model judges, says what must be seen after each batch:
-rows with their positions, every count, and what waits in quarantine.
+The reference adapter, which is tested against the model, defines the state after each batch:
+rows with their positions, all counts, and the quarantine.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from random import Random
+from dataclasses import replace
+from typing import Any
 
+import laps
 import pytest
-from hudi_lake import EVERY_COMMIT, LakeOfHudi
-from hypothesis import settings
-from laps import (
-    APPENDING,
-    BY_SPARK,
-    CRASHES,
-    HISTORIES,
-    LAP,
-    LINES,
-    ROLLBACK,
-    SHARED,
-    SLOW,
-    TRIMMED,
-    WAYS,
-    other_ways,
-    others,
-)
+from hudi_lake import EVERY_COMMIT
 
 from lakeward.adapters.formats.hudi.options import TableOptions
-from lakeward.adapters.formats.shared.change_log import retention
 from lakeward.plugins.testing import Bench, table_contract
 
 pytestmark = [pytest.mark.spark, pytest.mark.hudi]
@@ -41,22 +26,11 @@ LAYOUTS = {
     "copy-on-write": TableOptions(write_mode="copy-on-write"),
 }
 IN_THE_GATE = "copy-on-write, partitioned"
-"""The layout that other laws do not have, which try merge-on-read."""
-
-EVERY_LAYOUT = {"any_delivery_of_many_histories_gives_their_databases"}
-ANY_LAYOUT = {
-    "after_a_reload_the_table_is_that_of_the_new_epoch_alone",
-    "after_a_reload_nothing_is_left_of_rows_in_part",
-}
+"""The layout that no other law of the gate has: they use merge-on-read."""
 
 
-def bench(lake: LakeOfHudi, make: Callable[..., LakeOfHudi]) -> Bench:
-    return Bench(
-        lake=lake,
-        histories=40,
-        foreign=lake.commit_as_another_writer,
-        partitioned=lambda columns: make(TableOptions(partition_by=list(columns), buckets=1)),
-    )
+def bench(lake: Any, make: Callable[..., Any]) -> Bench:
+    return laps.bench(lake, make, lambda columns: TableOptions(partition_by=columns, buckets=1))
 
 
 @pytest.fixture(
@@ -68,8 +42,7 @@ def layout(request: pytest.FixtureRequest) -> TableOptions:
 
 @pytest.fixture
 def any_layout() -> TableOptions:
-    random = Random(0) if settings().derandomize else Random()
-    return random.choice([*LAYOUTS.values()])
+    return laps.draw_layout(LAYOUTS)
 
 
 @pytest.fixture
@@ -79,49 +52,56 @@ def kept(any_layout: TableOptions) -> TableOptions:
 
 @pytest.fixture(autouse=True)
 def trimmed(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    if request.function.__name__.removeprefix("test_") in TRIMMED:
-        monkeypatch.setattr(retention, "_TRIM_EVERY", 1)
+    laps.trim_often(request, monkeypatch)
 
 
 TestLayouts = pytest.mark.long(
-    table_contract(lambda make_hudi, layout: bench(make_hudi(layout), make_hudi), laws=EVERY_LAYOUT)
+    table_contract(lambda make_hudi, layout: bench(make_hudi(layout), make_hudi), laws=laps.EVERY_LAYOUT)
 )
 TestReloads = table_contract(
-    lambda make_hudi, any_layout: bench(make_hudi(any_layout), make_hudi), laws=ANY_LAYOUT - SHARED
+    lambda make_hudi, any_layout: bench(make_hudi(any_layout), make_hudi), laws=laps.ANY_LAYOUT - laps.SHARED
 )
 TestHistories = table_contract(
     lambda make_hudi, any_layout: bench(make_hudi(any_layout), make_hudi),
-    laws=HISTORIES - SHARED,
-    cases=WAYS["hudi"],
+    laws=laps.HISTORIES - laps.SHARED,
+    cases=laps.WAYS["hudi"],
 )
 TestOtherWays = pytest.mark.long(
     table_contract(
         lambda make_hudi, any_layout: bench(make_hudi(any_layout), make_hudi),
-        laws=HISTORIES - SHARED,
-        cases=other_ways("hudi"),
+        laws=laps.HISTORIES - laps.SHARED,
+        cases=laps.other_ways("hudi"),
     )
 )
-TestLines = pytest.mark.lap(table_contract(lambda make_hudi: bench(make_hudi(), make_hudi), laws=LINES | CRASHES))
+TestLines = pytest.mark.lap(
+    table_contract(lambda make_hudi: bench(make_hudi(), make_hudi), laws=laps.LINES | laps.CRASHES)
+)
 TestLap = pytest.mark.lap(
-    table_contract(lambda make_hudi: bench(make_hudi(), make_hudi), laws=LAP - SHARED - ROLLBACK)
+    table_contract(lambda make_hudi: bench(make_hudi(), make_hudi), laws=laps.LAP - laps.SHARED - laps.ROLLBACK)
 )
 TestBySpark = pytest.mark.lap(
-    table_contract(lambda make_hudi, by_spark, layout: bench(make_hudi(layout), make_hudi), laws=EVERY_LAYOUT)
+    table_contract(
+        lambda make_hudi, by_spark, layout: replace(bench(make_hudi(layout), make_hudi), histories=10),
+        laws=laps.EVERY_LAYOUT,
+    )
 )
-"""The core works out the random histories of the law of crashes."""
+"""With few histories, because each value of `a` is a partition whose files a batch writes anew."""
 
 TestMoreBySpark = pytest.mark.long(
     table_contract(
         lambda make_hudi, by_spark: bench(make_hudi(), make_hudi),
-        laws=BY_SPARK - SHARED - SLOW - APPENDING - EVERY_LAYOUT,
+        laws=laps.BY_SPARK - laps.SHARED - laps.SLOW - laps.APPENDING - laps.EVERY_LAYOUT,
     )
 )
 TestRollback = pytest.mark.long(
-    pytest.mark.lap(table_contract(lambda make_hudi, kept: bench(make_hudi(kept), make_hudi), laws=ROLLBACK))
+    pytest.mark.lap(table_contract(lambda make_hudi, kept: bench(make_hudi(kept), make_hudi), laws=laps.ROLLBACK))
 )
 TestHudi = pytest.mark.long(
     table_contract(
         lambda make_hudi: bench(make_hudi(), make_hudi),
-        laws=others(EVERY_LAYOUT, (ANY_LAYOUT | HISTORIES | LAP) - SHARED, LINES, CRASHES),
+        laws=laps.others(
+            *(laps.EVERY_LAYOUT, laps.LINES, laps.CRASHES),
+            (laps.ANY_LAYOUT | laps.HISTORIES | laps.LAP) - laps.SHARED,
+        ),
     )
 )

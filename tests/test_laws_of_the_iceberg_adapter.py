@@ -1,45 +1,23 @@
 """The laws of a table on Spark and Iceberg: many histories in each job, read back by PyIceberg.
 
-The memory adapter, which the model judges, says what must be seen after each batch:
-rows with their positions, every count, and what waits in quarantine.
+The reference adapter, which is tested against the model, defines the state after each batch:
+rows with their positions, all counts, and the quarantine.
 """
 
 from __future__ import annotations
 
-from random import Random
+from collections.abc import Callable
+from typing import Any
 
+import laps
 import pytest
-from hypothesis import settings
-from iceberg_lake import LakeOfIceberg
-from laps import (
-    BY_SPARK,
-    CASES_BY_SPARK,
-    CORPUS,
-    CRASHES,
-    HISTORIES,
-    KNOWN,
-    LAP,
-    LINES,
-    NUMBERED,
-    ONCE,
-    RACES,
-    ROLLBACK,
-    SLOW,
-    SOFT,
-    TRIMMED,
-    WAYS,
-    on_each_line,
-    other_ways,
-    others,
-)
 from parts import in_parts
-from spark import MakeLake
 
 from lakeward.adapters.formats.iceberg.options import TableOptions
-from lakeward.adapters.formats.shared.change_log import retention
 from lakeward.adapters.spark.execution import parallelism
 from lakeward.adapters.spark.merge.fold import batch_fold
 from lakeward.plugins.testing import LAWS, Bench, table_contract
+from lakeward.plugins.testing.bench import Trial
 
 pytestmark = pytest.mark.spark
 
@@ -55,24 +33,14 @@ LAYOUTS = {
     "format 3, copy-on-write": TableOptions(format_version=3, write_mode="copy-on-write"),
 }
 IN_THE_GATE = {"copy-on-write, partitioned by a value"}
-"""The layout that other laws do not have; those of reloads and histories draw one of all."""
+"""The layout that no other law of the gate has. Laws of reloads and histories draw one of all."""
 
 LARGE = {"of kinds"}
-TOO_LATE = {"what_comes_too_late_is_told_apart"}
-EVERY_LAYOUT = {"any_delivery_of_many_histories_gives_their_databases"}
-ANY_LAYOUT = {
-    "after_a_reload_the_table_is_that_of_the_new_epoch_alone",
-    "after_a_reload_nothing_is_left_of_rows_in_part",
-}
+TOO_LATE = {"events_below_the_low_watermark_are_refused"}
 
 
-def bench(lake: LakeOfIceberg, make_lake: MakeLake) -> Bench:
-    return Bench(
-        lake=lake,
-        histories=40,
-        foreign=lake.commit_as_another_writer,
-        partitioned=lambda columns: make_lake(TableOptions(partition_by=list(columns))),
-    )
+def bench(lake: Any, make: Callable[..., Any]) -> Bench:
+    return laps.bench(lake, make, lambda columns: TableOptions(partition_by=columns))
 
 
 @pytest.fixture(
@@ -84,21 +52,25 @@ def layout(request: pytest.FixtureRequest) -> TableOptions:
 
 @pytest.fixture
 def any_layout() -> TableOptions:
-    random = Random(0) if settings().derandomize else Random()
-    return random.choice([*LAYOUTS.values()])
+    return laps.draw_layout(LAYOUTS)
 
 
 @pytest.fixture(autouse=True)
 def trimmed(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    if request.function.__name__.removeprefix("test_") in TRIMMED:
-        monkeypatch.setattr(retention, "_TRIM_EVERY", 1)
+    laps.trim_often(request, monkeypatch)
 
 
 @pytest.fixture
 def all_is_large(by_spark: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have batches worked on as large ones are: by Spark, and what is alone in its key is not folded."""
+    """Treat all batches as large: Spark resolves them, and does not fold keys with a single event."""
     monkeypatch.setattr(batch_fold, "SMALL", -1)
     monkeypatch.setattr(parallelism, "ROWS_A_PART", 100)
+
+
+@pytest.fixture
+def without_crashes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let no process end in the middle of a batch."""
+    monkeypatch.setattr(Trial, "ends", lambda *_: ())
 
 
 @pytest.fixture
@@ -106,62 +78,80 @@ def several_parts(all_is_large: None, monkeypatch: pytest.MonkeyPatch) -> None:
     in_parts(monkeypatch)
 
 
-TestLayouts = table_contract(lambda make_lake, layout: bench(make_lake(layout), make_lake), laws=EVERY_LAYOUT)
-TestReloads = table_contract(lambda make_lake, any_layout: bench(make_lake(any_layout), make_lake), laws=ANY_LAYOUT)
+TestLayouts = table_contract(lambda make_lake, layout: bench(make_lake(layout), make_lake), laws=laps.EVERY_LAYOUT)
+TestReloads = table_contract(
+    lambda make_lake, any_layout: bench(make_lake(any_layout), make_lake), laws=laps.ANY_LAYOUT
+)
 TestHistories = table_contract(
     lambda make_lake, any_layout: bench(make_lake(any_layout), make_lake),
-    laws=HISTORIES - {"a_reload_ends_what_it_lacks"},
-    cases=WAYS["iceberg"] - LARGE,
+    laws=laps.HISTORIES - {"a_reload_ends_versions_of_missing_rows"},
+    cases=laps.WAYS["iceberg"] - LARGE,
 )
 TestLargeBatches = table_contract(
-    lambda make_lake, all_is_large: bench(make_lake(), make_lake), laws=HISTORIES, cases=LARGE
+    lambda make_lake, all_is_large, without_crashes: bench(make_lake(), make_lake), laws=laps.HISTORIES, cases=LARGE
 )
 TestKnown = pytest.mark.long(
-    table_contract(lambda make_lake, all_is_large: bench(make_lake(), make_lake), laws=KNOWN, cases=LARGE)
+    table_contract(lambda make_lake, all_is_large: bench(make_lake(), make_lake), laws=laps.KNOWN, cases=LARGE)
 )
 TestNumbers = pytest.mark.long(
-    table_contract(lambda make_lake, several_parts: bench(make_lake(), make_lake), laws=NUMBERED)
+    table_contract(lambda make_lake, several_parts: bench(make_lake(), make_lake), laws=laps.NUMBERED)
 )
 TestOtherWays = pytest.mark.long(
     table_contract(
         lambda make_lake, any_layout: bench(make_lake(any_layout), make_lake),
-        laws=HISTORIES - {"a_reload_ends_what_it_lacks"},
-        cases=other_ways("iceberg"),
+        laws=laps.HISTORIES - {"a_reload_ends_versions_of_missing_rows"},
+        cases=laps.other_ways("iceberg"),
     )
 )
 TestLines = pytest.mark.lap(
-    pytest.mark.lines(table_contract(lambda make_lake: bench(make_lake(), make_lake), laws=LINES))
+    pytest.mark.lines(table_contract(lambda make_lake: bench(make_lake(), make_lake), laws=laps.LINES))
 )
 TestCrashes = pytest.mark.lap(
-    on_each_line(table_contract(lambda make_lake: bench(make_lake(), make_lake), laws=CRASHES))
+    laps.on_each_line(table_contract(lambda make_lake: bench(make_lake(), make_lake), laws=laps.CRASHES))
 )
-TestLap = pytest.mark.lap(table_contract(lambda make_lake: bench(make_lake(), make_lake), laws=LAP - ROLLBACK))
+TestLap = pytest.mark.lap(
+    table_contract(lambda make_lake: bench(make_lake(), make_lake), laws=laps.LAP - laps.ROLLBACK)
+)
 TestBySpark = pytest.mark.lap(
     table_contract(
-        lambda make_lake, by_spark: bench(make_lake(), make_lake),
-        laws=BY_SPARK - EVERY_LAYOUT - TOO_LATE,
-        cases=CASES_BY_SPARK,
+        lambda make_lake, by_spark, without_crashes: bench(make_lake(), make_lake),
+        laws=laps.BY_SPARK - laps.CRASHES_BY_SPARK - laps.EVERY_LAYOUT - TOO_LATE,
+        cases=laps.CASES_BY_SPARK,
     )
 )
-"""Deliveries of many histories are those of the law of held rows, which are among them."""
+"""The law of repaired rows also plays any delivery of many histories."""
+TestCrashesBySpark = pytest.mark.lap(
+    table_contract(lambda make_lake, by_spark: bench(make_lake(), make_lake), laws=laps.CRASHES_BY_SPARK)
+)
 TestMoreBySpark = pytest.mark.long(
     table_contract(lambda make_lake, by_spark: bench(make_lake(), make_lake), laws=TOO_LATE)
 )
 TestIceberg = table_contract(
     lambda make_lake: bench(make_lake(), make_lake),
-    laws=others(
-        EVERY_LAYOUT, ANY_LAYOUT, HISTORIES, KNOWN, NUMBERED, LINES, CRASHES, LAP, ONCE, SLOW, CORPUS, SOFT, RACES
+    laws=laps.others(
+        *(laps.EVERY_LAYOUT, laps.ANY_LAYOUT, laps.HISTORIES, laps.KNOWN, laps.NUMBERED, laps.LINES, laps.CRASHES),
+        *(laps.LAP, laps.ONCE, laps.SLOW, laps.CORPUS, laps.SOFT, laps.RACES, laps.IN_RANDOM_LAWS),
     ),
+    cases={name for law in LAWS for name in law.cases} - {"soft deletes"},
 )
-TestSoftDeletes = pytest.mark.long(table_contract(lambda make_lake: bench(make_lake(), make_lake), laws=SOFT))
-TestOnce = table_contract(lambda make_lake: bench(make_lake(), make_lake), laws=ONCE, cases={"within"})
+TestSoftDeletes = pytest.mark.long(
+    table_contract(
+        lambda make_lake: bench(make_lake(), make_lake),
+        laws=laps.SOFT | {"an_update_without_a_column_creates_no_row"},
+        cases={"ordered", "within", "unbounded", "soft deletes"},
+    )
+)
+TestOnce = table_contract(lambda make_lake: bench(make_lake(), make_lake), laws=laps.ONCE, cases={"within"})
 TestOfAnyLateness = pytest.mark.long(
-    table_contract(lambda make_lake: bench(make_lake(), make_lake), laws=ONCE, cases={"ordered", "unbounded"})
+    table_contract(lambda make_lake: bench(make_lake(), make_lake), laws=laps.ONCE, cases={"ordered", "unbounded"})
 )
 TestLong = pytest.mark.long(
-    table_contract(lambda make_lake: bench(make_lake(), make_lake), laws=SLOW | RACES | ROLLBACK | CORPUS - LAP)
+    table_contract(
+        lambda make_lake: bench(make_lake(), make_lake),
+        laws=laps.SLOW | laps.RACES | laps.ROLLBACK | laps.IN_RANDOM_LAWS | laps.CORPUS - laps.LAP,
+    )
 )
 
 
-def test_the_laws_under_which_memory_is_trimmed_are_laws() -> None:
-    assert {law.name for law in LAWS} >= TRIMMED
+def test_the_laws_that_trim_with_each_batch_are_laws() -> None:
+    assert {law.name for law in LAWS} >= laps.TRIMMED

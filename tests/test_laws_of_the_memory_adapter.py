@@ -1,6 +1,6 @@
-"""The laws of a table, through the pipeline, on the reference adapter: thousands of histories.
+"""The laws of a table on the reference adapter, through the pipeline, on thousands of histories.
 
-What the adapter must not do is in `test_broken_adapters.py`.
+`test_broken_adapters.py` has the mistakes that the laws show.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ TestContested = table_contract(lambda: contested.bench(examples=25), laws=CONTES
 
 
 FOUND = {
-    "key_changes_that_no_rule_decides_are_held_alike": {
+    "undecided_key_changes_are_held": {
         14: "what waits comes again, and is refused as it is released: it was told as new, and counted as a copy",
     },
-    "rows_in_part_and_key_changes_are_mended_into_their_place": {
+    "repaired_partial_rows_and_key_changes_are_applied_at_their_position": {
         61605: "half of a swap does not say its transaction: the other half was trimmed, and lost its row",
         2319: "what is mended meets a key change that no rule decides",
     },
 }
-"""Draws on which laws failed once in thousands of tries."""
+"""Seeds on which laws failed once in thousands of tries."""
 
 
 @pytest.mark.parametrize(("name", "seed"), [(name, seed) for name, seeds in FOUND.items() for seed in seeds])
-def test_a_law_holds_on_what_was_found_once(name: str, seed: int) -> None:
+def test_a_law_holds_on_draws_that_failed_once(name: str, seed: int) -> None:
     (law,) = (law for law in LAWS if law.name == name)
     law.check(Trial(law=law, make=_bench, bench=_bench(), random=Random(seed)))
 
@@ -53,15 +53,15 @@ def _bench() -> Bench:
 
 @settings(max_examples=50, deadline=None)
 @given(seed=st.integers(0, 2**32), lateness=st.sampled_from([Within(3), Unbounded()]))
-def test_the_memory_has_the_mark_of_the_table(seed: int, lateness: Lateness) -> None:
+def test_the_change_log_has_the_low_watermark_of_the_table(seed: int, lateness: Lateness) -> None:
     lake = MemoryLake()
     Player(pack_late(Random(seed), 4, lateness), lake).play()
     table = lake.target.tables[NAME]
     assert table.memory.low_watermark == table.progress.low_watermark
 
 
-def test_an_update_whose_row_never_came_is_final_once_the_mark_has_passed_it() -> None:
-    """It waits until then, and holds nothing."""
+def test_an_update_without_a_row_is_final_below_the_low_watermark() -> None:
+    """Until then it waits, and holds nothing."""
     reasons = []
     for seed in range(130):
         lake = MemoryLake()
@@ -71,7 +71,7 @@ def test_an_update_whose_row_never_came_is_final_once_the_mark_has_passed_it() -
     assert Reason.INCOMPLETE_ROW in reasons
 
 
-def test_a_time_in_the_future_that_were_believed_would_make_what_follows_too_late() -> None:
+def test_a_believed_time_in_the_future_makes_later_events_too_late() -> None:
     late = 0
     for seed in range(30):
         script = with_a_time_in_the_future(pack_late(Random(seed), 4, Within(3)), 1, is_believed=True)
@@ -79,8 +79,8 @@ def test_a_time_in_the_future_that_were_believed_would_make_what_follows_too_lat
     assert late > 10
 
 
-def test_the_mark_moves_and_what_lies_below_it_comes_too_late() -> None:
-    """In feeds of any order, some events do; the law of what comes too late would else say nothing."""
+def test_the_low_watermark_rises_and_events_below_it_are_too_late() -> None:
+    """Some events of these feeds are too late. Otherwise the law of late events would show nothing."""
     marks, late = 0, 0
     for seed in range(30):
         script = pack_late(Random(seed), 4, Within(3), too_late=True)
@@ -92,9 +92,9 @@ def test_the_mark_moves_and_what_lies_below_it_comes_too_late() -> None:
     assert late > 30
 
 
-def test_a_type_that_a_bench_does_not_name_and_its_table_takes_is_found() -> None:
-    """What a format cannot hold it must refuse: to leave a type out of the bench hides nothing."""
-    law = next(law for law in LAWS if law.name == "a_value_of_every_type_is_read_back_as_it_came")
+def test_a_type_that_a_table_holds_and_its_bench_does_not_name_is_reported() -> None:
+    """A format must refuse types that it cannot hold, so leaving one out of the bench hides nothing."""
+    law = next(law for law in LAWS if law.name == "a_value_of_every_type_is_read_back_unchanged")
     bench = Bench(lake=MemoryLake(), types=TYPES - {"date"})
     with pytest.raises(AssertionError, match="holds no date, and it takes one"):
         law.check(Trial(law=law, make=lambda: replace(bench, lake=MemoryLake()), bench=bench, random=Random(0)))

@@ -1,4 +1,4 @@
-"""How a table with rows is made follows its settings through `lakeward maintain`, or is refused; no row changes."""
+"""`lakeward maintain` changes the layout of a table with rows, or refuses it. No row changes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ROWS = [(1, "z", D("1.00")), (3, "c", D("3.00")), (4, "x", D("4.00"))]
 
 @pytest.fixture
 def fed(project: Project) -> Project:
-    """A table of three rows, one of them marked as deleted, with nothing said of how it is made."""
+    """A table of three rows, one of them deleted, with the default layout."""
     project.put("LOAD00000001.csv", "1,a,1.00\n2,b,2.00\n3,c,3.00\n")
     project.put("20261121-100000000.csv", "D,2,b,2.00\n")
     return project
@@ -37,7 +37,7 @@ def maintained(project: Project, *more: str) -> list[tuple[str, str, str]]:
 
 
 def go_on(project: Project) -> None:
-    """Change a row that stood before, delete none, add one."""
+    """Update an existing row and add one."""
     project.put("20261121-110000000.csv", "U,1,z,1.00\nI,4,x,4.00\n")
     project.run()
     assert project.rows() == ROWS
@@ -48,7 +48,7 @@ def table(project: Project) -> Any:
     return catalog.load_table(("shop", "item"))
 
 
-def test_iceberg_takes_partitions_order_version_and_properties_without_a_new_row(fed: Project) -> None:
+def test_iceberg_changes_partitions_order_version_and_properties_without_writing_rows(fed: Project) -> None:
     fed.run()
     says(
         fed,
@@ -83,7 +83,7 @@ def test_iceberg_takes_partitions_order_version_and_properties_without_a_new_row
     assert after.spec().spec_id in files.values()
 
 
-def test_iceberg_gives_partitions_up_again_and_vectors_follow_deletes_by_position(fed: Project) -> None:
+def test_iceberg_drops_partitions_and_replaces_position_deletes_by_vectors(fed: Project) -> None:
     says(fed, 'partition_by = ["name"]')
     fed.run()
     says(fed, "partition_by = []", "format_version = 3")
@@ -95,7 +95,7 @@ def test_iceberg_gives_partitions_up_again_and_vectors_follow_deletes_by_positio
     assert fed.rows() == [ROWS[0], ROWS[2]]
 
 
-def test_iceberg_refuses_to_go_back_and_what_names_no_column(fed: Project) -> None:
+def test_iceberg_refuses_older_versions_and_unknown_columns(fed: Project) -> None:
     says(fed, "format_version = 3")
     fed.run()
     before = table(fed).metadata
@@ -111,7 +111,7 @@ def test_iceberg_refuses_to_go_back_and_what_names_no_column(fed: Project) -> No
     assert table(fed).metadata == before
 
 
-def test_what_the_settings_do_not_name_stays_as_it_is(fed: Project) -> None:
+def test_options_that_the_settings_lack_do_not_change(fed: Project) -> None:
     says(fed, 'partition_by = ["name"]', "format_version = 3")
     fed.run()
     says(fed)
@@ -126,7 +126,7 @@ def test_what_the_settings_do_not_name_stays_as_it_is(fed: Project) -> None:
     ],
 )
 @pytest.mark.long
-def test_delta_goes_from_one_write_mode_to_the_other(fed: Project, modes: tuple[str, str]) -> None:
+def test_delta_changes_its_write_mode(fed: Project, modes: tuple[str, str]) -> None:
     fed.kind = "delta"
     says(fed, f'write_mode = "{modes[0]}"')
     fed.run()
@@ -147,7 +147,7 @@ def test_delta_goes_from_one_write_mode_to_the_other(fed: Project, modes: tuple[
     assert has_more == (modes[1] == "merge-on-read")
 
 
-def test_delta_refuses_other_partitions_before_anything_is_done(fed: Project) -> None:
+def test_delta_refuses_other_partitions_before_it_writes(fed: Project) -> None:
     fed.kind = "delta"
     fed.configure()
     fed.run()
@@ -160,7 +160,7 @@ def test_delta_refuses_other_partitions_before_anything_is_done(fed: Project) ->
     assert "partitions a table once" in fed.run()["shop.item"]["warnings"][0]
 
 
-def test_delta_is_clustered_by_other_columns_or_none(fed: Project, spark: SparkSession) -> None:
+def test_delta_changes_its_clustering_columns(fed: Project, spark: SparkSession) -> None:
     fed.kind = "delta"
     path = str(fed.folder / "lake/shop/item")
 
@@ -182,7 +182,7 @@ def test_delta_is_clustered_by_other_columns_or_none(fed: Project, spark: SparkS
     go_on(fed)
 
 
-def test_delta_clusters_no_table_that_is_partitioned(fed: Project) -> None:
+def test_delta_does_not_cluster_a_partitioned_table(fed: Project) -> None:
     fed.kind = "delta"
     says(fed, 'partition_by = ["name"]')
     fed.run()
@@ -195,7 +195,7 @@ def test_delta_clusters_no_table_that_is_partitioned(fed: Project) -> None:
 
 
 @pytest.mark.hudi
-def test_hudi_refuses_whatever_says_where_its_rows_lie_before_anything_is_done(fed: Project) -> None:
+def test_hudi_refuses_other_partitions_and_buckets_before_it_writes(fed: Project) -> None:
     fed.kind = "hudi"
     fed.configure()
     fed.run()

@@ -22,7 +22,7 @@ def states(project: Project, *arguments: str) -> dict[str, str]:
 
 
 def alarm(project: Project) -> Any:
-    """Return the alarm that `status` shows, whose exit code must say whether there is one."""
+    """Return the alarm that `status` shows. Its exit code must say whether there is one."""
     status = project.call("status", "--json")
     (table,) = status.document["tables"]
     codes = [found["code"] for found in table["alarms"]]
@@ -30,8 +30,8 @@ def alarm(project: Project) -> Any:
     return codes[0] if codes else None
 
 
-def test_a_gap_stops_a_new_table_until_an_operator_lets_it_pass(project: Project) -> None:
-    """The word of the operator is kept beside a table that is not there yet, and is found without the ledger."""
+def test_a_gap_stops_a_new_table_until_it_is_acknowledged(project: Project) -> None:
+    """The acknowledgement is stored before the table exists, and is found without the ledger."""
     project.put(FIRST, "1,a,1.00\n")
     project.put(THIRD, "3,c,3.00\n")
     error = project.run(4)["shop.item"]["error"]
@@ -54,7 +54,7 @@ def test_a_gap_stops_a_new_table_until_an_operator_lets_it_pass(project: Project
     assert project.rows() == [(1, "b", Decimal("1.00"))]
 
 
-def test_the_ledger_may_be_lost_and_is_made_anew(project: Project) -> None:
+def test_a_lost_ledger_is_rebuilt(project: Project) -> None:
     project.put(FIRST, "1,a,1.00\n2,b,2.00\n")
     project.put(CHANGES, "U,1,b,1.00\n")
     project.run()
@@ -71,7 +71,7 @@ def test_the_ledger_may_be_lost_and_is_made_anew(project: Project) -> None:
     assert project.run()["shop.item"]["batches"] == []
 
 
-def test_what_was_rewritten_in_its_size_is_told_from_what_was_touched(project: Project) -> None:
+def test_a_file_rewritten_with_its_old_size_differs_from_a_touched_one(project: Project) -> None:
     project.put(FIRST, "1,a,1.00\n")
     applied = project.put(CHANGES, "U,1,b,1.00\n")
     project.run()
@@ -103,7 +103,7 @@ def test_an_emptied_folder_stops_its_table_and_no_row_is_lost(project: Project) 
     assert states(project, "--state", "vanished") == {FIRST: "vanished"}
 
 
-def test_a_file_that_is_gone_before_it_was_applied_stops_its_table(project: Project) -> None:
+def test_a_file_that_vanishes_before_it_is_applied_stops_its_table(project: Project) -> None:
     project.put(FIRST, "1,a,1.00\n")
     project.run()
     lost = project.put(CHANGES, "U,2,wrong width\n")
@@ -121,7 +121,7 @@ def test_a_file_that_is_gone_before_it_was_applied_stops_its_table(project: Proj
     assert [row[0] for row in project.rows()] == [1, 3]
 
 
-def test_applied_files_go_into_the_archive_and_what_a_crash_left_goes_with_the_next_run(project: Project) -> None:
+def test_applied_files_are_archived_and_the_next_run_archives_those_of_a_crash(project: Project) -> None:
     project.configure(source='landing = "archived"')
     first = project.put(FIRST, "1,a,1.00\n")
     project.run()
@@ -142,8 +142,8 @@ def test_applied_files_go_into_the_archive_and_what_a_crash_left_goes_with_the_n
     assert "dear" in (project.folder / "shop.item.fix.toml").read_text("utf-8")
 
 
-def test_a_copy_in_a_table_without_a_key_is_told_until_the_next_batch(project: Project) -> None:
-    """With a key it is not: there a source may do the same thing twice."""
+def test_a_copy_in_a_table_without_a_key_is_reported_until_the_next_batch(project: Project) -> None:
+    """With a key it is not reported, because an upsert may be repeated."""
     columns = 'columns = { id = "int", name = "string", price = "decimal(8,2)" }\n'
     project.configure(f'[tables."shop.item"]\n{columns}[tables."shop.keyed"]\nkey = ["id"]\n{columns}')
     for name in (CHANGES, "20261121-110000000.csv"):

@@ -1,4 +1,4 @@
-"""A table that once remembered less than it needs now: what stands goes before what is remembered of it."""
+"""A table whose change log once needed less than it needs now: stored rows win over what it lacks."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ INSERT, UPDATE, DELETE = Operation.INSERT, Operation.UPDATE, Operation.DELETE
 
 
 def event(operation: Operation, at: int, key: int = 1, **cells: Any) -> ChangeEvent:
-    """Return a change, committed `at` a time."""
+    """Return a change with source time `at`."""
     every = {"h": 0, "id": key, "a": at, "b": at, **cells}
     return ChangeEvent(operation=operation, position=Position(1, at, at, key), key=(0, key), cells=every, time=at)
 
@@ -43,7 +43,7 @@ Make: TypeAlias = Callable[[], Lake]
     ]
 )
 def make(request: pytest.FixtureRequest) -> Make:
-    """Return what makes a lake of tables of each format."""
+    """Return a function that makes a lake of each format."""
     maker: Make = request.getfixturevalue(request.param)
     return maker
 
@@ -52,7 +52,7 @@ Turn: TypeAlias = tuple[Lateness, Sequence[ChangeEvent]]
 
 
 def turned(lake: Lake, kept: Dimension, *turns: Turn) -> Player:
-    """Deliver an object a batch, each under the lateness that the settings say then."""
+    """Deliver one object per batch, each with the lateness of the settings at that time."""
     deliveries = [events for _, events in turns]
     script = Script(kept, deliveries, [], in_part=True)
     player = Player(script, lake)
@@ -65,7 +65,7 @@ def turned(lake: Lake, kept: Dimension, *turns: Turn) -> Player:
 
 
 def played(lake: Lake, history: History | None, *turns: Turn) -> Rows:
-    """Deliver an object a batch, each under the lateness that the settings say then; return the rows."""
+    """Deliver one object per batch, each with the lateness of the settings at that time, and return the rows."""
     return turned(lake, replace(DIMENSION, history=history), *turns).moments[-1].rows
 
 
@@ -74,7 +74,7 @@ def cells(rows: Rows, *names: str) -> list[tuple[Any, ...]]:
 
 
 def straddled(lake: Lake, operation: Operation) -> Rows:
-    """Deliver a change late, in a batch that the mark does not pass as a whole, then a part of its row."""
+    """Deliver a late change in a batch that is partly below the watermark, then a partial update of its row."""
     script = Script(replace(DIMENSION, lateness=Within(9)), [], [])
     late = replace(event(UPDATE, 18), position=Position(1, 18, 27, 1))
     behind = replace(event(INSERT, 26, 3), position=Position(1, 26, 40, 3))
@@ -89,7 +89,7 @@ def straddled(lake: Lake, operation: Operation) -> Rows:
 
 
 def by_batch(beside: ChangeLogTable, progress: Progress, _: object) -> str:
-    """Return what was forgotten once, as a condition: the batches that the mark has passed."""
+    """Return the condition by which an earlier version trimmed: batches wholly below the low watermark."""
     kinds = f"{entries.KIND} in ('{entries.DELETE}', '{entries.CHANGE}')"
     passed = [
         n
@@ -103,7 +103,7 @@ LATER = Within(1000)
 
 
 @pytest.mark.long
-def test_a_row_stays_whose_key_was_deleted_while_the_table_was_ordered(make: Make) -> None:
+def test_a_row_deleted_and_inserted_again_while_the_table_was_ordered_stays(make: Make) -> None:
     """An `ordered` table remembers the delete, and not that the row came again."""
     came = [(ORDERED, [event(INSERT, 1)]), (ORDERED, [event(DELETE, 2)]), (ORDERED, [event(INSERT, 3)])]
     rows = played(make(), None, *came, (LATER, [event(UPDATE, 4, b=UNSET)]))
@@ -115,7 +115,7 @@ def test_a_row_stays_whose_key_was_deleted_while_the_table_was_ordered(make: Mak
 def test_versions_stay_that_were_made_while_the_table_was_ordered(
     make: Make, more: list[ChangeEvent], left: list[int]
 ) -> None:
-    """Also of a row that was gone when the lateness changed."""
+    """Also those of a row that was deleted when the lateness changed."""
     came = [(ORDERED, [event(INSERT, 1)]), (ORDERED, [event(DELETE, 2)]), (ORDERED, [*more, event(INSERT, 3, 2)])]
     rows = played(make(), History(), *came, (LATER, [event(INSERT, 4)]))
     assert cells({key: row for key, row in rows.items() if key[1] == 1}, "a") == [(a,) for a in left]
@@ -128,7 +128,7 @@ MEANWHILE: Sequence[Turn] = [(ORDERED, [event(UPDATE, 3)]), (ORDERED, [event(DEL
 @pytest.mark.long
 @pytest.mark.parametrize("late", [5, 3])
 def test_versions_of_a_key_that_is_gone_stay(make: Make, late: int) -> None:
-    """The third was made while nothing but the delete was remembered; what lies before that is stale."""
+    """The third was inserted while only the delete was remembered. Older events are stale."""
     came = replace(event(UPDATE, late), position=Position(1, late, 5, 1))
     rows = played(make(), History(), *BEFORE, *MEANWHILE, (LATER, [came]))
     assert cells(rows, "a") == [(1,), (2,), (3,), *([(5,)] if late == 5 else [])]
@@ -136,14 +136,14 @@ def test_versions_of_a_key_that_is_gone_stay(make: Make, late: int) -> None:
 
 @pytest.mark.long
 def test_a_row_that_is_gone_keeps_the_values_that_it_had_then(make: Make) -> None:
-    """Also where an object says nothing of them."""
+    """Also if an object lacks them."""
     soft = replace(DIMENSION, deletes=Deletes.SOFT)
     player = turned(make(), soft, *BEFORE, *MEANWHILE, (LATER, [event(DELETE, 5)]))
     assert cells(player.moments[-1].rows, "a", "b") == [(3, 3)]
 
 
 @pytest.mark.long
-def test_a_part_that_waited_for_its_row_is_told_of(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_partial_row_that_waited_for_its_row_is_reported(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing older comes to an `ordered` table."""
     monkeypatch.setattr(retention, "_TRIM_EVERY", 3)
     lake, part = make(), event(UPDATE, 2, b=UNSET)
@@ -154,7 +154,7 @@ def test_a_part_that_waited_for_its_row_is_told_of(make: Make, monkeypatch: pyte
 
 
 @pytest.mark.long
-def test_a_row_from_before_the_table_was_ordered_is_not_gone_on_from(make: Make) -> None:
+def test_a_late_event_does_not_start_from_a_row_before_the_ordered_time(make: Make) -> None:
     came = [*BEFORE, MEANWHILE[0]]
     again = [(LATER, [event(UPDATE, 4, b=UNSET)]), (LATER, [event(UPDATE, 6, b=UNSET)])]
     rows = played(make(), None, *came, *again, (LATER, [event(UPDATE, 5, b=UNSET)]))
@@ -165,7 +165,7 @@ def test_a_row_from_before_the_table_was_ordered_is_not_gone_on_from(make: Make)
 def test_a_smaller_lateness_helps_where_more_key_changes_are_remembered_than_are_looked_at(
     make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """They stopped each batch, so the mark stayed where it was, and they were remembered for ever."""
+    """They stopped each batch, so the low watermark never rose, and nothing was trimmed."""
     monkeypatch.setattr(retention, "_TRIM_EVERY", 1)
     use_spark(monkeypatch)
     monkeypatch.setattr(fold_items, "MOST_LINKS", 2)
@@ -177,10 +177,10 @@ def test_a_smaller_lateness_helps_where_more_key_changes_are_remembered_than_are
 
 
 @pytest.mark.parametrize("operation", [pytest.param(UPDATE, marks=pytest.mark.long), DELETE])
-def test_what_was_trimmed_of_a_key_is_newer_than_nothing_that_is_kept(
+def test_a_key_is_never_trimmed_to_an_older_event(
     make: Make, monkeypatch: pytest.MonkeyPatch, operation: Operation
 ) -> None:
-    """Of two events that the mark has passed the newer one was forgotten: one that came late stood for the row."""
+    """An earlier version trimmed the newer of two events below the watermark, and took the late one for the row."""
     monkeypatch.setattr(retention, "_TRIM_EVERY", 1)
     rows = straddled(make(), operation)
     left = [] if operation is DELETE else [{"h": 0, "id": 1, "a": 41, "b": 20}]
@@ -188,10 +188,10 @@ def test_what_was_trimmed_of_a_key_is_newer_than_nothing_that_is_kept(
 
 
 @pytest.mark.long
-def test_a_late_event_that_is_kept_longer_than_a_newer_one_is_not_gone_on_from(
+def test_a_late_event_remembered_longer_than_a_newer_one_changes_no_row(
     make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of whole rows batches were forgotten which the mark had passed whole; that of the late one it had not."""
+    """Batches of whole rows were trimmed once they were wholly below the watermark. The late one was not."""
     monkeypatch.setattr(retention, "_TRIM_EVERY", 1)
     monkeypatch.setattr(retention, "_passed", by_batch)
     rows = straddled(make(), UPDATE)

@@ -1,6 +1,6 @@
-"""A database under changes, Debezium, a broker, lakeward: in the end the tables equal the database.
+"""A changing database, Debezium, a broker and lakeward: at the end the tables equal the database.
 
-All of them run. The connectors send what they really send: key changes as a delete and an insert with headers,
+All of them run, so the connectors send what they really send: key changes as a delete and an insert with headers,
 values that the database did not log, tombstones, markers of transactions, heartbeats.
 """
 
@@ -75,9 +75,9 @@ QUICK = ", ".join(f'"{name}" = "{value}"' for name, value in {**QUICKLY_COMPILED
 ANEW = "DROP SCHEMA IF EXISTS shop CASCADE; CREATE SCHEMA shop;"
 ANEW_OF_MARIADB = "DROP DATABASE IF EXISTS shop; CREATE DATABASE shop CHARACTER SET utf8mb4;"
 PATIENCE = 120
-"""Seconds in which what was written must be applied."""
+"""The seconds within which changes must be applied."""
 ToSettings: TypeAlias = Callable[..., Mapping[str, str]]
-"""What a connector of a database is told: by the server, the name, and settings that differ."""
+"""Returns the settings of a connector for a server, its name, and further settings."""
 
 
 @pytest.fixture
@@ -88,7 +88,7 @@ def project(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> Project:
-    """Return a project whose clock is that of the databases."""
+    """Return a project with the clock of the databases."""
     monkeypatch.chdir(tmp_path)
     return Project(tmp_path, capsys, getattr(request, "param", "iceberg"))
 
@@ -101,7 +101,7 @@ def configure(
 
 
 def mark_the_end(server: servers.Server) -> int:
-    """Change each table once more, behind all other changes; return the key of the rows."""
+    """Change each table once more after all other changes, and return the key of these rows."""
     key = 100 + int(server.tell("SELECT COUNT(*) FROM shop.customer WHERE id >= 100"))
     server.tell(f"INSERT INTO shop.customer (id) VALUES ({key})")
     server.tell(f"INSERT INTO shop.orders (region, number) VALUES ('zz', {key})")
@@ -109,7 +109,7 @@ def mark_the_end(server: servers.Server) -> int:
 
 
 def has_applied(project: Project, key: int) -> bool:
-    """Return whether all tables of the project have a row of that key."""
+    """Return True if all tables of the project have a row of that key."""
     lake, settings = project.folder / "lake/shop", (project.folder / "lakeward.toml").read_text("utf-8")
     return all(
         (lake / table).exists() and (key,) in project.read(table, "shop", (column,))
@@ -119,7 +119,7 @@ def has_applied(project: Project, key: int) -> bool:
 
 
 def wait_for(project: Project, key: int, go_on: Callable[[], object]) -> None:
-    """Go on until all tables have a row of that key."""
+    """Run until all tables have a row of that key."""
     until = time.monotonic() + PATIENCE
     while not has_applied(project, key):
         assert time.monotonic() < until, project.call("status").out
@@ -127,17 +127,17 @@ def wait_for(project: Project, key: int, go_on: Callable[[], object]) -> None:
 
 
 def check(project: Project, server: servers.Server) -> None:
-    """Check that all tables equal their source: by `verify`, and by readers that are not lakeward."""
+    """Check that all tables equal their source, by `verify` and by other readers."""
     ended = project.call("verify", "--against", "source", "--json")
     assert ended.code == 0, ended.out + ended.err
-    # Debezium sends a time of day as a number, or is told not to send it.
+    # Debezium sends a time of day as a number, or its settings leave it out.
     assert [[*one["not_compared"]] for one in ended.document["tables"]] == [[], ["due"]]
     assert project.call("status", "--json").document["consistent_as_of"] is not None
     check_rows(project, server)
 
 
 def check_rows(project: Project, server: servers.Server) -> None:
-    """Check by readers that are not lakeward that all mirrors equal their source, and that no row waits."""
+    """Check by other readers that all mirrors equal their source, and that no row waits."""
     for table, columns in TABLES.items():
         told = server.tell(f"SELECT CONCAT_WS('|', {', '.join(columns)}) FROM {table}").splitlines()
         rows = project.read(table.removeprefix("shop."), "shop", columns)
@@ -168,7 +168,7 @@ def check_history(project: Project) -> None:
 def follow_and_kill(
     project: Project, connect: Connect, server: servers.Server, name: str, tables: str = "", kills: int = 1
 ) -> None:
-    """Follow a shop of PostgreSQL that lives, under kills of all that runs, until all that was written is there."""
+    """Follow a changing shop in PostgreSQL while all processes are killed, until all changes are applied."""
     shop = ShopWriter(Random(1))
     server.tell(f"{ANEW} {SHOP}")
     server.tell("ALTER TABLE shop.customer ALTER COLUMN note SET STORAGE EXTERNAL")
@@ -198,7 +198,7 @@ def follow_and_kill(
         connect.stop(name)
 
 
-def test_a_shop_of_postgresql_that_is_followed_and_killed_once(
+def test_a_followed_postgresql_shop_survives_a_kill(
     project: Project, kafka_connect: Connect, postgresql: servers.Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("DB_PASSWORD", postgresql.password)
@@ -210,7 +210,7 @@ def test_a_shop_of_postgresql_that_is_followed_and_killed_once(
 @pytest.mark.parametrize(
     "project", ["iceberg", "delta", pytest.param("hudi", marks=pytest.mark.hudi)], indirect=True
 )
-def test_mirrors_and_a_history_of_a_shop_that_is_killed_thrice(
+def test_mirrors_and_a_history_survive_three_kills(
     project: Project, kafka_connect: Connect, postgresql: servers.Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("DB_PASSWORD", postgresql.password)
@@ -220,14 +220,14 @@ def test_mirrors_and_a_history_of_a_shop_that_is_killed_thrice(
 
 
 def run_to_the_last(project: Project, server: servers.Server) -> None:
-    """Run once all is at the broker that was written."""
+    """Run once all changes are at the broker."""
     wait_for(project, mark_the_end(server), project.run)
 
 
 def run_in_avro(
     project: Project, connect: Connect, server: servers.Server, name: str, more: dict[str, str], registry: str
 ) -> None:
-    """Run over a shop of MariaDB whose connector writes Avro, while a column comes and a table is emptied."""
+    """Run on a shop in MariaDB with a connector that writes Avro, with a new column and an emptied table."""
     shop = ShopWriter(Random(2))
     server.tell(f"{ANEW_OF_MARIADB} {SHOP}")
     server.tell(shop.draw(10))
@@ -260,7 +260,7 @@ def test_a_shop_of_mariadb_in_avro(
 
 
 @pytest.mark.long
-def test_a_shop_of_mariadb_in_avro_whose_schemas_glue_has(
+def test_a_shop_of_mariadb_in_avro_with_schemas_in_glue(
     project: Project, kafka_connect: Connect, mariadb: servers.Server, s3: Buckets, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("DB_PASSWORD", mariadb.password)
@@ -274,7 +274,7 @@ def test_a_shop_of_mariadb_in_avro_whose_schemas_glue_has(
 def run_behind_a_snapshot(
     project: Project, connect: Connect, server: servers.Server, settings_of: ToSettings, name: str
 ) -> None:
-    """Run over a shop that was there before its connector: a snapshot first, what the connector sends behind it."""
+    """Run on a shop that is older than its connector: a snapshot first, then the messages of the connector."""
     shop = ShopWriter(Random(3))
     server.tell(shop.draw(100))
     no_data = {"snapshot.mode": "no_data", "column.exclude.list": "shop.orders.due"}
@@ -299,7 +299,7 @@ def run_behind_a_snapshot(
 
 
 @pytest.mark.long
-def test_a_shop_of_postgresql_that_was_there_before_its_connector(
+def test_a_shop_of_postgresql_that_is_older_than_its_connector(
     project: Project, kafka_connect: Connect, postgresql: servers.Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("DB_PASSWORD", postgresql.password)
@@ -310,7 +310,7 @@ def test_a_shop_of_postgresql_that_was_there_before_its_connector(
 
 
 @pytest.mark.long
-def test_a_shop_of_mariadb_that_was_there_before_its_connector(
+def test_a_shop_of_mariadb_that_is_older_than_its_connector(
     project: Project, kafka_connect: Connect, mariadb: servers.Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("DB_PASSWORD", mariadb.password)

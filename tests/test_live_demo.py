@@ -1,4 +1,4 @@
-"""`make demo-live`, as long as it takes to see rows, and an interrupt, after which nothing of it runs."""
+"""`make demo-live` runs until rows are visible. After an interrupt none of its processes is left."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ pytestmark = [pytest.mark.spark, pytest.mark.long]
 
 @pytest.fixture
 def place() -> Iterator[Path]:
-    """Return a folder that the user of PostgreSQL may enter, of a short name: a socket lies in it."""
+    """Return a folder with a short name, for a socket, that the user of PostgreSQL may enter."""
     with tempfile.TemporaryDirectory(prefix="lw") as made:
         Path(made).chmod(0o755)
         yield Path(made)
 
 
 def list_processes(word: str) -> list[str]:
-    """Return the command lines of processes that have a word in them."""
+    """Return the command lines of processes that contain a word."""
     found = []
     for file in Path("/proc").glob("[0-9]*/cmdline"):
         try:

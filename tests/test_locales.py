@@ -1,4 +1,4 @@
-"""Names and texts of any script, where the locale of a process knows none: schedulers start them so."""
+"""Names and texts of any script, in processes without a locale, as schedulers start them."""
 
 from __future__ import annotations
 
@@ -50,8 +50,8 @@ def run(folder: Path, locale: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["iceberg", "delta", pytest.param("hudi", marks=pytest.mark.hudi)])
-def test_names_of_files_and_partitions_are_what_they_are(tmp_path: Path, kind: str) -> None:
-    """Under `xx_XX.UTF-8`, which is not installed, as a container may have it, the C library knows ASCII alone."""
+def test_names_of_files_and_partitions_do_not_depend_on_the_locale(tmp_path: Path, kind: str) -> None:
+    """With an uninstalled locale such as `xx_XX.UTF-8`, as in a container, the C library knows only ASCII."""
     (tmp_path / "lakeward.toml").write_text(SETTINGS.format(kind=kind), "utf-8")
     landing = tmp_path / "größen/入/shop/item"
     landing.mkdir(parents=True)

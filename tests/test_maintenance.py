@@ -1,4 +1,4 @@
-"""Tables in Iceberg are kept in shape: files, snapshots, orphans; their rows and their progress stay."""
+"""Maintenance of Iceberg tables: files, snapshots and orphans. Rows and progress do not change."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ROWS = [(1, "a", D("1.00")), (2, "y", D("9.00")), (4, "d", D("4.00"))]
 
 @pytest.fixture(autouse=True)
 def later(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have maintenance come ten seconds later: batches take less than the second for which snapshots stay."""
+    """Run maintenance ten seconds later: batches take less than the second for which snapshots are kept."""
     clock = SimpleNamespace(time=time.time, time_ns=lambda: time.time_ns() + 10 * 10**9)
     monkeypatch.setattr(maintenance, "time", clock)
 
@@ -51,7 +51,7 @@ def table(project: Project) -> Any:
     return catalog.load_table(("shop", "item"))
 
 
-def test_deleted_rows_old_snapshots_and_files_of_nobody_go_and_the_next_batch_follows(project: Project) -> None:
+def test_maintenance_removes_deleted_rows_old_snapshots_and_orphan_files(project: Project) -> None:
     fed(project)
     folder = project.folder / "lake/shop/item/data"
     old, new = folder / "left-by-a-crash.parquet", folder / "of-another-writer.parquet"
@@ -92,7 +92,7 @@ def test_many_small_files_become_one(project: Project) -> None:
     assert project.call("rollback", "shop.item").out.count("2026") >= 3
 
 
-def test_a_pipeline_that_runs_is_left_alone(project: Project) -> None:
+def test_maintenance_does_not_touch_a_running_pipeline(project: Project) -> None:
     fed(project)
     with locked(project.folder / "state"):
         ended = project.call("maintain")
@@ -100,7 +100,7 @@ def test_a_pipeline_that_runs_is_left_alone(project: Project) -> None:
     assert "another process runs this pipeline" in ended.err
 
 
-def test_a_tag_that_another_moved_is_put_back_before_anything_expires(project: Project) -> None:
+def test_a_moved_tag_is_restored_before_snapshots_expire(project: Project) -> None:
     fed(project)
     before = table(project)
     ours = before.current_snapshot()

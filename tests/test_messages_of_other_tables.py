@@ -1,4 +1,4 @@
-"""Messages of other tables among the files of a table, through the commands that users run."""
+"""Messages of other tables in the files of a table, through commands."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def of_dms(key: int, table: str, kind: str = "data") -> Mapping[str, Any]:
 
 @iceberg_and_delta
 def test_messages_of_other_tables_are_counted_and_never_applied(project: Project) -> None:
-    """In a folder of its own, a file with nothing else stops the table; in a shared one, the table says so."""
+    """In its own folder, a file with nothing else stops the table. In a shared folder the table reports it."""
     tables = [
         TABLE.format(name=name, source=source, columns="" if name == "typed" else COLUMNS)
         for name, source in TABLES.items()
@@ -84,6 +84,6 @@ def test_messages_of_other_tables_are_counted_and_never_applied(project: Project
 
 
 def _said(table: Mapping[str, Any]) -> str | None:
-    """Return what a document says of messages of other tables."""
+    """Return the messages of other tables in a JSON document."""
     said = ("message of another table", "messages of other tables", "misspelt?")
     return next((text for text in table["warnings"] if any(words in text for words in said)), None)

@@ -1,6 +1,6 @@
-"""Tables that MySQL's own driver reads, as a user runs it, in processes of their own; the server is MariaDB.
+"""Tables read by MySQL's own driver, in processes of their own. The server is MariaDB.
 
-No server of MySQL is in the packages that tests install. What is tried is the driver: its types and values.
+No server of MySQL is in the packages that tests install. The driver is tested, with its types and values.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ ITEM = """
 
 @dataclass
 class Pipeline:
-    """A folder with settings, and what commands say in it."""
+    """A folder with settings, and the output of commands in it."""
 
     folder: Path
     server: servers.Server
@@ -137,7 +137,7 @@ def test_values_are_read_as_they_are_and_compared_with_the_database(pipeline: Pi
     assert pipeline.rows("zero", "id", "born", "local") == [(1, "0000-00-00", "0000-00-00 00:00:00")]
 
 
-def test_a_snapshot_goes_on_with_a_topic(pipeline: Pipeline, kafka_broker: RunningBroker) -> None:
+def test_a_snapshot_continues_with_a_topic(pipeline: Pipeline, kafka_broker: RunningBroker) -> None:
     pipeline.server.tell("CREATE TABLE shop.few (id int PRIMARY KEY, name text)")
     pipeline.server.tell("INSERT INTO shop.few VALUES (1, 'a'), (2, 'b')")
     feed = f'[source.kafka]\nservers = "{kafka_broker.servers}"\ntopics = "mysql.{{schema}}.{{table}}"\n'

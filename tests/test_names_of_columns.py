@@ -1,6 +1,6 @@
-"""Columns may be called as anything that lakeward does not call its own: nothing meets them in its frames.
+"""Columns may have any name that is not reserved by lakeward: they never collide with columns of its frames.
 
-The key of the tables has columns that are called as the columns that it adds were once, or might be.
+The keys of the tables have columns with names that lakeward used or might use for added columns.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ IN_PART = 'no_sup_value = "~"\nbefore_image_prefix = "BI_"'
 
 @dataclass
 class Shop:
-    """A project with one table; a row has the same in all columns of its key."""
+    """A project with one table. A row has the same value in all columns of its key."""
 
     project: Project
     names: tuple[str, ...]
@@ -54,7 +54,7 @@ class Shop:
         return ("buyer", *self.names)
 
     def put(self, clock: str, *rows: tuple[str, ...], others: tuple[str, ...] = OTHERS) -> None:
-        """Deliver changes: operation, key, other columns, and the key that rows had before, if another."""
+        """Deliver changes: operation, key, other columns, and the old key of a key change."""
         before = [f"BI_{name}" for name in self.key] if self.source else []
         lines = [("Op", "at", *self.key, *others, *before)]
         for operation, key, *rest in rows:
@@ -74,7 +74,7 @@ class Shop:
         return counts
 
     def shown(self, *more: str) -> list[tuple[Any, ...]]:
-        """Return rows by their keys: the key, the others, and times."""
+        """Return rows by key: key, other columns, and times."""
         found = []
         for *cells, note, amount in self.project.read("item", "shop", (*more, *self.key, *OTHERS)):
             times, key = cells[: len(more)], cells[len(more) :]
@@ -83,7 +83,7 @@ class Shop:
         return sorted(found, key=lambda row: (row[0], row[3:4]))
 
     def repair_row(self) -> None:
-        """Give the amount that is none another, and replay the row."""
+        """Repair the bad amount, and replay the row."""
         assert self.project.call("quarantine", "fix", "shop.item", "--reason", "cast").code == 0
         file = self.project.folder / "shop.item.fix.toml"
         file.write_text(file.read_text("utf-8").replace('= "dear"', '= "1.10"'), "utf-8")
@@ -95,7 +95,7 @@ class Shop:
 
 @pytest.fixture
 def unrouted_rows(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> Callable[[], set[str]]:
-    """Return what tells which columns stood beside the table's in some frame and were not called as lakeward's."""
+    """Return a function that returns the columns of all frames that are neither of the table nor reserved."""
     frame, found = type(spark.range(0)), set[str]()
     made = frame.__init__
 
@@ -110,7 +110,7 @@ def unrouted_rows(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> Calla
     return lambda: found
 
 
-def test_the_columns_of_a_mirror_whose_rows_are_sent_whole(
+def test_columns_of_a_mirror_of_whole_rows_may_have_any_name(
     project: Project, unrouted_rows: Callable[[], set[str]]
 ) -> None:
     shop = Shop(project, COLLAPSED)
@@ -130,7 +130,7 @@ def test_the_columns_of_a_mirror_whose_rows_are_sent_whole(
 
 
 @pytest.mark.long
-def test_the_columns_of_a_mirror_whose_rows_are_sent_in_part(
+def test_columns_of_a_mirror_of_partial_rows_may_have_any_name(
     project: Project, unrouted_rows: Callable[[], set[str]]
 ) -> None:
     shop = changed(Shop(project, FOLDED, source=IN_PART))
@@ -143,7 +143,7 @@ def test_the_columns_of_a_mirror_whose_rows_are_sent_in_part(
 
 
 @pytest.mark.long
-def test_the_columns_of_a_history(
+def test_columns_of_a_history_may_have_any_name(
     project: Project, unrouted_rows: Callable[[], set[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shop = Shop(project, FOLDED, 'mode = "history"', IN_PART)
@@ -172,7 +172,7 @@ def test_the_columns_of_a_history(
 
 
 def changed(shop: Shop) -> Shop:
-    """Load a table; hold a row, change a key and mend the row."""
+    """Load a table, hold a row, change a key, and repair the row."""
     shop.load("1", "2", "3")
     shop.run()
     shop.put("10:00", ("U", "1", "one", "dear"), ("U", "1", "more", "~"))
@@ -182,7 +182,7 @@ def changed(shop: Shop) -> Shop:
     return shop
 
 
-def test_the_columns_of_snapshots_of_which_an_older_one_comes_late(project: Project) -> None:
+def test_columns_of_late_snapshots_may_have_any_name(project: Project) -> None:
     listed = ", ".join(f'{json.dumps(name)} = "int"' for name in ODD)
     table = f'columns = {{ {listed}, note = "string" }}\nkey = {json.dumps(ODD)}\nmode = "history"\n'
     table += 'full_loads = "snapshot"\nleast_share = 0\n'

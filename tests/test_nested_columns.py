@@ -1,4 +1,4 @@
-"""Structs, lists and maps whose fields come and widen: the table follows by path, or says why it stops."""
+"""New and wider fields of structs, lists and maps: the table follows by path, or says why it stops."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def configure(project: Project, more: str = "", source: str = "") -> None:
 
 
 def deliver(project: Project, hour: int, rows: Sequence[Sequence[Any]], inner: pa.DataType) -> None:
-    """Deliver rows of an operation, a key, a commit time, and what stands in a struct, a list and a map."""
+    """Deliver rows with operation, key, commit time, and the contents of a struct, a list and a map."""
     columns = [("Op", pa.string()), ("id", pa.int32()), ("at", pa.timestamp("us"))]
     columns += [("one", inner), ("many", pa.list_(inner)), ("named", pa.map_(pa.string(), inner))]
     names = [name for name, _ in columns]
@@ -51,8 +51,8 @@ def rows(project: Project) -> dict[int, Any]:
     ],
 )
 @pytest.mark.parametrize("layout", ["", pytest.param('write_mode = "copy-on-write"', marks=pytest.mark.long)])
-def test_fields_are_added_and_made_wider_by_path(project: Project, kind: str, layout: str) -> None:
-    """What is remembered and waits follows: a late event and a row behind a held key have the new fields."""
+def test_fields_are_added_and_widened_by_path(project: Project, kind: str, layout: str) -> None:
+    """Change log and waiting events follow: a late event and a row behind a held key have the new fields."""
     project.kind = kind
     source = 'timestamp_column = "at"'
     configure(project, layout, source)
@@ -87,9 +87,9 @@ def test_fields_are_added_and_made_wider_by_path(project: Project, kind: str, la
 
 
 def test_a_late_file_may_lack_fields_of_structs(project: Project) -> None:
-    """An updated row keeps what stands there, at any depth; a new row, or one that had no such struct, has NULL.
+    """An updated row keeps stored fields at any depth. A new row, or one without the struct, has NULL.
 
-    An update makes a new row only where its struct is NULL: that one lacks no field.
+    An update creates a row only if its struct is NULL, because then it lacks no field.
     """
     inner = pa.struct([("zip", pa.int32()), ("geo", pa.struct([("lat", pa.float64()), ("long", pa.float64())]))])
     then = pa.struct([("zip", pa.int64()), ("geo", pa.struct([("long", pa.float64())])), ("land", pa.string())])
@@ -126,8 +126,8 @@ def test_a_late_file_may_lack_fields_of_structs(project: Project) -> None:
 
 
 @pytest.mark.parametrize("project", ["iceberg", pytest.param("delta", marks=pytest.mark.long)], indirect=True)
-def test_a_list_of_structs_that_is_null_is_remembered_as_null(project: Project) -> None:
-    """The core works out a late change that lacks the column: the row keeps what the change before it left."""
+def test_a_null_list_of_structs_stays_null_in_the_change_log(project: Project) -> None:
+    """The core resolves a late change without the column. The row keeps the value of the change before it."""
     configure(project, source='timestamp_column = "at"')
     inner = pa.struct([("zip", pa.int32())])
     values: list[Any] = [None, [], [None], [{"zip": None}], [{"zip": 1}]]
@@ -166,8 +166,8 @@ def test_a_list_of_structs_that_is_null_is_remembered_as_null(project: Project) 
 CODE = "a:string>) = reflect('java.lang.System','getProperty','user.home') OR CAST(NULL AS struct<b"
 
 
-def test_fields_may_be_called_anything(project: Project) -> None:
-    """A name is never a part of the SQL; the records of batches before are read with it, too."""
+def test_fields_may_have_any_name(project: Project) -> None:
+    """Names are quoted in SQL, and batch records are read with them too."""
     then = pa.struct([("zip-code", pa.int32()), ("first line", pa.string())])
     now = pa.struct(
         [("first line", pa.string()), ("zip-code", pa.int64()), (CODE, pa.string()), ("`", pa.string())]

@@ -1,4 +1,4 @@
-"""A packaged job in a clean environment: the Python and Spark of a platform, and beside them what was packaged.
+"""A packaged job in a clean environment: the Python and Spark of a platform, and the package.
 
 It fetches the wheels, so it needs the network.
 """
@@ -51,11 +51,11 @@ import boto3, deltalake, json, lakeward.adapters, pyarrow, pydantic, pyspark
 modules = (boto3, deltalake, lakeward.adapters, pyarrow, pydantic, pyspark)
 print(json.dumps({module.__name__: module.__file__ for module in modules}))
 """
-"""Says where modules are imported from."""
+"""Prints where modules are imported from."""
 
 
 def python_of(release: Release) -> str:
-    """Return a Python of the version that a release has: this one, or another one of this machine."""
+    """Return a Python on this machine with the version of a release."""
     if release.python == f"{sys.version_info.major}.{sys.version_info.minor}":
         return sys.executable
     found = shutil.which(f"python{release.python}")
@@ -65,14 +65,14 @@ def python_of(release: Release) -> str:
 
 
 def make_package(platform: str, folder: Path) -> Any:
-    """Package for the newest release with the Spark of this line, and return what job.json says."""
+    """Package for the newest release with the Spark of this line, and return the contents of job.json."""
     command = ["package", platform, "--to", str(folder), "--format", "delta", "--settings", "lakeward.toml"]
     assert main(command) == 0
     return json.loads((folder / "job.json").read_text("utf-8"))
 
 
 def make_platform(folder: Path, platform: str) -> Path:
-    """Make a folder with what a platform brings, of what is installed here, and nothing else."""
+    """Make a folder with the installed packages that a platform has, and nothing else."""
     folder.mkdir()
     for name in PROVIDED[platform]:
         spec = find_spec(name)
@@ -83,7 +83,7 @@ def make_platform(folder: Path, platform: str) -> Path:
 
 
 def make_pipeline(folder: Path) -> None:
-    """Make a folder with settings, a full load and changes, and what Spark starts with."""
+    """Make a folder with settings, a full load, changes, and the defaults of Spark."""
     (folder / "landing/shop/item").mkdir(parents=True)
     (folder / "lakeward.toml").write_text(SETTINGS, "utf-8")
     (folder / "landing/shop/item/LOAD00000001.csv").write_text("1,a\n2,b\n3,c\n", "utf-8")
@@ -97,7 +97,7 @@ def make_pipeline(folder: Path) -> None:
 def run_job(
     python: Path, script: Path, arguments: Sequence[str], folder: Path, platform: str, **more: str
 ) -> list[tuple[int, str]]:
-    """Run a script in the folder of a pipeline; return the rows. Nothing that this process imports is handed on."""
+    """Run a script in the folder of a pipeline, without the import paths of this process, and return the rows."""
     given = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "VIRTUAL_ENV"))}
     given |= {"SPARK_CONF_DIR": str(folder / "conf"), **more}
     where = subprocess.run([python, "-c", SEEN], cwd=folder, env=given, capture_output=True, text=True, check=False)
@@ -112,8 +112,8 @@ def run_job(
     return sorted((row["id"], row["name"]) for row in by_duckdb(str(folder / "lake/shop/item")).to_pylist())
 
 
-def test_a_packaged_job_of_glue_runs_on_what_was_packaged(tmp_path: Path) -> None:
-    """The wheels are installed as Glue is told to, into a Python that has Spark and boto3, and nothing else."""
+def test_a_packaged_job_of_glue_runs(tmp_path: Path) -> None:
+    """The wheels are installed like Glue does, into a Python with only Spark and boto3."""
     release = newest_release("glue", line())
     its_python = python_of(release)
     started = make_package("glue", tmp_path / "job")["jobs"]["create-job"]["DefaultArguments"]
@@ -132,7 +132,7 @@ def test_a_packaged_job_of_glue_runs_on_what_was_packaged(tmp_path: Path) -> Non
 
 
 def test_a_packaged_job_of_emr_runs_in_its_environment(tmp_path: Path) -> None:
-    """The environment is unpacked as Spark does it, and PYTHONPATH has Spark's own modules, as always there."""
+    """The environment is unpacked like Spark does, and PYTHONPATH has Spark's own modules, as on the platform."""
     interpreter = newest_release("emr", line()).interpreter
     if not Path(interpreter).exists():
         pytest.skip(f"there is no {interpreter}, as Amazon Linux has it")

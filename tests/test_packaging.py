@@ -1,4 +1,4 @@
-"""What is installed is what is in the repository, and all that it needs is declared."""
+"""The installed package is what is in the repository, and all its dependencies are declared."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from lakeward.adapters.spark.session.compatibility import LINES
 
 
 def packaged(module: Path) -> str:
-    """Where a file of the repository is in the wheel."""
+    """Return the path in the wheel of a file of the repository."""
     return "lakeward/" + str(module).removeprefix("core/_root/")
 
 
@@ -66,7 +66,7 @@ def test_the_wheel_has_the_types_marker_and_the_locks(wheel: Path) -> None:
     assert {name for name in names if name.startswith("lakeward/") and name.endswith(".txt")} == of_jobs
 
 
-def test_the_wheel_has_what_new_plugins_are_written_from(wheel: Path) -> None:
+def test_the_wheel_has_the_templates_of_plugins(wheel: Path) -> None:
     templates = ROOT / "entrypoints" / "plugin_project" / "templates"
     ours = {packaged(path.relative_to(ROOT)) for path in templates.rglob("*") if path.is_file()}
     assert {name for name in zipfile.ZipFile(wheel).namelist() if "/templates/" in name} == ours != set()

@@ -1,4 +1,4 @@
-"""Parquet files of DMS whose columns have no type, or names in another case, through the command that users run."""
+"""Parquet files of DMS with untyped columns, or names in another case, through commands."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def put(project: Project, table: str, name: str, /, **columns: Any) -> None:
 
 
 def test_columns_without_a_type_and_names_in_another_case(project: Project) -> None:
-    """Files of one batch may write a name in several ways; the key alone tells it where nothing is declared."""
+    """Files of one batch may write a name in several cases. Without declared columns the key decides."""
     project.configure(TABLES, 'timestamp_column = "ts"')
     times = [f"2026-11-21 08:00:0{n}.000000" for n in range(4)]
     put(project, "nulls", LOAD, id=[1], v=pa.nulls(1), ts=[times[0]])

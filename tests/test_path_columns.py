@@ -1,4 +1,4 @@
-"""Columns that are in the path of plain files, through the command that users run."""
+"""Columns in the path of plain files, through commands."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def csv(*rows: tuple[int, str]) -> bytes:
 
 @iceberg_and_delta
 def test_columns_of_the_path_are_values_like_others(project: Project) -> None:
-    """Of the type that is declared, in the key and in the order; one that does not fit is in quarantine."""
+    """They have the declared type, also in the key and in the order. One that does not fit is in quarantine."""
     kinds = {"csv": csv, "json": lines, "parquet": parquet}
     configure(project, **dict.fromkeys(kinds, FROM_PATH), hidden="", bare=FROM_PATH, both=FROM_PATH)
     for kind, write in kinds.items():

@@ -1,4 +1,4 @@
-"""The source `files`, through the command that users run: rows that say what they do, and feeds of others."""
+"""The source `files`, through commands: rows with operations, and published feeds."""
 
 from __future__ import annotations
 
@@ -66,8 +66,8 @@ def of_case(project: Project, name: str, tables: str, source: str = RECORDS) -> 
     return case
 
 
-def test_rows_of_csv_and_json_say_what_they_do(project: Project) -> None:
-    """Whichever file comes first, the newest row stands; what does not fit waits; nothing is applied twice."""
+def test_rows_of_csv_and_json_name_their_operation(project: Project) -> None:
+    """The newest row is stored in any order of files. Rows that do not fit wait, and nothing is applied twice."""
     configure(project, CUSTOMER, MAPPED)
     day = "2026-11-{:02} 10:00:00"
     head = "id,name,price,changed,status\n"
@@ -98,7 +98,7 @@ def test_rows_of_csv_and_json_say_what_they_do(project: Project) -> None:
 
 
 def test_messages_of_dms_are_rows(project: Project) -> None:
-    """A load, an insert, an update and a delete; control messages are skipped, images before are no columns."""
+    """A load, an insert, an update and a delete. Control messages are skipped, and before images are no columns."""
     columns = '{ id = "int", name = "string", price = "decimal(8,2)" }'
     table = f'[tables."shop.item"]\nkey = ["id"]\ncolumns = {columns}'
     configure(project, table, 'format = "dms-json"\nbefore_image_prefix = "BI_"')
@@ -117,7 +117,7 @@ def test_messages_of_dms_are_rows(project: Project) -> None:
     assert [(i, n, str(p)) for i, n, p in project.rows()] == [(1, "won", "0.10")]
 
 
-def test_a_column_that_nobody_declared_stops_the_table(project: Project) -> None:
+def test_an_undeclared_column_stops_the_table(project: Project) -> None:
     configure(project, CUSTOMER, MAPPED)
     project.put("a.json", '{"id": 1, "status": "I", "changed": "2026-11-01", "colour": "red"}\n')
     assert "colour" in project.fails()
@@ -127,7 +127,7 @@ def test_a_column_that_nobody_declared_stops_the_table(project: Project) -> None
 
 
 def test_each_file_is_the_whole_table(project: Project) -> None:
-    """The first waits to be whole, and is with the next; what a snapshot lacks is gone; a small one stops."""
+    """The first is complete with the next one. Missing rows are deleted, and a small snapshot stops the table."""
     daily = CUSTOMER.replace('key = ["id"]', 'key = ["id"]\nfull_loads = "snapshot"\nload_settles = "1h"')
     configure(project, daily, "")
     project.put("day-9.csv", "id,name,price\n" + "".join(f"{i},n{i},1.00\n" for i in range(1, 5)))
@@ -145,7 +145,7 @@ def test_each_file_is_the_whole_table(project: Project) -> None:
 
 
 def test_tables_of_one_source_may_be_of_any_form(project: Project) -> None:
-    """What a table says of itself holds for it alone; a key that its form has no use for is refused."""
+    """Options of a table hold for it alone. A key that its form does not use is refused."""
     orders = """
 [tables."shop.order"]
 key = ["id"]
@@ -169,8 +169,8 @@ source = { format = "debezium", types = "schema", folder = "topics/shop.order" }
     assert "order_by" in ended.err + ended.out
 
 
-def test_dates_that_not_every_reader_has_wait_in_quarantine(project: Project) -> None:
-    """Whichever file brings them: what is in the tables is read by a reader that has the years 1 to 9999."""
+def test_dates_that_some_readers_cannot_hold_wait_in_quarantine(project: Project) -> None:
+    """In any file format: readers of the tables have the years 1 to 9999."""
     tables = """
 [tables."shop.item"]
 key = ["id"]
@@ -202,7 +202,7 @@ source = { format = "debezium", folder = "topics/shop.order" }
 
 
 def test_texts_that_are_not_utf8_wait_in_quarantine(project: Project) -> None:
-    """No reader but Spark could read the table. Nothing but a person says what they were."""
+    """Otherwise only Spark could read the table. Only an operator knows what they were."""
     configure(project, '[tables."shop.item"]\nkey = ["id"]\n', "")
     raw = pa.array([b"one", b"M\xfcller", b"three"], pa.binary())
     names = pa.Array.from_buffers(pa.string(), 3, raw.buffers())
@@ -226,8 +226,8 @@ def test_texts_that_are_not_utf8_wait_in_quarantine(project: Project) -> None:
     assert project.rows(columns=("id", "name")) == [(1, "one"), (2, "Müller"), (3, "three")]
 
 
-def test_parquet_is_read_as_a_wider_type_that_is_declared(project: Project) -> None:
-    """Whichever of both a file has; NULL without a type is NULL. A table does not follow a scale, and is told."""
+def test_parquet_is_read_as_a_declared_wider_type(project: Project) -> None:
+    """A file may have either type, or an untyped NULL. A table does not follow another scale, and reports it."""
     tables = """
 [tables."shop.item"]
 key = ["id"]
@@ -259,7 +259,7 @@ key = ["id"]
 
 
 def test_the_behaviours_of_a_real_connector_give_the_tables_of_its_database(project: Project) -> None:
-    """Values that were not logged, a changed key, deletes with tombstones, a truncate; all tables in one file."""
+    """Unlogged values, a key change, deletes with tombstones, a truncate, and all tables in one file."""
     tables = "\n".join(
         f'[tables."public.{name}"]\nkey = ["pk"]\ncolumns = {columns}' for name, columns in BEHAVIOURS.items()
     )
@@ -277,9 +277,9 @@ LONG = pytest.mark.skipif(
 @LONG
 @pytest.mark.parametrize("form", ["envelope", "flattened"])
 def test_pgbench_equals_its_database(project: Project, form: str) -> None:
-    """One hot row, ties of many clients, transactions that commit in another order; the history has no key.
+    """One hot row, ties of many clients, transactions that commit in another order. The history has no key.
 
-    Its flattened messages have the LSN alone, which runs backwards where transactions overlap: that is no restart.
+    Flattened messages have only the LSN, which runs backwards if transactions overlap. That is no restart.
     """
     tables = PGBENCH.replace(
         'mtime = "timestamp_ntz"', 'mtime = { type = "timestamp_ntz", format = "epoch-micros" }'
@@ -296,7 +296,7 @@ def test_pgbench_equals_its_database(project: Project, form: str) -> None:
 @LONG
 @pytest.mark.timeout(7200)
 def test_ticketing_equals_its_database(project: Project) -> None:
-    """Twelve tables in one file of 435,034 messages; types are those of the tables that DMS wrote as Parquet."""
+    """Twelve tables in one file of 435,034 messages. Types are those that DMS wrote as Parquet."""
     source = f'{RECORDS}decimals = "string"\n'
     case = of_case(project, "perf-dms-sample-ticketing-debezium", ticketing_tables(), source)
     found: dict[str, Any] = project.run()

@@ -1,7 +1,7 @@
-"""What published jobs get wrong, each on a feed that lakeward gets right.
+"""Defects of published jobs, each on a feed that lakeward applies correctly.
 
-The jobs are in `tests/support/published_jobs.py`, with their sources. Each test shows both:
-the wrong table that their logic makes, and the right one.
+`tests/support/published_jobs.py` has the jobs with their sources. Each test shows
+the wrong table of such a job and the right one.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ Batches = Sequence[Sequence[Change]]
 
 
 def published(job: Job, *batches: Sequence[Change]) -> Rows:
-    """What a published job makes of batches."""
+    """Applies batches as a published job does."""
     rows: Rows = {}
     for batch in batches:
         rows = job(rows, batch)
@@ -54,7 +54,7 @@ def published(job: Job, *batches: Sequence[Change]) -> Rows:
 
 
 class Lake:
-    """A table of lakeward's, and a source that delivers batches to it."""
+    """A table of lakeward, and a source that delivers batches to it."""
 
     def __init__(self, dimension: Dimension = CUSTOMER, source: MemorySource | None = None) -> None:
         self.dimension = dimension
@@ -95,14 +95,14 @@ def _event(change: Change, order: int, row: int) -> ChangeEvent:
 
 
 def test_a_delete_of_an_absent_key_is_inserted() -> None:
-    """What came and went between two runs stays for ever."""
+    """A row that was inserted and deleted between two runs stays for ever."""
     batch = [Change("I", 1, 1, "Ada"), Change("D", 2, 1, "Ada")]
     assert published(merge_the_newest, batch) == {1: ("Ada", None)}
     assert Lake().deliver(batch).rows == {}
 
 
 def test_an_insert_on_a_present_key_is_ignored() -> None:
-    """A row that was deleted and came again between two runs keeps its old values."""
+    """A row that was deleted and inserted again between two runs keeps its old values."""
     first, second = [Change("I", 1, 1, "Ada")], [Change("D", 2, 1, "Ada"), Change("I", 3, 1, "Bea")]
     assert published(merge_by_operation, first, second) == {1: ("Ada", None)}
     lake = Lake().deliver(first, second)
@@ -159,7 +159,7 @@ def test_a_batch_is_applied_twice_after_a_restart(key: tuple[str, ...]) -> None:
 
 
 class Failing(MemorySource):
-    """Cannot be read while `fails`."""
+    """A source that cannot be read while `fails` is set."""
 
     fails = True
 
@@ -170,7 +170,7 @@ class Failing(MemorySource):
 
 
 def test_a_failed_table_is_moved_forward_with_the_others() -> None:
-    """And what it did not read is never read again."""
+    """The unread files are never read."""
     batches = [[Change("I", 1, 1, "Ada")], [Change("I", 2, 2, "Bea")]]
     lakes: dict[str, list[Change]] = {"good": [], "bad": []}
 
@@ -199,7 +199,7 @@ TIED = ["U,2026-11-21 10:01:00,1,Bea,", "U,2026-11-21 10:01:00,1,Cid,", "D,2026-
 
 @pytest.mark.spark
 def test_ties_break_merge_and_deletes_of_absent_keys_are_inserted(project: Project, spark: SparkSession) -> None:
-    """Two updates of a row in one transaction have one commit time: the published MERGE stops, for good."""
+    """Two updates of a row in one transaction have one commit time, and the published MERGE fails on each try."""
     for name, value in {
         "": "org.apache.iceberg.spark.SparkCatalog",
         ".type": "hadoop",

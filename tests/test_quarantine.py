@@ -1,4 +1,4 @@
-"""Rows in quarantine, by the commands that a person has: fix, replay, discard, export."""
+"""Rows in quarantine, through commands: fix, replay, discard, export."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ columns = { id = "double", name = "string", price = "decimal(8,2)" }
 """
 
 
-def test_a_held_key_is_known_by_its_value_whatever_digits_write_it(project: Project) -> None:
+def test_a_held_key_is_compared_by_value(project: Project) -> None:
     """Java writes 12345678 as a floating number as 1.2345678E7, and Python as 12345678.0."""
     project.configure(tables=FLOATING)
     project.put(LOAD, "12345678,a,1.00\n0.00001,b,1.00\n")
@@ -59,8 +59,8 @@ def test_a_held_key_is_known_by_its_value_whatever_digits_write_it(project: Proj
     assert project.rows() == [(12345678.0, "c", D("2.00"))]
 
 
-def test_a_truncate_ends_rows_of_floating_keys_that_nobody_named(project: Project) -> None:
-    """Where ended rows are kept, each of them is remembered as it was, by the text of its key."""
+def test_a_truncate_ends_rows_with_floating_point_keys(project: Project) -> None:
+    """If ended rows are kept, the change log has each of them, by the text of its key."""
     project.configure(tables=f'{FLOATING}lateness = "4h"\ndeletes = "soft"\n', source=TIMED)
     at = "2026-11-21 10:00:00"
     project.put(LATER, f"I,{at},12345678,a,1.00\nI,{at},0.00001,b,1.00\n")
@@ -118,7 +118,7 @@ def test_a_held_row_is_fixed_in_a_file_and_replayed_with_what_waited(project: Pr
     assert "are not in quarantine" in refusal(project)
 
 
-def test_a_file_that_is_not_right_is_refused_and_nothing_is_mended(project: Project) -> None:
+def test_a_wrong_repair_file_is_refused_and_repairs_nothing(project: Project) -> None:
     project.put(CDC, "U,1,c,not a price\nI,NULL,n,1.00\n")
     project.run(3)
     project.call("quarantine", "fix", "shop.item", "1")
@@ -153,7 +153,7 @@ def test_a_file_that_is_not_right_is_refused_and_nothing_is_mended(project: Proj
 TIMED = 'timestamp_column = "at"'
 
 
-def test_a_row_without_time_or_operation_is_mended_into_its_place_whatever_the_mark(project: Project) -> None:
+def test_a_row_without_time_or_operation_is_repaired_at_its_position(project: Project) -> None:
     project.configure(ITEM + 'lateness = "1h"\n', source=TIMED)
     project.put(LOAD, ",1,a,1.00\n,2,b,2.00\n")
     at = "2026-11-21 {}:00:00"
@@ -183,10 +183,10 @@ def test_a_row_without_time_or_operation_is_mended_into_its_place_whatever_the_m
     assert project.entries() == []
 
 
-def test_what_a_held_row_may_meet_is_remembered_as_long_as_it_is_held(
+def test_changes_that_a_held_row_may_meet_are_remembered_until_it_is_settled(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The delete was applied before the row that it deletes came, and the mark has passed both."""
+    """The delete came before the row that it deletes, and both are below the low watermark."""
     monkeypatch.setattr(retention, "_TRIM_EVERY", 1)
     project.configure(ITEM + 'lateness = "4h"\n', source=TIMED)
     at = "2026-11-21 {}:00:00"
@@ -206,10 +206,10 @@ def test_what_a_held_row_may_meet_is_remembered_as_long_as_it_is_held(
 
 
 @pytest.mark.long
-def test_a_row_without_a_place_that_is_mended_below_a_truncate_ends_with_it_in_a_history(
+def test_a_row_repaired_below_a_truncate_ends_with_it_in_a_history(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The mark has passed the truncate, and nothing else of the key is remembered."""
+    """The truncate is below the low watermark, and the change log has nothing else of the key."""
     monkeypatch.setattr(retention, "_TRIM_EVERY", 1)
     project.configure(ITEM + 'lateness = "4h"\nmode = "history"\n', source=TIMED)
     at = "2026-11-21 {}:00:00"
@@ -234,7 +234,7 @@ def test_a_row_without_a_place_that_is_mended_below_a_truncate_ends_with_it_in_a
     ]
 
 
-def test_a_row_of_a_parquet_file_keeps_what_it_had_to_the_last_digit(project: Project) -> None:
+def test_a_row_of_a_parquet_file_keeps_all_digits(project: Project) -> None:
     project.configure('[tables."shop.item"]\nkey = ["id"]\n')
     moment = dt.datetime(2026, 11, 21, 10, 0, 0, 123457)
     rows = {
@@ -262,8 +262,8 @@ def test_a_row_of_a_parquet_file_keeps_what_it_had_to_the_last_digit(project: Pr
     assert project.rows(columns=("at", "local", "name")) == [(moment.replace(tzinfo=dt.UTC), moment, None)]
 
 
-def test_a_row_whose_cells_cannot_be_told_apart_is_left_to_a_person(project: Project) -> None:
-    """Its file is gone, or has not the column that the table has: nothing is guessed, nothing filled in."""
+def test_a_row_whose_cells_cannot_be_separated_needs_an_operator(project: Project) -> None:
+    """Its file is gone, or lacks a column of the table. No value is guessed."""
     file = project.put(CDC, "U,1,c,not a price\n")
     project.run(3)
     file.unlink()

@@ -1,6 +1,6 @@
-"""Flattened messages without a place in the log, or without a time beside it: it is said.
+"""Flattened messages without a log position, or without its time: it is reported.
 
-No snapshot row without a place replaces an earlier change.
+No snapshot row without a position replaces an earlier change.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def lines(*told: tuple[str, int, str], **place: Any) -> str:
 
 @pytest.mark.parametrize(("project", "lateness"), [("iceberg", "ordered"), ("delta", "24h")], indirect=["project"])
 def test_a_snapshot_row_never_replaces_a_change_that_arrived_before_it(project: Project, lateness: str) -> None:
-    """Behind the change in its file or in a later one; of keys without a change the last snapshot row stands."""
+    """After the change in its file or in a later one. For keys without changes the last snapshot row wins."""
     tables = TABLE.format("item", lateness) + TABLE.format("untimed", lateness)
     project.configure(tables, 'format = "debezium"\nform = "flattened"', source_kind="files")
     project.put("1.json", lines(("c", 1, "new"), ("d", 2, ""), ("r", 3, "one"), ("u", 5, "new"), ("r", 5, "old")))
@@ -56,8 +56,8 @@ def test_a_snapshot_row_never_replaces_a_change_that_arrived_before_it(project: 
 
 
 @pytest.mark.parametrize("is_late", [False, True])
-def test_a_topic_that_is_made_anew_stops_the_table(project: Project, is_late: bool) -> None:
-    """Its offsets begin again, and with them its files: renamed into another partition, they come behind."""
+def test_a_recreated_topic_stops_the_table(project: Project, is_late: bool) -> None:
+    """Its offsets begin again, and with them its file names. Named for another partition, they come later."""
     project.configure(TABLE.format("item", "24h"), 'format = "debezium"\nplaces = "arrival"', source_kind="files")
 
     def message(op: str, key: int, name: str, hour: int) -> str:

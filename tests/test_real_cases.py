@@ -1,6 +1,6 @@
-"""Feeds that others wrote, through the command that users run; read by a format's own reader, and by DuckDB.
+"""Published feeds through commands, read by the reader of the format and by DuckDB.
 
-Which feeds those are, and where their results are from, is said in the `case.json` beside each.
+`case.json` of each feed says where it and its results come from.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ change_names = 'cdc-load(?P<counter>\d*)\.csv'
 """
 
 AS_USERS_RUN = "\n[spark.settings]\n" + "".join(f'"{name}" = "{value}"\n' for name, value in COMPILED.items())
-"""With so many rows it takes half the time to compile a plan and run it as to interpret it."""
+"""With so many rows, compiled plans take half the time of interpreted ones."""
 
 OF_HUDI = pytest.param("hudi", marks=pytest.mark.hudi)
 EVERY = pytest.mark.parametrize("kind", ["iceberg", "delta", OF_HUDI])
@@ -77,7 +77,7 @@ def totals(tables: dict[str, Any]) -> dict[str, dict[str, int]]:
 
 @EVERY
 def test_the_employee_of_the_user_guide_is_deleted_in_the_end(project: Project, kind: str) -> None:
-    """I, U, U, D of one key in one file without a header; the date is written as 4-Jun-14."""
+    """I, U, U, D of one key in one file without a header. The date is written as 4-Jun-14."""
     project.kind = kind
     case = outside.case("dms-csv-docs-employee")
     configure(project, case, EMPLOYEE)
@@ -88,8 +88,8 @@ def test_the_employee_of_the_user_guide_is_deleted_in_the_end(project: Project, 
 
 
 @EVERY
-def test_policies_are_those_of_the_published_notebook(project: Project, kind: str) -> None:
-    """A full load with a header and no Op, changes with Op and no header, neither named as DMS names them."""
+def test_policies_give_the_rows_of_the_published_notebook(project: Project, kind: str) -> None:
+    """A full load with a header and without Op, changes with Op and without a header, with other names."""
     project.kind = kind
     case = outside.case("dms-csv-insurance-upsert")
     configure(project, case, INSURANCE)
@@ -117,7 +117,7 @@ def test_pgbench_equals_its_database_and_its_plan(project: Project, kind: str) -
 
 @LARGE
 def test_ticketing_equals_its_database(project: Project, kind: str) -> None:
-    """Twelve tables of Parquet, 376,558 changes, keys of DOUBLE; types are those of the footers."""
+    """Twelve tables in Parquet, 376,558 changes, keys of type DOUBLE. Types are those of the footers."""
     project.kind = kind
     case = outside.case("derived-dms-parquet-ticketing")
     tables = "\n".join(f'[tables."dms_sample.{name}"]\nkey = {key}' for name, key in TICKETING.items())

@@ -1,6 +1,6 @@
-"""Feeds of real databases as histories: every version that SQL over all changes at once finds, and no other.
+"""Feeds of real databases as histories: exactly the versions that SQL over all changes finds.
 
-The changes are taken in three runs, and the middle files come last: what they say goes between what stands.
+The changes are applied in three runs, and the middle files come last, between stored versions.
 """
 
 from __future__ import annotations
@@ -44,19 +44,19 @@ moved AS (
 SELECT {columns}, since AS valid_from, lead(since) OVER one AS valid_to, valid_to IS NULL AS is_current
 FROM moved WHERE NOT is_as_before WINDOW one AS (PARTITION BY {key} ORDER BY since)
 """
-"""What each row was and from when to when: of changes of one time the last counts, and equal neighbours are one."""
+"""The versions of each row: of changes of one time the last counts, and equal neighbours are one version."""
 
 DMS: Final = """
 SELECT *, TIMESTAMPTZ '1900-01-01 00:00:00+00' AS since, 0 AS place FROM {loads}
 UNION ALL BY NAME
 SELECT *, CAST("TIMESTAMP" || '+00' AS TIMESTAMPTZ) AS since, row_number() OVER () AS place FROM {changes}
 """
-"""Since when each row of the files of DMS counts, and in which place of those of one time."""
+"""The valid time of each row of the files of DMS, and its order among those of one time."""
 
 
 @dataclass(frozen=True)
 class Messages:
-    """A form of Debezium's messages: settings, what a run ends with, and what `feed` is to SQL."""
+    """A form of Debezium's messages: settings, exit code of a run, and the SQL of `feed`."""
 
     settings: str
     code: int
@@ -89,7 +89,7 @@ MESSAGES: Final = {
         more={"__lsn": "bigint"},
     ),
 }
-"""The envelope tells microseconds, at which no row changes twice; flattened, 4,508 changes share a millisecond."""
+"""The envelope has microseconds, in which no row changes twice. Flattened, 4,508 changes share a millisecond."""
 
 SETTINGS: Final = """
 [pipeline]
@@ -117,7 +117,7 @@ lateness = "1h"
 
 
 def deliver(project: Project, inputs: Path, tables: Sequence[str]) -> None:
-    """Run three times: over the loads and the first changes, over the last ones, over those between them."""
+    """Run three times: with the loads and the first changes, with the last ones, and with those between."""
     files = {table: sorted(path for path in (inputs / table).iterdir() if path.name[0] != "L") for table in tables}
     for table in tables:
         landed = project.folder / "landing" / inputs.name / table
@@ -138,7 +138,7 @@ def of_dms(project: Project, schema: str, table: str, read: str) -> str:
 
 
 def check_versions(project: Project, schema: str, table: str, key: str, columns: Sequence[str], feed: str) -> int:
-    """Compare what each reader finds with what SQL makes of the feed; return how many versions there are."""
+    """Compare the rows of each reader with those of SQL over the feed, and return the number of versions."""
     own = ", ".join(f'"{name}"' for name in columns)
     found = readers(project.folder / "lake", schema, table)
     with found.duck as connection:
@@ -183,8 +183,8 @@ def test_each_change_of_pgbench_is_a_version(project: Project, kind: str) -> Non
 
 
 @KINDS
-def test_who_held_a_ticket_is_known_of_each_moment(project: Project, kind: str) -> None:
-    """188,279 sales of 10,849 tickets at 69 moments: of what one transaction sold twice, the last is a version."""
+def test_the_owner_of_a_ticket_is_known_at_each_moment(project: Project, kind: str) -> None:
+    """188,279 sales of 10,849 tickets at 69 times. The last sale of a ticket in a transaction is a version."""
     project.kind = kind
     case = outside.case("derived-dms-parquet-ticketing")
     table, inputs = "sporting_event_ticket", case / "input" / "dms_sample"
@@ -202,7 +202,7 @@ def test_who_held_a_ticket_is_known_of_each_moment(project: Project, kind: str) 
 @pytest.mark.parametrize("kind", ["iceberg", "delta"])
 @pytest.mark.parametrize("form", MESSAGES)
 def test_each_message_about_pgbench_that_changes_a_row_is_a_version(project: Project, kind: str, form: str) -> None:
-    """Eight clients at once: places run backwards from row to row, and the messages in the middle come last."""
+    """Eight clients at once: log positions run backwards from row to row, and the middle messages come last."""
     project.kind, messages = kind, MESSAGES[form]
     case = outside.case(f"perf-pgbench-debezium-{form}")
     told = json.loads((case / "expected" / "invariants.json").read_text("utf-8"))

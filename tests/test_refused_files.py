@@ -1,4 +1,4 @@
-"""Files of which no row can be read under wrong settings, and full loads whose Op is empty, by the commands."""
+"""Files without a readable row under wrong settings, and full loads with an empty Op, through commands."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ D = Decimal
 
 
 @iceberg_and_delta
-def test_a_file_refused_whole_waits_for_the_right_settings_or_an_operator(project: Project) -> None:
-    """And a full load reads rows whose Op is empty, which are no operation in a file of changes."""
+def test_a_wholly_refused_file_waits_for_settings_or_an_operator(project: Project) -> None:
+    """An empty Op is a row in a full load, and no operation in a file of changes."""
     wrong = ITEM.replace('price = "decimal(8,2)"', 'price = "int"') + STRICT
     project.configure(wrong + FULL)
     project.put(LOAD, "1,a,1.00\n2,b,2.00\n")
@@ -66,7 +66,7 @@ ROWS = [("I", 1, "a"), ("I", 2, "b"), ("X", 1, "a"), ("U", 2, "B"), ("N", 3, "c"
 
 
 def test_unknown_operations_are_read_again_once_the_settings_know_them(project: Project) -> None:
-    """Of CSV, JSON and Parquet; one that is still unknown stays, and what to do about a NULL key is said."""
+    """In CSV, JSON and Parquet. Operations that are still unknown stay, and NULL keys get advice."""
 
     def configure(more: str) -> None:
         source = f'source = {{ operation = {{ column = "op", insert = ["I"]{more} }} }}\n'
@@ -124,8 +124,8 @@ def message(op: str, key: int, name: str, day: str, at: int) -> str:
     return json.dumps({"op": op, "before": None, "after": after, "source": source}) + "\n"
 
 
-def test_a_message_is_replayed_under_the_settings_of_now(project: Project) -> None:
-    """Its columns have other names by then; where it is taken apart otherwise, it is not replayed to nothing."""
+def test_a_message_is_replayed_with_current_settings(project: Project) -> None:
+    """Its columns have other names then. If settings split it differently, it is not lost by a replay."""
     project.configure(HELD.format(key="id", name="name", more="", day='"date"'), MESSAGES, source_kind="files")
     project.put("1.json", message("c", 1, "a", "2026-01-01", 1) + message("c", 7, "z", "2026-01-01", 2))
     project.put("2.json", message("u", 1, "x", "02.01.2026", 3) + message("u", 7, "y", "2026-01-02", 4))
@@ -143,8 +143,8 @@ def test_a_message_is_replayed_under_the_settings_of_now(project: Project) -> No
 
 
 @pytest.mark.long
-def test_a_row_that_is_not_whole_any_more_is_replayed_as_an_update(project: Project) -> None:
-    """What it lacks was NULL under the settings of then, and is not sent under those of now."""
+def test_a_row_that_became_partial_is_replayed_as_an_update(project: Project) -> None:
+    """A missing cell was NULL under the old settings, and is not sent under the new ones."""
     lines = 'format = "json"'
     project.configure(HELD.format(key="id", name="name", more="", day='"date"'), lines, source_kind="files")
     project.put("1.json", '{"id": 1, "name": "a", "day": "2026-01-01"}\n{"id": 7, "name": "z"}\n')

@@ -1,4 +1,4 @@
-"""A full load in the place of all rows, through the command line, on Spark and Iceberg."""
+"""Reloads through the command line, on Spark and Iceberg: a full load replaces all rows."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ OLD, LATE, NEW = (f"20261121-{hour}0000000.csv" for hour in (10, 11, 13))
 
 
 def put(project: Project, name: str, content: str, hour: int) -> None:
-    """Deliver a file that was written at an hour of the 21st."""
+    """Deliver a file with an hour of the 21st as its time."""
     at = datetime(2026, 11, 21, hour, tzinfo=UTC).timestamp()
     os.utime(project.put(name, content), (at, at))
 
@@ -29,7 +29,7 @@ NIGHTLY = 'full_loads = "snapshot"\nload_settles = "30m"\n'
 
 
 def tell(project: Project, hour: int, rows: int) -> None:
-    """Let the task of the table say that a load of that hour has ended."""
+    """Let the replication task report that a load of that hour has ended."""
     said = {"SchemaName": "shop", "TableName": "item", "TableState": "Table completed", "FullLoadRows": rows}
     times = {"FullLoadStartTime": f"2026-11-21T{hour:02}:00:00Z", "FullLoadEndTime": f"2026-11-21T{hour:02}:10:00Z"}
     (project.folder / "statistics.json").write_text(json.dumps({"TableStatistics": [{**said, **times}]}), "utf-8")
@@ -50,7 +50,7 @@ def awaited(project: Project) -> Any:
     return table["awaited"]
 
 
-def test_a_reload_waits_for_the_whole_load_and_takes_the_place_of_all_rows_at_once(project: Project) -> None:
+def test_a_reload_waits_for_the_complete_load_and_replaces_all_rows_at_once(project: Project) -> None:
     begin(project)
     said = project.call("reload", "shop.item", "--reason", "a file was lost", "--by", "me", "--json").document
     assert (said["epoch"], said["by"], said["awaited"]["files"]) == (2, "me", 0)
@@ -72,8 +72,8 @@ def test_a_reload_waits_for_the_whole_load_and_takes_the_place_of_all_rows_at_on
     assert project.run(4)["shop.item"]["error"]["code"] == "LEDGER-001"
 
 
-def test_a_load_that_was_written_before_its_reload_parts_the_changes(project: Project) -> None:
-    """It stopped the table; changes that were written before it are of the old table, the others wait for it."""
+def test_a_load_written_before_its_reload_separates_the_changes(project: Project) -> None:
+    """The load stopped the table. Changes written before it are of the old table, later ones wait for it."""
     begin(project)
     put(project, LATE, "U,3,old,3.00\n", 11)
     put(project, FIRST, "1,new,1.00\n3,new,3.00\n", 12)
@@ -90,7 +90,7 @@ def test_a_load_that_was_written_before_its_reload_parts_the_changes(project: Pr
     assert project.rows() == [(1, "new", Decimal(1)), (3, "new", Decimal(3)), (6, "more", Decimal(6))]
 
 
-def test_a_reload_is_taken_back(project: Project) -> None:
+def test_a_reload_can_be_withdrawn(project: Project) -> None:
     begin(project)
     assert "does not wait" in project.call("reload", "shop.item", "--withdraw").err
     project.call("reload", "shop.item")
@@ -103,7 +103,7 @@ def test_a_reload_is_taken_back(project: Project) -> None:
 
 
 def test_a_truncate_that_removed_the_files_empties_the_table(project: Project) -> None:
-    """Rows of before go, and what was held with them; what is written later is applied."""
+    """Old rows and their holds are removed. Later files are applied."""
     begin(project)
     for file in (project.folder / "landing" / "shop" / "item").iterdir():
         file.unlink()
@@ -120,8 +120,8 @@ def test_a_truncate_that_removed_the_files_empties_the_table(project: Project) -
     assert (said["removed"], said["rows"]) == (0, 1)
 
 
-def test_a_full_load_of_each_night_takes_the_place_of_the_one_before(project: Project, monkeypatch: Any) -> None:
-    """Once it has settled, or its task says that it has ended; too small a one stops the table."""
+def test_a_nightly_full_load_replaces_the_one_before(project: Project, monkeypatch: Any) -> None:
+    """It is applied once it has settled or its task reports the end. A load that is too small stops the table."""
     project.configure(ITEM + NIGHTLY)
 
     def run(minutes: int, code: int = 0) -> Any:

@@ -1,4 +1,4 @@
-"""Columns that are called by another name: the table follows, no data is written anew, nothing is lost."""
+"""Renamed columns: the table follows, no data is rewritten, and nothing is lost."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def files_of(table: Any) -> set[str]:
     "layout", [LAYOUTS[0], *[pytest.param(one, marks=pytest.mark.long) for one in LAYOUTS[1:]]]
 )
 def test_a_table_follows_new_names_and_files_may_have_either(project: Project, layout: str) -> None:
-    """With the key, partitions and order; in the commit of the rows, together with a wider type."""
+    """Key, partitions and sort order follow in the commit of the rows, together with a wider type."""
     project.configure(item("id", BEFORE, layout))
     put(project, 10, "Op,id,name,price", "I,1,a,1.00", "I,2,a,2.00", "I,3,b,3.00")
     project.run()
@@ -84,7 +84,7 @@ def test_a_table_follows_new_names_and_files_may_have_either(project: Project, l
     ]
 
 
-def test_no_row_is_written_for_a_new_name(project: Project) -> None:
+def test_a_rename_writes_no_row(project: Project) -> None:
     put(project, 10, "Op,id,name,price", "I,1,a,1.00")
     project.run()
     before = lake_table(project)
@@ -96,8 +96,8 @@ def test_no_row_is_written_for_a_new_name(project: Project) -> None:
     assert rows(project, "id", "title") == [(1, "a"), (2, "b")]
 
 
-def test_what_is_held_and_waits_follows(project: Project) -> None:
-    """Also where a row in quarantine is settled before any file comes."""
+def test_held_and_waiting_rows_follow_a_rename(project: Project) -> None:
+    """Also if a row in quarantine is settled before any file comes."""
     put(project, 10, "Op,id,name,price", "I,1,a,1.00", "U,1,b,many", "U,1,c,3.00", "I,2,a,1.00", "U,2,b,many")
     project.run(code=3)
     project.configure(item("no", AFTER, RENAME))
@@ -114,8 +114,8 @@ def test_what_is_held_and_waits_follows(project: Project) -> None:
 
 
 @pytest.mark.long
-def test_cells_that_were_not_sent_are_known_by_their_new_names(project: Project) -> None:
-    """Events in part are remembered by name; so are the keys that rows left, and a map may be taken away again."""
+def test_unsent_cells_follow_a_rename(project: Project) -> None:
+    """Partial events and old keys are remembered by name, and a rename may be removed again."""
     source, nothing = 'timestamp_column = "at"\nno_sup_value = "~"\nbefore_image_prefix = "BI_"', "~"
     head = "Op,at,id,name,price,BI_id"
     project.configure(item("id", BEFORE), source)
@@ -143,7 +143,7 @@ def crash_before_the_commit(project: Project, monkeypatch: pytest.MonkeyPatch) -
         project.run(code=4)
 
 
-def test_a_crash_leaves_no_half_of_it(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_crash_leaves_no_half_of_a_rename(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     put(project, 10, "Op,id,name,price", "I,1,a,1.00", "U,1,b,many")
     project.run(code=3)
     project.configure(item("no", AFTER, RENAME))
@@ -159,10 +159,10 @@ def test_a_crash_leaves_no_half_of_it(project: Project, monkeypatch: pytest.Monk
     ("key", "columns", "map_"),
     [("id", BEFORE, ""), ("no", AFTER.replace("title", "label"), 'schema.rename = { id = "no", name = "label" }')],
 )
-def test_a_map_may_be_taken_back_after_a_crash(
+def test_a_rename_can_be_removed_from_the_settings_after_a_crash(
     project: Project, monkeypatch: pytest.MonkeyPatch, key: str, columns: str, map_: str
 ) -> None:
-    """What stands beside the table had the new names already; it gets back those that the table has."""
+    """The side tables had the new names already, and get back those of the table."""
     put(project, 10, "Op,id,name,price", "I,1,a,1.00", "U,1,b,many", "U,1,c,3.00", "I,3,a,1.00", "U,3,b,many")
     project.run(code=3)
     project.configure(item("no", AFTER, RENAME))
@@ -182,7 +182,7 @@ def test_a_map_may_be_taken_back_after_a_crash(
     assert set(names) < set(lake_table(project, "item__changes").schema().column_names)
 
 
-def test_a_row_that_was_mended_before_has_the_new_names(project: Project) -> None:
+def test_a_row_repaired_before_a_rename_has_the_new_names(project: Project) -> None:
     put(project, 10, "Op,id,name,price", "I,1,a,1.00", "U,1,b,many")
     project.run(code=3)
     project.call("quarantine", "fix", "shop.item", "1")
@@ -244,7 +244,7 @@ def _both_in_the_table(project: Project) -> None:
         (_both_in_the_table, "the column name cannot be called title | the table has both name and title"),
     ],
 )
-def test_two_columns_are_never_made_one(project: Project, prepare: Prepare, said: str) -> None:
+def test_two_columns_never_become_one(project: Project, prepare: Prepare, said: str) -> None:
     put(project, 10, "Op,id,name,price", "I,1,a,1.00")
     project.run()
     prepare(project)

@@ -1,4 +1,4 @@
-"""A source log that starts over, as a user meets it: the alarm, the decision, and feeds that are no restart."""
+"""A source log that starts over, through commands: the alarm, the decision, and feeds without a restart."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ rule = "in_set"
 column = "v"
 values = ["a", "b"]
 """
-"""A rule about rows, which changes nothing of the log that a table reads."""
+"""A rule about rows, which does not change the log of a table."""
 
 HOUR: Final = 3_600_000
 START: Final = 1_780_000_000_000
-"""The first change of each feed, in milliseconds since 1970."""
+"""The time of the first change of each feed, in milliseconds since 1970."""
 
 UNSENT: Final = "__debezium_unavailable_value"
-"""What Debezium writes for a value that PostgreSQL did not log."""
+"""The text that Debezium writes for a value that PostgreSQL did not log."""
 
 Change = tuple[str, int, str | None, int, Mapping[str, Any]]
-"""Operation, key, value (None: none), time in milliseconds since `START`, and the place in the log."""
+"""Operation, key, value or None, time in milliseconds since `START`, and log position."""
 
 
 def postgres(lsn: int) -> dict[str, Any]:
@@ -42,12 +42,12 @@ def postgres(lsn: int) -> dict[str, Any]:
 
 
 def alone(lsn: int) -> dict[str, Any]:
-    """Return the place of a change that does not tell that of its commit: transactions overlap there."""
+    """Return the position of a change without that of its commit, so that transactions overlap."""
     return {"connector": "postgresql", "lsn": lsn}
 
 
 def untold(lsn: int, snapshot: str = "false") -> dict[str, Any]:
-    """Return a place as PostgreSQL's connector tells it until it has seen a commit."""
+    """Return a position as PostgreSQL's connector writes it until it has seen a commit."""
     return {"connector": "postgresql", "lsn": lsn, "sequence": json.dumps([None, str(lsn)]), "snapshot": snapshot}
 
 
@@ -175,7 +175,7 @@ RESTARTS: Final[Mapping[str, tuple[str, tuple[list[Change], list[Change]]]]] = {
         ),
     ),
 }
-"""Feeds of two files; the log starts over in the second, or its messages tell no place there.
+"""Feeds of two files. The log starts over in the second, or its messages have no position there.
 
 In each, key 1 becomes `b` and key 2 is deleted.
 """
@@ -221,7 +221,7 @@ NO_RESTARTS: Final[Mapping[str, tuple[str, tuple[list[Change], list[Change]]]]] 
         ([("u", 1, "b", HOUR, postgres(950))], [("c", 2, "b", 1000, postgres(800))]),
     ),
 }
-"""Feeds of two files in which the log goes on. Each row that is left is `b`."""
+"""Feeds of two files in which the log continues. Each remaining row is `b`."""
 
 FEEDS = {**RESTARTS, **NO_RESTARTS}
 
@@ -245,7 +245,7 @@ def codes(tables: Mapping[str, Any]) -> dict[str, str]:
 
 
 @iceberg_and_delta
-def test_a_restarted_log_stops_its_table_alone_until_it_is_let_pass(project: Project) -> None:
+def test_a_restarted_log_stops_only_its_table_until_it_is_acknowledged(project: Project) -> None:
     tables = "".join(TABLE.format(name, lateness) for name, (lateness, _) in FEEDS.items())
     project.configure(tables + RULE, 'format = "debezium"', source_kind="files")
     deliver(project, 0)
@@ -292,16 +292,16 @@ HIDDEN: Final[Mapping[str, tuple[list[Change], list[Change]]]] = {
         [("c", 1, "a", 1000, alone(900_100)), ("u", 1, "b", HOUR, alone(900_000))],
     ),
 }
-"""Feeds of two files, whose transactions overlap. In the second the log starts over, at a place that was passed.
+"""Feeds of two files with overlapping transactions. In the second the log starts over, within the old log.
 
-What is newer is not stale, or is beside old changes that are.
+Newer changes are not stale, or are together with old ones that are.
 """
 
 
 @pytest.mark.long
 @iceberg_and_delta
-def test_a_restart_between_places_of_the_old_log_stops_tables_that_spark_works_out(project: Project) -> None:
-    """The core does the same (tests/core/checks/test_log_restart.py); a law of the kit covers Spark in the gate."""
+def test_a_restart_within_the_old_log_stops_tables_resolved_by_spark(project: Project) -> None:
+    """`tests/core/checks/test_log_restart.py` shows it for the core, and a law of the kit for Spark in the gate."""
     tables = "".join(TABLE.format(name, "24h") for name in HIDDEN)
     tables = tables.replace('"shop.history"]', '"shop.history"]\nmode = "history"')
     project.configure(f"{tables}\n[spark]\nsmall_batch = 0", 'format = "debezium"', source_kind="files")

@@ -1,4 +1,4 @@
-"""Tables are taken back to an earlier commit: rows, progress and memory, and the next run goes on."""
+"""Rollbacks to an earlier commit: rows, progress and change log return, and the next run continues."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ AFTER_FIRST = [(1, "a", D("1.00")), (2, "x", D("2.00"))]
     ]
 )
 def shop(request: pytest.FixtureRequest, project: Project) -> Project:
-    """Return a project of each format that keeps how its tables stood."""
+    """Return a project of each format whose tables keep their earlier commits."""
     project.kind = request.param
     project.configure()
     return project
@@ -61,11 +61,11 @@ hudi_is_long = pytest.mark.parametrize(
     ],
     indirect=True,
 )
-"""What a way back on Hudi shares with that on Iceberg: the gate has the way, and what is Hudi's own."""
+"""Tests of code that Hudi shares with Iceberg are long on Hudi. The gate has one rollback and Hudi's own code."""
 
 
 def fed(project: Project) -> None:
-    """Run once for the load, and once for each file of changes."""
+    """Run for the load, and once for each file of changes."""
     project.put("LOAD00000001.csv", LOAD)
     project.run()
     for number, changes in enumerate(CHANGES):
@@ -74,7 +74,7 @@ def fed(project: Project) -> None:
 
 
 def versions(project: Project) -> dict[int, str]:
-    """Return the commits that the command lists, by batch."""
+    """Return the listed commits by batch."""
     ended = project.call("rollback", "shop.item", "--json")
     assert ended.code == 0, ended.err
     return {found["batch"]: found["name"] for found in ended.document["versions"]}
@@ -121,7 +121,7 @@ def test_rows_and_progress_go_back_together_and_the_next_run_applies_what_follow
     assert [*versions(shop)] == [2, 1]
 
 
-def test_it_says_what_it_undoes(project: Project) -> None:
+def test_a_rollback_shows_what_it_undoes(project: Project) -> None:
     fed(project)
     listed = project.call("rollback", "shop.item").out
     assert "20261121-130000000.csv" not in listed
@@ -131,7 +131,7 @@ def test_it_says_what_it_undoes(project: Project) -> None:
     assert "Nothing was changed" in said
 
 
-def test_a_commit_that_is_none_is_refused(project: Project) -> None:
+def test_an_unknown_commit_is_refused(project: Project) -> None:
     fed(project)
     ended = project.call("rollback", "shop.item", "--to", "17")
     assert ended.code == 1
@@ -141,7 +141,7 @@ def test_a_commit_that_is_none_is_refused(project: Project) -> None:
 
 @pytest.mark.long
 @hudi_is_long
-def test_files_that_are_not_there_any_more_are_missed_before_anything_is_changed(shop: Project) -> None:
+def test_missing_files_are_reported_before_a_rollback_changes_anything(shop: Project) -> None:
     shop.configure(source='landing = "archived"\narchive = "backup"')
     fed(shop)
     ended = shop.call("rollback", "shop.item", "--to", versions(shop)[3])
@@ -158,10 +158,10 @@ def test_files_that_are_not_there_any_more_are_missed_before_anything_is_changed
 
 @hudi_is_long
 @pytest.mark.parametrize("to", [4, pytest.param(3, marks=pytest.mark.long)])
-def test_a_crash_in_between_is_taken_up_by_asking_again(
+def test_a_crashed_rollback_can_be_repeated(
     shop: Project, monkeypatch: pytest.MonkeyPatch, to: int
 ) -> None:
-    """The table went back, what stands beside it did not; also where it was trimmed with the batch behind."""
+    """The table was rolled back and its side tables were not, also if they were trimmed by the next batch."""
     monkeypatch.setattr(retention, "_TRIM_EVERY", 5)
     fed(shop)
     name = versions(shop)[to]
@@ -181,7 +181,7 @@ def test_a_crash_in_between_is_taken_up_by_asking_again(
 
 
 @hudi_is_long
-def test_what_was_trimmed_since_comes_back(shop: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_changes_trimmed_since_then_are_restored(shop: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(retention, "_TRIM_EVERY", 2)
     fed(shop)
     take_back(shop, 1)
@@ -190,7 +190,7 @@ def test_what_was_trimmed_since_comes_back(shop: Project, monkeypatch: pytest.Mo
 
 
 @hudi_is_long
-def test_a_table_whose_memory_of_then_is_lost_says_so(shop: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_rollback_without_its_change_log_is_refused(shop: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(retention, "_TRIM_EVERY", 2)
     fed(shop)
     first = versions(shop)[1]
@@ -207,7 +207,7 @@ def test_a_table_whose_memory_of_then_is_lost_says_so(shop: Project, monkeypatch
 
 
 def _restored_by_hudi(project: Project, spark: SparkSession, instant: str) -> None:
-    """Remove the instants behind one, as Hudi's own restore does."""
+    """Remove the later instants, as Hudi's own restore does."""
     path = project.folder / "lake/shop/item"
     dimension = Dimension(name=TableName("shop", "item"), schema=Schema(()), key=("id",))
     jvm, options = Jvm(spark), options_of(dimension, TableOptions())
@@ -217,7 +217,7 @@ def _restored_by_hudi(project: Project, spark: SparkSession, instant: str) -> No
 
 
 @hudi_is_long
-def test_a_table_that_others_took_back_is_given_the_memory_of_then(shop: Project, spark: SparkSession) -> None:
+def test_a_table_rolled_back_by_others_gets_its_change_log_of_then(shop: Project, spark: SparkSession) -> None:
     fed(shop)
     second = versions(shop)[2]
     if shop.kind == "hudi":
@@ -236,7 +236,7 @@ def test_a_table_that_others_took_back_is_given_the_memory_of_then(shop: Project
 
 @pytest.mark.long
 @hudi_is_long
-def test_columns_that_batches_added_since_go_and_come_again(shop: Project) -> None:
+def test_columns_added_since_then_are_dropped_and_added_again(shop: Project) -> None:
     fed(shop)
     more = ITEM.replace('price = "decimal(8,2)"', 'price = "decimal(8,2)", colour = "string"')
     shop.configure(tables=more)

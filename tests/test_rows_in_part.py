@@ -1,4 +1,4 @@
-"""Cells that DMS did not send, and keys that changed, as a user meets them."""
+"""Unsent cells of DMS and key changes, through commands."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ columns = { id = "int", name = "string", price = "decimal(8,2)" }
 
 @pytest.fixture
 def parts(project: Project) -> Project:
-    """A table whose changes are sent with the key as it was, and without what did not change."""
+    """A table whose changes have the old key, and lack unchanged cells."""
     project.configure(tables=ITEM, source=IN_PART)
     return project
 
 
 def put(project: Project, clock: str, *rows: str) -> None:
-    """Write a file of changes; a row is given without its commit time, which is the file's."""
+    """Write a file of changes. All rows have the commit time of the file."""
     lines = [row.replace(",", f",2026-11-21 {clock}:00,", 1) for row in rows]
     project.put(f"20261121-{clock.replace(':', '')}00000.csv", "".join(f"{line}\n" for line in lines))
 
 
-def test_a_cell_that_was_not_sent_keeps_what_stands(parts: Project) -> None:
-    """Within a batch, across batches, and where the row that it completes comes late."""
+def test_a_cell_that_was_not_sent_keeps_the_stored_value(parts: Project) -> None:
+    """Within a batch, across batches, and if the completed row comes late."""
     put(parts, "10:00", "I,1,one,1.00,", "I,2,two,2.00,", "U,2,~,2.50,2")
     parts.run()
     put(parts, "10:20", "U,1,~,1.20,1")
@@ -51,7 +51,7 @@ def test_a_quoted_text_is_a_text(parts: Project) -> None:
 
 
 def test_a_row_whose_key_changes_moves(parts: Project) -> None:
-    """Also when two rows exchange their keys in one transaction, and when parts are not sent."""
+    """Also if two rows exchange their keys in one transaction, and with unsent cells."""
     put(parts, "10:00", "I,1,one,1.00,", "I,2,two,2.00,", "I,3,three,3.00,")
     parts.run()
     put(parts, "10:10", "U,2,one,~,1", "U,1,two,~,2", "U,9,~,~,3")
@@ -67,7 +67,7 @@ def test_a_row_whose_key_changes_moves(parts: Project) -> None:
     assert parts.rows()[-1][:2] == (9, "nine")
 
 
-def test_a_part_of_a_row_that_is_not_there_waits_for_it(parts: Project) -> None:
+def test_a_partial_row_waits_for_its_row(parts: Project) -> None:
     put(parts, "10:10", "U,1,~,1.10,1")
     assert parts.run()["shop.item"]["counts"]["waiting"] == 1
     assert parts.rows() == []
@@ -90,8 +90,8 @@ def test_a_held_key_change_holds_both_keys(parts: Project) -> None:
     assert [(key, name) for key, name, _ in parts.rows()] == [(1, "again"), (2, "more"), (5, "new")]
 
 
-def test_columns_of_before_are_found_by_name_in_a_header(parts: Project) -> None:
-    """Those of other columns than the key are not needed."""
+def test_before_columns_are_found_by_name_in_a_header(parts: Project) -> None:
+    """Before columns of the key are enough."""
     head = "Op,at,BI_id,id,name,price,BI_name\n"
     parts.put("20261121-100000000.csv", head + "I,2026-11-21 10:00:00,,1,one,1.00,\n")
     parts.put("20261121-101000000.csv", head + "U,2026-11-21 10:10:00,1,4,~,~,one\n")
@@ -100,7 +100,7 @@ def test_columns_of_before_are_found_by_name_in_a_header(parts: Project) -> None
 
 
 @pytest.mark.long
-def test_a_part_that_waited_behind_a_row_that_is_given_up_waits_for_its_row(parts: Project) -> None:
+def test_a_partial_row_behind_a_discarded_row_waits_for_its_row(parts: Project) -> None:
     put(parts, "10:00", "I,1,one,dear,", "U,1,~,1.10,1")
     run = parts.run(code=3)["shop.item"]
     assert (run["counts"]["waiting"], run["progress"]["held"]) == (1, 1)
@@ -112,7 +112,7 @@ def test_a_part_that_waited_behind_a_row_that_is_given_up_waits_for_its_row(part
 
 
 def test_a_key_change_stops_a_table_whose_files_come_in_order(parts: Project) -> None:
-    """Between two batches it would forget which rows a transaction has moved."""
+    """Such a table cannot remember between two batches which rows a transaction has moved."""
     parts.configure(tables=ITEM + 'lateness = "ordered"\n', source=IN_PART)
     put(parts, "10:00", "I,1,one,1.00,", "I,2,two,2.00,")
     parts.run()
@@ -121,7 +121,7 @@ def test_a_key_change_stops_a_table_whose_files_come_in_order(parts: Project) ->
     assert [key for key, _, _ in parts.rows()] == [1, 2]
 
 
-def test_a_row_of_the_full_load_is_kept_as_it_was_for_a_part_that_comes_late(parts: Project) -> None:
+def test_a_row_of_the_full_load_is_remembered_for_a_late_partial_row(parts: Project) -> None:
     parts.put("LOAD00000001.csv", "I,2026-11-21 08:00:00,1,one,1.00,\nI,2026-11-21 08:00:00,2,two,2.00,\n")
     parts.run()
     put(parts, "10:20", "U,1,~,1.20,1", "U,2,~,2.20,2")
@@ -131,7 +131,7 @@ def test_a_row_of_the_full_load_is_kept_as_it_was_for_a_part_that_comes_late(par
     assert [(key, name, str(price)) for key, name, price in parts.rows()] == [(1, "late", "1.20")]
 
 
-def test_parts_are_remembered_when_the_settings_tell_of_no_parts_any_more(parts: Project) -> None:
+def test_partial_rows_stay_remembered_after_the_settings_exclude_them(parts: Project) -> None:
     put(parts, "10:00", "I,1,one,1.00,")
     put(parts, "10:20", "U,1,~,1.20,1")
     parts.run()
@@ -141,7 +141,7 @@ def test_parts_are_remembered_when_the_settings_tell_of_no_parts_any_more(parts:
     assert [(key, name, str(price)) for key, name, price in parts.rows()] == [(1, "late", "1.20")]
 
 
-def test_a_file_that_lacks_a_column_is_remembered_as_one_that_did_not_send_it(parts: Project) -> None:
+def test_a_missing_column_of_a_file_is_remembered_as_not_sent(parts: Project) -> None:
     whole, narrow = "Op,at,BI_id,id,name,price\n", "Op,at,BI_id,id,price\n"
     parts.put("20261121-100000000.csv", whole + "I,2026-11-21 10:00:00,,1,one,1.00\n")
     parts.put("20261121-102000000.csv", narrow + "U,2026-11-21 10:20:00,1,1,1.20\n")
@@ -151,7 +151,7 @@ def test_a_file_that_lacks_a_column_is_remembered_as_one_that_did_not_send_it(pa
     assert [(key, name, str(price)) for key, name, price in parts.rows()] == [(1, "late", "1.20")]
 
 
-def test_a_mended_row_that_waits_behind_another_is_not_lost(parts: Project) -> None:
+def test_a_repaired_row_that_waits_behind_another_is_not_lost(parts: Project) -> None:
     put(parts, "10:00", "I,1,one,1.00,", "U,1,~,dear,1", "U,1,two,cheap,1", "U,1,~,3.00,1")
     parts.run(code=3)
     parts.call("quarantine", "fix", "shop.item", "--at", "20261121-100000000.csv:3")
@@ -168,7 +168,7 @@ FIX = "shop.item.fix.toml"
 
 
 def taken_back(parts: Project, text: str, *changes: tuple[str, str]) -> str:
-    """Take back a file with these changes; return what was wrong with it."""
+    """Return a repair file with these changes, and return the errors."""
     for before, after in changes:
         assert before in text, text
         text = text.replace(before, after)
@@ -177,8 +177,8 @@ def taken_back(parts: Project, text: str, *changes: tuple[str, str]) -> str:
 
 
 @pytest.mark.long
-def test_a_row_in_part_is_mended_and_what_was_not_sent_stays_so(parts: Project) -> None:
-    """Also where what it completes comes after it was mended, and where a person says what was not sent."""
+def test_a_partial_row_is_repaired_without_sending_more_cells(parts: Project) -> None:
+    """Also if its row comes after the repair, and if an operator marks unsent cells."""
     put(parts, "10:00", "I,1,one,1.00,", "I,2,two,2.00,")
     parts.run()
     put(parts, "10:20", "U,1,~,dear,1", "U,2,more,dear,2", "U,3,~,dear,3")
@@ -212,8 +212,8 @@ def test_a_row_in_part_is_mended_and_what_was_not_sent_stays_so(parts: Project) 
 
 
 @pytest.mark.long
-def test_a_change_of_a_key_is_mended_with_its_old_key(parts: Project) -> None:
-    """It holds both its keys, and by key changes behind it others, which are named; the old key stays as it was."""
+def test_a_key_change_is_repaired_with_its_old_key(parts: Project) -> None:
+    """It holds both its keys, and others through later key changes, which are named. The old key stays."""
     put(parts, "10:00", "I,1,one,1.00,", "I,2,two,2.00,")
     parts.run()
     put(parts, "10:10", "U,5,~,dear,1", "X,7,~,7.00,2")
@@ -248,7 +248,7 @@ def test_a_change_of_a_key_is_mended_with_its_old_key(parts: Project) -> None:
 
 @pytest.mark.long
 def test_a_plan_says_why_rows_will_be_refused(parts: Project) -> None:
-    """Reasons that only the table knows: too late, a part without its row, an undecidable move, no key."""
+    """Reasons that only the table knows: too late, a partial row alone, an undecided key change, no key."""
     ordered, bare = (ITEM.replace("shop.item", name) for name in ("shop.inorder", "shop.bare"))
     tables = ITEM + 'lateness = "1h"\n' + ordered + 'lateness = "ordered"\n' + bare.replace('key = ["id"]\n', "")
     parts.configure(tables=tables, source=IN_PART)
@@ -285,7 +285,7 @@ def test_a_plan_says_why_rows_will_be_refused(parts: Project) -> None:
 
 
 def test_rules_see_the_cells_that_were_sent(project: Project) -> None:
-    """What was not sent keeps what the rules made before, also where a row comes late, or its key moves."""
+    """Unsent cells keep the values of the rules, also with late rows and key changes."""
     rules = """
 [[tables."shop.item".rules]]
 rule = "split"
@@ -342,8 +342,8 @@ HIDDEN = 'rule = "mask", column = "name", to = "hidden", keep = 1'
 
 
 @pytest.mark.long
-def test_what_is_made_of_several_cells_is_made_of_the_row_that_stands(parts: Project) -> None:
-    """Of one that an update completes, that moves, and that a person mends, saying what was not sent."""
+def test_a_derived_column_is_recomputed_from_the_stored_row(parts: Project) -> None:
+    """With a completed row, a key change, and a repair that marks unsent cells."""
     parts.configure(tables=ruled(LABEL, LOUD, HIDDEN), source=IN_PART)
     put(parts, "10:00", "I,1,one,1.00,", "I,2,two,2.00,")
     parts.run()
@@ -361,8 +361,8 @@ def test_what_is_made_of_several_cells_is_made_of_the_row_that_stands(parts: Pro
     assert parts.rows(columns=columns)[0] == (2, "zwei 2.50", "ZWEI 2.50!", "***i")
 
 
-def test_a_column_that_is_made_of_what_is_not_there_stops_the_table(parts: Project) -> None:
-    """First the rules drop what it is made of; when they keep it, the rows that stand do not have it yet."""
+def test_a_derived_column_without_its_input_stops_the_table(parts: Project) -> None:
+    """First the rules drop its input. When they keep it, stored rows do not have it yet."""
     parts.configure(tables=ruled(LABEL, 'rule = "drop", columns = ["name"]'), source='timestamp_column = "at"')
     parts.put("LOAD00000001.csv", "2026-11-21 09:00:00,1,one,1.00\n")
     parts.run()

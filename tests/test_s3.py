@@ -1,4 +1,4 @@
-"""A pipeline from a bucket into a bucket, as a user runs it, in processes of their own."""
+"""A pipeline from a bucket into a bucket, through commands in processes of their own."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ columns = {{ id = "int", name = "string", price = "decimal(8,2)" }}
 """
 LANDING = "landing/shop/item"
 MANY = 31
-"""More files than Spark asks S3 for one by one."""
+"""The number of files above which Spark lists S3 in parallel."""
 
 
 @dataclass
 class Pipeline:
-    """A settings file for a bucket, and what commands say."""
+    """A settings file for a bucket, and the output of commands."""
 
     folder: Path
     bucket: str
@@ -126,7 +126,7 @@ def test_a_feed_in_a_bucket_becomes_a_table_in_a_bucket_and_nothing_is_read_twic
 
 
 def _check_files(pipeline: Pipeline) -> None:
-    """Read the data files as any reader of Parquet would."""
+    """Read the data files like any reader of Parquet."""
     host = pipeline.s3.endpoint.removeprefix("http://")
     files = pafs.S3FileSystem(endpoint_override=host, scheme="http", region="eu-central-1")
     paths = [task.file.file_path for task in pipeline.table().scan().plan_files()]
@@ -142,7 +142,7 @@ def _check_files(pipeline: Pipeline) -> None:
         ({"AWS_ACCESS_KEY_ID": "", "AWS_SECRET_ACCESS_KEY": ""}, 4, "there are no credentials"),
     ],
 )
-def test_what_keeps_it_from_s3_decides_the_exit_code(
+def test_the_kind_of_s3_error_decides_the_exit_code(
     pipeline: Pipeline, change: dict[str, str], code: int, words: str
 ) -> None:
     ended, said = pipeline.call("run", "--once", **change)
@@ -150,7 +150,7 @@ def test_what_keeps_it_from_s3_decides_the_exit_code(
     assert words in said["tables"][0]["error"]["what"]
 
 
-def test_a_bucket_that_is_not_there_is_said_and_nothing_is_made(pipeline: Pipeline) -> None:
+def test_a_missing_bucket_is_reported_and_nothing_is_created(pipeline: Pipeline) -> None:
     pipeline.configure("no-such-bucket")
     code, said = pipeline.call("run", "--once")
     assert code == 4
@@ -163,8 +163,8 @@ def test_a_status_of_a_bucket_starts_no_java(pipeline: Pipeline) -> None:
     assert code == 0, said
 
 
-def test_init_looks_into_a_bucket(pipeline: Pipeline) -> None:
-    """Tables of DMS and plain ones; nothing there, or no such bucket, is said."""
+def test_init_inspects_a_bucket(pipeline: Pipeline) -> None:
+    """It finds tables of DMS and plain ones. An empty folder or a missing bucket is reported."""
     pipeline.put("LOAD00000001.csv", "id,name\n1,one\n")
     pipeline.put("20261121-100000000.csv", "Op,id,name\nU,1,uno\n")
     code, told = pipeline.call("init", f"s3://{pipeline.bucket}/landing", "--config", "proposed.toml")
@@ -192,7 +192,7 @@ staging = "s3://{bucket}/staging"
 @pytest.mark.spark
 @pytest.mark.long
 def test_rows_of_files_of_transactions_are_staged_in_a_bucket_by_spark(pipeline: Pipeline) -> None:
-    """Spark writes and reads them there by S3A, and what every table has applied is gone behind the run."""
+    """Spark writes and reads them through S3A. Files that every table has applied are gone after the run."""
     settings = SETTINGS.replace('timestamp_column = "at"', TRANSACTIONS)
     other = '[tables."shop.other"]\nkey = ["id"]\ncolumns = { id = "int", name = "string" }\n'
     text = settings.format(bucket=pipeline.bucket, more=other)
@@ -231,7 +231,7 @@ def test_a_history_in_a_bucket_is_read_as_of_a_time(pipeline: Pipeline) -> None:
 
 @pytest.mark.spark
 @pytest.mark.long
-def test_a_table_of_another_job_in_a_bucket_is_gone_on_with(pipeline: Pipeline) -> None:
+def test_a_table_of_another_job_in_a_bucket_is_adopted(pipeline: Pipeline) -> None:
     catalog = pipeline.catalog()
     catalog.create_namespace("shop")
     schema = pa.schema([("id", pa.int32()), ("name", pa.string()), ("price", pa.decimal128(8, 2))])

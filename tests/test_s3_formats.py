@@ -1,4 +1,4 @@
-"""Tables of Delta and Hudi in a bucket, from a landing folder there, read back by readers that are not Spark."""
+"""Delta and Hudi tables in a bucket, from a landing folder there, read by other readers than Spark."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ import pyarrow.parquet as pq
 import pytest
 from buckets import Buckets
 from played import Played, answer, playing
+
+pytestmark = pytest.mark.spark
 
 SETTINGS = """
 [pipeline]
@@ -66,7 +68,7 @@ class Shop:
         return found
 
     def rows(self, play: Played) -> Rows:
-        """Return what a reader finds that is not Spark."""
+        """Return the rows that a reader other than Spark finds."""
         found = play.read(f"s3://{self.bucket}/lake/shop/item", ("id", "name", "price"))
         return sorted((row[0], row[1], D(row[2])) for row in found)
 
@@ -78,7 +80,7 @@ def shop_of(kind: str, s3: Buckets, folder: Path) -> Shop:
 
 
 def lap(shop: Shop, play: Played) -> None:
-    """A full load, changes, and a late file."""
+    """Run with a full load, changes, and a late file."""
     shop.put("LOAD00000001.csv", LOAD)
     shop.batches(play)
     shop.put("20261121-100000000.csv", CHANGES)
@@ -90,7 +92,7 @@ def lap(shop: Shop, play: Played) -> None:
 
 
 def way_back(shop: Shop, play: Played) -> None:
-    """A look at it, back to the first batch, and all of it again."""
+    """Show the status, roll back to the first batch, and apply everything again."""
     (status,) = answer(play.call("status", "--json"))["tables"]
     assert status["batch"] == 3
     assert shop.batches(play) == []
@@ -103,7 +105,7 @@ def way_back(shop: Shop, play: Played) -> None:
 
 
 def everything_else(shop: Shop, play: Played) -> None:
-    """A row that is held, and each command that looks at a table, takes care of it or copies it."""
+    """Hold a row, and run each command that reads, maintains or exports a table."""
     shop.put("20261121-110000000.csv", "U,2026-11-21 11:00:00,4,odd,much\nU,2026-11-21 11:00:00,1,one,1.00\n")
     (planned,) = answer(play.call("plan", "--json"))["tables"]
     assert planned["files"] == ["20261121-110000000.csv"]
@@ -135,60 +137,39 @@ rows = [{"id": key, "name": name, "price": Decimal(key)} for key, name in ((1, "
 options = dict(find_access().object_store_options(split(sys.argv[1])[0]))
 write_deltalake(sys.argv[1], pa.Table.from_pylist(rows, schema), storage_options=options)
 """
-"""What another job makes of the full load, in a process of its own as `played.py` has it."""
+"""Writes the rows of the full load as another job does, in a process of its own."""
 
 
 def printed(shop: Shop) -> str:
-    """Return all that Java wrote, and what the project's own files say."""
+    """Return the logs and settings of the project."""
     files = [file for file in shop.folder.rglob("*") if file.is_file() and file.suffix in (".log", ".toml")]
     return "".join(file.read_text("utf-8", "replace") for file in files)
 
 
-@pytest.mark.spark
-def test_a_delta_table_in_a_bucket_is_exact(s3: Buckets, tmp_path: Path) -> None:
-    shop = shop_of("delta", s3, tmp_path)
-    with playing(tmp_path, "delta") as play:
+@pytest.mark.parametrize("kind", ["delta", pytest.param("hudi", marks=[pytest.mark.hudi, pytest.mark.long])])
+def test_a_table_in_a_bucket_is_exact(s3: Buckets, tmp_path: Path, kind: str) -> None:
+    shop = shop_of(kind, s3, tmp_path)
+    with playing(tmp_path, kind) as play:
         lap(shop, play)
     assert "secret word" not in printed(shop)
 
 
-@pytest.mark.spark
-@pytest.mark.hudi
 @pytest.mark.long
-def test_a_hudi_table_in_a_bucket_is_exact(s3: Buckets, tmp_path: Path) -> None:
-    shop = shop_of("hudi", s3, tmp_path)
-    with playing(tmp_path, "hudi") as play:
-        lap(shop, play)
-    assert "secret word" not in printed(shop)
-
-
-@pytest.mark.spark
-@pytest.mark.lines
-@pytest.mark.long
-def test_a_delta_table_in_a_bucket_goes_back_and_all_commands_know_it(s3: Buckets, tmp_path: Path) -> None:
-    shop = shop_of("delta", s3, tmp_path)
-    with playing(tmp_path, "delta") as play:
+@pytest.mark.parametrize(
+    "kind", [pytest.param("delta", marks=pytest.mark.lines), pytest.param("hudi", marks=pytest.mark.hudi)]
+)
+def test_all_commands_work_on_a_table_in_a_bucket(s3: Buckets, tmp_path: Path, kind: str) -> None:
+    shop = shop_of(kind, s3, tmp_path)
+    with playing(tmp_path, kind) as play:
         lap(shop, play)
         way_back(shop, play)
         everything_else(shop, play)
 
 
-@pytest.mark.spark
-@pytest.mark.hudi
-@pytest.mark.long
-def test_a_hudi_table_in_a_bucket_goes_back_and_all_commands_know_it(s3: Buckets, tmp_path: Path) -> None:
-    shop = shop_of("hudi", s3, tmp_path)
-    with playing(tmp_path, "hudi") as play:
-        lap(shop, play)
-        way_back(shop, play)
-        everything_else(shop, play)
-
-
-@pytest.mark.spark
 @pytest.mark.long
 @pytest.mark.parametrize("kind", ["delta", pytest.param("hudi", marks=pytest.mark.hudi)])
 def test_a_history_in_a_bucket_is_read_as_of_a_time(s3: Buckets, tmp_path: Path, kind: str) -> None:
-    """What comes late is spliced in, and the table as of a time is what it was then."""
+    """A late change is spliced in, and the table as of a time has the rows of that time."""
     shop = shop_of(kind, s3, tmp_path)
     shop.configure('mode = "history"\nlateness = "30d"\n')
     every = [(key, "late", price) for key, price in ((1, D("1.50")), (2, D("9.00")), (3, D("9.00")))]
@@ -205,9 +186,8 @@ def test_a_history_in_a_bucket_is_read_as_of_a_time(s3: Buckets, tmp_path: Path,
             assert sorted((row["id"], row["name"], D(row["price"])) for row in found) == expected
 
 
-@pytest.mark.spark
 @pytest.mark.long
-def test_a_delta_table_of_another_job_in_a_bucket_is_gone_on_with(s3: Buckets, tmp_path: Path) -> None:
+def test_a_delta_table_of_another_job_in_a_bucket_is_adopted(s3: Buckets, tmp_path: Path) -> None:
     shop = shop_of("delta", s3, tmp_path)
     subprocess.run([sys.executable, "-c", WRITES, f"s3://{shop.bucket}/lake/shop/item"], check=True)
     shop.put("LOAD00000001.csv", LOAD)

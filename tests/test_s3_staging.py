@@ -1,4 +1,4 @@
-"""A snapshot of a database and messages behind it, staged in a bucket and read by Spark, as a user runs it."""
+"""A snapshot of a database and later messages, staged in a bucket and read by Spark, through commands."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ warehouse = "lake"
 
 @dataclass
 class Pipeline:
-    """A folder with settings, and what commands say in it."""
+    """A folder with settings, and the output of commands in it."""
 
     folder: Path
     server: servers.Server
@@ -59,7 +59,7 @@ class Pipeline:
     bucket: str
 
     def run(self) -> set[str]:
-        """Run once, and return which sources wrote below the prefix, where nothing may be left."""
+        """Run once, and return the sources that wrote below the prefix, which must be empty after it."""
         self.s3.requests.clear()
         ended = subprocess.run(
             [Path(sys.executable).with_name("lakeward"), "run", "--once", "--json"],
@@ -82,7 +82,7 @@ class Pipeline:
         return sorted((row["id"], row["name"]) for row in found)
 
 
-def test_a_snapshot_and_messages_behind_it_are_staged_in_a_bucket(
+def test_a_snapshot_and_later_messages_are_staged_in_a_bucket(
     tmp_path: Path,
     s3: Buckets,
     mariadb: servers.Server,

@@ -1,4 +1,4 @@
-"""Columns that come, go and widen, as a user meets them: the table follows, or says why it stops."""
+"""New, dropped and wider columns through commands: the table follows, or says why it stops."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LAYOUTS = ["", 'write_mode = "copy-on-write"', 'partition_by = ["bucket(2, id)"]
 every_layout = pytest.mark.parametrize(
     "layout", [LAYOUTS[0], *[pytest.param(layout, marks=pytest.mark.long) for layout in LAYOUTS[1:]]]
 )
-"""What is not the first takes long."""
+"""All but the first take long."""
 
 
 def item(columns: str = 'id = "int", name = "string", price = "decimal(8,2)"', more: str = "") -> str:
@@ -46,7 +46,7 @@ def rows(project: Project, *columns: str) -> list[Any]:
 
 @every_layout
 def test_a_column_that_is_missing_keeps_its_values(project: Project, layout: str) -> None:
-    """On an update, which makes no row; one that is inserted has NULL there, also where it was deleted before."""
+    """An update creates no row. An inserted row has NULL there, also after a delete."""
     project.configure(item(more=layout))
     put(project, 10, HEADER, *[f"I,{key},a{key},{key}.00" for key in range(1, 5)])
     project.run()
@@ -73,10 +73,10 @@ def test_a_column_that_is_missing_keeps_its_values(project: Project, layout: str
     ]
 
 
-def test_updates_that_find_their_rows_are_not_folded_for_a_column_that_is_missing(
+def test_a_missing_column_does_not_make_updates_of_existing_rows_fold(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The files of a column that is gone lack it for ever."""
+    """Later files lack a dropped column for ever."""
     project.configure(item())
     put(project, 10, HEADER, "I,1,a,1.00", "I,2,a,2.00")
     project.run()
@@ -88,8 +88,8 @@ def test_updates_that_find_their_rows_are_not_folded_for_a_column_that_is_missin
     assert project.rows() == [(1, "b", 1), (3, "c", None)]
 
 
-def test_a_row_of_a_full_load_that_lacks_a_column_has_null_there(project: Project) -> None:
-    """As an insert: what it does not say is not what stood."""
+def test_a_row_of_a_full_load_without_a_column_has_null(project: Project) -> None:
+    """It is like an insert: a missing cell does not keep the stored value."""
     project.configure(item())
     project.put("LOAD00000001.csv", "Op,id,name,price\nI,1,a,1.00\nI,2,a,2.00\n")
     project.run()
@@ -99,8 +99,8 @@ def test_a_row_of_a_full_load_that_lacks_a_column_has_null_there(project: Projec
 
 
 @every_layout
-def test_a_column_that_is_declared_anew_is_added(project: Project, layout: str) -> None:
-    """Rows from before have NULL; earlier snapshots are what they were."""
+def test_a_newly_declared_column_is_added(project: Project, layout: str) -> None:
+    """Existing rows have NULL, and earlier snapshots do not change."""
     project.configure(item(more=layout))
     put(project, 10, HEADER, "I,1,a,1.00", "I,2,a,2.00")
     project.run()
@@ -147,7 +147,7 @@ def test_parquet_files_bring_their_columns_with_them(project: Project) -> None:
     }
 
 
-def test_a_column_may_not_go_where_the_settings_say_so(project: Project) -> None:
+def test_the_settings_can_forbid_dropped_columns(project: Project) -> None:
     project.configure(item(more='schema = { drop = "fail" }'))
     put(project, 10, HEADER, "I,1,a,1.00")
     project.run()
@@ -156,7 +156,7 @@ def test_a_column_may_not_go_where_the_settings_say_so(project: Project) -> None
     assert project.rows() == [(1, "a", 1)]
 
 
-def test_a_column_of_the_key_never_goes(project: Project) -> None:
+def test_a_key_column_is_never_dropped(project: Project) -> None:
     put(project, 10, "Op,name,price", "I,a,1.00")
     assert "it lacks id" in project.fails()
 
@@ -208,7 +208,7 @@ def test_a_new_column_is_refused_until_its_type_is_declared_or_it_is_ignored(pro
     assert "column stock (int) is new" in project.fails()
 
 
-def test_columns_and_rows_change_in_one_commit_or_not_at_all(
+def test_columns_and_rows_change_in_one_commit(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     put(project, 10, HEADER, "I,1,a,1.00")
@@ -229,8 +229,8 @@ def test_columns_and_rows_change_in_one_commit_or_not_at_all(
 
 
 @pytest.mark.parametrize("mode", ["mirror", "history"])
-def test_rows_that_lack_a_column_do_not_wait_behind_a_held_key(project: Project, mode: str) -> None:
-    """It would not be known later that they lack it, and NULL would take the place of a value."""
+def test_rows_without_a_column_do_not_wait_behind_a_held_key(project: Project, mode: str) -> None:
+    """Otherwise their missing column would be forgotten, and NULL would replace a value."""
     project.configure(item(more=f'mode = "{mode}"'))
     put(project, 10, HEADER, "I,1,a,1.00", "U,1,b,many")
     project.run(code=3)
@@ -251,7 +251,7 @@ def test_a_waiting_row_and_its_quarantine_follow_a_wider_key(project: Project) -
     assert rows(project, "name", "stock") == [(1, "d", 7), (5000000001, "a", 8)]
 
 
-def test_a_row_in_quarantine_is_no_hindrance_to_files_that_lack_a_column(project: Project) -> None:
+def test_a_row_in_quarantine_does_not_block_files_without_a_column(project: Project) -> None:
     put(project, 10, "Op,id,name", "I,1,a", "I,2,b", "I,9999999999,c")
     assert project.run(code=3)["shop.item"]["counts"]["quarantined"] == 1
     put(project, 11, HEADER, "U,1,b,many")
@@ -279,7 +279,7 @@ def test_columns_that_differ_only_in_case_stop_the_table(project: Project) -> No
     assert "two columns differ only in case | found name and NAME" in project.fails()
 
 
-def test_a_column_that_rows_are_partitioned_by_becomes_no_wider(project: Project) -> None:
+def test_a_partition_column_is_not_widened(project: Project) -> None:
     project.configure(item(more='partition_by = ["truncate(10, id)"]'))
     put(project, 10, HEADER, "I,1,a,1.00")
     project.run()
@@ -289,21 +289,21 @@ def test_a_column_that_rows_are_partitioned_by_becomes_no_wider(project: Project
     assert project.rows() == [(1, "a", 1)]
 
 
-def test_nulls_in_the_place_of_what_files_lack_are_seen(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nulls_in_missing_columns_fail_the_test(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     nulls_what_the_files_lack(monkeypatch)
     with pytest.raises(AssertionError, match="'c1', None"):
         test_a_column_that_is_missing_keeps_its_values(project, LAYOUTS[0])
 
 
-def test_columns_in_a_commit_of_their_own_are_seen(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_columns_in_a_commit_of_their_own_fail_the_test(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     changes_columns_in_a_commit_of_their_own(monkeypatch)
     with pytest.raises(AssertionError, match="stock"):
-        test_columns_and_rows_change_in_one_commit_or_not_at_all(project, monkeypatch)
+        test_columns_and_rows_change_in_one_commit(project, monkeypatch)
 
 
 @pytest.mark.parametrize("mode", ["mirror", pytest.param("history", marks=pytest.mark.long)])
-def test_an_update_keeps_what_an_older_one_says_of_a_column_that_came_later(project: Project, mode: str) -> None:
-    """It comes late; of a row that is not there the update made one, and does so still."""
+def test_an_update_keeps_an_older_value_of_a_later_column(project: Project, mode: str) -> None:
+    """The older one comes late. An update of a missing row still creates it."""
     columns, more = 'id = "int", name = "string", price = "decimal(8,2)"', f'lateness = "30d"\nmode = "{mode}"'
     at, header = "2026-11-21 {}:00:00", "Op,at,id,name,price"
     project.configure(item(columns, more), 'timestamp_column = "at"')
@@ -321,8 +321,8 @@ def test_an_update_keeps_what_an_older_one_says_of_a_column_that_came_later(proj
 
 
 @pytest.mark.long
-def test_an_update_that_waits_keeps_what_an_older_one_says_of_a_column_that_came_later(project: Project) -> None:
-    """It did not send the column, which was not there yet."""
+def test_a_waiting_update_keeps_an_older_value_of_a_later_column(project: Project) -> None:
+    """It did not send the column, which did not exist yet."""
     columns = 'id = "int", name = "string", price = "decimal(8,2)"'
     more = 'lateness = "30d"\nmode = "history"'
     project.configure(item(columns, more), 'timestamp_column = "at"')

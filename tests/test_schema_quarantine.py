@@ -1,4 +1,4 @@
-"""Rows that show a change of the columns go into quarantine where its policy says so, and the table goes on."""
+"""With policy `quarantine`, rows that show a column change go into quarantine, and the table continues."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def details(project: Project) -> dict[Any, str]:
 
 
 def test_rows_with_a_value_in_a_new_column_wait_until_it_is_declared(project: Project) -> None:
-    """Others go on; the name, a type and the policy are all that it takes to apply them as they were written."""
+    """Other rows are applied. Name, type and policy in the settings are enough to replay them as written."""
     project.configure(item(more='schema = { add = "quarantine" }'))
     put(project, 10, HEADER, *[f"I,{key},a,1.00" for key in range(1, 5)])
     project.run()
@@ -75,8 +75,8 @@ def test_rows_with_a_value_in_a_new_column_wait_until_it_is_declared(project: Pr
     ]
 
 
-def test_parquet_rows_are_read_anew_with_all_their_values(project: Project) -> None:
-    """A wider type, one that no table follows, a column that is missing, fields of lists: each has its rows."""
+def test_parquet_rows_are_read_again_with_all_their_values(project: Project) -> None:
+    """A wider type, an incompatible one, a missing column and fields of lists: each holds its rows."""
     configured = '[tables."shop.item"]\nkey = ["id"]\n'
     every = "\n".join(f'{kind} = "quarantine"' for kind in ("add", "drop", "widen", "narrow", "incompatible"))
     project.configure(f'{configured}[tables."shop.item".schema]\n{every}\n')

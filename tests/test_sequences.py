@@ -1,4 +1,4 @@
-"""Changes that a source numbers itself, as a user meets them: their order, and their copies."""
+"""Changes with sequence numbers of the source, through commands: their order and their copies."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FIX = "shop.item.fix.toml"
 
 @pytest.fixture
 def numbered(project: Project) -> Project:
-    """A table of which each change has a number of its own, and the full load has none."""
+    """A table in which each change has a unique number, and the full load has none."""
     project.configure(source=NUMBERED)
     project.put(LOAD, "at,id,name,price,change_seq\n2026-11-20 22:00:00,1,loaded,1.00,\n")
     return project
@@ -30,7 +30,7 @@ def number(count: int) -> str:
 
 
 def put(project: Project, file: str, *rows: tuple[str, int, str, object]) -> None:
-    """Write a file of changes, all of one commit time: operation, key, name, and number."""
+    """Write a file of changes with one commit time: operation, key, name, and number."""
     lines = [f"{op},2026-11-21 10:00:00,{key},{name},1.00,{place}" for op, key, name, place in rows]
     project.put(f"20261121-{file}.csv", "\n".join(["Op,at,id,name,price,change_seq", *lines, ""]))
 
@@ -39,8 +39,8 @@ def names(project: Project) -> list[str]:
     return [name for _, name, _ in project.rows()]
 
 
-def test_the_number_is_the_order_and_a_copy_is_known_by_it(numbered: Project) -> None:
-    """Neither the place in a file nor the commit time has a say; the row keeps where it came from first."""
+def test_the_sequence_number_orders_changes_and_identifies_copies(numbered: Project) -> None:
+    """Neither the place in a file nor the commit time matters. The row keeps its first origin."""
     put(numbered, "100000000", ("U", 1, "third", number(3)), ("U", 1, "second", number(2)))
     (alarm,) = numbered.run(3)["shop.item"]["alarms"]
     assert alarm["code"] == "SEQUENCE-001", "a number of a change only rises"
@@ -68,8 +68,8 @@ def test_the_number_is_the_order_and_a_copy_is_known_by_it(numbered: Project) ->
     assert "the table goes by `change_seq`; the settings say `price`" in numbered.fails()
 
 
-def test_commit_times_that_the_settings_leave_out_stop_the_table(project: Project) -> None:
-    """Changes without a time count as older than each that has one: all were stale."""
+def test_undeclared_commit_times_stop_the_table(project: Project) -> None:
+    """Changes without a time are older than all with one, so all would be stale."""
     project.configure(source='timestamp_column = "at"')
     project.put("20261121-100000000.csv", "Op,at,id,name,price\nI,2026-11-21 10:00:00,1,old,1.00\n")
     project.run()
@@ -83,8 +83,8 @@ def test_commit_times_that_the_settings_leave_out_stop_the_table(project: Projec
 
 
 @pytest.mark.parametrize("lateness", [pytest.param("24h", marks=pytest.mark.long), "ordered"])
-def test_a_copy_is_known_though_its_file_lacks_a_column(project: Project, lateness: str) -> None:
-    """The row that stands has its value; the change says nothing of it."""
+def test_a_copy_is_recognized_in_a_file_without_a_column(project: Project, lateness: str) -> None:
+    """The stored row has a value in it, and the change does not."""
     project.configure(f'[tables."shop.item"]\nkey = ["id"]\nlateness = "{lateness}"\n', source=NUMBERED)
     whole = {"Op": ["I"], "at": ["2026-11-21 10:00:00"], "id": [1], "name": ["a"], "price": [D("1.00")]}
     part = {"Op": ["U", "I"], "at": ["2026-11-21 11:00:00"] * 2, "id": [1, 2], "name": ["b", "c"]}
@@ -99,8 +99,8 @@ def test_a_copy_is_known_though_its_file_lacks_a_column(project: Project, latene
 
 
 @pytest.mark.parametrize("ties", ["quarantine", pytest.param("arrival", marks=pytest.mark.long)])
-def test_a_copy_is_known_though_its_row_keeps_the_first_value_of_a_column(project: Project, ties: str) -> None:
-    """The row of a history tells all but what was sent of a column of kind 0."""
+def test_a_copy_is_recognized_with_a_keep_first_column(project: Project, ties: str) -> None:
+    """The row of a history does not show what was sent in a column of kind 0."""
     kept = f'mode = "history"\nlateness = "ordered"\nties = "{ties}"\nhistory.kinds = {{ name = 0 }}\n'
     project.configure(f"{ITEM}{kept}", source=NUMBERED)
     wins = ties == "arrival"
@@ -119,8 +119,8 @@ def test_a_copy_is_known_though_its_row_keeps_the_first_value_of_a_column(projec
     assert [(name, price) for _, name, price in project.rows()] == [("a", price) for price in prices]
 
 
-def test_what_is_no_number_goes_into_quarantine_and_is_mended_into_its_place(numbered: Project) -> None:
-    """It is never taken for 0, nor cut off; a full load needs none."""
+def test_a_sequence_that_is_no_number_is_quarantined_and_repaired(numbered: Project) -> None:
+    """It is never read as 0 or cut off. A full load needs none."""
     wrong = ["", "0", "NULL", f"{number(1)}1", "12x", " 7"]
     rows = [("I", 10 + index, "wrong", place) for index, place in enumerate(wrong)]
     put(numbered, "100000000", *rows, ("U", 1, "first", number(1)), ("U", 1, "third", number(3)))
@@ -144,8 +144,8 @@ def test_what_is_no_number_goes_into_quarantine_and_is_mended_into_its_place(num
     assert names(numbered) == ["second"]
 
 
-def test_a_place_in_the_log_orders_changes_that_may_share_it(project: Project) -> None:
-    """Numbers of any width are compared as numbers; the places of SQL Server are none."""
+def test_a_log_position_orders_changes_that_may_share_it(project: Project) -> None:
+    """Numbers of any width are compared as numbers. Log positions of SQL Server are no numbers."""
     source = 'timestamp_column = "at"\nsequence_column = "scn"\nsequence_kind = "$AR_H_STREAM_POSITION"'
     project.configure('[tables."shop.item"]\nkey = ["id"]\n', source=source)
     rows = {
@@ -163,8 +163,8 @@ def test_a_place_in_the_log_orders_changes_that_may_share_it(project: Project) -
     assert '"00000026:000001a0:0001" is not a number' in project.entries()[0]["detail"]
 
 
-def test_the_column_with_the_number_is_none_of_the_table(numbered: Project) -> None:
-    """It would stand there as NULL."""
+def test_the_sequence_column_is_no_column_of_the_table(numbered: Project) -> None:
+    """Otherwise it would be NULL in every row."""
     numbered.configure(
         '[tables."shop.item"]\nkey = ["id"]\ncolumns = { id = "int", change_seq = "string" }', NUMBERED
     )

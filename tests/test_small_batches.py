@@ -1,4 +1,4 @@
-"""A batch of more rows than a small one is worked out by Spark, and `plan` says who works a batch out."""
+"""Spark resolves batches of more rows than a small one, and `plan` says what resolves a batch."""
 
 from __future__ import annotations
 
@@ -45,10 +45,10 @@ WITHOUT_KEY = WIDE[WIDE.index("[tables") :].replace("item", "note").replace('key
 ROW = "7,open,Bonn,a note,3,9.50,0.25,true,2026-01-01,2026-01-01 10:00:00,web"
 
 READ, VERDICTS, WRITE = "collect", "toArrow", "save"
-"""The queries of a batch: reading its files and their facts, the verdicts with what is remembered, the new rows."""
+"""The queries of a batch: its files and facts, the verdicts with the change log, and the new rows."""
 
 MOST = {READ: 30_000, VERDICTS: 30_000, WRITE: 10_000}
-"""The most characters of each plan's text. Of the first, reading a CSV file of twelve columns takes 20,000."""
+"""The most characters of the text of each plan. Reading a CSV file of twelve columns takes 20,000 of the first."""
 
 
 def queries_after(spark: SparkSession, last: int) -> list[tuple[int, str, str]]:
@@ -62,7 +62,7 @@ def queries_after(spark: SparkSession, last: int) -> list[tuple[int, str, str]]:
 
 
 def count_jobs(spark: SparkSession) -> int:
-    """Return how many jobs Spark has run."""
+    """Return the number of jobs that Spark has run."""
     java: Any = spark
     java.sparkContext._jsc.sc().listenerBus().waitUntilEmpty()
     newest = java.sparkContext._jsc.sc().statusStore().jobsList(None)
@@ -72,9 +72,9 @@ def count_jobs(spark: SparkSession) -> int:
 @pytest.mark.lines
 @pytest.mark.parametrize("project", ["iceberg", "delta"], indirect=True)
 def test_a_small_batch_runs_no_job_of_spark(project: Project, spark: SparkSession) -> None:
-    """It updates, deletes and adds rows of a table that has rows of before, and vectors of deleted ones.
+    """It updates, deletes and adds rows of a table with older rows and deletion vectors.
 
-    To a table without a key it adds rows.
+    It also adds rows to a table without a key.
     """
     tables = WIDE.replace("small_batch = 0", "small_batch = 100") + WITHOUT_KEY
     project.configure(tables, 'timestamp_column = "at"')
@@ -96,7 +96,7 @@ def test_a_small_batch_runs_no_job_of_spark(project: Project, spark: SparkSessio
 
 
 @pytest.mark.parametrize("project", ["iceberg", pytest.param("delta", marks=pytest.mark.long)], indirect=True)
-def test_spark_works_out_a_batch_of_one_row_too_many(project: Project) -> None:
+def test_spark_resolves_a_batch_above_the_limit(project: Project) -> None:
     project.configure(TABLES)
     for table, count in (("item", ROWS), ("other", ROWS + 1)):
         rows = "".join(f"I,{number},a,1.00\n" for number in range(count))
@@ -108,7 +108,7 @@ def test_spark_works_out_a_batch_of_one_row_too_many(project: Project) -> None:
     }
 
 
-def test_spark_writes_a_load_as_it_comes_and_takes_the_last_row_of_a_key_that_comes_twice(project: Project) -> None:
+def test_spark_writes_a_load_directly_or_takes_the_last_row_of_each_key(project: Project) -> None:
     project.configure(TABLES.replace(f"small_batch = {ROWS}", "small_batch = 0"))
     for table, rows in (("item", "1,a,1.00\n2,b,2.00\n"), ("other", "1,a,1.00\n2,b,2.00\n1,c,3.00\n")):
         project.put("LOAD00000001.csv", rows, f"shop/{table}")
@@ -120,7 +120,7 @@ def test_spark_writes_a_load_as_it_comes_and_takes_the_last_row_of_a_key_that_co
 
 
 @pytest.mark.parametrize("project", ["iceberg"], indirect=True)
-def test_spark_works_a_batch_out_by_three_queries_of_short_plans(
+def test_spark_resolves_a_batch_with_three_queries_of_short_plans(
     project: Project, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     project.configure(WIDE, 'timestamp_column = "at"')

@@ -1,4 +1,4 @@
-"""Tables whose files are snapshots, kept as histories; also where an older one comes behind newer ones."""
+"""Histories of tables whose files are snapshots, also with late older ones."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def configure(project: Project, table: str, source: str = "", unit: str = "file"
 
 
 def take(project: Project, name: str, content: str) -> dict[str, Any]:
-    """Deliver a snapshot, say that it is whole, and return what the run says of its batch."""
+    """Deliver a snapshot, complete it, and return the batch of the run."""
     project.put(name, content)
     assert project.call("load-complete", "shop.item").code == 0
     (run,) = project.run().values()
@@ -88,7 +88,7 @@ def test_a_table_that_is_snapshotted_twice_a_day(project: Project) -> None:
 
 
 @any_kind
-def test_houses_of_which_an_older_snapshot_comes_late(project: Project) -> None:
+def test_an_older_snapshot_of_houses_comes_late(project: Project) -> None:
     """The case ends a version with the last second before the day of the next snapshot."""
     columns = 'prop_id = "int", house_type = "string", has_furniture = "string", surface = "int", price = "int"'
     table = f'key = ["prop_id"]\ntrack = ["price"]\ncolumns = {{ {columns} }}'
@@ -106,9 +106,9 @@ def test_houses_of_which_an_older_snapshot_comes_late(project: Project) -> None:
 
 @dataclass
 class Feeds:
-    """Many feeds that pass through one table: a snapshot has the mirrors of all of them at one point.
+    """Many feeds in one table: a snapshot has the mirrors of all of them at one point.
 
-    It is a file, or a folder of so many parts, over which its keys are spread.
+    It is a file, or a folder of several files with different keys.
     """
 
     project: Project
@@ -126,11 +126,11 @@ class Feeds:
         self.days = sorted(self.random.sample(range(5, 30), self.points))
 
     def state(self, one: Feed, day: int) -> State:
-        """Return how a feed was on one of thirty days, over which all that happened is spread."""
+        """Return the rows of a feed on one of thirty days, over which its changes are spread."""
         return one.states[day * len(one.states) // 30]
 
     def deliver(self, day: int, at: int | None = None) -> None:
-        """Take the snapshot of a day; with `at`, one that says how it was at another point."""
+        """Deliver the snapshot of a day, or with `at` one that has the rows of another point."""
         files = [["feed,id,a,b\n"] for _ in range(self.parts)]
         for number, one in enumerate(self.feeds):
             for key, row in self.state(one, day if at is None else at).items():
@@ -142,7 +142,7 @@ class Feeds:
         take(self.project, *last)
 
     def check(self) -> None:
-        """Compare the table with the history of each feed that is looked at at these points alone."""
+        """Compare the table with the history of each feed at these points."""
         expected = []
         for number, one in enumerate(self.feeds):
             states = {day: self.state(one, day) for day in self.days}
@@ -159,7 +159,7 @@ class Feeds:
 
 
 def never_fall(project: Project, *key: str, believed: Sequence[str] = ()) -> bool:
-    """Tell whether along the versions of each key their places in the order never fall: of those still believed."""
+    """Return True if the positions of the current versions of each key never fall."""
     columns = (*key, "valid_from", *POSITION, *believed)
     size = len(key)
     rows = [row for row in project.read("item", "shop", columns) if row[size + 5 :] in ((), (None,))]
@@ -182,7 +182,7 @@ KNOWN = "kinds = { b = 6 }\nsurrogate = 'hash'\nknown = true"
     ],
 )
 def test_snapshots_in_any_order_give_the_history_of_their_feeds(project: Project, shape: str, parts: int) -> None:
-    """One is wrong when it first comes, and then made anew; the newest comes behind those that were put between."""
+    """One is wrong at first, and then written again. The newest comes after those that were put between others."""
     feeds = Feeds(project, Random(shape), 4 if parts == 1 else 5, shape, parts)
     *older, newest = feeds.days
     feeds.deliver(older[2], at=older[0])
@@ -199,7 +199,7 @@ def test_snapshots_in_any_order_give_the_history_of_their_feeds(project: Project
 
 
 @any_kind
-def test_the_only_snapshot_written_anew_begins_where_the_first_load_does(project: Project) -> None:
+def test_the_only_snapshot_written_again_begins_with_the_first_load(project: Project) -> None:
     columns = 'columns = { id = "int", n = "int" }'
     configure(project, f'key = ["id"]\n{columns}\nhistory = {{ first_load = 1900-01-01 }}')
     take(project, "2026-10-05.csv", "id,n\n1,1\n2,1\n")
@@ -212,7 +212,7 @@ def test_the_only_snapshot_written_anew_begins_where_the_first_load_does(project
 
 
 @any_kind
-def test_a_file_of_a_folder_that_comes_late_is_taken_with_all_others(project: Project) -> None:
+def test_a_late_file_of_a_folder_is_read_with_all_others(project: Project) -> None:
     configure(project, 'key = ["id"]\ncolumns = { id = "int", n = "int" }', unit="folder")
     project.put("2026-10-05/a.csv", "id,n\n1,1\n2,1\n")
     take(project, "2026-10-05/b.csv", "id,n\n3,1\n")
@@ -224,7 +224,7 @@ def test_a_file_of_a_folder_that_comes_late_is_taken_with_all_others(project: Pr
 
 
 def deliver_folders(project: Project, *days: tuple[int, int]) -> None:
-    """Take a folder of each of these days: one file has a row with this value, and the last another row."""
+    """Deliver a folder for each of these days: one file has a row with this value, the last another row."""
     for day, n in days:
         project.put(f"2026-10-{day:02}/a.csv", f"id,n\n1,{n}\n")
         take(project, f"2026-10-{day:02}/b.csv", "id,n\n2,1\n")
@@ -235,7 +235,7 @@ def values(project: Project) -> list[int]:
 
 
 @any_kind
-def test_a_folder_that_is_put_between_others_stays_there_when_a_newer_one_comes(project: Project) -> None:
+def test_a_folder_between_others_stays_there_when_a_newer_one_comes(project: Project) -> None:
     configure(project, 'key = ["id"]\ncolumns = { id = "int", n = "int" }', unit="folder")
     deliver_folders(project, (5, 1), (9, 3), (7, 2), (11, 4))
     assert [row[1:] for row in shown(project, "id", "n") if row[0] == 1] == [
@@ -260,7 +260,7 @@ def leaves_what_vanished(shown: VersionRows, span: SnapshotSpan, had: str) -> st
 
 
 def places_a_row_by_its_own_file(shown: VersionRows, span: SnapshotSpan, had: str) -> str:
-    """As was done: of a folder the version then lies before the part that was cut off before it."""
+    """Give versions positions as an earlier release did, so that they fall when folders come between others."""
     own = {name: f"v.place.{name}" for name in "esr"} | {"o": "v.place.o - 1"}
     made = snapshot_splice._changed(shown, "v", place=struct({name: own[name] for name in "esor"}))
     is_made = f"v.begins = {span.begins}L AND v.ends = {span.ends}L"
@@ -280,7 +280,7 @@ VERSIONS = snapshot_splice._versions
         places_a_row_by_its_own_file,
     ],
 )
-def test_the_law_of_snapshots_sees_what_is_spliced_in_wrongly(
+def test_the_law_of_snapshots_fails_on_wrong_splices(
     project: Project, monkeypatch: pytest.MonkeyPatch, broken: Any
 ) -> None:
     use_spark_in_commands(monkeypatch)
@@ -294,10 +294,10 @@ def test_the_law_of_snapshots_sees_what_is_spliced_in_wrongly(
 
 @pytest.mark.long
 @any_kind
-def test_a_table_in_which_places_fall_loses_no_version_to_the_next_change(
+def test_falling_positions_lose_no_version_to_the_next_change(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Such tables are there: folders were put between others so."""
+    """Such tables exist since earlier releases."""
     configure(project, 'key = ["id"]\ncolumns = { id = "int", n = "int" }', unit="folder")
     with monkeypatch.context() as before:
         use_spark_in_commands(before)
@@ -309,7 +309,7 @@ def test_a_table_in_which_places_fall_loses_no_version_to_the_next_change(
 
 
 @pytest.mark.long
-def test_a_row_that_a_snapshot_lacks_keeps_its_version_where_a_column_dates_all_alike(project: Project) -> None:
+def test_a_row_missing_from_a_snapshot_ends_at_the_run_if_valid_times_are_equal(project: Project) -> None:
     columns = 'key = ["id"]\ncolumns = { id = "int", at = "timestamp" }'
     configure(project, columns, 'order_by = "at"')
     take(project, "2026-10-05.csv", "id,at\n1,2026-10-01 00:00:00\n2,2026-10-01 00:00:00\n")
@@ -319,7 +319,7 @@ def test_a_row_that_a_snapshot_lacks_keeps_its_version_where_a_column_dates_all_
 
 
 @any_kind
-def test_an_older_snapshot_is_left_out_where_the_settings_say_so(project: Project) -> None:
+def test_the_settings_can_leave_out_older_snapshots(project: Project) -> None:
     configure(project, 'key = ["id"]\ncolumns = { id = "int" }\nolder_snapshots = "skip"')
     take(project, "2026-10-05.csv", "id\n1\n")
     project.put("2026-10-03.csv", "id\n1\n2\n")
@@ -330,7 +330,7 @@ def test_an_older_snapshot_is_left_out_where_the_settings_say_so(project: Projec
 
 
 @any_kind
-def test_an_older_snapshot_with_a_row_that_cannot_be_read_is_not_taken(project: Project) -> None:
+def test_an_older_snapshot_with_an_unreadable_row_is_not_applied(project: Project) -> None:
     configure(project, 'key = ["id"]\ncolumns = { id = "int", n = "int" }')
     take(project, "2026-10-05.csv", "id,n\n1,1\n")
     project.put("2026-10-03.csv", "id,n\n1,1\n2,two\n")
@@ -340,7 +340,7 @@ def test_an_older_snapshot_with_a_row_that_cannot_be_read_is_not_taken(project: 
 
 
 @pytest.mark.long
-def test_all_keys_are_counted_whose_versions_others_altered(
+def test_all_keys_with_versions_altered_by_others_are_counted(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     configure(project, 'key = ["id"]\ncolumns = { id = "int" }')
@@ -377,7 +377,7 @@ columns = ["amount"]
 
 
 @any_kind
-def test_what_a_snapshot_that_is_written_anew_takes_out_goes_from_joined_tables(project: Project) -> None:
+def test_rows_removed_by_a_rewritten_snapshot_leave_joined_tables(project: Project) -> None:
     configure(project, f'key = ["id"]\ncolumns = {{ id = "int" }}\n{JOINED}')
     columns = ("id", "amount")
 

@@ -1,4 +1,4 @@
-"""Soft deletes as a user has them: by a setting alone, through the command line, read back by others than Spark."""
+"""Soft deletes by a setting, through the command line, read by other readers than Spark."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ columns = ["id", "name"]
 COLUMNS = ("id", "name", DELETED)
 
 
-def test_what_is_deleted_stays_in_its_table_and_leaves_what_is_made_of_it(project: Project) -> None:
+def test_soft_deleted_rows_stay_in_their_table_and_leave_joined_tables(project: Project) -> None:
     project.configure(tables=SHOP, source=TIMED)
     put(project, "item", 1, *[f"I,{key},a" for key in (1, 2, 3)])
     joined(project)
@@ -51,7 +51,7 @@ def test_what_is_deleted_stays_in_its_table_and_leaves_what_is_made_of_it(projec
 
 
 @any_kind
-def test_a_truncate_and_a_new_full_load_leave_the_values_of_rows_that_go(project: Project) -> None:
+def test_a_truncate_and_a_full_load_keep_the_values_of_deleted_rows(project: Project) -> None:
     project.configure(tables=SHOP.partition("[joined")[0], source=TIMED)
     project.put("LOAD00000001.csv", _rows((1, "a"), (2, "a"), (3, "a")))
     project.run()

@@ -1,4 +1,4 @@
-"""Ties as a user meets them: held until a person has said of them, or a table that stops."""
+"""Ties through commands: they are held until an operator decides, or stop the table."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ D = Decimal
 
 
 def put(project: Project, file: str, *rows: tuple[str, int, str, str]) -> None:
-    """Write a file of changes: operation, key, name, and the second of the commit."""
+    """Write a file of changes: operation, key, name, and second of the commit."""
     lines = [f"{op},2026-11-21 10:00:{second},{key},{name},1.00\n" for op, key, name, second in rows]
     project.put(file, "".join(lines))
 
@@ -24,8 +24,8 @@ def put(project: Project, file: str, *rows: tuple[str, int, str, str]) -> None:
 @pytest.mark.parametrize(
     "settings", ["", 'lateness = "ordered"', 'mode = "history"'], ids=["late", "ordered", "history"]
 )
-def test_what_ties_is_fixed_as_it_is_or_given_up(project: Project, settings: str) -> None:
-    """It comes in one batch or in two; key 1 is replayed, and key 2 is given up."""
+def test_a_tie_is_replayed_or_discarded(project: Project, settings: str) -> None:
+    """In one batch or in two. Key 1 is replayed, and key 2 is discarded."""
     project.configure(f'{ITEM}ties = "quarantine"\n{settings}\n', source=TIMES)
     put(project, ONE, ("I", 1, "a", "01"), ("I", 2, "a", "01"), ("I", 3, "a", "01"), ("U", 3, "a", "02"))
     project.run()
@@ -50,7 +50,7 @@ def test_what_ties_is_fixed_as_it_is_or_given_up(project: Project, settings: str
     assert not project.entries()
 
 
-def test_a_table_that_is_to_fail_names_both_rows_and_stays_as_it_is(project: Project) -> None:
+def test_a_table_that_fails_on_ties_names_both_rows_and_does_not_change(project: Project) -> None:
     project.configure(f'{ITEM}ties = "fail"\n', source=TIMES)
     put(project, ONE, ("I", 1, "a", "01"))
     project.run()

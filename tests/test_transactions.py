@@ -1,4 +1,4 @@
-"""Files of transactions through the command that users run: many tables in a file that is read once."""
+"""Files of transactions, through commands: many tables in a file that is read once."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def configure(project: Project, source: str = "", tables: str = ITEM + ORDERS) -
 
 @pytest.fixture
 def reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Note each file that is split, by its name."""
+    """Record the name of each file that is split."""
     noted: list[str] = []
     split = Splitter.split
 
@@ -45,7 +45,7 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def test_many_histories_of_many_tables_are_those_of_their_databases(project: Project, reads: list[str]) -> None:
-    """As the model has them; in two runs, of which each reads a file once, whatever the number of tables."""
+    """Compared with the model, in two runs that read each file once for any number of tables."""
     written = write_feed(Random(7), project.folder / "landing", [TableName("h", f"t{n}") for n in range(3)])
     columns = 'key = ["id"]\ncolumns = { id = "int", a = "int", b = "int" }\n'
     tables = "".join(f'[tables."{table}"]\n{columns}' for table in written.tables)
@@ -64,8 +64,8 @@ def test_many_histories_of_many_tables_are_those_of_their_databases(project: Pro
     assert not [*(project.folder / "state" / "staged").glob("*/part=*")], "nothing waits any more"
 
 
-def test_what_a_person_sees_of_a_row_is_its_place_in_the_file(project: Project, reads: list[str]) -> None:
-    """Rows over several lines, quotes, both line ends, gzip; a table that fails keeps its part."""
+def test_an_operator_sees_the_place_of_a_row_in_its_file(project: Project, reads: list[str]) -> None:
+    """Rows over several lines, quotes, both line ends, gzip. A failed table keeps its part."""
     configure(project)
     first, second = "cdc/CDC_TXN-20261121100000000.csv", "cdc/CDC_TXN-20261121100000001.csv.gz"
     project.put("LOAD00000001.csv", "1,a,1.00\n2,b,2.00\n")
@@ -99,8 +99,8 @@ def test_what_a_person_sees_of_a_row_is_its_place_in_the_file(project: Project, 
     assert reads == before, "its part is staged"
 
 
-def test_the_order_is_that_of_transactions_whatever_the_commit_times(project: Project) -> None:
-    """And a row may lack the time; a `lateness` is refused."""
+def test_transactions_decide_the_order_and_not_commit_times(project: Project) -> None:
+    """A row may lack its time. A `lateness` is refused."""
     configure(project, source='timestamp_column = "ts"', tables=ITEM)
     project.put("LOAD00000001.csv", "2026-11-21 09:00:00.000000,9,z,1.00\n")
     put(project, "CDC_TXN-20261121100000000.csv", "I,item,shop,2026-11-21 10:00:05.000000,1,new,1.00\n")
@@ -116,7 +116,7 @@ def test_the_order_is_that_of_transactions_whatever_the_commit_times(project: Pr
     assert "the table goes by the order of transactions" in project.fails()
 
 
-def test_rows_of_no_table_wait_for_a_person_and_too_many_stop_all(project: Project) -> None:
+def test_unrouted_rows_wait_for_an_operator_and_too_many_stop_all_tables(project: Project) -> None:
     configure(project)
     name = "CDC_TXN-20261121100000000.csv"
     put(project, name, "I,item,shop,1,a,1.00\na piece, of a, broken row\nI,orders\nI,orders,shop,1,x\n")
@@ -140,7 +140,7 @@ def test_rows_of_no_table_wait_for_a_person_and_too_many_stop_all(project: Proje
 def test_files_move_once_all_tables_applied_them_and_a_lost_state_loses_nothing(
     project: Project, reads: list[str]
 ) -> None:
-    """A table that fails keeps them; where the folder `state` is gone, they are read once more."""
+    """A failed table keeps them. Without the folder `state` they are read again."""
     configure(project, source='landing = "archived"')
     file = put(project, "CDC_TXN-20261121100000000.csv", "I,item,shop,1,a,1.00\nI,orders,shop,1,x\n")
     assert project.call("run", "shop.item").code == 0
@@ -153,8 +153,8 @@ def test_files_move_once_all_tables_applied_them_and_a_lost_state_loses_nothing(
     assert project.run()["shop.item"]["batches"] == []
 
 
-def test_rows_with_the_commit_time_and_a_column_less_are_not_shifted(project: Project) -> None:
-    """They are as wide as rows without the time."""
+def test_rows_with_a_commit_time_and_a_missing_column_are_not_shifted(project: Project) -> None:
+    """They have as many values as rows without the time."""
     code = '[tables."shop.code"]\nkey = ["code"]\ncolumns = { code = "string", name = "string", city = "string" }\n'
     configure(project, 'timestamp_column = "ts"', code)
     put(project, "CDC_TXN-20261121100000000.csv", "I,code,shop,2026-11-21 10:00:00.000001,DE,Germany,Berlin\n")

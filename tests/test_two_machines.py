@@ -1,6 +1,6 @@
-"""Two machines run one pipeline: by the lease one at a time, and who wakes up behind his time commits nothing.
+"""Two machines run one pipeline: the lease admits one at a time, and a process whose lease ended commits nothing.
 
-The lease spares work; that nothing is there twice is the batch number's, which one test takes away.
+The lease saves work. The batch number prevents duplicates, as the test without it shows.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def script(key: Sequence[str]) -> Script:
 
 @dataclass
 class Machines:
-    """A lake and a lease that machines have in common."""
+    """A lake and a lease that machines share."""
 
     script: Script
     lake: MemoryLake = field(default_factory=MemoryLake)
@@ -70,7 +70,7 @@ class Machines:
         return WriterLease(self.lease, "shop", self.clock)
 
     def another_takes_over(self) -> None:
-        """All the time of who has the lease goes by, and another machine applies all but the last delivery."""
+        """Let the lease end, and another machine apply all but the last delivery."""
         self.clock.turn(1.1 * self.lease.lasts)
         with self.writer_lease() as writer_lease:
             player = Player(self.script, self.lake)
@@ -78,7 +78,7 @@ class Machines:
             apply_changes(replace(player.job(), check=writer_lease.check))
 
     def run(self, sleeps_at: int) -> None:
-        """Apply what there is on a machine that is stopped behind one of its looks at the lease, and goes on."""
+        """Apply everything on a machine that pauses after one of its checks of the lease."""
         player = Player(self.script, self.lake)
         player.source.arrived = 3
         looks = 0
@@ -103,7 +103,7 @@ class Machines:
 
 
 def check_that_nothing_is_twice(machines: Machines, sleeps_at: int) -> None:
-    """Looks 1 and 3 are those before a batch writes anything, 2 and 4 those before its commit."""
+    """Checks 1 and 3 are before a batch writes anything, 2 and 4 before its commit."""
     machines.run(sleeps_at)
     assert machines.told == ["this process has lost the lease of the pipeline"]
     assert (machines.table.progress.batch, machines.table.progress.totals.read) == (2, 4)
@@ -114,12 +114,12 @@ def check_that_nothing_is_twice(machines: Machines, sleeps_at: int) -> None:
 
 @by_key
 @pytest.mark.parametrize("sleeps_at", [1, 2, 3, 4])
-def test_who_wakes_up_behind_his_time_commits_nothing(key: Sequence[str], sleeps_at: int) -> None:
+def test_a_process_that_resumes_after_its_lease_ended_commits_nothing(key: Sequence[str], sleeps_at: int) -> None:
     check_that_nothing_is_twice(Machines(script(key)), sleeps_at)
 
 
 @by_key
-def test_who_is_not_stopped_does_all_of_it(key: Sequence[str]) -> None:
+def test_two_machines_that_never_pause_apply_everything(key: Sequence[str]) -> None:
     machines = Machines(script(key))
     machines.run(sleeps_at=0)
     assert machines.told == []
@@ -128,19 +128,19 @@ def test_who_is_not_stopped_does_all_of_it(key: Sequence[str]) -> None:
 
 
 class TakesWhateverComes(MemoryTable):
-    """A table that does not look at the number of the batch: broken on purpose."""
+    """A broken table, which does not check the number of the batch."""
 
     def commit(self, plan: MergePlan, resolved: MergeResult, progress: Progress) -> Commit:
         self.progress = replace(self.progress, batch=plan.batch - 1)
         return super().commit(plan, resolved, progress)
 
 
-def test_a_table_without_the_number_of_the_batch_is_seen_whatever_lease_there_is() -> None:
+def test_a_table_without_the_batch_number_is_detected_with_any_lease() -> None:
     with pytest.raises((AssertionError, TableError)):
         check_that_nothing_is_twice(Machines(script(()), MemoryLake(TakesWhateverComes)), sleeps_at=2)
 
 
-# Two processes in earnest, one of which is stopped.
+# Two real processes, one of which is stopped.
 
 SETTINGS = """
 [pipeline]
@@ -165,7 +165,7 @@ SCRIPT = "from lakeward.entrypoints.cli import run; run()"
 
 @dataclass
 class Host:
-    """A folder with settings and a state of its own, beside a database and a lake that others have, too."""
+    """A folder with its own settings and state, and a database and a lake that others share."""
 
     folder: Path
     site: Path
@@ -183,26 +183,26 @@ class Host:
         )
 
     def run(self, *words: str) -> tuple[int, str]:
-        """Return what a command ends with, and what it says of errors."""
+        """Return the exit code of a command and its errors."""
         with self.start(*words) as process:
             _, said = process.communicate()
         return process.returncode, said
 
     def write(self, number: int) -> None:
-        """Let the application write a row."""
+        """Write a row as the application."""
         row = (number, 1, time.time_ns() // 1000, "shop", "orders", "insert", json.dumps({"id": number}))
         with closing(sqlite3.connect(self.folder.parent / "app.db")) as database, database:
             database.execute("INSERT INTO outbox VALUES (?, ?, ?, ?, ?, ?, ?)", row)
 
     def rows(self) -> list[int]:
-        """Return what stands in the lake."""
+        """Return the rows of the lake."""
         with closing(sqlite3.connect(self.folder.parent / "lake.db")) as database:
             there = database.execute("SELECT 1 FROM sqlite_master WHERE name = 'shop.orders'").fetchone()
             found = database.execute('SELECT id FROM "shop.orders" ORDER BY 1').fetchall() if there else []
         return [number for (number,) in found]
 
     def wait_for(self, *numbers: int) -> None:
-        """Return once these rows stand."""
+        """Wait until the lake has these rows."""
         until = time.monotonic() + 60
         while self.rows() != [*numbers]:
             assert time.monotonic() < until, f"there are {self.rows()}"
@@ -210,7 +210,7 @@ class Host:
 
 
 @pytest.mark.long
-def test_a_follower_that_is_stopped_is_followed_by_another_and_gives_up_when_it_goes_on(
+def test_a_stopped_follower_is_replaced_and_gives_up_when_it_resumes(
     dynamodb: DynamoDb, site: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.syspath_prepend(str(site))

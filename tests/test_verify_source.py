@@ -1,4 +1,4 @@
-"""`lakeward verify --against source`: tables whose rows another writer altered, beside databases that run."""
+"""`lakeward verify --against source`: tables with rows changed by another writer, and running databases."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ write_mode = "copy-on-write"
 FEED = 'format = "debezium"\ndecimals = "string"'
 AGAINST = ("verify", "shop.item", "--against", "source", "--json")
 FAR = 2**60
-"""An LSN behind all that a test writes."""
+"""An LSN after everything that a test writes."""
 
 
 def spoil(rows: list[Row]) -> None:
@@ -48,7 +48,7 @@ def message(key: int, name: str | None, lsn: int, **rest: Any) -> str:
 
 
 def verified(project: Project, code: int, *arguments: str) -> Any:
-    """Compare the table; return what is said of it."""
+    """Compare the table, and return its verification."""
     ended = project.call(*AGAINST, *arguments)
     assert ended.code == code, ended.out + ended.err
     (found,) = ended.document["tables"]
@@ -62,7 +62,7 @@ def kinds(found: Any) -> list[tuple[str, str]]:
 SPOILED = [("2", "changed"), ("3", "missing"), ("9", "extra")]
 
 
-def test_a_table_of_debezium_beside_postgresql(
+def test_a_table_of_debezium_is_compared_with_postgresql(
     project: Project, postgresql: servers.Server, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     postgresql.tell("""
@@ -102,10 +102,10 @@ def test_a_table_of_debezium_beside_postgresql(
 
 
 @pytest.mark.parametrize("project", [pytest.param("hudi", marks=pytest.mark.hudi)], indirect=True)
-def test_a_table_of_hudi_beside_postgresql(
+def test_a_table_of_hudi_is_compared_with_postgresql(
     project: Project, postgresql: servers.Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Here the source is what somebody altered, and did not tell."""
+    """Here the source was changed without an event."""
     postgresql.tell("""
         DROP SCHEMA IF EXISTS shop CASCADE;
         CREATE SCHEMA shop;
@@ -128,7 +128,7 @@ def test_a_table_of_hudi_beside_postgresql(
 
 
 @pytest.mark.parametrize("project", ["delta"], indirect=True)
-def test_a_table_that_is_read_from_mariadb(
+def test_a_table_from_mariadb_is_compared_with_it(
     project: Project, mariadb: servers.Server, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     mariadb.tell("""

@@ -1,4 +1,4 @@
-"""Batches of whole rows of a table that parts of rows come to as well: Spark works them out without a fold."""
+"""Batches of whole rows in a table that also gets partial rows: Spark resolves them without a fold."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _moved(event: ChangeEvent, old: int) -> ChangeEvent:
 
 @pytest.fixture
 def judged(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
-    """Whether each batch that Spark worked out was judged; the change log is trimmed often."""
+    """Record for each batch of Spark whether it was resolved without a fold. The change log is trimmed often."""
     monkeypatch.setattr(retention, "_TRIM_EVERY", 2)
     noted, whole_rows_suffice = list[bool](), resolver.whole_rows_suffice
 
@@ -43,7 +43,7 @@ def judged(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
 
 
 def _play(lake: Lake, lateness: Lateness, deliveries: Sequence[Sequence[ChangeEvent]]) -> Player:
-    """Deliver changes to a lake; after each batch its table must be that of the reference adapter."""
+    """Deliver changes to a lake. After each batch its table must equal the reference adapter."""
     dimension = Dimension(name=NAME, schema=PACKED, key=("h", "id"), lateness=lateness, tolerance=TOLERANT)
     script = Script(dimension, deliveries, [], in_part=True)
     expected = Player(script, MemoryLake()).play().moments
@@ -51,10 +51,10 @@ def _play(lake: Lake, lateness: Lateness, deliveries: Sequence[Sequence[ChangeEv
 
 
 @pytest.mark.usefixtures("by_spark")
-def test_the_row_before_a_judged_one_is_kept_for_a_key_change_that_comes_late(
+def test_the_row_before_an_ordered_one_is_remembered_for_a_late_key_change(
     make_lake: MakeLake, judged: list[bool]
 ) -> None:
-    """The mark has passed the row; what leaves its key between it and the judged one takes a cell of it along."""
+    """The row is below the low watermark. A late key change before the newer row takes a cell of it along."""
     insert, update = Operation.INSERT, Operation.UPDATE
     others = [[_event(insert, at, key, Position(1, at, key, 1))] for key, at in ((2, 90), (3, 180))]
     judged_one = _event(update, 200, 1, Position(1, 200, 4, 1))
@@ -67,7 +67,7 @@ def test_the_row_before_a_judged_one_is_kept_for_a_key_change_that_comes_late(
 
 
 @pytest.mark.usefixtures("by_spark")
-def test_a_whole_row_that_comes_late_completes_a_newer_part(make_lake: MakeLake, judged: list[bool]) -> None:
+def test_a_late_whole_row_completes_a_newer_partial_one(make_lake: MakeLake, judged: list[bool]) -> None:
     insert, update = Operation.INSERT, Operation.UPDATE
     part = _event(update, 10, 1, Position(1, 10, 2, 1))
     part = replace(part, cells={**part.cells, "b": UNSET})

@@ -1,4 +1,4 @@
-"""What is said of rows and files that are odd, and what is passed over, through the command that users run."""
+"""Messages about odd rows and files, and what is skipped, through commands."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ source = {{ {source} }}
 """
 
 
-def test_odd_lines_are_passed_over_or_told_as_they_are(project: Project) -> None:
+def test_odd_rows_are_skipped_or_shown_unchanged(project: Project) -> None:
     operation = 'operation = { column = "op", delete = ["D"] }'
     number = operation.replace("D", "1")
     names = {"lines": "", "ordered": 'order_by = "at"', "packed": "", "near": operation}

@@ -85,6 +85,11 @@ class Law:
     cases: Mapping[str, Any] = field(default_factory=dict)
     of_cases: Mapping[str, frozenset[str]] = field(default_factory=dict)
 
+    @classmethod
+    def of(cls, check: Callable[[Trial], None], *needs: str, **more: Any) -> Law:
+        """Return the law with the name and the docstring of its check."""
+        return cls(name=check.__name__, statement=check.__doc__ or "", check=check, needs=frozenset(needs), **more)
+
     def in_cases(self, names: Collection[str]) -> Law:
         """Return the law with only these of its cases. A law without cases is not changed."""
         return replace(self, cases={name: case for name, case in self.cases.items() if name in names})

@@ -1,6 +1,6 @@
-"""The corpus: small feeds and the tables that they must give, as files that any tool can read.
+"""The corpus: small feeds and the tables that they must give, in files that any tool can read.
 
-`docs/extend/corpus.md` says what stands in the files. What the tables must be was written by hand.
+`docs/extend/corpus.md` describes the files. The expected tables are written by hand.
 """
 
 from __future__ import annotations
@@ -32,10 +32,9 @@ Image = Mapping[str, Cell]
 
 @dataclass(frozen=True, kw_only=True)
 class Delivered:
-    """What arrives in one batch, in the order of positions, and the `rows` of the table behind it.
+    """The events of one batch in position order, the columns of its files, and the rows of the table after it.
 
-    `columns` are those of its files. The process that applies it `is_crashed`, at any step, and
-    another is given the same.
+    If `is_crashed`, the process that applies it crashes at any step, and another one applies it again.
     """
 
     files: tuple[str, ...]
@@ -48,7 +47,7 @@ class Delivered:
 
 @dataclass(frozen=True)
 class Case:
-    """A case of the corpus: its name, and what its `case.json` says."""
+    """A case of the corpus: its folder and the contents of its `case.json`."""
 
     folder: Traversable
     head: Mapping[str, Any]
@@ -60,42 +59,42 @@ class Case:
 
     @property
     def title(self) -> str:
-        """What must hold, in a sentence."""
+        """The property that must hold, in a sentence."""
         return str(self.head["title"])
 
     @property
     def key(self) -> tuple[str, ...]:
-        """The columns of the key; none, where every row is a row."""
+        """The columns of the key. None for an append-only table."""
         return tuple(self.head["key"])
 
     @property
     def needs(self) -> frozenset[str]:
-        """What a table must be able to do."""
+        """The names of the capabilities that a table needs."""
         return frozenset(self.head.get("needs", ()))
 
     @property
     def partition_by(self) -> tuple[str, ...]:
-        """The columns by which a table is partitioned, where the format has partitions."""
+        """The columns by which the table is partitioned, if its format has partitions."""
         return tuple(self.head.get("partition_by", ()))
 
     @cached_property
     def deliveries(self) -> Sequence[Delivered]:
-        """What arrives, batch by batch, and what stands then."""
+        """The deliveries, each with the rows that the table must have after it."""
         return list(self._read())
 
     def _read(self) -> Iterator[Delivered]:
         columns, epoch = _schema(self.head["columns"]), 1
-        for number, said in enumerate(self.head["deliveries"], 1):
-            columns = _schema(said["columns"]) if "columns" in said else columns
-            epoch = said.get("epoch", epoch)
-            events = [event for file in said["files"] for event in self._events(file, columns, epoch)]
+        for number, listed in enumerate(self.head["deliveries"], 1):
+            columns = _schema(listed["columns"]) if "columns" in listed else columns
+            epoch = listed.get("epoch", epoch)
+            events = [event for file in listed["files"] for event in self._events(file, columns, epoch)]
             yield Delivered(
-                files=tuple(said["files"]),
+                files=tuple(listed["files"]),
                 columns=columns,
                 epoch=epoch,
                 events=tuple(sorted(events, key=lambda event: event.position)),
                 rows=tuple(_lines(self.folder / "expected" / f"{number}.jsonl")),
-                is_crashed=said.get("crash", False),
+                is_crashed=listed.get("crash", False),
             )
 
     def _events(self, file: str, columns: Schema, epoch: int) -> Iterator[ChangeEvent]:
@@ -137,9 +136,9 @@ class Case:
         )
 
     def check(self, lake: Lake, end: tuple[str, str] | None = None) -> None:
-        """Play the case to a lake that holds nothing; raises AssertionError where its table is another.
+        """Play the case on an empty lake. Raises AssertionError if its table differs from the expected one.
 
-        Where the case has its processes crash, they do at step `end`.
+        If processes of the case crash, they do so at step `end`.
         """
         player = Player(self.script, lake)
         for number, delivery in enumerate(self.deliveries, 1):
@@ -166,7 +165,7 @@ def _lines(file: Traversable) -> Iterator[Any]:
 
 
 def _differing(found: Sequence[Image], expected: Sequence[Image]) -> Iterator[str]:
-    """Say which rows are there that should not be, and which are not; each counts as often as it is there."""
+    """Describe surplus and missing rows. Equal rows are counted."""
     one, other = (Counter(map(_as_line, rows)) for rows in (found, expected))
     yield from (f"  it has {row}" for row in sorted((one - other).elements()))
     yield from (f"  it lacks {row}" for row in sorted((other - one).elements()))
@@ -190,4 +189,4 @@ LAWS: Final = tuple(
     Law(name=f"corpus_{case.name}", statement=case.title, check=partial(_holds, case), needs=case.needs, once=True)
     for case in corpus()
 )
-"""A law for each case, so that one which a table closes is named."""
+"""A law for each case, so that closed ones are listed by name."""

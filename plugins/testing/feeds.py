@@ -1,4 +1,4 @@
-"""A source under test: what is put into it, how it is read as a new process would, and its rows in words."""
+"""A source under test: how the kit puts objects into it, and reads it as a new process."""
 
 from __future__ import annotations
 
@@ -24,37 +24,36 @@ BEGIN: Final = 1_700_000_000_000_000
 """The source time before the first change, in microseconds since 1970."""
 
 ROWS: Final = 3
-"""The rows of an object; a changed one has another more."""
+"""The number of rows of an object. A changed object has one more."""
 
 EPOCH: Final = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Feed:
-    """A source under test that has no object yet.
+    """A source under test without objects. Its tables are `DIMENSION` and `OTHER`.
 
-    `open` opens it as a new process would: twice, it is the same one. `put` puts an object at a place
-    among those of a table, 1 being the first, with these rows in this order, written as the source has
-    them; one that is put again takes the place of the one before. A row is a change, at its `time`, or a
-    reject: a row whose key is NULL. `rows` reads events and rejects of a frame, in any order. A source
-    that does not tell all `operations` apart says those that it does. One that tells the cells of a row by
-    its original text gives the `texts` of a frame, by position. One in which not every text can stand (a line
-    of a log has no line breaks) says which it `holds`. The tables are those of `DIMENSION` and `OTHER`; where
-    they have columns `beside` those, as one by which a source orders its rows, each comes with the text that
-    a row has in it, as `Source.cells` tells it. One of a source that says `Sequences.PLACES` for all of its
-    tables, in which no row tells a place, is no `has_places`: sequences are 0 there. A source that reads a log
-    writes the sequence of a row as its place in that log and says `has_log`; the laws of logs are closed to others.
-
-    `put_load` puts an object of a full load at a place among those of the load, as `put` does among changes:
-    each of its rows is a `read`, or a reject. Without it the laws of full loads are closed to the source. One
-    that takes full loads of tables with `snapshots` alone says these.
-
-    `put_named` puts an object whose columns have other names or another order. It is given the names to write,
-    each with the column of the kit whose cells stand under it. Without it the laws of names are closed.
-    `put_mixed` puts an object of a table that also has rows of others, so many of each; without it the laws of
-    other tables are closed. `put_offsets` puts an object of the one partition of a topic at a place among its
-    offsets, written so many seconds after some moment; its rows have sequence 0 and tell no place. Without it the
-    laws of topics are closed.
+    - `open`: opens the source as a new process would. Every call opens the same source.
+    - `put`: writes an object of a table, at a place among its objects (1 is the first), with these rows in this
+      order. An object that is put again replaces the old one. A row is a change with its `time`, or a reject: a
+      row whose key is NULL.
+    - `rows`: reads the events and rejects of a frame, in any order.
+    - `operations`: the operations that the source distinguishes.
+    - `texts`: the source texts of the rows of a frame, by position, if `Source.cells` reads them.
+    - `holds`: whether the source can hold a text. A line of a log, for example, has no line breaks.
+    - `beside`: further columns of the tables, with the text that a row has in each, as in `Source.cells`.
+    - `has_places`: False if the source declares `Sequences.PLACES` for all tables, but rows of this one have no
+      log position, so their sequences are 0.
+    - `has_log`: whether the source reads a log, in which the sequence of a row is its position. If not, the laws
+      of logs are closed.
+    - `put_load`: writes an object of a full load, like `put`. Its rows are reads or rejects. Without it the laws of
+      full loads are closed. `snapshots`: set if only tables with these options have full loads.
+    - `put_named`: writes an object whose columns have other names or another order: each name to write, with the
+      column of the kit that it holds. Without it the laws of column names are closed.
+    - `put_mixed`: writes an object that also has so many rows of other tables. Without it the laws of other tables
+      are closed.
+    - `put_offsets`: writes an object of the one partition of a topic, at a place among its offsets, written so
+      many seconds after a fixed moment. Its rows have sequence 0. Without it the laws of topics are closed.
     """
 
     open: Callable[[], Source[Any]]
@@ -74,7 +73,7 @@ class Feed:
 
     @property
     def dimension(self) -> Dimension:
-        """The table, in the order that the source offers."""
+        """The table, with the lateness and sequences that the source declares."""
         source, schema = self.open(), Schema((*COLUMNS, *self.beside))
         return replace(DIMENSION, schema=schema, lateness=source.lateness, sequences=source.sequences)
 
@@ -89,7 +88,7 @@ class Feed:
             self.put(DIMENSION, place, self.items(place, rows))
 
     def items(self, place: int, rows: int = ROWS) -> Sequence[Item]:
-        """Return what an object holds: the second row of the second object has no key."""
+        """Return the rows of an object. The second row of the second object is a reject without a key."""
         return [self._item(place, row) for row in range(1, rows + 1)]
 
     def _item(self, place: int, row: int) -> Item:
@@ -102,11 +101,11 @@ class Feed:
         return ChangeEvent(operation=operation, position=position, key=(number,), cells=cells, time=time)
 
     def take(self, *applied: SourceObject, **more: Any) -> Sequence[SourceObject]:
-        """Take as a new process does, which knows what was applied."""
+        """Select objects as a new process that knows the applied ones."""
         return self.open().select_objects(self.dimension, past(applied, **more)).objects
 
     def read(self, *applied: SourceObject) -> Read:
-        """Take and read the next batch."""
+        """Select and read the next batch."""
         source = self.open()
         batch = source.read(self.dimension, source.select_objects(self.dimension, past(applied)), EPOCH)
         try:
@@ -115,13 +114,13 @@ class Feed:
             batch.close()
 
     def batches(self) -> Iterator[Read]:
-        """Take, read and apply until nothing is left."""
+        """Select, read and apply until nothing is left. Yields the batches."""
         applied: list[SourceObject] = []
         while self.take(*applied):
             found = self.read(*applied)
-            assert found.objects, "objects were taken that nobody changed, and none of them was read"
+            assert found.objects, "unchanged objects were selected, and none of them was read"
             twice = [item.name for item in found.objects if item in applied]
-            assert not twice, f"taken again after they were applied: {twice}"
+            assert not twice, f"selected again after they were applied: {twice}"
             applied += found.objects
             yield found
 
@@ -148,18 +147,18 @@ Law: TypeAlias = Callable[[Feed], None]
 
 
 def past(applied: Sequence[SourceObject], **more: Any) -> ObjectHistory:
-    """Return what is known of a table to which these objects were applied."""
+    """Return the object history of a table with these applied objects."""
     last = applied[-1].name if applied else None
     return ObjectHistory(seen={item.name: item for item in applied}, last=last, **more)
 
 
 def told(items: Iterable[Item]) -> Sequence[object]:
-    """Return what rows say, without their places."""
+    """Return the contents of rows, without their positions."""
     return [words(item) for item in items]
 
 
 def words(item: Item) -> object:
-    """Return what a row says, without its place: of a delete its key alone."""
+    """Return the content of a row without its position. Of a delete that is its key alone."""
     if isinstance(item, Reject):
         return item.reason, item.time
     cells = None if item.operation is Operation.DELETE else {name: item.cells.get(name) for name in COLUMNS.names}

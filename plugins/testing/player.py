@@ -154,7 +154,7 @@ class Player:
     def settle(self, random: Random, chance: float, ends: Iterator[tuple[str, str]]) -> None:
         """Repair or discard rows in quarantine. Repaired rows may wait a while until they are replayed."""
         places = {entry.position for entry in self._entries() if random.random() < chance}
-        self._mend([entry for entry in self._entries() if entry.position in places])
+        self._repair([entry for entry in self._entries() if entry.position in places])
         if not places or (self.script.fixes and random.random() > chance + 0.5):
             return
 
@@ -165,18 +165,18 @@ class Player:
                 given_up = [entry for entry in left if entry.repaired is None]
                 try:
                     release(self.job(), Settlement(repaired=repaired, discarded=given_up), observe)
-                except RepairError:  # what a person made of a row may mean one of two
+                except RepairError:  # a repaired row may be ambiguous
                     self.refused += 1
                     release(self.job(), Settlement(discarded=left), observe)
 
         self._attempted(work, next(ends, None))
 
-    def _mend(self, entries: Sequence[Entry]) -> None:
+    def _repair(self, entries: Sequence[Entry]) -> None:
         fixes = self.script.fixes
         known = [entry for entry in entries if entry.position in fixes]
         if known:
             repair_row(
-                self.job(), [replace(entry, repaired=_mended(entry, fixes[entry.position])) for entry in known]
+                self.job(), [replace(entry, repaired=_repaired(entry, fixes[entry.position])) for entry in known]
             )
 
     def _attempted(self, work: Callable[[StepObserver], object], end: tuple[str, str] | None) -> None:
@@ -235,10 +235,10 @@ class Player:
             queue=self.queue,
             notices=notices,
             ledger_writer=LedgerWriter(ledger=self.ledger, now=lambda: self.source.arrived * self.script.pause),
-            read_table_state=self._standing,
+            read_table_state=self._table_state,
         )
 
-    def _standing(self) -> TableState:
+    def _table_state(self) -> TableState:
         return self.lake.open(self.script.dimension).table.standing()
 
     def _entries(self) -> list[Entry]:
@@ -255,7 +255,7 @@ def _held_keys(entry: Entry) -> frozenset[str]:
         raise AssertionError(f"a key of a row in quarantine is no list in JSON: {entry}") from error
 
 
-def _mended(entry: Entry, event: ChangeEvent) -> RepairedRow:
+def _repaired(entry: Entry, event: ChangeEvent) -> RepairedRow:
     sent = {name: value for name, value in event.cells.items() if value is not UNSET}
     cells = {name: str(sent[name]) if name in sent else UNSET for name in PACKED.names}
     time = str(event.position.sequence) if Reason(entry.reason) is Reason.SEQUENCE else None

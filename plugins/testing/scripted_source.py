@@ -1,4 +1,4 @@
-"""The source of a play: it delivers what a script says."""
+"""The source of a player: it delivers a script."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _BEGIN: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass
 class ScriptedSource:
-    """Delivers what a script says; which delivery is next is for the table's memory to know."""
+    """Delivers a script. The change log of the table says which delivery is next."""
 
     script: Script
     frame: Callable[..., Any]
@@ -36,22 +36,22 @@ class ScriptedSource:
 
     @property
     def lateness(self) -> Lateness:
-        """That of the script."""
+        """The lateness of the script."""
         return self.script.dimension.lateness
 
     @property
     def sequences(self) -> Sequences:
-        """Those of the script."""
+        """The sequences of the script."""
         return self.script.dimension.sequences
 
     def order_by(self, dimension: Dimension) -> str | None:
-        """Return nothing: no column is said to put events in order."""
+        """Return None: no column orders the events."""
 
     def key_form(self, dimension: Dimension) -> str | None:
-        """Return nothing: keys are values already."""
+        """Return None: keys are typed values already."""
 
     def select_objects(self, dimension: Dimension, past: ObjectHistory) -> ObjectSelection:
-        """Choose the first delivery that was never taken in whole."""
+        """Select the first delivery that was not selected as a whole."""
         fresh: list[int] = []
         for number in range(self.arrived):
             objects = self._objects(number)
@@ -83,7 +83,7 @@ class ScriptedSource:
         return Batch(self.frame(dimension, items, in_part=self.script.in_part), known)
 
     def find_missing(self, dimension: Dimension, objects: Sequence[SourceObject]) -> Sequence[str]:
-        """Return nothing: a script delivers again what is to be applied again."""
+        """Return nothing: a script delivers an object again if it is to be applied again."""
         return ()
 
     def truncation(self, dimension: Dimension, place: Position, time: int | None) -> Any:
@@ -92,7 +92,7 @@ class ScriptedSource:
         return self.frame(dimension, [event], in_part=self.script.in_part)
 
     def archive(self, dimension: Dimension, objects: Sequence[SourceObject]) -> Sequence[str]:
-        """Say that all of them are: there is nothing to be moved."""
+        """Return the names of all objects: nothing has to be moved."""
         return [item.name for item in objects]
 
     def written(self, dimension: Dimension) -> Dimension:
@@ -100,15 +100,15 @@ class ScriptedSource:
         return dimension
 
     def recomputed(self, dimension: Dimension, may_need: frozenset[Capability]) -> RecomputedColumns:
-        """Return nothing: rules stand behind a source."""
+        """Return nothing: rules are applied after a source."""
         return RecomputedColumns()
 
     def cells(self, dimension: Dimension, entry: Entry) -> Cells:
-        """Return nothing: a person knows what the row should have been."""
+        """Return nothing: a script knows the repaired row."""
         return Cells()
 
     def repair_row(self, dimension: Dimension, entries: Sequence[Entry]) -> Any:
-        """Return the events that mended rows are, in the transactions that they were in."""
+        """Return the events of repaired rows, in their transactions."""
         fixes = self.script.fixes
         events = [
             replace(event_of(dimension, entry, entry.repaired), transaction=fixes[entry.position].transaction)

@@ -1,7 +1,7 @@
-"""Scripts: what is delivered to a table under test, batch by batch, and what must stand in it at the end.
+"""Scripts: the deliveries to a table under test, batch by batch, and the rows that it must have at the end.
 
-Many random histories are packed into one table, whose key begins with the number of the
-history, so that one job of a slow engine carries them all.
+Many random histories are packed into one table, whose key begins with the number of the history. So one job of a
+slow engine applies them all.
 """
 
 from __future__ import annotations
@@ -36,20 +36,22 @@ OBJECTS_A_HISTORY = 100
 OTHER_NAMES = 100_000
 FIRST_NUMBER = 20261121_09145207 * 10**19
 TOLERANT = Tolerance(max_share=1.0, max_rows=1_000_000)
-"""Histories are spoilt by chance, and a batch of them by more than a table takes by default."""
+"""Random histories have more bad rows in a batch than a table accepts by default."""
 
 
 @dataclass(frozen=True)
 class Script:
-    """What is delivered, batch by batch; after each, some entries of the quarantine are settled.
+    """The deliveries to a table. After each, some entries of the quarantine are settled.
 
-    `settles` is the chance for each entry; whatever is left at the end is settled then. Those in
-    `fixes` are mended, into the events that they should have been; the others are given up.
-    `loaded_with` is the number of the delivery with which all full loads are complete,
-    `believed` the latest source time that is; `in_part` says that there may be cells that
-    are not sent, and key changes. Delivery `reloaded_with` is a full load that begins epoch 2.
-    `columns` are those of the files of a delivery, where they are not those of the dimension. Each delivery
-    comes so many microseconds after the one before: a `pause`.
+    - `deliveries`: the events and rejects of each batch. `events`: those that must be in the table at the end.
+    - `settles`: the chance that an entry is settled after a delivery. All are settled at the end.
+    - `fixes`: the repaired events by position. Entries without one are discarded.
+    - `loaded_with`: the number of the delivery that completes all full loads.
+    - `in_part`: whether there may be partial rows and key changes.
+    - `believed`: the latest source time that is not taken for an error.
+    - `reloaded_with`: the number of the delivery that is a full load and begins epoch 2.
+    - `columns`: the columns of the files of a delivery, if they are not those of the dimension.
+    - `pause`: the microseconds between two deliveries.
     """
 
     dimension: Dimension
@@ -65,14 +67,14 @@ class Script:
     pause: int = 0
 
     def table_after(self, arrived: int) -> Dimension:
-        """Return the dimension with the columns of its table once so many deliveries arrived: none goes."""
+        """Return the dimension with the columns of its table after so many deliveries. No column is dropped."""
         found = [self.dimension.schema, *(self.columns[n] for n in range(arrived) if n in self.columns)]
         types = {column.name: column.type for schema in found for column in schema}
         return replace(self.dimension, schema=Schema(tuple(Column(name, type_) for name, type_ in types.items())))
 
     @property
     def truth(self) -> Rows:
-        """What the model makes of all events that are not given up."""
+        """The rows that the model has after all events that are not discarded."""
         if not self.dimension.key:
             facts = [e for e in self.events if e.operation in (Operation.INSERT, Operation.READ)]
             return {tuple(e.position): (dict(e.cells), e.position) for e in facts}
@@ -80,11 +82,11 @@ class Script:
 
 
 def stored_rows(dimension: Dimension, rows: Mapping[Key, Row]) -> Rows:
-    """Return the rows of a mirror as its table has them: those that went say so, where deletes are soft."""
-    stay = {key: row for key, row in rows.items() if not (row.is_bare if dimension.is_soft else row.deleted)}
-    found = {key: {name: row.cells.get(name) for name in dimension.schema.names} for key, row in stay.items()}
-    told = {key: {DELETED: row.deleted} if dimension.is_soft else {} for key, row in stay.items()}
-    return {key: ({**found[key], **told[key]}, row.position) for key, row in stay.items()}
+    """Return the rows of a mirror as its table has them, with the deleted flag if deletes are soft."""
+    stored = {key: row for key, row in rows.items() if not (row.is_bare if dimension.is_soft else row.deleted)}
+    cells = {key: {name: row.cells.get(name) for name in dimension.schema.names} for key, row in stored.items()}
+    flags = {key: {DELETED: row.deleted} if dimension.is_soft else {} for key, row in stored.items()}
+    return {key: ({**cells[key], **flags[key]}, row.position) for key, row in stored.items()}
 
 
 def pack(
@@ -98,12 +100,12 @@ def pack(
     unset: bool = False,
     truncates: bool = False,
 ) -> Script:
-    """Return a script in which so many databases live side by side; `unset`: updates may lack cells.
+    """Return a script that packs so many source databases into an ordered table.
 
-    With `truncates` the first of them truncates the table, now and then.
+    - `bad`: the share of rows that cannot be applied. `fixed`: the share of them that is repaired.
+    - `unset`: whether updates may lack cells. `truncates`: whether the first database truncates the table.
 
-    Of a table with a key, some objects are delivered again; without one, a copy under
-    another name is a fact of its own, so there are none. Of the bad rows, so many are `fixed`.
+    With a key, some objects are delivered again. Without one, a copy under another name would be another fact.
     """
     dimension = Dimension(name=NAME, schema=PACKED, key=tuple(key), lateness=ORDERED, tolerance=TOLERANT)
     deliveries: list[list[Item]] = []
@@ -120,11 +122,12 @@ def pack(
         )
         source = feed(random, features)
         objects = {n: [_of(history, event) for event in events] for n, events in source.objects.items()}
-        spoilt = _spoilt(random, objects, bad)
-        rejects |= {e.position: _rejected(e) for events in objects.values() for e in events if e.position in spoilt}
-        repaired = _to_be_fixed(random, objects, spoilt, fixed, rejects, has_key=bool(key))
+        bad_places = _spoil(random, objects, bad)
+        by_place = {event.position: event for events in objects.values() for event in events}
+        rejects |= {place: _rejected(by_place[place]) for place in sorted(bad_places)}
+        repaired = _to_be_fixed(random, objects, bad_places, fixed, rejects, has_key=bool(key))
         fixes |= repaired
-        whole = {n for n, events in objects.items() if not any(e.position in spoilt for e in events)}
+        whole = {n for n, events in objects.items() if not any(e.position in bad_places for e in events)}
         order, seen = [], set[int]()
         for number in with_repeats(random, sorted(source.objects), 0.25 if key else 0.0):
             if fixed or number in whole or number not in seen:
@@ -134,22 +137,22 @@ def pack(
             deliveries += [[] for _ in range(index + 1 - len(deliveries))]
             for event in (event for number in sorted(set(batch)) for event in objects[number]):
                 deliveries[index].append(rejects.get(event.position, event))
-        good += [e for events in objects.values() for e in events if e.position not in spoilt]
+        good += [e for events in objects.values() for e in events if e.position not in bad_places]
     return Script(dimension, deliveries, [*good, *fixes.values()], settles, fixes)
 
 
 def _to_be_fixed(
     random: Random,
     objects: Mapping[int, Sequence[ChangeEvent]],
-    spoilt: Set[Position],
+    bad_places: Set[Position],
     share: float,
     rejects: dict[Position, Reject],
     *,
     has_key: bool,
 ) -> dict[Position, ChangeEvent]:
-    """Choose spoilt events that a person will mend, by where they wait, and give them a reason that allows it."""
+    """Choose bad events to repair, and give their rejects a reason that allows it. Returns events by position."""
     fixes: dict[Position, ChangeEvent] = {}
-    for event in (e for events in objects.values() for e in events if e.position in spoilt):
+    for event in (e for events in objects.values() for e in events if e.position in bad_places):
         is_row = event.operation in (Operation.INSERT, Operation.READ)
         if random.random() < share and (is_row or has_key):
             position, reasons = event.position, [Reason.CAST, Reason.OPERATION]
@@ -176,13 +179,13 @@ def pack_late(
     renamed: float = 0.0,
     untold: float = 0.0,
 ) -> Script:
-    """Return a script in which objects come in any order that the lateness allows, or (`too_late`) in any.
+    """Return a script whose objects come in any order that the lateness allows, some of them again.
 
-    Its databases commit by one clock. Some objects are delivered again. With `in_part`, some
-    cells are not sent, and keys change where a table is not `ordered`; with `truncates` the
-    first database truncates the table. With `renamed`, sequences
-    are unique, and so many objects of changes come under another name as well. Of so many
-    transactions as are `untold` the feed says nothing, so that no rule decides some key changes.
+    - `bad`, `fixed`, `truncates`: as in `pack`.
+    - `too_late`: objects come in any order, so that some events are too late.
+    - `in_part`: some cells are not sent, and keys change unless the table is ordered.
+    - `renamed`: this share of the objects comes under another name as well; sequences are unique.
+    - `untold`: the share of transactions that the feed does not name, so that some key changes are undecided.
     """
     dimension = Dimension(
         name=NAME,
@@ -211,16 +214,16 @@ def pack_late(
         packed = _packed(random, history, source, keeps_transactions=in_part, untold=untold)
         objects |= _numbered_as_dms(packed, history) if renamed else packed
         loads |= {history * OBJECTS_A_HISTORY + number for number in source.loads if source.objects[number]}
-    spoilt = _spoilt(random, objects, bad)
-    rejects = {e.position: _rejected(e) for events in objects.values() for e in events if e.position in spoilt}
-    fixes = _to_be_fixed(random, objects, spoilt, fixed, rejects, has_key=True)
+    bad_places = _spoil(random, objects, bad)
+    rejects = {e.position: _rejected(e) for events in objects.values() for e in events if e.position in bad_places}
+    fixes = _to_be_fixed(random, objects, bad_places, fixed, rejects, has_key=True)
     objects |= _copies(random, {n: events for n, events in objects.items() if n not in loads}, renamed)
     order = delivery_order(random, objects, Unbounded() if too_late else lateness)
-    order.sort(key=lambda number: number not in sorted(loads)[:1])  # that a load has begun is known by its rows
+    order.sort(key=lambda number: number not in sorted(loads)[:1])  # only its rows say that a load has begun
     come = batches(random, with_repeats(random, order, 0.1), 3 if too_late else 12)
     deliveries = [_delivery({number: objects[number] for number in batch}, rejects) for batch in come]
     loaded_with = max((min(n for n, batch in enumerate(come) if load in batch) for load in loads), default=0)
-    good = [event for events in objects.values() for event in events if event.position not in spoilt]
+    good = [event for events in objects.values() for event in events if event.position not in bad_places]
     if renamed:
         good = _first_delivered(deliveries)
     return Script(dimension, deliveries, [*good, *fixes.values()], 0.2, fixes, loaded_with, in_part)
@@ -229,7 +232,7 @@ def pack_late(
 def _packed(
     random: Random, history: int, source: Feed, *, keeps_transactions: bool, untold: float
 ) -> dict[int, list[ChangeEvent]]:
-    """Return the objects of a database under names of its own; of so many transactions nothing is said."""
+    """Return the objects of a database under its own names. This share of its transactions is not named."""
     transactions = sorted({e.transaction for e in source.events}, key=str) if untold else []
     hidden = {transaction for transaction in transactions if random.random() < untold}
     return {
@@ -244,23 +247,23 @@ def _packed(
 def _copies(
     random: Random, objects: Mapping[int, Sequence[ChangeEvent]], share: float
 ) -> dict[int, list[ChangeEvent]]:
-    """Return copies of so many objects, each under a name that lies before or behind all others."""
+    """Return copies of this share of the objects, each under a name before or after all others."""
     numbers = [number for number in objects if share and random.random() < share]
     names = {random.choice([-1, 1]) * (OTHER_NAMES + number): number for number in numbers}
     return {name: under_another_name(objects[number], name) for name, number in names.items()}
 
 
 def _delivery(objects: Mapping[int, Sequence[ChangeEvent]], rejects: Mapping[Position, Reject]) -> list[Item]:
-    """Return what a batch of objects brings, in order; those that are spoilt as what is rejected."""
+    """Return the items of a batch of objects in position order, bad ones as rejects."""
     listed = sorted({(event.position, number) for number, events in objects.items() for event in events})
     by_place = {event.position: event for events in objects.values() for event in events}
     return [rejects.get(place, by_place[place]) for place, _ in listed]
 
 
 def pack_reloaded(random: Random, first: Script, histories: int, *, bad: float = 0.0, fixed: float = 0.0) -> Script:
-    """Return a script that goes on, in epoch 2, with other databases, under names that were there before.
+    """Return a script that continues `first` in epoch 2, with other databases under the same object names.
 
-    A full load of all of them comes as one delivery; then changes come in any order that the lateness allows.
+    A full load of all of them is one delivery. Then changes come in any order that the lateness allows.
     """
     lateness, in_part = first.dimension.lateness, first.in_part
     ended = max((item.time for items in first.deliveries for item in items if item.time is not None), default=0)
@@ -268,22 +271,22 @@ def pack_reloaded(random: Random, first: Script, histories: int, *, bad: float =
     loads: list[int] = []
     for history in range(histories):
         features = Features(overlap=not in_part, unset=in_part, moves=in_part, transactions=12)
-        rows = {key: {"a": random.randrange(3), "b": 0} for key in range(1, 3)}  # of no rows no object would tell
+        rows = {key: {"a": random.randrange(3), "b": 0} for key in range(1, 3)}  # no rows would give no object
         source = feed(random, features, epoch=2, after=Feed({}, [], rows, ended))
         names = {number: history * OBJECTS_A_HISTORY + number for number in source.objects}
         loads += [names[number] for number in source.loads]
         for number, events in source.objects.items():
             objects[names[number]] = [_of(history, event, keeps_transaction=in_part) for event in events]
-    spoilt = _spoilt(random, objects, bad)
-    rejects = {e.position: _rejected(e) for events in objects.values() for e in events if e.position in spoilt}
-    fixes = _to_be_fixed(random, objects, spoilt, fixed, rejects, has_key=bool(first.dimension.key))
+    bad_places = _spoil(random, objects, bad)
+    rejects = {e.position: _rejected(e) for events in objects.values() for e in events if e.position in bad_places}
+    fixes = _to_be_fixed(random, objects, bad_places, fixed, rejects, has_key=bool(first.dimension.key))
     order = delivery_order(random, {n: e for n, e in objects.items() if n not in loads}, lateness)
     order = with_repeats(random, order, 0.1) if first.dimension.key else order
     deliveries = [
         [rejects.get(event.position, event) for number in sorted(set(batch)) for event in objects[number]]
         for batch in [loads, *batches(random, order, 12)]
     ]
-    good = [event for events in objects.values() for event in events if event.position not in spoilt]
+    good = [event for events in objects.values() for event in events if event.position not in bad_places]
     return replace(
         first,
         deliveries=[*first.deliveries, *deliveries],
@@ -294,7 +297,7 @@ def pack_reloaded(random: Random, first: Script, histories: int, *, bad: float =
 
 
 def _first_delivered(deliveries: Sequence[Sequence[Item]]) -> list[ChangeEvent]:
-    """Return of each fact the event that came first; those of a full load are facts by their place."""
+    """Return the first event of each fact. Rows of a full load are facts by their position."""
     first: dict[object, ChangeEvent] = {}
     for item in (item for items in deliveries for item in items):
         if isinstance(item, ChangeEvent):
@@ -303,7 +306,7 @@ def _first_delivered(deliveries: Sequence[Sequence[Item]]) -> list[ChangeEvent]:
     return list(first.values())
 
 
-def _spoilt(random: Random, objects: Mapping[int, Sequence[ChangeEvent]], share: float) -> Set[Position]:
+def _spoil(random: Random, objects: Mapping[int, Sequence[ChangeEvent]], share: float) -> Set[Position]:
     """Choose rows that will be damaged; a truncate is none."""
     return {e.position for events in objects.values() for e in events if random.random() < share and e.keys}
 
@@ -335,7 +338,7 @@ def _with_number(event: ChangeEvent, history: int) -> ChangeEvent:
 
 
 def _rejected(event: ChangeEvent) -> Reject:
-    """A value that does not fit holds the key; a row without a key holds nothing."""
+    """Return the reject of an event: a failed cast, which holds its key, or a NULL key, which holds nothing."""
     if sum(event.position) % 3:
         return Reject(event.position, Reason.CAST, event.keys, event.transaction, event.time)
     return Reject(event.position, Reason.NULL_KEY, time=event.time)

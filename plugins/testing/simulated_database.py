@@ -1,9 +1,8 @@
 """Random feeds of a simulated source database, for the laws.
 
-A database lives through transactions; what a change data capture would have sent of
-them becomes objects of events, with everything the semantics allow: ties, cells that
-are not sent, key changes, swaps and shifts, truncates, full loads that overlap with
-changes, and reloads. The state of the database at the end is the truth.
+A database runs random transactions. What change data capture would send of them becomes objects of events, with
+everything that the semantics allow: ties, cells that are not sent, key changes, swaps and shifts, truncates, full
+loads that overlap with changes, and reloads. A table must end with the rows of the database.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ State = dict[int, Image]
 
 @dataclass(frozen=True, kw_only=True)
 class Features:
-    """What a feed may hold. `sequence` is per commit, unique per event, or none at all."""
+    """What a feed may have. `sequence` is "commit", "unique" (per event) or "none"."""
 
     sequence: str = "commit"
     unset: bool = False
@@ -37,7 +36,7 @@ class Features:
     keys: int = 4
 
     def dimension(self, lateness: Lateness = ORDERED) -> Dimension:
-        """Return the table that such a feed is of."""
+        """Return the table of such a feed."""
         return Dimension(
             name=TableName("shop", "item"),
             schema=SCHEMA,
@@ -60,10 +59,10 @@ class Change:
 
 @dataclass
 class Feed:
-    """Objects of events by their number, those of the full load, and the database at the end.
+    """Objects of events by number, the numbers of the full load, and the rows of the database at the end.
 
-    `states` is how the database was when its capture began, at the time `began`, and after each
-    transaction since, one microsecond after the other.
+    `states` are the rows when the capture began, at time `began`, and after each later transaction. Transactions
+    are one microsecond apart.
     """
 
     objects: dict[int, list[ChangeEvent]]
@@ -75,12 +74,12 @@ class Feed:
 
     @property
     def events(self) -> list[ChangeEvent]:
-        """All that was captured, object by object."""
+        """All events, object by object."""
         return [event for events in self.objects.values() for event in events]
 
 
 class Database:
-    """A table of two columns and a key, and the transactions it went through."""
+    """A table with a key and two columns, and the log of its transactions."""
 
     def __init__(self, random: Random, features: Features, rows: State) -> None:
         self.random = random
@@ -91,11 +90,11 @@ class Database:
         self.counter = 0
 
     def copy(self) -> State:
-        """Return the rows as they stand."""
+        """Return a copy of the current rows."""
         return {key: dict(image) for key, image in self.rows.items()}
 
-    def live(self) -> None:
-        """Go through one transaction."""
+    def run_transaction(self) -> None:
+        """Run one random transaction."""
         chance = self.random.random()
         if self.features.moves and chance < 0.15 and self.rows:
             changes = self.shift()
@@ -110,19 +109,19 @@ class Database:
         self.states.append(self.copy())
 
     def value(self) -> int:
-        """A new value as a rule, and now and then one that was there before."""
+        """Return a new value, or now and then an old one."""
         self.counter += 1
         return self.counter if self.random.random() < 0.8 else self.random.randrange(3)
 
     def shift(self) -> list[Change]:
-        """UPDATE t SET id = id + 1, rows in any order."""
+        """Run `UPDATE t SET id = id + 1`, with the rows in any order."""
         keys = list(self.rows)
         self.random.shuffle(keys)
         self.rows = {key + 1: image for key, image in self.rows.items()}
         return [Change(Operation.UPDATE, key + 1, dict(self.rows[key + 1]), (), key) for key in keys]
 
     def swap(self) -> list[Change]:
-        """Two rows exchange their keys."""
+        """Exchange the keys of two rows."""
         one, other = self.random.sample(sorted(self.rows), 2)
         self.rows[one], self.rows[other] = self.rows[other], self.rows[one]
         return [
@@ -144,7 +143,7 @@ class Database:
         return self.update(key)
 
     def move(self, key: int) -> Change:
-        """Change one key, and perhaps a cell."""
+        """Change the key of a row, and perhaps a cell."""
         free = self.random.choice([new for new in range(1, 9) if new not in self.rows])
         image = self.rows.pop(key)
         unset = tuple(column for column in "ab" if self.features.unset and self.random.random() < 0.5)
@@ -168,13 +167,13 @@ def feed(
     epoch: int = 1,
     after: Feed | None = None,
 ) -> Feed:
-    """Let a database live and return what a capture of it would have sent.
+    """Run a random database and return what a capture of it would send.
 
-    With `after`, the database goes on from there, in a new epoch that begins with a load.
+    With `after`, the database continues from there, in a new epoch that begins with a load.
     """
     database = Database(random, features, {} if after is None else after.final)
     for _ in range(random.randrange(1, features.transactions)):
-        database.live()
+        database.run_transaction()
     number = 0 if after is None else max(after.objects, default=0) + 1
     clock = 0 if after is None else after.ended + 1
     start, objects = 0, {}
@@ -221,7 +220,7 @@ def _load(database: Database, start: int, first: Position, clock: int) -> dict[i
 
 
 def _grouped(random: Random, transactions: range, scatter: bool) -> list[list[int]]:
-    """Put transactions into objects: in order, or (scattered) any into any."""
+    """Group transactions into objects: in order, or with `scatter` in any way."""
     if not transactions:
         return []
     files = random.randrange(1, len(transactions) + 1)
@@ -291,7 +290,7 @@ def delivery_order(random: Random, objects: Objects, lateness: Lateness) -> list
 def _leaves_none_behind(
     times: Mapping[int, Sequence[int]], rest: list[int], choice: int, newest: int, lateness: Within
 ) -> bool:
-    """Whether all other objects are still in time once `choice` is delivered."""
+    """Return True if no other object is too late once `choice` is delivered."""
     now = max([newest, *times[choice]])
     oldest = min([time for o in rest if o != choice for time in times[o]], default=now)
     first = min([time for o in rest for time in times[o]], default=now)
@@ -299,10 +298,10 @@ def _leaves_none_behind(
 
 
 def _times(objects: Objects) -> dict[int, list[int]]:
-    """Return the times in objects.
+    """Return the source times of each object.
 
-    The first object of a full load is as old as anything of its epoch, however new its rows: they lie below
-    any mark, which may rise until one of them says that a load has begun.
+    The first object of a full load counts as the oldest of its epoch: its rows are below every watermark, and the
+    watermark may rise until one of them shows that a load has begun.
     """
     times: dict[int, list[int]] = {number: [] for number in objects}
     least: dict[int, int] = {}
@@ -319,7 +318,7 @@ def _times(objects: Objects) -> dict[int, list[int]]:
 
 
 def under_another_name(events: Sequence[ChangeEvent], number: int) -> list[ChangeEvent]:
-    """Return a copy of an object's events as another object holds them."""
+    """Return the events of an object as another object has them."""
     return [replace(event, position=event.position._replace(object=number)) for event in events]
 
 
@@ -334,7 +333,7 @@ def batches(random: Random, order: Sequence[int], most: int = 3) -> list[list[in
 
 
 def with_repeats(random: Random, order: Sequence[int], chance: float = 0.25) -> list[int]:
-    """Deliver some objects again, somewhere after their first delivery."""
+    """Return an order in which some objects come again after their first delivery."""
     repeated: list[int] = []
     for index, number in enumerate(order):
         repeated.append(number)
@@ -344,7 +343,7 @@ def with_repeats(random: Random, order: Sequence[int], chance: float = 0.25) -> 
 
 
 def visible(rows: Mapping[Key, Row]) -> dict[Key, dict[str, object]]:
-    """Return the cells of the rows that are there."""
+    """Return the cells of the rows that are not deleted."""
     return {key: dict(row.cells) for key, row in rows.items() if not row.deleted}
 
 

@@ -43,8 +43,8 @@ def layout(request):
 
 
 LAWS = [
-    "a_delete_takes_a_row_away",
-    "a_full_load_takes_the_place_of_all_rows",
+    "a_delete_removes_a_row",
+    "a_full_load_replaces_all_rows",
     "a_commit_of_another_writer_hides_no_progress",
     "cells_that_were_not_sent_keep_their_values",
 ]
@@ -79,7 +79,7 @@ def test_a_report_says_which_laws_were_run_and_what_closed_the_others(session: s
     assert report == [
         "test_tables.py::TestSimple: 1 held, 0 failed, 3 closed",
         "  not run, for want of foreign commits: a_commit_of_another_writer_hides_no_progress",
-        "  not run, for want of reload: a_full_load_takes_the_place_of_all_rows",
+        "  not run, for want of reload: a_full_load_replaces_all_rows",
         "  not run, for want of unset: cells_that_were_not_sent_keep_their_values",
         "test_tables.py::TestBroken: 0 held, 1 failed, 0 closed",
     ]
@@ -119,7 +119,7 @@ def test_a_class_says_its_laws_in_the_order_in_which_they_are_run() -> None:
 def test_an_unknown_law_is_refused_and_the_nearest_named() -> None:
     with pytest.raises(PluginError, match="there is no law a_delete_takes_a_row") as refused:
         table_contract(lambda: Bench(lake=MemoryLake()), laws=["a_delete_takes_a_row"])
-    assert "Did you mean 'a_delete_takes_a_row_away'?" in str(refused.value)
+    assert "Did you mean 'a_delete_removes_a_row'?" in str(refused.value)
 
 
 @dataclass(slots=True)
@@ -132,7 +132,7 @@ class ForgetsItsObjects(MemoryTable):
 
 @pytest.mark.timeout(20)
 def test_a_table_that_forgets_its_objects_ends_a_play_and_is_told_so() -> None:
-    (law,) = [law for law in LAWS if law.name == "an_update_takes_the_place_of_a_row"]
+    (law,) = [law for law in LAWS if law.name == "an_update_replaces_a_row"]
     with pytest.raises(AssertionError, match=r"the table forgets what it was given.* it lacks 0000/1\."):
         try_law(law, lambda: Bench(lake=MemoryLake(ForgetsItsObjects)))
 

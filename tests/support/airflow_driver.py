@@ -1,4 +1,4 @@
-"""Carried out by the Python of Airflow: parse the DAGs, and carry one out; write what became of it as JSON."""
+"""Runs in the Python of Airflow: parses the DAGs or runs one, and writes the result as JSON."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 
 def parse() -> Any:
-    """Return the DAGs of the folder that Airflow is told of."""
+    """Return the DAGs of Airflow's folder."""
     from airflow.configuration import conf  # noqa: PLC0415  # it is not installed where tests are collected
     from airflow.dag_processing.dagbag import DagBag  # noqa: PLC0415
 
@@ -18,7 +18,7 @@ def parse() -> Any:
 
 
 def describe(bag: Any) -> dict[str, Any]:
-    """Return what cannot be imported, and of each DAG how many runs it has at once and the retries of its tasks."""
+    """Return import errors, and for each DAG its concurrent runs and the retries of its tasks."""
     dags = {
         name: {
             "runs": made.max_active_runs,
@@ -30,7 +30,7 @@ def describe(bag: Any) -> dict[str, Any]:
 
 
 def commit_batch(bag: Any, name: str) -> dict[str, Any]:
-    """Carry a DAG out once, with one retry, which waits for nothing."""
+    """Run a DAG once, with one immediate retry."""
     made = bag.dags[name]
     for one in made.tasks:
         one.retries, one.retry_delay = 1, timedelta(0)

@@ -1,4 +1,4 @@
-"""Rows of a table as another writer alters them: one that knows nothing of what lakeward keeps in it."""
+"""Changes of table rows by another writer, which does not know lakeward's columns."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def opened(project: Project, namespace: str, table: str) -> Iterator[Table]:
 def alter(
     project: Project, spark: SparkSession, change: Callable[[list[Row]], None], name: str = "shop.item"
 ) -> list[Row]:
-    """Change the rows, or versions, of a table of Iceberg or Delta, given in order; return them as they were."""
+    """Replace the rows of an Iceberg or Delta table by others in order, and return the old ones."""
     namespace, table = name.split(".")
     if project.kind == "iceberg":
         with opened(project, namespace, table) as found:

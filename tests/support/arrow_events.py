@@ -1,4 +1,4 @@
-"""Values of every type as the core and Arrow have them, and events as rows of an event frame, without Spark."""
+"""Values of every type for the core and Arrow, and events as rows of an event frame, without Spark."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from lakeward.core.merge.change_log import Reject
 from lakeward.core.schema import Type
 
 Item = ChangeEvent | Reject | None
-"""A row of a frame; None of one that is passed over."""
+"""A row of a frame, or None for a skipped one."""
 
 NANS = {"NaN": math.nan}
-"""What stands in a key for a value that is equal to nothing, and the value."""
+"""The value in a key for NaN, which equals nothing, and NaN."""
 
 
 def decimals(type_: Type) -> st.SearchStrategy[Decimal]:
@@ -46,7 +46,7 @@ SCALARS: Mapping[str, st.SearchStrategy[Any]] = {
 
 
 def values(type_: Type, *, in_part: bool = False) -> st.SearchStrategy[Any]:
-    """Return values of a type that are not NULL; with `in_part` fields of structs may not have been sent."""
+    """Return values of a type that are not NULL. With `in_part`, fields of structs may be unsent."""
     match type_.name:
         case "decimal":
             return decimals(type_)
@@ -62,13 +62,13 @@ def values(type_: Type, *, in_part: bool = False) -> st.SearchStrategy[Any]:
 
 
 def cells(type_: Type, *, in_part: bool = False) -> st.SearchStrategy[Any]:
-    """Return values of a type, and NULL; with `in_part` what was not sent as well."""
+    """Return values of a type, and NULL. With `in_part`, unsent values too."""
     found = st.none() | values(type_, in_part=in_part)
     return st.just(UNSET) | found if in_part else found
 
 
 def not_sent(cells: Mapping[str, Any]) -> list[str]:
-    """Return the paths of what was not sent of a row, as sources write them: columns by their names alone."""
+    """Return the paths of the unsent cells of a row, as sources write them."""
     found = [name for name, cell in cells.items() if cell is UNSET]
     return found + [path for name, cell in cells.items() for path in _fields(names.quoted(name), cell)]
 
@@ -81,7 +81,7 @@ def _fields(path: str, cell: Any) -> Sequence[str]:
 
 
 def nulls(cell: Any) -> Any:
-    """Return a cell with NULL in the place of what was not sent."""
+    """Return a cell with NULL for unsent values."""
     if isinstance(cell, dict):
         return {name: nulls(part) for name, part in cell.items()}
     return None if cell is UNSET else cell

@@ -1,4 +1,4 @@
-"""Messages of Debezium in Avro, of the table that is fed from a broker in memory."""
+"""Messages of Debezium in Avro, for the table that is fed from a broker in memory."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ FLAT: Final = {
 
 
 def envelope(number: int, text: str | None = "x") -> bytes:
-    """Return a message that inserts a row, without what stands before it."""
+    """Return a message that inserts a row, without the header of a registry."""
     source = {"schema": "shop", "table": "orders", "ts_us": 1_700_000_000_000_000 + number, "lsn": number}
     source["sequence"] = json.dumps([str(number), str(number)])
     return to_avro(ENVELOPE, {"before": None, "after": {"id": number, "a": text}, "source": source, "op": "c"})
 
 
 def framed(id_: int, data: bytes) -> bytes:
-    """Return bytes behind the id of their schema, as a registry of Confluent has it."""
+    """Return bytes after the id of their schema, in Confluent's form."""
     return b"\0" + id_.to_bytes(4) + data

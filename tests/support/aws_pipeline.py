@@ -1,8 +1,8 @@
-"""A whole pipeline on services of AWS that moto plays: its files, its stack, and the platform that runs its job.
+"""A whole pipeline on moto's services of AWS: its files, its stack, and the platform that runs its job.
 
-The stack is made of the template as far as moto's CloudFormation knows its parts, and the rest by what the template
-says of it. Glue starts nothing in moto: here each run is a process with the script and the wheels of the package,
-in a folder of its own, with the arguments that Glue hands on.
+CloudFormation of moto makes the parts of the template that it knows, and this module makes the others from the
+template. Glue of moto starts nothing, so each run is a process with the script and the wheels of the package,
+in a folder of its own, with the arguments of Glue.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ from lakeward.entrypoints.settings.configuration import load
 COLUMNS = {"id": "int", "name": "string", "price": "decimal(8,2)"}
 BEGAN = datetime(2026, 11, 21, 9, tzinfo=UTC)
 JARS = {"iceberg": {"iceberg", "aws", "s3"}, "delta": {"delta", "s3"}}
-"""What Glue has of its own with `--datalake-formats`."""
+"""The jars that Glue adds for `--datalake-formats`."""
 
 TARGETS = {
     "iceberg": 'kind = "iceberg"\ncatalog = "glue"\nwarehouse = "s3://{name}-lake/tables"',
@@ -89,38 +89,38 @@ BY_STACK = (
     "AWS::SNS::Topic",
     "AWS::Events::Rule",
 )
-"""What moto's CloudFormation makes of a template."""
+"""The resource types that moto's CloudFormation makes."""
 
 PATIENCE = 300.0
-"""Seconds in which a run must begin, and a process must come to what it is waited for."""
+"""The seconds within which a run must begin, and a process must reach an awaited state."""
 
 RUNS: Mapping[str, Any] = {"progression": "manual", "times": 1_000_000}
-"""A run of Glue goes on until the test ends it."""
+"""A run of Glue lasts until the test ends it."""
 
 _COMMIT = r"(metadata/[^/]+\.metadata\.json|_delta_log/\d+\.json)$"
-"""What a commit writes last, of Iceberg and of Delta."""
+"""The file that a commit writes last, in Iceberg and in Delta."""
 
 _GRACE = 11
-"""Seconds until a lease that is over is taken by another process (docs/reference/lease.md), and one more."""
+"""The seconds after the end of a lease until another process gets it (docs/reference/lease.md), and one more."""
 
 Rows = dict[int, tuple[object, ...]]
 
 
 @dataclass
 class Feed:
-    """The files of one table as DMS writes them, and the rows that the table must have then."""
+    """The files of one table as DMS writes them, and the rows that the table must have after them."""
 
     writer: DmsWriter
     rows: Rows = field(default_factory=dict)
     at: datetime = BEGAN
 
     def load(self, *names: str) -> list[Path]:
-        """Write a full load of rows with these names, which have the numbers from 1 as keys."""
+        """Write a full load of rows with these names and the keys 1, 2, 3 and so on."""
         self.rows = {key: (key, name, Decimal(f"{key}.50")) for key, name in enumerate(names, 1)}
         return self.writer.load(self.rows.values(), self.at)
 
     def change(self, number: int) -> Path:
-        """Write a file that updates the first row, deletes the second one if it is there, and inserts another."""
+        """Write a file that updates the first row, deletes the second one if it exists, and inserts another."""
         self.at += timedelta(hours=1)
         new = max(self.rows) + 1
         updated, inserted = (1, f"Köln {number}", Decimal(number)), (new, f'new, "{number}"', None)
@@ -136,7 +136,7 @@ class Feed:
 
 @dataclass(frozen=True)
 class JobPackage:
-    """A packaged job in a folder, and what a platform keeps of it: the wheels, installed, and Spark's settings."""
+    """A packaged job in a folder, with its installed wheels and the settings of Spark."""
 
     kind: str
     folder: Path
@@ -145,7 +145,7 @@ class JobPackage:
 
 
 def make_package(folder: Path, wheel: Path, kind: str) -> JobPackage:
-    """Package lakeward alone: the libraries that it needs are taken from the Python that runs the tests."""
+    """Package only lakeward. Its libraries are those of the Python that runs the tests."""
     packed = write_package(folder / "job", "glue", kind, newest_release("glue", line()).name, [wheel])
     jars = ":".join(str(fetch(jar)) for jar in locked(JARS[kind]))
     settings = {
@@ -163,7 +163,7 @@ def make_package(folder: Path, wheel: Path, kind: str) -> JobPackage:
 
 @dataclass
 class Notices:
-    """A queue that gets what a topic tells; nothing is told twice to a test."""
+    """A queue that subscribes to a topic. A test gets each message once."""
 
     client: Any
     url: str
@@ -180,9 +180,9 @@ class Notices:
 
 @dataclass
 class AwsPipeline:
-    """A pipeline whose stack is made, and whose state machine is started by its function.
+    """A deployed pipeline, whose state machine is started by its function.
 
-    `people` are told by `[[notify]]`, and `operators` by the state machine.
+    `people` get the messages of `[[notify]]`, and `operators` those of the state machine.
     """
 
     aws: StepFunctions
@@ -207,12 +207,12 @@ class AwsPipeline:
         return schema_of(self.name)
 
     def deliver(self, *files: Path) -> None:
-        """Bring files of DMS to the bucket, which tells of each by an event."""
+        """Put files of DMS into the bucket, which sends an event for each."""
         for file in files:
             self._put(file, file.read_bytes())
 
     def deliver_part(self, file: Path) -> None:
-        """Bring a file of DMS that is cut off within a text of its last row."""
+        """Put a file of DMS that is cut off within a text of its last row."""
         content = file.read_bytes()
         self._put(file, content[: content.rindex(b'"new') + 3])
 
@@ -221,19 +221,19 @@ class AwsPipeline:
         self.s3.put(f"s3://{self.name}-landing/dms/{key}", content)
 
     def start(self) -> str:
-        """Start the state machine as its schedule does; return the execution."""
+        """Start the state machine like its schedule, and return the execution."""
         answer = json.loads(self.aws.invoke(f"{self.name}-start-run", "{}"))
         assert answer["started"]
         return f"{self.machine.replace(':stateMachine:', ':execution:')}:{answer['execution']}"
 
     def waiting(self, title: str = "Queue") -> int:
-        """Return how many messages wait in a queue of the template."""
+        """Return the number of messages that wait in a queue of the template."""
         names = ["ApproximateNumberOfMessages"]
         asked = self.aws.client("sqs").get_queue_attributes(QueueUrl=self._queue(title), AttributeNames=names)
         return int(asked["Attributes"][names[0]])
 
     def lose_messages(self) -> None:
-        """Lose all that the queue has."""
+        """Delete all messages of the queue."""
         self.aws.client("sqs").purge_queue(QueueUrl=self._queue("Queue"))
 
     def _queue(self, title: str) -> str:
@@ -245,13 +245,13 @@ class AwsPipeline:
         return {table: feed.rows for table, feed in self.feeds.items()}
 
     def committed(self, since: int) -> set[str]:
-        """Return the tables that were committed to since so many requests had been made of S3."""
+        """Return the tables with commits after so many requests to S3."""
         paths = [one.path for one in self.s3.requests[since:] if one.method in ("PUT", "POST")]
         found = [re.match(rf"/{self.name}-lake/tables/[^/]+/([^/]+)/{_COMMIT}", path) for path in paths]
         return {one[1] for one in found if one is not None and not one[1].endswith("__changes")}
 
     def has_lease(self) -> bool:
-        """Tell whether a run has the pipeline, though it may be dead: nobody takes it before its time is over."""
+        """Return True if a lease is held, also by a dead run: it is free only when its time is over."""
         name = self.stack.resolve(self.stack.template["Resources"]["LeaseTable"]["Properties"]["TableName"])
         item = self.aws.client("dynamodb").get_item(TableName=name, Key={"lease": {"S": self.name}}).get("Item")
         return item is not None and int(item["until"]["N"]) / 1e6 + _GRACE > time.time()
@@ -259,9 +259,9 @@ class AwsPipeline:
     def commit_batch(
         self, *, kill: Callable[[], bool] | None = None, before_end: Callable[[], None] | None = None
     ) -> str:
-        """Wait until the state machine has started a run, and carry it out as Glue does; return its state.
+        """Wait until the state machine has started a run, execute it like Glue, and return its state.
 
-        With `kill` it is killed as soon as that says so; `before_end` is called before Glue tells of the end.
+        It is killed once `kill` returns True. `before_end` is called before Glue reports the end.
         """
         run = wait_until(self._next_run, PATIENCE)
         self.carried_out.append(run.job_run_id)
@@ -285,7 +285,7 @@ class AwsPipeline:
 
     @property
     def reason(self) -> str:
-        """Why the last run failed; empty where it did not."""
+        """The reason why the last run failed, or an empty text."""
         return self.reasons.get(self.carried_out[-1], "")
 
     def _next_run(self) -> FakeJobRun | None:
@@ -295,7 +295,7 @@ class AwsPipeline:
         return runs[0] if runs else None
 
     def _install(self, arguments: Mapping[str, str]) -> None:
-        """Install the modules of a job as its arguments say, unless that is done: a platform has an image of it."""
+        """Install the modules of a job from its arguments, once."""
         if self.package.site.exists():
             return
         urls = arguments["--additional-python-modules"].split(",")
@@ -347,9 +347,9 @@ def deployed(
     tables: Sequence[str],
     idle_turns: int | None = None,
 ) -> Iterator[AwsPipeline]:
-    """Deploy a pipeline; its state machine looks each second whether anything is to be done.
+    """Deploy a pipeline whose state machine checks its queue every second.
 
-    After `idle_turns` seconds without messages it looks at all tables; None is an hour, as in the template.
+    After `idle_turns` seconds without messages it runs all tables. None is an hour, as in the template.
     """
     name = aws.pipeline
     file = write_settings(folder, settings_of(name, package.kind, tables))
@@ -378,7 +378,7 @@ def deployed(
 
 
 def _bring(s3: Buckets, stack: Stack, package: JobPackage, settings: Path) -> None:
-    """Bring package and settings to where jobs look for them."""
+    """Upload package and settings for the jobs."""
     bucket, prefix = stack.values["PackageBucket"], stack.values["PackagePrefix"]
     s3.client.create_bucket(Bucket=bucket, CreateBucketConfiguration={"LocationConstraint": REGION})
     for path in [*package.folder.rglob("*.*"), settings]:
@@ -399,7 +399,7 @@ def _make_stack(aws: StepFunctions, stack: Stack) -> None:
 
 
 def _tell_events(s3: Buckets, bucket: str) -> None:
-    """Let a bucket send its events to EventBridge, which moto's CloudFormation does not do."""
+    """Send the events of a bucket to EventBridge, which moto's CloudFormation does not do."""
     s3.client.put_bucket_notification_configuration(
         Bucket=bucket, NotificationConfiguration={"EventBridgeConfiguration": {}}
     )
@@ -414,7 +414,7 @@ def _subscribed(aws: StepFunctions, topic: str) -> Notices:
 
 
 def _make_functions(aws: StepFunctions, stack: Stack, patch: pytest.MonkeyPatch) -> None:
-    """Let the functions of the template be called by their names, with the variables that they have there."""
+    """Register the functions of the template by name, with their environment variables."""
     for one in stack.template["Resources"].values():
         if one["Type"] == "AWS::Lambda::Function":
             said = stack.resolve(one["Properties"])
@@ -425,7 +425,7 @@ def _make_functions(aws: StepFunctions, stack: Stack, patch: pytest.MonkeyPatch)
 
 
 def _make_machine(aws: StepFunctions, stack: Stack, idle_turns: int | None) -> str:
-    """Make the state machine of the template, which waits a second where that says minutes."""
+    """Make the state machine of the template, which waits a second instead of minutes."""
     said = stack.template["Resources"]["StateMachine"]["Properties"]
     definition = json.loads(json.dumps(said["Definition"]))
     definition["States"]["Pause"]["Seconds"] = 1
@@ -447,7 +447,7 @@ def _make_machine(aws: StepFunctions, stack: Stack, idle_turns: int | None) -> s
 
 @contextmanager
 def _glue(patch: pytest.MonkeyPatch) -> Iterator[dict[str, str]]:
-    """Let runs of Glue last until they are ended; return the reasons of those that failed, by their ids."""
+    """Let runs of Glue last until they are ended, and yield the reasons of failed runs by id."""
     reasons: dict[str, str] = {}
     as_dict = FakeJobRun.as_dict
 

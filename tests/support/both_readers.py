@@ -1,4 +1,4 @@
-"""Rows of lines as Spark reads them and as plain Python does, side by side: one job of Spark for all feeds."""
+"""Rows of lines as Spark and plain Python read them, with one job of Spark for all feeds."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True)
 class Feed:
-    """Files of a table, as its settings say; plain Python reads each line by itself where lines stand apart."""
+    """Files of a table with its settings. Plain Python reads each line by itself if lines are independent."""
 
     table: TableFiles
     names: Sequence[str]
@@ -64,9 +64,9 @@ Rows = Mapping[tuple[str, int], Mapping[str, Any]]
 
 @dataclass(frozen=True)
 class Answer:
-    """What both readers say of a feed; `left` says why plain Python leaves lines, or all of it, to Spark.
+    """The rows of both readers for a feed. `left` says why plain Python leaves lines, or the whole feed, to Spark.
 
-    `types` says what has another type in Arrow, and which files have other schemas.
+    `types` has the columns with another type in Arrow, and the files with other schemas.
     """
 
     spark: Rows
@@ -75,7 +75,7 @@ class Answer:
     types: Sequence[str] = ()
 
     def differences(self) -> list[str]:
-        """Return in words where they differ; of what is left to Spark nothing does."""
+        """Return the differences as texts. Lines left to Spark have none."""
         if self.left and not self.local:
             return []
         said = [*self.types, *([] if self.spark.keys() == self.local.keys() else ["other lines"])]
@@ -90,7 +90,7 @@ class Answer:
 
 
 def ask_both(spark: SparkSession, feeds: Sequence[Feed]) -> Sequence[Answer]:
-    """Return what both readers say of feeds."""
+    """Return the rows of both readers for feeds."""
     for name, value in WHOLE_FILES.items():
         spark.conf.set(name, value)
     known = [(feed, feed.files) for feed in feeds]
@@ -121,7 +121,7 @@ def _as_json(number: str, rows: DataFrame) -> DataFrame:
 
 
 def _typed(row: dict[str, Any], table: TableFiles) -> Mapping[str, Any]:
-    """Return a row of Spark, of which JSON was made, with the values that plain Python has."""
+    """Return a row of Spark, read from JSON, with the values of plain Python."""
     types = {column.name: column.type for column in table.dimension.schema}
     types |= {before_column(n): column.type for n, column in enumerate(table.reading.before_columns)}
     return {name: _value(value, types[name]) if name in types else value for name, value in row.items()}
@@ -190,7 +190,7 @@ def _other_types(table: pa.Table, frame: DataFrame) -> list[str]:
 
 
 def _nullable(type_: pa.DataType) -> pa.DataType:
-    """Return a list as one that may have NULL in it: Spark knows of some lists that they have none."""
+    """Return a list type with nullable items. Spark knows that some lists have no NULL."""
     return pa.list_(type_.value_type) if pa.types.is_list(type_) else type_
 
 

@@ -1,4 +1,4 @@
-"""Adoption of tables, broken on purpose: each function makes one mistake."""
+"""Mistakes in the adoption of tables: each function makes one."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Break = Callable[[pytest.MonkeyPatch], None]
 
 
 def forgets_what_was_applied(patch: pytest.MonkeyPatch) -> None:
-    """Takes the table over as if no file had been applied to it."""
+    """Adopts the table as if no file had been applied to it."""
     adopt = TableAdoption.adopt
 
     def forgetful(self: TableAdoption, foreign: ExternalTable, plan: MergePlan, progress: Progress) -> Commit:
@@ -36,28 +36,28 @@ def forgets_what_was_applied(patch: pytest.MonkeyPatch) -> None:
 
 
 def takes_its_rows_for_newer_than_any_change(patch: pytest.MonkeyPatch) -> None:
-    """Puts the rows that were there behind all changes."""
+    """Orders the existing rows after all changes."""
     patch.setattr(table_rows, "BEFORE", {**table_rows.BEFORE, names.SEQUENCE: 1 << 60})
 
 
 def truncates_what_the_batch_names_alone(patch: pytest.MonkeyPatch) -> None:
-    """Spares the rows that were there from a truncate."""
+    """Keeps the existing rows at a truncate."""
     use_spark_in_commands(patch)
     patch.setattr(Rows, "with_truncated", lambda _self, stood: stood)
 
 
 def counts_no_keys(patch: pytest.MonkeyPatch) -> None:
-    """Looks for no key that is NULL or stands twice."""
+    """Does not check for NULL or duplicate keys."""
     patch.setattr(adoption, "_counted", lambda found, _dimension: (found.count(), 0, 0, None))
 
 
 def compares_no_columns(patch: pytest.MonkeyPatch) -> None:
-    """Takes the table's columns for those of the source."""
+    """Uses the columns of the table as those of the source."""
     patch.setattr(adopting, "_reasons", lambda _job, foreign: iter(foreign.refused))
 
 
 def takes_any_name_for_none(patch: pytest.MonkeyPatch) -> None:
-    """Begins at the first file where there is none of the name that a person gave."""
+    """Begins at the first file if the named one does not exist."""
     count = adopting._count_applied
 
     def lenient(job: Any, listed: list[SourceObject], last: str | None) -> int:
@@ -67,7 +67,7 @@ def takes_any_name_for_none(patch: pytest.MonkeyPatch) -> None:
 
 
 def leaves_what_a_crash_left(patch: pytest.MonkeyPatch) -> None:
-    """Writes its memory beside what a crash left of the adoption before."""
+    """Writes its change log without removing that of a crashed adoption."""
     objects = BatchLog.objects
 
     def blind(self: BatchLog, progress: Progress) -> Mapping[str, SourceObject]:
@@ -79,7 +79,7 @@ def leaves_what_a_crash_left(patch: pytest.MonkeyPatch) -> None:
 
 
 class _Any(str):
-    """A state that is every other."""
+    """A table state that equals every other."""
 
     __hash__ = str.__hash__
 
@@ -88,7 +88,7 @@ class _Any(str):
 
 
 def adopts_whatever_stands(patch: pytest.MonkeyPatch) -> None:
-    """Does not look whether the table is as it was looked at."""
+    """Does not check that the table did not change since the check."""
     adopt = TableAdoption.adopt
     patch.setattr(
         TableAdoption,

@@ -1,4 +1,4 @@
-"""The reference adapter, broken in what it keeps of what was believed when: each class makes one mistake."""
+"""The reference adapter with mistakes in recorded versions: each class makes one."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from lakeward.core.plan import MergePlan
 
 
 class _Believes(MemoryTable):
-    """Keeps other beliefs of the keys that a batch touches."""
+    """Records other versions for the keys of a batch."""
 
     def beliefs_after(self, plan: MergePlan, rows: Mapping[Key, Row | None]) -> dict[Key, KnownVersions]:
         found = MemoryTable.beliefs_after(self, plan, rows)
@@ -23,22 +23,22 @@ class _Believes(MemoryTable):
         raise NotImplementedError
 
 
-class RewritesWhatWasKnown(_Believes):
-    """Takes away what is believed no more, as a history does that does not keep it."""
+class RemovesSupersededVersions(_Believes):
+    """Removes superseded knowledge, like a history without it."""
 
     def wrongly(self, batch: int, beliefs: KnownVersions) -> KnownVersions:
         return tuple(belief for belief in beliefs if belief.known_to is None)
 
 
-class KeepsWhatWasKnownOutOfABatch(_Believes):
-    """Lets what a batch finds out count from the next one on."""
+class RecordsVersionsABatchLate(_Believes):
+    """Records the knowledge of a batch as that of the next one."""
 
     def wrongly(self, batch: int, beliefs: KnownVersions) -> KnownVersions:
         return tuple(replace(one, known_from=batch + 1) if one.known_from == batch else one for one in beliefs)
 
 
-class OverwritesWhatWasKnown(_Believes):
-    """Writes over a version in which an untracked column or its end is another, as if it had always been so."""
+class OverwritesRecordedVersions(_Believes):
+    """Overwrites a version with a new end or untracked value, as if it had always been so."""
 
     def wrongly(self, batch: int, beliefs: KnownVersions) -> KnownVersions:
         found = {begins(one): one for one in beliefs if one.known_to == batch}
@@ -53,7 +53,7 @@ class OverwritesWhatWasKnown(_Believes):
 
 
 class EndsNothing(_Believes):
-    """Goes on believing what was found to be otherwise."""
+    """Never ends superseded knowledge."""
 
     def wrongly(self, batch: int, beliefs: KnownVersions) -> KnownVersions:
         return tuple(replace(belief, known_to=None) for belief in beliefs)
@@ -64,11 +64,11 @@ def begins(belief: KnownVersion) -> object:
 
 
 BY_LAW: Mapping[str, Sequence[type[MemoryTable]]] = {
-    "what_was_known_is_not_rewritten": (
-        RewritesWhatWasKnown,
-        KeepsWhatWasKnownOutOfABatch,
-        OverwritesWhatWasKnown,
+    "recorded_versions_are_not_rewritten": (
+        RemovesSupersededVersions,
+        RecordsVersionsABatchLate,
+        OverwritesRecordedVersions,
         EndsNothing,
     ),
 }
-"""Mistakes by the law of the conformance kit that is there to show them."""
+"""Mistakes by the law of the conformance kit that must show them."""

@@ -1,4 +1,4 @@
-"""The Delta adapter, broken on purpose where it has ways of its own: each function makes one mistake."""
+"""Mistakes in code of the Delta adapter alone: each function makes one."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Break = Callable[[pytest.MonkeyPatch], None]
 
 
 def marks_the_row_behind(patch: pytest.MonkeyPatch) -> None:
-    """Counts the rows of a file from one, where Delta counts from nought."""
+    """Counts the rows of a file from one instead of zero."""
     delete = Change.delete_here
 
     def behind(self: Change, places: pa.Table | None) -> bool:
@@ -36,19 +36,19 @@ def marks_the_row_behind(patch: pytest.MonkeyPatch) -> None:
 
 
 def marks_the_row_behind_by_spark(patch: pytest.MonkeyPatch) -> None:
-    """Does so where Spark works out the batch."""
+    """Does so if Spark resolves the batch."""
     use_spark(patch)
     delete = Change.delete
     patch.setattr(Change, "delete", lambda self, places: delete(self, places.withColumn(POS, F.col(POS) + 1)))
 
 
 def forgets_the_vector_before(patch: pytest.MonkeyPatch) -> None:
-    """Puts a deletion vector in the place of another, without what that one deleted."""
+    """Replaces a deletion vector without keeping its deletes."""
     patch.setattr(deletion_vectors, "read_vector", lambda *_: BitMap64())
 
 
 def forgets_the_vector_before_by_spark(patch: pytest.MonkeyPatch) -> None:
-    """Does so where Spark works out the batch."""
+    """Does so if Spark resolves the batch."""
     use_spark(patch)
 
     def without(spark: SparkSession, types: Mapping[str, str], rows: Iterable[Sequence[Any]]) -> DataFrame:
@@ -58,17 +58,20 @@ def forgets_the_vector_before_by_spark(patch: pytest.MonkeyPatch) -> None:
 
 
 def keeps_rows_that_a_load_does_not_hold(patch: pytest.MonkeyPatch) -> None:
-    """Lets the files of the epoch before stand beside those of a full load, and says that they are gone."""
+    """Keeps the files of the old epoch at a reload, and reports them as removed."""
 
     patch.setattr(Change, "drop_all", lambda self, rows: setattr(self, "dropped_rows", rows))
 
 
 def loses_what_else_a_file_held(patch: pytest.MonkeyPatch) -> None:
-    """Rewrites a file with the new rows alone, and checks nothing."""
+    """Rewrites a file with only the new rows, without a check."""
     rewrite = Change.rewrite
     patch.setattr(Change, "rewrite", lambda self, places: rewrite(self, places).limit(0))
     patch.setattr(Change, "check", lambda *_: None)
 
+
+LONG = frozenset({forgets_the_vector_before_by_spark})
+"""Mistakes that take long. The gate tries the same one without Spark, and another one with it."""
 
 COPY_ON_WRITE = TableOptions(write_mode="copy-on-write")
 BROKEN: Sequence[tuple[str, Break, TableOptions]] = (
@@ -79,4 +82,4 @@ BROKEN: Sequence[tuple[str, Break, TableOptions]] = (
     ("in order", loses_what_else_a_file_held, COPY_ON_WRITE),
     ("reloaded", keeps_rows_that_a_load_does_not_hold, TableOptions()),
 )
-"""The mistakes, by the script that shows them, and the layout that has them."""
+"""The script that shows each mistake, and its layout."""

@@ -1,4 +1,4 @@
-"""Tables of any format that are told something else than what was delivered: a class makes one mistake."""
+"""Tables of any format that get other events than those delivered: each class makes one mistake."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from datetime import date, datetime, timedelta
 from decimal import Context, Decimal
 from unicodedata import normalize
 
-from broken_ports import BrokenLake, Whole
+from broken_ports import AnyTable, BrokenLake
 
 from lakeward.core.events import UNSET, Cell, ChangeEvent, Key, Mark, Operation
 from lakeward.core.merge.change_log import Reject
@@ -21,65 +21,59 @@ def _mistold(event: ChangeEvent, cells: Mapping[str, Cell]) -> ChangeEvent:
     return replace(event, cells={**event.cells, **cells})
 
 
-class LosesTheLastEvent(Whole):
+class LosesTheLastEvent(AnyTable):
     """Drops the last event of a batch."""
 
     @classmethod
-    def told(cls, lake: BrokenLake, items: Sequence[Item]) -> Sequence[Item]:
-        """Return all but the last."""
+    def deliver(cls, lake: BrokenLake, items: Sequence[Item]) -> Sequence[Item]:
         events = [item for item in items if isinstance(item, ChangeEvent)]
         last = max(events, key=lambda event: event.position, default=None)
         return [item for item in items if item is not last]
 
 
 def _bent(event: ChangeEvent, bend: Callable[[Cell], Cell]) -> ChangeEvent:
-    """Return an event with other values, in its key, too."""
+    """Return an event with changed values, in cells and key."""
     cells = {name: bend(cell) for name, cell in event.cells.items()}
     return replace(event, cells=cells, key=tuple(map(bend, event.key)))
 
 
-class ReadsNumbersAsDoubles(Whole):
-    """Has no other number than one of 53 bits."""
+class ReadsNumbersAsDoubles(AnyTable):
+    """Keeps only 53 bits of numbers."""
 
     @staticmethod
-    def told_event(event: ChangeEvent) -> ChangeEvent:
-        """Return the event with such numbers."""
+    def deliver_event(event: ChangeEvent) -> ChangeEvent:
         return _bent(event, lambda cell: min(int(float(cell)), 2**63 - 1) if isinstance(cell, int) else cell)
 
 
-class TakesLettersForOthers(Whole):
-    """Knows no small letter from a capital one."""
+class TakesLettersForOthers(AnyTable):
+    """Ignores the case of letters."""
 
     @staticmethod
-    def told_event(event: ChangeEvent) -> ChangeEvent:
-        """Return the event in small letters."""
+    def deliver_event(event: ChangeEvent) -> ChangeEvent:
         return _bent(event, lambda cell: cell.lower() if isinstance(cell, str) else cell)
 
 
-class ComposesTexts(Whole):
-    """Has one text for what Unicode calls equivalent."""
+class ComposesTexts(AnyTable):
+    """Normalizes texts to composed characters."""
 
     @staticmethod
-    def told_event(event: ChangeEvent) -> ChangeEvent:
-        """Return the event with composed texts."""
+    def deliver_event(event: ChangeEvent) -> ChangeEvent:
         return _bent(event, lambda cell: normalize("NFC", cell) if isinstance(cell, str) else cell)
 
 
-class CutsTexts(Whole):
-    """Has texts of up to 255 characters."""
+class CutsTexts(AnyTable):
+    """Cuts texts at 255 characters."""
 
     @staticmethod
-    def told_event(event: ChangeEvent) -> ChangeEvent:
-        """Return the event with short texts."""
+    def deliver_event(event: ChangeEvent) -> ChangeEvent:
         return _bent(event, lambda cell: cell[:255] if isinstance(cell, str) else cell)
 
 
-class CutsTimes(Whole):
-    """Has times of milliseconds."""
+class CutsTimes(AnyTable):
+    """Cuts times to milliseconds."""
 
     @staticmethod
-    def told_event(event: ChangeEvent) -> ChangeEvent:
-        """Return the event with such times."""
+    def deliver_event(event: ChangeEvent) -> ChangeEvent:
         return _bent(event, _cut_time)
 
 
@@ -87,12 +81,11 @@ def _cut_time(cell: Cell) -> Cell:
     return cell.replace(microsecond=cell.microsecond // 1000 * 1000) if isinstance(cell, datetime) else cell
 
 
-class ReadsDecimalsAsDoubles(Whole):
-    """Has no other fraction than one of 53 bits."""
+class ReadsDecimalsAsDoubles(AnyTable):
+    """Keeps only 53 bits of decimals."""
 
     @staticmethod
-    def told_event(event: ChangeEvent) -> ChangeEvent:
-        """Return the event with such numbers, as many digits behind the point as they had."""
+    def deliver_event(event: ChangeEvent) -> ChangeEvent:
         return _bent(event, _of_53_bits)
 
 
@@ -100,12 +93,11 @@ def _of_53_bits(cell: Cell) -> Cell:
     return Decimal(float(cell)).quantize(cell, context=Context(prec=60)) if isinstance(cell, Decimal) else cell
 
 
-class CountsDaysAsTheRomansDid(Whole):
-    """Has the dates before the reform of the calendar ten days later."""
+class UsesTheJulianCalendar(AnyTable):
+    """Moves dates before the reform of the calendar by ten days."""
 
     @staticmethod
-    def told_event(event: ChangeEvent) -> ChangeEvent:
-        """Return the event with such dates."""
+    def deliver_event(event: ChangeEvent) -> ChangeEvent:
         return _bent(event, _julian)
 
 
@@ -114,49 +106,44 @@ def _julian(cell: Cell) -> Cell:
     return cell + timedelta(days=10) if is_old and isinstance(cell, date) else cell
 
 
-class TakesTheEmptyTextForNull(Whole):
-    """As some databases do."""
+class TakesTheEmptyTextForNull(AnyTable):
+    """Stores the empty text as NULL, like some databases."""
 
     @staticmethod
-    def told_event(event: ChangeEvent) -> ChangeEvent:
-        """Return the event without empty texts outside of its key."""
+    def deliver_event(event: ChangeEvent) -> ChangeEvent:
         return _mistold(event, {"a": event.cells.get("a") or None})
 
 
-class NeverUpdates(Whole):
-    """Inserts what is new, and leaves the other rows as they are."""
+class NeverUpdates(AnyTable):
+    """Inserts new rows, and never updates existing ones."""
 
     @classmethod
-    def told_one(cls, lake: BrokenLake, item: Item) -> Sequence[Item]:
-        """Return no update."""
+    def deliver_item(cls, lake: BrokenLake, item: Item) -> Sequence[Item]:
         return [] if isinstance(item, ChangeEvent) and item.operation is Operation.UPDATE else [item]
 
 
-class UpdatesOnlyWhatItWasGiven(Whole):
-    """Takes an update literally: one of a key that never came before makes no row."""
+class UpdatesOnlyKnownKeys(AnyTable):
+    """Ignores updates of keys that never came before."""
 
     @classmethod
-    def told_one(cls, lake: BrokenLake, item: Item) -> Sequence[Item]:
-        """Return no update of a new key."""
+    def deliver_item(cls, lake: BrokenLake, item: Item) -> Sequence[Item]:
         is_update = isinstance(item, ChangeEvent) and item.operation is Operation.UPDATE
-        return [] if is_update and all(item.keys != other.keys for other in lake.told) else [item]
+        return [] if is_update and all(item.keys != other.keys for other in lake.delivered) else [item]
 
 
-class NeverDeletes(Whole):
-    """Writes rows, and takes none away."""
+class NeverDeletes(AnyTable):
+    """Ignores deletes."""
 
     @classmethod
-    def told_one(cls, lake: BrokenLake, item: Item) -> Sequence[Item]:
-        """Return no delete."""
+    def deliver_item(cls, lake: BrokenLake, item: Item) -> Sequence[Item]:
         return [] if isinstance(item, ChangeEvent) and item.operation is Operation.DELETE else [item]
 
 
-class AppliesTheFirstOfABatch(Whole):
-    """Collapses the changes of a key to the oldest."""
+class AppliesTheFirstOfABatch(AnyTable):
+    """Applies only the oldest change of each key in a batch."""
 
     @classmethod
-    def told(cls, lake: BrokenLake, items: Sequence[Item]) -> Sequence[Item]:
-        """Return the first event of each key."""
+    def deliver(cls, lake: BrokenLake, items: Sequence[Item]) -> Sequence[Item]:
         first: dict[Key, ChangeEvent] = {}
         for item in sorted(items, key=lambda item: item.position):
             if isinstance(item, ChangeEvent):
@@ -164,12 +151,11 @@ class AppliesTheFirstOfABatch(Whole):
         return [item for item in items if not isinstance(item, ChangeEvent) or first[item.key] is item]
 
 
-class LetsTheFirstOfATieWin(Whole):
-    """Puts events of one key and commit in the opposite of their order of arrival."""
+class LetsTheFirstOfATieWin(AnyTable):
+    """Reverses the order of arrival of events with one key and commit."""
 
     @classmethod
-    def told(cls, lake: BrokenLake, items: Sequence[Item]) -> Sequence[Item]:
-        """Return them with their places turned."""
+    def deliver(cls, lake: BrokenLake, items: Sequence[Item]) -> Sequence[Item]:
         ties: dict[tuple[Mark, Key], list[ChangeEvent]] = {}
         for item in sorted(items, key=lambda item: item.position):
             if isinstance(item, ChangeEvent) and item.position.sequence and not item.is_load:
@@ -182,139 +168,126 @@ class LetsTheFirstOfATieWin(Whole):
         return [turned.get(item.position, item) for item in items]
 
 
-class ForgetsTruncates(Whole):
-    """Takes nothing away where all is to go."""
+class ForgetsTruncates(AnyTable):
+    """Ignores truncates."""
 
     @classmethod
-    def told_one(cls, lake: BrokenLake, item: Item) -> Sequence[Item]:
-        """Return no truncate."""
+    def deliver_item(cls, lake: BrokenLake, item: Item) -> Sequence[Item]:
         return [] if isinstance(item, ChangeEvent) and item.operation is Operation.TRUNCATE else [item]
 
-    def planned(self, plan: MergePlan) -> MergePlan:
-        """Return a plan that knows of none."""
+    def change_plan(self, plan: MergePlan) -> MergePlan:
         return replace(plan, truncates=Truncates(), folds=plan.in_part)
 
 
-class NullsWhatWasNotSent(Whole):
-    """Takes a cell that an update does not have for NULL."""
+class NullsUnsentCells(AnyTable):
+    """Writes NULL for unsent cells."""
 
     @staticmethod
-    def told_event(event: ChangeEvent) -> ChangeEvent:
-        """Return a whole one."""
+    def deliver_event(event: ChangeEvent) -> ChangeEvent:
         return _mistold(event, {name: None for name, cell in event.cells.items() if cell is UNSET})
 
 
-class LeavesTheOldKey(Whole):
-    """Takes a change of a key for an update of the key that it enters."""
+class LeavesTheOldKey(AnyTable):
+    """Applies a key change as an update of the new key."""
 
     @staticmethod
-    def told_event(event: ChangeEvent) -> ChangeEvent:
-        """Return one that left no key."""
+    def deliver_event(event: ChangeEvent) -> ChangeEvent:
         return replace(event, old_key=None)
 
 
-class ForgetsTransactions(Whole):
-    """Takes each change for a transaction of its own."""
+class ForgetsTransactions(AnyTable):
+    """Treats each change as a transaction of its own."""
 
     @staticmethod
-    def told_event(event: ChangeEvent) -> ChangeEvent:
-        """Return one of no transaction."""
+    def deliver_event(event: ChangeEvent) -> ChangeEvent:
         return replace(event, transaction=None)
 
 
-class HoldsNothing(Whole):
-    """Lets pass what follows a row that cannot be applied."""
+class HoldsNothing(AnyTable):
+    """Holds no key for a row that cannot be applied."""
 
     @classmethod
-    def told_one(cls, lake: BrokenLake, item: Item) -> Sequence[Item]:
-        """Return a reject of no key."""
+    def deliver_item(cls, lake: BrokenLake, item: Item) -> Sequence[Item]:
         return [replace(item, keys=()) if isinstance(item, Reject) else item]
 
 
-class WritesZeroForNull(Whole):
-    """Has no way to tell them apart."""
+class WritesZeroForNull(AnyTable):
+    """Writes zero for NULL."""
 
     @staticmethod
-    def told_event(event: ChangeEvent) -> ChangeEvent:
-        """Return one that has no NULL."""
+    def deliver_event(event: ChangeEvent) -> ChangeEvent:
         return _mistold(event, {name: 0 for name, cell in event.cells.items() if cell is None})
 
 
-class WritesNothingForNull(Whole):
-    """Has no way to tell NULL from an empty text."""
+class WritesNothingForNull(AnyTable):
+    """Writes NULL for the empty text."""
 
     @staticmethod
-    def told_event(event: ChangeEvent) -> ChangeEvent:
-        """Return one that has no empty text."""
+    def deliver_event(event: ChangeEvent) -> ChangeEvent:
         return _mistold(event, {name: None for name, cell in event.cells.items() if cell == ""})
 
 
-class CutsOffWhatIsTooWide(Whole):
-    """Keeps whole numbers in 32 bits, whatever its columns are declared to be."""
+class CutsWideNumbers(AnyTable):
+    """Keeps only 32 bits of whole numbers, for any declared type."""
 
     @staticmethod
-    def told_event(event: ChangeEvent) -> ChangeEvent:
-        """Return one whose numbers fit."""
+    def deliver_event(event: ChangeEvent) -> ChangeEvent:
         numbers = {name: cell for name, cell in event.cells.items() if isinstance(cell, int)}
         return _mistold(event, {name: (cell + 2**31) % 2**32 - 2**31 for name, cell in numbers.items()})
 
 
-class TakesALoadForNews(Whole):
-    """Puts the rows of a full load behind all changes."""
+class OrdersALoadAfterChanges(AnyTable):
+    """Orders the rows of a full load after all changes."""
 
     @staticmethod
-    def told_event(event: ChangeEvent) -> ChangeEvent:
-        """Return one that comes last."""
+    def deliver_event(event: ChangeEvent) -> ChangeEvent:
         place = event.position
         return replace(event, position=place._replace(sequence=10**9)) if event.is_load else event
 
 
-class LeavesRowsInTheirPartition(Whole):
-    """Keeps of a row the partition that it was first written to, by `shop`."""
+class LeavesRowsInTheirPartition(AnyTable):
+    """Keeps a row in its first partition, by `shop`."""
 
     @classmethod
-    def told_one(cls, lake: BrokenLake, item: Item) -> Sequence[Item]:
-        """Return an event with the first shop of its key."""
+    def deliver_item(cls, lake: BrokenLake, item: Item) -> Sequence[Item]:
         if not isinstance(item, ChangeEvent) or "shop" not in item.cells:
             return [item]
-        before = [one.cells["shop"] for one in lake.told if isinstance(one, ChangeEvent) and one.key == item.key]
+        events = [one for one in lake.delivered if isinstance(one, ChangeEvent)]
+        before = [one.cells["shop"] for one in events if one.key == item.key]
         return [_mistold(item, {"shop": before[0]} if before else {})]
 
 
-class LeavesThePositionOfANoOp(Whole):
-    """Does not write a row whose cells are as before."""
+class LeavesThePositionOfANoOp(AnyTable):
+    """Does not write the position of a row with unchanged cells."""
 
     @classmethod
-    def told_one(cls, lake: BrokenLake, item: Item) -> Sequence[Item]:
-        """Return nothing for an event that changes nothing."""
+    def deliver_item(cls, lake: BrokenLake, item: Item) -> Sequence[Item]:
         if not isinstance(item, ChangeEvent):
             return [item]
-        same = [one for one in lake.told if isinstance(one, ChangeEvent) and one.key == item.key]
+        same = [one for one in lake.delivered if isinstance(one, ChangeEvent) and one.key == item.key]
         return [] if same and same[-1].cells == item.cells else [item]
 
 
-def _is_mended(lake: BrokenLake, item: Item) -> bool:
-    places = {other.position[2:] for other in lake.told if isinstance(other, Reject)}
+def _is_repaired(lake: BrokenLake, item: Item) -> bool:
+    places = {other.position[2:] for other in lake.delivered if isinstance(other, Reject)}
     return isinstance(item, ChangeEvent) and item.position[2:] in places
 
 
-class PutsAMendedRowOnTop(Whole):
-    """Applies a mended row as the newest of its key, whatever came after it."""
+class AppliesARepairedRowLast(AnyTable):
+    """Applies a repaired row as the newest of its key."""
 
     @classmethod
-    def told_one(cls, lake: BrokenLake, item: Item) -> Sequence[Item]:
-        """Return a mended row as the newest."""
+    def deliver_item(cls, lake: BrokenLake, item: Item) -> Sequence[Item]:
         place = item.position._replace(sequence=10**9)
-        return [replace(item, position=place) if _is_mended(lake, item) else item]
+        return [replace(item, position=place) if _is_repaired(lake, item) else item]
 
 
-class TakesCopiesUnderOtherNamesForNews(Whole):
-    """Takes a copy that comes in another object for the next change, though it has the number of the first."""
+class AppliesCopiesUnderOtherNames(AnyTable):
+    """Treats a copy in another object as a new change, although it has the same unique number."""
 
     @classmethod
-    def told_one(cls, lake: BrokenLake, item: Item) -> Sequence[Item]:
-        """Return a copy with a number of its own."""
+    def deliver_item(cls, lake: BrokenLake, item: Item) -> Sequence[Item]:
         place = item.position
-        is_known = any(o.keys == item.keys and o.position.mark == place.mark for o in lake.told)
+        is_known = any(o.keys == item.keys and o.position.mark == place.mark for o in lake.delivered)
         is_copy = is_known and isinstance(item, ChangeEvent) and not item.is_load
         return [replace(item, position=place._replace(sequence=place.sequence + 1)) if is_copy else item]

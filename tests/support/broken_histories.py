@@ -1,6 +1,6 @@
-"""Tables that keep histories wrongly, in ways that no check before a commit can see: a class makes one mistake.
+"""Tables with wrong histories that no check before a commit detects: each class makes one mistake.
 
-They break what the table formats share, by their `spoil`.
+They change code that the formats share, in `spoil`.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from broken_ports import Whole
+from broken_ports import AnyTable
 from parts import in_parts
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
@@ -30,7 +30,7 @@ from lakeward.core.plan import MergePlan
 
 
 def _written(patch: pytest.MonkeyPatch, ends: str) -> None:
-    """Let versions be written with another end; they were checked before."""
+    """Write versions with another end, after they were checked."""
     rows = VersionRows.rows
 
     def wrongly(self: VersionRows, fresh: DataFrame) -> DataFrame:
@@ -39,30 +39,27 @@ def _written(patch: pytest.MonkeyPatch, ends: str) -> None:
     patch.setattr(VersionRows, "rows", wrongly)
 
 
-class EndsAVersionAnInstantEarly(Whole):
-    """Takes the end of a version for the last instant at which it is valid."""
+class EndsAVersionAnInstantEarly(AnyTable):
+    """Ends each version one microsecond early, as if its end were its last valid instant."""
 
     @classmethod
     def spoil(cls, patch: pytest.MonkeyPatch) -> None:
-        """Write it so."""
         _written(patch, "fresh.version.ends - 1")
 
 
-class LeavesEndedVersionsCurrent(Whole):
-    """Writes the version that a change opens, and does not end the one before."""
+class LeavesEndedVersionsCurrent(AnyTable):
+    """Writes a new version without ending the one before."""
 
     @classmethod
     def spoil(cls, patch: pytest.MonkeyPatch) -> None:
-        """End what was deleted, and nothing else."""
         _written(patch, "CASE WHEN fresh.version.went THEN fresh.version.ends END")
 
 
-class EndsTheWrongVersion(Whole):
-    """Ends the version that a change opens, and leaves the one before it as it was."""
+class EndsTheWrongVersion(AnyTable):
+    """Ends the new version instead of the one before it."""
 
     @classmethod
     def spoil(cls, patch: pytest.MonkeyPatch) -> None:
-        """Give the last version of a key the end of the one before it, and that one the end of the last."""
         rows = VersionRows.rows
 
         def wrongly(self: VersionRows, fresh: DataFrame) -> DataFrame:
@@ -79,59 +76,53 @@ class EndsTheWrongVersion(Whole):
         patch.setattr(VersionRows, "rows", wrongly)
 
 
-class LeavesTheVersionThatItCuts(Whole):
-    """Writes what a late event makes of an ended version beside that version, so that it is spliced twice."""
+class KeepsTheVersionThatItCuts(AnyTable):
+    """Writes the parts of an ended version that a late event cuts without removing the version."""
 
     @classmethod
     def spoil(cls, patch: pytest.MonkeyPatch) -> None:
-        """Remove current versions alone."""
         gone = VersionRows.gone
         patch.setattr(VersionRows, "gone", lambda self, rows: gone(self, rows.where("gone.version.ends IS NULL")))
 
 
-class TracksEveryColumn(Whole):
-    """Lets a change of a column that a history does not track open a version, and move a boundary."""
+class TracksEveryColumn(AnyTable):
+    """Opens versions and moves boundaries for untracked columns."""
 
-    def planned(self, plan: MergePlan) -> MergePlan:
-        """Return a plan in which each column is tracked."""
+    def change_plan(self, plan: MergePlan) -> MergePlan:
         if plan.dimension.history is None:
             return plan
         history = replace(plan.dimension.history, track=Track(), kinds={})
         return replace(plan, dimension=replace(plan.dimension, history=history))
 
 
-class RemembersNoBases(Whole):
-    """Remembers the events of a key, and not what its versions were before."""
+class RemembersNoBases(AnyTable):
+    """Remembers the events of a key without its base row."""
 
     @classmethod
     def spoil(cls, patch: pytest.MonkeyPatch) -> None:
-        """Note no version of any key."""
         bases = VersionRows.bases
         patch.setattr(VersionRows, "bases", lambda self, keys: bases(self, keys.limit(0)))
 
 
-class DatesAnewWhatItRemembers(Whole):
-    """Does not remember from when events count: when they are folded again, it is from the run that does so."""
+class ForgetsValidTimes(AnyTable):
+    """Does not remember valid times: events that are folded again get that of the current run."""
 
     @classmethod
     def spoil(cls, patch: pytest.MonkeyPatch) -> None:
-        """Fold them so."""
-
         def anew(plan: MergePlan, events: DataFrame, before: TableBefore) -> Chains:
-            if before.remembered is None:
+            if before.recorded_batch is None:
                 return fold(plan, events, before)
-            remembered = before.remembered.drop(names.INSTANT)
+            remembered = before.recorded_batch.drop(names.INSTANT)
             return fold(plan, events, replace(before, remembered=dated(remembered, plan.dimension, 1, plan.ran)))
 
         patch.setattr(applicable_events, "fold", anew)
 
 
-class RemembersNoWitness(Whole):
-    """Remembers of updates those that opened a version, and not that a value still held."""
+class RemembersNoWitness(AnyTable):
+    """Remembers only updates that opened a version, and no witnesses."""
 
     @classmethod
     def spoil(cls, patch: pytest.MonkeyPatch) -> None:
-        """Forget an update at whose instant no version begins."""
         changes = ordered_fold._changes
 
         def forgetful(plan: MergePlan, passing: DataFrame, chains: Chains) -> DataFrame:
@@ -146,22 +137,19 @@ class RemembersNoWitness(Whole):
         patch.setattr(ordered_fold, "_changes", forgetful)
 
 
-class LetsALateTruncateEndWhatIsCurrentAlone(Whole):
-    """Leaves a version as it is that a newer truncate ended, where one comes that ends it earlier."""
+class LetsALateTruncateEndWhatIsCurrentAlone(AnyTable):
+    """Does not end a version earlier if a late truncate comes before the one that ended it."""
 
     @classmethod
     def spoil(cls, patch: pytest.MonkeyPatch) -> None:
-        """Touch no key for being remembered."""
         patch.setattr(TableBeforeReader, "_remembered_keys", lambda _self: [])
 
 
-class FoldsTheNewestOfOldTruncates(Whole):
-    """Lets of the truncates that the mark has passed the newest end a version, though others did before it."""
+class FoldsTheNewestOfOldTruncates(AnyTable):
+    """Ends versions only by the newest truncate below the low watermark."""
 
     @classmethod
     def spoil(cls, patch: pytest.MonkeyPatch) -> None:
-        """Fold those that a mirror needs."""
-
         def met(plan: MergePlan, events: DataFrame, before: TableBefore) -> Chains:
             kept = {place: instant for place, instant in before.truncates.items() if place in plan.truncates.all}
             return fold(plan, events, replace(before, truncates=kept))
@@ -169,69 +157,62 @@ class FoldsTheNewestOfOldTruncates(Whole):
         patch.setattr(applicable_events, "fold", met)
 
 
-class TrimsTruncatesBelowTheMark(Whole):
-    """Keeps no truncate that the mark has passed, though a key that is held goes on from before it."""
+class TrimsTruncatesBelowTheMark(AnyTable):
+    """Trims truncates below the low watermark although a held key is older."""
 
     @classmethod
     def spoil(cls, patch: pytest.MonkeyPatch) -> None:
-        """Trim as a mirror does, which needs to know of them no more than that they were."""
         patch.setattr(base_rows, "truncate_instants", lambda _told, _epoch: {})
 
 
-class RewritesWhatWasKnown(Whole):
-    """Takes away what a batch finds to be otherwise, as a history does that keeps no more."""
+class RemovesSupersededVersions(AnyTable):
+    """Removes superseded knowledge, like a history without it."""
 
     @classmethod
     def spoil(cls, patch: pytest.MonkeyPatch) -> None:
-        """Write nothing of it."""
         rows = VersionRows.rows
         patch.setattr(VersionRows, "rows", lambda self, fresh: rows(self, fresh.where("fresh.known_to IS NULL")))
 
 
-class OverwritesWhatBeginsAndEndsAsBefore(Whole):
-    """Takes a version that begins and ends as before for what was believed, whatever it shows."""
+class OverwritesVersionsOfEqualTimes(AnyTable):
+    """Treats a version with unchanged start and end as unchanged, for any cells."""
 
     @classmethod
     def spoil(cls, patch: pytest.MonkeyPatch) -> None:
-        """Compare no cells."""
         same = "{0}.begins = {1}.begins AND {0}.version.ends <=> {1}.ends"
         patch.setattr(VersionRows, "_shows_same", lambda self, stored, version: same.format(stored, version))
 
 
-class FoldsWhatIsBelievedNoMore(Whole):
-    """Reads all rows of a key, those that were found to be otherwise as well."""
+class FoldsSupersededVersions(AnyTable):
+    """Reads superseded rows of a key too."""
 
     @classmethod
     def spoil(cls, patch: pytest.MonkeyPatch) -> None:
-        """Leave none out."""
         patch.setattr(VersionRows, "believed", lambda self, rows: rows)
 
 
-class NumbersAnewWhatItWrites(Whole):
-    """Gives each version that is written a number of its own, one that stood before as well."""
+class RenumbersWrittenVersions(AnyTable):
+    """Gives each written version a new number, existing ones too."""
 
     @classmethod
     def spoil(cls, patch: pytest.MonkeyPatch) -> None:
-        """Find none that lives on."""
         patch.setattr(VersionRows, "_number", lambda self, version: "bigint(NULL)")
 
 
-class KnowsAVersionByItsStartAlone(Whole):
-    """Gives a version whose start moved a number that is new."""
+class IdentifiesVersionsByStart(AnyTable):
+    """Gives a version whose start moved a new number."""
 
     @classmethod
     def spoil(cls, patch: pytest.MonkeyPatch) -> None:
-        """Ask for nothing else."""
         found = "get(filter(stood, s -> s.begins = {}.begins), 0).number"
         patch.setattr(VersionRows, "_number", lambda self, version: found.format(version))
 
 
-class NumbersEachPartByItself(Whole):
-    """Numbers the versions of each part of a frame from the highest number on, as if there were no other."""
+class NumbersEachPartByItself(AnyTable):
+    """Numbers the versions of each Spark partition from the highest number on."""
 
     @classmethod
     def spoil(cls, patch: pytest.MonkeyPatch) -> None:
-        """Let all parts begin behind the same one."""
         of = Numbering.of
         in_parts(patch)
 
@@ -242,9 +223,8 @@ class NumbersEachPartByItself(Whole):
         patch.setattr(Numbering, "of", alike)
 
 
-class NumbersEachBatchFromOne(Whole):
-    """Takes no heed of the numbers that were given before."""
+class NumbersEachBatchFromOne(AnyTable):
+    """Ignores the numbers that were given before."""
 
-    def planned(self, plan: MergePlan) -> MergePlan:
-        """Know of none."""
+    def change_plan(self, plan: MergePlan) -> MergePlan:
         return replace(plan, numbered=0)

@@ -1,4 +1,4 @@
-"""The Hudi adapter, broken on purpose where it has ways of its own: each function makes one mistake."""
+"""Mistakes in code of the Hudi adapter alone: each function makes one."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Break = Callable[[pytest.MonkeyPatch], None]
 
 
 def leaves_a_twin_where_a_row_moves(patch: pytest.MonkeyPatch) -> None:
-    """Deletes where no record of the key is written at all, whatever partition it stood in."""
+    """Deletes the old record only if no record of its key is written in any partition."""
     deletes = write_options.deletes_of
 
     def of_keys_alone(removed: DataFrame, records: DataFrame, *more: Any) -> DataFrame:
@@ -28,19 +28,19 @@ def leaves_a_twin_where_a_row_moves(patch: pytest.MonkeyPatch) -> None:
 
 
 def deletes_nothing(patch: pytest.MonkeyPatch) -> None:
-    """Sends no record for a row that goes."""
+    """Sends no record for a deleted row."""
     deletes = write_options.deletes_of
     patch.setattr(write_options, "deletes_of", lambda *arguments: deletes(*arguments).limit(0))
 
 
 def keeps_rows_that_a_load_does_not_hold(patch: pytest.MonkeyPatch) -> None:
-    """Lets the rows of the epoch before stand beside those of a full load."""
+    """Keeps the rows of the old epoch at a reload."""
     operation = write_options.operation_of
     patch.setattr(write_options, "operation_of", lambda plan, **_: operation(plan, replaces=False))
 
 
 def hashes_into_other_buckets_with_each_batch(patch: pytest.MonkeyPatch) -> None:
-    """Looks for a row in another group of files than it lies in."""
+    """Looks for a row in another file group than its own."""
     options, buckets = write_options.options_of, cycle(("2", "3"))
 
     def of_a_batch(*arguments: Any) -> Mapping[str, str]:
@@ -50,7 +50,7 @@ def hashes_into_other_buckets_with_each_batch(patch: pytest.MonkeyPatch) -> None
 
 
 def takes_the_greatest_for_the_newest(patch: pytest.MonkeyPatch) -> None:
-    """Leaves it to Hudi which of two rows counts, by a column."""
+    """Lets Hudi choose between two rows, by a column."""
     always = {
         **write_options._ALWAYS,
         "hoodie.record.merge.mode": "EVENT_TIME_ORDERING",
@@ -61,7 +61,7 @@ def takes_the_greatest_for_the_newest(patch: pytest.MonkeyPatch) -> None:
 
 
 def mixes_up_keys(patch: pytest.MonkeyPatch) -> None:
-    """Takes the length of a key's text for the key."""
+    """Uses the length of a key's text as the key."""
     records = write_options.as_records
     patch.setattr(
         write_options,
@@ -79,4 +79,4 @@ BROKEN: Sequence[tuple[str, Break, TableOptions]] = (
     ("in order", mixes_up_keys, TableOptions()),
     ("reloaded", keeps_rows_that_a_load_does_not_hold, TableOptions()),
 )
-"""The mistakes, by the script that shows them, and the layout that has them."""
+"""The script that shows each mistake, and its layout."""

@@ -1,4 +1,4 @@
-"""The Iceberg adapter, broken on purpose: each function makes one mistake that the laws must see."""
+"""Mistakes of the Iceberg adapter that the laws must show: each function makes one."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ Break = Callable[[pytest.MonkeyPatch, Player], None]
 
 
 def by_spark(break_it: Break) -> Break:
-    """Return a mistake of the way on which Spark works out batches, made where it works out every batch."""
+    """Return a mistake in how Spark resolves batches, with Spark resolving every batch."""
 
     @wraps(break_it)
     def broken(patch: pytest.MonkeyPatch, player: Player) -> None:
@@ -55,7 +55,7 @@ def by_spark(break_it: Break) -> Break:
 
 @by_spark
 def loses_the_last_event(patch: pytest.MonkeyPatch, _player: Player) -> None:
-    """Drops the event that arrived last, and says that it was superseded."""
+    """Drops the last event, and counts it as superseded."""
     counts = whole_rows.counts
 
     def lossy(frame: DataFrame) -> DataFrame:
@@ -73,14 +73,14 @@ def loses_the_last_event(patch: pytest.MonkeyPatch, _player: Player) -> None:
 
 
 def takes_for_events(patch: pytest.MonkeyPatch, events_of: Callable[[DataFrame], DataFrame]) -> None:
-    """Have it that these are the events of a frame, however a batch is worked out."""
+    """Replace the events of a frame in every way of resolving a batch."""
     for step in (whole_rows, applicable_events, snapshot_splice):
         patch.setattr(step, "events_of", events_of)
 
 
 @by_spark
 def lets_the_first_of_a_tie_win(patch: pytest.MonkeyPatch, _player: Player) -> None:
-    """Orders events of one key and commit by the opposite of their arrival."""
+    """Reverses the order of arrival of events with one key and commit."""
 
     def turned(frame: DataFrame) -> DataFrame:
         ordered = F.col(names.SEQUENCE) > 0
@@ -92,12 +92,12 @@ def lets_the_first_of_a_tie_win(patch: pytest.MonkeyPatch, _player: Player) -> N
 
 @by_spark
 def checks_nothing_for_being_stale(patch: pytest.MonkeyPatch, _player: Player) -> None:
-    """Takes every event for newer than what stands."""
+    """Treats every event as newer than the stored row."""
     patch.setattr(resolution, "_is_newer", lambda _plan: "true")
 
 
 def keeps_progress_apart(patch: pytest.MonkeyPatch, _player: Player) -> None:
-    """Commits the rows, and the progress only afterwards."""
+    """Commits the rows before the progress."""
     commit, trim, tables = IcebergTable.commit, SideTables.trim, []
 
     def rows_alone(self: IcebergTable, plan: MergePlan, resolved: MergeResult, progress: Progress) -> Commit:
@@ -116,13 +116,13 @@ def keeps_progress_apart(patch: pytest.MonkeyPatch, _player: Player) -> None:
 
 
 def acknowledges_first(_patch: pytest.MonkeyPatch, player: Player) -> None:
-    """Forgets a notice as soon as it is received."""
+    """Acknowledges a notice when it is received."""
     player.queue = AcknowledgesFirst()
 
 
 @by_spark
 def looks_into_one_partition_only(patch: pytest.MonkeyPatch, _player: Player) -> None:
-    """Finds the row of a key only where it lies in the partition that the event would go to."""
+    """Finds the row of a key only in the partition of the event."""
     found = Rows.find_stored
 
     def in_its_partition(self: Rows, events: DataFrame, gone: DataFrame | None) -> DataFrame:
@@ -141,7 +141,7 @@ def looks_into_one_partition_only(patch: pytest.MonkeyPatch, _player: Player) ->
 
 
 def leaves_the_position_of_a_no_op(patch: pytest.MonkeyPatch, _player: Player) -> None:
-    """Gives a row whose cells are as before the position that it had."""
+    """Does not change the position of a row with unchanged cells."""
     stage = IcebergTable._stage
 
     def kept(self: IcebergTable, change: Any, plan: MergePlan, resolved: MergeResult) -> None:
@@ -159,7 +159,7 @@ def leaves_the_position_of_a_no_op(patch: pytest.MonkeyPatch, _player: Player) -
 
 
 def forgets_deletes_too_early(patch: pytest.MonkeyPatch, _player: Player) -> None:
-    """Trims what the source may still deliver again, with each batch."""
+    """Trims with each batch what the source may still deliver again."""
 
     def trim(beside: ChangeLogTable, _progress: Progress, *_more: object) -> None:
         beside.table.forget(f"{entries.KIND} = '{entries.DELETE}'")
@@ -169,7 +169,7 @@ def forgets_deletes_too_early(patch: pytest.MonkeyPatch, _player: Player) -> Non
 
 
 def believes_what_a_crash_left(patch: pytest.MonkeyPatch, _player: Player) -> None:
-    """Takes in memory that is stamped above the table's own batch."""
+    """Reads entries of the change log above the batch of the table."""
     objects, kind = BatchLog.objects, ChangeLogTable._kind
 
     def all_objects(self: BatchLog, progress: Progress) -> Mapping[str, Any]:
@@ -187,18 +187,18 @@ def believes_what_a_crash_left(patch: pytest.MonkeyPatch, _player: Player) -> No
 
 @by_spark
 def takes_what_comes_too_late(patch: pytest.MonkeyPatch, _player: Player) -> None:
-    """Applies what lies at or below the mark."""
+    """Applies events at or below the low watermark."""
     patch.setattr(arrivals, "late_as_rejects", lambda frame, _plan: (frame, {}))
 
 
 @by_spark
 def takes_copies_for_news(patch: pytest.MonkeyPatch, _player: Player) -> None:
-    """Judges what an object holds, though it was delivered before."""
+    """Resolves the events of a repeated object again."""
     patch.setattr(arrivals, "without_copies", lambda frame, _plan: (frame, resolution.Known()))
 
 
 def forgets_deletes_above_the_mark(patch: pytest.MonkeyPatch, _player: Player) -> None:
-    """Trims the deletes that an older event may still meet."""
+    """Trims deletes above the low watermark."""
     patch.setattr(retention, "_TRIM_EVERY", 1)
 
     def passed(_beside: ChangeLogTable, progress: Progress, _holds: object) -> str:
@@ -208,7 +208,7 @@ def forgets_deletes_above_the_mark(patch: pytest.MonkeyPatch, _player: Player) -
 
 
 def takes_a_mended_row_for_given_up(patch: pytest.MonkeyPatch, _player: Player) -> None:
-    """Releases what waited behind a mended row, and applies nothing in its place."""
+    """Releases the events behind a repaired row without applying the row."""
     waiting = SideTables.waiting
 
     def without(self: SideTables, progress: Progress, resolved: Sequence[Entry], repaired: Any) -> Any:
@@ -218,7 +218,7 @@ def takes_a_mended_row_for_given_up(patch: pytest.MonkeyPatch, _player: Player) 
 
 
 def puts_a_mended_row_on_top(patch: pytest.MonkeyPatch, _player: Player) -> None:
-    """Applies a mended row as the newest of its key, whatever came after it."""
+    """Applies a repaired row as the newest of its key."""
     waiting = SideTables.waiting
 
     def on_top(self: SideTables, progress: Progress, resolved: Sequence[Entry], repaired: Any) -> Any:
@@ -229,32 +229,32 @@ def puts_a_mended_row_on_top(patch: pytest.MonkeyPatch, _player: Player) -> None
 
 
 def forgets_what_was_mended(patch: pytest.MonkeyPatch, _player: Player) -> None:
-    """Stamps what a person mended with a batch that does not exist yet."""
+    """Records a repair with a batch that does not exist yet."""
     as_mended = quarantine._repair_rows
     patch.setattr(quarantine, "_repair_rows", lambda entries, batch: as_mended(entries, batch + 1))
 
 
 @by_spark
 def holds_a_copy_again(patch: pytest.MonkeyPatch, _player: Player) -> None:
-    """Takes a copy of a row that is in quarantine, or was, for a new one."""
+    """Treats a copy of a row that is or was in quarantine as a new row."""
     patch.setattr(arrivals, "without_copies", lambda frame, _plan: (frame, resolution.Known()))
 
 
 @by_spark
 def nulls_what_was_not_sent(patch: pytest.MonkeyPatch, _player: Player) -> None:
-    """Takes a cell that an event does not have for NULL."""
+    """Writes NULL for unsent cells."""
     patch.setattr(fold_items, "_UNSET_OR_EMPTY", "CAST(array() AS array<string>)")
 
 
 @by_spark
 def keeps_no_bases(patch: pytest.MonkeyPatch, _player: Player) -> None:
-    """Remembers events, and not the rows that they were applied to."""
+    """Remembers events without base rows."""
     patch.setattr(ChangeLogTable, "bases", lambda _self, _upto: None)
 
 
 @by_spark
 def knows_no_transactions(patch: pytest.MonkeyPatch, _player: Player) -> None:
-    """Takes each key change for a transaction of its own."""
+    """Treats each key change as a transaction of its own."""
     named = fold_items.Key.named
 
     def nameless(self: fold_items.Key, events: DataFrame) -> DataFrame:
@@ -265,7 +265,7 @@ def knows_no_transactions(patch: pytest.MonkeyPatch, _player: Player) -> None:
 
 @by_spark
 def lets_key_changes_pass_held_keys(patch: pytest.MonkeyPatch, _player: Player) -> None:
-    """Stops at a held key only what does not leave or enter another."""
+    """Does not hold key changes of a held key."""
     part = hold_filter.part_chains
 
     def apart(plan: MergePlan, events: DataFrame, barriers: DataFrame) -> tuple[DataFrame, DataFrame]:
@@ -278,7 +278,7 @@ def lets_key_changes_pass_held_keys(patch: pytest.MonkeyPatch, _player: Player) 
 
 @by_spark
 def lets_pass_what_follows_an_undecided_change(patch: pytest.MonkeyPatch, _player: Player) -> None:
-    """Holds a key change that no rule decides, and not what comes behind it in the same batch."""
+    """Holds an undecided key change without later events of its batch."""
     part = hold_filter.split_by_holds
 
     def apart(kept: SideTables, plan: MergePlan, arrived: Arrivals, events: DataFrame) -> Any:
@@ -289,7 +289,7 @@ def lets_pass_what_follows_an_undecided_change(patch: pytest.MonkeyPatch, _playe
 
 @by_spark
 def holds_what_comes_too_late(patch: pytest.MonkeyPatch, _player: Player) -> None:
-    """Holds the key of a row that cannot be applied, though later events of it were long ago."""
+    """Holds the key of a bad row that is below the low watermark."""
     late_as_rejects = arrivals.late_as_rejects
 
     def of_events(frame: DataFrame, plan: MergePlan) -> tuple[DataFrame, Mapping[Reason | None, int]]:
@@ -300,13 +300,13 @@ def holds_what_comes_too_late(patch: pytest.MonkeyPatch, _player: Player) -> Non
 
 
 def nulls_what_the_files_lack(patch: pytest.MonkeyPatch) -> None:
-    """Writes NULL into a column that the files of an update do not have."""
+    """Writes NULL into a column that the files of an update lack."""
     use_spark_in_commands(patch)
     patch.setattr(Rows, "with_stored_values", lambda _self, upserts, _judged: upserts)
 
 
 def changes_columns_in_a_commit_of_their_own(patch: pytest.MonkeyPatch) -> None:
-    """Gives the table its new columns before the rows that have them are committed."""
+    """Adds new columns in a commit before that of the rows."""
     evolve = Change.evolve
 
     def at_once(self: Change, changes: Sequence[SchemaChange]) -> None:
@@ -320,29 +320,29 @@ def changes_columns_in_a_commit_of_their_own(patch: pytest.MonkeyPatch) -> None:
 
 @by_spark
 def truncates_what_the_batch_names_alone(patch: pytest.MonkeyPatch, _player: Player) -> None:
-    """Spares the older rows of which nothing else comes with a truncate."""
+    """Truncates only rows with other events in the batch."""
     patch.setattr(Rows, "with_truncated", lambda _self, stood: stood)
 
 
 @by_spark
 def forgets_truncates(patch: pytest.MonkeyPatch, _player: Player) -> None:
-    """Takes an event that is older than a truncate before it for new."""
+    """Applies events older than an earlier truncate."""
     patch.setattr(core_plan, "remembered_truncates", lambda _records, _mark: frozenset())
 
 
 @by_spark
 def takes_copies_under_other_names_for_news(patch: pytest.MonkeyPatch, _player: Player) -> None:
-    """Tells events by their place alone, though each has a number of its own."""
+    """Identifies events by position, although each has a unique number."""
     patch.setattr(arrivals, "without_facts", lambda frame, _plan, _known: (frame, 0))
 
 
 def keeps_rows_that_a_load_does_not_hold(patch: pytest.MonkeyPatch, _player: Player) -> None:
-    """Lets the files of the epoch before stand beside those of a full load."""
+    """Keeps the files of the old epoch at a reload."""
     patch.setattr(Change, "drop_all", lambda self, rows: setattr(self, "dropped_rows", rows))
 
 
 def holds_keys_of_the_epoch_before(patch: pytest.MonkeyPatch, _player: Player) -> None:
-    """Still shows what was in quarantine before a full load took the place of all rows."""
+    """Shows the quarantine of older epochs after a reload."""
     entries = SideTables.entries
 
     def every(self: SideTables, progress: Progress) -> Sequence[Entry]:
@@ -386,4 +386,4 @@ CRASH: Mapping[Break, tuple[str, str]] = {
     acknowledges_first: ("commit", "before"),
     believes_what_a_crash_left: ("record_batch", "after"),
 }
-"""Where the process must end for some mistakes to matter."""
+"""The step at which a process must crash to show some mistakes."""

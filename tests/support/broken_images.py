@@ -1,11 +1,11 @@
-"""Tables without a key that take away other rows than the one that an image is of: a class makes one mistake."""
+"""Tables with wrong image match: each class makes one mistake."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from broken_ports import BrokenLake, Whole
+from broken_ports import AnyTable, BrokenLake
 
 from lakeward.adapters.memory import Frame, MemoryTable
 from lakeward.core.events import ChangeEvent, Operation, same_cells
@@ -19,37 +19,34 @@ def _without_nulls(event: ChangeEvent) -> ChangeEvent:
     return replace(event, before=None) if has_null else event
 
 
-class TellsEachDeleteTwice(Whole):
-    """Takes two rows away for one delete, where there are two."""
+class AppliesEachDeleteTwice(AnyTable):
+    """Removes two equal rows for one delete."""
 
     @classmethod
-    def told_one(cls, lake: BrokenLake, item: Item) -> Sequence[Item]:
-        """Return a delete, and another of the same row."""
+    def deliver_item(cls, lake: BrokenLake, item: Item) -> Sequence[Item]:
         if not isinstance(item, ChangeEvent) or item.operation is not Operation.DELETE:
             return [item]
         return [item, replace(item, position=item.position._replace(row=item.position.row + 100))]
 
 
-class FindsNoRowOfNulls(Whole):
-    """Compares an image with a row as `=` does, for which NULL is equal to nothing."""
+class FindsNoRowOfNulls(AnyTable):
+    """Compares images with `=`, for which NULL equals nothing."""
 
     @staticmethod
-    def told_event(event: ChangeEvent) -> ChangeEvent:
-        """Return a change whose image finds no row, where it has a NULL."""
+    def deliver_event(event: ChangeEvent) -> ChangeEvent:
         return _without_nulls(event)
 
 
-class NeverTakesARow(Whole):
-    """Adds the row of an update, and takes none away."""
+class NeverRemovesARow(AnyTable):
+    """Adds the row of an update without removing the old one."""
 
     @staticmethod
-    def told_event(event: ChangeEvent) -> ChangeEvent:
-        """Return an insert in the place of an update."""
+    def deliver_event(event: ChangeEvent) -> ChangeEvent:
         return replace(event, operation=Operation.INSERT) if event.operation is Operation.UPDATE else event
 
 
-class TakesEveryEqualRow(MemoryTable):
-    """Takes away every row that is equal to an image."""
+class RemovesEveryEqualRow(MemoryTable):
+    """Removes every row that equals an image."""
 
     def resolve(self, plan: MergePlan, frame: Frame) -> MergeResult:
         resolved = MemoryTable.resolve(self, plan, frame)
@@ -60,8 +57,8 @@ class TakesEveryEqualRow(MemoryTable):
         return resolved
 
 
-class TakesTheNewestEqualRow(MemoryTable):
-    """Takes away of several equal rows the newest that stood before the batch."""
+class RemovesTheNewestEqualRow(MemoryTable):
+    """Removes the newest of several equal rows instead of the oldest."""
 
     def resolve(self, plan: MergePlan, frame: Frame) -> MergeResult:
         resolved = MemoryTable.resolve(self, plan, frame)
@@ -74,26 +71,8 @@ class TakesTheNewestEqualRow(MemoryTable):
         return resolved
 
 
-class TakesNoRow(MemoryTable):
-    """Takes no row away."""
-
-    def resolve(self, plan: MergePlan, frame: Frame) -> MergeResult:
-        resolved = MemoryTable.resolve(self, plan, frame)
-        for fact in [fact for fact, row in resolved.detail.rows.items() if row is None]:
-            del resolved.detail.rows[fact]
-        return resolved
-
-
-class TakesNullForUnequal(MemoryTable):
-    """Compares an image with a row as `=` does, for which NULL is equal to nothing."""
-
-    def resolve(self, plan: MergePlan, frame: Frame) -> MergeResult:
-        told = [_without_nulls(item) if isinstance(item, ChangeEvent) else item for item in frame]
-        return MemoryTable.resolve(self, plan, told)
-
-
-class TakesACopyForNews(MemoryTable):
-    """Takes a row away once more where an object comes again."""
+class RemovesAnotherRowForACopy(MemoryTable):
+    """Removes another row for a repeated object."""
 
     def resolve(self, plan: MergePlan, frame: Frame) -> MergeResult:
         seen, self.memory.records = self.memory.records, []
@@ -104,16 +83,16 @@ class TakesACopyForNews(MemoryTable):
 
 
 _NULLS = "a_row_of_nulls_is_equal_to_its_image"
-_ONE = "a_table_without_a_key_takes_away_one_row_that_is_equal_to_an_image"
+_ONE = "an_image_removes_one_equal_row"
 
-OF_ANY: Mapping[str, Sequence[type[Whole]]] = {
+OF_ANY: Mapping[str, Sequence[type[AnyTable]]] = {
     _NULLS: (FindsNoRowOfNulls,),
-    _ONE: (TellsEachDeleteTwice, NeverTakesARow),
+    _ONE: (AppliesEachDeleteTwice, NeverRemovesARow),
 }
 """Mistakes that a table of any format could make, by their law."""
 
 BY_LAW: Mapping[str, Sequence[type[MemoryTable]]] = {
-    _NULLS: (TakesNullForUnequal, TakesEveryEqualRow),
-    _ONE: (TakesEveryEqualRow, TakesTheNewestEqualRow, TakesNoRow, TakesACopyForNews),
+    _NULLS: (RemovesEveryEqualRow,),
+    _ONE: (RemovesEveryEqualRow, RemovesTheNewestEqualRow, RemovesAnotherRowForACopy),
 }
 """Mistakes of the reference adapter, by their law."""

@@ -1,4 +1,4 @@
-"""Sources in plain Python that make one mistake with full loads: a class makes one."""
+"""Sources in plain Python with mistakes in full loads."""
 
 from __future__ import annotations
 
@@ -6,6 +6,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
+from changed_sources import (
+    changed_facts,
+    changed_histories,
+    changed_reads,
+    changed_rows,
+    changed_selections,
+    listed,
+    placed,
+)
 from memory_feeds import BEFORE
 
 from lakeward.adapters.memory import Frame, MemorySource
@@ -16,223 +25,99 @@ from lakeward.core.ports import Batch
 from lakeward.plugins.testing import Item
 
 
-class ReadsInserts(MemorySource):
-    """Calls what was read new."""
-
-    def read(self, dimension: Dimension, selection: ObjectSelection, epoch: int) -> Batch[Frame]:
-        """Return inserts for reads."""
-        batch = MemorySource.read(self, dimension, selection, epoch)
-        items = [
-            replace(item, operation=Operation.INSERT)
-            if isinstance(item, ChangeEvent) and item.operation is Operation.READ
-            else item
-            for item in batch.frame
-        ]
-        return replace(batch, frame=items)
+def as_inserts(frame: Frame) -> Frame:
+    """Read rows of a load as inserts."""
+    return [
+        replace(item, operation=Operation.INSERT)
+        if isinstance(item, ChangeEvent) and item.operation is Operation.READ
+        else item
+        for item in frame
+    ]
 
 
-class OrdersALoadByItsTimes(MemorySource):
-    """Has rows of a load among the changes of their time."""
-
-    def read(self, dimension: Dimension, selection: ObjectSelection, epoch: int) -> Batch[Frame]:
-        """Return rows at their times."""
-        batch = MemorySource.read(self, dimension, selection, epoch)
-        return replace(batch, frame=[_placed(item, sequence=item.time or 0) for item in batch.frame])
-
-
-class HasALoadInOneObject(MemorySource):
-    """Numbers rows of a load on, as if it were of one object."""
-
-    def read(self, dimension: Dimension, selection: ObjectSelection, epoch: int) -> Batch[Frame]:
-        """Return rows of the first object."""
-        batch = MemorySource.read(self, dimension, selection, epoch)
-        items = [_placed(item, object=1 - BEFORE, row=row) for row, item in enumerate(batch.frame, 1)]
-        return replace(batch, frame=items)
-
-
-class ReadsALoadTwice(MemorySource):
-    """Reads rows of a load again, behind themselves."""
-
-    def read(self, dimension: Dimension, selection: ObjectSelection, epoch: int) -> Batch[Frame]:
-        """Return each row twice."""
-        batch = MemorySource.read(self, dimension, selection, epoch)
-        return replace(batch, frame=[*batch.frame, *batch.frame])
-
-
-class TellsNoObjectsOfALoad(MemorySource):
-    """Does not say which objects are of a load."""
-
-    def read(self, dimension: Dimension, selection: ObjectSelection, epoch: int) -> Batch[Frame]:
-        """Return facts of objects of changes."""
-        batch = MemorySource.read(self, dimension, selection, epoch)
-        objects = tuple(replace(known, is_load=False) for known in batch.facts.objects)
-        return replace(batch, facts=replace(batch.facts, objects=objects))
-
-
-class TellsNoEpochThatBegins(MemorySource):
-    """Does not say that a load is whole, not of one that was taken whole, either."""
-
-    def read(self, dimension: Dimension, selection: ObjectSelection, epoch: int) -> Batch[Frame]:
-        """Return facts of a load that goes on."""
-        batch = MemorySource.read(self, dimension, selection, epoch)
-        return replace(batch, facts=replace(batch.facts, loaded=None))
-
-
-class TellsThatALoadIsWholeAtOnce(MemorySource):
-    """Waits for no changes behind it."""
-
-    def read(self, dimension: Dimension, selection: ObjectSelection, epoch: int) -> Batch[Frame]:
-        """Return facts of a whole load."""
-        batch = MemorySource.read(self, dimension, selection, epoch)
-        return replace(batch, facts=replace(batch.facts, loaded=epoch))
-
-
-class NeverTellsThatALoadIsWhole(MemorySource):
-    """Takes the changes behind it for nothing."""
-
-    def read(self, dimension: Dimension, selection: ObjectSelection, epoch: int) -> Batch[Frame]:
-        """Return facts of a whole load where it was taken as one."""
-        batch = MemorySource.read(self, dimension, selection, epoch)
-        return replace(batch, facts=replace(batch.facts, loaded=selection.load))
-
-
-class ListsALoadBehindChanges(MemorySource):
-    """Names objects of a load by a number above those of all changes."""
+class OrdersALoadAfterChanges(MemorySource):
+    """Orders objects of a load after all changes."""
 
     def put(self, table: TableName, order: int, items: Sequence[Item], *rest: Any, **more: Any) -> None:
-        """Put an object of a load behind all others."""
         order = order if order > 0 else order + 2 * BEFORE
-        MemorySource.put(self, table, order, [_placed(item, object=order) for item in items], *rest, **more)
+        MemorySource.put(self, table, order, [placed(item, object=order) for item in items], *rest, **more)
 
 
-class TakesChangesForALoad(MemorySource):
-    """Orders changes by their arrival alone, and that as a load is."""
-
-    def read(self, dimension: Dimension, selection: ObjectSelection, epoch: int) -> Batch[Frame]:
-        """Return changes where a load begins."""
-        batch = MemorySource.read(self, dimension, selection, epoch)
-        return replace(batch, frame=[_placed(item, sequence=LOAD_SEQUENCE) for item in batch.frame])
-
-
-class TakesWhatThereIsOfALoad(MemorySource):
-    """Waits for nothing."""
-
-    def select_objects(self, dimension: Dimension, past: ObjectHistory) -> ObjectSelection:
-        """Return all that was not applied."""
-        selection = MemorySource.select_objects(self, dimension, replace(past, load=None))
-        return replace(selection, load=None if past.load is None else past.load.epoch)
-
-
-class TellsNothingOfALoadThatItWaitsFor(MemorySource):
-    """Waits in silence."""
-
-    def select_objects(self, dimension: Dimension, past: ObjectHistory) -> ObjectSelection:
-        """Return no word of what is awaited."""
-        return replace(MemorySource.select_objects(self, dimension, past), awaited=None)
-
-
-class HearsNobody(MemorySource):
-    """Waits for changes, whatever a person says."""
-
-    def select_objects(self, dimension: Dimension, past: ObjectHistory) -> ObjectSelection:
-        """Return what is taken without that word."""
-        load = past.load and replace(past.load, whole=None)
-        return MemorySource.select_objects(self, dimension, replace(past, load=load))
-
-
-class TakesWhatWasSaidToBeAll(MemorySource):
-    """Does not look for more."""
-
-    def select_objects(self, dimension: Dimension, past: ObjectHistory) -> ObjectSelection:
-        """Return the objects that a person saw."""
-        selection, load = MemorySource.select_objects(self, dimension, past), past.load
-        if load is None or load.whole is None:
-            return selection
-        seen = tuple(item for item in (*selection.objects, *selection.left) if item.version in load.whole)
-        return replace(selection, objects=seen, load=load.epoch)
-
-
-class ReadsWhatDidNotChangeOfALoad(MemorySource):
-    """Reads a load as it does changes: up to the first object that is another now."""
+class ReadsAllLoadsInOneEpoch(MemorySource):
+    """Reads every load with the first epoch."""
 
     def read(self, dimension: Dimension, selection: ObjectSelection, epoch: int) -> Batch[Frame]:
-        """Return the first objects."""
-        return MemorySource.read(self, dimension, replace(selection, load=None), epoch)
-
-
-class ReadsALoadAsItIsNow(MemorySource):
-    """Does not look whether it changed."""
-
-    def read(self, dimension: Dimension, selection: ObjectSelection, epoch: int) -> Batch[Frame]:
-        """Return what the objects of these names hold."""
-        now = {one.object.name: one.object for one in self.tables[dimension.name]}
-        objects = tuple(now[item.name] for item in selection.objects)
-        return MemorySource.read(self, dimension, replace(selection, objects=objects), epoch)
-
-
-class TakesTheLoadBeforeForTheNext(MemorySource):
-    """Forgets what was applied, where a load is awaited."""
-
-    def select_objects(self, dimension: Dimension, past: ObjectHistory) -> ObjectSelection:
-        """Return what there is of any load."""
-        return MemorySource.select_objects(self, dimension, past if past.load is None else replace(past, seen={}))
-
-
-class BeginsAnEpochByItself(MemorySource):
-    """Takes a load that is written anew without a word."""
-
-    def select_objects(self, dimension: Dimension, past: ObjectHistory) -> ObjectSelection:
-        """Return objects that are others now as if they were new."""
-        now = {one.object.name: one.object for one in self.tables[dimension.name]}
-        seen = {name: item for name, item in past.seen.items() if now[name] == item}
-        return MemorySource.select_objects(
-            self, dimension, past if past.load is not None else replace(past, seen=seen)
-        )
-
-
-class StaysInItsEpoch(MemorySource):
-    """Reads every load in the epoch of the first."""
-
-    def read(self, dimension: Dimension, selection: ObjectSelection, epoch: int) -> Batch[Frame]:
-        """Return rows of the epoch before."""
         first = self.loaded.setdefault(dimension.source, epoch)
         return MemorySource.read(self, dimension, replace(selection, load=first), first)
 
 
-def _placed(item: Item, **places: int) -> Item:
-    return replace(item, position=item.position._replace(**places))
+class SelectsAnIncompleteLoad(MemorySource):
+    """Selects objects of an incomplete load."""
 
+    def select_objects(self, dimension: Dimension, past: ObjectHistory) -> ObjectSelection:
+        selection = MemorySource.select_objects(self, dimension, replace(past, load=None))
+        return replace(selection, load=None if past.load is None else past.load.epoch)
+
+
+def without_a_check(
+    _: MemorySource, __: Dimension, past: ObjectHistory, selection: ObjectSelection
+) -> ObjectSelection:
+    """Select the objects that the operator saw, without a check for more."""
+    load = past.load
+    if load is None or load.whole is None:
+        return selection
+    seen = tuple(item for item in (*selection.objects, *selection.left) if item.version in load.whole)
+    return replace(selection, objects=seen, load=load.epoch)
+
+
+def current_objects(source: MemorySource, dimension: Dimension, selection: ObjectSelection) -> ObjectSelection:
+    """Read the objects as they are now, without a check whether the load changed."""
+    now = {item.name: item for item in listed(source, dimension)}
+    return replace(selection, objects=tuple(now[item.name] for item in selection.objects))
+
+
+def without_an_alarm(source: MemorySource, dimension: Dimension, past: ObjectHistory) -> ObjectHistory:
+    """Select a rewritten load without an alarm."""
+    now = {item.name: item for item in listed(source, dimension)}
+    seen = {name: item for name, item in past.seen.items() if now[name] == item}
+    return past if past.load is not None else replace(past, seen=seen)
+
+
+UNMARKED: Final = changed_facts(
+    lambda batch, *_: {"objects": tuple(replace(known, is_load=False) for known in batch.facts.objects)}
+)
+"""Does not mark objects of a load."""
 
 BROKEN: Final[Mapping[str, Sequence[type[MemorySource]]]] = {
-    "rows_of_a_full_load_are_reads_of_the_epoch_that_they_begin": [
-        ReadsInserts,
-        OrdersALoadByItsTimes,
-        HasALoadInOneObject,
-        ReadsALoadTwice,
-        TellsNoObjectsOfALoad,
-        TellsNoEpochThatBegins,
+    "rows_of_a_full_load_are_reads_of_a_new_epoch": [
+        changed_rows(as_inserts),
+        changed_rows(lambda frame: [placed(item, sequence=item.time or 0) for item in frame]),
+        changed_rows(lambda frame: [placed(one, object=1 - BEFORE, row=row) for row, one in enumerate(frame, 1)]),
+        changed_rows(lambda frame: [*frame, *frame]),
+        UNMARKED,
+        changed_facts(lambda *_: {"loaded": None}),
     ],
-    "changes_come_behind_the_full_load_of_their_epoch": [
-        TellsThatALoadIsWholeAtOnce,
-        NeverTellsThatALoadIsWhole,
-        ListsALoadBehindChanges,
-        TakesChangesForALoad,
-        TellsNoObjectsOfALoad,
+    "changes_follow_the_full_load_of_their_epoch": [
+        changed_facts(lambda _, __, epoch: {"loaded": epoch}),
+        changed_facts(lambda _, selection, __: {"loaded": selection.load}),
+        OrdersALoadAfterChanges,
+        changed_rows(lambda frame: [placed(item, sequence=LOAD_SEQUENCE) for item in frame]),
+        UNMARKED,
     ],
-    "of_a_full_load_that_may_lack_something_nothing_is_taken": [
-        TakesWhatThereIsOfALoad,
-        TellsNothingOfALoadThatItWaitsFor,
-        HearsNobody,
-        TakesWhatWasSaidToBeAll,
+    "an_incomplete_full_load_is_not_selected": [
+        SelectsAnIncompleteLoad,
+        changed_selections(lambda _, __, ___, selection: replace(selection, awaited=None)),
+        changed_histories(lambda _, __, past: replace(past, load=past.load and replace(past.load, whole=None))),
+        changed_selections(without_a_check),
     ],
-    "of_a_full_load_that_changed_since_it_was_taken_nothing_is_read": [
-        ReadsWhatDidNotChangeOfALoad,
-        ReadsALoadAsItIsNow,
+    "a_full_load_that_changed_after_its_selection_is_not_read": [
+        changed_reads(lambda _, __, selection: replace(selection, load=None)),
+        changed_reads(current_objects),
     ],
-    "a_full_load_that_is_written_anew_begins_the_next_epoch": [
-        TakesTheLoadBeforeForTheNext,
-        BeginsAnEpochByItself,
-        StaysInItsEpoch,
+    "a_rewritten_full_load_begins_the_next_epoch": [
+        changed_histories(lambda _, __, past: past if past.load is None else replace(past, seen={})),
+        changed_histories(without_an_alarm),
+        ReadsAllLoadsInOneEpoch,
     ],
 }
-"""Of each law the sources that break it."""
+"""The broken sources of each law."""

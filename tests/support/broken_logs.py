@@ -1,4 +1,4 @@
-"""Sources that break the laws of logs, each by a mistake that a law is there to show."""
+"""Sources with mistakes that the laws of logs must show."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from lakeward.core.ports import Batch
 
 
 class LogSource(MemorySource):
-    """A source whose sequences are places in one log."""
+    """A source whose sequences are positions in one log."""
 
     def __init__(self) -> None:
         MemorySource.__init__(self, sequences=Sequences.PLACES, logs=lambda _: LogName("bin."))
@@ -93,15 +93,15 @@ def _without_steps(batch: Batch[Frame], is_known: Callable[[LogSpan], bool]) -> 
 
 
 BROKEN: Final[Mapping[str, Sequence[type[LogSource]]]] = {
-    "a_log_that_starts_over_is_told": [TellsNoLog, TellsNoTimes],
-    "a_log_that_climbs_past_its_old_end_is_told": [ComparesWithinAnObject, ComparesTheGreatestPlace],
-    "a_log_that_starts_over_behind_an_old_change_is_told": [ComparesTheEarliestTime],
-    "changes_that_come_late_or_again_are_no_restart": [TellsTheTimesOfArrival, NamesALogByItsObject],
-    "changes_from_a_restart_on_count_above_the_old_log": [
+    "a_log_that_starts_over_is_reported": [TellsNoLog, TellsNoTimes],
+    "a_log_that_climbs_above_its_old_end_is_reported": [ComparesWithinAnObject, ComparesTheGreatestPlace],
+    "a_log_that_starts_over_after_an_old_change_is_reported": [ComparesTheEarliestTime],
+    "late_and_repeated_changes_are_no_restart": [TellsTheTimesOfArrival, NamesALogByItsObject],
+    "changes_after_a_restart_are_above_the_old_log": [
         LiftsNothing,
         LiftsAllThereIs,
         LiftsOtherPartitions,
         LiftsByOne,
     ],
 }
-"""Of each law the sources that break it."""
+"""The broken sources of each law."""

@@ -1,27 +1,27 @@
-"""The reference adapter, broken on purpose: each class makes one mistake that the laws must see."""
+"""The reference adapter, broken on purpose: each class makes one mistake that the laws must show.
+
+Mistakes that a table of any format could make are in `broken_feeds.py` and `broken_answers.py`.
+"""
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from contested import Contested
+import broken_answers
+import broken_feeds
+from broken_ports import AnyTable
 
 from lakeward.adapters.memory import Frame, MemoryQueue, MemoryTable, facts_of
 from lakeward.core.dimension import Ties
-from lakeward.core.errors import CommitConflict
 from lakeward.core.events import (
-    LOAD_SEQUENCE,
     READ_SEQUENCE,
     UNSET,
     ChangeEvent,
     Key,
-    Mark,
     Operation,
     Position,
-    Sequences,
 )
 from lakeward.core.merge.change_log import ChangeLogContents, Reason, Reject
 from lakeward.core.merge.delivery import DeliveryResult
@@ -31,7 +31,6 @@ from lakeward.core.merge.ties import ties_with
 from lakeward.core.plan import MergePlan
 from lakeward.core.ports import (
     Batch,
-    ChangeLogState,
     Commit,
     Entry,
     MaintenancePolicy,
@@ -40,7 +39,6 @@ from lakeward.core.ports import (
     Notice,
     OperatorDecision,
     RollbackPreview,
-    TableState,
 )
 from lakeward.core.progress import Progress
 from lakeward.plugins.testing.bench import COLUMNS
@@ -57,7 +55,7 @@ def _counted(resolved: MergeResult, **more: int) -> MergeResult:
 
 
 class LetsSnapshotRowsReplace(MemoryTable):
-    """Gives snapshot rows without a place the sequence of the change that came last: by arrival they are newer."""
+    """Gives snapshot rows without a position the sequence of the last change, so that they are newer by arrival."""
 
     def resolve(self, plan: MergePlan, frame: Frame) -> MergeResult:
         places = [record.greatest.sequence for record in self.memory.records]
@@ -71,43 +69,15 @@ class LetsSnapshotRowsReplace(MemoryTable):
         return MemoryTable.resolve(self, plan, items)
 
 
-class LosesTheLastEvent(MemoryTable):
-    """Drops an event, and says that it was superseded."""
-
-    def resolve(self, plan: MergePlan, frame: Frame) -> MergeResult:
-        events = _events(frame)
-        if not events:
-            return MemoryTable.resolve(self, plan, frame)
-        last = max(events, key=lambda event: event.position)
-        rest = [item for item in frame if item is not last]
-        return _counted(MemoryTable.resolve(self, plan, rest), read=1, superseded=1)
-
-
-class LetsTheFirstOfATieWin(MemoryTable):
-    """Puts events of one key and commit in the opposite of their order of arrival."""
-
-    def resolve(self, plan: MergePlan, frame: Frame) -> MergeResult:
-        ties: dict[tuple[Mark, Key], list[ChangeEvent]] = defaultdict(list)
-        for event in sorted(_events(frame), key=lambda event: event.position):
-            if event.position.sequence not in (0, LOAD_SEQUENCE):
-                ties[event.position.mark, event.key].append(event)
-        turned: dict[Position, ChangeEvent] = {}
-        for tied in ties.values():
-            for place, event in zip(tied, reversed(tied), strict=True):
-                turned[place.position] = replace(event, position=place.position)
-        items = [turned.get(item.position, item) if isinstance(item, ChangeEvent) else item for item in frame]
-        return MemoryTable.resolve(self, plan, items)
-
-
 class LetsArrivalOrderWhatTies(MemoryTable):
-    """Takes the later of a tie for newer, whatever the table would have."""
+    """Applies the later of tied events, for any policy."""
 
     def resolve(self, plan: MergePlan, frame: Frame) -> MergeResult:
         return MemoryTable.resolve(self, replace(plan, dimension=replace(plan.dimension, ties=Ties.ARRIVAL)), frame)
 
 
-class TellsTiesOfABatchAlone(MemoryTable):
-    """Knows of no tie with what came in a batch before."""
+class FindsTiesOfOneBatchOnly(MemoryTable):
+    """Finds only ties within a batch."""
 
     def resolve(self, plan: MergePlan, frame: Frame) -> MergeResult:
         events = _events(frame)
@@ -117,15 +87,15 @@ class TellsTiesOfABatchAlone(MemoryTable):
 
 
 class HoldsTheLaterKeyOfATieAlone(MemoryTable):
-    """Says of a key change that ties that it holds the key which the row enters."""
+    """Reports only the new key of a tied key change as held."""
 
     def entries(self, progress: Progress) -> Sequence[Entry]:
         entries = MemoryTable.entries(self, progress)
         return [replace(entry, other_key=None) if entry.reason == Reason.TIE.value else entry for entry in entries]
 
 
-class ChecksNothingForBeingStale(MemoryTable):
-    """Takes every row that stands, and every delete that is remembered, for older than any event."""
+class TreatsEveryEventAsNewer(MemoryTable):
+    """Treats every event as newer than stored rows and remembered deletes."""
 
     def resolve(self, plan: MergePlan, frame: Frame) -> MergeResult:
         rows, memory = self.rows, self.memory
@@ -140,7 +110,7 @@ class ChecksNothingForBeingStale(MemoryTable):
 
 @dataclass(slots=True)
 class KeepsProgressApart(MemoryTable):
-    """Commits the rows, and the progress only afterwards."""
+    """Commits the rows before the progress."""
 
     late: Progress | None = None
 
@@ -154,7 +124,7 @@ class KeepsProgressApart(MemoryTable):
 
 
 class DropsRowsThatMove(MemoryTable):
-    """Takes away a row whose partition (by threes of `a`) changes, and writes no other."""
+    """Removes a row whose partition (by threes of `a`) changes without writing the new one."""
 
     def resolve(self, plan: MergePlan, frame: Frame) -> MergeResult:
         resolved = MemoryTable.resolve(self, plan, frame)
@@ -172,19 +142,6 @@ def _partition(row: Row) -> int:
     return value // 3
 
 
-class LeavesThePositionOfANoOp(MemoryTable):
-    """Does not write a row whose cells are as before."""
-
-    def resolve(self, plan: MergePlan, frame: Frame) -> MergeResult:
-        resolved = MemoryTable.resolve(self, plan, frame)
-        rows = resolved.detail.rows
-        for key, row in rows.items():
-            before = self.rows.get(key)
-            if row is not None and before is not None and row.cells == before.cells:
-                rows[key] = before
-        return resolved
-
-
 class ForgetsDeletesTooEarly(MemoryTable):
     """Trims what the source may still deliver again."""
 
@@ -197,16 +154,8 @@ def _without_deletes(memory: ChangeLogContents) -> ChangeLogContents:
     return replace(memory, changes={place: c for place, c in memory.changes.items() if c.waiting})
 
 
-class BelievesWhatACrashLeft(MemoryTable):
-    """Takes in memory that is stamped above the table's own batch."""
-
-    def read_state(self, progress: Progress) -> ChangeLogState:
-        newest = max([progress.batch, *self.written, *self.objects])
-        return MemoryTable.read_state(self, replace(progress, batch=newest))
-
-
 class ForgetsDeletesAboveTheMark(MemoryTable):
-    """Remembers of what may be overtaken all but the deletes."""
+    """Does not remember deletes above the low watermark."""
 
     def trim(self, progress: Progress) -> None:
         MemoryTable.trim(self, progress)
@@ -214,56 +163,12 @@ class ForgetsDeletesAboveTheMark(MemoryTable):
         self.memory = replace(self.memory, changes=kept)
 
 
-class NullsWhatWasNotSent(MemoryTable):
-    """Takes a cell that an update does not have for NULL."""
-
-    def resolve(self, plan: MergePlan, frame: Frame) -> MergeResult:
-        items = [_whole(item) if isinstance(item, ChangeEvent) else item for item in frame]
-        return MemoryTable.resolve(self, plan, items)
-
-
 def _whole(event: ChangeEvent) -> ChangeEvent:
     return replace(event, cells={name: None if cell is UNSET else cell for name, cell in event.cells.items()})
 
 
-class TakesCopiesUnderOtherNamesForNews(MemoryTable):
-    """Tells events, and their transactions, by their object, though each has a number of its own."""
-
-    def resolve(self, plan: MergePlan, frame: Frame) -> MergeResult:
-        dimension = self.dimension
-        self.dimension = replace(dimension, sequences=Sequences.TIMES)
-        own = [
-            replace(item, transaction=(item.transaction, item.position.object))
-            if isinstance(item, ChangeEvent)
-            else item
-            for item in frame
-        ]
-        try:
-            return MemoryTable.resolve(self, plan, own)
-        finally:
-            self.dimension = dimension
-
-
-class TakesAMendedRowForGivenUp(MemoryTable):
-    """Releases what waited behind a mended row, and applies nothing in its place."""
-
-    def resolve(self, plan: MergePlan, frame: Frame) -> MergeResult:
-        return MemoryTable.resolve(self, plan, () if plan.releases else frame)
-
-
-class PutsAMendedRowOnTop(MemoryTable):
-    """Applies a mended row as the newest of its key, whatever came after it."""
-
-    def resolve(self, plan: MergePlan, frame: Frame) -> MergeResult:
-        resolved = MemoryTable.resolve(self, plan, frame)
-        for event in _events(frame) if plan.releases else ():
-            if event.operation is not Operation.DELETE:
-                resolved.detail.rows[event.key] = Row(event.cells, event.position)
-        return resolved
-
-
-class AppliesAMendedRowAlone(MemoryTable):
-    """Forgets what waited behind it."""
+class AppliesRepairedRowsAlone(MemoryTable):
+    """Forgets the events that waited behind a repaired row."""
 
     def resolve(self, plan: MergePlan, frame: Frame) -> MergeResult:
         if not plan.repaired:
@@ -278,17 +183,8 @@ class AppliesAMendedRowAlone(MemoryTable):
             self.memory = memory
 
 
-class ForgetsWhatWasMended(MemoryTable):
-    """Keeps what a person mended in the process alone."""
-
-    def read_state(self, progress: Progress) -> ChangeLogState:
-        change_log_state = MemoryTable.read_state(self, progress)
-        self.repaired.clear()
-        return change_log_state
-
-
-class TruncatesWhatTheBatchNamesAlone(MemoryTable):
-    """Spares the older rows of which nothing else comes with a truncate."""
+class TruncatesOnlyRowsOfTheBatch(MemoryTable):
+    """Truncates only rows with other events in the batch."""
 
     def resolve(self, plan: MergePlan, frame: Frame) -> MergeResult:
         resolved = MemoryTable.resolve(self, plan, frame)
@@ -299,38 +195,24 @@ class TruncatesWhatTheBatchNamesAlone(MemoryTable):
         return resolved
 
 
-class NullsWhatAMendedRowDidNotSend(MemoryTable):
-    """Takes a cell that a mended row does not have for NULL."""
+class NullsUnsentCellsOfRepairedRows(MemoryTable):
+    """Writes NULL for unsent cells of a repaired row."""
 
     def resolve(self, plan: MergePlan, frame: Frame) -> MergeResult:
         items = [_whole(item) if isinstance(item, ChangeEvent) and plan.releases else item for item in frame]
         return MemoryTable.resolve(self, plan, items)
 
 
-class LeavesTheOldKeyOfAMendedRow(MemoryTable):
-    """Takes a change of a key that was mended for an update of the key that it enters."""
+class LeavesTheOldKeyOfARepairedRow(MemoryTable):
+    """Applies a repaired key change as an update of the new key."""
 
     def resolve(self, plan: MergePlan, frame: Frame) -> MergeResult:
         events = [replace(event, old_key=None) for event in _events(frame)] if plan.releases else frame
         return MemoryTable.resolve(self, plan, events)
 
 
-class HidesKeysThatAWaitingChangeHolds(MemoryTable):
-    """Tells of a row in quarantine the keys that it has, and not those that wait by a key change behind it."""
-
-    def entries(self, progress: Progress) -> Sequence[Entry]:
-        return [replace(entry, also_holds=()) for entry in MemoryTable.entries(self, progress)]
-
-
-class HidesWhatWaitsForItsRow(MemoryTable):
-    """Tells of no event that sends a part of a row which is not there."""
-
-    def incomplete(self, progress: Progress) -> Sequence[Entry]:
-        return ()
-
-
-class KeepsRowsThatALoadDoesNotHold(MemoryTable):
-    """Lets a full load that begins an epoch replace only the rows that it has itself."""
+class KeepsRowsMissingFromALoad(MemoryTable):
+    """Replaces, at a reload, only the rows that the load has."""
 
     def resolve(self, plan: MergePlan, frame: Frame) -> MergeResult:
         resolved = MemoryTable.resolve(self, plan, frame)
@@ -341,7 +223,7 @@ class KeepsRowsThatALoadDoesNotHold(MemoryTable):
 
 
 class KeepsTheNewestVersionAlone(MemoryTable):
-    """Forgets how a row was before."""
+    """Keeps only the newest version."""
 
     def rows_after(self, settled: DeliveryResult) -> dict[Key, Row]:
         rows = MemoryTable.rows_after(self, settled)
@@ -350,14 +232,14 @@ class KeepsTheNewestVersionAlone(MemoryTable):
 
 @dataclass
 class KeepsHistoriesAlone(MemoryTable):
-    """Is whole, and can do nothing beside: by itself it breaks no law, and mistakes of it must break theirs."""
+    """Correct, with histories as its only capability. It breaks no law, and mistakes in it must break theirs."""
 
     capabilities: frozenset[Capability] = frozenset({Capability.HISTORY})
 
 
 @dataclass
 class KeepsHistoriesWithoutParts(MemoryTable):
-    """Is whole, and knows nothing of truncates, of cells that were not sent, and of keys that change."""
+    """Correct, without truncates, partial rows and key changes."""
 
     CAN: ClassVar[frozenset[str]] = frozenset({"history", "bitemporal", "numbers", "reload", COLUMNS})
     capabilities: frozenset[Capability] = frozenset(
@@ -365,8 +247,8 @@ class KeepsHistoriesWithoutParts(MemoryTable):
     )
 
 
-class LeavesCurrentWhatALoadLacks(MemoryTable):
-    """Ends no version of a row that a full load does not hold."""
+class LeavesVersionsMissingFromALoad(MemoryTable):
+    """Does not end versions of rows that a full load lacks."""
 
     def resolve(self, plan: MergePlan, frame: Frame) -> MergeResult:
         resolved = MemoryTable.resolve(self, plan, frame)
@@ -377,14 +259,14 @@ class LeavesCurrentWhatALoadLacks(MemoryTable):
 
 
 class DeletesForGood(MemoryTable):
-    """Takes rows away that are to stay, and to say that they went."""
+    """Removes rows in spite of soft deletes."""
 
     def rows_after(self, settled: DeliveryResult) -> dict[Key, Row]:
         return {key: row for key, row in MemoryTable.rows_after(self, settled).items() if not row.deleted}
 
 
-class KeepsWhatADeleteFound(MemoryTable):
-    """Leaves a row that went as it was then, whatever comes late."""
+class IgnoresLateChangesOfDeletedRows(MemoryTable):
+    """Ignores late changes of a softly deleted row."""
 
     def resolve(self, plan: MergePlan, frame: Frame) -> MergeResult:
         resolved = MemoryTable.resolve(self, plan, frame)
@@ -395,8 +277,8 @@ class KeepsWhatADeleteFound(MemoryTable):
         return resolved
 
 
-class TellsObjectsByTheirNumberAlone(MemoryTable):
-    """Takes an object of another epoch for a copy of one that had its name."""
+class IdentifiesObjectsByNumberAlone(MemoryTable):
+    """Treats an object of a new epoch as a copy of an old one with its name."""
 
     def resolve(self, plan: MergePlan, frame: Frame) -> MergeResult:
         known = {number for record in self.memory.records for number in record.objects}
@@ -406,23 +288,8 @@ class TellsObjectsByTheirNumberAlone(MemoryTable):
         )
 
 
-class HoldsKeysOfTheEpochBefore(MemoryTable):
-    """Still shows what was in quarantine before a full load took the place of all rows."""
-
-    def entries(self, progress: Progress) -> Sequence[Entry]:
-        older = [MemoryTable.entries(self, replace(progress, epoch=epoch)) for epoch in range(1, progress.epoch)]
-        return [*(entry for found in older for entry in found), *MemoryTable.entries(self, progress)]
-
-
-class ShowsColumnsBeforeItsFirstCommit(MemoryTable):
-    """Says that a table is there which nobody wrote."""
-
-    def standing(self) -> TableState:
-        return replace(MemoryTable.standing(self), schema=self.dimension.schema)
-
-
-class TakesWhatComesTooLate(MemoryTable):
-    """Applies what lies at or below the mark."""
+class AppliesLateEvents(MemoryTable):
+    """Applies events at or below the low watermark."""
 
     def resolve(self, plan: MergePlan, frame: Frame) -> MergeResult:
         memory = self.memory
@@ -433,102 +300,15 @@ class TakesWhatComesTooLate(MemoryTable):
             self.memory = memory
 
 
-class BelievesEveryTime(MemoryTable):
-    """Lets a time in the far future move the mark of what it remembers."""
+class BelievesTimesInTheFuture(MemoryTable):
+    """Raises the low watermark of the change log by a time in the far future."""
 
     def resolve(self, plan: MergePlan, frame: Frame) -> MergeResult:
         return MemoryTable.resolve(self, replace(plan, facts=replace(plan.facts, believed=None)), frame)
 
 
-class WritesZeroForNull(MemoryTable):
-    """Has no way to tell them apart."""
-
-    def resolve(self, plan: MergePlan, frame: Frame) -> MergeResult:
-        resolved = MemoryTable.resolve(self, plan, frame)
-        rows = resolved.detail.rows
-        for key, row in rows.items():
-            if row is not None:
-                rows[key] = replace(row, cells={n: 0 if cell is None else cell for n, cell in row.cells.items()})
-        return resolved
-
-
-class KeepsTheRowThatStands(MemoryTable):
-    """Inserts what is new, and leaves the other rows as they are."""
-
-    def resolve(self, plan: MergePlan, frame: Frame) -> MergeResult:
-        resolved = MemoryTable.resolve(self, plan, frame)
-        rows = resolved.detail.rows
-        for key in [key for key, row in rows.items() if row is not None and key in self.rows]:
-            rows[key] = self.rows[key]
-        return resolved
-
-
-class UpdatesOnlyWhatIsThere(MemoryTable):
-    """Takes an update literally."""
-
-    def resolve(self, plan: MergePlan, frame: Frame) -> MergeResult:
-        resolved = MemoryTable.resolve(self, plan, frame)
-        inserted = {event.key for event in _events(frame) if event.operation is not Operation.UPDATE}
-        rows = resolved.detail.rows
-        for key in [key for key in rows if key not in self.rows and key not in inserted]:
-            del rows[key]
-        return resolved
-
-
-class NeverDeletes(MemoryTable):
-    """Writes rows, and takes none away."""
-
-    def resolve(self, plan: MergePlan, frame: Frame) -> MergeResult:
-        resolved = MemoryTable.resolve(self, plan, frame)
-        rows = resolved.detail.rows
-        for key in [key for key, row in rows.items() if row is None]:
-            del rows[key]
-        return resolved
-
-
-class AppliesTheFirstOfABatch(MemoryTable):
-    """Collapses the changes of a key to the oldest."""
-
-    def resolve(self, plan: MergePlan, frame: Frame) -> MergeResult:
-        first: dict[Key, ChangeEvent] = {}
-        for event in sorted(_events(frame), key=lambda event: event.position):
-            first.setdefault(event.key, event)
-        items = [item for item in frame if not isinstance(item, ChangeEvent) or first[item.key] is item]
-        dropped = len(frame) - len(items)
-        return _counted(MemoryTable.resolve(self, plan, items), read=dropped, superseded=dropped)
-
-
-class LeavesTheOldKey(MemoryTable):
-    """Takes a change of a key for an update of the key that it enters."""
-
-    def resolve(self, plan: MergePlan, frame: Frame) -> MergeResult:
-        items = [replace(item, old_key=None) if isinstance(item, ChangeEvent) else item for item in frame]
-        return MemoryTable.resolve(self, plan, items)
-
-
-class HoldsNothing(MemoryTable):
-    """Lets pass what follows a row that cannot be applied."""
-
-    def resolve(self, plan: MergePlan, frame: Frame) -> MergeResult:
-        items = [replace(item, keys=()) if isinstance(item, Reject) else item for item in frame]
-        return MemoryTable.resolve(self, plan, items)
-
-
-class CutsTexts(MemoryTable):
-    """Keeps texts of up to 255 characters."""
-
-    def resolve(self, plan: MergePlan, frame: Frame) -> MergeResult:
-        items = [_cut(item) if isinstance(item, ChangeEvent) else item for item in frame]
-        return MemoryTable.resolve(self, plan, items)
-
-
-def _cut(event: ChangeEvent) -> ChangeEvent:
-    cells = {name: cell[:255] if isinstance(cell, str) else cell for name, cell in event.cells.items()}
-    return replace(event, cells=cells)
-
-
 class TakesNoListForAnEmptyOne(MemoryTable):
-    """Keeps an empty list where there was NULL, and where there was one."""
+    """Stores NULL lists as empty ones."""
 
     def resolve(self, plan: MergePlan, frame: Frame) -> MergeResult:
         items = [_listed(plan, item) if isinstance(item, ChangeEvent) else item for item in frame]
@@ -540,48 +320,15 @@ def _listed(plan: MergePlan, event: ChangeEvent) -> ChangeEvent:
     return replace(event, cells={**event.cells, **{name: event.cells.get(name) or [] for name in lists}})
 
 
-class TakesKeysForOthers(MemoryTable):
-    """Takes a key for the first one that came and looks like it."""
-
-    def resolve(self, plan: MergePlan, frame: Frame) -> MergeResult:
-        items = [
-            replace(item, key=self.seen(item.key)) if isinstance(item, ChangeEvent) else item for item in frame
-        ]
-        return MemoryTable.resolve(self, plan, items)
-
-    def seen(self, key: Key) -> Key:
-        return next((other for other in (*self.rows, key) if self.looks(other) == self.looks(key)), key)
-
-    @staticmethod
-    def looks(key: Key) -> str:
-        raise NotImplementedError
-
-
-class TakesKeysForOthersInSmallLetters(TakesKeysForOthers):
-    """Looks at keys as a collation without case does."""
-
-    @staticmethod
-    def looks(key: Key) -> str:
-        return repr(key).lower()
-
-
-class TakesKeysForOthersBetweenCommas(TakesKeysForOthers):
-    """Puts the parts of a key together, with a comma between."""
-
-    @staticmethod
-    def looks(key: Key) -> str:
-        return ",".join(map(str, key))
-
-
 class CutsKeysInQuarantine(MemoryTable):
-    """Keeps keys of up to 255 characters with the rows that it holds."""
+    """Cuts keys in quarantine at 255 characters."""
 
     def key_text(self, key: Key) -> str:
         return MemoryTable.key_text(self, tuple(part[:255] if isinstance(part, str) else part for part in key))
 
 
-class TellsWhatAnotherTableHolds(MemoryTable):
-    """Keeps the rows in quarantine of all tables in one place; the first table of a lake is that of the kit."""
+class MixesQuarantines(MemoryTable):
+    """Mixes the quarantines of all tables. The first table of a lake is that of the kit."""
 
     every: ClassVar[dict[int, list[Reject]]] = {}
 
@@ -600,15 +347,8 @@ class TellsWhatAnotherTableHolds(MemoryTable):
         return found
 
 
-class ForgetsItsProgressBehindAnothersCommit(Contested):
-    """Looks for its progress in the last commit alone, whoever made it."""
-
-    def commit_of_another(self) -> None:
-        self.progress = Progress()
-
-
-class CommitsWhateverStands(MemoryTable):
-    """Does not look whether the table is still where the batch was worked out for."""
+class CommitsOnAnyTableState(MemoryTable):
+    """Does not check that the table state is the one of the prepared batch."""
 
     def commit(self, plan: MergePlan, resolved: MergeResult, progress: Progress) -> Commit:
         self.progress = replace(self.progress, batch=plan.batch - 1)
@@ -616,31 +356,14 @@ class CommitsWhateverStands(MemoryTable):
 
 
 class ForgetsWhichObjectsItCommitted(MemoryTable):
-    """Believes of what it remembers whatever was written there last."""
+    """Trusts the last written change log."""
 
     def commit(self, plan: MergePlan, resolved: MergeResult, progress: Progress) -> Commit:
         return MemoryTable.commit(self, plan, resolved, replace(progress, digest=None))
 
 
-class TellsNoRegressions(MemoryTable):
-    """Works a batch out, and tells of no change that it lies below its row."""
-
-    def resolve(self, plan: MergePlan, frame: Frame) -> MergeResult:
-        return replace(MemoryTable.resolve(self, plan, frame), log_regressions={})
-
-
-class SaysThatItCommitted(Contested):
-    """Keeps to itself that it lost a race."""
-
-    def commit(self, plan: MergePlan, resolved: MergeResult, progress: Progress) -> Commit:
-        try:
-            return Contested.commit(self, plan, resolved, progress)
-        except CommitConflict:
-            return Commit(str(plan.batch), resolved.written, resolved.removed)
-
-
 class AcknowledgesFirst(MemoryQueue):
-    """Forgets a notice as soon as it is received."""
+    """Acknowledges a notice when it is received."""
 
     def receive(self) -> Sequence[Notice]:
         received = MemoryQueue.receive(self)
@@ -648,39 +371,8 @@ class AcknowledgesFirst(MemoryQueue):
         return received
 
 
-BROKEN: Mapping[str, Sequence[type[MemoryTable]]] = {
-    "in order": (
-        LosesTheLastEvent,
-        LetsTheFirstOfATieWin,
-        ChecksNothingForBeingStale,
-        KeepsProgressApart,
-        DropsRowsThatMove,
-        LeavesThePositionOfANoOp,
-        ForgetsDeletesTooEarly,
-        BelievesWhatACrashLeft,
-    ),
-    "late": (ForgetsDeletesAboveTheMark,),
-    "in part": (NullsWhatWasNotSent,),
-    "truncated": (TruncatesWhatTheBatchNamesAlone,),
-    "mended": (TakesAMendedRowForGivenUp, PutsAMendedRowOnTop, AppliesAMendedRowAlone, ForgetsWhatWasMended),
-    "other names": (TakesCopiesUnderOtherNamesForNews,),
-    "reloaded": (
-        KeepsRowsThatALoadDoesNotHold,
-        TellsObjectsByTheirNumberAlone,
-        HoldsKeysOfTheEpochBefore,
-    ),
-    "mended in part": (
-        NullsWhatAMendedRowDidNotSend,
-        LeavesTheOldKeyOfAMendedRow,
-        HidesKeysThatAWaitingChangeHolds,
-        HidesWhatWaitsForItsRow,
-    ),
-}
-"""The mistakes, by the scripts that show them."""
-
-
-class KeepsItsMemoryWhereItIsTakenBack(MemoryTable):
-    """Takes rows and progress back, and goes on knowing what came since."""
+class DoesNotRollBackItsChangeLog(MemoryTable):
+    """Rolls back rows and progress without the change log."""
 
     def roll_back(self, preview: RollbackPreview) -> None:
         memory = self.memory
@@ -688,8 +380,8 @@ class KeepsItsMemoryWhereItIsTakenBack(MemoryTable):
         self.memory = memory
 
 
-class TakesBackWhatItRemembersNowAlone(MemoryTable):
-    """Drops what is stamped above the batch; what was trimmed since then stays forgotten."""
+class DoesNotRestoreTrimmedChanges(MemoryTable):
+    """Drops later entries of the change log without restoring trimmed ones."""
 
     def roll_back(self, preview: RollbackPreview) -> None:
         now, batch = self.memory, preview.version.progress.batch
@@ -698,8 +390,8 @@ class TakesBackWhatItRemembersNowAlone(MemoryTable):
         self.memory.bases = {key: base for key, base in now.bases.items() if base.batch <= batch}
 
 
-class KeepsWhatWasMendedSince(MemoryTable):
-    """Takes all back but the words of a person on rows in quarantine."""
+class KeepsLaterRepairs(MemoryTable):
+    """Rolls back everything except repairs of rows in quarantine."""
 
     def roll_back(self, preview: RollbackPreview) -> None:
         repaired = self.repaired
@@ -707,8 +399,8 @@ class KeepsWhatWasMendedSince(MemoryTable):
         self.repaired = repaired
 
 
-class TakesRowsBackAlone(MemoryTable):
-    """Leaves the progress where it was: what follows is never applied again."""
+class RollsBackRowsAlone(MemoryTable):
+    """Rolls back rows without progress, so that later objects are never applied again."""
 
     def roll_back(self, preview: RollbackPreview) -> None:
         after = MemoryTable(self.dimension)
@@ -720,16 +412,8 @@ class TakesRowsBackAlone(MemoryTable):
             setattr(self, name, getattr(after, name))
 
 
-class ForgetsItsProgressInMaintenance(MemoryTable):
-    """Lets the commit expire that says how far the table is."""
-
-    def maintain(self, policy: MaintenancePolicy, *, is_dry: bool) -> MaintenanceReport:
-        self.progress = self.progress if is_dry else Progress()
-        return MemoryTable.maintain(self, policy, is_dry=is_dry)
-
-
 class MaintainsInADryRun(MemoryTable):
-    """Does what it should only tell."""
+    """Changes rows in a dry run of maintenance."""
 
     def maintain(self, policy: MaintenancePolicy, *, is_dry: bool) -> MaintenanceReport:
         if is_dry:
@@ -737,22 +421,8 @@ class MaintainsInADryRun(MemoryTable):
         return MemoryTable.maintain(self, policy, is_dry=is_dry)
 
 
-class AppliesWhatShowsAChange(MemoryTable):
-    """Leaves the new columns out, and refuses no row for what it lacks then."""
-
-    def refuse(self, plan: MergePlan, batch: Batch[Frame]) -> Batch[Frame]:
-        names = plan.dimension.schema.names
-        kept = [
-            replace(item, cells={name: cell for name, cell in item.cells.items() if name in names})
-            if isinstance(item, ChangeEvent)
-            else item
-            for item in batch.frame
-        ]
-        return replace(batch, frame=kept)
-
-
 class MakesARowOfAPart(MemoryTable):
-    """Puts a row wherever an update finds none, with NULL in what its file lacks."""
+    """Creates a row for an update without a stored row, with NULL in missing columns."""
 
     def resolve(self, plan: MergePlan, frame: Frame) -> MergeResult:
         items = [replace(item, was_whole=True) if isinstance(item, ChangeEvent) else item for item in frame]
@@ -771,153 +441,113 @@ def _all_refused(plan: MergePlan, batch: Batch[Frame], *kinds: Operation) -> Bat
     return Batch(items, facts, batch.close)
 
 
-class RefusesWhateverComesWithAChange(MemoryTable):
-    """Refuses every row of an object that has a new column, those too that have no value there."""
+class RefusesAllRowsOfChangedFiles(MemoryTable):
+    """Refuses every row of an object with a new column, also rows without a value in it."""
 
     def refuse(self, plan: MergePlan, batch: Batch[Frame]) -> Batch[Frame]:
         return _all_refused(plan, batch, *Operation)
 
 
 class RefusesDeletesThatShowAChange(MemoryTable):
-    """Refuses deletes, which leave no value behind that the table would lack."""
+    """Refuses deletes with a value in a new column."""
 
     def refuse(self, plan: MergePlan, batch: Batch[Frame]) -> Batch[Frame]:
         return _all_refused(plan, MemoryTable.refuse(self, plan, batch), Operation.DELETE)
 
 
-class KnowsTheLastWordAlone(MemoryTable):
-    """Writes a word in the place of those before it."""
-
-    def record_decision(self, progress: Progress, word: OperatorDecision) -> None:
-        self.words = [word]
-
-
-class ForgetsWordsWithABatch(MemoryTable):
-    """Keeps words until something else is to be remembered."""
+class ForgetsDecisionsWithABatch(MemoryTable):
+    """Forgets operator decisions with the next batch."""
 
     def record_batch(self, plan: MergePlan, resolved: MergeResult) -> None:
         self.words.clear()
         MemoryTable.record_batch(self, plan, resolved)
 
 
-class HearsNothingBeforeThereIsATable(MemoryTable):
-    """Has no place for a word while nothing was ever committed."""
-
-    def record_decision(self, progress: Progress, word: OperatorDecision) -> None:
-        if self.exists:
-            MemoryTable.record_decision(self, progress, word)
-
-
-class TakesAWordForABatch(MemoryTable):
-    """Commits what a person said as if it were a batch."""
+class CommitsADecisionAsABatch(MemoryTable):
+    """Commits an operator decision as a batch."""
 
     def record_decision(self, progress: Progress, word: OperatorDecision) -> None:
         MemoryTable.record_decision(self, progress, word)
         self.progress = replace(self.progress, batch=self.progress.batch + 1)
 
 
-BY_LAW: Mapping[str, Sequence[type[MemoryTable]]] = {
-    "a_table_that_was_never_written_stands_at_nothing": (ShowsColumnsBeforeItsFirstCommit,),
-    "a_row_is_read_back_with_the_progress_of_its_batch": (WritesZeroForNull, LosesTheLastEvent),
-    "an_update_takes_the_place_of_a_row": (KeepsTheRowThatStands,),
-    "a_change_upserts_whatever_it_is_called": (UpdatesOnlyWhatIsThere, KeepsTheRowThatStands),
-    "a_delete_takes_a_row_away": (NeverDeletes,),
-    "a_soft_delete_leaves_the_last_values": (DeletesForGood, KeepsWhatADeleteFound),
-    "a_row_that_is_deleted_keeps_its_last_values": (DeletesForGood, KeepsWhatADeleteFound),
-    "a_row_that_a_load_lacks_is_deleted_and_keeps_its_values": (DeletesForGood, LeavesCurrentWhatALoadLacks),
-    "the_last_of_several_changes_of_a_key_stands": (AppliesTheFirstOfABatch,),
-    "an_object_that_comes_again_changes_nothing": (ForgetsDeletesTooEarly,),
-    "a_late_change_overwrites_nothing_that_is_newer": (ChecksNothingForBeingStale, ForgetsDeletesAboveTheMark),
-    "a_snapshot_row_without_a_place_replaces_no_change": (ChecksNothingForBeingStale, LetsSnapshotRowsReplace),
-    "a_truncate_takes_every_older_row_away": (TruncatesWhatTheBatchNamesAlone,),
-    "a_cell_that_was_not_sent_keeps_its_value": (NullsWhatWasNotSent,),
-    "a_change_of_a_key_moves_the_row": (LeavesTheOldKey,),
-    "a_full_load_takes_the_place_of_all_rows": (KeepsRowsThatALoadDoesNotHold,),
-    "a_row_that_cannot_be_applied_holds_its_key": (HoldsNothing,),
-    "of_two_changes_at_one_place_the_first_stands_where_the_table_has_it": (
+class TakesKeysForOthers(MemoryTable):
+    """Takes a key for an earlier one that gives the same text if its parts are joined by commas."""
+
+    def resolve(self, plan: MergePlan, frame: Frame) -> MergeResult:
+        items = [
+            replace(item, key=self.equal(item.key)) if isinstance(item, ChangeEvent) else item for item in frame
+        ]
+        return MemoryTable.resolve(self, plan, items)
+
+    def equal(self, key: Key) -> Key:
+        text = ",".join(map(str, key))
+        return next((other for other in self.rows if ",".join(map(str, other)) == text), key)
+
+
+BY_LAW: Mapping[str, Sequence[type[MemoryTable] | type[AnyTable]]] = {
+    "a_soft_delete_keeps_the_last_values": (DeletesForGood, IgnoresLateChangesOfDeletedRows),
+    "a_deleted_row_keeps_its_last_values": (DeletesForGood, IgnoresLateChangesOfDeletedRows),
+    "a_row_missing_from_a_load_is_deleted_and_keeps_its_values": (DeletesForGood, LeavesVersionsMissingFromALoad),
+    "an_object_delivered_again_changes_nothing": (ForgetsDeletesTooEarly,),
+    "a_late_change_overwrites_nothing_newer": (TreatsEveryEventAsNewer, ForgetsDeletesAboveTheMark),
+    "a_snapshot_row_without_a_position_replaces_no_change": (TreatsEveryEventAsNewer, LetsSnapshotRowsReplace),
+    "a_truncate_removes_every_older_row": (TruncatesOnlyRowsOfTheBatch,),
+    "a_full_load_replaces_all_rows": (KeepsRowsMissingFromALoad,),
+    "a_change_that_ties_with_a_stored_one_is_held_or_stops_the_table": (
         LetsArrivalOrderWhatTies,
-        TellsTiesOfABatchAlone,
+        FindsTiesOfOneBatchOnly,
     ),
-    "what_ties_is_held_until_a_person_has_said_of_it": (LetsArrivalOrderWhatTies,),
-    "what_ties_in_part_or_moves_is_held_alike": (LetsArrivalOrderWhatTies, HoldsTheLaterKeyOfATieAlone),
+    "ties_are_held_until_an_operator_decides": (LetsArrivalOrderWhatTies,),
+    "ties_of_partial_rows_and_key_changes_are_held": (LetsArrivalOrderWhatTies, HoldsTheLaterKeyOfATieAlone),
     "rows_that_show_a_change_of_columns_are_refused_alone": (
-        AppliesWhatShowsAChange,
-        RefusesWhateverComesWithAChange,
+        RefusesAllRowsOfChangedFiles,
         RefusesDeletesThatShowAChange,
     ),
-    "an_update_that_lacks_a_column_makes_no_row": (MakesARowOfAPart,),
-    "a_value_is_read_back_as_it_came": (
-        CutsTexts,
-        TakesKeysForOthersInSmallLetters,
-        TakesKeysForOthersBetweenCommas,
-        CutsKeysInQuarantine,
-    ),
-    "a_value_of_every_type_is_read_back_as_it_came": (TakesNoListForAnEmptyOne,),
+    "an_update_without_a_column_creates_no_row": (MakesARowOfAPart,),
+    "a_value_is_read_back_unchanged": (TakesKeysForOthers, CutsKeysInQuarantine),
+    "a_value_of_every_type_is_read_back_unchanged": (TakesNoListForAnEmptyOne,),
     "what_a_person_said_is_known_to_whoever_opens_the_table": (
-        KnowsTheLastWordAlone,
-        ForgetsWordsWithABatch,
-        HearsNothingBeforeThereIsATable,
-        TakesAWordForABatch,
+        ForgetsDecisionsWithABatch,
+        CommitsADecisionAsABatch,
     ),
-    "a_process_that_ends_anywhere_leaves_a_table_that_goes_on": (KeepsProgressApart,),
-    "tables_of_one_lake_are_apart": (TellsWhatAnotherTableHolds,),
-    "a_commit_of_another_writer_hides_no_progress": (ForgetsItsProgressBehindAnothersCommit,),
-    "maintenance_changes_no_row_and_hides_no_progress": (ForgetsItsProgressInMaintenance, MaintainsInADryRun),
-    "what_is_newer_and_lies_below_its_row_is_told": (TellsNoRegressions,),
-    "of_two_processes_that_worked_out_one_batch_one_commits": (CommitsWhateverStands, SaysThatItCommitted),
-    "what_another_process_applied_meanwhile_is_not_applied_again": (CommitsWhateverStands,),
-    "no_object_is_forgotten_where_two_processes_write_at_once": (ForgetsWhichObjectsItCommitted,),
-    "a_commit_of_another_writer_in_the_midst_of_a_batch_changes_nothing": (SaysThatItCommitted,),
-    "any_play_shows_at_each_moment_what_the_model_shows": (
-        ChecksNothingForBeingStale,
-        NullsWhatWasNotSent,
-        HoldsNothing,
-        ForgetsItsProgressBehindAnothersCommit,
+    "a_batch_is_applied_once_after_a_crash_at_any_step": (KeepsProgressApart,),
+    "tables_of_one_lake_are_independent": (MixesQuarantines,),
+    "maintenance_changes_no_row_and_hides_no_progress": (MaintainsInADryRun,),
+    "only_one_of_two_processes_commits_a_batch": (CommitsOnAnyTableState,),
+    "a_batch_of_another_process_is_not_applied_again": (CommitsOnAnyTableState,),
+    "no_object_is_forgotten_when_two_processes_write_at_once": (ForgetsWhichObjectsItCommitted,),
+    "any_sequence_of_moves_matches_the_reference_adapter": (
+        TreatsEveryEventAsNewer,
+        broken_feeds.NullsUnsentCells,
+        broken_feeds.HoldsNothing,
+        broken_answers.ForgetsItsProgressBehindAnothersCommit,
     ),
-    "any_delivery_of_many_histories_gives_their_databases": (LetsTheFirstOfATieWin, ForgetsDeletesTooEarly),
-    "what_waits_in_quarantine_follows_in_order": (HoldsNothing, LeavesThePositionOfANoOp),
-    "a_crash_at_any_step_changes_nothing": (KeepsProgressApart, BelievesWhatACrashLeft),
-    "every_step_of_the_pipeline_is_crashed_at": (KeepsProgressApart, BelievesWhatACrashLeft),
-    "after_every_held_row_is_fixed_or_discarded_the_tables_are_those_of_the_mended_feed": (
-        TakesAMendedRowForGivenUp,
-        AppliesAMendedRowAlone,
-        ForgetsWhatWasMended,
+    "inserts_and_updates_both_upsert": (broken_feeds.NeverUpdates,),
+    "partial_rows_and_key_changes_give_the_rows_of_the_source": (broken_feeds.NullsUnsentCells,),
+    "waiting_events_are_applied_in_order": (broken_feeds.LeavesThePositionOfANoOp,),
+    "any_delivery_gives_the_rows_of_the_source": (DropsRowsThatMove, ForgetsDeletesTooEarly),
+    "a_crash_at_any_step_changes_nothing": (KeepsProgressApart,),
+    "every_step_of_the_pipeline_is_tried_with_a_crash": (KeepsProgressApart,),
+    "repaired_and_discarded_rows_give_the_rows_of_the_corrected_feed": (AppliesRepairedRowsAlone,),
+    "any_order_within_the_lateness_gives_the_rows_of_the_source": (ForgetsDeletesAboveTheMark,),
+    "events_below_the_low_watermark_are_refused": (AppliesLateEvents,),
+    "a_time_in_the_future_moves_no_watermark": (BelievesTimesInTheFuture,),
+    "a_table_without_a_key_has_each_event_once": (KeepsProgressApart,),
+    "repaired_partial_rows_and_key_changes_are_applied_at_their_position": (
+        NullsUnsentCellsOfRepairedRows,
+        LeavesTheOldKeyOfARepairedRow,
     ),
-    "a_row_is_mended_in_its_place_whatever_the_mark": (PutsAMendedRowOnTop,),
-    "any_order_within_the_lateness_gives_their_databases": (ForgetsDeletesAboveTheMark,),
-    "what_comes_too_late_is_told_apart": (TakesWhatComesTooLate,),
-    "a_time_in_the_future_moves_no_mark_and_makes_nothing_too_late": (BelievesEveryTime,),
-    "a_table_without_a_key_keeps_each_fact_once": (KeepsProgressApart,),
-    "commits_of_another_writer_change_nothing": (ForgetsItsProgressBehindAnothersCommit,),
-    "cells_that_were_not_sent_keep_their_values": (NullsWhatWasNotSent,),
-    "rows_that_are_sent_in_part_and_keys_that_change_give_their_databases": (
-        NullsWhatWasNotSent,
-        LeavesTheOldKey,
-        HidesWhatWaitsForItsRow,
-    ),
-    "rows_in_part_and_key_changes_are_mended_into_their_place": (
-        NullsWhatAMendedRowDidNotSend,
-        LeavesTheOldKeyOfAMendedRow,
-    ),
-    "key_changes_that_no_rule_decides_are_held_alike": (HidesKeysThatAWaitingChangeHolds,),
-    "objects_under_other_names_change_nothing_where_sequences_are_unique": (TakesCopiesUnderOtherNamesForNews,),
-    "parts_of_rows_under_other_names_change_nothing_where_sequences_are_unique": (
-        TakesCopiesUnderOtherNamesForNews,
-    ),
-    "after_a_reload_the_table_is_that_of_the_new_epoch_alone": (
-        KeepsRowsThatALoadDoesNotHold,
-        TellsObjectsByTheirNumberAlone,
-        HoldsKeysOfTheEpochBefore,
-    ),
-    "after_a_reload_nothing_is_left_of_rows_in_part": (KeepsRowsThatALoadDoesNotHold,),
-    "a_reload_of_a_table_without_a_key_leaves_the_facts_of_the_new_epoch": (KeepsRowsThatALoadDoesNotHold,),
-    "any_order_and_any_crash_give_the_one_history": (KeepsTheNewestVersionAlone, LosesTheLastEvent),
-    "a_reload_ends_what_it_lacks": (LeavesCurrentWhatALoadLacks,),
-    "a_table_that_is_taken_back_is_what_it_was_and_goes_on_from_there": (
-        KeepsItsMemoryWhereItIsTakenBack,
-        TakesBackWhatItRemembersNowAlone,
-        KeepsWhatWasMendedSince,
-        TakesRowsBackAlone,
+    "a_reload_leaves_only_the_new_epoch": (KeepsRowsMissingFromALoad, IdentifiesObjectsByNumberAlone),
+    "a_reload_of_partial_rows_leaves_only_the_new_epoch": (KeepsRowsMissingFromALoad,),
+    "a_reload_without_a_key_leaves_only_the_new_epoch": (KeepsRowsMissingFromALoad,),
+    "any_order_and_any_crash_give_the_one_history": (KeepsTheNewestVersionAlone,),
+    "a_reload_ends_versions_of_missing_rows": (LeavesVersionsMissingFromALoad,),
+    "a_rollback_restores_the_table_and_the_next_batch_follows": (
+        DoesNotRollBackItsChangeLog,
+        DoesNotRestoreTrimmedChanges,
+        KeepsLaterRepairs,
+        RollsBackRowsAlone,
     ),
 }
-"""Mistakes by the law of the conformance kit that is there to show them."""
+"""Mistakes by the law of the conformance kit that must show them."""

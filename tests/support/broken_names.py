@@ -1,4 +1,4 @@
-"""Sources that break the laws of names of columns, each by a mistake that a law is there to show."""
+"""Sources with mistakes that the laws of column names must show."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from lakeward.core.schema import Schema
 
 
 class ReadsCellsByTheirPlace(MemorySource):
-    """Takes the columns of the table for those of the object, in their order."""
+    """Reads cells by the order of the columns of the table."""
 
     def read(self, dimension: Dimension, selection: ObjectSelection, epoch: int) -> Batch[Frame]:
         batch = MemorySource.read(self, dimension, selection, epoch)
@@ -23,7 +23,7 @@ class ReadsCellsByTheirPlace(MemorySource):
 
 
 class TakesAnUnknownNameForTheOneThatIsMissing(MemorySource):
-    """Goes by names, and where one is unknown puts its cells under the column that no name is for."""
+    """Reads cells by name, and puts cells of an unknown column under the remaining one."""
 
     def read(self, dimension: Dimension, selection: ObjectSelection, epoch: int) -> Batch[Frame]:
         batch = MemorySource.read(self, dimension, selection, epoch)
@@ -45,10 +45,10 @@ def _by_place(batch: Batch[Frame], dimension: Dimension, names: Sequence[str]) -
 
 
 BROKEN: Final[Mapping[str, Sequence[type[MemorySource]]]] = {
-    "columns_in_another_order_come_under_their_names": [ReadsCellsByTheirPlace],
-    "a_cell_of_an_unknown_column_comes_under_no_other_name": [
+    "columns_in_another_order_are_read_by_name": [ReadsCellsByTheirPlace],
+    "a_cell_of_an_unknown_column_is_read_under_no_other_name": [
         ReadsCellsByTheirPlace,
         TakesAnUnknownNameForTheOneThatIsMissing,
     ],
 }
-"""Of each law the sources that break it."""
+"""The broken sources of each law."""

@@ -1,4 +1,4 @@
-"""The reference adapter, broken in the surrogate numbers that it gives: each class makes one mistake."""
+"""The reference adapter with mistakes in surrogate numbers: each class makes one."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from lakeward.core.ports import Commit, MergeResult
 from lakeward.core.progress import Progress
 
 
-class NumbersAnewWhatItTouches(MemoryTable):
-    """Gives each version of a key that a batch touches a number of its own."""
+class RenumbersVersionsOfTouchedKeys(MemoryTable):
+    """Gives new numbers to all versions of the keys of a batch."""
 
     def numbers_after(self, plan: MergePlan, rows: Mapping[Key, Row | None]) -> Numbers:
         forgotten, self.numbers = self.numbers, {}
@@ -24,22 +24,22 @@ class NumbersAnewWhatItTouches(MemoryTable):
         return found
 
 
-class CountsFromWhatStands(MemoryTable):
-    """Counts on from the highest number in the table, which a version may have had that went."""
+class ContinuesFromStoredNumbers(MemoryTable):
+    """Continues from the highest number in the table, although a removed version may have had a higher one."""
 
     def numbers_after(self, plan: MergePlan, rows: Mapping[Key, Row | None]) -> Numbers:
         return MemoryTable.numbers_after(self, replace(plan, numbered=max(self.numbers.values(), default=0)), rows)
 
 
 class CountsEachBatchFromOne(MemoryTable):
-    """Takes no heed of what was given before."""
+    """Ignores the numbers that were given before."""
 
     def numbers_after(self, plan: MergePlan, rows: Mapping[Key, Row | None]) -> Numbers:
         return MemoryTable.numbers_after(self, replace(plan, numbered=0), rows)
 
 
 class CountsEachKeyByItself(MemoryTable):
-    """Gives the versions of each key the numbers behind the highest, as if there were no other key."""
+    """Gives the versions of each key the numbers after the highest, as if there were no other key."""
 
     def numbers_after(self, plan: MergePlan, rows: Mapping[Key, Row | None]) -> Numbers:
         each = [MemoryTable.numbers_after(self, plan, {key: row}) for key, row in rows.items()]
@@ -47,7 +47,7 @@ class CountsEachKeyByItself(MemoryTable):
 
 
 class ForgetsAVersionWhoseStartMoved(MemoryTable):
-    """Knows a version by key and start alone."""
+    """Identifies a version by key and start alone."""
 
     def numbers_after(self, plan: MergePlan, rows: Mapping[Key, Row | None]) -> Numbers:
         stood, self.rows = self.rows, {key: _begun(row) for key, row in self.rows.items()}
@@ -57,12 +57,12 @@ class ForgetsAVersionWhoseStartMoved(MemoryTable):
 
 
 def _begun(row: Row) -> Row:
-    """Return a row whose versions end at no instant at which another does."""
+    """Return a row whose versions have unique ends."""
     return replace(row, versions=tuple(replace(one, valid_to=-one.valid_from - 1) for one in row.versions))
 
 
-class DoesNotCountWhatItGives(MemoryTable):
-    """Commits numbers, and not how far they go."""
+class DoesNotCommitTheHighestNumber(MemoryTable):
+    """Commits numbers without the highest one."""
 
     def commit(self, plan: MergePlan, resolved: MergeResult, progress: Progress) -> Commit:
         return MemoryTable.commit(self, plan, resolved, replace(progress, numbered=plan.numbered))
@@ -70,12 +70,12 @@ class DoesNotCountWhatItGives(MemoryTable):
 
 BY_LAW: Mapping[str, Sequence[type[MemoryTable]]] = {
     "a_version_keeps_its_number": (
-        NumbersAnewWhatItTouches,
-        CountsFromWhatStands,
+        RenumbersVersionsOfTouchedKeys,
+        ContinuesFromStoredNumbers,
         CountsEachBatchFromOne,
         CountsEachKeyByItself,
         ForgetsAVersionWhoseStartMoved,
-        DoesNotCountWhatItGives,
+        DoesNotCommitTheHighestNumber,
     ),
 }
-"""Mistakes by the law of the conformance kit that is there to show them."""
+"""Mistakes by the law of the conformance kit that must show them."""

@@ -1,68 +1,43 @@
-"""Sources that break the laws of rows of other tables, each by a mistake that a law is there to show."""
+"""Sources with mistakes that the laws of other tables must show."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
+
+from changed_sources import changed_batches, changed_facts
 
 from lakeward.adapters.memory import Frame, MemorySource
-from lakeward.core.dimension import Dimension
 from lakeward.core.events import ChangeEvent, Operation, Position
 from lakeward.core.ledger.selection import ObjectSelection
-from lakeward.core.merge.facts import BatchFacts
 from lakeward.core.ports import Batch
 
 
-class PassesOverOtherTables(MemorySource):
-    def read(self, dimension: Dimension, selection: ObjectSelection, epoch: int) -> Batch[Frame]:
-        batch = MemorySource.read(self, dimension, selection, epoch)
-        return replace(batch, facts=replace(batch.facts, skipped=0, others=None))
+def without_names(batch: Batch[Frame], *_: object) -> Mapping[str, Any]:
+    """Count rows of other tables without the names of the tables."""
+    return {"others": batch.facts.others and replace(batch.facts.others, names=())}
 
 
-class CountsOtherTablesWithoutTheirNames(MemorySource):
-    def read(self, dimension: Dimension, selection: ObjectSelection, epoch: int) -> Batch[Frame]:
-        batch = MemorySource.read(self, dimension, selection, epoch)
-        return replace(batch, facts=_nameless(batch.facts))
+def with_another_row(batch: Batch[Frame], selection: ObjectSelection, epoch: int) -> Batch[Frame]:
+    """Read a row of another table."""
+    place = Position(epoch, 0, selection.objects[0].order, 99)
+    cells = {"id": 1, "a": "of another table"}
+    row = ChangeEvent(operation=Operation.INSERT, position=place, key=(1,), cells=cells)
+    return replace(batch, frame=[*batch.frame, row])
 
 
-class GoesByTimesOfOtherTables(MemorySource):
-    def read(self, dimension: Dimension, selection: ObjectSelection, epoch: int) -> Batch[Frame]:
-        batch = MemorySource.read(self, dimension, selection, epoch)
-        return replace(batch, facts=replace(batch.facts, time=(batch.facts.time or 0) + 1))
-
-
-class GoesByPlacesOfOtherTables(MemorySource):
-    def read(self, dimension: Dimension, selection: ObjectSelection, epoch: int) -> Batch[Frame]:
-        batch = MemorySource.read(self, dimension, selection, epoch)
-        return replace(batch, facts=replace(batch.facts, greatest=Position(epoch, 2**60, 1, 99)))
-
-
-class ReadsOtherTables(MemorySource):
-    def read(self, dimension: Dimension, selection: ObjectSelection, epoch: int) -> Batch[Frame]:
-        batch = MemorySource.read(self, dimension, selection, epoch)
-        cells = {"id": 1, "a": "of another table"}
-        place = Position(epoch, 0, selection.objects[0].order, 99)
-        row = ChangeEvent(operation=Operation.INSERT, position=place, key=(1,), cells=cells)
-        return replace(batch, frame=[*batch.frame, row])
-
-
-def _nameless(facts: BatchFacts) -> BatchFacts:
-    return replace(facts, others=None if facts.others is None else replace(facts.others, names=()))
-
-
+SILENT: Final = [
+    changed_facts(lambda *_: {"skipped": 0, "others": None}),
+    changed_facts(without_names),
+    changed_batches(with_another_row),
+]
 BROKEN: Final[Mapping[str, Sequence[type[MemorySource]]]] = {
     "rows_of_other_tables_are_counted_and_not_read": [
-        GoesByTimesOfOtherTables,
-        GoesByPlacesOfOtherTables,
-        PassesOverOtherTables,
-        CountsOtherTablesWithoutTheirNames,
-        ReadsOtherTables,
+        changed_facts(lambda batch, *_: {"time": (batch.facts.time or 0) + 1}),
+        changed_facts(lambda _, __, epoch: {"greatest": Position(epoch, 2**60, 1, 99)}),
+        *SILENT,
     ],
-    "an_object_of_other_tables_alone_is_not_passed_over_in_silence": [
-        PassesOverOtherTables,
-        CountsOtherTablesWithoutTheirNames,
-        ReadsOtherTables,
-    ],
+    "an_object_of_other_tables_alone_is_not_passed_over_in_silence": SILENT,
 }
-"""Of each law the sources that break it."""
+"""The broken sources of each law."""

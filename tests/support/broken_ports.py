@@ -1,8 +1,8 @@
-"""Tables of any format, broken on purpose: in what they are told, in the plan of a batch, or in what they answer.
+"""Broken tables of any format: with wrong events, wrong plans, or wrong answers.
 
-A `Whole` table passes on what goes through the ports of one that a format opened. Each other class makes
-one mistake on the way, so that it breaks Iceberg, Delta and Hudi alike. What a mistake loses it calls
-superseded: counts that do not add up would say so at once, and the law is to find it in the table.
+An `AnyTable` delegates to the ports of a table of a format. Each subclass makes
+one mistake, which works on Iceberg, Delta and Hudi alike. Events lost by a mistake are counted as
+superseded, because the law must find the mistake in the table and not in the counts.
 """
 
 from __future__ import annotations
@@ -38,40 +38,40 @@ from lakeward.plugins.testing import Bench, Item, Lake, Rows
 
 @dataclass
 class BrokenLake:
-    """A lake whose tables make a mistake; it keeps what a mistake must know from one process to the next.
+    """A lake whose tables make a mistake, with the state that a mistake needs across processes.
 
-    `told` are the items of all frames until now, `remembered` is the last batch that the companion wrote,
-    and `is_behind` says that the commit before was none of ours.
+    `delivered` has the items of all frames so far, `recorded_batch` is the last batch of the change log,
+    and `is_behind` says that the last commit is of another writer.
     """
 
     lake: Lake
-    kind: type[Whole]
-    told: list[Item] = field(default_factory=list)
-    remembered: int = 0
+    kind: type[AnyTable]
+    delivered: list[Item] = field(default_factory=list)
+    recorded_batch: int = 0
     is_behind: bool = False
 
     def open(self, dimension: Dimension) -> Opened[Any]:
-        """Open the table, with all its ports in one."""
+        """Open the table, with one object for all its ports."""
         opened = self.lake.open(self.kind.named(dimension))
         table = self.kind(opened, self, dimension)
         versions = None if opened.versions is None else table
         return Opened(opened.name, table, table, table, versions, None if opened.maintenance is None else table)
 
     def frame(self, dimension: Dimension, items: Sequence[Item], *, in_part: bool = False) -> Any:
-        """Return a frame of what the table is told in the place of these items."""
-        told = self.kind.told(self, items)
-        self.told += items
-        return self.lake.frame(dimension, told, in_part=in_part)
+        """Return a frame of the items after the mistake."""
+        changed = self.kind.deliver(self, items)
+        self.delivered += items
+        return self.lake.frame(dimension, changed, in_part=in_part)
 
     def rows(self, dimension: Dimension) -> Rows:
-        """Return what stands."""
+        """Return the stored rows."""
         return self.lake.rows(self.kind.named(dimension))
 
 
 def bench_of(
-    lake: Lake, kind: type[Whole], histories: int | None, foreign: Callable[[Dimension], object] | None
+    lake: Lake, kind: type[AnyTable], histories: int | None, foreign: Callable[[Dimension], object] | None
 ) -> Bench:
-    """Return a bench of broken tables; `foreign` makes a commit of another writer."""
+    """Return a bench of broken tables. `foreign` makes a commit of another writer."""
     broken = BrokenLake(lake, kind)
 
     def commit(dimension: Dimension) -> None:
@@ -82,10 +82,10 @@ def bench_of(
     return Bench(lake=broken, examples=1, histories=histories, foreign=None if foreign is None else commit)
 
 
-class Whole:
-    """One table with all its ports, as a process opened it, without a mistake.
+class AnyTable:
+    """A correct table with all its ports in one object.
 
-    One that is `by_spark` is made where Spark works out every batch: the core does not use what it breaks.
+    With `by_spark`, Spark must resolve every batch to show the mistake.
     """
 
     by_spark: ClassVar[bool] = False
@@ -97,44 +97,43 @@ class Whole:
 
     @classmethod
     def spoil(cls, patch: pytest.MonkeyPatch) -> None:
-        """Break what the table formats share, where that makes the mistake."""
+        """Change code that the formats share, for mistakes in it."""
 
     @staticmethod
     def named(dimension: Dimension) -> Dimension:
-        """Return the table that is taken for this one."""
+        """Return the table that is opened instead of this one."""
         return dimension
 
     @classmethod
-    def told(cls, lake: BrokenLake, items: Sequence[Item]) -> Sequence[Item]:
-        """Return the items that the table is told in the place of these."""
-        return [found for item in items for found in cls.told_one(lake, item)]
+    def deliver(cls, lake: BrokenLake, items: Sequence[Item]) -> Sequence[Item]:
+        """Return the items that the table gets."""
+        return [found for item in items for found in cls.deliver_item(lake, item)]
 
     @classmethod
-    def told_one(cls, lake: BrokenLake, item: Item) -> Sequence[Item]:
-        """Return what it is told in the place of one item."""
-        return [cls.told_event(item)] if isinstance(item, ChangeEvent) else [item]
+    def deliver_item(cls, lake: BrokenLake, item: Item) -> Sequence[Item]:
+        """Return the items that it gets for one item."""
+        return [cls.deliver_event(item)] if isinstance(item, ChangeEvent) else [item]
 
     @staticmethod
-    def told_event(event: ChangeEvent) -> ChangeEvent:
-        """Return what it is told in the place of an event."""
+    def deliver_event(event: ChangeEvent) -> ChangeEvent:
+        """Return the event that it gets for an event."""
         return event
 
-    def planned(self, plan: MergePlan) -> MergePlan:
-        """Return the plan that is carried out in the place of this one."""
+    def change_plan(self, plan: MergePlan) -> MergePlan:
+        """Return the plan that is executed."""
         return plan
 
     @property
     def capabilities(self) -> frozenset[Capability]:
-        """What the table declares."""
+        """The declared capabilities."""
         return self.opened.table.capabilities
 
     def standing(self) -> TableState:
-        """Pass it on."""
         return self.opened.table.standing()
 
     def resolve(self, plan: MergePlan, frame: Any) -> MergeResult:
-        """Pass it on; what a mistake lost is called superseded."""
-        resolved = self.opened.table.resolve(self.planned(plan), frame)
+        """Resolve the batch. Lost events are counted as superseded."""
+        resolved = self.opened.table.resolve(self.change_plan(plan), frame)
         if plan.releases:
             return resolved
         c = resolved.counts
@@ -143,72 +142,56 @@ class Whole:
         return replace(resolved, counts=replace(c, read=read, superseded=max(0, read - known)))
 
     def commit(self, plan: MergePlan, resolved: MergeResult, progress: Progress) -> Commit:
-        """Pass it on."""
-        commit = self.opened.table.commit(self.planned(plan), resolved, progress)
+        commit = self.opened.table.commit(self.change_plan(plan), resolved, progress)
         self.lake.is_behind = False
         return commit
 
     def read_state(self, progress: Progress) -> ChangeLogState:
-        """Pass it on."""
         return self.opened.change_log.read_state(progress)
 
     def record_batch(self, plan: MergePlan, resolved: MergeResult) -> None:
-        """Pass it on."""
-        self.opened.change_log.record_batch(self.planned(plan), resolved)
-        self.lake.remembered = plan.batch
+        self.opened.change_log.record_batch(self.change_plan(plan), resolved)
+        self.lake.recorded_batch = plan.batch
 
     def trim(self, progress: Progress) -> None:
-        """Pass it on."""
         self.opened.change_log.trim(progress)
 
     def record_decision(self, progress: Progress, word: OperatorDecision) -> None:
-        """Pass it on."""
         self.opened.change_log.record_decision(progress, word)
 
     def applied(self, progress: Progress, after: int) -> Sequence[ObjectRecord]:
-        """Pass it on."""
         return self.opened.change_log.applied(progress, after)
 
     def refuse(self, plan: MergePlan, batch: Batch[Any]) -> Batch[Any]:
-        """Pass it on."""
         return self.opened.quarantine.refuse(plan, batch)
 
     def hold(self, plan: MergePlan, resolved: MergeResult) -> None:
-        """Pass it on."""
-        self.opened.quarantine.hold(self.planned(plan), resolved)
+        self.opened.quarantine.hold(self.change_plan(plan), resolved)
 
     def entries(self, progress: Progress) -> Sequence[Entry]:
-        """Pass it on."""
         return self.opened.quarantine.entries(progress)
 
     def incomplete(self, progress: Progress) -> Sequence[Entry]:
-        """Pass it on."""
         return self.opened.quarantine.incomplete(progress)
 
     def repair_row(self, progress: Progress, entries: Sequence[Entry], events: Any) -> None:
-        """Pass it on."""
         self.opened.quarantine.repair_row(progress, entries, events)
 
     def waiting(self, progress: Progress, resolved: Sequence[Entry], repaired: Any) -> Batch[Any]:
-        """Pass it on."""
         return self.opened.quarantine.waiting(progress, resolved, repaired)
 
     def versions(self) -> Sequence[Version]:
-        """Pass it on."""
         assert self.opened.versions is not None
         return self.opened.versions.versions()
 
     def behind(self, name: str) -> RollbackPreview:
-        """Pass it on."""
         assert self.opened.versions is not None
         return self.opened.versions.behind(name)
 
     def roll_back(self, preview: RollbackPreview) -> None:
-        """Pass it on."""
         assert self.opened.versions is not None
         self.opened.versions.roll_back(preview)
 
     def maintain(self, policy: MaintenancePolicy, *, is_dry: bool) -> MaintenanceReport:
-        """Pass it on."""
         assert self.opened.maintenance is not None
         return self.opened.maintenance.maintain(policy, is_dry=is_dry)

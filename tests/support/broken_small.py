@@ -1,4 +1,4 @@
-"""Mistakes that the core's way of a small batch could make, by the law of the kit that must show them."""
+"""Mistakes in how the core resolves small batches, by the law of the kit that must show them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from broken_ports import Whole
+from broken_ports import AnyTable
 from broken_tables import Draw
 from pyroaring import BitMap64
 
@@ -36,12 +36,12 @@ from lakeward.core.plan import MergePlan
 
 
 def _read(patch: pytest.MonkeyPatch, wrongly: Any) -> None:
-    """Let a batch be read as something else."""
+    """Change a batch after it is read."""
     patch.setattr(settled_batch, "read_batch", lambda rows, plan: wrongly(read_batch(rows, plan), rows))
 
 
 def _remembered(patch: pytest.MonkeyPatch, is_known: Any) -> None:
-    """Let only these changes be remembered."""
+    """Read only these changes from the change log."""
     changes = _Entries.changes
 
     def known(self: _Entries, keys: Collection[Key]) -> Iterator[Change]:
@@ -50,22 +50,19 @@ def _remembered(patch: pytest.MonkeyPatch, is_known: Any) -> None:
     patch.setattr(_Entries, "changes", known)
 
 
-class ReadsABatchWithoutItsLastEvent(Whole):
-    """Leaves out the event that arrived last."""
+class ReadsABatchWithoutItsLastEvent(AnyTable):
+    """Drops the last event."""
 
     @classmethod
     def spoil(cls, patch: pytest.MonkeyPatch) -> None:
-        """Read it so."""
         _read(patch, lambda batch, _rows: replace(batch, events=batch.events[:-1]))
 
 
-class TakesARejectForAnEvent(Whole):
-    """Applies of a row that cannot be applied what could be read of it."""
+class TakesARejectForAnEvent(AnyTable):
+    """Applies the readable cells of a rejected row."""
 
     @classmethod
     def spoil(cls, patch: pytest.MonkeyPatch) -> None:
-        """Read updates in the place of rejects."""
-
         def wrongly(batch: SmallBatch, rows: Any) -> SmallBatch:
             columns = {name: rows[name].to_pylist() for name in rows.column_names if not name.startswith("_")}
             events = [
@@ -85,39 +82,35 @@ class TakesARejectForAnEvent(Whole):
         _read(patch, wrongly)
 
 
-class ForgetsRememberedDeletes(Whole):
-    """Remembers of a key what was written, and not that it went."""
+class ForgetsRememberedDeletes(AnyTable):
+    """Ignores remembered deletes."""
 
     @classmethod
     def spoil(cls, patch: pytest.MonkeyPatch) -> None:
-        """Recall no delete."""
         _remembered(patch, lambda change: change.event.operation is not Operation.DELETE)
 
 
-class ForgetsTruncates(Whole):
-    """Takes an event that is older than a truncate before it for new."""
+class ForgetsTruncates(AnyTable):
+    """Ignores remembered truncates."""
 
     @classmethod
     def spoil(cls, patch: pytest.MonkeyPatch) -> None:
-        """Recall no truncate."""
         _remembered(patch, lambda change: change.event.operation is not Operation.TRUNCATE)
 
 
-class ForgetsWhatWaits(Whole):
-    """Does not know which events wait behind a row that cannot be applied."""
+class ForgetsWaitingEvents(AnyTable):
+    """Ignores waiting events."""
 
     @classmethod
     def spoil(cls, patch: pytest.MonkeyPatch) -> None:
-        """Recall none that waits."""
         _remembered(patch, lambda change: not change.waiting)
 
 
-class ForgetsBases(Whole):
-    """Does not know the rows before the first remembered events of keys."""
+class ForgetsBases(AnyTable):
+    """Ignores base rows."""
 
     @classmethod
     def spoil(cls, patch: pytest.MonkeyPatch) -> None:
-        """Recall that there was none."""
         bases = _Entries.bases
 
         def wrongly(self: _Entries, keys: Collection[Key], changes: Iterable[Change]) -> dict[Key, BaseRow]:
@@ -126,22 +119,19 @@ class ForgetsBases(Whole):
         patch.setattr(_Entries, "bases", wrongly)
 
 
-class JoinsNoKeys(Whole):
-    """Does not look at the keys that key changes link to those of a batch."""
+class JoinsNoKeys(AnyTable):
+    """Does not read keys that are linked to those of a batch by key changes."""
 
     @classmethod
     def spoil(cls, patch: pytest.MonkeyPatch) -> None:
-        """Join none."""
         patch.setattr(_Entries, "joined", lambda _self, touched: frozenset(touched))
 
 
-class TakesCopiesForNews(Whole):
-    """Does not know which objects and which deletes came before."""
+class AppliesCopies(AnyTable):
+    """Ignores applied objects and remembered deletes."""
 
     @classmethod
     def spoil(cls, patch: pytest.MonkeyPatch) -> None:
-        """Recall none."""
-
         def wrongly(
             kept: SideTables, plan: MergePlan, touched: Collection[Key]
         ) -> tuple[ChangeLogContents, frozenset[Key]]:
@@ -151,13 +141,11 @@ class TakesCopiesForNews(Whole):
         patch.setattr(settled_batch, "read_memory", wrongly)
 
 
-class AddsFactsOfAnObjectAgain(Whole):
-    """Adds rows to a table without a key whenever their object comes."""
+class AppendsRepeatedObjects(AnyTable):
+    """Adds rows of repeated objects to a table without a key."""
 
     @classmethod
     def spoil(cls, patch: pytest.MonkeyPatch) -> None:
-        """Append without a memory of objects."""
-
         def wrongly(
             dimension: Dimension, rows: Any, memory: ChangeLogContents, delivery: Delivery
         ) -> DeliveryResult:
@@ -166,13 +154,11 @@ class AddsFactsOfAnObjectAgain(Whole):
         patch.setattr(settled_batch, "append", wrongly)
 
 
-class LosesMendedRowsWithoutAKey(Whole):
-    """Takes a mended row of a table without a key for one that was given up."""
+class LosesRepairedRowsWithoutAKey(AnyTable):
+    """Discards repaired rows of a table without a key."""
 
     @classmethod
     def spoil(cls, patch: pytest.MonkeyPatch) -> None:
-        """Append without what was mended."""
-
         def wrongly(
             dimension: Dimension, rows: Any, memory: ChangeLogContents, delivery: Delivery
         ) -> DeliveryResult:
@@ -182,40 +168,36 @@ class LosesMendedRowsWithoutAKey(Whole):
         patch.setattr(settled_batch, "append", wrongly)
 
 
-class FindsNoStoredRow(Whole):
-    """Takes every key for a new one."""
+class FindsNoStoredRow(AnyTable):
+    """Finds no stored rows."""
 
     @classmethod
     def spoil(cls, patch: pytest.MonkeyPatch) -> None:
-        """Find nothing."""
         patch.setattr(settled_batch, "find_rows", lambda *_, **__: StoredRows())
 
 
-class FindsRowsThatWereDeleted(Whole):
-    """Reads the data files of a table without what was deleted of them."""
+class FindsDeletedRows(AnyTable):
+    """Reads data files without their deletes."""
 
     @classmethod
     def spoil(cls, patch: pytest.MonkeyPatch) -> None:
-        """Know no deleted row."""
         patch.setattr(local_files, "_deleted", lambda *_: BitMap64())
 
 
-class ReadsTheFirstFileAlone(Whole):
-    """Looks for keys in one data file of a table."""
+class ReadsTheFirstFileAlone(AnyTable):
+    """Reads only one data file of a table."""
 
     @classmethod
     def spoil(cls, patch: pytest.MonkeyPatch) -> None:
-        """Read that of all files."""
         stored = local_files._stored
         patch.setattr(local_files, "_stored", lambda *args: (stored(*args) or [])[:1])
 
 
-class LosesTheSecondPlaceOfAKey(Whole):
-    """Takes away one of the stored rows of a key alone."""
+class LosesTheSecondPlaceOfAKey(AnyTable):
+    """Removes only one of the stored rows of a key."""
 
     @classmethod
     def spoil(cls, patch: pytest.MonkeyPatch) -> None:
-        """Know one place of each key."""
         by_key = stored_rows._by_key
 
         def wrongly(found: Any, plan: MergePlan, *, with_cells: bool) -> StoredRows:
@@ -225,52 +207,46 @@ class LosesTheSecondPlaceOfAKey(Whole):
         patch.setattr(stored_rows, "_by_key", wrongly)
 
 
-class RemembersWhatWasNotSentAsNull(Whole):
-    """Remembers cells that were not sent as NULL."""
+class RemembersUnsentCellsAsNull(AnyTable):
+    """Remembers unsent cells as NULL."""
 
     @classmethod
     def spoil(cls, patch: pytest.MonkeyPatch) -> None:
-        """Write down no path."""
         patch.setattr(change_log_entries, "_not_sent", lambda _column, _value: [])
 
 
-class RemembersNothingThatWaits(Whole):
-    """Writes no entries for events that wait."""
+class RemembersNoWaitingEvents(AnyTable):
+    """Writes no entries for waiting events."""
 
     @classmethod
     def spoil(cls, patch: pytest.MonkeyPatch) -> None:
-        """Add none."""
         patch.setattr(Entries, "add_waiting", lambda _self, _events: None)
 
 
-class LeavesRowsBelowATruncate(Whole):
-    """Takes away of the rows below a truncate those that the batch touches alone."""
+class LeavesRowsBelowATruncate(AnyTable):
+    """Truncates only rows with other events in the batch."""
 
     @classmethod
     def spoil(cls, patch: pytest.MonkeyPatch) -> None:
-        """Truncate no others."""
         patch.setattr(SettledBatch, "truncates_others", False)
 
 
-class NumbersVersionsAnew(Whole):
-    """Gives each version of a key that a batch touches a number of its own."""
+class NumbersVersionsAnew(AnyTable):
+    """Gives new numbers to all versions of the keys of a batch."""
 
     @classmethod
     def spoil(cls, patch: pytest.MonkeyPatch) -> None:
-        """Know of no number that a version had."""
-
         def anew(columns: Any, _had: Any, before: Any, after: Any, highest: int) -> Numbers:
             return assign_numbers(columns, {}, dict.fromkeys(before, ()), after, highest)
 
         patch.setattr(changed_rows, "assign_numbers", anew)
 
 
-class DropsWhatWasBelieved(Whole):
-    """Takes away what a batch finds to be otherwise, as a history does that keeps no more."""
+class DropsSupersededVersions(AnyTable):
+    """Removes superseded knowledge, like a history without it."""
 
     @classmethod
     def spoil(cls, patch: pytest.MonkeyPatch) -> None:
-        """Show what is believed now alone."""
         believed = ShownVersions._believed
 
         def now(
@@ -282,28 +258,28 @@ class DropsWhatWasBelieved(Whole):
         patch.setattr(ShownVersions, "_believed", now)
 
 
-_IN_PART = "rows_that_are_sent_in_part_and_keys_that_change_give_their_databases"
+_IN_PART = "partial_rows_and_key_changes_give_the_rows_of_the_source"
 _WAITS = "a_row_that_cannot_be_applied_holds_its_key"
 
-BY_LAW: Mapping[str, Sequence[type[Whole]]] = {
-    "an_update_takes_the_place_of_a_row": (FindsNoStoredRow,),
-    "any_delivery_of_many_histories_gives_their_databases": (FindsRowsThatWereDeleted, ReadsTheFirstFileAlone),
-    "the_last_of_several_changes_of_a_key_stands": (ReadsABatchWithoutItsLastEvent,),
-    "an_object_that_comes_again_changes_nothing": (TakesCopiesForNews, AddsFactsOfAnObjectAgain),
-    "a_table_without_a_key_keeps_each_fact_once": (LosesMendedRowsWithoutAKey,),
-    "a_late_change_overwrites_nothing_that_is_newer": (ForgetsRememberedDeletes,),
-    "a_truncate_takes_every_older_row_away": (LeavesRowsBelowATruncate,),
-    _WAITS: (TakesARejectForAnEvent, ForgetsWhatWaits, RemembersNothingThatWaits),
-    _IN_PART: (RemembersWhatWasNotSentAsNull, JoinsNoKeys),
+BY_LAW: Mapping[str, Sequence[type[AnyTable]]] = {
+    "an_update_replaces_a_row": (FindsNoStoredRow,),
+    "any_delivery_gives_the_rows_of_the_source": (FindsDeletedRows, ReadsTheFirstFileAlone),
+    "the_last_change_of_a_key_wins": (ReadsABatchWithoutItsLastEvent,),
+    "an_object_delivered_again_changes_nothing": (AppliesCopies, AppendsRepeatedObjects),
+    "a_table_without_a_key_has_each_event_once": (LosesRepairedRowsWithoutAKey,),
+    "a_late_change_overwrites_nothing_newer": (ForgetsRememberedDeletes,),
+    "a_truncate_removes_every_older_row": (LeavesRowsBelowATruncate,),
+    _WAITS: (TakesARejectForAnEvent, ForgetsWaitingEvents, RemembersNoWaitingEvents),
+    _IN_PART: (RemembersUnsentCellsAsNull, JoinsNoKeys),
     "any_order_and_any_crash_give_the_one_history": (LosesTheSecondPlaceOfAKey, ForgetsBases),
     "corpus_truncate": (ForgetsTruncates,),
     "a_version_keeps_its_number": (NumbersVersionsAnew,),
-    "what_was_known_is_not_rewritten": (DropsWhatWasBelieved,),
+    "recorded_versions_are_not_rewritten": (DropsSupersededVersions,),
 }
 """Mistakes by the law of the conformance kit that shows them."""
 
 LONG = frozenset({ForgetsBases, JoinsNoKeys, NumbersVersionsAnew})
-"""Mistakes that take long to show; the others do within a few batches."""
+"""Mistakes that are slow to show. The others need a few batches."""
 
-DRAWS: Mapping[type[Whole], Draw] = {ForgetsBases: Draw(seed=14, case="by the day of a late run")}
-"""Where the draw of its law does not show a mistake."""
+DRAWS: Mapping[type[AnyTable], Draw] = {ForgetsBases: Draw(seed=14, case="by the day of a late run")}
+"""Draws of mistakes that the draw of their law does not show."""

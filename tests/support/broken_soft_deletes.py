@@ -1,9 +1,9 @@
-"""Tables whose soft deletes are none, in what formats share: a class makes one mistake, by its `spoil`."""
+"""Tables with wrong soft deletes, in code that formats share: each class makes one mistake in `spoil`."""
 
 from __future__ import annotations
 
 import pytest
-from broken_ports import Whole
+from broken_ports import AnyTable
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
@@ -13,12 +13,11 @@ from lakeward.adapters.spark.merge.fold.chain_results import Chains
 from lakeward.adapters.spark.merge.resolution import STANDS
 
 
-class DeletesForGood(Whole):
-    """Takes rows away that are to stay, and to say that they went."""
+class DeletesForGood(AnyTable):
+    """Removes rows in spite of soft deletes."""
 
     @classmethod
     def spoil(cls, patch: pytest.MonkeyPatch) -> None:
-        """Write rows that stand alone."""
         rows = Chains.rows
 
         def standing(self: Chains, numbering: Numbering = NOTHING) -> DataFrame:
@@ -28,12 +27,11 @@ class DeletesForGood(Whole):
         patch.setattr(Chains, "rows", standing)
 
 
-class EmptiesWhatWent(Whole):
-    """Leaves of a row that went its key alone."""
+class EmptiesDeletedRows(AnyTable):
+    """Keeps only the key of a deleted row."""
 
     @classmethod
     def spoil(cls, patch: pytest.MonkeyPatch) -> None:
-        """Write it so."""
         rows = Chains.rows
 
         def emptied(self: Chains, numbering: Numbering = NOTHING) -> DataFrame:
@@ -44,10 +42,9 @@ class EmptiesWhatWent(Whole):
         patch.setattr(Chains, "rows", emptied)
 
 
-class DropsWhatALoadLacks(Whole):
-    """Drops the rows that a full load does not hold, as where deletes are hard."""
+class RemovesRowsMissingFromALoad(AnyTable):
+    """Removes rows that a full load lacks, as with hard deletes."""
 
     @classmethod
     def spoil(cls, patch: pytest.MonkeyPatch) -> None:
-        """Find none."""
         patch.setattr(Rows, "lacking", lambda _self, others: others.limit(0))

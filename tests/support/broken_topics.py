@@ -1,4 +1,4 @@
-"""Sources that break the laws of topics, each by a mistake that a law is there to show."""
+"""Sources with mistakes that the laws of topics must show."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from lakeward.core.merge.facts import ObjectFacts
 from lakeward.core.ports import Batch
 
 END: Final = 1000
-"""The order behind all objects of the one partition."""
+"""The order after all objects of the one partition."""
 
 
 class TopicSource(MemorySource):
@@ -64,13 +64,13 @@ def _with(batch: Batch[Frame], change: Callable[[ObjectFacts], ObjectFacts]) -> 
 
 
 BROKEN: Final[Mapping[str, Sequence[type[TopicSource]]]] = {
-    "a_topic_that_is_made_anew_is_told": [
+    "a_recreated_topic_is_reported": [
         TellsNoPartition,
         TellsNoTimesOfObjects,
         TellsTheTimesOfWriting,
         TakesOffsetsForPlaces,
     ],
-    "a_topic_that_is_made_anew_behind_what_was_applied_is_told": [SaysThatNothingIsLate, TellsNoTimesOfObjects],
-    "messages_of_a_topic_that_come_again_are_no_new_topic": [TellsWhenItsObjectsWereLookedAt],
+    "a_recreated_topic_is_reported_after_applied_objects": [SaysThatNothingIsLate, TellsNoTimesOfObjects],
+    "repeated_messages_are_no_recreated_topic": [TellsWhenItsObjectsWereLookedAt],
 }
-"""Of each law the sources that break it."""
+"""The broken sources of each law."""

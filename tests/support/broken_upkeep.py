@@ -1,4 +1,4 @@
-"""Rollback and maintenance of each format, broken on purpose: each function makes one mistake."""
+"""Mistakes in rollback and maintenance of each format: each function makes one."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ Break = Callable[[pytest.MonkeyPatch], None]
 
 
 def keeps_its_memory(patch: pytest.MonkeyPatch) -> None:
-    """Takes rows and progress back, and goes on knowing what came since."""
+    """Rolls back rows and progress without the change log."""
     for kind in (IcebergChangeLogVersions, DeltaChangeLogVersions):
         patch.setattr(kind, "restore", lambda *_: None)
 
 
 def takes_back_what_it_remembers_now_alone(patch: pytest.MonkeyPatch) -> None:
-    """Drops what is stamped above the batch; what was trimmed since then stays forgotten."""
+    """Drops later entries of the change log without restoring trimmed ones."""
     of_iceberg, of_delta = IcebergChangeLogVersions.restore, DeltaChangeLogVersions.restore
     patch.setattr(IcebergChangeLogVersions, "restore", lambda self, batch, _: of_iceberg(self, batch, None))
     patch.setattr(DeltaChangeLogVersions, "restore", lambda self, batch, _: of_delta(self, batch, None))
 
 
 def takes_rows_back_alone(patch: pytest.MonkeyPatch) -> None:
-    """Leaves the progress where it was: what follows is never applied again."""
+    """Rolls back rows without progress, so that later objects are never applied again."""
 
     def breaks(kind: type[DeltaLineage | HudiLineage]) -> None:
         go_back: Any = kind.go_back
@@ -52,22 +52,22 @@ def takes_rows_back_alone(patch: pytest.MonkeyPatch) -> None:
 
 
 def takes_progress_back_alone(patch: pytest.MonkeyPatch) -> None:
-    """Leaves the files where they were."""
+    """Does not roll back the files."""
     patch.setattr(restored_version, "_lacking", lambda *_: [])
 
 
 def leaves_the_rows_that_came_since(patch: pytest.MonkeyPatch) -> None:
-    """Writes the rows of then over those of now, and takes none away."""
+    """Restores the old rows without removing new ones."""
     patch.setattr(write_options, "REPLACING", {"hoodie.datasource.write.operation": "upsert"})
 
 
 def takes_a_file_for_what_it_was(patch: pytest.MonkeyPatch) -> None:
-    """Tells files by their paths alone: rows that were deleted since stay deleted."""
+    """Compares files by path alone, so that rows deleted since then stay deleted."""
     patch.setattr(restored_version, "_KEY", ("path", "'' AS vector"))
 
 
 def lets_the_progress_expire(patch: pytest.MonkeyPatch) -> None:
-    """Holds our last commit by nothing while snapshots expire."""
+    """Does not protect the last own commit while snapshots expire."""
 
     def let_go(_: IcebergMaintenance, table: Any) -> None:
         if table.refs().containsKey(TAG):
@@ -77,7 +77,7 @@ def lets_the_progress_expire(patch: pytest.MonkeyPatch) -> None:
 
 
 def tells_what_it_did_not_do(patch: pytest.MonkeyPatch) -> None:
-    """Counts files that it leaves as they are."""
+    """Reports files that it did not compact or remove."""
     compact = IcebergMaintenance._compact
     patch.setattr(
         IcebergMaintenance, "_compact", lambda self, jvm, policy, is_dry: compact(self, jvm, policy, is_dry=True)
@@ -86,7 +86,7 @@ def tells_what_it_did_not_do(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(HudiMaintenance, "_compact", lambda _: None)
 
 
-ROLLBACK = "a_table_that_is_taken_back_is_what_it_was_and_goes_on_from_there"
+ROLLBACK = "a_rollback_restores_the_table_and_the_next_batch_follows"
 MAINTENANCE = "maintenance_changes_no_row_and_hides_no_progress"
 BROKEN: Mapping[str, Mapping[str, Sequence[Break]]] = {
     "iceberg": {
@@ -113,7 +113,7 @@ BROKEN: Mapping[str, Mapping[str, Sequence[Break]]] = {
         MAINTENANCE: (tells_what_it_did_not_do,),
     },
 }
-"""The mistakes, by the format that makes them and the law that shows them."""
+"""The mistakes of each format, by the law that shows them."""
 
 SEED = 1
-"""One that draws, for twenty histories, a feed that shows all of them; the reference adapter's mistakes, too."""
+"""A seed that shows all of them, with twenty histories, and also the mistakes of the reference adapter."""

@@ -1,8 +1,8 @@
-"""A broker of Kafka that tests start for themselves (KRaft, one process), and end again.
+"""A Kafka broker of the tests (KRaft, one process).
 
-Its jars are locked beside this module, as those of Kafka Connect are; `make servers` fetches them. Where they
-cannot be fetched, or there is no Java, the test is skipped; `LAKEWARD_SERVERS=required`, which the gate sets, makes
-that a failure.
+A lock file next to this module pins its jars and those of Kafka Connect, and `make servers` fetches them. Without
+the jars or Java the test is skipped. With `LAKEWARD_SERVERS=required`, which the gate sets, it
+fails.
 """
 
 from __future__ import annotations
@@ -57,13 +57,13 @@ broker.session.timeout.ms=1500
 
 _CLUSTER = "MkU3OEVBNTcwNTJENDM2Qk"
 QUICK = ("-Xshare:auto", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
-"""How Java is told to start soon rather than to run fast."""
+"""Java options for a fast start rather than high speed."""
 PASSWORD = "kafka secret word"  # noqa: S105  # of a broker that lives for a test
 
 
 @dataclass
 class RunningBroker:
-    """A broker that runs: where it is reached without a password, and where with one, as the user `reader`."""
+    """A running broker: its addresses without a password, and with that of user `reader`."""
 
     servers: str
     guarded: str
@@ -76,7 +76,7 @@ class RunningBroker:
         return self._clients.setdefault("admin", AdminClient({"bootstrap.servers": self.servers, "log_level": 0}))
 
     def create(self, topic: str, partitions: int = 1, **settings: str) -> None:
-        """Make a topic; one that is there is made anew."""
+        """Create a topic, or delete and create it again."""
         from confluent_kafka.admin import NewTopic  # noqa: PLC0415
 
         if topic in self.admin.list_topics(timeout=10).topics:
@@ -90,7 +90,7 @@ class RunningBroker:
         self._wait(topic, 0)
 
     def _wait(self, topic: str, partitions: int) -> None:
-        """Wait until the broker tells of a topic as it is now: what is answered at once may be older."""
+        """Wait until the broker reports the current state of a topic: its first answer may be older."""
         for _ in range(200):
             found = self.admin.list_topics(topic, timeout=10).topics[topic].partitions
             if len(found) == partitions and all(one.leader >= 0 for one in found.values()):
@@ -117,7 +117,7 @@ class RunningBroker:
         assert producer.flush(10) == 0
 
     def told(self, group: str, topic: str) -> Mapping[int, int]:
-        """Return what a consumer group was told of a topic."""
+        """Return the committed offsets of a consumer group for a topic."""
         from confluent_kafka import ConsumerGroupTopicPartitions  # noqa: PLC0415
 
         (found,) = self.admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)]).values()
@@ -133,14 +133,14 @@ class Archive(Jar):
 
 
 def read_locks() -> list[Jar]:
-    """Return the jars of all servers that tests start: `needed_by` says of which each is."""
+    """Return the jars of all servers of the tests. `needed_by` has the servers of each."""
     locks = [tomllib.loads(file.read_text("utf-8")) for file in sorted(Path(__file__).parent.glob("*-jars.toml"))]
     archives = [Archive(**one) for lock in locks for one in lock.get("archive", ())]
     return [*archives, *(Jar(**one) for lock in locks for one in lock["jar"])]
 
 
 def fetch_jars(needed_by: str) -> list[Path]:
-    """Return the jars of a server, fetching those that the cache has not; without them the test is skipped."""
+    """Return the jars of a server, fetched if the cache lacks them. Without them the test is skipped."""
     try:
         return [fetch(jar) for jar in read_locks() if jar.needed_by == needed_by]
     except SetupError as error:

@@ -1,4 +1,4 @@
-"""An S3 that tests start for themselves, in a thread: moto's server, with a count of what it was asked."""
+"""An S3 server of moto in a thread, which records its requests."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ ENVIRONMENT = {
     "AWS_CONFIG_FILE": "/dev/null",
     "AWS_SHARED_CREDENTIALS_FILE": "/dev/null",
 }
-"""What AWS calls the usual means; nothing of the machine's own."""
+"""Environment variables of AWS, without the settings of this machine."""
 
 NUMBERS = count(1)
 
 
 @dataclass(frozen=True)
 class Request:
-    """What S3 was asked: a method, a path, and what it says beside it."""
+    """A request of S3: method, path and query."""
 
     method: str
     path: str
@@ -53,7 +53,7 @@ class Request:
 
 @dataclass
 class Buckets:
-    """The server, and what it was asked since that was last cleared."""
+    """The server and its requests since they were last cleared."""
 
     endpoint: str = ""
     requests: list[Request] = field(default_factory=list)
@@ -64,7 +64,7 @@ class Buckets:
         return session.client("s3", endpoint_url=self.endpoint)
 
     def make(self) -> str:
-        """Make a bucket of its own, and return its name."""
+        """Create a bucket with a new name, and return the name."""
         name = f"bucket-{next(NUMBERS)}"
         self.client.create_bucket(
             Bucket=name, CreateBucketConfiguration={"LocationConstraint": ENVIRONMENT["AWS_DEFAULT_REGION"]}
@@ -72,12 +72,12 @@ class Buckets:
         return name
 
     def put(self, url: str, content: str | bytes) -> None:
-        """Deliver an object."""
+        """Put an object."""
         bucket, _, key = url.removeprefix("s3://").partition("/")
         self.client.put_object(Bucket=bucket, Key=key, Body=content)
 
     def put_many(self, url: str, names: Iterable[str], content: bytes) -> None:
-        """Deliver objects without asking the server for each."""
+        """Put objects without a request for each."""
         bucket, _, prefix = url.removeprefix("s3://").partition("/")
         for name in names:
             s3_backends[DEFAULT_ACCOUNT_ID]["aws"].put_object(bucket, f"{prefix}/{name}", content)
@@ -91,7 +91,7 @@ class Buckets:
 
 
 def one_by_one(app: Any) -> Any:
-    """Answer what DynamoDB is asked one after the other: moto looks at a condition, and writes a moment later."""
+    """Answer requests of DynamoDB one after the other: moto checks a condition, and writes a moment later."""
     lock = threading.Lock()
 
     def answer(environ: dict[str, Any], start: Any) -> Any:
@@ -102,7 +102,7 @@ def one_by_one(app: Any) -> Any:
 
 
 def counted(app: Any, requests: list[Request]) -> Callable[..., Iterable[bytes]]:
-    """Return a server that writes down what it is asked."""
+    """Return a server that records its requests."""
 
     def answer(environ: dict[str, Any], start: Any) -> Iterable[bytes]:
         asked = dict(parse_qsl(environ.get("QUERY_STRING", ""), keep_blank_values=True))
@@ -131,7 +131,7 @@ def s3_server() -> Iterator[Buckets]:
 
 @pytest.fixture
 def s3(s3_server: Buckets, monkeypatch: pytest.MonkeyPatch) -> Buckets:
-    """Return an S3 that this test alone asks, named by the environment."""
+    """Return an S3 for this test alone, set in the environment."""
     monkeypatch.delenv("AWS_PROFILE", raising=False)
     for name, value in {**ENVIRONMENT, "AWS_ENDPOINT_URL_S3": s3_server.endpoint}.items():
         monkeypatch.setenv(name, value)

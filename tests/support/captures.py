@@ -1,4 +1,4 @@
-"""Feeds of Debezium: drawn at random, written as a connector with any of its settings would, and what they say."""
+"""Random feeds of Debezium, written as a connector with random settings does, and their expected rows."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _UNITS = {"connect": 1_000, "microseconds": 1, "nanoseconds": 1}
 
 @dataclass(frozen=True)
 class Event:
-    """What must be read: operation, place, time and row; of a row that is gone its key alone."""
+    """The expected event: operation, position, time and row, or for a deleted row its key alone."""
 
     operation: str
     sequence: int
@@ -49,7 +49,7 @@ class Event:
 
 @dataclass(frozen=True)
 class Capture:
-    """The lines of a file, the options that belong to them, and what they say."""
+    """The lines of a file, their options, and the expected events."""
 
     lines: Sequence[str]
     options: FilesOptions
@@ -58,7 +58,7 @@ class Capture:
 
 
 def draw(seed: int, settings: int) -> Capture:
-    """Write a feed by a connector whose settings are drawn, too, by a seed of their own."""
+    """Write a feed by a connector with random settings, which have their own seed."""
     random = Random(seed)
     options = FilesOptions.model_validate(_settings(Random(settings)))
     connector = random.choice(["postgresql", "mysql", "sqlserver", "oracle"])
@@ -113,7 +113,7 @@ def _event(random: Random, number: int) -> Event:
 
 @dataclass
 class _Writer:
-    """A connector, and what its converter makes of a row."""
+    """A connector and its converter."""
 
     random: Random
     options: FilesOptions
@@ -121,7 +121,7 @@ class _Writer:
     has_schema: bool
 
     def said(self, event: Event, number: int) -> Event:
-        """Return what must be read of an event."""
+        """Return the expected event."""
         row = event.row
         if event.operation == "delete":
             row = (row[0], *(None for _ in row[1:]))
@@ -136,7 +136,7 @@ class _Writer:
         return self._line(None if event.operation == "truncate" else key, value)
 
     def marker(self) -> str:
-        """Return a message that is of no row."""
+        """Return a message without a row."""
         others: list[Any] = [None, {}]
         if self.options.form == "envelope":
             others += [{"ts_ms": 5}, {"status": "BEGIN", "id": "7", "event_count": None, "data_collections": None}]
@@ -168,7 +168,7 @@ class _Writer:
         return self._shuffled({**row, **told, **place, "__deleted": str(letter == "d").lower()})
 
     def _place(self, number: int) -> tuple[dict[str, Any], int]:
-        """Return a place as the connector writes it, and the number that it is."""
+        """Return a position as the connector writes it, and its number."""
         match self.connector:
             case "postgresql":
                 lsn = number + 40
@@ -245,7 +245,7 @@ class _Writer:
 
 
 class _Number(str):
-    """A number that is written as it stands: no float holds it."""
+    """A number that is written digit by digit, because no float holds it."""
 
     __slots__ = ()
 

@@ -1,4 +1,4 @@
-"""Tables of cases that others wrote, compared with what they say."""
+"""Comparison of tables with published cases."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ TICKETING = {
 
 
 class TicketingColumn(NamedTuple):
-    """A column of the ticketing sample: its type, and the form of its number where Debezium sends it as one."""
+    """A column of the ticketing sample: its type, and its form in messages if Debezium sends it as a number."""
 
     type: str
     form: str | None = None
@@ -95,7 +95,7 @@ def ticketing_tables() -> str:
     return found
 
 
-# The columns of tables of which there are messages.
+# The columns of tables with messages.
 PRODUCTS: Final = {"id": "int", "name": "string", "description": "string", "weight": "float"}
 GROWN: Final = {**PRODUCTS, "age": "int", "address": "string"}
 NESTED: Final = {**GROWN, "row": "struct<row_key: string>"}
@@ -104,9 +104,9 @@ CUSTOMERS: Final = {"id": "int", "name": "string", "address": "string", "phone_n
 
 
 def check(folder: Path, schema: str, table: str, expected: Path) -> int:
-    """Compare each reader's rows with the expected ones, as typed values; return how many there are.
+    """Compare the rows of each reader with the expected ones, as typed values, and return their number.
 
-    They are DuckDB, and PyIceberg, delta-rs or hudi-rs; DuckDB reads no Hudi.
+    Readers are DuckDB (not for Hudi), and PyIceberg, delta-rs or hudi-rs.
     """
     found = readers(folder / "lake", schema, table)
     with found.duck as connection:
@@ -131,7 +131,7 @@ def check(folder: Path, schema: str, table: str, expected: Path) -> int:
 
 
 class Readers(NamedTuple):
-    """The format's own reader, where it reads the table, and DuckDB with the scans that it has of it."""
+    """The reader of the format, if it reads the table, and DuckDB with its scans of the table."""
 
     own: Callable[[], pa.Table]
     duck: duckdb.DuckDBPyConnection
@@ -139,7 +139,7 @@ class Readers(NamedTuple):
 
 
 def readers(warehouse: Path, schema: str, table: str) -> Readers:
-    """Return what reads a table of a lake, whatever its format is."""
+    """Return the readers of a table of any format."""
     path = warehouse / schema / table
     if (warehouse / "catalog.db").exists():
         metadata = outside.metadata(warehouse, schema, table)

@@ -1,4 +1,4 @@
-"""What holds for whatever a catalogue says: on random sources whose tables change, seed by seed."""
+"""Laws of tables with a source catalogue, on random sources whose tables change."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TYPES = ("int", "bigint", "string")
 
 @dataclass
 class Source:
-    """A table at its source, what was true of it since when, and what is remembered of that."""
+    """A table of the source, its descriptions over time, and those that are remembered."""
 
     random: Random
     now: int = 0
@@ -46,18 +46,18 @@ class Source:
 
     @property
     def of_late(self) -> Sequence[tuple[int, SourceTable]]:
-        """What was true at some time of the last week."""
+        """The descriptions of the last week."""
         ends = [since for since, _ in self.stood[1:]]
         return [one for one, end in zip(self.stood, [*ends, self.now], strict=True) if self.now - end < KEPT]
 
 
 def check_remembered(source: Source) -> None:
-    """What was true within the week is remembered, in order, and nothing else."""
+    """Check that the descriptions of the last week are remembered in order, and no others."""
     assert [(answer.since, answer.table) for answer in source.known] == [*source.of_late]
 
 
 def check_completed(source: Source) -> None:
-    """Each column of late is there once, by the settings' type or the newest; all orders are known."""
+    """Check that each recent column is there once, with its declared or newest type, and all orders are known."""
     random, tables = source.random, [table for _, table in source.of_late]
     own = {name: random.choice(TYPES) for name in random.sample(("id", *COLUMNS), random.randrange(4))}
     declared = Schema(tuple(Column(name, parse_type(type_)) for name, type_ in own.items()))
@@ -75,7 +75,7 @@ def check_completed(source: Source) -> None:
 
 
 def check_headerless(source: Source) -> None:
-    """A file without a header is read as the table was when it was written; or no one can tell, and it stops."""
+    """Check that a file without a header is read with the columns of its time, or stops if they are unknown."""
     completed = source_catalogue.complete(DeclaredTable(), source.known)
     dimension = Dimension(name=NAME, schema=completed.schema, key=("id",), orders=completed.orders)
     orders = {table.names for _, table in source.of_late}

@@ -1,4 +1,4 @@
-"""Commands as the tests run them: in their own process, with what they print."""
+"""Commands in the process of the tests, with their output."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Ended:
-    """What a command ended with, and what it printed."""
+    """The exit code and the output of a command."""
 
     code: int
     out: str

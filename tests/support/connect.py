@@ -1,6 +1,6 @@
-"""Kafka Connect with Debezium's connectors, which tests start for themselves (one process), and end again.
+"""Kafka Connect with Debezium's connectors, in one process of the tests.
 
-Its jars are locked beside this module and fetched as those of the broker are (`brokers`).
+Its jars are pinned and fetched like those of the broker (`brokers`).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ CONVERTERS = {
     "glue-avro": "com.amazonaws.services.schemaregistry.kafkaconnect.AWSKafkaAvroConverter",
 }
 PLUGINS = ("debezium-postgres", "debezium-mariadb", *CONVERTERS)
-"""What Connect loads, each from a folder of its own: their libraries have other versions."""
+"""The plugins of Connect, each in its own folder, because their libraries differ in version."""
 SIDES = ("key.converter", "value.converter")
 NAMES_OF_AVRO = {"schema.name.adjustment.mode": "avro", "field.name.adjustment.mode": "avro"}
 
@@ -41,7 +41,7 @@ key.converter=org.apache.kafka.connect.json.JsonConverter
 value.converter=org.apache.kafka.connect.json.JsonConverter
 """
 _PATIENCE = 60.0
-"""Seconds in which a connector must run."""
+"""The seconds within which a connector must run."""
 
 POSTGRESQL = {
     "connector.class": "io.debezium.connector.postgresql.PostgresConnector",
@@ -63,12 +63,12 @@ SENT = {
     "topic.creation.default.replication.factor": "1",
     "topic.creation.default.partitions": "1",
 }
-"""What both connectors are told of what they send: all there is, and soon."""
+"""Settings of both connectors: send everything, and soon."""
 
 
 @dataclass(frozen=True)
 class Connect:
-    """A worker of Connect that runs: the address of its REST API, its broker, and the folder of its files."""
+    """A running worker of Connect: the address of its REST API, its broker, and the folder of its files."""
 
     url: str
     servers: str
@@ -93,7 +93,7 @@ class Connect:
         return [found["connector"]["state"], *[task["state"] for task in found["tasks"]]]
 
     def stop(self, name: str) -> None:
-        """End a connector, which drops what it has in the database."""
+        """Delete a connector, which removes its objects in the database."""
         requests.delete(f"{self.url}/connectors/{name}", timeout=60).raise_for_status()
 
     def of_postgresql(self, server: Server, name: str, schema: str = "shop", **more: str) -> dict[str, str]:
@@ -141,7 +141,7 @@ def _convert(name: str, settings: Mapping[str, str]) -> dict[str, str]:
 
 
 def _reach(server: Server, name: str) -> dict[str, str]:
-    """Return the settings that say how a database is reached, and what topics begin with."""
+    """Return the settings with the address of a database and the prefix of its topics."""
     at = urlsplit(server.url.removeprefix("jdbc:"))
     login = {"database.user": server.user, "database.password": server.password}
     return {"topic.prefix": name, "database.hostname": str(at.hostname), "database.port": str(at.port), **login}
@@ -183,6 +183,6 @@ def _place_plugins(folder: Path) -> None:
 
 @pytest.fixture(scope="session")
 def kafka_connect(kafka_broker: RunningBroker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Connect]:
-    """Start one worker for all tests, beside their broker."""
+    """Start one worker for all tests, with their broker."""
     with connect(tmp_path_factory.mktemp("connect"), kafka_broker) as made:
         yield made

@@ -1,6 +1,6 @@
-"""Records of Kafka Connect with all that Debezium writes, as the converters of Avro and of JSON write them.
+"""Records of Kafka Connect with all types of Debezium, as the converters of Avro and JSON write them.
 
-Both writers are written down here by themselves, from the documentation of the converters.
+Both writers are implemented here independently, from the documentation of the converters.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from fastavro import schemaless_writer
 from hypothesis import strategies as st
 
 Pair = tuple[Any, Any]
-"""A value as Avro's library takes it, and as JSON has it."""
+"""A value for Avro's library, and in JSON."""
 
 _TIME: Final = "io.debezium.time"
 _CONNECT: Final = "org.apache.kafka.connect.data"
@@ -29,7 +29,7 @@ _COUNTER = itertools.count()
 
 @dataclass(frozen=True)
 class Kind:
-    """A type: in Avro, in the schema beside JSON without `optional`, and its values."""
+    """A type in Avro and in the schema of JSON messages (without `optional`), with its values."""
 
     avro: Any
     connect: dict[str, Any]
@@ -41,7 +41,7 @@ def _same(values: st.SearchStrategy[Any]) -> st.SearchStrategy[Pair]:
 
 
 def _named(avro: str, connect: str, name: str, values: st.SearchStrategy[Any], logical: str | None = None) -> Kind:
-    """Return a type of Connect with a name; `logical` is what Avro's converter writes beside it."""
+    """Return a named type of Connect. `logical` is the logical type that Avro's converter writes."""
     own = {"type": avro, "connect.version": 1, "connect.name": name}
     told = own if logical is None else {**own, "logicalType": logical}
     return Kind(told, {"type": connect, "name": name, "version": 1}, _same(values))
@@ -54,7 +54,7 @@ def two_complement(number: int) -> bytes:
 
 
 def shortest(value: float) -> float | str:
-    """Return what JSON has for a float of 32 bits: the fewest digits that give it again."""
+    """Return a float of 32 bits as JSON has it, with the fewest digits that identify it."""
     if not math.isfinite(value):
         return special(value)
     texts = (f"{value:.{digits}g}" for digits in range(1, 10))
@@ -69,7 +69,7 @@ def _as_float(value: float) -> float:
 
 
 def special(value: float) -> float | str:
-    """Return what Jackson writes for a double."""
+    """Return a double as Jackson writes it."""
     return value if math.isfinite(value) else {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}[str(value)]
 
 
@@ -208,7 +208,7 @@ def kinds(draw: st.DrawFn, depth: int = 0) -> Kind:
 
 @st.composite
 def fields_of(draw: st.DrawFn, depth: int = 0) -> tuple[Any, dict[str, Any], st.SearchStrategy[Pair]]:
-    """Draw a type, optional or not; an optional one with a default of its column stands before null."""
+    """Draw a type, optional or not. An optional one with a column default comes before null."""
     kind = draw(kinds(depth))
     how = draw(st.sampled_from(["required", "null first", "null last"]))
     connect = {**kind.connect, "optional": how != "required"}
@@ -231,7 +231,7 @@ def structs(draw: st.DrawFn, depth: int = 0) -> Kind:
 
 
 def to_avro(schema: Any, value: Any) -> bytes:
-    """Return a value in Avro, as it is, whatever its logical type."""
+    """Return a value of Avro without its logical type."""
     stream = BytesIO()
     schemaless_writer(stream, without_logical(schema), value)
     return stream.getvalue()

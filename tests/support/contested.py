@@ -1,4 +1,4 @@
-"""The reference adapter where others write, too: a commit of another is a race, and who was slower has lost it."""
+"""The reference adapter with other writers: a commit of another writer during a batch is a conflict."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from lakeward.plugins.testing import Bench, MemoryLake
 
 @dataclass(slots=True)
 class Contested(MemoryTable):
-    """Counts the commits of others; none may come between a look at the table and a commit."""
+    """Counts commits of other writers. None may come between reading the table state and a commit."""
 
     others: int = 0
     seen: int = 0
@@ -34,7 +34,7 @@ class Contested(MemoryTable):
 
 
 def bench(kind: type[MemoryTable] = Contested, *, examples: int = 1, histories: int | None = None) -> Bench:
-    """Return a bench whose foreign commits are noticed by tables that know them."""
+    """Return a bench with foreign commits, which tables of kind `Contested` detect."""
     lake = MemoryLake(kind)
 
     def foreign(dimension: Dimension) -> None:

@@ -1,4 +1,4 @@
-"""The databases that tests start for themselves, one of each for a module."""
+"""The databases of the tests, one of each for a module."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def mariadb() -> Iterator[servers.Server]:
 
 @contextmanager
 def in_a_folder(start: Callable[[Path], AbstractContextManager[servers.Server]]) -> Iterator[servers.Server]:
-    """Start a server in a folder that its user may enter, of a short name: a socket lies in it."""
+    """Start a server in a folder with a short name, for its socket, that its user may enter."""
     with tempfile.TemporaryDirectory(prefix="lw", ignore_cleanup_errors=True) as made:
         folder = Path(made) / "db"
         folder.mkdir()

@@ -11,12 +11,11 @@ from typing import Any, ClassVar
 import duckdb
 import pyarrow as pa
 from deltalake import DeltaTable, QueryBuilder
-from iceberg_lake import event_table
+from iceberg_lake import event_table, stored_rows
 from pyspark.sql import DataFrame, SparkSession
 
 from lakeward.adapters.formats.delta.lake import DeltaLake
 from lakeward.adapters.formats.delta.options import DeltaOptions, TableOptions
-from lakeward.adapters.formats.shared.rows.system_columns import position_of
 from lakeward.adapters.spark.session.compatibility import from_arrow
 from lakeward.adapters.spark.sql.names import quoted
 from lakeward.core.dimension import Dimension
@@ -28,7 +27,7 @@ from lakeward.plugins.testing.scripts import Item, Rows
 
 @dataclass
 class LakeOfDelta:
-    """One warehouse."""
+    """A warehouse of Delta tables."""
 
     small_batch: ClassVar[int] = SMALL_BATCH
 
@@ -44,7 +43,7 @@ class LakeOfDelta:
         return self.spark
 
     def open(self, dimension: Dimension) -> Opened[Any]:
-        """Open the table with nothing remembered from before."""
+        """Open the table as a new process would."""
         self.runtime = Runtime(self._session, self.folder, small_batch=self.small_batch)
         options = DeltaOptions(warehouse=str(self.folder))
         self.lake = self.make(options, {dimension.name: self.options}, self.runtime)
@@ -61,24 +60,17 @@ class LakeOfDelta:
         if table is None:
             return {}
         read = by_delta_rs(table) if can_be_read(table) else by_duckdb(self.lake.places.of(dimension.name))
-        found: dict[Any, Any] = {}
-        for row in read.to_pylist():
-            cells = {name: row[name] for name in dimension.stored.schema.names}
-            position = position_of(row)
-            key = tuple(cells[name] for name in dimension.stored.key) or tuple(position)
-            assert key not in found, f"{key} stands twice"
-            found[key] = (cells, position)
-        return found
+        return stored_rows(dimension, read)
 
     def commit_as_another_writer(self, dimension: Dimension) -> None:
-        """Commit a version that changes no row and says nothing of ours, where there is a table."""
+        """Commit a version that changes no row and has no progress, if the table exists."""
         if self.lake.places.load(dimension.name) is not None:
             path = quoted(self.lake.places.of(dimension.name))
             self.spark.sql(f"ALTER TABLE delta.{path} SET TBLPROPERTIES ('delta.logRetentionDuration' = '30 days')")
 
 
 def can_be_read(table: DeltaTable) -> bool:
-    """Whether delta-rs reads a table: not one with widened columns."""
+    """Return True if delta-rs can read a table: not with widened columns."""
     return "typeWidening" not in (table.protocol().reader_features or ())
 
 

@@ -1,4 +1,4 @@
-"""Pipelines that are deployed: their settings, packages of their jobs, and the templates of both."""
+"""Deployed pipelines: their settings, packages of their jobs, and templates."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def write_settings(folder: Path, text: str) -> Path:
 def write_package(
     folder: Path, platform: str, kind: str = "iceberg", release: str | None = None, wheels: Sequence[Path] = ()
 ) -> Path:
-    """Write what `lakeward package` does, with these wheels, or with some that have next to nothing in them."""
+    """Write the files of `lakeward package` with these wheels, or with nearly empty ones."""
     (folder / job_start.WHEELS).mkdir(parents=True)
     names = {"glue": "glue", "emr-serverless": "emr"}
     known = find_release(names[platform], release or {"glue": "5.1", "emr-serverless": "emr-7.14.0"}[platform])

@@ -21,7 +21,7 @@ def content_of(path: Path) -> str:
 def rows_of(
     path: Path, dimension: Dimension, style: Style
 ) -> Iterator[tuple[str | None, str | None, dict[str, str | None]]]:
-    """Read operation, commit time and texts of each row, in the layout that is found in the file itself."""
+    """Read operation, commit time and texts of each row, in the layout of the file."""
     expected = Expected(dimension, style.dialect, style.op_column, style.timestamp_column)
     content = content_of(path)
     layout = find_layout(path.name, content, expected, is_load=known_name(path.name).is_load)

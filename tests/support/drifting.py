@@ -1,4 +1,4 @@
-"""Schemas and what becomes of them at random, rows of them, and in plain Python what a table must hold then."""
+"""Random schemas, their changes and rows, and the rows that a table must hold after a change, in plain Python."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ _MOST = {"int": 2**31 - 1, "bigint": 2**63 - 1}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drift:
-    """The columns of a table, what a later file has in their place, and which of them it calls otherwise."""
+    """The columns of a table, those of a later file, and the renamed ones."""
 
     before: Schema
     after: Schema
     renames: Mapping[str, str] = field(default_factory=dict)
 
     def kept(self, row: Row) -> Row:
-        """Return an old row by the names that its columns have now."""
+        """Return an old row with the new names of its columns."""
         return {self.renames.get(name, name): value for name, value in row.items()}
 
     def is_whole(self, row: Row) -> bool:
-        """Whether a row of the later file lacks nothing that the table has: no column, and no field of a struct."""
+        """Return True if a row of the later file lacks no column and no struct field of the table."""
         return _has_all([Column(self.renames.get(c.name, c.name), c.type) for c in self.before], row)
 
 
@@ -59,7 +59,7 @@ STRUCTS = st.lists(TYPES, min_size=1, max_size=3).map(
 
 @st.composite
 def _followed(draw: st.DrawFn, type_: Type, *, may_lack: bool) -> Type:
-    """Draw what a type may legally become: wider, with more fields, in any order, or in structs with less."""
+    """Draw a legal change of a type: wider, with more fields in any order, or in structs with fewer."""
     match type_.name:
         case "struct":
             stays = [part for part in type_.parts if not (may_lack and draw(st.integers(0, 3)) == 0)]
@@ -75,7 +75,7 @@ def _followed(draw: st.DrawFn, type_: Type, *, may_lack: bool) -> Type:
 
 @st.composite
 def _broken(draw: st.DrawFn, type_: Type, *, is_element: bool = False) -> Type:
-    """Draw what a type may not become: narrower, another, or in a list or a map with a field less."""
+    """Draw an illegal change of a type: narrower, incompatible, or a list or map with a field less."""
     match type_.name:
         case "struct" if is_element and len(type_.parts) > 1 and draw(st.booleans()):
             gone = draw(st.sampled_from(type_.parts))
@@ -99,10 +99,10 @@ def _broken(draw: st.DrawFn, type_: Type, *, is_element: bool = False) -> Type:
 def legal(
     draw: st.DrawFn, least: int = 1, most: int = 5, *, may_lack: bool = True, renames_columns: bool = True
 ) -> Drift:
-    """Draw a change that a table follows with the policies that it has by default.
+    """Draw a change that a table follows with its default policies.
 
-    Fields of structs may be missing afterwards where they `may_lack`, and columns be called otherwise where it
-    `renames_columns`.
+    With `may_lack`, fields of structs may be missing after it. With `renames_columns`, columns may have
+    new names.
     """
     before, after, renames = [KEY], [KEY], {}
     fates = ["stays", "changes", "is new", "goes", *(["is renamed"] if renames_columns else [])]
@@ -122,7 +122,7 @@ def legal(
 
 
 def with_texts_as_keys(drift: Drift) -> Drift:
-    """Return a change with texts as the keys of all maps that have whole numbers there."""
+    """Return a change with text keys in all maps that have number keys."""
     before, after = (
         Schema(tuple(Column(column.name, _with_texts_as_keys(column.type)) for column in schema))
         for schema in (drift.before, drift.after)
@@ -139,7 +139,7 @@ def _with_texts_as_keys(type_: Type) -> Type:
 
 @st.composite
 def illegal(draw: st.DrawFn) -> Drift:
-    """Draw a change that is legal but for one column."""
+    """Draw a change that is legal except for one column."""
     drift = draw(legal())
     type_ = draw(TYPES | STRUCTS)
     wrong = Column("wrong", draw(_broken(type_)))
@@ -213,7 +213,7 @@ def fits(value: Any, type_: Type) -> bool:
 
 
 def held(row: Row, schema: Schema) -> Row:
-    """Return a row as a table of that schema holds it: fields by name, NULL where there is none."""
+    """Return a row as a table of that schema holds it: fields by name, missing ones NULL."""
     return {column.name: _held(row.get(column.name), column.type) for column in schema}
 
 
@@ -232,7 +232,7 @@ def _held(value: Any, type_: Type) -> Any:
 
 
 def rows_after(drift: Drift, schema: Schema, then: Sequence[Row], now: Sequence[Row]) -> list[Row]:
-    """Return what a table holds once rows of the later file are put over those that it had."""
+    """Return the rows of a table after rows of the later file replaced old ones."""
     found = {row[KEY.name]: held(drift.kept(row), schema) for row in then}
     for row in now:
         then_, whole = found.get(row[KEY.name], held({}, schema)), held(row, schema)
@@ -242,7 +242,7 @@ def rows_after(drift: Drift, schema: Schema, then: Sequence[Row], now: Sequence[
 
 
 def _has_all(columns: Sequence[Column], sent: Row) -> bool:
-    """Whether a row, or a struct, has all columns, or fields, and so have the structs within that are there."""
+    """Return True if a row or struct has all columns or fields, at all depths."""
     return all(c.name in sent and _is_whole(c.type, sent[c.name]) for c in columns)
 
 
@@ -251,7 +251,7 @@ def _is_whole(type_: Type, sent: Any) -> bool:
 
 
 def _kept(then: Any, sent: Any, whole: Any, type_: Type) -> Any:
-    """Return a value as a table holds it, with what it had in the fields of structs that were not sent."""
+    """Return a value as a table holds it, with stored values in struct fields that were not sent."""
     if type_.name != "struct" or sent is None or then is None:
         return whole
     return {
@@ -263,7 +263,7 @@ def _kept(then: Any, sent: Any, whole: Any, type_: Type) -> Any:
 
 
 def as_arrow(value: Any) -> Any:
-    """Return a value with the keys of maps, which are no names of fields, as pairs."""
+    """Return a value with maps as pairs, because their keys are no field names."""
     match value:
         case dict() if value and set(value) <= {7, "k"}:
             return [(key, as_arrow(item)) for key, item in value.items()]

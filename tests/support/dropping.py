@@ -1,4 +1,4 @@
-"""Dropping a table with all that stands beside it, as docs/how-to/reload.md says."""
+"""Dropping a table with its side tables, as docs/how-to/reload.md says."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ SUFFIXES = ("", "__changes", "__quarantine")
 
 
 def drop(project: Project, table: str = "item") -> None:
-    """Drop a table of the shop, and of what may stand beside it what does."""
+    """Drop a table of the shop and its existing side tables."""
     lake = project.folder / "lake"
     if project.kind == "iceberg":
         catalog = load_catalog("lake", type="sql", uri=f"sqlite:///{lake / 'catalog.db'}", warehouse=str(lake))

@@ -1,4 +1,4 @@
-"""Endpoints of DMS as they may be set: drawn at random, with a feed that is written by them and what it says."""
+"""Random endpoints of DMS with legal settings, a feed that they write, and its expected rows."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ ENDS = ("\n", "\n", "\n", "\r\n", "\x1e", "|\n", "~~")
 
 @dataclass(frozen=True)
 class Event:
-    """What must be read: operation, commit time and sequence as numbers, the row, and the key that it left."""
+    """The expected event: operation, commit time and sequence as numbers, row, and old key."""
 
     operation: str
     time: int | None
@@ -55,7 +55,7 @@ class Event:
 
 @dataclass(frozen=True)
 class Endpoint:
-    """A landing folder, the settings that belong to it, and what is in it, in order; loads in no order."""
+    """A landing folder, its settings, and its expected events in order; those of loads in any order."""
 
     landing: Path
     options: model.DmsOptions
@@ -68,7 +68,7 @@ class Endpoint:
 
 
 class Rules(NamedTuple):
-    """What transformation rules of the task add behind the table's own columns."""
+    """The columns that transformation rules of the task add after those of the table."""
 
     place: Column | None
     before: Column | None
@@ -83,7 +83,7 @@ class Rules(NamedTuple):
 
 
 def draw(seed: int, landing: Path) -> Endpoint:
-    """Write a feed by an endpoint whose settings are drawn; every combination of them is a legal one."""
+    """Write a feed by an endpoint with random legal settings."""
     random = Random(seed)
     landing.mkdir(parents=True, exist_ok=True)
     style, settings = _style(random)
@@ -98,7 +98,7 @@ def draw(seed: int, landing: Path) -> Endpoint:
 
 
 def _style(random: Random) -> tuple[Style, dict[str, Any]]:
-    """Return how the endpoint writes, and the settings of lakeward that say the same."""
+    """Return the style of the endpoint, and the settings of lakeward for it."""
     end = random.choice(ENDS)
     dialect = Dialect(
         delimiter=random.choice([sign for sign in (",", ",", ";", "\t", "^", "|", "\x01") if sign not in end]),
@@ -133,7 +133,7 @@ def _style(random: Random) -> tuple[Style, dict[str, Any]]:
 
 
 def _has_op(random: Random, operations: str, *, has_op_in_load: bool) -> bool:
-    """Whether changes have an Op; of inserts and updates the guide says both (see docs/reference/dms-csv.md)."""
+    """Return True if changes have an Op. Of inserts and updates the guide says both (docs/reference/dms-csv.md)."""
     if operations == "all" or has_op_in_load:
         return True
     return operations == "inserts_and_updates" and random.random() < 0.5
@@ -180,7 +180,7 @@ def _rules(random: Random, settings: dict[str, Any]) -> Rules:
 
 
 def _row(random: Random, style: Style) -> list[object]:
-    """Return a row; without quotes, or where blanks are cut off, there are texts that no endpoint can write."""
+    """Return a row. Without quotes, or with trimmed blanks, an endpoint cannot write some texts."""
     pieces = ["a", "é雷", "NULL", "?", "0", "I", "D", "it's", 'say "so"', "a\\b", " a", "\ufeff", ""]
     if style.format == "parquet" or style.dialect.quote:
         pieces += [",", ";", "\n", "\r\n", "\t", "^", "|", "~~", "\x1e", "\x01"]
@@ -229,7 +229,7 @@ class _Load:
         return self.random.choice([None, 1, 2])
 
     def _place(self) -> str | None:
-        """Return what a full load has as its sequence: nothing, in one way or the other."""
+        """Return the sequence of a full load: an empty one, in one of two forms."""
         is_text = self.rules.place is not None and self.rules.place.type.name == "string"
         can_be_empty = self.style.format == "parquet" or bool(self.style.dialect.quote)
         return self.random.choice(["", None]) if is_text and can_be_empty else None
@@ -265,7 +265,7 @@ class _Changes:
         return events
 
     def _change(self, moment: datetime) -> tuple[Change, Event]:
-        """Return a change as it is written, and what must be read of it."""
+        """Return a written change, and the expected event."""
         written = self.random.choice(_LETTERS[self.settings["operations"]])
         row = _row(self.random, self.style)
         operation = self._with_what_is_not_sent(written, row)
@@ -283,7 +283,7 @@ class _Changes:
         return Change(written, self.rules.with_added(row, self._place(), before), moment), event
 
     def _with_what_is_not_sent(self, written: Operation, row: list[object]) -> str:
-        """Leave out what the source did not log, and let a column say what happened; return what that is."""
+        """Remove unlogged cells, and write the operation into a column. Returns the operation."""
         is_part = (
             written is Operation.UPDATE
             and self.style.format == "csv"
@@ -327,7 +327,7 @@ def _micros(moment: datetime | None, style: Style) -> int | None:
 
 
 def plain(events: Sequence[Event]) -> list[tuple[object, ...]]:
-    """Return events as they are compared: loads first, in no order of their own."""
+    """Return events for comparison: loads first, sorted."""
     listed = [(e.operation, e.time, e.sequence, e.old, *e.row) for e in events]
     load = sorted((row for row, event in zip(listed, events, strict=True) if event.is_load), key=repr)
     return load + [row for row, event in zip(listed, events, strict=True) if not event.is_load]

@@ -1,4 +1,4 @@
-"""Messages in Debezium's usual form, of all types that have no parts, and some in which one thing is odd."""
+"""Messages in Debezium's usual form, with all simple types, and some with one odd thing."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ TYPES: Final = {
     "schema": "string",
     "größe": "string",
 }
-"""The columns of the table, with their types; one is called as a field of the source is."""
+"""The columns of the table with their types. One has the name of a field of the source."""
 
 KEY: Final = ("id", "part")
 
@@ -75,7 +75,7 @@ _ODD_TEXTS: Final[tuple[Callable[[str], str], ...]] = (
 
 @dataclass(slots=True)
 class _Draft:
-    """A message before it is written: texts of JSON by name. `end` is what is made of its own text."""
+    """A message before it is written: JSON texts by name. `end` changes the whole text."""
 
     cells: dict[str, str]
     before: dict[str, str]
@@ -91,7 +91,7 @@ class _Draft:
 
 
 def message(random: Random, *, is_record: bool = False) -> str:
-    """Return a message as a line: most are in the usual form, and one thing of the others is not."""
+    """Return a message as a line, most in the usual form, others with one odd thing."""
     draft = _Draft(_cells(random), _cells(random), _source(random))
     if random.random() < 0.2:
         draft.parts["transaction"] = '{"id":"752:26711768","total_order":1,"data_collection_order":1}'

@@ -1,4 +1,4 @@
-"""A broker in memory: topics whose partitions have committed and aborted messages, and groups that are told."""
+"""A broker in memory: topics with committed and aborted messages, and consumer groups."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ _IDS = count(1)
 
 @dataclass
 class FakePartition:
-    """Messages by their offsets. Those that are not there, aborted or markers of transactions, leave gaps."""
+    """Messages by offset. Deleted or aborted ones and transaction markers leave gaps."""
 
     committed: dict[int, Record] = field(default_factory=dict)
     aborted: set[int] = field(default_factory=set)
     low: int = 0
     high: int = 0
-    """The offset behind the last message of a transaction that ended."""
+    """The offset after the last message of an ended transaction."""
     end: int = 0
 
 
 @dataclass
 class FakeBroker:
-    """What the source asks of a broker; `log` has what was asked and told, in order."""
+    """The methods of a broker that the source calls. `log` has the calls in order."""
 
     made: dict[str, tuple[str, dict[int, FakePartition]]] = field(default_factory=dict)
     told: dict[str, dict[int, int]] = field(default_factory=dict)
@@ -33,7 +33,7 @@ class FakeBroker:
     compacted: set[str] = field(default_factory=set)
 
     def create(self, topic: str, partitions: int = 1) -> None:
-        """Make a topic, or make it anew."""
+        """Create a topic, or delete and create it again."""
         self.made[topic] = (f"-id_{next(_IDS)}", {number: FakePartition() for number in range(partitions)})
 
     def add_partition(self, topic: str) -> None:
@@ -63,7 +63,7 @@ class FakeBroker:
         own.high = own.end = own.end + messages + 1
 
     def open_transaction(self, topic: str, partition: int = 0) -> None:
-        """Append a message of a transaction that goes on."""
+        """Append a message of an open transaction."""
         self.made[topic][1][partition].end += 1
 
     def delete_before(self, topic: str, low: int, partition: int = 0) -> None:

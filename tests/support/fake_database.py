@@ -1,4 +1,4 @@
-"""A database in this process for the source `jdbc`, and a table that applies what the source takes."""
+"""A database in this process for the source `jdbc`, and a table that applies its batches."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ ODD = TableName("SALES", "ORDER#1 [{old?*}]")
 
 SECOND = 1_000_000
 START = 1_796_083_200_000_000
-"""The clock of a play at its beginning, 2026-12-01."""
+"""The time at the beginning, 2026-12-01."""
 
 _ARROW = {
     "int": pa.int32(),
@@ -43,13 +43,13 @@ Row = dict[str, Any]
 
 
 def at(seconds: float) -> datetime:
-    """Return a time of the play, so many seconds behind its beginning."""
+    """Return the time so many seconds after the beginning."""
     return datetime(2026, 12, 1, tzinfo=UTC) + timedelta(seconds=seconds)
 
 
 @dataclass
 class FakeDatabase:
-    """A table of a database; rows that are `hidden` are of transactions that have not committed yet."""
+    """A table of a database. Rows that are `hidden` belong to uncommitted transactions."""
 
     columns: dict[str, str] = field(
         default_factory=lambda: {"id": "int", "name": "string", "updated_at": "timestamp"}
@@ -60,9 +60,9 @@ class FakeDatabase:
     cut_off: bool = False
     rows_in_a_file: int = 2
     others: tuple[str, ...] = ()
-    """Files below the folder of a read that are written beside its rows, as by attempts that were given up."""
+    """Further files in the folder of a read, as from failed attempts."""
     bucket: pafs.FileSystem | None = None
-    """Where rows are written that are staged in S3."""
+    """The folder for rows that are staged in S3."""
     queries: list[Query] = field(default_factory=list)
 
     def describe(self, table: TableName) -> SourceTable | None:
@@ -70,7 +70,7 @@ class FakeDatabase:
         return SourceTable(name=ITEM, columns=tuple(columns), key=("id",)) if table in (ITEM, ODD) else None
 
     def write(self, query: Query, url: str) -> str | None:
-        """Write a file for so many rows; where the connection is cut off, it is so behind the first file."""
+        """Write a file for so many rows. A lost connection ends after the first file."""
         self.queries.append(query)
         scheme, _, folder = url.partition("://")
         filesystem = pafs.LocalFileSystem() if scheme == "file" else self.bucket
@@ -90,7 +90,7 @@ class FakeDatabase:
         return self.position
 
     def put(self, key: int, name: str, seconds: float, *, is_hidden: bool = False) -> None:
-        """Insert or update a row; one that is hidden waits for `commit`."""
+        """Insert or update a row. A hidden one waits for `commit`."""
         row = {"id": key, "name": name, "updated_at": at(seconds)}
         if is_hidden:
             self.hidden.append(row)
@@ -98,7 +98,7 @@ class FakeDatabase:
             self.rows = [*(one for one in self.rows if one["id"] != key), row]
 
     def commit(self) -> None:
-        """Let the hidden rows be seen."""
+        """Make the hidden rows visible."""
         rows, self.hidden = self.hidden, []
         for row in rows:
             self.rows = [*(one for one in self.rows if one["id"] != row["id"]), row]
@@ -119,7 +119,7 @@ def _is_in(row: Row, query: Query) -> bool:
 
 @dataclass
 class Play:
-    """A pipeline of one table, applied in plain Python: a full load takes the place of all rows, others upsert."""
+    """A pipeline of one table in plain Python: a full load replaces all rows, others upsert."""
 
     folder: Path
     database: FakeDatabase = field(default_factory=FakeDatabase)
@@ -145,7 +145,7 @@ class Play:
         )
 
     def open(self) -> JdbcSource:
-        """Return the source as a process of its own has it."""
+        """Return the source of a new process."""
         formats: dict[TableName, Any] = {self.table: {}}
         options = {"url": "jdbc:postgresql://db/shop", "path": "staged", "formats": formats, **self.settings}
 
@@ -170,7 +170,7 @@ class Play:
         return self.open().select_objects(self.dimension, self.past)
 
     def staged(self) -> list[str]:
-        """Return the folders that are staged, as whoever lists them sees them."""
+        """Return the names of the staged folders."""
         home = self.folder / "staged" / self.table.schema / self.table.table
         return (
             sorted(found.name for found in home.iterdir() if not found.name.startswith("."))
@@ -179,18 +179,18 @@ class Play:
         )
 
     def lose_staged(self) -> None:
-        """Let all that is staged be gone."""
+        """Delete all staged folders."""
         shutil.rmtree(self.folder / "staged", ignore_errors=True)
 
     def run(self, at_most: int = 5) -> int:
-        """Apply what waits until nothing does; return the number of batches."""
+        """Apply everything, and return the number of batches."""
         for batches in range(at_most):
             if not self.step():
                 return batches
         raise AssertionError(f"something is new after {at_most} batches, though nothing changed")
 
     def step(self, *, dies: bool = False) -> bool:
-        """Apply one batch, if there is one; a process that dies does so before its commit."""
+        """Apply one batch, if there is one. A process that dies does so before its commit."""
         source = self.open()
         selection = source.select_objects(self.dimension, self.past)
         if not selection.objects or dies:
@@ -221,12 +221,12 @@ class Play:
 
     @property
     def names(self) -> dict[int, str]:
-        """The table, as names by key."""
+        """The names of the table by key."""
         return {key: row["name"] for key, row in sorted(self.rows.items())}
 
     @property
     def expected(self) -> dict[int, str]:
-        """The table of the database, in the same way."""
+        """The names of the database table by key."""
         return {row["id"]: row["name"] for row in sorted(self.database.rows, key=lambda row: row["id"])}
 
     def pass_by(self, seconds: float) -> None:
@@ -234,17 +234,17 @@ class Play:
 
 
 def by_cursor(folder: Path, *, snapshots: bool = False, **settings: Any) -> Play:
-    """Return a play of a table with the cursor `updated_at`."""
+    """Return a pipeline of a table with the cursor `updated_at`."""
     return Play(folder, settings={"cursor": "updated_at", **settings}, snapshots=snapshots)
 
 
 def of_rows(play: Play, *keys: int) -> Play:
-    """Return a play whose database has these rows, each a second behind the one before."""
+    """Return a pipeline whose database has these rows, each a second after the one before."""
     for seconds, key in enumerate(keys):
         play.database.put(key, f"name {key}", seconds)
     return play
 
 
 def with_settings(play: Play, **settings: Any) -> Play:
-    """Return the same pipeline under other settings."""
+    """Return the same pipeline with other settings."""
     return replace(play, settings={**play.settings, **settings})

@@ -1,4 +1,4 @@
-"""What a ledger asks of DynamoDB, in a dictionary: for tests that try a crash or a writer at every request."""
+"""The requests of a ledger to DynamoDB, in a dictionary: for tests with a crash or a writer at each request."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from botocore.exceptions import ClientError
 
 
 class FakeDynamoDb:
-    """A client of one table of ledgers. It is held to the laws of a ledger as moto is."""
+    """A client of one table of ledgers. It passes the laws of a ledger like moto."""
 
     meta = SimpleNamespace(region_name="eu-central-1")
 

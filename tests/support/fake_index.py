@@ -1,4 +1,4 @@
-"""An index of wheels without a network, and without pip: what `lakeward package` would fetch is made here."""
+"""An index of wheels without network and pip, for `lakeward package`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SOURCES: Mapping[str, Sequence[str]] = {
     "boto3": ("botocore",),
     "deltalake": (),
 }
-"""What each distribution requires."""
+"""The requirements of each distribution."""
 
 OF_LAKEWARD = ("pyiceberg", "boto3; extra == 's3'", "deltalake; extra == 'delta'", "pyspark; extra == 'spark'")
 
@@ -53,7 +53,7 @@ def download(pins: Sequence[Pin], target: Target, folder: Path) -> Sequence[Whee
 
 @pytest.fixture
 def index(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let packages be made of these distributions, and of a lakeward that needs some of them."""
+    """Provide these distributions, and a lakeward that needs some of them."""
     monkeypatch.setattr(wheels, "download", download)
     pins = {name: Pin(name, Version("1.0"), ["00"]) for name in SOURCES}
     monkeypatch.setattr(assembly, "read_lock", lambda release, machine: pins)

@@ -1,4 +1,4 @@
-"""What a source of files makes of a feed, folded by the model: the rows that a table would have."""
+"""The rows that a table would have after a feed of files, folded by the model."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ Cells = Mapping[str, Cell]
 
 @dataclass(frozen=True)
 class Read:
-    """What was read of a table's files: the dimension with the columns that it has, events, rows that are none."""
+    """The contents of the files of a table: dimension with columns, events, and rejected rows."""
 
     dimension: Dimension
     files: Mapping[int, str]
@@ -46,18 +46,18 @@ class Read:
     key_halves: int
 
     def of(self, pattern: str) -> Read:
-        """Return what some of the files say; what was refused or skipped is that of all."""
+        """Return the events of some files. Rejected and skipped rows are those of all files."""
         own = [e for e in self.events if re.fullmatch(pattern, self.files[e.position.object])]
         return replace(self, events=own)
 
     @property
     def folded(self) -> FoldResult:
-        """What the model makes of it."""
+        """The fold of the events."""
         return apply(self.dimension, {}, self.events)
 
     @property
     def rows(self) -> Mapping[Key, Cells]:
-        """The rows that stand in the end."""
+        """The rows at the end."""
         return {key: row.cells for key, row in self.folded.rows.items() if not row.deleted}
 
     @property
@@ -79,9 +79,9 @@ def fed(
     others: Sequence[str] = (),
     **options: Any,
 ) -> Read:
-    """Read all files of a table, batch by batch: by Spark, or without one in plain Python, as small batches are.
+    """Read all files of a table, batch by batch, by Spark, or without Spark by plain Python.
 
-    Of messages all tables read one folder; `others` are further tables that do.
+    Tables of messages share one folder. `others` are further tables of it.
     """
     name = TableName(*table.split("."))
     shared = {"folder": ""} if options.get("format") in MESSAGES else {}
@@ -97,7 +97,7 @@ def fed(
 
 
 def read_whole(source: Source[Frame], dimension: Dimension) -> Read:
-    """Read all that a source has of a table, batch by batch."""
+    """Read all objects of a table, batch by batch."""
     halves = 0
     seen: dict[str, Any] = {}
     rows: list[Mapping[str, Any]] = []
@@ -123,13 +123,13 @@ def read_whole(source: Source[Frame], dimension: Dimension) -> Read:
 
 
 def session(spark: SparkSession | None) -> SparkSession:
-    """Return the session that a source asks for, where there is one: plain Python needs none."""
+    """Return the session for a source. Plain Python must not request it."""
     assert spark is not None, "Spark is not needed"
     return spark
 
 
 def rows_of(frame: Frame) -> Sequence[Mapping[str, Any]]:
-    """Return the rows of a frame, without Spark where that has not made it."""
+    """Return the rows of a frame, without Spark if it is a local one."""
     if isinstance(frame, LocalFrame):
         return frame.rows.to_pylist()
     return [row.asDict(recursive=True) for row in frame.collect()]
@@ -159,7 +159,7 @@ def expected(file: Path) -> list[dict[str, str | None]]:
 
 
 def differences(rows: Mapping[Key, Cells], wanted: Sequence[Mapping[str, str | None]]) -> list[str]:
-    """Return in words where rows differ from an expected table, compared as values of their types."""
+    """Return the differences of rows from an expected table as texts. Values are compared by type."""
     known = {tuple(map(str, key)): cells for key, cells in rows.items()}
     said = []
     for row in wanted:
@@ -175,7 +175,7 @@ def differences(rows: Mapping[Key, Cells], wanted: Sequence[Mapping[str, str | N
 
 
 def same(value: Any, text: str | None) -> bool:
-    """Whether a value is what an expected table writes."""
+    """Return True if a value equals its text in an expected table."""
     match value, text:
         case (None, _) | (_, None):
             return value is None and text is None

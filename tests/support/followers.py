@@ -13,11 +13,11 @@ from typing import Final
 
 SCRIPT: Final = "from lakeward.entrypoints.cli import run; run()"
 PATIENCE: Final = 600
-"""Seconds in which a process that lives makes its first commit, however slow the machine."""
+"""The seconds within which a process makes its first commit on a slow machine."""
 
 
 class Following:
-    """A process that follows the source, in a group of its own, and says in a file what it does."""
+    """A process that follows the source, in its own process group, with its log in a file."""
 
     def __init__(self, folder: Path, number: int) -> None:
         self.log = folder / f"follows-{number}.log"
@@ -31,14 +31,14 @@ class Following:
             )
 
     def wait_for_a_commit(self) -> None:
-        """Return once it has made one."""
+        """Wait until it has made a commit."""
         until = time.monotonic() + PATIENCE
         while '"event": "committed"' not in self.log.read_text("utf-8"):
             assert time.monotonic() < until, self.log.read_text("utf-8")[-2000:]
             time.sleep(0.05)
 
     def end(self, *, with_java: bool) -> None:
-        """Kill it, alone or with all that it started."""
+        """Kill it, alone or with its children."""
         if with_java:
             os.killpg(self.process.pid, signal.SIGKILL)
         else:
@@ -46,7 +46,7 @@ class Following:
         assert self.process.wait() == -signal.SIGKILL, self.log.read_text("utf-8")[-2000:]
 
     def clean(self) -> None:
-        """Leave nothing of it behind."""
+        """Kill all of its processes."""
         with suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()

@@ -16,7 +16,7 @@ from lakeward.adapters.spark.session.compatibility import from_arrow
 def to_frame(spark: SparkSession, rows: Sequence[Sequence[Any]], columns: str) -> DataFrame:
     """Return rows as a frame with these columns, as SQL declares them.
 
-    They go through Arrow: a frame that Spark makes of values of Python is read by processes of Python in each job.
+    They go through Arrow, because frames of Python values need Python processes in each job.
     """
     schema = to_arrow_schema(spark.createDataFrame([], columns).schema)
     values = [[_in_utc(row[place]) for row in rows] for place in range(len(schema))]
@@ -25,5 +25,5 @@ def to_frame(spark: SparkSession, rows: Sequence[Sequence[Any]], columns: str) -
 
 
 def _in_utc(value: Any) -> Any:
-    """Return a time that Spark gave, in the zone of this machine, with its zone."""
+    """Return a time from Spark, which is in the zone of this machine, with its zone."""
     return value.astimezone(UTC) if isinstance(value, datetime) and value.tzinfo is None else value

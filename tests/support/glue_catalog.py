@@ -1,4 +1,4 @@
-"""A Glue Data Catalog that moto plays: what it was asked to change, and its entries as other programs read them."""
+"""A Glue Data Catalog of moto: its changes, and its entries as other programs read them."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Glue:
         return client_of(self.s3.endpoint)
 
     def catalog(self, pipeline: str = "shop", **options: Any) -> GlueCatalog:
-        """Return it as a run has it that has just begun."""
+        """Return the catalog of a new run."""
         found = GlueCatalog(pipeline=pipeline, **options)
         found.__dict__["client"] = self.client
         return found
@@ -61,7 +61,7 @@ class Glue:
 
 @pytest.fixture
 def glue(s3_server: Buckets, monkeypatch: pytest.MonkeyPatch) -> Iterator[Glue]:
-    """Return a catalog that is empty."""
+    """Return an empty catalog."""
     monkeypatch.delenv("AWS_PROFILE", raising=False)
     named = {"AWS_ENDPOINT_URL": s3_server.endpoint, "AWS_ACCESS_KEY_ID": "AKIATEST"}
     for name, value in {**ENVIRONMENT, **named}.items():

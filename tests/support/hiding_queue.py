@@ -1,4 +1,4 @@
-"""A queue in plain Python that hides what was received, by a clock that tests turn."""
+"""A queue in plain Python that hides received notices, with a clock of the tests."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from lakeward.plugins.testing import Bell
 
 @dataclass(slots=True)
 class HidingQueue(MemoryQueue):
-    """Each notice is hidden for one unit of time once it is received."""
+    """Hides each notice for one unit of time after it is received."""
 
     now: float = 0.0
     hidden: dict[Notice, float] = field(default_factory=dict)
@@ -34,7 +34,7 @@ class HidingQueue(MemoryQueue):
         self.hidden.update(dict.fromkeys(notices, self.now + 1.0))
 
     def pass_time(self, part: float) -> None:
-        """Turn the clock."""
+        """Move the clock forward."""
         self.now += part
 
 

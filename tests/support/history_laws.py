@@ -32,7 +32,7 @@ ONE = Dimension(
 
 
 def dated(random: Random, event: ChangeEvent, runs_back: dict[int, int]) -> ChangeEvent:
-    """Say when an event counts: several transactions share an instant, and time may run back."""
+    """Give events valid times: several transactions share one, and time may run back."""
     return replace(event, instant=instant(random, event, runs_back))
 
 
@@ -43,7 +43,7 @@ def instant(random: Random, event: ChangeEvent, runs_back: dict[int, int]) -> in
 
 
 def check_database(random: Random) -> None:
-    """Convergence: the versions are those of the simulated database, whatever the events left out."""
+    """Convergence: the versions are those of the simulated database, also with partial events."""
     features = Features(
         sequence=random.choice(["commit", "unique"]),
         unset=random.random() < 0.5,
@@ -105,7 +105,7 @@ def told(versions: Versions, names: tuple[str, ...]) -> list[Told]:
 
 
 def draw_events(random: Random) -> list[ChangeEvent]:
-    """Draw what happened to one key: few instants, so that several states share one, and some run back."""
+    """Draw the events of one key with few instants, so that several states share one, and some run back."""
     now, events = 0, []
     for number in range(1, random.randrange(2, 12)):
         now += random.choice([-2, 0, 0, 1, 3])
@@ -129,7 +129,7 @@ def check_key(random: Random) -> None:
 
 
 def check_split(random: Random) -> None:
-    """Batching, in small: what the last two versions tell is enough to go on."""
+    """Batching, in small: the last two versions are enough to continue."""
     events = draw_events(random)
     whole = apply(ONE, {}, events).rows[(1,)]
     place = random.randrange(len(events) + 1)
@@ -145,7 +145,7 @@ def parted(first: Mapping[Key, Row], base: Mapping[Key, Row], second: Mapping[Ke
 
 
 def check_reload(random: Random, lateness: Lateness, way: Way) -> None:
-    """What a full load lacks ends at its greatest instant, or with its run; all else goes on, in any batches."""
+    """Rows missing from a full load end at its greatest instant, or with its run. All others continue."""
     features = draw_features(random, lateness)
     first = way.feed(random, features)
     second = way.feed(random, features, epoch=2, after=first)
@@ -165,7 +165,7 @@ def check_reload(random: Random, lateness: Lateness, way: Way) -> None:
 
 
 def check_altered(random: Random, lateness: Lateness, way: Way) -> None:
-    """Versions that others alter hold their keys: mended, and what waits replayed, it is as if nobody had."""
+    """Versions altered by others hold their keys. A repair and a replay give the unaltered table."""
     features = replace(draw_features(random, lateness), truncates=False)
     source = way.feed(random, features)
     player, delivered, altered = way.player(features, lateness), set[int](), dict[Key, tuple[Row, Row]]()
@@ -190,7 +190,7 @@ def check_altered(random: Random, lateness: Lateness, way: Way) -> None:
 
 
 def alter(random: Random, player: Player, altered: dict[Key, tuple[Row, Row]]) -> None:
-    """Put two versions before the others of some keys that are valid at once; note the row as it was, and is."""
+    """Add two overlapping versions to some keys, and record the rows before and after it."""
     keys = [key for key, row in player.rows.items() if row.versions and key not in altered]
     for key in random.sample(keys, min(len(keys), 2)):
         row = player.rows[key]
@@ -210,7 +210,7 @@ def repair_row(
     altered: dict[Key, tuple[Row, Row]],
     by_place: Mapping[Position, ChangeEvent],
 ) -> set[Reason]:
-    """Put the versions right that stand altered, and replay all that is held; return why it was."""
+    """Repair the altered versions, replay all held events, and return the reasons of the holds."""
     for key, (right, wrong) in altered.items():
         if player.rows.get(key) is wrong:
             player.rows[key] = right
@@ -225,17 +225,17 @@ def repair_row(
 
 
 RAN = 1_000
-"""When the runs of a law begin, which date what the source does not."""
+"""The times of the runs of a law, which are the valid times of events without one."""
 
 
 def without_instants(source: Feed) -> None:
-    """Let the rows of the load have no time."""
+    """Remove the times of the rows of the load."""
     for number in source.loads:
         source.objects[number][:] = [replace(e, time=None, instant=None) for e in source.objects[number]]
 
 
 def ended_by_load(dimension: Dimension, first: Feed, second: Feed) -> list[ChangeEvent]:
-    """Return a delete for each row of before that the load lacks: at the run, where the load is behind the row."""
+    """Return a delete for each old row that the load lacks, at the run if the load is older than the row."""
     loaded = [event for number in second.loads for event in second.objects[number]]
     held = {event.key for event in loaded}
     end = max((RAN if event.instant is None else event.instant for event in loaded), default=RAN)

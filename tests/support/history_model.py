@@ -1,8 +1,8 @@
-"""Histories in the slowest and plainest way: what the core's are held to, and none of its code.
+"""Histories in the slowest and simplest way, without code of the core, to which the core is compared.
 
-One model looks at a database after each of its transactions and writes down for how long each
-row stayed the same. The other looks at the events of one key, and tells of columns that are not
-tracked as well.
+One model reads a database after each of its transactions and records for how long each
+row stayed the same. The other reads the events of one key, and also has columns that are not
+tracked.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Image = Mapping[str, object]
 
 @dataclass
 class Told:
-    """A version: from when until when a row had these cells, and what kept columns had before."""
+    """A version: the time in which a row had these cells, and previous values of kept columns."""
 
     valid_from: int
     valid_to: int | None
@@ -28,7 +28,7 @@ class Told:
 
 
 def periods(moments: Sequence[tuple[int, Image | None]], tracked: Iterable[str]) -> list[Told]:
-    """Return for how long a row stayed the same in its tracked columns; of an instant the last state counts."""
+    """Return the times in which the tracked columns of a row do not change. Of an instant the last state counts."""
     at: dict[int, Image | None] = dict(moments)
     told: list[Told] = []
     standing: dict[str, object] | None = None
@@ -46,7 +46,7 @@ def periods(moments: Sequence[tuple[int, Image | None]], tracked: Iterable[str])
 
 
 def running(moments: Sequence[tuple[int, Image | None]], tracked: Iterable[str]) -> list[tuple[int, Image | None]]:
-    """Let no instant run back behind one that came before, as long as some version is left of what came before."""
+    """Remove instants before earlier ones, as long as a version of the earlier ones is left."""
     found: list[tuple[int, Image | None]] = []
     for instant, image in moments:
         if not periods(found, tracked):
@@ -60,8 +60,8 @@ def histories(
 ) -> dict[Key, list[Told]]:
     """Return the versions of each key of a database that was captured from its beginning, or loaded at once.
 
-    What a transaction leaves is read off the database; of what its events did in between, only whether
-    the row was there. Where keys change, time may not run back.
+    The state after a transaction is that of the database. Of the states within it only the existence of
+    the row counts. With key changes, time may not run back.
     """
     moments: dict[Key, list[tuple[int, Image | None]]] = defaultdict(list)
     last: dict[tuple[Key, int], tuple[int, Image | None]] = {}

@@ -1,4 +1,4 @@
-"""A Hudi table as its files have it, written without Hudi: for what reads tables without Spark."""
+"""A Hudi table in files, written without Hudi, for readers without Spark."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def write_table(
 ) -> None:
     """Write a table in one commit: its Avro fields, and the rows of each partition by the name of its folder.
 
-    `put` writes a file by its name, seen from the table.
+    `put` writes a file by its path in the table.
     """
     properties = {
         "hoodie.table.name": "orders",

@@ -9,13 +9,12 @@ from typing import Any, ClassVar, Final
 
 import pyarrow as pa
 from hudi import HudiTableBuilder
-from iceberg_lake import event_table
+from iceberg_lake import event_table, stored_rows
 from pyspark.sql import DataFrame, SparkSession
 
 from lakeward.adapters.formats.hudi.lake import HudiLake
 from lakeward.adapters.formats.hudi.options import HudiOptions, TableOptions
 from lakeward.adapters.formats.hudi.writes import write_options
-from lakeward.adapters.formats.shared.rows.system_columns import position_of
 from lakeward.adapters.spark.session.compatibility import from_arrow, to_arrow
 from lakeward.core.dimension import Dimension
 from lakeward.core.ports import Opened
@@ -24,11 +23,11 @@ from lakeward.plugins.registry import SMALL_BATCH
 from lakeward.plugins.testing.scripts import Item, Rows
 
 EVERY_COMMIT: Final = {"hoodie.clean.automatic": "false", "hoodie.archive.automatic": "false"}
-"""Properties of a table that can be taken back to any commit; by default it has the files of the last ten."""
+"""Properties of a table that can be rolled back to any commit. By default it keeps the files of the last ten."""
 
 
 def by_hudi_rs(path: Path) -> pa.Table:
-    """Read all rows by hudi-rs; it panics at types that it does not know."""
+    """Read all rows by hudi-rs, which panics at unknown types."""
     table = HudiTableBuilder.from_base_uri(str(path)).build()
     batches = [pa.record_batch(batch) for batch in table.read()]
     return pa.Table.from_batches(batches, None if batches else pa.schema(table.get_schema()))
@@ -36,7 +35,7 @@ def by_hudi_rs(path: Path) -> pa.Table:
 
 @dataclass
 class LakeOfHudi:
-    """One warehouse."""
+    """A warehouse of Hudi tables."""
 
     small_batch: ClassVar[int] = SMALL_BATCH
 
@@ -52,7 +51,7 @@ class LakeOfHudi:
         return self.spark
 
     def open(self, dimension: Dimension) -> Opened[Any]:
-        """Open the table with nothing remembered from before."""
+        """Open the table as a new process would."""
         self.runtime = Runtime(self._session, self.folder, small_batch=self.small_batch)
         options = HudiOptions(warehouse=str(self.folder))
         self.lake = self.make(options, {dimension.name: self.options}, self.runtime)
@@ -63,24 +62,17 @@ class LakeOfHudi:
         return from_arrow(self.spark, event_table(dimension, items, in_part=in_part))
 
     def rows(self, dimension: Dimension) -> Rows:
-        """Read rows and positions by hudi-rs; by Spark where a column has a type at which that panics."""
+        """Read rows and positions by hudi-rs, or by Spark if a column has a type at which hudi-rs panics."""
         self.open(dimension)
         if self.lake.standing(dimension).schema is None:
             return {}
         path = self.lake.places.of(dimension.name)
         is_known = all("timestamp_ntz" not in str(column.type) for column in dimension.stored.schema)
         read = by_hudi_rs(Path(path)) if is_known else to_arrow(self.spark.read.format("hudi").load(path))
-        found: dict[Any, Any] = {}
-        for row in read.to_pylist():
-            cells = {name: row[name] for name in dimension.stored.schema.names}
-            position = position_of(row)
-            key = tuple(cells[name] for name in dimension.stored.key) or tuple(position)
-            assert key not in found, f"{key} stands twice"
-            found[key] = (cells, position)
-        return found
+        return stored_rows(dimension, read)
 
     def commit_as_another_writer(self, dimension: Dimension) -> None:
-        """Commit an instant that changes no row and says nothing of ours, where there is a table."""
+        """Commit an instant that changes no row and has no progress, if the table exists."""
         if self.lake.standing(dimension).schema is not None:
             path = self.lake.places.of(dimension.name)
             nothing = self.spark.read.format("hudi").load(path).limit(0)

@@ -31,7 +31,7 @@ _numbers = itertools.count(1)
 
 @dataclass
 class LakeOfIceberg:
-    """One warehouse; its catalog has a name of its own, since a session keeps a catalog by name."""
+    """A warehouse of Iceberg tables. Its catalog has a unique name, because a session caches catalogs by name."""
 
     small_batch: ClassVar[int] = SMALL_BATCH
 
@@ -49,7 +49,7 @@ class LakeOfIceberg:
         return self.spark
 
     def open(self, dimension: Dimension) -> Opened[Any]:
-        """Open the table with nothing remembered from before."""
+        """Open the table as a new process would."""
         self.runtime = Runtime(self._session, self.folder, small_batch=self.small_batch)
         options = IcebergOptions(warehouse=str(self.folder), catalog_name=self.catalog_name)
         self.lake = self.make(options, {dimension.name: self.options}, self.runtime)
@@ -65,26 +65,31 @@ class LakeOfIceberg:
         table = self.lake.catalog.load(dimension.name)
         if table is None:
             return {}
-        found: dict[Any, Any] = {}
-        for row in table.scan().to_arrow().to_pylist():
-            cells = {name: row[name] for name in dimension.stored.schema.names}
-            position = position_of(row)
-            key = tuple(cells[name] for name in dimension.stored.key) or tuple(position)
-            assert key not in found, f"{key} stands twice"
-            found[key] = (cells, position)
-        return found
+        return stored_rows(dimension, table.scan().to_arrow())
 
     def commit_as_another_writer(self, dimension: Dimension) -> None:
-        """Commit a snapshot that changes no row and says nothing of ours, where there is a table."""
+        """Commit a snapshot that changes no row and has no progress, if the table exists."""
         table = self.lake.catalog.load(dimension.name)
         if table is not None:
             table.append(table.schema().as_arrow().empty_table())
 
 
+def stored_rows(dimension: Dimension, table: pa.Table) -> Rows:
+    """Return the rows of a table with their positions, by key. Raises AssertionError for a duplicate key."""
+    found: dict[Any, Any] = {}
+    for row in table.to_pylist():
+        cells = {name: row[name] for name in dimension.stored.schema.names}
+        position = position_of(row)
+        key = tuple(cells[name] for name in dimension.stored.key) or tuple(position)
+        assert key not in found, f"key {key} is stored twice"
+        found[key] = (cells, position)
+    return found
+
+
 def event_table(dimension: Dimension, items: Sequence[Item], *, in_part: bool = False) -> pa.Table:
     """Return items as an Arrow table.
 
-    With `in_part` it says which cells were not sent, which keys were left, and in which transaction.
+    With `in_part` it has unsent cells, old keys, and transactions.
     """
     items = sorted(items, key=lambda item: item.position[2:])
     columns: dict[str, pa.Array] = {}

@@ -1,4 +1,4 @@
-"""lakeward and the plugins in `examples/`, built and installed as others have them."""
+"""lakeward and the plugins in `examples/`, built and installed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ BUILDS_FROM = ("pyproject.toml", "README.md", "LICENSE", *FOLDERS)
 
 @pytest.fixture(scope="session")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with all of them, made by pip from copies (building leaves files behind), without the network."""
+    """Return a folder with all of them, installed by pip from copies, without the network."""
     copies, target = tmp_path_factory.mktemp("copies"), tmp_path_factory.mktemp("site")
     left = shutil.ignore_patterns("__pycache__", "*.egg-info", "build")
     shutil.copytree(ROOT / "examples", copies, ignore=left, dirs_exist_ok=True)
@@ -27,7 +27,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The wheel, built from a copy: building leaves files behind."""
+    """Return the wheel, built from a copy, because building leaves files behind."""
     source, target = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("wheel")
     for name in BUILDS_FROM:
         if (ROOT / name).is_dir():

@@ -1,4 +1,4 @@
-"""A table fed from a broker in memory: sources are opened as new processes open them, commits are a list."""
+"""A table fed from a broker in memory. Each process opens its source, and commits are a list."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def no_secret(name: SecretName) -> NoReturn:
 
 @dataclass
 class BrokerFeed:
-    """A topic, and the table that is made of it. `change` makes another source of the one that is opened."""
+    """A topic and its table. `change` replaces each opened source."""
 
     folder: Path
     options: Mapping[str, Any] = field(default_factory=dict)
@@ -57,12 +57,12 @@ class BrokerFeed:
     spark: Callable[[], Any] = no_spark
     secret: Callable[[SecretName], Secret] = no_secret
     name: TableName | None = None
-    """What the table is called, where the source calls it otherwise."""
+    """The name of the table, if it differs from that in the source."""
     beside: BrokerFeed | None = None
-    """Another table of the same topic: files go once it has applied them, too."""
+    """Another table of the same topic. Files are removed once it has applied them too."""
 
     def open(self) -> Any:
-        """Open the source as a new process does."""
+        """Open the source as a new process."""
         runtime = Runtime(self.spark, self.folder, state=self.folder / "state", secret=self.secret)
         options = {"servers": "h:9092", "topics": "shop.{schema}.{table}", "formats": {}, **self.options}
         return self.change(replace(kafka.build(options, runtime), broker=self.broker))
@@ -78,7 +78,7 @@ class BrokerFeed:
         return self.sent
 
     def take(self, source: Any = None, **past: Any) -> ObjectSelection:
-        """Take the next batch, as the commits say how far the table is."""
+        """Select the next batch after the commits so far."""
         source = self.open() if source is None else source
         selection: ObjectSelection = source.select_objects(self.dimension(source), self.past(**past))
         return selection
@@ -92,7 +92,7 @@ class BrokerFeed:
         return ObjectHistory(**{"seen": seen, "acked": self.acked, "begins": not self.objects, **more})
 
     def step(self, *, crashes: bool = False) -> bool:
-        """Take, read and commit a batch, and do what follows a commit, unless it crashes before it."""
+        """Select, read, commit and finish a batch, unless it crashes before."""
         source = self.open()
         selection = self.take(source)
         if not selection.objects:
@@ -116,7 +116,7 @@ class BrokerFeed:
         return True
 
     def apply(self) -> list[int]:
-        """Apply all that waits, and return the keys of all rows so far, in the order of their batches."""
+        """Apply everything, and return the keys of all rows so far, in the order of their batches."""
         for _ in range(100):
             if not self.step():
                 return self.ids
@@ -138,7 +138,7 @@ def feed(folder: Path, partitions: int = 1, **options: Any) -> BrokerFeed:
 
 
 def check_history(own: BrokerFeed, random: Random) -> None:
-    """Check that each committed message is applied once, in the order of its partition, whatever happens."""
+    """Check that each committed message is applied once, in the order of its partition."""
     own.options = {**own.options, "max_messages": random.choice([1, 3, 100])}
     own.broker.create(TOPIC, random.randint(1, 3))
     partitions: dict[int, list[int]] = {}

@@ -42,6 +42,6 @@ __all__ = [
 
 
 def play_both(script: Script, lake: Lake, ends: Sequence[tuple[str, str]] = ()) -> tuple[Player, Player]:
-    """Play a script to a lake and to the memory adapter; the first moment that differs ends it."""
+    """Play a script on a lake and on the reference adapter, up to the first moment that differs."""
     expected = Player(script, MemoryLake()).play()
     return Player(script, lake, expected=expected.moments).play(ends), expected

@@ -1,4 +1,4 @@
-"""Files in a landing folder as a feed of the kit: what is put there, and the rows of the frames that are read."""
+"""Files in a landing folder as a feed of the kit: written objects, and rows of the read frames."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ Line = Mapping[str, Any]
 
 @dataclass(frozen=True, kw_only=True)
 class Form:
-    """What files look like: their names by their places, a row as a line, and lines as a file.
+    """The form of files: their names by place, a row as a line, and lines as a file.
 
-    Files of a full load have the names `load`, where these are others, and lack the column `lacks`; with
-    `snapshots` it is one of a table that has these. The table has columns `beside` those of the kit, each with its
-    text in a row. With `has_log` a row has its sequence as its place in a log.
+    Files of a full load have the names `load`, if they differ, and lack the column `lacks`. With
+    `snapshots` the table has these. It has columns `beside` those of the kit, each with its
+    text in a row. With `has_log` the sequence of a row is its log position.
     """
 
     name: Callable[[int], str]
@@ -91,13 +91,13 @@ def feed(
 
 
 def _named(line: Line, names: Mapping[str, str]) -> Line:
-    """Return a row with other names of the kit's columns, which stand in another order behind those of the form."""
+    """Return a row with other names of the kit's columns, in another order after those of the form."""
     beside = {name: cell for name, cell in line.items() if name not in COLUMNS.names}
     return {**beside, **{name: line[own] for name, own in names.items()}}
 
 
 def letter(item: Item) -> str:
-    """Return what a row says of its operation; one without a key says that it is new."""
+    """Return the operation of a row. One without a key is an insert."""
     return "I" if isinstance(item, Reject) else LETTERS[item.operation]
 
 
@@ -154,6 +154,6 @@ def _items(frame: Frame) -> Iterable[Item]:
 
 
 def _place(row: Mapping[str, Any]) -> Position:
-    """Return a row's place; a frame has no epoch, which is that of its batch (a truncation is of the first)."""
+    """Return the position of a row. A frame has no epoch: it is that of its batch, or 1 for a truncation."""
     epoch = 1 if row[names.OPERATION] == "truncate" else EPOCH
     return Position(epoch, int(row[names.SEQUENCE]), row[names.OBJECT], row[names.ROW])

@@ -1,4 +1,4 @@
-"""Ledgers in a DynamoDB that moto plays, as several machines open them."""
+"""Ledgers in a DynamoDB of moto, as several machines open them."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ KEYS = {
 
 @dataclass
 class LedgerTable:
-    """A table of ledgers; `asked` are the operations, and so many items were read for queries and batches."""
+    """A table of ledgers. `asked` has the operations. Items read for queries and batches are counted."""
 
     table: str = field(default_factory=lambda: f"ledgers-{next(NUMBERS)}")
     asked: list[str] = field(default_factory=list)
@@ -69,14 +69,14 @@ class LedgerTable:
         return DynamoDbLedger(self.client if client is None else client, self.table, pipeline, pause)
 
     def items(self, prefix: str = "") -> list[str]:
-        """Return the names of all items that begin so."""
+        """Return the names of all items with this prefix."""
         found = self.client.scan(TableName=self.table, ConsistentRead=True)["Items"]
         return sorted(item["item"]["S"] for item in found if item["item"]["S"].startswith(prefix))
 
 
 @pytest.fixture
 def ledger_table(dynamodb: DynamoDb) -> Iterator[LedgerTable]:
-    """Return an empty table of ledgers in a DynamoDB that is named by the environment."""
+    """Return an empty table of ledgers in a DynamoDB set in the environment."""
     found = LedgerTable()
     found.make()
     yield found

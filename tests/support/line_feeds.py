@@ -1,4 +1,4 @@
-"""Files of JSON lines and messages: odd ones by the sort of their feed, and those that others wrote."""
+"""Files of JSON lines and messages: odd ones by kind of feed, and published ones."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ NESTED_ODD: Final = {
 
 nested = {name: st.sampled_from([*cells * 40, *NESTED_ODD[name]]) for name, cells in NESTED.items()}
 FORMER: Final = "remark"
-"""What the column `note` was called before, in some lines beside its new name."""
+"""The old name of column `note`, which some lines have together with the new one."""
 
 row = st.fixed_dictionaries(
     {"id": st.sampled_from(["1", "2.0", '"3"', "null", '"__debezium_unavailable_value"'])},
@@ -350,13 +350,13 @@ ODD: Final[Mapping[str, tuple[st.SearchStrategy[str], Mapping[str, Any], Latenes
     "dms": (st.one_of(dms, dms, marker), {"format": "dms-json"}, ORDERED, Match.KEY),
     "dms with a prefix": (dms, {"format": "dms-json", "before_image_prefix": "no"}, ORDERED, Match.IMAGE),
 }
-"""Odd lines by the sort of their feed, with the settings that go with them."""
+"""Odd lines by kind of feed, with their settings."""
 
 IN_THE_GATE: Final = {
     *("json in part", "envelope with images", "records", "flattened", "dms with a prefix"),
     *("drawn 0", "two partitions", "documents"),
 }
-"""Feeds that are read in the gate: each takes a plan of its own."""
+"""Feeds of the gate. Each needs its own plan."""
 
 
 def table_of(
@@ -410,7 +410,7 @@ def odd_feeds(folder: Path, spark: SparkSession) -> Mapping[str, Feed]:
 
 
 def real_feeds(folder: Path, spark: SparkSession) -> Mapping[str, Feed]:
-    """Return feeds that others wrote, drawn ones of each connector, and key changes without headers."""
+    """Return published feeds, random ones of each connector, and key changes without headers."""
     feeds = {}
     for setting in range(3):
         place = folder / f"drawn{setting}" / NAME.schema / NAME.table

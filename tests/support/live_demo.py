@@ -1,6 +1,6 @@
 """A shop in PostgreSQL flows through Debezium and a broker into a lake, until Ctrl-C; `make demo-live` runs it.
 
-It starts what the tests start, by the same functions, and ends all of it. The lake and the settings stay.
+It starts and ends the servers of the tests, by the same functions. The lake and the settings stay.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def shop() -> Iterator[servers.Server]:
 
 
 def open_shop(database: servers.Server) -> ShopWriter:
-    """Fill the shop, and return what goes on writing."""
+    """Fill the shop, and return the thread that continues to write."""
     writer = ShopWriter(Random(), keys=500)
     for _ in range(20):
         database.tell(writer.draw(50))
@@ -98,7 +98,7 @@ def open_shop(database: servers.Server) -> ShopWriter:
 
 @contextmanager
 def following() -> Iterator[Following]:
-    """Run `lakeward run --follow`, and let it end its batch in the end."""
+    """Run `lakeward run --follow`, and let it finish its batch at the end."""
     process = Following(FOLDER, 0)
     try:
         yield process
@@ -109,14 +109,14 @@ def following() -> Iterator[Following]:
 
 
 def status() -> dict[str, Any]:
-    """Return what `lakeward status` says of each table."""
+    """Return the status of each table."""
     with redirect_stdout(io.StringIO()) as said:
         main(("status", "--json", "--config", str(FOLDER / "lakeward.toml")))
     return {table["table"]: table for table in json.loads(said.getvalue())["tables"]}
 
 
 def show(database: servers.Server) -> None:
-    """Print a line for each table: how many rows both sides have, what waits, and how old the newest change was."""
+    """Print a line for each table: rows of both sides, waiting events, and the age of the newest change."""
     for name, table in status().items():
         if not table["batch"]:
             say(f"{name:<14} waits for its first batch")
@@ -147,14 +147,14 @@ def show_how_to_query(database: servers.Server) -> None:
 
 
 def interrupt(*_: object) -> None:
-    """Begin to end, once: what comes later must not disturb it."""
+    """Begin to end. Later signals are ignored."""
     for name in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(name, signal.SIG_IGN)
     raise KeyboardInterrupt
 
 
 def play() -> None:
-    """Start all, show how it goes until somebody interrupts, and end all."""
+    """Start everything, show the tables until an interrupt, and end everything."""
     servers.in_own_sessions = True
     for name in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(name, interrupt)

@@ -1,4 +1,4 @@
-"""A shop in a database that runs, under changes that are drawn by chance."""
+"""A shop in a running database, with random changes."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ CREATE TABLE shop.customer (
 CREATE TABLE shop.orders (
     region varchar(2), number int, total numeric(10,2), due time DEFAULT '10:11:12', PRIMARY KEY (region, number));
 """
-"""As both databases take it."""
+"""In SQL of both databases."""
 
 
 @dataclass
 class ShopWriter:
-    """Draws transactions that a database takes whatever its rows are; some change nothing."""
+    """Draws transactions that are valid for any rows. Some change nothing."""
 
     random: Random
     more: list[str] = field(default_factory=list)
-    """Columns of text that customers got."""
+    """Columns of text that were added to customers."""
     keys: int = 12
     """The number of keys: with few, most changes meet a row."""
 
     turn: threading.Lock = field(default_factory=threading.Lock)
-    """Who has it writes; two at a time would meet each other's rows, and columns that are not there yet."""
+    """Only its holder writes: two writers would meet each other's rows and columns that do not exist yet."""
 
     def add_column(self, tell: Callable[[str], object], name: str, transactions: int) -> None:
         """Give customers a column of text, which transactions write from then on."""
@@ -38,7 +38,7 @@ class ShopWriter:
             tell(self.draw(transactions))
 
     def draw(self, transactions: int) -> str:
-        """Return SQL of so many transactions."""
+        """Return the SQL of so many transactions."""
         drawn = [
             "".join(self._draw_change() for _ in range(self.random.randint(1, 5))) for _ in range(transactions)
         ]
@@ -46,7 +46,7 @@ class ShopWriter:
 
     @contextmanager
     def changes(self, tell: Callable[[str], object], transactions: int, pause: float) -> Iterator[None]:
-        """Let the shop live while the context lasts: so many transactions after each pause, in seconds."""
+        """Change the shop during the context: so many transactions after each pause of so many seconds."""
         is_over = threading.Event()
 
         def live() -> None:

@@ -1,4 +1,4 @@
-"""The law of facts that look their members up: kept up in batches they are what plain Python finds each time."""
+"""The law of facts with lookups: after each batch they are what plain Python computes."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from lakeward.core.joined.rows import RowsBySource, SourceRow
 from lakeward.core.schema import Type
 
 NUMBERED = History(validity=ByColumn("moment"), shown=Shown(type=Type("bigint")))
-"""How the tables of the shop are kept: its times are numbers, and so is `orders.at`."""
+"""The options of the tables of the shop. Its times and `orders.at` are numbers."""
 
 
 def lookups() -> dict[str, dict[str, Source]]:
-    """Return what is looked up in the law: of facts, of groups of them, and by more than the key of a member."""
+    """Return the lookups of the law: of facts, of groups, and by more than the key of a member."""
     validity = {"since": "valid_from", "until": "valid_to"}
     customer = source("customer", "name", on=("id",), to=("customer",), at="at")
     return {
@@ -48,7 +48,7 @@ def lookups() -> dict[str, dict[str, Source]]:
 
 
 def drawn_lookup(random: Random) -> Joined:
-    """Return a declared joined mirror that looks members up: of unknown ones it has NULL, a text, or it waits."""
+    """Return a joined mirror with lookups. An unknown member gives NULL, a text, or waits."""
     name, found = random.choice(list(lookups().items()))
     sources = {one: _drawn(random, of, drives=one == next(iter(found))) for one, of in found.items()}
     return Joined(name=TableName("dw", name), sources=sources, unknown=random.choice([None, {}]))
@@ -61,15 +61,15 @@ def _drawn(random: Random, of: Source, *, drives: bool) -> Source:
 
 
 def numbered_tables() -> Mapping[TableName, Dimension]:
-    """Return the tables of the shop, all of them histories that are dated by numbers."""
+    """Return the tables of the shop, which are histories with numbers as times."""
     return tables_of(NUMBERED)
 
 
 class Facts(Shop):
-    """A shop whose orders have a time: of some day that was, is or comes, or none."""
+    """A shop whose orders have a past, present or future time, or none."""
 
     def image(self, name: str, key: int) -> Image:
-        """Return a row as it may become."""
+        """Return a changed row."""
         image = super().image(name, key)
         return {**image, "at": self.random.choice([None, *range(self.now + 2)])} if name == "orders" else image
 
@@ -93,7 +93,7 @@ def _validity(begins: int | None, ends: int | None) -> Image:
 
 
 def by_hand(joined: Joined, shop: Shop) -> list[Image]:
-    """Return the joined rows, from what the rows of the shop were at each time; versions are not known here."""
+    """Return the joined rows, from the rows of the shop at each time, without versions."""
     driving = joined.sources[joined.driving]
     groups: dict[Key, list[Image]] = defaultdict(list)
     for row in shop.at(joined.driving, shop.now):
@@ -111,7 +111,7 @@ def by_hand(joined: Joined, shop: Shop) -> list[Image]:
 
 
 def _member(shop: Shop, name: str, of: Source, beside: Image) -> Image | None:
-    """Return what a row finds: of a source that is looked up, what was there then and for how long it stayed."""
+    """Return the row of a source that is found at a time, and how long it stays valid."""
     time = shop.now if of.at is None else beside[of.at]
     wanted = [beside[column] for column in of.to]
     if not isinstance(time, int) or None in wanted:
@@ -137,7 +137,7 @@ def _shown(joined: Joined, found: Mapping[str, Image | None]) -> dict[str, objec
 
 
 def check_lookup(random: Random) -> None:
-    """Facts have what was valid of their members at their times, also where that became known late."""
+    """Check that facts have the members that were valid at their times, also if they became known late."""
     lake, shop = Lake(validate_joined(drawn_lookup(random), numbered_tables())), Facts(random)
     joining, key = lake.joining, lake.joining.dimension.key
     for _ in range(random.randrange(1, 6)):

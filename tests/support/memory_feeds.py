@@ -14,11 +14,11 @@ from lakeward.core.schema import Column, Schema
 from lakeward.plugins.testing import Feed, Item
 
 BEFORE: Final = 100
-"""Objects of a full load lie so many places before those of changes."""
+"""The distance of objects of a full load before those of changes."""
 
 
 def feed(source: MemorySource) -> Feed:
-    """Make a feed of a source that has no object yet; each object is newer than those before it."""
+    """Return a feed of an empty source. Each object is newer than those before it."""
     times = count(1)
 
     def put(dimension: Dimension, place: int, items: Sequence[Item]) -> None:
@@ -53,7 +53,7 @@ def feed(source: MemorySource) -> Feed:
 
 
 def _named(item: Item, names: Mapping[str, str]) -> Item:
-    """Return a row whose cells stand under other names."""
+    """Return a row with other names of its cells."""
     if not isinstance(item, ChangeEvent):
         return item
     return replace(item, cells={name: item.cells[own] for name, own in names.items()})

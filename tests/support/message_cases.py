@@ -1,4 +1,4 @@
-"""Cases of messages that others wrote: their tables, how they are read, the files, and what must come of them."""
+"""Published cases of messages: their tables, settings, files, and expected results."""
 
 from __future__ import annotations
 
@@ -66,4 +66,4 @@ FEEDS: Final[list[tuple[str, dict[str, str], dict[str, Any], list[tuple[str, str
         for table in ("t1", "t2")
     ],
 ]
-"""Of each table its columns, the settings of its messages, and cases: case, pattern of its files, result."""
+"""For each table its columns, the settings of its messages, and cases: case, pattern of its files, result."""

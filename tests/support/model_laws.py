@@ -1,4 +1,4 @@
-"""The laws of the model: `settle`, with its batches, memory and marks, against `apply`."""
+"""The laws of the model: `settle`, with its batches, change log and watermarks, compared with `apply`."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ MODES: tuple[Lateness, ...] = (Ordered(), Within(3), Unbounded())
 
 @dataclass
 class Player:
-    """Delivers batches to a table that lives in two dictionaries, as an adapter would.
+    """Delivers batches to a table in two dictionaries, as an adapter would.
 
-    One that `is_altered` is written by others, too.
+    If it `is_altered`, others write to it too.
     """
 
     dimension: Dimension
@@ -71,7 +71,7 @@ class Player:
         return settled.counts
 
     def stored(self, row: Row) -> Row:
-        """Return a row as a table gives it back: of a history the versions are all that it has."""
+        """Return a row as a table reads it. A row of a history has only its versions."""
         return (
             row_of(order_versions([replace(one, deleted=False) for one in row.versions])) if row.versions else row
         )
@@ -79,12 +79,12 @@ class Player:
 
 @dataclass(frozen=True)
 class Way:
-    """How the tables of a law are kept: as mirrors, or, with a `history`, with all versions."""
+    """The form of the tables of a law: mirrors, or with a `history` all versions."""
 
     history: History | None = None
 
     def feed(self, random: Random, features: Features, **more: Any) -> Feed:
-        """Return a feed; of a history its instants are others than its times, and may run back."""
+        """Return a feed. For a history its instants differ from its times, and may run back."""
         found = feed(random, features, **more)
         if self.history is None:
             return found
@@ -95,7 +95,7 @@ class Way:
         return found
 
     def order(self, random: Random, source: Feed, lateness: Lateness) -> list[int]:
-        """Return an order of delivery; where what is lost shows for ever, a load without times comes first."""
+        """Return an order of delivery. A load without times comes first if a history would show what it lost."""
         order = delivery_order(random, source.objects, lateness)
         is_timeless = any(event.time is None for number in source.loads for event in source.objects[number])
         if self.history is None or not isinstance(lateness, Within) or not is_timeless:
@@ -140,7 +140,7 @@ def loaded_by(source: Feed, delivered: set[int], epoch: int = 1) -> int | None:
 
 
 def check_fold(random: Random, lateness: Lateness) -> None:
-    """Convergence of the model itself: its rows are those of the simulated database."""
+    """Convergence of the model: its rows are those of the simulated database."""
     features = draw_features(random, lateness)
     source = feed(random, features)
     shuffled = random.sample(source.events, len(source.events))
@@ -148,7 +148,7 @@ def check_fold(random: Random, lateness: Lateness) -> None:
 
 
 def check_feed(random: Random, lateness: Lateness, way: Way = MIRROR) -> None:
-    """Convergence, batching, idempotence and lateness: any delivery gives the one right table."""
+    """Convergence, batching, idempotence and lateness: any delivery gives the same correct table."""
     features = draw_features(random, lateness)
     source = way.feed(random, features)
     player = way.player(features, lateness)
@@ -163,7 +163,7 @@ def check_feed(random: Random, lateness: Lateness, way: Way = MIRROR) -> None:
 
 
 def given_up(player: Player) -> set[Position]:
-    """Give up what is held, for the laws are about keys that are not; return where it lay."""
+    """Discard all held rows, because the laws are about other keys. Returns their positions."""
     gone = set[Position]()
     while player.memory.holds:
         place = min(player.memory.holds)
@@ -173,7 +173,7 @@ def given_up(player: Player) -> set[Position]:
 
 
 def check_changed_lateness(random: Random, lateness: Lateness, way: Way = MIRROR) -> None:
-    """A table that is `ordered` for a while, as its source is then, is that of the feed."""
+    """A table that is `ordered` for a time, like its source, has the rows of the feed."""
     features = replace(draw_features(random, ORDERED), sequence=random.choice(["commit", "unique"]))
     source = way.feed(random, features)
     player = way.player(features, lateness)
@@ -191,7 +191,7 @@ def check_changed_lateness(random: Random, lateness: Lateness, way: Way = MIRROR
 
 
 def check_other_names(random: Random, lateness: Lateness, way: Way = MIRROR) -> None:
-    """Where sequences are unique, an object delivered again under another name changes nothing."""
+    """With unique sequences, an object under another name changes nothing."""
     ordered = isinstance(lateness, Ordered)
     features = Features(sequence="unique", unset=True, moves=not ordered, transactions=20)
     source = way.feed(random, features)
@@ -215,12 +215,12 @@ def check_other_names(random: Random, lateness: Lateness, way: Way = MIRROR) -> 
 
 
 def other_name(random: Random, player: Player, number: int) -> int:
-    """A name that no object has had, before all others or behind them."""
+    """Return a new name of an object, before or after all others."""
     return random.choice([-1, 1]) * (10_000 + 100 * player.number + number)
 
 
 def check_quarantine(random: Random, lateness: Lateness, way: Way = MIRROR) -> None:
-    """After every held event is fixed or discarded, the table is that of the mended feed."""
+    """After every held event is repaired or discarded, the table has the rows of the corrected feed."""
     features = draw_features(random, lateness)
     source = way.feed(random, features)
     by_place = {event.position: event for event in source.events}
@@ -244,7 +244,7 @@ def check_quarantine(random: Random, lateness: Lateness, way: Way = MIRROR) -> N
 
 
 def overruled(place: Position, source: Feed) -> bool:
-    """Whether a later truncate made an event that was never resolved irrelevant."""
+    """Return True if a later truncate made an unsettled event irrelevant."""
     return any(e.operation is Operation.TRUNCATE and e.position > place for e in source.events)
 
 
@@ -255,13 +255,13 @@ def decide(
     bad: set[Position],
     fixed: dict[Position, bool],
 ) -> Resolution:
-    """Fix a quarantined event, or give it up; a key shift can only be given up."""
+    """Repair a quarantined event, or discard it. A key shift can only be discarded."""
     fixed[place] = place in bad and random.random() < 0.5
     return Resolution(place, by_place[place] if fixed[place] else None)
 
 
 def check_ties(random: Random, lateness: Lateness) -> None:
-    """Of facts that tie the first stands; with the others replayed or given up, the table is that of the feed."""
+    """The first of tied events is stored. After the others are settled, the table has the rows of the feed."""
     features = draw_features(random, lateness)
     source = feed(random, features)
     if not isinstance(lateness, Ordered):  # such a table has the row that stands, and not by what operation
@@ -289,7 +289,7 @@ def check_ties(random: Random, lateness: Lateness) -> None:
 
 
 def parted(random: Random, source: Feed) -> Feed:
-    """Part each object in two, so that facts of one transaction may come in two batches."""
+    """Split each object in two, so that events of one transaction may come in two batches."""
     objects: dict[int, list[ChangeEvent]] = {}
     for number, events in source.objects.items():
         cut = random.randrange(len(events) + 1)
@@ -300,7 +300,7 @@ def parted(random: Random, source: Feed) -> Feed:
 
 
 def tied(events: Sequence[ChangeEvent], stand: dict[Hashable, ChangeEvent]) -> list[Position]:
-    """Return where events lie that tie with one that stands; those that tie with none stand from now on."""
+    """Return the positions of events that tie with an earlier one. All others are added to the earlier ones."""
     found = []
     for event in sorted(events, key=lambda event: event.position):
         if event.keys and event.position.sequence and not event.is_load:
@@ -314,7 +314,7 @@ def tied(events: Sequence[ChangeEvent], stand: dict[Hashable, ChangeEvent]) -> l
 def said(
     random: Random, place: Position, by_place: Mapping[Position, ChangeEvent], player: Player, gone: set[Position]
 ) -> Resolution:
-    """Replay an event that ties as it is, or give it up; a key shift can only be given up."""
+    """Replay a tied event, or discard it. A key shift can only be discarded."""
     if player.memory.holds[place].reason is Reason.TIE and random.random() < 0.5:
         return Resolution(place, by_place[place])
     gone.add(place)
@@ -322,7 +322,7 @@ def said(
 
 
 def check_reload(random: Random, lateness: Lateness) -> None:
-    """After a reload the table is that of the new epoch alone, and nothing is missing in between."""
+    """After a reload the table has only the new epoch, and no row is missing in between."""
     features = draw_features(random, lateness)
     first = feed(random, features)
     second = feed(random, features, epoch=2, after=first)

@@ -1,4 +1,4 @@
-"""Iceberg tables of others that lie elsewhere than their metadata says: their paths are written anew."""
+"""Iceberg tables of others that were moved: the paths in their metadata are rewritten."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, Final
 import fastavro
 
 _MOST = 2**63 - 1
-"""No longer number is one that Java reads."""
+"""The longest number that Java reads."""
 
 
 _EQUALITY_ID: Final = 136
@@ -18,10 +18,10 @@ _EQUALITY_ID: Final = 136
 
 
 def moved(source: Path, target: Path, was: str, *, is_mended: bool = False) -> Path:
-    """Copy a table whose paths begin with `was`, and let them lead to where they are; return its metadata.
+    """Copy a table whose paths begin with `was`, rewrite the paths, and return its metadata.
 
-    Manifests that were made by hand, with a `long` for the ids of columns, are as the specification has
-    them where that is mended.
+    Column ids in manifests made by hand are a `long`, and are changed to an `int` as in the
+    specification.
     """
     shutil.copytree(source, target, ignore=shutil.ignore_patterns("*.crc"))
 

@@ -1,4 +1,4 @@
-"""What lakeward wrote, seen from outside: commands in processes of their own, tables by other readers."""
+"""Results of lakeward from outside: commands in processes of their own, and tables read by other readers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CASES = Path(__file__).parents[3] / "shared" / "cases"
 
 
 def case(name: str) -> Path:
-    """Return the folder of a case; the test is skipped where there is none."""
+    """Return the folder of a case. Without it the test is skipped."""
     folder = CASES / name
     if not folder.is_dir():
         pytest.skip(f"{folder} is not here: it is kept outside of the repository")
@@ -28,7 +28,7 @@ def case(name: str) -> Path:
 
 
 def lakeward(folder: Path, *arguments: str, code: int = 0) -> Any:
-    """Run a command as its users do, and return its document."""
+    """Run a command, and return its JSON document."""
     command = [str(Path(sys.executable).with_name("lakeward")), *arguments, "--json"]
     ended = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=600, check=False)
     assert ended.returncode == code, ended.stdout + ended.stderr

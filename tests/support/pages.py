@@ -24,7 +24,7 @@ def text(page: str | Path) -> str:
 
 @dataclass(frozen=True)
 class Fence:
-    """A block of code: its language, what stands behind that, and its content."""
+    """A block of code: its language, the rest of that line, and its content."""
 
     language: str
     name: str
@@ -42,14 +42,14 @@ def prose(page: str | Path) -> str:
 
 
 def sections(page: str | Path, level: int = 2) -> Mapping[str, str]:
-    """Return what stands under each heading of a level, up to the next of it or of a higher one."""
+    """Return the text under each heading of a level, up to the next heading of this or a higher level."""
     parts = re.split(rf"^(#{{1,{level}}}) (.+)$", prose(page), flags=re.MULTILINE)[1:]
     found = zip(parts[::3], parts[1::3], parts[2::3], strict=True)
     return {heading: body for signs, heading, body in found if len(signs) == level}
 
 
 def tables(markdown: str) -> Iterator[list[dict[str, str]]]:
-    """Return the tables: for each row what stands under each heading."""
+    """Return the tables, each row by heading."""
     for block in re.findall(r"(?:^\|.*\|$\n?)+", markdown, re.MULTILINE):
         head, _, *rows = [_cells(line) for line in block.splitlines()]
         yield [dict(zip(head, row, strict=True)) for row in rows]
@@ -60,23 +60,23 @@ def _cells(line: str) -> Sequence[str]:
 
 
 def codes(cell: str) -> list[str]:
-    """Return what stands in code within a cell."""
+    """Return the code within a cell."""
     return re.findall(r"`([^`]+)`", cell)
 
 
 def links(page: str | Path) -> Iterator[str]:
-    """Return where the links of a page lead."""
+    """Return the targets of the links of a page."""
     yield from re.findall(r"\]\(([^)\s]+)\)", prose(page))
 
 
 def anchors(page: str | Path) -> set[str]:
-    """Return what a link may name behind `#`, as GitHub makes it of the headings."""
+    """Return the anchors of a page, as GitHub makes them from its headings."""
     headings = re.findall(r"^#+ (.+)$", prose(page), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
 def as_compared(printed: str) -> list[str]:
-    """Leave out what differs from run to run: durations, the width of columns that hold them, names of commits."""
+    """Remove what differs between runs: durations, the width of their columns, and names of commits."""
     words = re.sub(r"\d+(\.\d)? (s|min|h|d)\b", "(a while)", printed)
     words = re.sub(r"visible since .* \(batch (\d+), commit \d+\)", r"visible since (a time) (batch \1)", words)
     return [re.sub(r" {2,}", "  ", line.rstrip()) for line in words.strip().splitlines()]

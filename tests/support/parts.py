@@ -1,4 +1,4 @@
-"""What a batch leaves of a history in several parts, as that of a large one is: rows of the tests lie in one."""
+"""Batches of histories in several Spark partitions, as large ones have. Small ones have one."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from lakeward.core.plan import MergePlan
 
 
 def in_parts(patch: pytest.MonkeyPatch) -> None:
-    """Have it so."""
+    """Split them into several partitions."""
 
     def parted(plan: MergePlan, events: DataFrame, before: TableBefore) -> Chains:
         chains = fold(plan, events, before)

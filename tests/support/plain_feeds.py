@@ -1,6 +1,6 @@
-"""Histories of many keys, drawn at random and written as plain files; and the reader that the page describes.
+"""Random histories of many keys in plain files, and the reader that the page describes.
 
-A row says by a column what it does, and by another which of two rows is newer; files and lines come in any order.
+Columns of a row have its operation and its revision. Files and lines come in any order.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Line = dict[str, Any]
 
 @dataclass(frozen=True)
 class Words:
-    """What a feed calls operations; with `strict` a word for each kind is named."""
+    """The names of operations in a feed. With `strict` each kind has a name."""
 
     insert: str
     update: str
@@ -50,7 +50,7 @@ class Words:
 
 @dataclass(frozen=True)
 class PlainFeed:
-    """Files of rows in the order of their names, and what rows stand in the end, by key."""
+    """Files of rows in the order of their names, and the rows at the end by key."""
 
     format: str
     words: Words
@@ -63,7 +63,7 @@ class PlainFeed:
 
     @property
     def options(self) -> dict[str, Any]:
-        """The settings that belong to it."""
+        """The settings of the feed."""
         return {"order_by": "rev", "operation": self.words.operation, "null_text": r"\N"}
 
 
@@ -90,7 +90,7 @@ def _history(random: Random, key: int, words: Words) -> list[Line]:
 
 
 def _final(files: Sequence[Sequence[Line]], words: Words) -> Mapping[int, Line]:
-    """Return the newest row of each key, that it was deleted apart: of equal ones the later."""
+    """Return the newest row of each key, also deleted ones. Of equal revisions the later counts."""
     newest: dict[int, Line] = {}
     for line in (line for lines in files for line in lines):
         if line["id"] not in newest or newest[line["id"]]["rev"] <= line["rev"]:
@@ -99,7 +99,7 @@ def _final(files: Sequence[Sequence[Line]], words: Words) -> Mapping[int, Line]:
 
 
 def row_of(line: Line) -> dict[str, Any]:
-    """Return the row that a line leaves, as the table has it."""
+    """Return the row of a line, as the table has it."""
     return {name: line[name] for name in COLUMNS}
 
 
@@ -139,7 +139,7 @@ def _json(line: Line) -> str:
 
 
 def read(file: Path) -> list[Line]:
-    """Read a file as the page says that it is read, by other means than Spark."""
+    """Read a file as the page says, without Spark."""
     if file.suffix == ".parquet":
         return list(pq.read_table(file).to_pylist())
     if file.suffix == ".json":
@@ -158,7 +158,7 @@ def _typed(line: Line) -> Line:
 
 
 def reread(feed: PlainFeed, folder: Path, *, by_order: bool = True) -> Mapping[int, Line]:
-    """Return the rows that stand in the end, of the files of a feed; not `by_order` the last that came stands."""
+    """Return the rows of a feed at the end. Without `by_order` the last row of a key wins."""
     files = [read(file) for file in sorted(folder.iterdir())]
     lines = files if by_order else [[{**line, "rev": 0} for line in some] for some in files]
     found = _final(lines, feed.words)

@@ -1,6 +1,6 @@
 """Commands in a process of their own that starts Spark once: `python played.py FORMAT`, then a JSON list a line.
 
-The S3 of the tests is a thread of theirs, and what delta-rs and hudi-rs read lets no other thread of a process run.
+The S3 server of the tests is a thread, and delta-rs and hudi-rs block all threads of their process.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from lakeward.adapters.aws.s3.access import find_access, split
 
 @dataclass
 class Played:
-    """The process, to which commands are told."""
+    """The process that runs commands."""
 
     told: IO[str]
     heard: IO[str]
@@ -35,7 +35,7 @@ class Played:
         return Ended(**self._asked({"command": arguments}))
 
     def read(self, url: str, columns: Sequence[str]) -> list[list[Any]]:
-        """Return the rows of a table as a reader finds them that is not Spark; decimals are texts."""
+        """Return the rows of a table, read without Spark, with decimals as texts."""
         found: list[list[Any]] = self._asked({"url": url, "columns": columns})
         return found
 
@@ -49,7 +49,7 @@ class Played:
 
 @contextmanager
 def playing(folder: Path, kind: str) -> Iterator[Played]:
-    """Start the process in a folder, for a table format; it ends with the context."""
+    """Start the process in a folder, for a table format. It ends with the context."""
     started = subprocess.Popen(
         [sys.executable, str(Path(__file__)), kind],
         cwd=folder,
@@ -69,7 +69,7 @@ def playing(folder: Path, kind: str) -> Iterator[Played]:
 
 
 def _play(kind: str) -> None:
-    """Start Spark as a run would, and then do what is told."""
+    """Start Spark as a run would, and execute the commands of its input."""
     from spark import INTERPRETED  # noqa: PLC0415  # who only starts this imports no Spark
 
     from lakeward.adapters.formats.delta import session as delta  # noqa: PLC0415
@@ -115,7 +115,7 @@ def _by_hudi_rs(url: str) -> pa.Table:
 
 
 def answer(ended: Ended, code: int = 0) -> Any:
-    """Return the document that a command printed, which must have ended so."""
+    """Return the printed document of a command. Raises AssertionError for another exit code."""
     assert ended.code == code, ended.out + ended.err
     return ended.document
 

@@ -1,6 +1,6 @@
-"""The roles of a CloudFormation template, as IAM would take them: who may do what, on which resource.
+"""The roles of a CloudFormation template as IAM reads them: which actions each allows on which resource.
 
-Only what templates of lakeward have is understood; anything else is an error, and no guess.
+Only the constructs in lakeward's templates are supported. All others raise an error.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ _ARNS = {
     "AWS::Events::Rule": (None, f"arn:aws:events:{_HERE}:rule/{{}}"),
     "AWS::DMS::ReplicationTask": (None, f"arn:aws:dms:{_HERE}:task:{{}}"),
 }
-"""For each type of resource the property that names it (None: its name in the template), and its ARN."""
+"""For each resource type the property with its name (None: its name in the template), and its ARN."""
 
 _REFERS_BY_ARN = ("AWS::SNS::Topic", "AWS::StepFunctions::StateMachine", "AWS::DMS::ReplicationTask")
 
 
 @dataclass(frozen=True)
 class Call:
-    """An action on a resource, as IAM is asked for it, with the values of its condition keys: one, or several."""
+    """A request to IAM: an action on a resource, with one or several values of each condition key."""
 
     action: str
     resource: str
@@ -50,7 +50,7 @@ class Call:
 
 @dataclass(frozen=True)
 class Statement:
-    """A statement of a policy, with its values put in."""
+    """A statement of a policy, with resolved values."""
 
     name: str
     actions: Sequence[str]
@@ -58,7 +58,7 @@ class Statement:
     condition: Mapping[str, Mapping[str, Any]]
 
     def allows(self, call: Call) -> bool:
-        """Whether it allows a call: actions are compared as they are written, and have no wildcard."""
+        """Return True if it allows a call. Actions are compared literally, without wildcards."""
         return (
             call.action in self.actions
             and any(_matches(one, call.resource) for one in self.resources)
@@ -93,7 +93,7 @@ class Stack:
     values: Mapping[str, Any]
 
     def statements(self, role: str) -> Sequence[Statement]:
-        """Return what a role of the template allows."""
+        """Return the statements of a role of the template."""
         policies = self.template["Resources"][role]["Properties"]["Policies"]
         said = [one for policy in policies for one in policy["PolicyDocument"]["Statement"]]
         return [self._statement(one) for one in said]
@@ -108,7 +108,7 @@ class Stack:
         return [name for name, one in self.template["Resources"].items() if one["Type"] == "AWS::IAM::Role"]
 
     def resolve(self, value: Any) -> Any:
-        """Return a value of the template as CloudFormation would put it in."""
+        """Return a value of the template as CloudFormation resolves it."""
         if isinstance(value, list):
             return [self.resolve(inner) for inner in value]
         if not isinstance(value, Mapping):
@@ -147,7 +147,7 @@ class Stack:
 
 @dataclass(frozen=True)
 class Requested:
-    """A request of boto3: the service, its operation, the parameters, and the region that is asked."""
+    """A request of boto3: service, operation, parameters and region."""
 
     service: str
     operation: str
@@ -156,9 +156,9 @@ class Requested:
 
 
 def recorded(requests: list[Requested], own: Mapping[str, Any]) -> Any:
-    """Return what takes the place of `BaseClient._make_api_call`, and notes all that boto3 is asked for.
+    """Return a replacement of `BaseClient._make_api_call` that records all requests of boto3.
 
-    What the `own` clients of a test ask for is not noted; they are by their services.
+    Requests of the `own` clients of a test, by service, are not recorded.
     """
     ask = BaseClient._make_api_call
 
@@ -172,9 +172,9 @@ def recorded(requests: list[Requested], own: Mapping[str, Any]) -> Any:
 
 
 def calls_of(request: Requested) -> Sequence[Call]:
-    """Return what IAM is asked for a request.
+    """Return the calls to IAM for a request.
 
-    Operations are mapped to actions as in the Service Authorization Reference of AWS; most have the same name.
+    Operations are mapped to actions as in the Service Authorization Reference of AWS. Most have the same name.
     """
     found = _CALLS[request.service](request.operation, request.parameters)
     return [replace(one, resource=one.resource.replace(f":{REGION}:", f":{request.region}:")) for one in found]
@@ -215,7 +215,7 @@ def _of_sqs(operation: str, asked: Mapping[str, Any]) -> Iterator[Call]:
 
 
 def _of_dynamodb(operation: str, asked: Mapping[str, Any]) -> Iterator[Call]:
-    """Yield the actions; a transaction takes those of its items ("IAM policies with DynamoDB transactions")."""
+    """Yield the actions. A transaction needs those of its items ("IAM policies with DynamoDB transactions")."""
     if operation == "TransactWriteItems":
         for item in asked["TransactItems"]:
             for kind, said in item.items():
@@ -230,7 +230,7 @@ def _of_dynamodb(operation: str, asked: Mapping[str, Any]) -> Iterator[Call]:
 
 
 def _leading(asked: Any) -> Mapping[str, tuple[str, ...]]:
-    """Return the partition keys that are asked for, of the tables of ledgers and leases."""
+    """Return the requested partition keys of the tables of ledgers and leases."""
     return {"dynamodb:LeadingKeys": (*dict.fromkeys(_partition_keys(asked)),)}
 
 
@@ -276,7 +276,7 @@ def _of_dms(operation: str, asked: Mapping[str, Any]) -> Iterator[Call]:
 
 
 def _of_glue(operation: str, asked: Mapping[str, Any]) -> Iterator[Call]:
-    """Yield an action for each resource that the Data Catalog looks at: the catalog, the database, the table."""
+    """Yield an action for each resource that the Data Catalog checks: the catalog, the database, the table."""
     if operation in ("GetJobRun", "StartJobRun"):
         yield Call(f"glue:{operation}", f"arn:aws:glue:{_HERE}:job/{asked['JobName']}")
         return
@@ -289,7 +289,7 @@ def _of_glue(operation: str, asked: Mapping[str, Any]) -> Iterator[Call]:
 
 
 def _of_lakeformation(operation: str, asked: Mapping[str, Any]) -> Iterator[Call]:
-    """Yield the actions: one that grants looks at what is granted, as the guide says of `GrantPermissions`."""
+    """Yield the actions. A grant also checks the granted permissions, as the guide says of `GrantPermissions`."""
     yield Call(f"lakeformation:{operation}", "*")
     if operation == "GrantPermissions":
         ((kind, said),) = asked["Resource"].items()
@@ -321,7 +321,7 @@ def lacking(statements: Sequence[Statement], calls: Sequence[Call]) -> Sequence[
 
 
 def beyond(statements: Sequence[Statement], calls: Sequence[Call]) -> Sequence[tuple[str, str, str]]:
-    """Return what is allowed and never called: statement, action, and resource as it is written."""
+    """Return unused permissions: statement, action, and resource as written."""
     found = []
     for statement in statements:
         for action in statement.actions:

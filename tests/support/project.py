@@ -1,4 +1,4 @@
-"""A project as a user has one: landing folder, settings, lake; commands run in the tests' own Spark."""
+"""A project: landing folder, settings and lake. Commands run in the Spark session of the tests."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ max_share = 1.0
 
 {tables}
 """
-"""Files of tests are small: one of which every row is refused goes into quarantine, unless a test says more."""
+"""Files of tests are small, so even a file whose rows are all refused goes into quarantine."""
 
 ITEM = """
 [tables."shop.item"]
@@ -45,12 +45,12 @@ columns = { id = "int", name = "string", price = "decimal(8,2)" }
 
 
 NOW = 1_796_083_200_000_000
-"""The clock of a project, 2026-12-01 in microseconds: behind all commit times of the tests, but for a few."""
+"""The clock of a project, 2026-12-01 in microseconds, which is after nearly all commit times of the tests."""
 
 
 @dataclass
 class Project:
-    """A folder with settings, and what commands say in it."""
+    """A folder with settings, and the output of commands in it."""
 
     folder: Path
     capsys: pytest.CaptureFixture[str]
@@ -64,7 +64,7 @@ class Project:
         (self.folder / "landing").mkdir(exist_ok=True)
 
     def put(self, name: str, content: str | bytes, table: str = "shop/item") -> Path:
-        """Deliver a file."""
+        """Put a file into the landing folder."""
         file = self.folder / "landing" / table / name
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_bytes(content if isinstance(content, bytes) else content.encode())
@@ -77,23 +77,23 @@ class Project:
         return Ended(code, printed.out, printed.err)
 
     def run(self, code: int = 0) -> dict[str, Any]:
-        """Run once, and return what it says of each table."""
+        """Run once, and return the result of each table."""
         ended = self.call("run", "--once", "--json")
         assert ended.code == code, ended.out + ended.err
         return {table["table"]: table for table in ended.document["tables"]}
 
     def fails(self, table: str = "shop.item", code: int = 4) -> str:
-        """Run once; return how the table's error reads, which must say what to do."""
+        """Run once, and return the error of the table, which must say what to do."""
         error = self.run(code)[table]["error"]
         assert error["todo"]
         return f"{error['what']} | {error['found']} | {error['todo']}"
 
     def rows(self, table: str = "item", namespace: str = "shop", columns: tuple[str, ...] = ()) -> list[Any]:
-        """Return the rows that a reader finds that is not Spark, by their first column."""
+        """Return the rows that a reader other than Spark finds, sorted."""
         return sorted(self.read(table, namespace, columns))
 
     def read(self, table: str, namespace: str, columns: tuple[str, ...] = ()) -> list[Any]:
-        """Return them in no order: some values have none."""
+        """Return the rows unsorted, because some values cannot be compared."""
         names = columns or ("id", "name", "price")
         lake = self.folder / "lake"
         if self.kind == "delta":
@@ -105,7 +105,7 @@ class Project:
         return [tuple(row[name] for name in names) for row in found]
 
     def entries(self) -> list[Any]:
-        """Return what is in quarantine."""
+        """Return the entries of the quarantine."""
         return list(self.call("quarantine", "list", "--json").document["entries"])
 
 
@@ -118,13 +118,13 @@ any_kind = pytest.mark.parametrize(
     ],
     indirect=True,
 )
-"""On Iceberg in the gate, and long on the others: what is shown is of what formats share."""
+"""On Iceberg in the gate, and long on the others: for tests of code that formats share."""
 
 
 iceberg_and_delta = pytest.mark.parametrize(
     "project", ["iceberg", pytest.param("delta", marks=pytest.mark.long)], indirect=True
 )
-"""On Iceberg in the gate, and long on Delta Lake: what is shown is of sources."""
+"""On Iceberg in the gate, and long on Delta Lake: for tests of sources."""
 
 
 @pytest.fixture

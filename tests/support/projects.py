@@ -13,7 +13,7 @@ kind = "memory"
 [target]
 kind = "memory"
 """
-"""The least there can be: nothing comes, nothing is kept, no Spark is needed."""
+"""The smallest settings: no input, no state, no Spark."""
 
 DMS = """
 [pipeline]
@@ -25,7 +25,7 @@ path = "landing/"
 kind = "iceberg"
 warehouse = "lake/"
 """
-"""Files of DMS beside the settings, into a lake beside them."""
+"""Files of DMS and a lake in the folder of the settings."""
 
 ORDERS = """
 [tables."shop.orders"]

@@ -1,7 +1,7 @@
-"""What published jobs do with changes, in a few lines each, and where it was read.
+"""The logic of published jobs in a few lines each, with its source.
 
-They are no strawmen: each is the logic of a sample that people copy, or of a defect that
-users met. `test_published_defects.py` shows what they make of a feed that lakeward gets right.
+Each is the logic of a sample that people copy, or of a defect that
+users met. `test_published_defects.py` compares their tables with the correct ones.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Change(NamedTuple):
 
     @property
     def cells(self) -> tuple[Text, Text]:
-        """The columns beside the key."""
+        """The columns besides the key."""
         return self.name, self.city
 
 
@@ -76,7 +76,7 @@ def one_operation_after_another(rows: Rows, batch: Sequence[Change]) -> Rows:
 
 
 def update_what_hashes_differently(rows: Rows, batch: Sequence[Change]) -> Rows:
-    """Skip a row whose hash is as before, of its texts put together, with '' for NULL.
+    """Skip a row with an unchanged hash of its joined texts, with '' for NULL.
 
     smart-data-lake/smart-data-lake#110 (values that changed places, NULLs left out); dbt's
     documentation of `dbt_scd_id` (`coalesce(cast(… as string), '')`).
@@ -90,7 +90,7 @@ def update_what_hashes_differently(rows: Rows, batch: Sequence[Change]) -> Rows:
 
 
 def append_then_bookmark(lake: list[Change], batches: Sequence[Sequence[Change]], bookmark: int) -> None:
-    """Append what lies behind the bookmark, which is kept elsewhere and moved afterwards.
+    """Append the rows after the bookmark, which is stored elsewhere and moved afterwards.
 
     Glue job bookmarks (`job.commit()` after the write); apache/iceberg#15710 and #16282.
     """
@@ -101,7 +101,7 @@ def append_then_bookmark(lake: list[Change], batches: Sequence[Sequence[Change]]
 def commit_for_all(
     tables: Mapping[str, Callable[[int], None]], bookmark: int, arrived: int
 ) -> tuple[int, list[str]]:
-    """Bring table after table up to date, note those that fail, and move the bookmark of the job.
+    """Update one table after the other, list failed ones, and move the bookmark of the job.
 
     AWS Big Data Blog, "Automate replication of relational sources …": `errored_table_list.append`,
     `continue`, and after the loop one `job.commit()`.

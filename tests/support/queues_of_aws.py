@@ -1,4 +1,4 @@
-"""Queues of SQS that moto plays, by a clock that tests turn: standard and FIFO, each with one of dead letters."""
+"""Queues of moto's SQS with a clock of the tests: standard and FIFO, each with a dead-letter queue."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ VISIBILITY = 60
 
 @dataclass
 class Clock:
-    """The clock of this machine, and what tests added to it, in seconds; SQS has the same."""
+    """The clock of this machine plus the seconds added by tests. SQS has the same."""
 
     added: float = 0.0
 
@@ -38,7 +38,7 @@ class Clock:
 
 @dataclass
 class Sqs:
-    """An SQS with a queue; `asked` are the operations since the queue was made."""
+    """An SQS with a queue. `asked` has the operations since the queue was made."""
 
     clock: Clock
     is_fifo: bool = False
@@ -71,12 +71,12 @@ class Sqs:
         return str(self.client.create_queue(QueueName=name, Attributes={**attributes, **fifo})["QueueUrl"])
 
     def send(self, body: str, group: str = "a") -> None:
-        """Send a message; in a FIFO queue it is of a group, and never one that was sent before."""
+        """Send a message. In a FIFO queue it has a group and a unique id."""
         fifo = {"MessageGroupId": group, "MessageDeduplicationId": str(next(NUMBERS))} if self.is_fifo else {}
         self.client.send_message(QueueUrl=self.url, MessageBody=body, **fifo)
 
     def ring(self, table: str) -> None:
-        """Say that a table may have something new."""
+        """Send a notice that a table may have something new."""
         self.send(json.dumps({"table": table}), table)
 
     def open(self) -> SqsQueue:
@@ -92,11 +92,11 @@ class Sqs:
         )
 
     def pass_time(self, part: float) -> None:
-        """Let a part of the time pass for which messages are hidden."""
+        """Let this part of the visibility timeout pass."""
         self.clock.added += part * VISIBILITY
 
     def texts(self, url: str) -> list[str]:
-        """Return the texts of the messages of a queue that nobody has in work."""
+        """Return the texts of the visible messages of a queue."""
         found = self.client.receive_message(QueueUrl=url, MaxNumberOfMessages=10)
         return [message["Body"] for message in found.get("Messages", ())]
 
@@ -106,7 +106,7 @@ class Sqs:
 
 @pytest.fixture
 def sqs_clock(s3_server: Buckets, monkeypatch: pytest.MonkeyPatch) -> Clock:
-    """Return the clock of an SQS that is named by the environment."""
+    """Return the clock of an SQS set in the environment."""
     monkeypatch.delenv("AWS_PROFILE", raising=False)
     of_sqs = {"AWS_ENDPOINT_URL_SQS": s3_server.endpoint, "AWS_ACCESS_KEY_ID": "of-a-test"}
     for name, value in {**ENVIRONMENT, **of_sqs}.items():  # moto finds the service behind a key without blanks

@@ -1,4 +1,4 @@
-"""Registries of schemas that tests start for themselves: one that runs, and a stub that answers as it does."""
+"""Schema registries of the tests: a real one, and a stub."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from servers import find, free_port, running
 
 @dataclass(frozen=True)
 class Registry:
-    """A registry that runs: where it answers as Confluent's does, and where Apicurio's converter asks it."""
+    """A running registry: its address for Confluent's API, and that for Apicurio's converter."""
 
     url: str
     of_converter: str
@@ -57,9 +57,9 @@ def schema_registry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Regist
 
 @dataclass
 class StubRegistry:
-    """Answers by the id of a schema; `asked` are the ids, `logins` the header of who asked, each time.
+    """Schemas by id. `asked` has the requested ids, and `logins` the authorization headers.
 
-    `breaks` is how often it fails before it answers.
+    `breaks` is the number of failures before it answers.
     """
 
     url: str = ""

@@ -1,4 +1,4 @@
-"""What is in the repository, for tests that look at its files."""
+"""The files of the repository, for tests that read them."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ def modules() -> Iterator[Path]:
 
 
 def ports_as_written() -> str:
-    """Return the text of all ports; `lakeward.core.ports` has them, whatever module they stand in."""
+    """Return the source of all ports, from all modules of `lakeward.core.ports`."""
     return "\n".join(path.read_text("utf-8") for path in sorted((ROOT / "core/ports").glob("*.py")))
 
 
 def imported(module: Path) -> set[str]:
-    """Return the top-level names of all that a module imports, wherever in it that stands."""
+    """Return the top-level names of all imports of a module, anywhere in it."""
     found: set[str] = set()
     for node in ast.walk(ast.parse((ROOT / module).read_text("utf-8"))):
         if isinstance(node, ast.Import):

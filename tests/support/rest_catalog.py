@@ -1,4 +1,4 @@
-"""A REST catalog of Iceberg with no network: the requests that lakeward and Spark make, answered from a file."""
+"""A REST catalog of Iceberg that answers the requests of lakeward and Spark from a file, without a network."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _REFUSED: Final = {
 
 @contextmanager
 def rest_catalog(folder: Path) -> Iterator[str]:
-    """Serve a catalog, and return where."""
+    """Serve a catalog, and return its address."""
     catalog = SqlCatalog("served", uri=f"sqlite:///{folder}/served.db", warehouse=f"file://{folder}/lake")
 
     class Handler(BaseHTTPRequestHandler):
@@ -76,7 +76,7 @@ def _answer(catalog: SqlCatalog, method: str, parts: Sequence[str], asked: dict[
         case "POST", "namespaces", name, "tables", table:
             whole = {**asked, "identifier": {"namespace": [name], "name": table}}
             commit = CommitTableRequest.model_validate(whole)
-            # Of a table without a snapshot PyIceberg lets no other ref be asserted.
+            # PyIceberg cannot assert another ref of a table without a snapshot.
             asserted = tuple(one for one in commit.requirements if getattr(one, "ref", "main") == "main")
             catalog.commit_table(catalog.load_table((name, table)), asserted, commit.updates)
             return _told(catalog.load_table((name, table)))

@@ -1,4 +1,4 @@
-"""Random rules and random rows, for those who carry rules out and must agree."""
+"""Random rules and rows, to compare implementations of rules."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def cells(random: Random, key: int) -> dict[str, Any]:
 
 
 def rules(random: Random, count: int) -> tuple[Rule, ...]:
-    """Return rules that fit the columns, one after the other; the key `id` stays."""
+    """Return rules that fit the columns, in sequence. The key `id` stays."""
     found: list[Rule] = []
     while len(found) < count:
         schema = shape(found, SOURCE).schema

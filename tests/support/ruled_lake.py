@@ -36,7 +36,7 @@ class ShapedScript(ScriptedSource):
         return self._ruled().read(dimension, selection, epoch)
 
     def recomputed(self, dimension: Dimension, may_need: frozenset[Capability]) -> RecomputedColumns:
-        """Return what the rules make of the row that stands."""
+        """Return the stored row after the rules."""
         return self._ruled().recomputed(dimension, may_need)
 
 
@@ -48,7 +48,7 @@ def ruled_player(
     rules: TableRules,
     expected: Sequence[Moment] | None = None,
 ) -> Player:
-    """Return a player of a script to a table with the columns that its rules make."""
+    """Return a player of a script on a table with the columns of its rules."""
     table = replace(script, dimension=replace(script.dimension, schema=form.schema, key=("h", "id")))
     player = Player(table, lake, expected=expected)
     player.source = ShapedScript(script, lake.frame, shaper=shaper_of(rules))
@@ -56,7 +56,7 @@ def ruled_player(
 
 
 def ruled(form: Shape, rows: Rows) -> Rows:
-    """Return the rows that rules make of the rows of a source."""
+    """Return the rows of a source after the rules."""
     return {key: (shape_row(cells, form, SECRETS).cells, position) for key, (cells, position) in rows.items()}
 
 

@@ -1,7 +1,7 @@
-"""Databases that tests start for themselves, from Debian's packages, and end again.
+"""Databases of the tests, from Debian's packages.
 
-Outside of the gate a test that needs one is skipped where it is not installed;
-`LAKEWARD_SERVERS=required`, which the gate sets, makes that a failure.
+Outside of the gate, a test is skipped if its database is not installed.
+With `LAKEWARD_SERVERS=required`, which the gate sets, it fails.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ import pytest
 
 HOW = "apt-get install postgresql mariadb-server (as root; `make servers` does it)"
 PATIENCE = 60.0
-"""Seconds in which a server must answer."""
+"""The seconds within which a server must answer."""
 in_own_sessions = False
-"""Whether servers do not see the signals of the terminal: who ends them then ends them in order."""
+"""Whether servers are protected from signals of the terminal, so that they are ended in order."""
 
 
 @dataclass(frozen=True)
 class Server:
-    """A database that runs: where, and how it is told something; it returns what is answered, a row a line."""
+    """A running database: its address, and a function that runs SQL and returns one row per line."""
 
     url: str
     user: str
@@ -36,7 +36,7 @@ class Server:
 
 
 def find(program: str, *places: str) -> str:
-    """Return the path of a program; without it the test is skipped, or fails in the gate."""
+    """Return the path of a program. Without it the test is skipped, or fails in the gate."""
     path = os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin", *places])
     found = shutil.which(program, path=path)
     if found is None and os.environ.get("LAKEWARD_SERVERS") == "required":
@@ -53,7 +53,7 @@ def free_port() -> int:
 
 
 def as_user(name: str, folder: Path, command: Sequence[str]) -> list[str]:
-    """Return a command that runs as another user where this is root: databases refuse to run as root."""
+    """Return a command that runs as another user if this is root, because databases refuse to run as root."""
     if os.geteuid() != 0:
         return [*command]
     subprocess.run(["chown", "-R", name, folder], check=True)
@@ -84,7 +84,7 @@ def running(command: Sequence[str], log: Path, answers: Callable[[], bool]) -> I
 
 
 def has_ended(process: subprocess.Popen[bytes], within: float) -> bool:
-    """Wait so many seconds for a process to end; return whether it did."""
+    """Wait so many seconds for a process to end, and return True if it did."""
     try:
         process.wait(within)
     except subprocess.TimeoutExpired:
@@ -102,7 +102,7 @@ def answer_of(command: Sequence[str]) -> str:
 
 @contextmanager
 def postgresql(folder: Path) -> Iterator[Server]:
-    """Start PostgreSQL in a folder; its user needs the password."""
+    """Start PostgreSQL in a folder. Its user needs the password."""
     places = sorted(map(str, Path("/usr/lib/postgresql").glob("*/bin")), reverse=True)
     programs = {name: find(name, *places) for name in ("initdb", "postgres", "psql")}
     data, word, port = folder / "data", folder / "word", free_port()
@@ -126,7 +126,7 @@ def postgresql(folder: Path) -> Iterator[Server]:
 
 @contextmanager
 def mariadb(folder: Path) -> Iterator[Server]:
-    """Start MariaDB in a folder; its user needs the password."""
+    """Start MariaDB in a folder. Its user needs the password."""
     programs = {name: find(name) for name in ("mariadb-install-db", "mariadbd", "mariadb")}
     data, port, at = folder / "data", free_port(), folder / "s.sock"
     prepare = ["--no-defaults", f"--datadir={data}", "--auth-root-authentication-method=normal", "--skip-test-db"]

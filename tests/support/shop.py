@@ -1,4 +1,4 @@
-"""A shop whose changes come from memory: a plugin that tests install, so that runs need no Spark."""
+"""A shop with changes in memory: a plugin for tests, so that runs need no Spark."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ SETTINGS = """
     key = ["id"]
     columns = { id = "int", state = "string" }
 """
-"""A table with two files of two changes each. Tables called held, broken and raced do as they say."""
+"""A table with two files of two changes each. Tables named held, broken and raced behave like their names."""
 
 REPORTS: list[Report] = []
-"""What `after_commit` was told, newest last."""
+"""The arguments of `after_commit`, newest last."""
 
 
 class ShopSource(MemorySource):
     """Two objects for each table, a batch each."""
 
     def select_objects(self, dimension: Dimension, past: ObjectHistory) -> ObjectSelection:
-        """Choose the next object, or fail as the table's name says."""
+        """Select the next object, or fail according to the name of the table."""
         match dimension.name.table:
             case "broken":
                 raise SourceError("shop.broken: LOAD00000001.csv cannot be read", found="not a gzip file")
@@ -48,7 +48,7 @@ class ShopSource(MemorySource):
 
 
 def build(options: Options, runtime: Runtime) -> MemorySource:
-    """Make the source, with something for every table that a test may configure."""
+    """Make the source, with objects for every table that a test may configure."""
     source = ShopSource(Limits(files=1))
     for table in ("orders", "lines", "held"):
         name = TableName("shop", table)
@@ -74,5 +74,5 @@ def register(registry: Registry) -> None:
 
 @hookimpl
 def after_commit(report: Report) -> None:
-    """Remember what happened."""
+    """Record the call."""
     REPORTS.append(report)

@@ -1,4 +1,4 @@
-"""A lake of tables in plain Python that stays from command to command, with a history of twelve keys."""
+"""A lake of tables in plain Python that persists between commands, with a history of twelve keys."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def kept_lake(monkeypatch: pytest.MonkeyPatch) -> MemoryTarget:
 
 @pytest.fixture
 def kept_history(kept_lake: MemoryTarget, tmp_path: Path) -> MemoryTable:
-    """Return a history of which each key has two versions."""
+    """Return a history with two versions of each key."""
     name = table_name("shop.customer")
     dimension = load(write(tmp_path, MEMORY, HISTORY)).dimension(name)
     rows = {(key,): row_of((version(0, 5, "Bonn", key), version(5, None, "Ulm", key))) for key in range(12)}

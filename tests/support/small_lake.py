@@ -1,4 +1,4 @@
-"""A lake as lakeward leaves it, made by PyIceberg alone: for what reads tables without Spark."""
+"""A lake as lakeward writes it, made by PyIceberg, for readers without Spark."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _TYPES = {"int": pa.int32(), "bigint": pa.int64(), "string": pa.string()}
 
 
 def catalog(folder: Path) -> Catalog:
-    """Open the catalog of a lake in this folder, or make it."""
+    """Open or create the catalog of a lake in this folder."""
     lake = folder / "lake"
     lake.mkdir(exist_ok=True)
     made = load_catalog("lake", type="sql", uri=f"sqlite:///{lake / 'catalog.db'}", warehouse=f"file://{lake}")
@@ -31,7 +31,7 @@ def catalog(folder: Path) -> Catalog:
 
 
 def make(folder: Path, name: str = "orders", columns: Mapping[str, Type] = SYSTEM_COLUMNS) -> Table:
-    """Make an empty table with a column `id` beside these."""
+    """Make an empty table with these columns and `id`."""
     types = {"id": Type("bigint"), **columns}
     return catalog(folder).create_table(
         ("shop", name), pa.schema([(column, _TYPES[type_.name]) for column, type_ in types.items()])
@@ -39,7 +39,7 @@ def make(folder: Path, name: str = "orders", columns: Mapping[str, Type] = SYSTE
 
 
 def commit(table: Table, progress: Progress | None, *, rows: int = 1) -> None:
-    """Add rows in a commit that says how far the table is, or in one of somebody else."""
+    """Add rows in a commit with progress, or in one of another writer."""
     content: dict[str, Any] = {name: [1] * rows for name in table.schema().column_names}
     properties = {} if progress is None else {PROPERTY: progress.to_json()}
     table.append(pa.table(content, table.schema().as_arrow()), snapshot_properties=properties)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 from delta_lake import LakeOfDelta
@@ -21,31 +22,32 @@ from lakeward.adapters.spark.session.compatibility import line
 from lakeward.adapters.spark.session.spark_session import JAVA, Sessions
 
 MakeLake = Callable[..., LakeOfIceberg]
+L = TypeVar("L")
 
 INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
-"""Spark's other way to carry out a plan, which it takes itself where its code does not compile.
+"""Settings that let Spark interpret plans, as it does if generated code does not compile.
 
-To compile plans of a few rows takes longer than to interpret them. What is `compiled` does, and most processes of
-their own.
+Compiling plans of a few rows takes longer than interpreting them. Tests with `compiled` compile them, and most
+processes of their own.
 """
 
 _OTHERWISE = {"-XX:+UseParallelGC": "-XX:+UseSerialGC"}
 _QUICKLY = ("-XX:TieredStopAtLevel=1", "-Ddelta.log.cacheSize=25", *(_OTHERWISE.get(one, one) for one in JAVA))
 QUICKLY_COMPILED = {"spark.driver.extraJavaOptions": " ".join(_QUICKLY)}
-"""Java compiles its own code once: to count how often it runs, and to optimize it, costs more than it gains.
+"""Java options for short runs: counting and optimizing code costs more than it gains.
 
-The cores that a collector in parallel takes are busy with other tests, and Delta keeps the logs of 10,000 tables.
+A parallel collector would take cores of other tests, and Delta caches the logs of 10,000 tables by default.
 """
 
 COMPILED = {"spark.sql.codegen.wholeStage": "true", "spark.sql.codegen.factoryMode": "FALLBACK"}
-"""What Spark does by default."""
+"""The default settings of Spark."""
 
 
 @pytest.fixture(params=["core", pytest.param("spark", marks=[pytest.mark.spark, pytest.mark.long])])
 def engine(request: pytest.FixtureRequest) -> SparkSession | None:
-    """What files are read by: None in the gate, where plain Python does, and Spark as well in the long suite.
+    """The reader of files: None for plain Python in the gate, and also Spark in the long suite.
 
-    Laws hold one way to the other: test_small_lines, test_csv_frames, test_local_parquet, test_local_survey.
+    Laws compare both: test_small_lines, test_csv_frames, test_local_parquet, test_local_survey.
     """
     return request.getfixturevalue("spark") if request.param == "spark" else None
 
@@ -62,7 +64,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         settings, jars = {**HUDI, **settings, **extensions}, jars | {"hudi"}
     sessions = Sessions(jars, settings, log)
     session = sessions()
-    # A session loads its catalog at first use, by the settings of the session that is active then: now, by its own.
+    # A session loads its catalog at first use, with the settings of the active session: now its own.
     session.sql("SHOW TABLES").collect()
     yield session
     sessions.stop()
@@ -70,14 +72,14 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 
 @pytest.fixture
 def active(spark: SparkSession) -> SparkSession:
-    """Return that session as the active one, by whose settings formats go: a command leaves its own behind."""
+    """Return that session as the active one, whose settings formats read. Commands activate their own."""
     spark._jvm.SparkSession.setActiveSession(spark._jsparkSession)  # type: ignore[union-attr]
     return spark
 
 
 @pytest.fixture
 def compiled(active: SparkSession) -> Iterator[None]:
-    """Let the plans of a test be compiled, as they are where Spark is left to itself."""
+    """Compile the plans of a test, as Spark does by default."""
     for name, value in COMPILED.items():
         active.conf.set(name, value)
     yield
@@ -87,41 +89,34 @@ def compiled(active: SparkSession) -> Iterator[None]:
 
 @pytest.fixture
 def make_lake(active: SparkSession, tmp_path: Path) -> MakeLake:
-    """Return what makes a lake of its own, with options for its tables."""
-
-    def make(options: TableOptions | None = None) -> LakeOfIceberg:
-        folder = tmp_path / f"lake{len(list(tmp_path.iterdir()))}"
-        folder.mkdir()
-        return LakeOfIceberg(active, folder, options or TableOptions())
-
-    return make
+    """Return a function that makes a lake of its own, with options for its tables."""
+    return _maker(LakeOfIceberg, TableOptions, active, tmp_path)
 
 
 @pytest.fixture
 def make_delta(active: SparkSession, tmp_path: Path) -> Callable[..., LakeOfDelta]:
-    """Return what makes a lake of Delta tables, with options for its tables."""
-
-    def make(options: DeltaTableOptions | None = None) -> LakeOfDelta:
-        folder = tmp_path / f"lake{len(list(tmp_path.iterdir()))}"
-        folder.mkdir()
-        return LakeOfDelta(active, folder, options or DeltaTableOptions())
-
-    return make
+    """Return a function that makes a lake of Delta tables, with options for its tables."""
+    return _maker(LakeOfDelta, DeltaTableOptions, active, tmp_path)
 
 
 @pytest.fixture
 def make_hudi(active: SparkSession, tmp_path: Path) -> Callable[..., LakeOfHudi]:
-    """Return what makes a lake of Hudi tables, with options for its tables."""
+    """Return a function that makes a lake of Hudi tables, with options for its tables."""
+    return _maker(LakeOfHudi, HudiTableOptions, active, tmp_path)
 
-    def make(options: HudiTableOptions | None = None) -> LakeOfHudi:
-        folder = tmp_path / f"lake{len(list(tmp_path.iterdir()))}"
+
+def _maker(
+    kind: Callable[..., L], defaults: Callable[[], object], spark: SparkSession, path: Path
+) -> Callable[..., L]:
+    def make(options: object = None) -> L:
+        folder = path / f"lake{len(list(path.iterdir()))}"
         folder.mkdir()
-        return LakeOfHudi(active, folder, options or HudiTableOptions())
+        return kind(spark, folder, options or defaults())
 
     return make
 
 
 @pytest.fixture
 def by_spark(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have Spark work out every batch, as it does with large ones."""
+    """Let Spark resolve every batch, as it does with large ones."""
     use_spark(monkeypatch)

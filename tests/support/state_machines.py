@@ -1,7 +1,7 @@
-"""Step Functions that moto plays for tests, and that calls handlers of Lambda as plain functions.
+"""Step Functions of moto, which call handlers of Lambda as plain functions.
 
-moto lacks what AWS does: functions only echo, the errors of some services have other names, parameters and answers
-have the names of boto, and dates stand in answers as they are, where AWS has texts.
+moto differs from AWS: functions only echo, errors of some services have other names, parameters and answers
+have the names of boto, and dates in answers are no texts.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from lakeward.entrypoints.lambdas.environment import LEASES, PIPELINE
 
 NUMBERS = count(1)
 PATIENCE = 60.0
-"""Seconds in which an execution must come to something."""
+"""The seconds within which an execution must reach an awaited state."""
 
 ROLE = f"arn:aws:iam::{DEFAULT_ACCOUNT_ID}:role/of-a-test"
 
@@ -48,7 +48,7 @@ Handler = Callable[[Mapping[str, Any], object], Mapping[str, Any]]
 
 @dataclass
 class StepFunctions:
-    """Services of AWS for one pipeline, and the functions that the state machine may call, by their names."""
+    """Services of AWS for one pipeline, and the functions of its state machine by name."""
 
     pipeline: str
     handlers: dict[str, Handler] = field(default_factory=dict)
@@ -93,7 +93,7 @@ class StepFunctions:
         return json.dumps(self.handlers[name](json.loads(body), None))
 
     def stop(self) -> None:
-        """Stop what still runs, and wait until it has ended: its threads would ask a server that is gone."""
+        """Stop running executions, and wait for their end: their threads would call a server that is gone."""
         client = self.client("stepfunctions")
         for machine in self.machines:
             for one in client.list_executions(stateMachineArn=machine, statusFilter="RUNNING")["executions"]:
@@ -104,18 +104,18 @@ class StepFunctions:
 
 @cache
 def client_of(service: str) -> Any:
-    """Return a client for all tests: to make one takes longer than what most of them do with it."""
+    """Return a client for all tests, because making one is slow."""
     return boto3.Session().client(service)
 
 
 @cache
 def moto_client(service: str, region: str, endpoint: str) -> Any:
-    """Return a client for moto itself, which makes one for each task."""
+    """Return a client for moto, which would make one for each task."""
     return boto3.Session("ak", "sk", region_name=region).client(service, endpoint_url=endpoint)
 
 
 def wait_until(has_come: Callable[[], Any], patience: float = PATIENCE) -> Any:
-    """Wait for something that another thread or process does, and return what is found then."""
+    """Wait until a function returns a true value, and return it."""
     until = time.monotonic() + patience
     while not (found := has_come()):
         assert time.monotonic() < until, "it does not come"
@@ -186,7 +186,7 @@ def _answer_as_aws(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _let_stop(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let an execution end that is stopped between two states: moto breaks its thread, and says that it runs."""
+    """End an execution that is stopped between two states: moto ends its thread, and reports it as running."""
     for name in ("next_state_name", "next_field_name"):
         monkeypatch.setattr(Environment, name, _unless_stopped(getattr(Environment, name)))
 
@@ -207,7 +207,7 @@ def _operation(task: Any) -> Any:
 
 
 def _with_names_of_boto(task: Any, parameters: Any, *_: object) -> None:
-    """Name the parameters of a call as boto does: `applicationId`, where Step Functions has `ApplicationId`."""
+    """Return the parameters of a call with boto's names: `applicationId` for `ApplicationId`."""
     task._to_boto_request(parameters, _operation(task).input_shape)
 
 

@@ -1,4 +1,4 @@
-"""A clock that tests turn, and leases by it: in memory, and in a DynamoDB that moto plays."""
+"""A clock of the tests, and leases with it: in memory, and in a DynamoDB of moto."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from lakeward.plugins.testing import Tenancy
 
 
 class Clock:
-    """A clock in microseconds since 1970, that stands until somebody turns it."""
+    """A clock in microseconds since 1970, which moves only when a test moves it."""
 
     def __init__(self) -> None:
         self.micros = 1_795_000_000_000_000
@@ -47,7 +47,7 @@ KEY = {
 
 @dataclass
 class DynamoDb:
-    """A DynamoDB with a table of leases, whose clock is that of the test; `asked` are the operations."""
+    """A DynamoDB with a table of leases and the clock of the test. `asked` has the operations."""
 
     clock: Clock = field(default_factory=Clock)
     table: str = field(default_factory=lambda: f"leases-{next(NUMBERS)}")
@@ -74,7 +74,7 @@ class DynamoDb:
         return DynamoDbLease(self.client, self.table, self.lasts, now or self.clock)
 
     def pass_time(self, part: float) -> None:
-        """Let a part of a term go by, and of what is allowed for clocks that differ."""
+        """Let a part of a grant pass, and of the allowance for clocks that differ."""
         self.clock.turn(part * (self.lasts + 2 * APART))
 
     def tenancy(self) -> Tenancy:
@@ -83,7 +83,7 @@ class DynamoDb:
 
 @pytest.fixture
 def dynamodb(s3_server: Buckets, monkeypatch: pytest.MonkeyPatch) -> Iterator[DynamoDb]:
-    """Return a DynamoDB that is named by the environment, with an empty table of leases."""
+    """Return a DynamoDB set in the environment, with an empty table of leases."""
     monkeypatch.delenv("AWS_PROFILE", raising=False)
     of_dynamodb = {"AWS_ENDPOINT_URL_DYNAMODB": s3_server.endpoint, "AWS_ACCESS_KEY_ID": "of-a-test"}
     for name, value in {**ENVIRONMENT, **of_dynamodb}.items():  # moto finds the service behind a key without blanks

@@ -1,4 +1,4 @@
-"""A table, its companion and its quarantine as runs leave them, made by PyIceberg alone: for `explain`."""
+"""A table, its change log and its quarantine as runs write them, made by PyIceberg, for `explain`."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ Row = Mapping[str, Any]
 
 @dataclass
 class ToldLake:
-    """One table `shop.orders`; each list becomes a file of its own, with the columns that it has."""
+    """The table `shop.orders`. Each list of rows becomes a file with its columns."""
 
     folder: Path
     columns: Mapping[str, str] = field(default_factory=lambda: COLUMNS)
@@ -51,11 +51,11 @@ class ToldLake:
         return {name: parse_type(text) for name, text in self.columns.items()}
 
     def table(self, rows: Sequence[Row], progress: Progress) -> None:
-        """Make the table: rows with their positions, in a commit that says how far it is."""
+        """Make the table: rows with their positions, in a commit with its progress."""
         self._write("", {**self._own, **SYSTEM_COLUMNS}, rows, {PROPERTY: progress.to_json()})
 
     def change_log(self, rows: Sequence[Row], more: Mapping[str, Type] | None = None) -> None:
-        """Make the companion, with columns that only a later version has."""
+        """Make the change log, with columns that only a later version has."""
         self._write(CHANGES, {**entries.columns_of(Sequences.TIMES), **self._own, **(more or {})}, rows)
 
     def quarantine(self, rows: Sequence[Row]) -> None:
@@ -81,12 +81,12 @@ def place(position: Position, batch: int) -> Row:
 
 
 def record(batch: int, objects: Mapping[int, str], at: int = 0) -> Row:
-    """Return the record of a batch."""
+    """Return a batch record."""
     text = json.dumps({"objects": [[name, order, 1, 0, 1] for order, name in objects.items()], "at": at})
     return {entries.KIND: entries.BATCH, names.BATCH: batch, entries.RECORD: text}
 
 
 def event(kind: str, operation: str, position: Position, batch: int, **cells: Any) -> Row:
-    """Return an entry of the companion."""
+    """Return an entry of the change log."""
     time = {names.OPERATION: operation, names.TIME: position.sequence}
     return {entries.KIND: kind, **time, **place(position, batch), **cells}

@@ -1,4 +1,4 @@
-"""Feeds of many tables in files of transactions: databases live side by side, and one log has all their changes."""
+"""Feeds of many tables in files of transactions: one log has the changes of several databases."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from lakeward.core.events import ChangeEvent, Operation, Position
 from lakeward.plugins.testing.simulated_database import SCHEMA, Features, State, feed
 
 TABLES = (TableName("a", "b"), TableName("b", "a"), TableName("odd, one", 'say "so"'), TableName("a", "c"))
-"""Two whose schema and name are each other's, and one whose names must be quoted."""
+"""Two tables with exchanged schema and name, and one whose names must be quoted."""
 
 CDC_PATH = "cdc/all"
 AT = datetime(2026, 11, 21, 10, tzinfo=UTC)
@@ -31,7 +31,7 @@ Telling = Callable[[str, Dialect], TableName | None]
 
 @dataclass
 class SharedFeed:
-    """Files of transactions below a landing folder, in the order in which they were written, and what is true."""
+    """Files of transactions below a landing folder in the order of writing, and the true rows."""
 
     landing: Path
     tables: Sequence[TableName]
@@ -44,7 +44,7 @@ def dimension_of(table: TableName) -> Dimension:
 
 
 def write_feed(random: Random, landing: Path, tables: Sequence[TableName] = TABLES) -> SharedFeed:
-    """Let a database live for each table, and write what all do as one log; few files have a time of their own."""
+    """Run a random database for each table, and write all changes as one log. Few files have their own time."""
     written, events = SharedFeed(landing, tables), {}
     for table in tables:
         source = feed(random, Features(sequence="none", transactions=14))
@@ -69,7 +69,7 @@ def change_of(event: ChangeEvent) -> Change:
 
 
 def items_of(path: Path, order: int, telling: Telling = table_of) -> Iterator[tuple[TableName, ChangeEvent]]:
-    """Read a file by the rules of the pages, in plain Python; a row that names no table is passed over."""
+    """Read a file by the rules of the pages, in plain Python. Unrouted rows are skipped."""
     dialect = Dialect()
     for record in records(content_of(path), dialect):
         table = telling(record.text, dialect)
@@ -91,7 +91,7 @@ def items_of(path: Path, order: int, telling: Telling = table_of) -> Iterator[tu
 
 
 def read_feed(written: SharedFeed, telling: Telling = table_of) -> Content:
-    """Return what each file holds of each table, by the order of its name."""
+    """Return the rows of each table in each file, by the order of its name."""
     found: dict[int, dict[TableName, list[ChangeEvent]]] = {}
     for path in written.files:
         name = read_transactions(path.relative_to(written.landing / CDC_PATH).as_posix())

@@ -1,4 +1,4 @@
-"""How often a law is tried: in the gate less often than in `make test-all` and `make long`."""
+"""The number of tries of a law: fewer in the gate than in `make test-all` and `make long`."""
 
 from __future__ import annotations
 
@@ -6,5 +6,5 @@ import os
 
 
 def tries(in_the_gate: int, else_: int) -> int:
-    """Return the one or the other: what is long sets `LAKEWARD_LONG`."""
+    """Return the first number in the gate, and the second with `LAKEWARD_LONG`."""
     return else_ if "LAKEWARD_LONG" in os.environ else in_the_gate

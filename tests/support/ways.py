@@ -1,4 +1,4 @@
-"""Which way batches are worked out in a test: by the core, as small ones are by default, or by Spark."""
+"""Switches that let Spark resolve the batches of a test. By default the core resolves small ones."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from lakeward.adapters.formats.shared.resolution.steps import verdicts
 
 
 def use_spark(patch: pytest.MonkeyPatch) -> None:
-    """Let Spark work out every batch of the lakes under test, by turns as one of few rows and of many."""
+    """Let Spark resolve every batch of the lakes under test, alternately as one of few rows and of many."""
     for lake in (LakeOfIceberg, LakeOfDelta, LakeOfHudi):
         patch.setattr(lake, "small_batch", 0)
     for step in (resolver, verdicts):
@@ -20,5 +20,5 @@ def use_spark(patch: pytest.MonkeyPatch) -> None:
 
 
 def use_spark_in_commands(patch: pytest.MonkeyPatch) -> None:
-    """Let Spark work out every batch of the commands that a test calls, whatever its settings say."""
+    """Let Spark resolve every batch of the commands of a test, for any settings."""
     patch.setattr(resolver, "reason_for_spark", lambda *_: "a test is of its way")

@@ -1,4 +1,4 @@
-"""A web server that plays the hook of a chat: it keeps what is posted, and answers as it is told to."""
+"""A web server as the webhook of a chat: it records posts, and answers with a chosen status."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TOKEN = "T0KEN-that-is-no-ones-business"  # noqa: S105  # of this test
 
 @dataclass
 class Hook:
-    """Where the hook is, what was posted to it, and with which status it answers."""
+    """The address of the webhook, its posts, and the status of its answers."""
 
     url: str = ""
     status: int = 200
@@ -29,7 +29,7 @@ class Hook:
 
     @property
     def texts(self) -> list[str]:
-        """What people read of it in a chat."""
+        """The texts that people read in the chat."""
         return [unescape(one["text"]) for one in self.posted]
 
 
@@ -52,12 +52,12 @@ class _Handler(BaseHTTPRequestHandler):
         self.do_POST()
 
     def log_message(self, *_: object) -> None:
-        """Say nothing."""
+        """Write no log."""
 
 
 @pytest.fixture
 def hook(monkeypatch: pytest.MonkeyPatch) -> Iterator[Hook]:
-    """Return a hook whose URL the environment has, as LAKEWARD_WEBHOOK; it has a token in it."""
+    """Return a webhook whose URL, with a token, is in the environment as LAKEWARD_WEBHOOK."""
     found = Hook()
     handler = type("Handler", (_Handler,), {"hook": found})
     server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
@@ -75,7 +75,7 @@ def hook(monkeypatch: pytest.MonkeyPatch) -> Iterator[Hook]:
 
 @pytest.fixture
 def closed_port() -> int:
-    """Return a port at which nobody answers."""
+    """Return a port without a server."""
     with socket.socket() as one:
         one.bind(("127.0.0.1", 0))
         return int(one.getsockname()[1])

@@ -1,4 +1,4 @@
-"""The laws of a catalogue: each table by the name that it was asked by, and none that it lacks."""
+"""The laws of a catalogue: it describes the requested tables that it has, under the requested names."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ MISSING: Final = TableName("lakeward_has", "no_such_table")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Catalogued:
-    """A catalogue under test, the tables that it has, and another catalogue that does not answer.
+    """A catalogue under test, its tables, and `gone`, another catalogue that does not answer.
 
-    They are two at least, and one has a key of several columns in another order than its columns are. Of
-    a column whose `written` is empty here the catalogue may say any words of its database. Two tables
-    whose names differ only in case open a law that is else closed. Raises ValueError for too little.
+    There must be at least two tables, one of them with a key whose columns are in another order than those of the
+    table; else ValueError is raised. If `written` of a column is empty here, its database type is not compared.
+    One law needs tables whose names differ only in case, and is closed without them.
     """
 
     catalogue: SourceCatalogue
@@ -32,19 +32,19 @@ class Catalogued:
     gone: SourceCatalogue
 
     def __post_init__(self) -> None:
-        if len(self.tables) - len(self.duplicate_objects) < 2:
+        if len(self.tables) - len(self.ambiguous) < 2:
             raise ValueError("a catalogue under test needs two tables at least whose names differ not only in case")
         if not any(table.key != tuple(name for name in table.names if name in table.key) for table in self.tables):
             raise ValueError("a catalogue under test needs a table whose key is in another order than its columns")
 
     @property
-    def alone(self) -> Sequence[SourceTable]:
-        """The tables whose names no other has in other letters."""
-        return [table for table in self.tables if table not in self.duplicate_objects]
+    def unambiguous(self) -> Sequence[SourceTable]:
+        """The tables whose names differ from all others in more than case."""
+        return [table for table in self.tables if table not in self.ambiguous]
 
     @property
-    def duplicate_objects(self) -> Sequence[SourceTable]:
-        """The tables whose names others have in other letters."""
+    def ambiguous(self) -> Sequence[SourceTable]:
+        """The tables whose names differ from another only in case."""
         spelled = Counter(_plain(table.name) for table in self.tables)
         return [table for table in self.tables if spelled[_plain(table.name)] > 1]
 
@@ -53,7 +53,7 @@ Law: TypeAlias = Callable[[Catalogued], None]
 
 
 def catalogue_contract(make: Callable[..., Catalogued]) -> type:
-    """Return a test class with the laws of a catalogue; parameters of `make` are fixtures of pytest."""
+    """Return a test class with the laws of a catalogue. Parameters of `make` are pytest fixtures."""
     return port_contract("The laws of a catalogue.", make, LAWS)
 
 
@@ -62,20 +62,20 @@ def _plain(name: TableName) -> tuple[str, str]:
 
 
 def _check(found: SourceTable, table: SourceTable) -> None:
-    """A table is described as the bench has it."""
+    """Check that a table is described as the bench has it."""
     assert found.names == table.names, f"columns of {table.name}"
-    assert all(column.written for column in found.columns), f"a type without words: {found}"
+    assert all(column.written for column in found.columns), f"a column without a database type: {found}"
     pairs = zip(found.columns, table.columns, strict=True)
-    columns = tuple(_with_words(column, wanted.written) for column, wanted in pairs)
+    columns = tuple(_with_type(column, wanted.written) for column, wanted in pairs)
     assert replace(found, columns=columns) == table
 
 
-def _with_words(column: SourceColumn, wanted: str) -> SourceColumn:
+def _with_type(column: SourceColumn, wanted: str) -> SourceColumn:
     return column if wanted else replace(column, written="")
 
 
-def a_table_is_described_whole(under_test: Catalogued) -> None:
-    """Columns in order, types in the words of the database and in ours, the primary key in its order, comments."""
+def a_table_is_described_completely(under_test: Catalogued) -> None:
+    """A description has columns and primary key in order, types of the database and of lakeward, and comments."""
     for _ in range(2):
         found = under_test.catalogue.describe([table.name for table in under_test.tables])
         assert found.keys() == {table.name for table in under_test.tables}
@@ -83,54 +83,54 @@ def a_table_is_described_whole(under_test: Catalogued) -> None:
             _check(found[table.name], table)
 
 
-def only_what_is_asked_for_is_described(under_test: Catalogued) -> None:
-    """Whatever else it has; and nothing, where nothing is asked for."""
+def only_requested_tables_are_described(under_test: Catalogued) -> None:
+    """Only requested tables are described, and none if none is requested."""
     for table in under_test.tables:
         assert under_test.catalogue.describe([table.name]).keys() == {table.name}
     assert not under_test.catalogue.describe([])
 
 
-def a_table_that_it_lacks_is_left_out(under_test: Catalogued) -> None:
-    """It is no error, and the others are described."""
+def an_unknown_table_is_left_out(under_test: Catalogued) -> None:
+    """An unknown table is no error. The others are described."""
     table = under_test.tables[0]
     assert under_test.catalogue.describe([MISSING, table.name]).keys() == {table.name}
 
 
 def names_are_compared_without_case(under_test: Catalogued) -> None:
-    """Where none is exactly that: it is described by the name that was asked for."""
-    for table in under_test.alone:
+    """Without an exact match, a table is found by its name in other case, and has the requested name."""
+    for table in under_test.unambiguous:
         asked = TableName(table.name.schema.swapcase(), table.name.table.swapcase())
         found = under_test.catalogue.describe([asked])
         assert found.keys() == {asked}
         _check(replace(found[asked], name=table.name), table)
 
 
-def of_names_that_differ_only_in_case_one_must_be_exactly_that(under_test: Catalogued) -> None:
-    """Which other one is meant nobody can tell: that is an error, which names them."""
-    if not under_test.duplicate_objects:
+def names_that_differ_only_in_case_must_match_exactly(under_test: Catalogued) -> None:
+    """If several names differ only in case, one must match exactly. Else a ConfigError names them."""
+    if not under_test.ambiguous:
         raise Closed("tables whose names differ only in case")
-    for table in under_test.duplicate_objects:
+    for table in under_test.ambiguous:
         _check(under_test.catalogue.describe([table.name])[table.name], table)
-    one = under_test.duplicate_objects[0].name
-    alike = [table.name for table in under_test.duplicate_objects if _plain(table.name) == _plain(one)]
+    one = under_test.ambiguous[0].name
+    alike = [table.name for table in under_test.ambiguous if _plain(table.name) == _plain(one)]
     spellings = [TableName(one.schema, spelled) for spelled in (one.table.title(), one.table.swapcase())]
     with pytest.raises(ConfigError) as refused:
         under_test.catalogue.describe([next(name for name in spellings if name not in alike)])
     assert all(str(name) in str(refused.value) for name in alike)
 
 
-def one_that_does_not_answer_says_so(under_test: Catalogued) -> None:
-    """By an error of its own, that says what to do: what the catalogue said last counts then."""
+def a_catalogue_that_does_not_answer_raises_an_error(under_test: Catalogued) -> None:
+    """A catalogue that does not answer raises CatalogueUnreachable, which says what to do."""
     with pytest.raises(CatalogueUnreachable) as refused:
         under_test.gone.describe([under_test.tables[0].name])
     assert refused.value.todo
 
 
 LAWS: Final[tuple[Law, ...]] = (
-    a_table_is_described_whole,
-    only_what_is_asked_for_is_described,
-    a_table_that_it_lacks_is_left_out,
+    a_table_is_described_completely,
+    only_requested_tables_are_described,
+    an_unknown_table_is_left_out,
     names_are_compared_without_case,
-    of_names_that_differ_only_in_case_one_must_be_exactly_that,
-    one_that_does_not_answer_says_so,
+    names_that_differ_only_in_case_must_match_exactly,
+    a_catalogue_that_does_not_answer_raises_an_error,
 )

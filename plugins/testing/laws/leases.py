@@ -1,4 +1,4 @@
-"""The laws of a lease: one owner at a time, and a crashed one does not keep it."""
+"""The laws of a lease: it has one owner at a time, and ends by itself if the owner crashes."""
 
 from __future__ import annotations
 
@@ -17,48 +17,49 @@ OTHER: Final = "shop/follow"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tenancy:
-    """A lease under test that nobody has.
+    """A lease under test without an owner.
 
-    `open` opens it as another process would, with the clock `now` (microseconds since 1970). `pass_time` lets
-    a part of a term go by, 1.0 being all of it and what is allowed for clocks that differ.
+    - `open`: opens the lease as another process would.
+    - `now`: its clock, in microseconds since 1970.
+    - `pass_time`: lets this part of a grant pass. 1.0 is all of it and the allowance for clocks that differ.
     """
 
     open: Callable[[], Lease]
     now: Callable[[], int]
     pass_time: Callable[[float], object]
 
-    def has(self, owner: str, term: LeaseGrant) -> bool:
-        """Whether an owner, who was last given this term, takes the lease for his own now."""
-        return term.owner == owner and self.now() < term.until
+    def has(self, owner: str, grant: LeaseGrant) -> bool:
+        """Return True if an owner that last got this grant holds the lease now."""
+        return grant.owner == owner and self.now() < grant.until
 
 
 Law: TypeAlias = Callable[[Tenancy], None]
 
 
 def lease_contract(make: Callable[..., Tenancy]) -> type:
-    """Return a test class with the laws of a lease; parameters of `make` are fixtures of pytest."""
+    """Return a test class with the laws of a lease. Parameters of `make` are pytest fixtures."""
     return port_contract("The laws of a lease.", make, LAWS)
 
 
-def what_nobody_has_is_taken_for_some_time(tenancy: Tenancy) -> None:
-    """By the name that is asked for, and for him who asks."""
+def a_free_lease_is_granted_for_some_time(tenancy: Tenancy) -> None:
+    """A free lease is granted to the owner that asks, under the name that it asks for, until a later time."""
     before = tenancy.now()
-    term = tenancy.open().take(NAME, "a")
-    assert (term.lease, term.owner) == (NAME, "a")
-    assert term.until > before
-    assert tenancy.has("a", term)
+    grant = tenancy.open().take(NAME, "a")
+    assert (grant.lease, grant.owner) == (NAME, "a")
+    assert grant.until > before
+    assert tenancy.has("a", grant)
 
 
-def another_is_told_who_has_it_and_until_when(tenancy: Tenancy) -> None:
-    """And changes nothing by asking, however often."""
-    term = tenancy.open().take(NAME, "a")
+def another_owner_gets_the_current_grant(tenancy: Tenancy) -> None:
+    """Another owner gets the current grant as its answer, and its requests change nothing."""
+    grant = tenancy.open().take(NAME, "a")
     for _ in range(2):
-        assert tenancy.open().take(NAME, "b") == term
-    assert tenancy.open().renew(term).fence == term.fence
+        assert tenancy.open().take(NAME, "b") == grant
+    assert tenancy.open().renew(grant).fence == grant.fence
 
 
 def leases_of_other_names_are_free(tenancy: Tenancy) -> None:
-    """Pipelines do not wait for each other."""
+    """Leases of different names are independent."""
     lease = tenancy.open()
     first, second = lease.take(NAME, "a"), lease.take(OTHER, "b")
     assert (first.owner, second.owner) == ("a", "b")
@@ -66,59 +67,59 @@ def leases_of_other_names_are_free(tenancy: Tenancy) -> None:
     assert lease.take(OTHER, "a").owner == "b"
 
 
-def who_asks_again_has_what_he_has(tenancy: Tenancy) -> None:
-    """The answer to the first request may be lost on its way, and the request be sent again."""
+def an_owner_that_asks_again_keeps_its_grant(tenancy: Tenancy) -> None:
+    """An owner that asks again gets the same grant: the first answer may have been lost."""
     first, second = (tenancy.open().take(NAME, "a") for _ in range(2))
     assert second.owner == "a"
     assert second.fence == first.fence
 
 
-def what_is_renewed_lasts_longer(tenancy: Tenancy) -> None:
-    """Again and again, and nobody gets in between."""
+def a_renewed_lease_lasts_longer(tenancy: Tenancy) -> None:
+    """A renewal makes the grant longer, any number of times, and no other owner gets the lease in between."""
     lease = tenancy.open()
-    term = lease.take(NAME, "a")
+    grant = lease.take(NAME, "a")
     for _ in range(4):
         tenancy.pass_time(0.4)
-        longer = lease.renew(term)
-        assert (longer.owner, longer.fence) == ("a", term.fence)
-        assert longer.until > term.until
-        term = longer
+        longer = lease.renew(grant)
+        assert (longer.owner, longer.fence) == ("a", grant.fence)
+        assert longer.until > grant.until
+        grant = longer
         assert tenancy.open().take(NAME, "b").owner == "a"
 
 
-def a_renewal_whose_answer_was_lost_is_followed_by_another(tenancy: Tenancy) -> None:
-    """Who asked knows the term as it was before; it is his all the same, and lasts longer each time."""
+def a_renewal_whose_answer_was_lost_can_be_repeated(tenancy: Tenancy) -> None:
+    """A renewal with an older grant of the same owner works, and the grant lasts longer each time."""
     lease = tenancy.open()
-    term = lease.take(NAME, "a")
-    ends = [term.until]
+    grant = lease.take(NAME, "a")
+    ends = [grant.until]
     for _ in range(2):
         tenancy.pass_time(0.2)
-        found = lease.renew(term)
-        assert (found.owner, found.fence) == ("a", term.fence)
+        found = lease.renew(grant)
+        assert (found.owner, found.fence) == ("a", grant.fence)
         ends.append(found.until)
     assert ends == sorted(set(ends))
 
 
-def what_is_given_back_is_free_at_once(tenancy: Tenancy) -> None:
-    """For anybody, and giving it back twice is no error."""
+def a_returned_lease_is_free_at_once(tenancy: Tenancy) -> None:
+    """A lease that was given back is free for any owner. Giving it back twice is no error."""
     lease = tenancy.open()
-    term = lease.take(NAME, "a")
+    grant = lease.take(NAME, "a")
     for _ in range(2):
-        lease.give_back(term)
+        lease.give_back(grant)
     assert tenancy.open().take(NAME, "b").owner == "b"
 
 
-def a_crashed_owner_keeps_it_until_his_term_is_over_and_no_longer(tenancy: Tenancy) -> None:
-    """Nobody gives it back for him."""
-    term = tenancy.open().take(NAME, "a")
+def a_crashed_owner_keeps_it_until_its_grant_ends(tenancy: Tenancy) -> None:
+    """A crashed owner keeps the lease until its grant ends, and no longer."""
+    grant = tenancy.open().take(NAME, "a")
     tenancy.pass_time(0.5)
-    assert tenancy.open().take(NAME, "b") == term
+    assert tenancy.open().take(NAME, "b") == grant
     tenancy.pass_time(0.6)
     assert tenancy.open().take(NAME, "b").owner == "b"
 
 
-def who_wakes_up_too_late_is_told_who_has_it_and_takes_nothing_away(tenancy: Tenancy) -> None:
-    """Neither by making his term longer nor by giving it back."""
+def an_owner_whose_grant_ended_changes_nothing(tenancy: Tenancy) -> None:
+    """An owner whose grant ended can neither renew the lease nor take it from the new owner by returning it."""
     lease = tenancy.open()
     old = lease.take(NAME, "a")
     tenancy.pass_time(1.1)
@@ -128,8 +129,8 @@ def who_wakes_up_too_late_is_told_who_has_it_and_takes_nothing_away(tenancy: Ten
     assert tenancy.open().take(NAME, "c") == new
 
 
-def who_lost_it_does_not_make_the_term_longer_that_he_has_by_now(tenancy: Tenancy) -> None:
-    """An old term is over for good, though its owner is the same: another was there in between."""
+def an_old_grant_of_the_same_owner_stays_invalid(tenancy: Tenancy) -> None:
+    """An old grant stays invalid even if its owner has the lease again, after another owner had it."""
     lease = tenancy.open()
     old = lease.take(NAME, "a")
     lease.give_back(old)
@@ -139,37 +140,37 @@ def who_lost_it_does_not_make_the_term_longer_that_he_has_by_now(tenancy: Tenanc
     assert lease.take(NAME, "b") == new
 
 
-def the_fence_is_greater_with_each_who_has_it(tenancy: Tenancy) -> None:
-    """Whether it was given back, or its time was over."""
+def the_fence_rises_with_each_owner(tenancy: Tenancy) -> None:
+    """The fence rises with each owner, whether the lease was given back or its grant ended."""
     fences = []
     for number, owner in enumerate("abcabc"):
-        term = tenancy.open().take(NAME, owner)
-        assert term.owner == owner
-        fences.append(term.fence)
+        grant = tenancy.open().take(NAME, owner)
+        assert grant.owner == owner
+        fences.append(grant.fence)
         if number % 2:
-            tenancy.open().give_back(term)
+            tenancy.open().give_back(grant)
         else:
             tenancy.pass_time(1.1)
     assert fences == sorted(set(fences))
 
 
-def of_many_who_ask_at_once_one_gets_it(tenancy: Tenancy) -> None:
-    """From threads here, from machines in earnest."""
+def one_of_many_concurrent_owners_gets_it(tenancy: Tenancy) -> None:
+    """Of many owners that ask at once, one gets the lease. Here they are threads, in production machines."""
     owners = [f"owner {number}" for number in range(8)]
     leases = [(tenancy.open(), owner) for owner in owners]
     with ThreadPoolExecutor(len(owners)) as pool:
-        told = list(pool.map(lambda one: one[0].take(NAME, one[1]), leases))
-    assert len({(term.owner, term.fence) for term in told}) == 1
-    assert told[0].owner in owners
+        answers = list(pool.map(lambda one: one[0].take(NAME, one[1]), leases))
+    assert len({(grant.owner, grant.fence) for grant in answers}) == 1
+    assert answers[0].owner in owners
 
 
-def two_never_both_have_it(tenancy: Tenancy) -> None:
-    """Whatever they ask for, in whatever order, and however long they sleep in between."""
-    random, terms = Random(7), dict[str, LeaseGrant]()
+def two_owners_never_hold_it_at_once(tenancy: Tenancy) -> None:
+    """Two owners never hold the lease at once, for any requests in any order and any pauses between them."""
+    random, grants = Random(7), dict[str, LeaseGrant]()
     leases = {owner: tenancy.open() for owner in "abc"}
     for _ in range(200):
         owner = random.choice("abc")
-        own, lease = terms.pop(owner, None), leases[owner]
+        own, lease = grants.pop(owner, None), leases[owner]
         match random.randrange(4):
             case 0:
                 tenancy.pass_time(random.choice((0.1, 0.45, 0.6, 1.1)))
@@ -181,22 +182,22 @@ def two_never_both_have_it(tenancy: Tenancy) -> None:
             case _:
                 own = lease.take(NAME, owner)
         if own is not None and own.owner == owner:
-            terms[owner] = own
-        assert sum(tenancy.has(one, term) for one, term in terms.items()) <= 1
+            grants[owner] = own
+        assert sum(tenancy.has(one, grant) for one, grant in grants.items()) <= 1
 
 
 LAWS: Final[tuple[Law, ...]] = (
-    what_nobody_has_is_taken_for_some_time,
-    another_is_told_who_has_it_and_until_when,
+    a_free_lease_is_granted_for_some_time,
+    another_owner_gets_the_current_grant,
     leases_of_other_names_are_free,
-    who_asks_again_has_what_he_has,
-    what_is_renewed_lasts_longer,
-    a_renewal_whose_answer_was_lost_is_followed_by_another,
-    what_is_given_back_is_free_at_once,
-    a_crashed_owner_keeps_it_until_his_term_is_over_and_no_longer,
-    who_wakes_up_too_late_is_told_who_has_it_and_takes_nothing_away,
-    who_lost_it_does_not_make_the_term_longer_that_he_has_by_now,
-    the_fence_is_greater_with_each_who_has_it,
-    of_many_who_ask_at_once_one_gets_it,
-    two_never_both_have_it,
+    an_owner_that_asks_again_keeps_its_grant,
+    a_renewed_lease_lasts_longer,
+    a_renewal_whose_answer_was_lost_can_be_repeated,
+    a_returned_lease_is_free_at_once,
+    a_crashed_owner_keeps_it_until_its_grant_ends,
+    an_owner_whose_grant_ended_changes_nothing,
+    an_old_grant_of_the_same_owner_stays_invalid,
+    the_fence_rises_with_each_owner,
+    one_of_many_concurrent_owners_gets_it,
+    two_owners_never_hold_it_at_once,
 )

@@ -1,4 +1,4 @@
-"""The laws of a ledger: what was noted is read back, and a state follows only those that it may follow."""
+"""The laws of a ledger: it returns what was written, and refuses changes of state that are not allowed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from lakeward.core.verification.source_verification import KnownDifference, Outc
 from lakeward.plugins.testing.contract import port_contract
 
 Open: TypeAlias = Callable[[], Ledger]
-"""Opens the ledger under test as a new process would: twice, it is the same one."""
+"""Opens the ledger under test as a new process would. Every call opens the same ledger."""
 
 Law: TypeAlias = Callable[[Open], None]
 
@@ -45,7 +45,7 @@ _VERDICT: Final = SourceVerdict(
 def ledger_contract(make: Callable[..., Open]) -> type:
     """Return a test class with the laws of a ledger.
 
-    `make` returns what opens a ledger that knows nothing yet; its parameters are fixtures of pytest.
+    `make` returns a function that opens an empty ledger. Its parameters are pytest fixtures.
     """
     return port_contract("The laws of a ledger.", make, LAWS)
 
@@ -59,13 +59,13 @@ def _states(ledger: Ledger) -> Mapping[str, ObjectState]:
 
 
 def an_empty_ledger_knows_nothing(open_: Open) -> None:
-    """Of a table that nobody noted there is an empty account, and no object."""
+    """An unknown table has an empty account and no objects."""
     assert open_().account(TABLE) == Account()
     assert list(open_().objects(TABLE)) == []
 
 
-def what_is_written_is_read_back_whole_and_in_order(open_: Open) -> None:
-    """By another process, too; of the table that it was written of, and no other."""
+def notes_are_read_back_complete_and_in_order(open_: Open) -> None:
+    """Another process reads all fields, in order, and only for the table that they were written for."""
     place = Position(1, -(2**63), 2**62, 1)
     applied = _record(
         2**62, ObjectState.APPLIED, etag="x", first_seen=7, batch=3, rows=9, least=place, greatest=place
@@ -77,8 +77,8 @@ def what_is_written_is_read_back_whole_and_in_order(open_: Open) -> None:
     assert open_().account(TABLE).waiting == {"f1": _record(1).object}
 
 
-def where_objects_are_named_no_others_are_listed(open_: Open) -> None:
-    """In whatever state they are, or in the states that are asked for; one that nobody noted is none."""
+def only_named_objects_are_listed(open_: Open) -> None:
+    """With names, only these objects are listed, in all states or in the given ones. Unknown names are ignored."""
     waits, applied = _record(1, first_seen=8), _record(2, ObjectState.APPLIED, batch=1)
     open_().write(TABLE, Notes(records=[waits, applied, _record(3, ObjectState.APPLIED, batch=1)]))
     named = ["f9", "f2", "f1"]
@@ -87,15 +87,15 @@ def where_objects_are_named_no_others_are_listed(open_: Open) -> None:
     assert list(open_().objects(TABLE, names=[])) == []
 
 
-def the_time_when_an_object_was_first_seen_stays(open_: Open) -> None:
-    """Whatever is noted of it later."""
+def the_first_seen_time_never_changes(open_: Open) -> None:
+    """Later notes of an object do not change when it was first seen."""
     open_().write(TABLE, Notes(records=[_record(1, first_seen=8)]))
     open_().write(TABLE, Notes(records=[_record(1, ObjectState.APPLIED, batch=1)]))
     (found,) = open_().objects(TABLE)
     assert (found.first_seen, found.batch, found.state) == (8, 1, ObjectState.APPLIED)
 
 
-def a_state_follows_only_those_that_it_may_follow(open_: Open) -> None:
+def only_allowed_changes_of_state_are_made(open_: Open) -> None:
     """`core.ledger.writer.may_become` defines which; an object in any other state keeps it, and none is created."""
     open_().write(TABLE, Notes(records=[_record(n, ObjectState.APPLIED) for n in (1, 2, 3)]))
     open_().write(TABLE, Notes(states={ObjectState.ARCHIVED: ["f1"]}))
@@ -106,8 +106,8 @@ def a_state_follows_only_those_that_it_may_follow(open_: Open) -> None:
     assert _states(open_()) == {"f1": archived, "f2": applied, "f3": applied}
 
 
-def what_is_not_said_stays(open_: Open) -> None:
-    """None says nothing, and an empty list says that there is nothing any more."""
+def a_field_that_a_note_lacks_is_kept(open_: Open) -> None:
+    """None in a note leaves a field as it is. An empty list empties it."""
     alarm = Alarm("LEDGER-005", "what", "found", "todo")
     acked = {"LEDGER-001": frozenset({"a", "b"})}
     open_().write(TABLE, Notes(listed=5, batch=2, alarms=[alarm], acked=acked, checked={"f1": 4}))
@@ -123,8 +123,8 @@ def what_is_not_said_stays(open_: Open) -> None:
     assert open_().account(TABLE) == Account(checked=known.checked, listed=5, batch=2, verdict=later)
 
 
-def what_was_told_is_kept_of_the_pipeline_as_a_whole(open_: Open) -> None:
-    """Until other notes say what was told; beside the tables, in which nothing is changed."""
+def sent_entries_are_kept_for_the_pipeline(open_: Open) -> None:
+    """Sent entries are kept for the pipeline until other notes replace them. Tables do not change."""
     first = SentEntry(notifier="sns", table=TABLE, digest="0123456789abcdef", first=3, last=2**60, untold=7)
     other = SentEntry(notifier="webhook 2", table="", digest="fedcba9876543210", first=4, last=4)
     open_().write(PIPELINE, Notes(sent=[first, other]))
@@ -138,8 +138,8 @@ def what_was_told_is_kept_of_the_pipeline_as_a_whole(open_: Open) -> None:
     assert open_().account(PIPELINE) == Account()
 
 
-def anew_forgets_a_table_and_no_other(open_: Open) -> None:
-    """A ledger that was lost is made from what tables remember."""
+def anew_replaces_one_table_only(open_: Open) -> None:
+    """A note with `anew` replaces all of one table, as when a ledger is rebuilt from change logs."""
     for table in (TABLE, OTHER):
         notes = Notes(records=[_record(1)], listed=5, batch=2, has_ended=True, failure=_FAILURE, verdict=_VERDICT)
         open_().write(table, notes)
@@ -150,8 +150,8 @@ def anew_forgets_a_table_and_no_other(open_: Open) -> None:
     assert open_().account(OTHER).batch == 2
 
 
-def a_note_may_have_many_objects(open_: Open) -> None:
-    """A source may have a hundred thousand files when it is first looked at; one note has them all."""
+def a_note_may_have_very_many_objects(open_: Open) -> None:
+    """One note may have very many objects: the first listing of a source may find a hundred thousand files."""
     many, gone = range(1, 251), range(101, 231)
     open_().write(TABLE, Notes(records=[_record(n, first_seen=8) for n in many]))
     assert list(open_().objects(TABLE)) == [_record(n, first_seen=8) for n in many]
@@ -166,8 +166,8 @@ def a_note_may_have_many_objects(open_: Open) -> None:
     assert named == [*many]
 
 
-def what_is_written_at_once_is_not_lost(open_: Open) -> None:
-    """Processes may write of one table at the same time: each note is written behind the other."""
+def concurrent_notes_are_all_kept(open_: Open) -> None:
+    """Concurrent notes of one table are all kept."""
 
     def write(n: int) -> None:
         open_().write(TABLE, Notes(records=[_record(n)], checked={f"f{n}": n}))
@@ -178,8 +178,8 @@ def what_is_written_at_once_is_not_lost(open_: Open) -> None:
     assert open_().account(TABLE).checked == {f"f{n}": n for n in range(24)}
 
 
-def threads_share_it(open_: Open) -> None:
-    """A run works on tables side by side, with one ledger."""
+def threads_share_a_ledger(open_: Open) -> None:
+    """Threads of one run share a ledger and write about different tables."""
     ledger = open_()
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(lambda n: ledger.write(f"shop.t{n % 4}", Notes(records=[_record(n)])), range(40)))
@@ -188,14 +188,14 @@ def threads_share_it(open_: Open) -> None:
 
 LAWS: Final[tuple[Law, ...]] = (
     an_empty_ledger_knows_nothing,
-    what_is_written_is_read_back_whole_and_in_order,
-    where_objects_are_named_no_others_are_listed,
-    the_time_when_an_object_was_first_seen_stays,
-    a_state_follows_only_those_that_it_may_follow,
-    what_is_not_said_stays,
-    what_was_told_is_kept_of_the_pipeline_as_a_whole,
-    anew_forgets_a_table_and_no_other,
-    a_note_may_have_many_objects,
-    what_is_written_at_once_is_not_lost,
-    threads_share_it,
+    notes_are_read_back_complete_and_in_order,
+    only_named_objects_are_listed,
+    the_first_seen_time_never_changes,
+    only_allowed_changes_of_state_are_made,
+    a_field_that_a_note_lacks_is_kept,
+    sent_entries_are_kept_for_the_pipeline,
+    anew_replaces_one_table_only,
+    a_note_may_have_very_many_objects,
+    concurrent_notes_are_all_kept,
+    threads_share_a_ledger,
 )

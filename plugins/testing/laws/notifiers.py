@@ -1,4 +1,4 @@
-"""The laws of a notifier: people get all that a notice says, and an error shows no secret."""
+"""The laws of a notifier: people receive everything that a notice says, and errors show no secret."""
 
 from __future__ import annotations
 
@@ -16,9 +16,11 @@ from lakeward.plugins.testing.contract import Closed, port_contract
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NotifierUnderTest:
-    """A notifier under test, and the texts that people have received from it so far, in order.
+    """A notifier under test.
 
-    One that is `unreachable` may not get rid of a notice; `unshown` is a text that neither may show, as a token.
+    - `received`: returns the texts that people have received so far, in order.
+    - `unreachable`: another notifier, which cannot deliver a notice.
+    - `unshown`: a text that neither may show, such as a token.
     """
 
     notifier: Notifier
@@ -44,11 +46,11 @@ NOTICE: Final = RunNotice(
         NoticeEntry(table="shop.lines", code="SourceError", reason="00000003 cannot be read"),
     ),
 )
-"""What is told in the laws."""
+"""The notice that the laws send."""
 
 
 def notifier_contract(make: Callable[..., NotifierUnderTest]) -> type:
-    """Return a test class with the laws of a notifier; parameters of `make` are fixtures of pytest."""
+    """Return a test class with the laws of a notifier. Parameters of `make` are pytest fixtures."""
     return port_contract("The laws of a notifier.", make, LAWS)
 
 
@@ -69,22 +71,22 @@ def _received(bench: NotifierUnderTest, notice: RunNotice) -> str:
     return text
 
 
-def a_notice_is_received_once_with_all_that_it_says(bench: NotifierUnderTest) -> None:
-    """The pipeline, and of each table its code, the reason, what was found and what to do."""
+def a_notice_is_received_once_and_complete(bench: NotifierUnderTest) -> None:
+    """A notice is received once, with the pipeline, and the code, reason, finding and next step of each table."""
     text = _received(bench, NOTICE)
     assert [part for part in _parts(NOTICE) if part not in text] == []
 
 
 def each_notice_is_received_in_order(bench: NotifierUnderTest) -> None:
-    """It is not for a notifier to leave out what it has told before."""
+    """A notifier sends every notice, also one that it sent before."""
     first = _received(bench, NOTICE)
     other = _received(bench, replace(NOTICE, entries=NOTICE.entries[1:]))
     assert _received(bench, NOTICE) == first
     assert "LEDGER-001" not in other
 
 
-def odd_texts_arrive_as_they_are(bench: NotifierUnderTest) -> None:
-    """Names of tables and files may have any character but control characters."""
+def odd_texts_are_received_unchanged(bench: NotifierUnderTest) -> None:
+    """Names may have any character except control characters, and are received unchanged."""
     entry = NoticeEntry(table='shop."été"', code="SourceError", reason="<b>&amp; \\n 'ß' 😀 {0} %s")
     text = _received(bench, replace(NOTICE, entries=[entry]))
     assert entry.table in text
@@ -92,29 +94,28 @@ def odd_texts_arrive_as_they_are(bench: NotifierUnderTest) -> None:
 
 
 def a_long_notice_is_received(bench: NotifierUnderTest) -> None:
-    """A source that is gone fails hundreds of tables, with long errors; not all of them need be shown."""
+    """A notice of hundreds of tables with long errors is received. It may be shortened."""
     long = NoticeEntry(table="shop.t0", code="TableError", reason="😀" * 40_000, found="x" * 40_000)
     text = _received(bench, replace(NOTICE, entries=[replace(long, table=f"shop.t{n}") for n in range(500)]))
     assert "shop.t0" in text
 
 
-def one_that_cannot_be_reached_says_what_to_do_and_shows_no_secret(bench: NotifierUnderTest) -> None:
-    """Neither in the error, nor in what stands behind it, nor in what the notifier is written as."""
+def an_unreachable_notifier_says_what_to_do_and_shows_no_secret(bench: NotifierUnderTest) -> None:
+    """An unreachable notifier raises a LakewardError that says what to do. No text or cause of it has a secret."""
     if bench.unreachable is None:
         raise Closed("a notifier that cannot be reached")
     with pytest.raises(LakewardError) as raised:
         bench.unreachable.send(NOTICE)
     error = raised.value
     assert error.todo
-    said = f"{error!r} {error} {error.__cause__!r} {error.__context__!r}"
-    shown = f"{said} {bench.unreachable!r} {bench.notifier!r}"
-    assert not bench.unshown or bench.unshown not in shown
+    texts = f"{error!r} {error} {error.__cause__!r} {error.__context__!r} {bench.unreachable!r} {bench.notifier!r}"
+    assert not bench.unshown or bench.unshown not in texts
 
 
 LAWS: Final[tuple[Law, ...]] = (
-    a_notice_is_received_once_with_all_that_it_says,
+    a_notice_is_received_once_and_complete,
     each_notice_is_received_in_order,
-    odd_texts_arrive_as_they_are,
+    odd_texts_are_received_unchanged,
     a_long_notice_is_received,
-    one_that_cannot_be_reached_says_what_to_do_and_shows_no_secret,
+    an_unreachable_notifier_says_what_to_do_and_shows_no_secret,
 )

@@ -1,7 +1,7 @@
-"""Odd values: texts and numbers that an engine, a file or a converter bends, drops or takes for each other.
+"""Odd values: texts and numbers that an engine, a file or a converter changes, drops or confuses.
 
-What is in the lists was met in the field: identifiers beyond 2^53 that went through a double, texts cut at
-255 characters, keys that a collation takes for one, the empty text taken for NULL, rows cut in two by U+2028.
+All were met in the field: identifiers above 2^53 that went through a double, texts cut at 255 characters, keys
+that a collation holds equal, the empty text read as NULL, rows cut in two by U+2028.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ TEXTS: Final[Sequence[str]] = (
     *("0", "00", "-0", "1e5", "1.50", "true", "null", "None", "NaN", "2024-02-30", "{}", "[1]", "%20", "a/b", ".."),
     *("x" * 300, "x" * 300 + "y", "x" * 70_000),
 )
-"""No two of them are equal, and none is NULL."""
+"""Texts. No two are equal, and none is NULL."""
 
 NUMBERS: Final[Sequence[int]] = (
     *(0, -1, 2**31, -(2**31) - 1, 2**53 + 1, -(2**53) - 1, 2**63 - 2, 2**63 - 1, 1 - 2**63, -(2**63)),
 )
-"""Each fits a bigint, and no two of them are equal."""
+"""Numbers. Each fits a bigint, and no two are equal."""
 
 COLUMNS: Final = Schema(
     (*(Column(name, parse_type("string")) for name in ("t", "u", "a")), Column("n", parse_type("bigint")))
@@ -39,11 +39,11 @@ KEYS: Final[Sequence[tuple[str, str]]] = (
     *((text, "") for text in TEXTS if len(text) < 1000),
     *(("a", "b,c"), ("a,b", "c"), ("1", "23"), ("12", "3"), ('a","b', "c"), ("a", 'b","c')),
 )
-"""Keys of two texts, some of which are one where they are put together without care."""
+"""Keys of two texts. Some give the same text if they are joined without escaping."""
 
 
-def a_value_is_read_back_as_it_came(trial: Trial) -> None:
-    """In keys and in other cells, in rows, in memory and in quarantine; no two of them are taken for one."""
+def a_value_is_read_back_unchanged(trial: Trial) -> None:
+    """In keys and other cells, in rows, change log and quarantine. No two values are confused."""
     trial.play(moving(COLUMNS, KEY, KEYS, _change))
 
 
@@ -53,9 +53,9 @@ def moving(
     keys: Sequence[Key],
     change: Callable[[Operation, int, int, int], ChangeEvent],
 ) -> Script:
-    """Return a feed of each of the keys: an insert, a change, what waits behind a bad row, and what comes late.
+    """Return a feed with an insert, a change, events that wait behind a bad row, and a late event of each key.
 
-    `change` makes an event of the operation, the time, which of the keys, and the object with which it arrives.
+    `change` makes an event from the operation, the source time, the index of the key and the object number.
     """
     rows = range(len(keys))
     inserts = [change(Operation.INSERT, 1, row, 1) for row in rows]
@@ -68,7 +68,7 @@ def moving(
 
 
 def _change(operation: Operation, at: int, row: int, arrives: int) -> ChangeEvent:
-    """Return a change of a key; what its row says moves on through the lists `at` each time."""
+    """Return a change of a key. Its cells depend on the key and on `at`, and go through both lists."""
     other = row + at * 7
     texts: list[Cell] = [None, *TEXTS]
     numbers: list[Cell] = [None, *NUMBERS]
@@ -80,19 +80,19 @@ def _change(operation: Operation, at: int, row: int, arrives: int) -> ChangeEven
     return ChangeEvent(operation=operation, position=place, key=KEYS[row], cells=cells, time=at)
 
 
-def a_cell_comes_as_it_was_written(feed: Feed) -> None:
-    """Every text and every number, each in a row of its own, and NULL apart from the empty text."""
+def a_cell_is_read_as_it_was_written(feed: Feed) -> None:
+    """Every text and number is read unchanged, each in a row of its own. NULL and the empty text differ."""
     operation = next(one for one in feed.operations if one is not Operation.DELETE)
     items = list(_rows(operation, [None, *filter(feed.holds, TEXTS)]))
     feed.put(DIMENSION, 1, items)
     found = [event for batch in feed.batches() for event in batch.by_arrival]
     assert len(found) == len(items), f"{len(items)} rows were written, and {len(found)} are read"
-    bent = [(came, was) for came, was in zip(told(found), told(items), strict=True) if came != was]
-    assert not bent, f"read is {bent[0][0]}, and written was {bent[0][1]}"
+    changed = [(read, written) for read, written in zip(told(found), told(items), strict=True) if read != written]
+    assert not changed, f"read is {changed[0][0]}, and written was {changed[0][1]}"
 
 
 def _rows(operation: Operation, cells: Sequence[Cell]) -> Iterator[ChangeEvent]:
-    """Yield rows with keys of odd numbers first, then of others; where there are fewer cells, with NULL."""
+    """Yield rows whose keys are first the odd numbers, then others. Missing cells are NULL."""
     numbers = [*NUMBERS, *range(1, len(cells) + 1 - len(NUMBERS))]
     for row, (number, cell) in enumerate(zip_longest(numbers, cells), 1):
         time = BEGIN + 1_000_000 * row

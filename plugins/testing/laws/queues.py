@@ -1,6 +1,6 @@
-"""The laws of a queue: a notice stays until it is acknowledged, and one that came meanwhile stays then, too.
+"""The laws of a queue: a notice stays until it is acknowledged, also one that comes in the meantime.
 
-A queue may hide what was received. Where it does, a law lets the time pass before it asks again.
+A queue may hide received notices for a time. Then a law lets that time pass before it asks again.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from lakeward.plugins.testing.contract import Closed, port_contract
 TABLES: Final = ("shop.orders", "shop.lines")
 
 PATIENCE: Final = 60.0
-"""Seconds after which a queue counts as one that waits for a notice."""
+"""Seconds after which `receive` counts as waiting for a notice."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bell:
-    """A queue under test that holds nothing yet; the configured tables are `TABLES`.
+    """An empty queue under test. The configured tables are `TABLES`.
 
-    `open` opens it as a new process would: twice, it is the same one. `ring` says that a table may have
-    something new, as who writes the changes does. A queue that is not told so, but tells of every table
-    whenever it is asked, has no `ring`: the laws of what is forgotten are closed to it. `pass_time` lets a part of
-    the time go by for which a notice is hidden once it is received, 1.0 being all of it; a queue that hides no
-    notice has none.
+    - `open`: opens the queue as a new process would. Every call opens the same queue.
+    - `ring`: adds a notice that a table may have something new, as a writer of changes does. A queue that always
+      lists every table has none; then the laws of forgotten notices are closed.
+    - `pass_time`: lets this part of the time pass for which a received notice is hidden. 1.0 is all of it. A queue
+      that hides no notices has none.
     """
 
     open: Callable[[], Queue]
@@ -37,77 +37,77 @@ class Bell:
     pass_time: Callable[[float], object] | None = None
 
     def rung(self, *tables: str) -> None:
-        """Ring for tables; raises Closed for a queue that tells of all."""
+        """Add notices of tables. Raises Closed for a queue that always lists all tables."""
         if self.ring is None:
             raise Closed("notices that are forgotten")
         for table in tables:
             self.ring(table)
 
     def show(self) -> None:
-        """Let all be seen again that was received and neither acknowledged nor extended."""
+        """Make received notices visible again, unless they are acknowledged or extended."""
         if self.pass_time is not None:
             self.pass_time(1.0)
 
-    def told(self) -> Collection[str]:
-        """Return the tables that a new process is told of now."""
+    def visible(self) -> Collection[str]:
+        """Return the tables whose notices a new process receives now."""
         return {notice.table for notice in notices_of(self.open())}
 
     def waiting(self) -> Collection[str]:
-        """Return the tables that a new process is told of once nothing is hidden."""
+        """Return the tables whose notices a new process receives once nothing is hidden."""
         self.show()
-        return self.told()
+        return self.visible()
 
 
 Law: TypeAlias = Callable[[Bell], None]
 
 
 def queue_contract(make: Callable[..., Bell]) -> type:
-    """Return a test class with the laws of a queue; parameters of `make` are fixtures of pytest."""
+    """Return a test class with the laws of a queue. Parameters of `make` are pytest fixtures."""
     return port_contract("The laws of a queue.", make, LAWS)
 
 
 def notices_of(queue: Queue, patience: float = PATIENCE) -> Sequence[Notice]:
-    """Return what a queue tells; raises AssertionError for one that waits until there is something."""
-    told: SimpleQueue[Sequence[Notice] | BaseException] = SimpleQueue()
+    """Return the notices of a queue. Raises AssertionError if it waits for one longer than `patience` seconds."""
+    answers: SimpleQueue[Sequence[Notice] | BaseException] = SimpleQueue()
 
     def ask() -> None:
         try:
-            told.put(queue.receive())
-        except BaseException as error:  # noqa: BLE001  # whatever it is, it is raised where it was asked for
-            told.put(error)
+            answers.put(queue.receive())
+        except BaseException as error:  # noqa: BLE001  # it is raised in the calling thread
+            answers.put(error)
 
     Thread(target=ask, daemon=True).start()
     try:
-        found = told.get(timeout=patience)
+        answer = answers.get(timeout=patience)
     except Empty:
         raise AssertionError(
-            f"`receive` has not returned for {patience:g} seconds: it must tell what there is, and not wait"
+            f"`receive` has not returned for {patience:g} seconds: it must return what there is, and not wait"
         ) from None
-    if isinstance(found, BaseException):
-        raise found
-    return found
+    if isinstance(answer, BaseException):
+        raise answer
+    return answer
 
 
 def _of(notices: Sequence[Notice], table: str) -> Sequence[Notice]:
     return [notice for notice in notices if notice.table == table]
 
 
-def a_table_is_told_by_its_name(bell: Bell) -> None:
-    """As `lakeward status` shows it."""
+def a_notice_names_its_table(bell: Bell) -> None:
+    """A notice has the name of its table as `lakeward status` shows it."""
     if bell.ring is not None:
         bell.rung(*TABLES)
     assert bell.waiting() == set(TABLES)
 
 
-def a_queue_without_a_notice_tells_nothing(bell: Bell) -> None:
-    """It does not wait for one, either; and there is nothing to acknowledge."""
+def an_empty_queue_returns_nothing(bell: Bell) -> None:
+    """An empty queue returns nothing at once, and nothing can be acknowledged."""
     bell.rung()
     assert not bell.waiting()
     bell.open().acknowledge([])
 
 
-def a_queue_that_is_open_tells_what_is_new(bell: Bell) -> None:
-    """A process that follows its tables opens a queue once, and asks it again and again."""
+def an_open_queue_returns_later_notices(bell: Bell) -> None:
+    """An open queue returns notices that come later: a process that follows tables opens it once."""
     bell.rung()
     queue = bell.open()
     assert not notices_of(queue)
@@ -119,7 +119,7 @@ def a_queue_that_is_open_tells_what_is_new(bell: Bell) -> None:
 
 
 def a_notice_stays_until_it_is_acknowledged(bell: Bell) -> None:
-    """Whoever receives it, and however often: a process may end before it commits."""
+    """A notice stays until it is acknowledged, because a process may crash before its commit."""
     if bell.ring is not None:
         bell.rung(*TABLES)
     queue = bell.open()
@@ -130,8 +130,8 @@ def a_notice_stays_until_it_is_acknowledged(bell: Bell) -> None:
     assert bell.waiting() == set(TABLES)
 
 
-def what_is_acknowledged_is_forgotten_and_nothing_else(bell: Bell) -> None:
-    """For good, also for another process."""
+def only_acknowledged_notices_are_forgotten(bell: Bell) -> None:
+    """An acknowledged notice is gone for all processes, and no other is."""
     bell.rung(*TABLES)
     queue = bell.open()
     queue.acknowledge(_of(notices_of(queue), TABLES[0]))
@@ -141,8 +141,8 @@ def what_is_acknowledged_is_forgotten_and_nothing_else(bell: Bell) -> None:
     assert not bell.waiting()
 
 
-def a_notice_that_came_meanwhile_stays(bell: Bell) -> None:
-    """Of the same table: the commit that is acknowledged may not contain what it tells of."""
+def a_notice_that_comes_after_receive_stays(bell: Bell) -> None:
+    """A notice of the same table that comes after `receive` stays: the acknowledged commit may lack its changes."""
     bell.rung(TABLES[0])
     queue = bell.open()
     received = notices_of(queue)
@@ -152,7 +152,7 @@ def a_notice_that_came_meanwhile_stays(bell: Bell) -> None:
 
 
 def a_notice_may_be_acknowledged_twice(bell: Bell) -> None:
-    """After a crash by another process; it is no error, and takes nothing else away."""
+    """Acknowledging twice, as another process does after a crash, is no error and removes nothing else."""
     if bell.ring is not None:
         bell.rung(*TABLES)
     received = _of(notices_of(bell.open()), TABLES[0])
@@ -161,8 +161,8 @@ def a_notice_may_be_acknowledged_twice(bell: Bell) -> None:
     assert TABLES[1] in bell.waiting()
 
 
-def threads_share_it(bell: Bell) -> None:
-    """A run works on tables side by side, with one queue, and acknowledges each for itself."""
+def threads_share_a_queue(bell: Bell) -> None:
+    """Threads of one run share a queue and acknowledge different tables."""
     bell.rung(*TABLES)
     queue = bell.open()
     received = notices_of(queue)
@@ -172,20 +172,20 @@ def threads_share_it(bell: Bell) -> None:
     assert not bell.waiting()
 
 
-def what_is_given_back_is_told_at_once(bell: Bell) -> None:
-    """Its table failed: it is told of again, also to another process, until somebody is done with it."""
+def a_returned_notice_is_received_at_once(bell: Bell) -> None:
+    """A notice that is given back is received again at once, also by another process."""
     if bell.ring is not None:
         bell.rung(*TABLES)
     queue = bell.open()
     received = notices_of(queue)
     queue.give_back(_of(received, TABLES[0]))
     queue.give_back([])
-    assert TABLES[0] in bell.told()
+    assert TABLES[0] in bell.visible()
     assert bell.waiting() == set(TABLES)
 
 
-def what_is_in_work_is_hidden_and_not_forgotten(bell: Bell) -> None:
-    """Others are not told of it while it is in work, and are once nobody extends it any more."""
+def an_extended_notice_is_hidden_and_not_forgotten(bell: Bell) -> None:
+    """An extended notice is hidden from others, and is received again when nobody extends it."""
     if bell.ring is not None:
         bell.rung(*TABLES)
     queue = bell.open()
@@ -195,20 +195,20 @@ def what_is_in_work_is_hidden_and_not_forgotten(bell: Bell) -> None:
             bell.pass_time(0.6)
         queue.extend(received)
         if bell.pass_time is not None:
-            assert not bell.told(), "what is in work must be hidden from others"
+            assert not bell.visible(), "an extended notice must be hidden from others"
     queue.extend([])
     assert bell.waiting() == set(TABLES)
 
 
 LAWS: Final[tuple[Law, ...]] = (
-    a_table_is_told_by_its_name,
-    a_queue_without_a_notice_tells_nothing,
-    a_queue_that_is_open_tells_what_is_new,
+    a_notice_names_its_table,
+    an_empty_queue_returns_nothing,
+    an_open_queue_returns_later_notices,
     a_notice_stays_until_it_is_acknowledged,
-    what_is_acknowledged_is_forgotten_and_nothing_else,
-    a_notice_that_came_meanwhile_stays,
+    only_acknowledged_notices_are_forgotten,
+    a_notice_that_comes_after_receive_stays,
     a_notice_may_be_acknowledged_twice,
-    threads_share_it,
-    what_is_given_back_is_told_at_once,
-    what_is_in_work_is_hidden_and_not_forgotten,
+    threads_share_a_queue,
+    a_returned_notice_is_received_at_once,
+    an_extended_notice_is_hidden_and_not_forgotten,
 )

@@ -1,4 +1,4 @@
-"""The laws of a registration: an entry is what its table is, and that of another table is left alone."""
+"""The laws of a registration: an entry describes its table, and entries of other tables do not change."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from lakeward.plugins.testing.contract import Closed, port_contract
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundEntry:
-    """An entry as a reader finds it: the URL of its folder, and names and comments of its columns, in order."""
+    """An entry as a reader finds it: the URL of its folder, and the names and comments of its columns in order."""
 
     location: str
     columns: Sequence[tuple[str, str]]
@@ -22,11 +22,13 @@ class FoundEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegistrationUnderTest:
-    """A registration under test, and what it takes: tables of a `format`, in folders under a URL.
+    """A registration under test.
 
-    `others` is the same one as another pipeline has it. `find` reads an entry as other programs do, by namespace
-    and name of its table. `writes` counts how often anything was changed there. Where names that differ in case are
-    one there, it `ignores_case`.
+    - `others`: the same registration as another pipeline has it.
+    - `location`, `format`: the URL under which its tables lie, and their format.
+    - `find`: reads an entry as other programs do, by namespace and name of its table.
+    - `writes`: counts the changes so far.
+    - `ignores_case`: whether names that differ only in case are one entry.
     """
 
     registration: Registration
@@ -42,19 +44,19 @@ Law: TypeAlias = Callable[[RegistrationUnderTest], None]
 
 
 def registration_contract(make: Callable[..., RegistrationUnderTest]) -> type:
-    """Return a test class with the laws of a registration; parameters of `make` are fixtures of pytest."""
+    """Return a test class with the laws of a registration. Parameters of `make` are pytest fixtures."""
     return port_contract("The laws of a registration.", make, LAWS)
 
 
 def an_entry_is_found_with_the_columns_of_its_table(bench: RegistrationUnderTest) -> None:
-    """In their order, with their comments, and where the table lies."""
+    """An entry has the columns of its table in order, their comments, and the location."""
     table = _table(bench)
     bench.registration.register(table)
     assert bench.find(table.identifier) == _found(table)
 
 
-def what_is_right_already_is_left_alone(bench: RegistrationUnderTest) -> None:
-    """So that each run may look."""
+def a_correct_entry_is_not_written_again(bench: RegistrationUnderTest) -> None:
+    """Registering an unchanged table writes nothing, so each run can do it."""
     table = _table(bench)
     bench.registration.register(table)
     before = bench.writes()
@@ -63,7 +65,7 @@ def what_is_right_already_is_left_alone(bench: RegistrationUnderTest) -> None:
 
 
 def an_entry_follows_its_table(bench: RegistrationUnderTest) -> None:
-    """Columns that came, went, or became others, and comments that went."""
+    """An entry follows new, dropped and changed columns and removed comments."""
     table = _table(bench)
     bench.registration.register(table)
     first, *_ = table.columns
@@ -76,8 +78,8 @@ def an_entry_follows_its_table(bench: RegistrationUnderTest) -> None:
     assert bench.find(table.identifier) == _found(later)
 
 
-def the_entry_of_another_table_is_left_as_it_is(bench: RegistrationUnderTest) -> None:
-    """It is said that the name is taken, and nothing is changed."""
+def the_entry_of_another_table_is_not_changed(bench: RegistrationUnderTest) -> None:
+    """If the name belongs to another table, a ConfigError is raised and nothing changes."""
     other = replace(_table(bench), location=f"{bench.location}/elsewhere")
     bench.others.register(other)
     before = bench.writes()
@@ -87,8 +89,8 @@ def the_entry_of_another_table_is_left_as_it_is(bench: RegistrationUnderTest) ->
     assert bench.find(other.identifier) == _found(other)
 
 
-def tables_that_would_be_one_entry_are_refused(bench: RegistrationUnderTest) -> None:
-    """Before anything is written."""
+def tables_that_would_share_an_entry_are_refused(bench: RegistrationUnderTest) -> None:
+    """Tables that would share an entry are refused before anything is written."""
     bench.registration.check([("shop", "orders"), ("shop", "lines")])
     if not bench.ignores_case:
         raise Closed("names in whatever case")
@@ -110,7 +112,7 @@ def _table(bench: RegistrationUnderTest) -> TableDescription:
 
 
 def _is_refused(act: Callable[[], None]) -> bool:
-    """Whether something is refused, in words that say what to do."""
+    """Return True if a call raises a ConfigError that says what to do."""
     try:
         act()
     except ConfigError as error:
@@ -125,8 +127,8 @@ def _found(table: TableDescription) -> FoundEntry:
 
 LAWS: Final[tuple[Law, ...]] = (
     an_entry_is_found_with_the_columns_of_its_table,
-    what_is_right_already_is_left_alone,
+    a_correct_entry_is_not_written_again,
     an_entry_follows_its_table,
-    the_entry_of_another_table_is_left_as_it_is,
-    tables_that_would_be_one_entry_are_refused,
+    the_entry_of_another_table_is_not_changed,
+    tables_that_would_share_an_entry_are_refused,
 )

@@ -1,4 +1,4 @@
-"""The laws of a place of secrets: what is there is read, what is not is said, and none is ever shown."""
+"""The laws of a secret store: secrets are read exactly, missing ones are errors, and none is shown."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from lakeward.plugins.testing.contract import port_contract
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Vault:
-    """A place of secrets under test: the `name` of one that is there, its `value`, and a name that is not."""
+    """A secret store under test: the `name` and `value` of a secret, and a `missing` name."""
 
     secrets: Secrets
     name: str
@@ -27,18 +27,18 @@ Law: TypeAlias = Callable[[Vault], None]
 
 
 def secrets_contract(make: Callable[..., Vault]) -> type:
-    """Return a test class with the laws of a place of secrets; parameters of `make` are fixtures of pytest."""
-    return port_contract("The laws of a place of secrets.", make, LAWS)
+    """Return a test class with the laws of a secret store. Parameters of `make` are pytest fixtures."""
+    return port_contract("The laws of a secret store.", make, LAWS)
 
 
-def a_secret_that_is_there_is_read_to_the_byte(vault: Vault) -> None:
-    """As often as it is asked for."""
+def a_secret_is_read_to_the_byte(vault: Vault) -> None:
+    """A secret is read to the byte, as often as requested."""
     assert vault.secrets.read(vault.name).reveal() == vault.value
     assert vault.secrets.read(vault.name).reveal() == vault.value
 
 
-def one_that_is_not_there_is_an_error_that_names_it(vault: Vault) -> None:
-    """And says what to do; it is never taken for an empty one."""
+def a_missing_secret_is_an_error_that_names_it(vault: Vault) -> None:
+    """A missing secret raises a ConfigError that names it and says what to do. It is never an empty secret."""
     with pytest.raises(ConfigError) as refused:
         vault.secrets.read(vault.missing)
     assert vault.missing in str(refused.value)
@@ -46,7 +46,7 @@ def one_that_is_not_there_is_an_error_that_names_it(vault: Vault) -> None:
 
 
 def no_secret_is_shown(vault: Vault) -> None:
-    """Neither by the place, once it was read, nor by what was read, nor by an error about another."""
+    """Neither the store, nor a secret that was read, nor an error about another secret shows it."""
     text = vault.value.decode("utf-8", "surrogateescape")
     found = vault.secrets.read(vault.name)
     with pytest.raises(ConfigError) as refused:
@@ -56,7 +56,7 @@ def no_secret_is_shown(vault: Vault) -> None:
 
 
 LAWS: Final[tuple[Law, ...]] = (
-    a_secret_that_is_there_is_read_to_the_byte,
-    one_that_is_not_there_is_an_error_that_names_it,
+    a_secret_is_read_to_the_byte,
+    a_missing_secret_is_an_error_that_names_it,
     no_secret_is_shown,
 )

@@ -1,4 +1,4 @@
-"""The laws of a settings store: what is read has its place, and a broken entry fails its table alone."""
+"""The laws of a settings store: each value has its place, and a broken entry fails only its table."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from lakeward.plugins.testing.contract import Closed, port_contract
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreUnderTest:
-    """A settings store under test: the keys of `tables` that are there whole, and a word that each place has.
+    """A settings store under test.
 
-    `broken` are the names of tables whose entries cannot be read, and `unshown` is a text that stands in one.
+    - `tables`: the settings of its readable tables. `place`: a text that each place of a value contains.
+    - `broken`: the names of tables whose entries cannot be read. `unshown`: a text of such an entry.
     """
 
     store: SettingsStore
@@ -29,26 +30,26 @@ Law: TypeAlias = Callable[[StoreUnderTest], None]
 
 
 def settings_store_contract(make: Callable[..., StoreUnderTest]) -> type:
-    """Return a test class with the laws of a settings store; parameters of `make` are fixtures of pytest."""
+    """Return a test class with the laws of a settings store. Parameters of `make` are pytest fixtures."""
     return port_contract("The laws of a settings store.", make, LAWS)
 
 
-def what_stands_there_is_read_as_often_as_it_is_asked_for(bench: StoreUnderTest) -> None:
-    """Each table with its keys, and no other."""
+def stored_settings_are_read_as_often_as_requested(bench: StoreUnderTest) -> None:
+    """The stored tables are read with all their keys, as often as requested."""
     for _ in range(2):
         assert bench.store.read().content.get("tables", {}) == bench.tables
 
 
-def each_value_has_the_place_that_it_is_from(bench: StoreUnderTest) -> None:
-    """In words that name the store."""
+def each_value_has_its_place(bench: StoreUnderTest) -> None:
+    """The place of each value names the store."""
     layer = bench.store.read()
     values = [*merge([layer]).of_values()]
     assert values
     assert [path for path, _, place in values if bench.place not in place] == []
 
 
-def a_broken_entry_fails_its_table_alone(bench: StoreUnderTest) -> None:
-    """It is told by its table, with what to do, and the others are read."""
+def a_broken_entry_fails_only_its_table(bench: StoreUnderTest) -> None:
+    """A broken entry is an error of its table that says what to do. The other tables are read."""
     if not bench.broken:
         raise Closed("entries that are read one by one")
     layer = bench.store.read()
@@ -59,7 +60,7 @@ def a_broken_entry_fails_its_table_alone(bench: StoreUnderTest) -> None:
 
 
 def nothing_of_a_broken_entry_is_shown(bench: StoreUnderTest) -> None:
-    """It may be a secret that stands in the wrong place."""
+    """No error shows text of a broken entry, which may be a secret in the wrong place."""
     if not bench.unshown:
         raise Closed("entries that are read one by one")
     for error in bench.store.read().broken.values():
@@ -67,8 +68,8 @@ def nothing_of_a_broken_entry_is_shown(bench: StoreUnderTest) -> None:
 
 
 LAWS: Final[tuple[Law, ...]] = (
-    what_stands_there_is_read_as_often_as_it_is_asked_for,
-    each_value_has_the_place_that_it_is_from,
-    a_broken_entry_fails_its_table_alone,
+    stored_settings_are_read_as_often_as_requested,
+    each_value_has_its_place,
+    a_broken_entry_fails_only_its_table,
     nothing_of_a_broken_entry_is_shown,
 )

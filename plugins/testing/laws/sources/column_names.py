@@ -1,4 +1,4 @@
-"""The laws of a source for names of columns: a cell comes under the name that its object gives, or not at all."""
+"""The laws of a source for column names: a cell is read under the name in its object, or not at all."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from lakeward.plugins.testing.contract import Closed
 from lakeward.plugins.testing.feeds import DIMENSION, Feed, Law, told
 
 
-def columns_in_another_order_come_under_their_names(feed: Feed) -> None:
-    """Each object names its columns itself, in an order of its own."""
+def columns_in_another_order_are_read_by_name(feed: Feed) -> None:
+    """Each object names its columns, in any order."""
     _put(feed, 1, {"id": "id", "a": "a"})
     _put(feed, 3, {"a": "a", "id": "id"})
     found = [words for batch in feed.batches() for words in told(batch.by_arrival)]
     assert found == told([*feed.items(1), *feed.items(3)])
 
 
-def a_cell_of_an_unknown_column_comes_under_no_other_name(feed: Feed) -> None:
-    """The table has no such column: it may follow the source, or stop. No cell is taken by its place in a row."""
+def a_cell_of_an_unknown_column_is_read_under_no_other_name(feed: Feed) -> None:
+    """For an unknown column the table may follow or stop, but no cell is read by its place in the row."""
     feed.put(DIMENSION, 1, feed.items(1))
     for place, names in enumerate(({"other": "a", "id": "id"}, {"id": "id", "other": "a"}), 3):
         _put(feed, place, names)
@@ -32,7 +32,7 @@ def a_cell_of_an_unknown_column_comes_under_no_other_name(feed: Feed) -> None:
 
 
 def _put(feed: Feed, place: int, names: Mapping[str, str]) -> None:
-    """Put an object with columns of these names, in this order; raises Closed where objects name none."""
+    """Put an object with columns of these names, in this order. Raises Closed if objects have no column names."""
     if feed.put_named is None:
         raise Closed("names of columns in objects")
     feed.put_named(DIMENSION, place, feed.items(place), names)
@@ -50,6 +50,6 @@ def _cells(feed: Feed) -> Sequence[Mapping[str, object]]:
 
 
 LAWS: Final[tuple[Law, ...]] = (
-    columns_in_another_order_come_under_their_names,
-    a_cell_of_an_unknown_column_comes_under_no_other_name,
+    columns_in_another_order_are_read_by_name,
+    a_cell_of_an_unknown_column_is_read_under_no_other_name,
 )

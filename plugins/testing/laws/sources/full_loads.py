@@ -1,4 +1,4 @@
-"""The laws of a source for full loads: before all changes, whole or not at all, and each in an epoch of its own."""
+"""The laws of a source for full loads: before all changes, complete or not at all, each in its own epoch."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from lakeward.plugins.testing.feeds import DIMENSION, EPOCH, ROWS, Feed, Law, Re
 from lakeward.plugins.testing.scripts import Item
 
 
-def rows_of_a_full_load_are_reads_of_the_epoch_that_they_begin(feed: Feed) -> None:
-    """At the sequence before all others, each once, in an object that is told to be of a load; and it is whole."""
+def rows_of_a_full_load_are_reads_of_a_new_epoch(feed: Feed) -> None:
+    """Rows of a load come once, at the lowest sequence, in objects marked as a load, and the load is complete."""
     _load(feed, 1, 2)
-    found = _read(feed, _whole(feed))
+    found = _read(feed, _select_complete(feed))
     assert told(found.by_arrival) == told([*_items(feed, 1), *_items(feed, 2)])
     assert {item.position[:2] for item in found.rows} == {(EPOCH, LOAD_SEQUENCE)}
     places = [item.position[2:] for item in found.by_arrival]
@@ -33,15 +33,15 @@ def rows_of_a_full_load_are_reads_of_the_epoch_that_they_begin(feed: Feed) -> No
     assert {name: n for name, n in facts.operations.items() if n} == {Operation.READ: 2 * ROWS - 1}
     assert {name: n for name, n in facts.rejects.items() if n} == {Reason.NULL_KEY: 1}
     assert [(known.rows, known.is_load) for known in facts.objects] == [(ROWS, True)] * 2, "objects of a load"
-    assert facts.loaded == EPOCH, f"begun is epoch {EPOCH}; told is {facts.loaded}"
+    assert facts.loaded == EPOCH, f"the load begins epoch {EPOCH}; the facts have {facts.loaded}"
 
 
-def changes_come_behind_the_full_load_of_their_epoch(feed: Feed) -> None:
-    """At whatever times: here those of the load. That it is whole is told once there are some, and not before."""
+def changes_follow_the_full_load_of_their_epoch(feed: Feed) -> None:
+    """Changes come after the load, at any source times. The load counts as complete once there are changes."""
     if feed.snapshots is not None:
         raise Closed("changes behind a full load")
     _load(feed, 1, 2)
-    assert feed.read().facts.loaded is None, "a load behind which there is nothing yet is told to be whole"
+    assert feed.read().facts.loaded is None, "a load without changes after it counts as complete"
     feed.deliver(1, 2)
     batches = list(feed.batches())
     rows = [item for batch in batches for item in batch.by_arrival]
@@ -52,48 +52,48 @@ def changes_come_behind_the_full_load_of_their_epoch(feed: Feed) -> None:
     assert [known.is_load for batch in batches for known in batch.facts.objects] == [True, True, False, False]
     for facts in (batch.facts for batch in batches):
         loaded = None if all(known.is_load for known in facts.objects) else EPOCH
-        assert facts.loaded == loaded, f"loaded is epoch {loaded}; told is {facts.loaded}"
+        assert facts.loaded == loaded, f"loaded is epoch {loaded}; the facts have {facts.loaded}"
 
 
-def of_a_full_load_that_may_lack_something_nothing_is_taken(feed: Feed) -> None:
-    """What there is of it is told, and left; all of it is taken once a person says that this is all."""
+def an_incomplete_full_load_is_not_selected(feed: Feed) -> None:
+    """A load that may be incomplete is reported and not selected, until an operator says that it is complete."""
     _load(feed, 1, 2)
     _awaits(feed, objects=2)
-    said = _whole(feed)
-    assert said.load == EPOCH, f"epoch {EPOCH} begins; told is {said.load}"
-    assert len(said.objects) == 2, f"of 2 objects taken are {[*said.objects]}"
+    selection = _select_complete(feed)
+    assert selection.load == EPOCH, f"epoch {EPOCH} begins; the selection has {selection.load}"
+    assert len(selection.objects) == 2, f"of 2 objects selected are {[*selection.objects]}"
     _load(feed, 3)
-    _awaits(feed, objects=3, whole=said.objects)
+    _awaits(feed, objects=3, whole=selection.objects)
 
 
-def of_a_full_load_that_changed_since_it_was_taken_nothing_is_read(feed: Feed) -> None:
-    """Not the objects before the one that changed, either: a half load would take the place of all rows."""
+def a_full_load_that_changed_after_its_selection_is_not_read(feed: Feed) -> None:
+    """If one object of a load changed, none is read: an incomplete load would replace all rows."""
     _load(feed, 1, 2)
-    selection = _whole(feed)
+    selection = _select_complete(feed)
     _load(feed, 2, rows=ROWS + 1)
     batch = feed.open().read(_table(feed), selection, EPOCH)
     batch.close()
     assert (batch.facts.objects, batch.facts.read) == ((), 0)
 
 
-def a_full_load_that_is_written_anew_begins_the_next_epoch(feed: Feed) -> None:
-    """Where one is awaited: else it stops the table. What was applied of the one before is not taken for it."""
+def a_rewritten_full_load_begins_the_next_epoch(feed: Feed) -> None:
+    """A load that is written again begins an epoch if one is awaited. Else an alarm stops the table."""
     _load(feed, 1, 2)
-    applied = _read(feed, _whole(feed)).objects
+    applied = _read(feed, _select_complete(feed)).objects
     _awaits(feed, *applied, objects=0, epoch=EPOCH + 1)
     _load(feed, 1, rows=ROWS + 1)
     with pytest.raises(AlarmRaised):
         feed.open().select_objects(_table(feed), past(applied))
     _awaits(feed, *applied, objects=1, epoch=EPOCH + 1)
     _load(feed, 2, rows=ROWS + 1)
-    found = _read(feed, _whole(feed, *applied, epoch=EPOCH + 1), EPOCH + 1)
+    found = _read(feed, _select_complete(feed, *applied, epoch=EPOCH + 1), EPOCH + 1)
     assert told(found.by_arrival) == told([*_items(feed, 1, ROWS + 1), *_items(feed, 2, ROWS + 1)])
     assert found.facts.least is not None
     assert (found.facts.least.epoch, found.facts.loaded) == (EPOCH + 1, EPOCH + 1)
 
 
 def _load(feed: Feed, *places: int, rows: int = ROWS) -> None:
-    """Put objects of a full load, in this order; raises Closed for a source that has none."""
+    """Put objects of a full load, in this order. Raises Closed for a source without full loads."""
     if feed.put_load is None:
         raise Closed("full loads")
     for place in places:
@@ -101,7 +101,7 @@ def _load(feed: Feed, *places: int, rows: int = ROWS) -> None:
 
 
 def _items(feed: Feed, place: int, rows: int = ROWS) -> Sequence[Item]:
-    """Return what an object of a full load holds: what one of changes does at its place, but read."""
+    """Return the rows of an object of a full load: those of the object of changes at this place, as reads."""
     found = [
         replace(item, position=item.position._replace(sequence=LOAD_SEQUENCE)) for item in feed.items(place, rows)
     ]
@@ -115,23 +115,23 @@ def _table(feed: Feed) -> Dimension:
 def _take(
     feed: Feed, *applied: SourceObject, whole: Iterable[SourceObject] | None = None, epoch: int = EPOCH
 ) -> ObjectSelection:
-    """Take as a new process does that must have a full load first, of which a person said what is all of it."""
+    """Select as a new process that awaits a full load, of which `whole` are all objects as an operator said."""
     settles = None if feed.snapshots is None else feed.snapshots.settles
     said = None if whole is None else frozenset(item.version for item in whole)
     load = Load(epoch=epoch, since=1 if settles is None else None, whole=said, settles=settles)
     return feed.open().select_objects(_table(feed), past(applied, load=load))
 
 
-def _whole(feed: Feed, *applied: SourceObject, epoch: int = EPOCH) -> ObjectSelection:
-    """Say that what is there is all, and take it."""
+def _select_complete(feed: Feed, *applied: SourceObject, epoch: int = EPOCH) -> ObjectSelection:
+    """Say that the existing objects are the complete load, and select it."""
     return _take(feed, *applied, whole=_take(feed, *applied, epoch=epoch).left, epoch=epoch)
 
 
 def _awaits(feed: Feed, *applied: SourceObject, objects: int, epoch: int = EPOCH, **more: Any) -> None:
-    """Hold a source to take nothing, and to tell of the load that it waits for how much is there."""
+    """Check that a source selects nothing, and reports how many objects of the awaited load there are."""
     selection = _take(feed, *applied, epoch=epoch, **more)
-    assert (selection.objects, selection.load) == ((), None), "taken is what may be a half load"
-    assert selection.awaited is not None, "that a full load is awaited is not told"
+    assert (selection.objects, selection.load) == ((), None), "an incomplete load is selected"
+    assert selection.awaited is not None, "the selection does not say that a full load is awaited"
     assert (selection.awaited.epoch, selection.awaited.objects, len(selection.left)) == (epoch, objects, objects)
 
 
@@ -144,9 +144,9 @@ def _read(feed: Feed, selection: ObjectSelection, epoch: int = EPOCH) -> Read:
 
 
 LAWS: Final[tuple[Law, ...]] = (
-    rows_of_a_full_load_are_reads_of_the_epoch_that_they_begin,
-    changes_come_behind_the_full_load_of_their_epoch,
-    of_a_full_load_that_may_lack_something_nothing_is_taken,
-    of_a_full_load_that_changed_since_it_was_taken_nothing_is_read,
-    a_full_load_that_is_written_anew_begins_the_next_epoch,
+    rows_of_a_full_load_are_reads_of_a_new_epoch,
+    changes_follow_the_full_load_of_their_epoch,
+    an_incomplete_full_load_is_not_selected,
+    a_full_load_that_changed_after_its_selection_is_not_read,
+    a_rewritten_full_load_begins_the_next_epoch,
 )

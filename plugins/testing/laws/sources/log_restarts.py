@@ -1,4 +1,4 @@
-"""The laws of a source for its log: a restart is told, nothing else is, and places behind it are lifted."""
+"""The laws of a source for its log: restarts are reported, nothing else is, and later positions are raised."""
 
 from __future__ import annotations
 
@@ -16,60 +16,60 @@ from lakeward.plugins.testing.scripts import Item
 
 _HIGH: Final = 900_000
 _LOW: Final = 5_000
-"""Places in the log before and after it starts over."""
+"""Log positions before and after it starts over."""
 
 
-def a_log_that_starts_over_is_told(feed: Feed) -> None:
-    """By the object whose changes are newer by time and by arrival than all before, and lower in the log."""
+def a_log_that_starts_over_is_reported(feed: Feed) -> None:
+    """A restart is reported at the object whose changes are newer than all before, and lower in the log."""
     _put(feed, 1, _HIGH)
     _put(feed, 3, _LOW)
     found = _restart(feed)
-    assert found is not None, "changes that are newer by time and by arrival have lower places, and it is not told"
+    assert found is not None, "newer changes have lower log positions, and no restart is reported"
     last = max(item.order for batch in feed.batches() for item in batch.objects)
-    assert found.restart.order == last, f"the log starts over in the object {last}; told is {found}"
+    assert found.restart.order == last, f"the log starts over in object {last}; reported is {found}"
 
 
-def a_log_that_climbs_past_its_old_end_is_told(feed: Feed) -> None:
-    """A later change of the object lies above all of the old log; the first still lies below."""
+def a_log_that_climbs_above_its_old_end_is_reported(feed: Feed) -> None:
+    """A restart is reported although later changes of the object are above the whole old log."""
     _put(feed, 1, _HIGH)
     _put_each(feed, 3, [(_LOW, 3), (_HIGH + 100, 3), (_HIGH + 200, 3)])
     _check_restart(feed, row=1)
 
 
-def a_log_that_starts_over_behind_an_old_change_is_told(feed: Feed) -> None:
-    """The first change of the object is delivered again; the second is newer than all, and lower in the log."""
+def a_log_that_starts_over_after_an_old_change_is_reported(feed: Feed) -> None:
+    """A restart is reported at the second change of an object whose first one is a repeat."""
     _put(feed, 1, _HIGH)
     _put_each(feed, 3, [(_HIGH, 1), (_LOW, 3), (_LOW + 100, 3)])
     _check_restart(feed, row=2)
 
 
 def _check_restart(feed: Feed, row: int) -> None:
-    """Check that a restart is told at a row of the last object, in one batch with the others or by itself."""
+    """Check that a restart is reported at a row of the last object, in one batch or in several."""
     wanted = (max(item.order for batch in feed.batches() for item in batch.objects), row)
     for objects in (None, 1):
         found = _restart(feed, objects)
-        assert found is not None, "a change that is newer by time and by arrival has a lower place; it is not told"
-        assert found.restart[:2] == wanted, f"the log starts over at object and row {wanted}; told is {found}"
+        assert found is not None, "a newer change has a lower log position, and no restart is reported"
+        assert found.restart[:2] == wanted, f"the log starts over at object and row {wanted}; reported is {found}"
 
 
-def changes_that_come_late_or_again_are_no_restart(feed: Feed) -> None:
-    """Their places are lower, and they are no newer."""
+def late_and_repeated_changes_are_no_restart(feed: Feed) -> None:
+    """Late or repeated changes have lower log positions, but are not newer."""
     _put(feed, 3, _HIGH)
     _put(feed, 4, _LOW, times_of=1)
     _put(feed, 5, _HIGH, times_of=3)
     found = _restart(feed)
-    assert found is None, f"told is {found}"
+    assert found is None, f"reported is {found}"
 
 
-def changes_from_a_restart_on_count_above_the_old_log(feed: Feed) -> None:
-    """Once an operator let it pass, which `ObjectSelection.restarts` says; those before it keep their places.
+def changes_after_a_restart_are_above_the_old_log(feed: Feed) -> None:
+    """Changes after a restart in `ObjectSelection.restarts` get higher sequences. Earlier ones keep theirs.
 
-    So do those of the partitions behind its own, which begin at its `end`.
+    So do the changes of later partitions, which begin at the `end` of the restart.
     """
     _put(feed, 1, _HIGH)
     _put(feed, 3, _LOW)
     found = _restart(feed)
-    assert found is not None, "that the log starts over is not told"
+    assert found is not None, "the restart is not reported"
     old, new = _sequences(feed), _sequences(feed, found.restart)
     wanted = {
         (order, row): sequence + (found.restart.offset if order >= found.restart.order else 0)
@@ -83,12 +83,12 @@ def changes_from_a_restart_on_count_above_the_old_log(feed: Feed) -> None:
 
 
 def _put(feed: Feed, place: int, sequence: int, times_of: int | None = None) -> None:
-    """Put an object whose rows have the places behind `sequence`."""
+    """Put an object whose rows have the log positions after `sequence`."""
     _put_each(feed, place, [(sequence, times_of or place)] * ROWS)
 
 
 def _put_each(feed: Feed, place: int, rows: Sequence[tuple[int, int]]) -> None:
-    """Put an object: of each row the place that it lies behind, and the object whose times it has.
+    """Put an object. Each of `rows` is the log position before the row and the object whose source times it has.
 
     Raises Closed for a source without a log.
     """
@@ -101,7 +101,7 @@ def _put_each(feed: Feed, place: int, rows: Sequence[tuple[int, int]]) -> None:
 
 
 def _sequences(feed: Feed, *restarts: LogRestart) -> Mapping[tuple[int, int], int]:
-    """Return the sequence of each row by its object and its number, where an operator let these restarts pass."""
+    """Return the sequence of each row by object and row number, with these acknowledged restarts."""
     applied: list[SourceObject] = []
     found: dict[tuple[int, int], int] = {}
     source = feed.open()
@@ -118,7 +118,7 @@ def _at(item: Item, sequence: int, time: int | None) -> Item:
 
 
 def _restart(feed: Feed, objects_per_batch: int | None = None) -> FoundRestart | None:
-    """Return the first restart that the core finds by what is told, batch by batch."""
+    """Return the first restart that the core finds in the facts of the batches."""
     reached, source = LogReached(), feed.open()
     applied: list[SourceObject] = []
     while (selection := source.select_objects(feed.dimension, past(applied))).objects:
@@ -135,9 +135,9 @@ def _restart(feed: Feed, objects_per_batch: int | None = None) -> FoundRestart |
 
 
 LAWS: Final[tuple[Law, ...]] = (
-    a_log_that_starts_over_is_told,
-    a_log_that_climbs_past_its_old_end_is_told,
-    a_log_that_starts_over_behind_an_old_change_is_told,
-    changes_that_come_late_or_again_are_no_restart,
-    changes_from_a_restart_on_count_above_the_old_log,
+    a_log_that_starts_over_is_reported,
+    a_log_that_climbs_above_its_old_end_is_reported,
+    a_log_that_starts_over_after_an_old_change_is_reported,
+    late_and_repeated_changes_are_no_restart,
+    changes_after_a_restart_are_above_the_old_log,
 )

@@ -1,4 +1,4 @@
-"""The laws of a source: the same objects in the same order, each row once in its place, none uncounted."""
+"""The laws of a source: it selects the same objects in the same order, and reads and counts each row once."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from lakeward.plugins.testing.scripts import Item
 
 
 def source_contract(make: Callable[..., Feed]) -> type:
-    """Return a test class with the laws of a source; parameters of `make` are fixtures of pytest."""
+    """Return a test class with the laws of a source. Parameters of `make` are pytest fixtures."""
     return port_contract("The laws of a source.", make, LAWS)
 
 
@@ -35,16 +35,16 @@ def _applied(feed: Feed) -> list[SourceObject]:
     return [item for batch in feed.batches() for item in batch.objects]
 
 
-def of_a_table_without_objects_nothing_is_taken(feed: Feed) -> None:
-    """Whatever there is of other tables; it is no error."""
+def a_table_without_objects_selects_nothing(feed: Feed) -> None:
+    """A table without objects is no error, and objects of other tables are not selected for it."""
     assert not feed.take()
     feed.put(OTHER, 1, feed.items(1))
     selection = feed.open().select_objects(feed.dimension, ObjectHistory())
     assert (selection.objects, selection.left, selection.files_left) == ((), (), 0)
 
 
-def objects_come_in_order_however_they_were_delivered(feed: Feed) -> None:
-    """That of their places, which `SourceObject.order` says; and all rows of each, as they were written."""
+def objects_are_read_in_order(feed: Feed) -> None:
+    """Objects are read by `SourceObject.order`, in any order of delivery, with all rows as written."""
     feed.deliver(3, 1, 4, 2)
     batches = list(feed.batches())
     orders = [item.order for batch in batches for item in batch.objects]
@@ -55,7 +55,7 @@ def objects_come_in_order_however_they_were_delivered(feed: Feed) -> None:
 
 
 def what_is_taken_is_taken_again_until_it_is_applied(feed: Feed) -> None:
-    """By the same process, and by another; reading does not change that."""
+    """The same objects are selected until they are applied, by any process. Reading does not change that."""
     feed.deliver(1, 2, 3)
     source = feed.open()
     first = source.select_objects(feed.dimension, ObjectHistory())
@@ -66,7 +66,7 @@ def what_is_taken_is_taken_again_until_it_is_applied(feed: Feed) -> None:
 
 
 def what_was_applied_is_not_taken_again(feed: Feed) -> None:
-    """And is still there to be seen; what comes behind it is taken alone."""
+    """Applied objects are not selected again and not reported as vanished. Later objects are."""
     feed.deliver(1, 2)
     applied = _applied(feed)
     again = feed.open().select_objects(feed.dimension, past(applied))
@@ -77,7 +77,7 @@ def what_was_applied_is_not_taken_again(feed: Feed) -> None:
 
 
 def a_listing_from_the_last_object_on_finds_the_same(feed: Feed) -> None:
-    """`ObjectHistory.start` spares a source to list what was applied; it may be set aside."""
+    """`ObjectHistory.start` lets a source skip applied objects in a listing. It may ignore it."""
     feed.deliver(1, 2)
     applied = _applied(feed)
     feed.deliver(3, 4)
@@ -86,7 +86,7 @@ def a_listing_from_the_last_object_on_finds_the_same(feed: Feed) -> None:
 
 
 def what_is_read_again_is_the_same_to_the_position(feed: Feed) -> None:
-    """A process that ended before its commit is followed by one that reads the same objects."""
+    """A second process reads the same rows and facts, as after a crash before the commit."""
     feed.deliver(1, 2, 3)
     first, again = feed.read(), feed.read()
     assert first.facts == again.facts
@@ -94,7 +94,7 @@ def what_is_read_again_is_the_same_to_the_position(feed: Feed) -> None:
 
 
 def an_object_that_changed_since_it_was_taken_is_left_out_with_all_behind_it(feed: Feed) -> None:
-    """In as many characters or in more; what it holds now is read once it is taken so."""
+    """An object that changed after its selection is left out with all later ones, and selected again as it is."""
     feed.deliver(1, 2, 3)
     for is_longer in (False, True):
         source = feed.open()
@@ -102,17 +102,17 @@ def an_object_that_changed_since_it_was_taken_is_left_out_with_all_behind_it(fee
         changed = min(2, len(selection.objects))
         feed.put(DIMENSION, changed, feed.items(changed, ROWS + 1) if is_longer else _of_equal_size(feed, changed))
         (now,) = [item for item in feed.take() if item.name == selection.objects[changed - 1].name]
-        assert now != selection.objects[changed - 1], "an object that was put again is listed as it was before"
+        assert now != selection.objects[changed - 1], "an object that was put again is listed with its old version"
         batch = source.read(feed.dimension, selection, EPOCH)
         found = Read(batch.facts, list(feed.rows(batch.frame)))
         batch.close()
         assert [item.order for item in found.objects] == [item.order for item in selection.objects[: changed - 1]]
         assert len(found.rows) == ROWS * (changed - 1)
-        assert now in feed.take(*found.objects), "what it holds now is not taken"
+        assert now in feed.take(*found.objects), "the changed object is not selected"
 
 
 def _of_equal_size(feed: Feed, place: int) -> Sequence[Item]:
-    """Return rows that say something else in as many characters, a moment later."""
+    """Return rows of an object with other values of the same length, and later times."""
     later = [replace(item, time=(item.time or 0) + 1) for item in feed.items(place)]
     return [
         replace(item, cells={**item.cells, "a": str(item.cells["a"]).upper()})
@@ -123,7 +123,7 @@ def _of_equal_size(feed: Feed, place: int) -> Sequence[Item]:
 
 
 def an_object_that_changed_after_it_was_applied_stops_the_table(feed: Feed) -> None:
-    """By an alarm: what was applied is not what is there."""
+    """An applied object that changed stops the table with an alarm."""
     feed.deliver(1, 2)
     applied = _applied(feed)
     feed.deliver(1, rows=ROWS + 1)
@@ -132,7 +132,7 @@ def an_object_that_changed_after_it_was_applied_stops_the_table(feed: Feed) -> N
 
 
 def an_object_that_comes_late_is_taken_and_said_to_be_late(feed: Feed) -> None:
-    """Or, where nothing may come below the floor any more, it stops the table by an alarm."""
+    """A late object is selected and reported as late. At or below the floor it stops the table with an alarm."""
     feed.deliver(1, 3)
     applied = _applied(feed)
     feed.deliver(2)
@@ -143,7 +143,7 @@ def an_object_that_comes_late_is_taken_and_said_to_be_late(feed: Feed) -> None:
 
 
 def a_truncation_is_one_truncate_at_its_place(feed: Feed) -> None:
-    """A frame of one row, as if the source had written it."""
+    """A truncation is a frame with one truncate at the given position and time."""
     place = Position(1, BEGIN, 1, 1)
     for time in (None, 5):
         (found,) = feed.rows(feed.open().truncation(feed.dimension, place, time))
@@ -152,7 +152,7 @@ def a_truncation_is_one_truncate_at_its_place(feed: Feed) -> None:
 
 
 def a_table_is_read_by_what_its_source_calls_it(feed: Feed) -> None:
-    """`Dimension.source`, whatever its own name is: two tables may be made of the same objects."""
+    """A table is read under `Dimension.source`: two tables may be made from the same objects."""
     feed.deliver(1, 3)
     feed.put(OTHER, 2, feed.items(2))
     other = replace(feed.dimension, name=OTHER.name, reads=DIMENSION.name)
@@ -167,7 +167,7 @@ def a_table_is_read_by_what_its_source_calls_it(feed: Feed) -> None:
 
 
 def what_is_archived_is_what_was_applied(feed: Feed) -> None:
-    """No other object; a second time, after a crash, with the same answer; and what is left is taken as before."""
+    """Only applied objects are archived. Archiving again gives the same answer, and others are still selected."""
     feed.deliver(1, 2)
     applied = _applied(feed)
     feed.deliver(3)
@@ -179,8 +179,8 @@ def what_is_archived_is_what_was_applied(feed: Feed) -> None:
 
 
 LAWS: Final[tuple[Law, ...]] = (
-    of_a_table_without_objects_nothing_is_taken,
-    objects_come_in_order_however_they_were_delivered,
+    a_table_without_objects_selects_nothing,
+    objects_are_read_in_order,
     what_is_taken_is_taken_again_until_it_is_applied,
     what_was_applied_is_not_taken_again,
     a_listing_from_the_last_object_on_finds_the_same,

@@ -1,4 +1,4 @@
-"""The laws of a source for rows of other tables among those of a table: counted and named, and never read."""
+"""The laws of a source for rows of other tables in an object: they are counted and named, and not read."""
 
 from __future__ import annotations
 
@@ -14,33 +14,33 @@ _NAME: Final = str(OTHER.name)
 
 
 def rows_of_other_tables_are_counted_and_not_read(feed: Feed) -> None:
-    """They are among the skipped rows, by the table that they name; neither their places nor their times count."""
+    """Rows of other tables count as skipped, by the name of their table. Their positions and times do not count."""
     _put(feed, 1, feed.items(1), {_NAME: 2})
     batch = feed.read()
     assert told(batch.by_arrival) == told(feed.items(1))
-    assert batch.facts.skipped == 2, f"skipped are 2 rows; told are {batch.facts.skipped}"
+    assert batch.facts.skipped == 2, f"2 rows are skipped; the facts have {batch.facts.skipped}"
     others = batch.facts.others
-    assert others is not None, "rows of other tables are not told"
-    assert (others.messages, others.names) == (2, ((_NAME, 2),)), f"2 rows are of {_NAME}; told are {others}"
+    assert others is not None, "rows of other tables are not reported"
+    assert (others.messages, others.names) == (2, ((_NAME, 2),)), f"2 rows are of {_NAME}; reported are {others}"
     places = [item.position for item in batch.rows]
     assert (batch.facts.least, batch.facts.greatest) == (min(places), max(places)), "places of other tables count"
     assert batch.facts.time == max(item.time or 0 for item in batch.rows), "times of other tables count"
 
 
 def an_object_of_other_tables_alone_is_not_passed_over_in_silence(feed: Feed) -> None:
-    """The table stops, or the rows are told, by the table that they name."""
+    """An object with rows of other tables alone stops its table, or its rows are reported by their table."""
     _put(feed, 1, [], {_NAME: 3})
     batch, stop = _read(feed)
     if batch is None:
         assert _NAME in stop, f"the error does not name {_NAME}: {stop}"
         return
     assert not batch.rows, f"read as rows of {DIMENSION.name}: {batch.rows}"
-    assert batch.facts.others is not None, "rows of other tables are not told"
+    assert batch.facts.others is not None, "rows of other tables are not reported"
     assert dict(batch.facts.others.names) == {_NAME: 3}
 
 
 def _read(feed: Feed) -> tuple[Read | None, str]:
-    """Return the batch, or None and the words with which the source stops its table."""
+    """Return the batch, or None and the error that stops the table."""
     try:
         return feed.read(), ""
     except LakewardError as error:
@@ -48,7 +48,7 @@ def _read(feed: Feed) -> tuple[Read | None, str]:
 
 
 def _put(feed: Feed, place: int, items: Sequence[Item], others: Mapping[str, int]) -> None:
-    """Put an object with rows of other tables; raises Closed where objects have rows of one table alone."""
+    """Put an object with rows of other tables. Raises Closed if objects have rows of one table only."""
     if feed.put_mixed is None:
         raise Closed("rows of several tables in an object")
     feed.put_mixed(DIMENSION, place, items, others)

@@ -1,4 +1,4 @@
-"""The laws of a source for the rows that it reads: each once, in its place, counted, and as it was written."""
+"""The laws of a source for its rows: each is read once, as written, at its position, and counted."""
 
 from __future__ import annotations
 
@@ -14,32 +14,32 @@ from lakeward.plugins.testing.scripted_source import key_range
 from lakeward.plugins.testing.scripts import Item
 
 
-def many_objects_of_many_rows_come_whole(feed: Feed) -> None:
-    """In order beyond the tenth, too; rows that are equal in all but their place are as many as were written."""
+def many_objects_of_many_rows_are_read_completely(feed: Feed) -> None:
+    """More than ten objects are read in order, and rows that differ only in their position are all read."""
     objects = [[*feed.items(place, 1 + place % 3)] for place in range(1, 13)]
     last = feed.items(13, 60)
-    objects.append([*last, *(_behind(last[-1], rows) for rows in (1, 2, 3))])
+    objects.append([*last, *(_moved(last[-1], rows) for rows in (1, 2, 3))])
     for place, items in enumerate(objects, 1):
         feed.put(DIMENSION, place, items)
     found = [words for batch in feed.batches() for words in told(batch.by_arrival)]
     assert found == [words for items in objects for words in told(items)]
 
 
-def _behind(item: Item, rows: int) -> Item:
-    """Return a row that is equal to one but for its place, so many rows behind it."""
+def _moved(item: Item, rows: int) -> Item:
+    """Return a copy of a row, so many rows later."""
     place = item.position
     return replace(item, position=place._replace(sequence=place.sequence + rows, row=place.row + rows))
 
 
 def each_row_has_a_place_of_its_own(feed: Feed) -> None:
-    """The order of its object, and a number in it that rises as they were written; in the epoch of the batch.
+    """The position of a row has the epoch of the batch, the order of its object and a rising row number.
 
-    By `sequence`, which is the source's own order, a later change is not before an earlier one.
+    By sequence, a later change is not before an earlier one.
     """
     feed.deliver(1, 2, 3)
     for batch in feed.batches():
         places = [item.position for item in batch.by_arrival]
-        assert len({place[2:] for place in places}) == len(places), f"a place twice: {places}"
+        assert len({place[2:] for place in places}) == len(places), f"two rows have one position: {places}"
         assert places == sorted(places), f"sequences do not rise with the times: {places}"
         assert {place.epoch for place in places} == {EPOCH}
         assert {place.object for place in places} == {item.order for item in batch.objects}
@@ -47,36 +47,35 @@ def each_row_has_a_place_of_its_own(feed: Feed) -> None:
         assert times == sorted(times, key=lambda time: time or 0), "rows are not in order"
 
 
-def sequences_are_what_the_source_says_of_them(feed: Feed) -> None:
-    """As `Sequences` has it of each kind, where several changes are committed at one time.
+def sequences_are_as_the_source_declares(feed: Feed) -> None:
+    """Sequences are of the declared kind of `Sequences`, also if several changes have one commit time.
 
-    The core goes by it: of what it takes for commit times it makes the mark, and by numbers of their own it knows
-    a copy under another name.
+    The core relies on it: it makes watermarks from commit times, and finds copies by unique numbers.
     """
-    said = feed.open().sequences
-    feed.put(DIMENSION, 1, [_at_the_beginning(item, said) for item in feed.items(1)])
+    declared = feed.open().sequences
+    feed.put(DIMENSION, 1, [_at_the_beginning(item, declared) for item in feed.items(1)])
     feed.deliver(2, 3)
     events = [item for batch in feed.batches() for item in batch.by_arrival if isinstance(item, ChangeEvent)]
     times, found = [event.time for event in events], [event.position.sequence for event in events]
-    match said:
+    match declared:
         case Sequences.TIMES:
-            assert found in (times, [0] * len(found)), f"said are commit times, which are {times}; found is {found}"
+            assert found in (times, [0] * len(found)), f"declared are commit times {times}; found is {found}"
         case Sequences.UNIQUE:
-            assert len({*found}) == len(found), f"said is that each change has its own; sequences are {found}"
+            assert len({*found}) == len(found), f"declared are unique sequences; found is {found}"
         case Sequences.PLACES if feed.has_places:
-            assert any(found), f"said is that sequences are places in a log; found is {found}"
+            assert any(found), f"declared are log positions; found is {found}"
         case Sequences.ARRIVAL | Sequences.PLACES:
-            assert not any(found), f"said is that there is no order but that of arrival; sequences are {found}"
+            assert not any(found), f"declared is the order of arrival alone; found are sequences {found}"
 
 
-def _at_the_beginning(item: Item, said: Sequences) -> Item:
-    """Return a change that is committed with others; what orders it in a log stays its own."""
-    place = item.position._replace(sequence=BEGIN) if said is Sequences.TIMES else item.position
+def _at_the_beginning(item: Item, declared: Sequences) -> Item:
+    """Return a change with the commit time `BEGIN`, which others have too. Its position in a log stays."""
+    place = item.position._replace(sequence=BEGIN) if declared is Sequences.TIMES else item.position
     return replace(item, time=BEGIN, position=place)
 
 
 def each_row_is_counted(feed: Feed) -> None:
-    """As an event by its operation, as a reject by its reason: nothing that was written goes in silence."""
+    """Each row is counted: an event by its operation, a reject by its reason."""
     feed.deliver(1, 2, 3)
     for batch in feed.batches():
         events = Counter(item.operation for item in batch.rows if isinstance(item, ChangeEvent))
@@ -88,29 +87,28 @@ def each_row_is_counted(feed: Feed) -> None:
 
 
 def facts_bound_the_rows(feed: Feed) -> None:
-    """Those of the batch, and those of each object: least and greatest position, and the greatest source time.
+    """The facts of a batch and of each object have its least and greatest position and its greatest source time.
 
-    A range of keys, where there is one, has the key of every event in it: what is beyond is not looked for.
+    A key range, if there is one, contains the keys of all events: stored rows outside it are not read.
     """
     feed.deliver(1, 2, 3)
     for batch in feed.batches():
         places = [item.position for item in batch.rows]
         assert (batch.facts.least, batch.facts.greatest) == (min(places), max(places))
         assert batch.facts.time == max(item.time or 0 for item in batch.rows)
-        for said, found in zip(batch.facts.key_range, key_range(DIMENSION, batch.rows), strict=False):
-            assert said is None or found is None or said[0] <= found[0] <= found[1] <= said[1], (
-                f"{said} bounds no {found}"
-            )
+        for bounds, keys in zip(batch.facts.key_range, key_range(DIMENSION, batch.rows), strict=False):
+            is_inside = bounds is None or keys is None or bounds[0] <= keys[0] <= keys[1] <= bounds[1]
+            assert is_inside, f"keys {keys} are not in the range {bounds}"
         for known in batch.facts.objects:
             own = [place for place in places if place.object == known.object.order]
             assert (known.rows, known.least, known.greatest) == (len(own), min(own), max(own))
 
 
 LAWS: Final[tuple[Law, ...]] = (
-    many_objects_of_many_rows_come_whole,
-    odd_values.a_cell_comes_as_it_was_written,
+    many_objects_of_many_rows_are_read_completely,
+    odd_values.a_cell_is_read_as_it_was_written,
     each_row_has_a_place_of_its_own,
-    sequences_are_what_the_source_says_of_them,
+    sequences_are_as_the_source_declares,
     each_row_is_counted,
     facts_bound_the_rows,
 )

@@ -1,4 +1,4 @@
-"""The laws of a source for rows in quarantine: what a person sees of one, and what it is as he mended it."""
+"""The laws of a source for rows in quarantine: the cells that an operator sees, and the repaired event."""
 
 from __future__ import annotations
 
@@ -21,40 +21,40 @@ from lakeward.plugins.testing.feeds import EPOCH, Feed, Law, told, words
 
 
 def without_rules_rows_have_the_columns_and_the_key_of_their_table(feed: Feed) -> None:
-    """Rules are put behind a source; what a person mends has the columns that are written."""
+    """Without rules, a repaired row has the columns and the key of its table."""
     assert feed.open().written(feed.dimension) == feed.dimension
 
 
-def without_rules_no_column_is_made_again(feed: Feed) -> None:
-    """Whatever events may call for."""
+def without_rules_no_column_is_recomputed(feed: Feed) -> None:
+    """Without rules, no column is recomputed, for events with any needs."""
     for may_need in (frozenset[Capability](), frozenset(Capability)):
         assert feed.open().recomputed(feed.dimension, may_need) == RecomputedColumns()
 
 
-def the_cells_of_a_row_in_quarantine_are_those_that_were_written(feed: Feed) -> None:
-    """Of that row and no other, to another process; what cannot be told is left out."""
+def cells_of_a_row_in_quarantine_are_those_of_the_source(feed: Feed) -> None:
+    """Another process finds the written cells of that row alone. Unknown ones are left out."""
     feed.deliver(1, 2)
     for item, entry in _in_quarantine(feed):
         cells, written = feed.open().cells(feed.dimension, entry), feed.written(item)
-        assert {*cells.after} <= {*feed.dimension.schema.names}, f"cells of columns that no row has: {cells}"
+        assert {*cells.after} <= {*feed.dimension.schema.names}, f"cells of unknown columns: {cells}"
         differing = {name: text for name, text in cells.after.items() if written.get(name) != text}
-        assert not differing, f"row {entry.row} of {entry.object} was written as {written}; told is {cells}"
-        assert not cells.before, "of a row that changes no key there is none before"
+        assert not differing, f"row {entry.row} of {entry.object} was written as {written}; read is {cells}"
+        assert not cells.before, "a row without a key change has no cells before it"
 
 
-def a_mended_row_is_an_event_in_its_place(feed: Feed) -> None:
-    """With the cells that a person wrote, at the time of the row; among others, each is its own."""
+def a_repaired_row_is_an_event_at_its_position(feed: Feed) -> None:
+    """A repaired row is an event with the cells of the operator and the time of the row. Several do not mix."""
     feed.deliver(1, 2)
     rows = list(_in_quarantine(feed))
-    repaired = [replace(entry, repaired=_mended(feed, item, a=f"mended {item.key}")) for item, entry in rows]
+    repaired = [replace(entry, repaired=_repaired(feed, item, a=f"repaired {item.key}")) for item, entry in rows]
     found = sorted(feed.rows(feed.open().repair_row(feed.dimension, repaired)), key=lambda item: item.position[2:])
     assert [item.position for item in found] == [item.position for item, _ in rows]
-    wanted = [replace(item, cells={**item.cells, "a": f"mended {item.key}"}) for item, _ in rows]
+    wanted = [replace(item, cells={**item.cells, "a": f"repaired {item.key}"}) for item, _ in rows]
     assert told(found) == told(wanted)
 
 
-def one_that_is_not_mended_is_read_as_it_was_written(feed: Feed) -> None:
-    """A row that showed a change of columns is replayed so, once its table follows."""
+def an_unrepaired_row_is_read_as_it_was_written(feed: Feed) -> None:
+    """A row that was held for a change of columns is replayed as written, once its table has the columns."""
     feed.deliver(1, 2)
     for item, entry in _in_quarantine(feed, Reason.SCHEMA):
         (found,) = feed.rows(feed.open().repair_row(feed.dimension, [entry]))
@@ -62,19 +62,19 @@ def one_that_is_not_mended_is_read_as_it_was_written(feed: Feed) -> None:
 
 
 def a_cell_that_does_not_fit_its_column_is_refused_by_its_name(feed: Feed) -> None:
-    """It is never taken for NULL, or for another value."""
+    """A cell that does not fit its column raises a RepairError that names it. It never becomes NULL."""
     feed.deliver(1)
     ((item, entry), *_) = _in_quarantine(feed)
-    repaired = replace(entry, repaired=_mended(feed, item, id="no number"))
+    repaired = replace(entry, repaired=_repaired(feed, item, id="no number"))
     with pytest.raises(RepairError) as refused:
         feed.rows(feed.open().repair_row(feed.dimension, [repaired]))
     assert re.search(r"\bid\b", str(refused.value)), f"the column is not named: {refused.value}"
 
 
 def _in_quarantine(feed: Feed, reason: Reason = Reason.QUALITY) -> Iterator[tuple[ChangeEvent, Entry]]:
-    """Read the next batch; return its rows that leave values as if they were in quarantine.
+    """Read the next batch, and return its inserts and updates as entries of the quarantine.
 
-    It is read as that of a table with rules is, which may refuse any row: so each comes with its text.
+    The batch is read like one of a table with rules, which may refuse any row. So each row has its source text.
     """
     source, dimension = feed.open(), replace(feed.dimension, keeps_text=True)
     batch = source.read(dimension, source.select_objects(dimension, ObjectHistory()), EPOCH)
@@ -104,15 +104,15 @@ def _in_quarantine(feed: Feed, reason: Reason = Reason.QUALITY) -> Iterator[tupl
             )
 
 
-def _mended(feed: Feed, item: ChangeEvent, **cells: str) -> RepairedRow:
+def _repaired(feed: Feed, item: ChangeEvent, **cells: str) -> RepairedRow:
     return RepairedRow(operation=item.operation, cells={**feed.written(item), **cells})
 
 
 LAWS: Final[tuple[Law, ...]] = (
     without_rules_rows_have_the_columns_and_the_key_of_their_table,
-    without_rules_no_column_is_made_again,
-    the_cells_of_a_row_in_quarantine_are_those_that_were_written,
-    a_mended_row_is_an_event_in_its_place,
-    one_that_is_not_mended_is_read_as_it_was_written,
+    without_rules_no_column_is_recomputed,
+    cells_of_a_row_in_quarantine_are_those_of_the_source,
+    a_repaired_row_is_an_event_at_its_position,
+    an_unrepaired_row_is_read_as_it_was_written,
     a_cell_that_does_not_fit_its_column_is_refused_by_its_name,
 )

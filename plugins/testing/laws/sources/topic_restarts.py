@@ -1,4 +1,4 @@
-"""The laws of a source for topics that arrival alone orders: one that is made anew is told, and nothing else is."""
+"""The laws of a source for topics ordered by arrival alone: a recreated topic is reported, and nothing else."""
 
 from __future__ import annotations
 
@@ -13,36 +13,36 @@ from lakeward.plugins.testing.contract import Closed
 from lakeward.plugins.testing.feeds import DIMENSION, EPOCH, Feed, Law, past
 
 
-def a_topic_that_is_made_anew_is_told(feed: Feed) -> None:
-    """By an object that is before the next one by its offsets, newer by its times, and written later."""
+def a_recreated_topic_is_reported(feed: Feed) -> None:
+    """A topic is recreated if an object has lower offsets than the next one, newer times, and was written later."""
     _put(feed, 1, times_of=5, written=2)
     _put(feed, 2, times_of=3, written=1)
     found = _restart(feed)
-    assert found is not None, "an object is newer than the next one, and was written later; it is not told"
+    assert found is not None, "an object is newer than the next one and was written later, and nothing is reported"
 
 
-def a_topic_that_is_made_anew_behind_what_was_applied_is_told(feed: Feed) -> None:
-    """By an object that comes late, and whose changes are newer than all that the table has."""
+def a_recreated_topic_is_reported_after_applied_objects(feed: Feed) -> None:
+    """A topic is recreated if a late object has newer changes than all applied ones."""
     _put(feed, 2, times_of=3, written=1)
     applied = feed.read()
     _put(feed, 1, times_of=5, written=2)
     found = _restart(feed, *applied.objects, time=max(one.latest or 0 for one in applied.facts.objects))
-    assert found is not None, "an object comes late, and is newer than all that was applied; it is not told"
+    assert found is not None, "a late object is newer than all applied ones, and nothing is reported"
 
 
-def messages_of_a_topic_that_come_again_are_no_new_topic(feed: Feed) -> None:
-    """Their times are older than those before them, and their objects are written later."""
+def repeated_messages_are_no_recreated_topic(feed: Feed) -> None:
+    """Repeated messages have older times than those before them, in objects that are written later."""
     _put(feed, 1, times_of=5, written=1)
     _put(feed, 2, times_of=3, written=2)
     _put(feed, 3, times_of=6, written=3)
     found = _restart(feed)
-    assert found is None, f"told is {found}"
+    assert found is None, f"reported is {found}"
 
 
 def _put(feed: Feed, place: int, times_of: int, written: int) -> None:
-    """Put an object with the times of another, written so many seconds after a moment; no row tells a place.
+    """Put an object with the source times of another, written so many seconds after a fixed moment.
 
-    Raises Closed for a source without topics.
+    Its rows have no position of their own. Raises Closed for a source without topics.
     """
     if feed.put_offsets is None:
         raise Closed("topics whose messages arrival orders")
@@ -54,7 +54,7 @@ def _put(feed: Feed, place: int, times_of: int, written: int) -> None:
 
 
 def _restart(feed: Feed, *applied: SourceObject, time: int | None = None) -> AlarmRaised | None:
-    """Return the alarm that the core raises by what is told of the next batch; `time` is the table's greatest."""
+    """Return the alarm that the core raises for the next batch. `time` is the greatest time of the table."""
     source = feed.open()
     selection = source.select_objects(feed.dimension, past(applied))
     batch = source.read(feed.dimension, selection, EPOCH)
@@ -67,7 +67,7 @@ def _restart(feed: Feed, *applied: SourceObject, time: int | None = None) -> Ala
 
 
 LAWS: Final[tuple[Law, ...]] = (
-    a_topic_that_is_made_anew_is_told,
-    a_topic_that_is_made_anew_behind_what_was_applied_is_told,
-    messages_of_a_topic_that_come_again_are_no_new_topic,
+    a_recreated_topic_is_reported,
+    a_recreated_topic_is_reported_after_applied_objects,
+    repeated_messages_are_no_recreated_topic,
 )

@@ -1,4 +1,4 @@
-"""The laws of two writers: who works a batch out on one state of a table commits on that state, or not at all."""
+"""The laws of concurrent writers: a batch is committed on the table state that it was prepared for, or not."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _KEYS: Final = {"with a key": ("h", "id"), "without a key": ()}
 
 
 def _script(key: Sequence[str]) -> Script:
-    """Return three deliveries of three rows: all inserts, or, where there is a key, what becomes of it in turn."""
+    """Return three deliveries of three rows: with a key an insert, update and delete of each, else only inserts."""
     kinds = (Operation.INSERT, Operation.UPDATE, Operation.DELETE) if key else (Operation.INSERT,) * 3
     events = [
         ChangeEvent(
@@ -38,8 +38,8 @@ def _script(key: Sequence[str]) -> Script:
     return Script(dimension, [events[:3], events[3:6], events[6:]], events)
 
 
-def of_two_processes_that_worked_out_one_batch_one_commits(trial: Trial) -> None:
-    """The other is told CommitConflict, whether it lost at the commit or before; the table goes on as if alone."""
+def only_one_of_two_processes_commits_a_batch(trial: Trial) -> None:
+    """The other process gets a CommitConflict, at its commit or before. The table continues normally."""
     script, lake = _script(trial.case), trial.make().lake
     player = Player(script, lake, expected=expected(script))
     player.deliver()
@@ -52,7 +52,7 @@ def of_two_processes_that_worked_out_one_batch_one_commits(trial: Trial) -> None
     report = commit_batch(job, mine)
     commits = late.opened.table.commit
     assert _is_refused(lambda: commits(its.plan, its.resolved, its.progress)), "batch 2 was committed twice"
-    assert _is_refused(lambda: commit_batch(late, its)), "who slept went on to write"
+    assert _is_refused(lambda: commit_batch(late, its)), "the process that lost continued to write"
     mine.close()
     its.close()
     assert lake.open(script.dimension).table.standing().progress == report.progress
@@ -62,6 +62,7 @@ def of_two_processes_that_worked_out_one_batch_one_commits(trial: Trial) -> None
 
 
 def _is_refused(attempt: Callable[[], object]) -> bool:
+    """Return True if the attempt raises CommitConflict."""
     try:
         attempt()
     except CommitConflict:
@@ -69,8 +70,8 @@ def _is_refused(attempt: Callable[[], object]) -> bool:
     return False
 
 
-def what_another_process_applied_meanwhile_is_not_applied_again(trial: Trial) -> None:
-    """A process that sleeps as it looks, before it writes, before its commit or behind it, does nothing twice."""
+def a_batch_of_another_process_is_not_applied_again(trial: Trial) -> None:
+    """A process that pauses at any step while another one applies its batch applies nothing twice."""
     script = _script(trial.case)
     ways = [(step, ahead) for step in ("read_change_log", "hold", "commit", "trim") for ahead in (0, 1)]
     for step, ahead in ways[1::2] if trial.is_packed else ways:
@@ -83,7 +84,7 @@ def what_another_process_applied_meanwhile_is_not_applied_again(trial: Trial) ->
 
 
 def _overtaken(script: Script, lake: Lake, step: str, ahead: int) -> Player:
-    """Return a player that sleeps before a step while another applies what has arrived, and so many more."""
+    """Return a player that pauses before a step while another applies all deliveries so far, and `ahead` more."""
     player, other = Player(script, lake), Player(script, lake)
 
     def meanwhile(reached: str) -> None:
@@ -96,8 +97,8 @@ def _overtaken(script: Script, lake: Lake, step: str, ahead: int) -> Player:
     return player
 
 
-def a_commit_of_another_writer_in_the_midst_of_a_batch_changes_nothing(trial: Trial) -> None:
-    """What was worked out before it is worked out anew, or stands beside it; at each moment as if it were not."""
+def a_commit_of_another_writer_during_a_batch_changes_nothing(trial: Trial) -> None:
+    """A batch is prepared again, or committed next to the other commit. The table shows the same states."""
     script, bench = _script(trial.case), trial.make()
     player = Player(script, bench.lake, expected=expected(script))
     met: set[int] = set()
@@ -112,30 +113,30 @@ def a_commit_of_another_writer_in_the_midst_of_a_batch_changes_nothing(trial: Tr
     assert player.play().moments[-1].rows == script.truth
 
 
-def no_object_is_forgotten_where_two_processes_write_at_once(trial: Trial) -> None:
-    """Where one writes its memory over that of another, either of them commits; the table has all rows or stops."""
+def no_object_is_forgotten_when_two_processes_write_at_once(trial: Trial) -> None:
+    """If one process overwrites the change log of another, the table has all rows or stops with a TableError."""
     script, lake = _script(trial.case), trial.make().lake
     both = [item for items in script.deliveries[1:] for item in items]
     player = Player(script, lake)
     other = Player(replace(script, deliveries=[script.deliveries[0], both]), lake)
     player.deliver()
     player.source.arrived = other.source.arrived = 2
-    job, mine = _remembered(player)
-    late, its = _remembered(other)
+    job, mine = _record(player)
+    late, its = _record(other)
     if _is_refused(lambda: job.opened.table.commit(mine.plan, mine.resolved, mine.progress)):
         late.opened.table.commit(its.plan, its.resolved, its.progress)
     mine.close()
     its.close()
     try:
         player.deliver()
-    except TableError:  # what is remembered is not of the batch that was made
+    except TableError:  # the change log is not that of the committed batch
         return
     if player.moments[-1].rows != script.truth:
         raise AssertionError(rows_differ(player.moments[-1].rows, script.truth, player.delivered))
 
 
-def _remembered(player: Player) -> tuple[Job[Any], PreparedBatch[Any]]:
-    """Do all of a batch but its commit."""
+def _record(player: Player) -> tuple[Job[Any], PreparedBatch[Any]]:
+    """Prepare a batch and write its quarantine and change log, without the commit."""
     job = player.job()
     prepared = prepare_next_batch(job)
     assert isinstance(prepared, PreparedBatch)
@@ -145,18 +146,11 @@ def _remembered(player: Player) -> tuple[Job[Any], PreparedBatch[Any]]:
 
 
 LAWS: Final = tuple(
-    Law(
-        name=check.__name__,
-        statement=check.__doc__ or "",
-        check=check,
-        needs=frozenset(needs),
-        cases=_KEYS,
-        once=True,
-    )
+    Law.of(check, *needs, cases=_KEYS, once=True)
     for check, *needs in (
-        (of_two_processes_that_worked_out_one_batch_one_commits,),
-        (what_another_process_applied_meanwhile_is_not_applied_again,),
-        (no_object_is_forgotten_where_two_processes_write_at_once,),
-        (a_commit_of_another_writer_in_the_midst_of_a_batch_changes_nothing, FOREIGN),
+        (only_one_of_two_processes_commits_a_batch,),
+        (a_batch_of_another_process_is_not_applied_again,),
+        (no_object_is_forgotten_when_two_processes_write_at_once,),
+        (a_commit_of_another_writer_during_a_batch_changes_nothing, FOREIGN),
     )
 )

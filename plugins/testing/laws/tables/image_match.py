@@ -1,4 +1,4 @@
-"""The law of tables without a key whose rows are found by their images: feeds of few distinct rows, many equal."""
+"""Laws of image match: tables without a key, whose rows are found by their before images."""
 
 from __future__ import annotations
 
@@ -18,33 +18,33 @@ from lakeward.plugins.testing.simulated_database import batches, with_repeats
 _Cells = Mapping[str, Any]
 
 _VALUES: Final = ((1, 1), (1, None), (None, None), (2, 1))
-"""What rows hold beside the number of their history and an `id` that is no key: few enough to be equal often."""
+"""Values of columns `a` and `b`. They are few, so that many rows are equal."""
 
 _DIMENSION: Final = Dimension(name=NAME, schema=PACKED, match=Match.IMAGE, lateness=ORDERED, tolerance=TOLERANT)
 
 
 @dataclass(frozen=True)
 class BagScript(Script):
-    """A script of a table that is a bag of rows."""
+    """A script of a table without a key, in which equal rows may occur several times."""
 
     @property
     def truth(self) -> Rows:
-        """What is left of the rows, when each change takes away the oldest that is equal to its image."""
-        stands: dict[Position, _Cells] = {}
+        """The rows at the end: each update and delete removes the oldest row that is equal to its image."""
+        rows: dict[Position, _Cells] = {}
         for event in sorted(self.events, key=lambda event: event.position):
             if event.operation in (Operation.UPDATE, Operation.DELETE):
                 image = event.before or {}
-                found = next((place for place, cells in stands.items() if same_cells(cells, image)), None)
-                if found is None:
+                oldest = next((place for place, cells in rows.items() if same_cells(cells, image)), None)
+                if oldest is None:
                     continue
-                del stands[found]
+                del rows[oldest]
             if event.operation is not Operation.DELETE:
-                stands[event.position] = dict(event.cells)
-        return {tuple(place): (cells, place) for place, cells in stands.items()}
+                rows[event.position] = dict(event.cells)
+        return {tuple(place): (cells, place) for place, cells in rows.items()}
 
 
 class _Source:
-    """A table of few distinct rows, and what a capture of it sends, in objects."""
+    """A source table with few distinct rows, and the objects that a capture of it sends."""
 
     def __init__(self, random: Random, history: int) -> None:
         self.random = random
@@ -52,13 +52,13 @@ class _Source:
         self.rows: list[_Cells] = []
 
     def objects(self) -> list[list[ChangeEvent]]:
-        """Return objects, the first of them perhaps a full load."""
+        """Return objects. The first may be a full load."""
         has_load = self.random.random() < 0.5
-        found = [self._load(1)] if has_load else []
-        for number in range(len(found) + 1, len(found) + self.random.randrange(2, 8)):
+        objects = [self._load(1)] if has_load else []
+        for number in range(len(objects) + 1, len(objects) + self.random.randrange(2, 8)):
             rows = range(1, self.random.randrange(2, 6))
-            found.append([self._change(Position(1, number, self._order(number), row)) for row in rows])
-        return found
+            objects.append([self._change(Position(1, number, self._order(number), row)) for row in rows])
+        return objects
 
     def _order(self, number: int) -> int:
         return self.history * OBJECTS_A_HISTORY + number
@@ -76,7 +76,7 @@ class _Source:
         return {"h": self.history, "id": 1, "a": a, "b": b}
 
     def _change(self, position: Position) -> ChangeEvent:
-        """Insert a row; or take one away, now and then one that is not there, and perhaps put another."""
+        """Insert a row, or delete or update one. The image is missing or matches no row now and then."""
         operation = self.random.choice((Operation.INSERT, Operation.UPDATE, Operation.DELETE))
         time, cells = position.sequence, self._row()
         if operation is Operation.INSERT:
@@ -96,30 +96,30 @@ class _Source:
 
 
 def pack_images(random: Random, histories: int, *, bad: float = 0.0) -> BagScript:
-    """Return a script in which so many tables of few distinct rows live side by side; objects come again."""
+    """Return a script that packs so many source tables with few distinct rows. Some objects are delivered again."""
     deliveries: list[list[Item]] = []
     events: list[ChangeEvent] = []
     for history in range(histories):
         objects = dict(enumerate(_Source(random, history).objects()))
-        spoilt = {e.position for listed in objects.values() for e in listed if random.random() < bad}
-        rejects = {place: Reject(place, Reason.CAST, time=place.sequence) for place in spoilt}
+        bad_places = {e.position for listed in objects.values() for e in listed if random.random() < bad}
+        rejects = {place: Reject(place, Reason.CAST, time=place.sequence) for place in bad_places}
         for index, batch in enumerate(batches(random, with_repeats(random, sorted(objects)))):
             deliveries += [[] for _ in range(index + 1 - len(deliveries))]
             listed = (event for number in sorted(set(batch)) for event in objects[number])
             deliveries[index] += [rejects.get(event.position, event) for event in listed]
-        events += [e for listed in objects.values() for e in listed if e.position not in spoilt]
+        events += [e for listed in objects.values() for e in listed if e.position not in bad_places]
     return BagScript(_DIMENSION, deliveries, events, settles=0.3)
 
 
-def a_table_without_a_key_takes_away_one_row_that_is_equal_to_an_image(trial: Trial) -> None:
-    """Images: of rows without a key one of those that are equal goes, however they are split, repeated or ended."""
+def an_image_removes_one_equal_row(trial: Trial) -> None:
+    """Images: an image removes one of the rows that equal it, for any batches, repeats and crashes."""
     player = trial.play(pack_images(trial.random, trial.histories, bad=0.05), trial.ends())
     if trial.is_packed:
-        assert Reason.NO_KEY.value in player.reasons, "a feed in which every image finds its row says little"
+        assert Reason.NO_KEY.value in player.reasons, "every image found a row: the feed shows too little"
 
 
 def a_row_of_nulls_is_equal_to_its_image(trial: Trial) -> None:
-    """NULL is equal to NULL; an image that was not sent whole takes nothing away, nor does one of no row."""
+    """NULL equals NULL in an image. An incomplete image, or one without a row, removes nothing."""
     cells: _Cells = {"h": 0, "id": None, "a": None, "b": None}
     other: _Cells = {**cells, "a": 1}
     trial.play(_script([_put(1, 1, cells), _put(1, 2, cells)], [_take(2, 1, cells), _take(2, 2, other)]))
@@ -140,13 +140,8 @@ def _script(*deliveries: Sequence[ChangeEvent]) -> BagScript:
     return BagScript(_DIMENSION, deliveries, [event for events in deliveries for event in events])
 
 
-_NEEDS: Final = frozenset({Capability.IMAGES.value})
-
-LAWS: Final = tuple(
-    Law(name=check.__name__, statement=check.__doc__ or "", check=check, needs=_NEEDS, **size)
-    for check, size in (
-        (a_row_of_nulls_is_equal_to_its_image, {"once": True}),
-        (a_table_without_a_key_takes_away_one_row_that_is_equal_to_an_image, {"few": 4, "share": 0.2, "often": 6}),
-    )
+LAWS: Final = (
+    Law.of(a_row_of_nulls_is_equal_to_its_image, Capability.IMAGES.value, once=True),
+    Law.of(an_image_removes_one_equal_row, Capability.IMAGES.value, few=4, share=0.2, often=6),
 )
-"""Of tables that declare `images`."""
+"""They need the capability `images`."""

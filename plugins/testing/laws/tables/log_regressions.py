@@ -1,6 +1,6 @@
-"""The law of changes that are newer than what came of their keys, and lower in the log: a table tells them.
+"""The law of log regressions: changes that are newer than the state of their key, at a lower position of the log.
 
-A log in which transactions overlap has started over there (docs/decisions/0004).
+They show that a log started over, even if transactions overlap (docs/decisions/0004).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from lakeward.plugins.testing.scripts import NAME, PACKED, TOLERANT, Script
 
 _OLD: Final = (Operation.INSERT, Operation.INSERT, Operation.INSERT, Operation.UPDATE, Operation.DELETE)
 _OF_KEYS: Final = (1, 2, 3, 2, 3)
-"""The changes of the first delivery: key 2 is updated, key 3 goes."""
+"""The keys of the first delivery: key 2 is updated, key 3 is deleted."""
 
 _CASES: Final[Mapping[str, Mapping[str, Any]]] = {
     "ordered": {"lateness": ORDERED},
@@ -36,8 +36,8 @@ def _change(operation: Operation, key: int, place: Position, second: int) -> Cha
     return ChangeEvent(operation=operation, position=place, key=(0, key), cells=cells, time=second * LEAST_GAP)
 
 
-def what_is_newer_and_lies_below_its_row_is_told(trial: Trial) -> None:
-    """By the first row of each object in doubt, below a row, a delete, or another of the batch."""
+def a_newer_change_at_a_lower_position_is_reported(trial: Trial) -> None:
+    """A table reports the first such row of each suspect object: below a row, a delete or an event of the batch."""
     old = [
         _change(operation, key, Position(1, 100 + row, 1, row), row)
         for row, (operation, key) in enumerate(zip(_OLD, _OF_KEYS, strict=True), 1)
@@ -45,19 +45,19 @@ def what_is_newer_and_lies_below_its_row_is_told(trial: Trial) -> None:
     update, insert = Operation.UPDATE, Operation.INSERT
     new = [
         _change(update, 2, Position(1, 90, 2, 1), 2),  # late, and no newer
-        _change(insert, 4, Position(1, 80, 2, 2), 20),  # of a key that nothing is known of
+        _change(insert, 4, Position(1, 80, 2, 2), 20),  # of an unknown key
         _change(update, 2, Position(1, 103, 2, 3), 21),
         _change(update, 2, Position(1, 100, 2, 4), 22),
         _change(insert, 3, Position(1, 104, 3, 1), 23),
         _change(update, 1, Position(1, 300, 4, 1), 1100),
         _change(update, 1, Position(1, 200, 4, 2), 1102),
-        _change(update, 1, Position(1, 90, 5, 1), 1104),  # of an object that is no suspect
+        _change(update, 1, Position(1, 90, 5, 1), 1104),  # of an object that is not suspect
     ]
-    told = {2: 3, 3: 1, 4: 2}
+    regressions = {2: 3, 3: 1, 4: 2}
     if trial.can(Capability.TRUNCATE):
         emptied = ChangeEvent(operation=Operation.TRUNCATE, position=Position(1, 400, 7, 1), time=1200 * LEAST_GAP)
         new += [emptied, _change(insert, 8, Position(1, 350, 7, 2), 1202)]
-        told[7] = 2
+        regressions[7] = 2
     dimension = Dimension(name=NAME, schema=PACKED, key=("h", "id"), tolerance=TOLERANT, **trial.case)
     later = [_change(insert, 9, Position(1, 110, 6, 1), 1000)]  # newer than all, and of another key
     player = Player(Script(dimension, [old, later, new], [*old, *later, *new]), trial.make().lake)
@@ -67,18 +67,16 @@ def what_is_newer_and_lies_below_its_row_is_told(trial: Trial) -> None:
     job = player.job()
     prepared = prepare_next_batch(job)
     assert isinstance(prepared, PreparedBatch)
-    suspicious = replace(prepared.plan, suspect_objects=frozenset(told))
+    suspicious = replace(prepared.plan, suspect_objects=frozenset(regressions))
     resolved = job.opened.table.resolve(suspicious, prepared.batch.frame)
-    found = dict(resolved.log_regressions)
+    reported = dict(resolved.log_regressions)
     resolved.close()
     prepared.close()
-    assert found == told, f"the first rows that are newer and lower are {told}, and not {found}"
+    assert reported == regressions, f"the first newer rows at a lower position are {regressions}, not {reported}"
 
 
-LAW: Final = Law(
-    name=what_is_newer_and_lies_below_its_row_is_told.__name__,
-    statement=what_is_newer_and_lies_below_its_row_is_told.__doc__ or "",
-    check=what_is_newer_and_lies_below_its_row_is_told,
+LAW: Final = Law.of(
+    a_newer_change_at_a_lower_position_is_reported,
     cases=_CASES,
     of_cases={"history": frozenset({Capability.HISTORY.value})},
     once=True,

@@ -1,6 +1,6 @@
-"""The law of files that lack a column of their table, where changes come in order: what an update finds, or not.
+"""The law of files that lack a column of their table, for tables whose changes come in order.
 
-Where changes may come late such an update waits for its row as any part of one, which the laws of those hold.
+If changes may come late, such an update waits for its row like any partial row. Other laws test that.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ _LESS: Final = (Schema(PACKED.columns[:-1]), Schema((*PACKED.columns[:2], PACKED
 
 _BATCHES: Final = 6
 _KEYS: Final = 12
-"""So many keys a history of other laws: one has few changes."""
+"""The number of keys for each history of a trial. Each key has few changes."""
 
 _OPERATIONS: Final = (Operation.INSERT, Operation.UPDATE, Operation.UPDATE, Operation.DELETE)
 
 
-def an_update_that_lacks_a_column_makes_no_row(trial: Trial) -> None:
-    """Schema: where no row stands that keeps what it has there, the update goes into quarantine, and is told.
+def an_update_without_a_column_creates_no_row(trial: Trial) -> None:
+    """Schema: without a stored row, an update from a file that lacks a column goes into quarantine.
 
-    So it is from change to change of one batch; a change that comes as a whole, as an insert does, has NULL there.
+    The same holds within one batch. An insert from such a file has NULL in the missing column.
     """
     dimension = Dimension(
         name=NAME, schema=PACKED, key=("h", "id"), lateness=ORDERED, tolerance=TOLERANT, **trial.case
@@ -51,7 +51,7 @@ def an_update_that_lacks_a_column_makes_no_row(trial: Trial) -> None:
 
 
 def _drawn(random: Random, dimension: Dimension, keys: int) -> Script:
-    """Return batches, of which the first has all columns: some updates find a row, and some none."""
+    """Return batches of which the first has all columns. Some updates find a row, others do not."""
     deliveries: list[list[Item]] = []
     columns: dict[int, Schema] = {}
     for number in range(_BATCHES):
@@ -63,7 +63,7 @@ def _drawn(random: Random, dimension: Dimension, keys: int) -> Script:
 
 
 def _change(random: Random, schema: Schema, number: int, row: int, keys: int, operation: Operation) -> ChangeEvent:
-    """Return a change of any key, which few others of its batch have; two come at each instant."""
+    """Return a change of a random key, which few others of its batch have. Two have the same source time."""
     at, key = 1000 * number + row // 2, random.randrange(keys)
     cells = {"h": 0, "id": key} | {c.name: random.choice((None, at)) for c in schema.columns[2:]}
     return ChangeEvent(
@@ -71,11 +71,9 @@ def _change(random: Random, schema: Schema, number: int, row: int, keys: int, op
     )
 
 
-LAW: Final = Law(
-    name=an_update_that_lacks_a_column_makes_no_row.__name__,
-    statement=an_update_that_lacks_a_column_makes_no_row.__doc__ or "",
-    check=an_update_that_lacks_a_column_makes_no_row,
-    needs=frozenset({COLUMNS}),
+LAW: Final = Law.of(
+    an_update_without_a_column_creates_no_row,
+    COLUMNS,
     cases=_CASES,
     of_cases=_NEEDS,
     few=2,

@@ -1,11 +1,11 @@
-"""The laws of a table on histories drawn at random: its script, what ends it, and what must be seen then.
+"""The laws of a table on random histories. Each draws a script and crashes, and says what the table must show.
 
-`docs/explanation/semantics.md` has them as a table; each docstring begins with the words that it has there.
+A docstring begins with the property that the law tests; `docs/explanation/semantics.md` defines them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, Final, TypeAlias
 
@@ -37,25 +37,23 @@ _Check: TypeAlias = Callable[[Trial], None]
 _BOUNDS: Final[tuple[Lateness, ...]] = (Within(3), Unbounded())
 
 
-def _law(*needs: str, cases: Mapping[str, Any] | None = None, **size: Any) -> Callable[[_Check], _Check]:
-    def take(check: _Check) -> _Check:
-        statement = check.__doc__ or ""
-        name, opens = check.__name__, frozenset(needs)
-        _DRAWN.append(Law(name=name, statement=statement, check=check, needs=opens, cases=cases or {}, **size))
+def _law(*needs: str, **more: Any) -> Callable[[_Check], _Check]:
+    def add(check: _Check) -> _Check:
+        _DRAWN.append(Law.of(check, *needs, **more))
         return check
 
-    return take
+    return add
 
 
 @_law(few=5, share=1.0)
-def any_delivery_of_many_histories_gives_their_databases(trial: Trial) -> None:
-    """Convergence, batching, idempotence, conservation: splits and repetitions change nothing."""
+def any_delivery_gives_the_rows_of_the_source(trial: Trial) -> None:
+    """Convergence, batching, idempotence, conservation: any batches and repeats give the rows of the source."""
     trial.play(pack(trial.random, trial.histories))
 
 
 @_law(few=5, share=0.625)
-def what_waits_in_quarantine_follows_in_order(trial: Trial) -> None:
-    """Quarantine: rows that cannot be applied hold their keys; once they are given up, what waited is applied."""
+def waiting_events_are_applied_in_order(trial: Trial) -> None:
+    """Quarantine: a row that cannot be applied holds its key. After a discard the waiting events are applied."""
     bad, settles = (0.03, 0.05) if trial.is_packed else (0.05, 0.3)
     truncates = trial.can(Capability.TRUNCATE) and (trial.is_packed or trial.random.random() < 0.3)
     script = pack(trial.random, trial.histories, bad=bad, settles=settles, truncates=truncates)
@@ -65,22 +63,22 @@ def what_waits_in_quarantine_follows_in_order(trial: Trial) -> None:
 
 @_law(few=3, share=0.15, often=_ALL, seldom=6)
 def a_crash_at_any_step_changes_nothing(trial: Trial) -> None:
-    """Crash, conservation: after each, the table is at every moment what it would have been without."""
+    """Crash, conservation: after each crash the table shows the same states as without it."""
     truncates = trial.can(Capability.TRUNCATE) and trial.random.random() < 0.3
     script = pack(trial.random, trial.histories, bad=0.05, truncates=truncates)
     ends = trial.ends()
     player = trial.play(script, ends)
     missed = [end for end in ends[: len(player.moments)] if end not in player.crashed]
-    elsewhere = [step for step, _ in missed if step not in ("select_objects", "note")]
-    assert len(elsewhere) <= script.deliveries.count([]), "but to give up an entry takes nothing, each is reached"
+    others = [step for step, _ in missed if step not in ("select_objects", "note")]  # a discard has neither step
+    assert len(others) <= script.deliveries.count([]), f"steps at which no process ended: {others}"
     totals = player.moments[-1].progress.totals
     assert totals.read == sum(map(len, script.deliveries)), "an event is counted twice, or not at all"
     assert totals.add_up()
 
 
 @_law(few=3, share=0.15, once=True)
-def every_step_of_the_pipeline_is_crashed_at(trial: Trial) -> None:
-    """Crash: the steps are those of the pipeline, and every one of them is reached, before and after it."""
+def every_step_of_the_pipeline_is_tried_with_a_crash(trial: Trial) -> None:
+    """Crash: a process ends before and after every step of the pipeline."""
     left = list(CRASHES)
     for _ in range(20):
         player = trial.play(pack(trial.random, trial.histories, bad=0.05), left)
@@ -91,8 +89,8 @@ def every_step_of_the_pipeline_is_crashed_at(trial: Trial) -> None:
 
 
 @_law(few=3, share=0.625, often=_ALL)
-def after_every_held_row_is_fixed_or_discarded_the_tables_are_those_of_the_mended_feed(trial: Trial) -> None:
-    """Quarantine: rows are mended, wait, are replayed or given up, in any order; spoilt files come again."""
+def repaired_and_discarded_rows_give_the_rows_of_the_corrected_feed(trial: Trial) -> None:
+    """Quarantine: rows are repaired, wait, are replayed or discarded in any order. Bad files come again."""
     settles = 0.1 if trial.is_packed else 0.3
     bad = 0.05 if trial.is_packed else 0.1
     script = pack(trial.random, trial.histories, bad=bad, settles=settles, fixed=0.6)
@@ -100,8 +98,8 @@ def after_every_held_row_is_fixed_or_discarded_the_tables_are_those_of_the_mende
 
 
 @_law(few=3, share=0.3, often=6, seldom=4)
-def a_row_is_mended_in_its_place_whatever_the_mark(trial: Trial) -> None:
-    """Quarantine, where files come in any order that the lateness allows, and the mark has passed what is held."""
+def a_repaired_row_is_applied_at_its_position(trial: Trial) -> None:
+    """Quarantine, lateness: a repaired row is applied at its position, also at or below the low watermark."""
     lateness = Within(3) if trial.is_packed else trial.random.choice(_BOUNDS)
     bad = 0.05 if trial.is_packed else 0.08
     script = pack_late(trial.random, trial.histories, lateness, bad=bad, fixed=0.6)
@@ -109,8 +107,8 @@ def a_row_is_mended_in_its_place_whatever_the_mark(trial: Trial) -> None:
 
 
 @_law(cases={"within": Within(3), "unbounded": Unbounded()}, few=4, share=0.375, often=5, seldom=4)
-def any_order_within_the_lateness_gives_their_databases(trial: Trial) -> None:
-    """Lateness: objects come late, within the bound or whenever, and again; nothing is too late."""
+def any_order_within_the_lateness_gives_the_rows_of_the_source(trial: Trial) -> None:
+    """Lateness: objects come late, within the bound or at any time, and again. No event is refused."""
     bad = 0.02 if trial.is_packed else trial.random.choice([0.0, 0.05])
     truncates = trial.can(Capability.TRUNCATE) and (trial.is_packed or trial.random.random() < 0.3)
     script = pack_late(trial.random, trial.histories, trial.case, bad=bad, truncates=truncates)
@@ -121,7 +119,7 @@ def any_order_within_the_lateness_gives_their_databases(trial: Trial) -> None:
 
 
 _OTHERWISE: Final = 1000
-"""What the other of two changes that tie says."""
+"""A value that tells the second of two tied changes from the first."""
 
 _TIED: Final = {
     "ordered": (ORDERED, 0.0),
@@ -132,32 +130,32 @@ _TIED: Final = {
 
 
 @_law(cases=_TIED, few=4, share=0.1, often=5, seldom=3, weight=0.5)
-def what_ties_is_held_until_a_person_has_said_of_it(trial: Trial) -> None:
-    """Quarantine: of facts at one place the first stands; another is given up, or replayed as the later."""
+def ties_are_held_until_an_operator_decides(trial: Trial) -> None:
+    """Quarantine: of events that tie, the first is stored. The second is discarded, or replayed as the later."""
     lateness, renamed = trial.case
     bad = 0.02 if trial.is_packed else trial.random.choice([0.0, 0.05])
     drawn = pack_late(trial.random, trial.histories, lateness, bad=bad, renamed=renamed)
     fixes = {event.position: event for event in drawn.events if trial.random.random() < 0.6}
     script = replace(drawn, dimension=replace(drawn.dimension, ties=Ties.QUARANTINE), fixes=fixes)
-    seen = [found for moment in expected(script) for found in moment.quarantine.items()]
-    gone = {place for place, (reason, *_) in seen if reason == Reason.TIE.value and place not in fixes}
-    script = replace(script, events=[event for event in script.events if event.position not in gone])
+    held = [entry for moment in expected(script) for entry in moment.quarantine.items()]
+    discarded = {place for place, (reason, *_) in held if reason == Reason.TIE.value and place not in fixes}
+    script = replace(script, events=[event for event in script.events if event.position not in discarded])
     player = trial.play(script, trial.ends())
     assert renamed or not trial.is_packed or Reason.TIE.value in player.reasons
 
 
-def with_twins(script: Script) -> Script:
-    """Let each key change come twice at its place, in one object, with other cells the second time."""
+def with_tied_key_changes(script: Script) -> Script:
+    """Return the script with each key change twice at its position, in one object, the second with other cells."""
 
-    def duplicate_objects(items: Sequence[Item]) -> list[Item]:
+    def add_ties(items: Sequence[Item]) -> list[Item]:
         moves = [item for item in items if isinstance(item, ChangeEvent) and item.old_key is not None]
-        again = [replace(event, cells={**event.cells, "b": _OTHERWISE}) for event in moves]
+        ties = [replace(event, cells={**event.cells, "b": _OTHERWISE}) for event in moves]
         placed = [_in_row(2 * item.position.row, item) for item in items]
-        placed += [_in_row(2 * event.position.row + 1, event) for event in again]
+        placed += [_in_row(2 * event.position.row + 1, event) for event in ties]
         return sorted(placed, key=lambda item: item.position)
 
-    events = [item for item in duplicate_objects(script.events) if isinstance(item, ChangeEvent)]
-    return replace(script, deliveries=[duplicate_objects(items) for items in script.deliveries], events=events)
+    events = [item for item in add_ties(script.events) if isinstance(item, ChangeEvent)]
+    return replace(script, deliveries=[add_ties(items) for items in script.deliveries], events=events)
 
 
 def _in_row(row: int, item: Item) -> Item:
@@ -165,10 +163,10 @@ def _in_row(row: int, item: Item) -> Item:
 
 
 @_law(*_PARTIAL, few=3, share=0.1, often=6, seldom=3, weight=0.25)
-def what_ties_in_part_or_moves_is_held_alike(trial: Trial) -> None:
-    """Quarantine, where cells are not sent and keys change: a key change that ties holds both its keys."""
+def ties_of_partial_rows_and_key_changes_are_held(trial: Trial) -> None:
+    """Quarantine, with partial rows and key changes: a key change that ties holds both of its keys."""
     lateness = Within(3) if trial.is_packed else trial.random.choice(_BOUNDS)
-    drawn = with_twins(pack_late(trial.random, trial.histories, lateness, in_part=True))
+    drawn = with_tied_key_changes(pack_late(trial.random, trial.histories, lateness, in_part=True))
     fixes = {event.position: event for event in drawn.events if trial.random.random() < 0.6}
     script = replace(drawn, dimension=replace(drawn.dimension, ties=Ties.QUARANTINE), fixes=fixes)
     player = trial.play_alike(script, trial.ends(UNCOMMITTED))
@@ -176,19 +174,19 @@ def what_ties_in_part_or_moves_is_held_alike(trial: Trial) -> None:
 
 
 @_law(few=4, share=0.1)
-def what_comes_too_late_is_told_apart(trial: Trial) -> None:
-    """Lateness: what lies below the mark is refused and counted, and the mark is the reference's at each moment."""
+def events_below_the_low_watermark_are_refused(trial: Trial) -> None:
+    """Lateness: events at or below the low watermark are refused and counted, as on the reference adapter."""
     script = pack_late(trial.random, trial.histories, Within(3), too_late=True, bad=0.1)
     player = trial.play_alike(script)
     last = player.moments[-1].progress
     assert last.totals.add_up()
     if trial.is_packed:
-        assert last.totals.quarantined, "a feed in which nothing is too late says nothing"
+        assert last.totals.quarantined, "no event of the feed is too late: it shows nothing"
         assert last.low_watermark is not None
 
 
 def with_a_time_in_the_future(script: Script, place: int, *, is_believed: bool) -> Script:
-    """Deliver a change of another row, committed in the far future, as delivery number `place`."""
+    """Return the script with a change of another row, with a far future time, as delivery number `place`."""
     times = [item.time for items in script.deliveries for item in items if item.time is not None]
     order = 1 + max(event.position.object for event in script.events)
     event = ChangeEvent(
@@ -208,8 +206,8 @@ def with_a_time_in_the_future(script: Script, place: int, *, is_believed: bool) 
 
 
 @_law(few=4, share=0.1)
-def a_time_in_the_future_moves_no_mark_and_makes_nothing_too_late(trial: Trial) -> None:
-    """Lateness holds for all else, and the mark is at each moment as if it had not come."""
+def a_time_in_the_future_moves_no_watermark(trial: Trial) -> None:
+    """Lateness: an event with a time in the far future changes no watermark and makes no other event late."""
     script = pack_late(trial.random, trial.histories, Within(3))
     place = trial.random.randint(1, len(script.deliveries))
     without = expected(script)
@@ -224,8 +222,8 @@ def a_time_in_the_future_moves_no_mark_and_makes_nothing_too_late(trial: Trial) 
 
 
 @_law(few=3, share=0.25, often=_ALL, seldom=4)
-def a_table_without_a_key_keeps_each_fact_once(trial: Trial) -> None:
-    """Crash: however often one makes a batch repeat, and so for rows that are mended."""
+def a_table_without_a_key_has_each_event_once(trial: Trial) -> None:
+    """Crash: without a key, each event is one row, however often a crash repeats a batch, repaired rows too."""
     fixed = 0.6 if trial.is_packed else trial.random.choice([0.0, 0.6])
     script = pack(trial.random, trial.histories, bad=0.1 if fixed else 0.05, fixed=fixed, key=())
     player = trial.play(script, trial.ends())
@@ -234,7 +232,7 @@ def a_table_without_a_key_keeps_each_fact_once(trial: Trial) -> None:
 
 @_law(FOREIGN, few=3, share=0.1, weight=0.25)
 def commits_of_another_writer_change_nothing(trial: Trial) -> None:
-    """Crash, with foreign commits between the batches: what another writer does hides no progress and no memory."""
+    """Crash, with commits of another writer between the batches: they hide no progress and no change log."""
     lateness = trial.random.choice(_BOUNDS)
     script = pack_late(trial.random, trial.histories, lateness, bad=0.03)
     bench = trial.make()
@@ -246,7 +244,7 @@ def commits_of_another_writer_change_nothing(trial: Trial) -> None:
 
 @_law(Capability.UNSET.value, few=5, share=0.15)
 def cells_that_were_not_sent_keep_their_values(trial: Trial) -> None:
-    """Schema: what an event lacks is what the event before it left, however they are split into batches."""
+    """Schema: a cell that was not sent keeps the value of the event before it, for any batches."""
     script = pack(trial.random, trial.histories, unset=True)
     trial.play(replace(script, in_part=True))
 
@@ -255,11 +253,11 @@ _LATENESS: Final = {"ordered": ORDERED, "within": Within(3), "unbounded": Unboun
 
 
 @_law(*_PARTIAL, cases=_LATENESS, few=4, share=0.15, often=5, seldom=3)
-def rows_that_are_sent_in_part_and_keys_that_change_give_their_databases(trial: Trial) -> None:
-    """Lateness with all that a row depends on: cells not sent, keys that change, swaps within a transaction.
+def partial_rows_and_key_changes_give_the_rows_of_the_source(trial: Trial) -> None:
+    """Lateness with partial rows, key changes, and swaps of keys within a transaction.
 
-    An `ordered` table refuses key changes: it has no memory from which a transaction could be
-    taken up again in the next batch. Behind a commit, what found no row is listed a batch later.
+    An `ordered` table refuses key changes, because it cannot continue a transaction in the next batch. After a
+    crash behind the commit, events that wait for their row are listed a batch later, so the counts differ.
     """
     is_ordered = trial.case == ORDERED
     script = pack_late(trial.random, trial.histories, trial.case, bad=0.0 if is_ordered else 0.03, in_part=True)
@@ -269,8 +267,8 @@ def rows_that_are_sent_in_part_and_keys_that_change_give_their_databases(trial: 
 
 
 @_law(*_PARTIAL, few=3, share=0.15, often=6, seldom=3)
-def rows_in_part_and_key_changes_are_mended_into_their_place(trial: Trial) -> None:
-    """Quarantine, where cells are not sent and keys change: what was not sent stays so, and the old key goes."""
+def repaired_partial_rows_and_key_changes_are_applied_at_their_position(trial: Trial) -> None:
+    """Quarantine, with partial rows and key changes: a repair adds no cells, and a key change is complete."""
     lateness = Within(3) if trial.is_packed else trial.random.choice(_BOUNDS)
     bad, fixed = (0.02, 0.6) if trial.is_packed else (0.08, 0.8)
     truncates = trial.can(Capability.TRUNCATE) and trial.is_packed
@@ -282,8 +280,8 @@ def rows_in_part_and_key_changes_are_mended_into_their_place(trial: Trial) -> No
 
 
 @_law(*_PARTIAL, Capability.TRUNCATE.value, few=3, share=0.1, seldom=3, weight=0.25)
-def key_changes_that_no_rule_decides_are_held_alike(trial: Trial) -> None:
-    """Quarantine: where a feed does not tell its transactions, truncates and mended rows among it."""
+def undecided_key_changes_are_held(trial: Trial) -> None:
+    """Quarantine: key changes of unknown transactions are held, also with truncates and repaired rows."""
     script = pack_late(
         trial.random, trial.histories, Within(3), bad=0.05, fixed=0.6, in_part=True, truncates=True, untold=0.6
     )
@@ -299,14 +297,14 @@ _OTHER_NAMES: Final = {
 
 
 @_law(cases=_OTHER_NAMES, few=4, share=0.15, often=5, seldom=3)
-def objects_under_other_names_change_nothing_where_sequences_are_unique(trial: Trial) -> None:
-    """Idempotence under other names: what was delivered first stands, in its place."""
+def copies_of_objects_change_nothing_if_sequences_are_unique(trial: Trial) -> None:
+    """Idempotence: with unique sequences, an object under another name changes nothing. The first one is stored."""
     _play_other_names(trial, *trial.case)
 
 
 @_law(*_PARTIAL, cases={"within": (Within(3), True), "unbounded": (Unbounded(), True)}, few=4, share=0.15, seldom=3)
-def parts_of_rows_under_other_names_change_nothing_where_sequences_are_unique(trial: Trial) -> None:
-    """Idempotence under other names, where cells are not sent and keys change."""
+def copies_of_partial_rows_change_nothing_if_sequences_are_unique(trial: Trial) -> None:
+    """Idempotence under other names, with partial rows and key changes."""
     _play_other_names(trial, *trial.case)
 
 
@@ -318,20 +316,20 @@ def _play_other_names(trial: Trial, lateness: Lateness, in_part: bool) -> None:
     )
     if trial.is_packed or not in_part:
         trial.play(script, trial.ends())
-    else:  # behind a commit what found no row is listed a batch later
+    else:  # after a crash behind the commit, waiting events are listed a batch later
         trial.play(script, trial.ends(), is_exact=False)
         trial.play(script, trial.ends(UNCOMMITTED))
 
 
 @_law(Capability.RELOAD.value, few=2, share=0.1, often=6, seldom=4, weight=0.25)
-def after_a_reload_the_table_is_that_of_the_new_epoch_alone(trial: Trial) -> None:
-    """Reload: rows, memory, holds and what waits go with the epoch, at once; names come again."""
+def a_reload_leaves_only_the_new_epoch(trial: Trial) -> None:
+    """Reload: rows, change log, holds and waiting events of the old epoch end in one commit. Names come again."""
     _play_reload(trial, trial.random.choice((ORDERED, *_BOUNDS)), in_part=False)
 
 
 @_law(Capability.RELOAD.value, *_PARTIAL, few=2, share=0.1, often=6, seldom=4, weight=0.25)
-def after_a_reload_nothing_is_left_of_rows_in_part(trial: Trial) -> None:
-    """Reload, with late events, cells that are not sent and key changes on both sides of it."""
+def a_reload_of_partial_rows_leaves_only_the_new_epoch(trial: Trial) -> None:
+    """Reload, with late events, partial rows and key changes before and after it."""
     lateness = Within(3) if trial.is_packed else trial.random.choice(_BOUNDS)
     _play_reload(trial, lateness, in_part=True)
 
@@ -348,8 +346,8 @@ def _play_reload(trial: Trial, lateness: Lateness, *, in_part: bool) -> None:
 
 
 @_law(Capability.RELOAD.value, few=2, share=0.075, often=6, seldom=3, weight=0.25)
-def a_reload_of_a_table_without_a_key_leaves_the_facts_of_the_new_epoch(trial: Trial) -> None:
-    """Reload of a table that is only appended to."""
+def a_reload_without_a_key_leaves_only_the_new_epoch(trial: Trial) -> None:
+    """Reload of an append-only table."""
     before = pack(trial.random, trial.histories, bad=0.05, key=())
     trial.play(pack_reloaded(trial.random, before, trial.histories, bad=0.05), trial.ends())
 
@@ -363,4 +361,4 @@ LAWS: Final = (
     *(*first_laws.LAWS, log_regressions.LAW, *concurrent_writers.LAWS, *cases.LAWS, state_machine.LAW),
     *(*_DRAWN, *_LAST),
 )
-"""All laws of a table: small ones first, so that a new table fails in small and at once."""
+"""All laws of a table, small ones first, so that a new format fails early and on few rows."""

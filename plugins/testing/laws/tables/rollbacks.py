@@ -1,4 +1,4 @@
-"""The law of a table that is taken back: what it remembers goes with its rows, and nothing comes to life again."""
+"""The law of rollbacks: rows, progress, change log and quarantine return to an earlier commit together."""
 
 from __future__ import annotations
 
@@ -17,37 +17,37 @@ from lakeward.plugins.testing.scripts import Item, Script, pack_late
 _BOUNDS: Final[tuple[Lateness, ...]] = (Within(3), Unbounded())
 
 
-def a_table_that_is_taken_back_is_what_it_was_and_goes_on_from_there(trial: Trial) -> None:
-    """Rollback: rows, progress, memory and quarantine are those of then; the feed follows, in other batches, too.
+def a_rollback_restores_the_table_and_the_next_batch_follows(trial: Trial) -> None:
+    """Rollback: rows, progress, change log and quarantine are as before. The feed is applied again in any batches.
 
-    A process may have ended in the middle of a batch before.
+    A process may have crashed in the middle of a batch before the rollback.
     """
     script = _script(trial)
     player = Player(script, trial.make().lake, expected=expected(script))
-    turns: list[tuple[int, Moment, Any]] = []
+    states: list[tuple[int, Moment, Any]] = []
     random, number = Random(0), 0
     times = min(1 if trial.is_packed else 2, len(script.deliveries))
-    goes_back = set(trial.random.sample(range(len(script.deliveries)), k=times))
+    rolls_back = set(trial.random.sample(range(len(script.deliveries)), k=times))
     while number < len(script.deliveries):
         if player.moments and script.deliveries[number]:
-            turns.append((number, player.look(), random.getstate()))
-        if number in goes_back and (earlier := _earlier(turns, player)):
-            goes_back.remove(number)
+            states.append((number, player.look(), random.getstate()))
+        if number in rolls_back and (earlier := _earlier(states, player)):
+            rolls_back.remove(number)
             if trial.random.random() < 0.5 and script.deliveries[number]:
                 player.leave(("record_batch", "after"))
-            number, then, state = trial.random.choice(earlier)
-            _take_back(player, number, then)
+            number, then, generator = trial.random.choice(earlier)
+            _roll_back(player, number, then)
             player.moments = player.moments[: _moments_until(player, then)]
-            random.setstate(state)
-            turns = [turn for turn in turns if turn[0] < number]
+            random.setstate(generator)
+            states = [state for state in states if state[0] < number]
             continue
         player.deliver()
         player.settle(random, script.settles, iter(()))
         number += 1
     player.settle(random, 1.0, iter(()))
-    if earlier := _earlier(turns, player):
+    if earlier := _earlier(states, player):
         number, then, _ = trial.random.choice(earlier)
-        _take_back(player, number, then)
+        _roll_back(player, number, then)
         player = _in_other_batches(player, number)
     rows = player.look().rows
     if rows != script.truth:
@@ -64,19 +64,19 @@ def _script(trial: Trial) -> Script:
     )
 
 
-def _earlier(turns: Sequence[tuple[int, Moment, Any]], player: Player) -> Sequence[tuple[int, Moment, Any]]:
-    """Return the turns before which the table was at an earlier batch."""
+def _earlier(states: Sequence[tuple[int, Moment, Any]], player: Player) -> Sequence[tuple[int, Moment, Any]]:
+    """Return the recorded states of earlier batches: delivery number, moment, and state of the random generator."""
     now = player.moments[-1].progress.batch if player.moments else 0
-    return [turn for turn in turns if 0 < turn[1].progress.batch < now]
+    return [state for state in states if 0 < state[1].progress.batch < now]
 
 
-def _take_back(player: Player, number: int, then: Moment) -> None:
-    """Take the table back to before a delivery; it must be what it was then."""
+def _roll_back(player: Player, number: int, then: Moment) -> None:
+    """Roll the table back to before a delivery. Raises AssertionError if it is not as it was then."""
     player.roll_back(then.progress.batch)
     player.source.arrived = number
     found = player.look()
     if found != then:
-        raise AssertionError(f"taken back, {difference(found, then, player.delivered)}")
+        raise AssertionError(f"after the rollback, {difference(found, then, player.delivered)}")
 
 
 def _moments_until(player: Player, then: Moment) -> int:
@@ -84,7 +84,7 @@ def _moments_until(player: Player, then: Moment) -> int:
 
 
 def _in_other_batches(player: Player, number: int) -> Player:
-    """Deliver what follows two by two, and settle what waits; return who did."""
+    """Deliver the rest two by two, settle the quarantine, and return the player."""
     script = player.script
     rest = script.deliveries[number:]
     pairs = [_together(rest[place : place + 2]) for place in range(0, len(rest), 2)]
@@ -94,26 +94,24 @@ def _in_other_batches(player: Player, number: int) -> Player:
         deliveries=[*script.deliveries[:number], *pairs],
         loaded_with=loaded if loaded < number else number + (loaded - number) // 2,
     )
-    went_on = Player(other, player.lake, player.queue, player.ledger)
-    went_on.source.arrived = number
+    continued = Player(other, player.lake, player.queue, player.ledger)
+    continued.source.arrived = number
     for _ in pairs:
-        went_on.deliver()
-        went_on.settle(Random(0), 0.5, iter(()))
-    went_on.settle(Random(0), 1.0, iter(()))
-    return went_on
+        continued.deliver()
+        continued.settle(Random(0), 0.5, iter(()))
+    continued.settle(Random(0), 1.0, iter(()))
+    return continued
 
 
 def _together(deliveries: Sequence[Sequence[Item]]) -> Sequence[Item]:
-    """Return the items of deliveries in one, each once, in the order of their positions."""
+    """Return the items of several deliveries as one, each once, in position order."""
     found = {item.position[2:]: item for items in deliveries for item in items}
     return sorted(found.values(), key=lambda item: item.position)
 
 
-LAW: Final = Law(
-    name=a_table_that_is_taken_back_is_what_it_was_and_goes_on_from_there.__name__,
-    statement=a_table_that_is_taken_back_is_what_it_was_and_goes_on_from_there.__doc__ or "",
-    check=a_table_that_is_taken_back_is_what_it_was_and_goes_on_from_there,
-    needs=frozenset({Capability.ROLLBACK.value}),
+LAW: Final = Law.of(
+    a_rollback_restores_the_table_and_the_next_batch_follows,
+    Capability.ROLLBACK.value,
     few=3,
     share=0.1,
     weight=0.5,

@@ -1,4 +1,4 @@
-"""The laws of a table whose deletes are soft: a row that went keeps its last values, and counts as absent."""
+"""The laws of soft deletes: a deleted row keeps its last values and is not counted as a row."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from lakeward.plugins.testing.scripts import Rows, Script, pack_late, pack_reloa
 _LATENESS: Final[Mapping[str, Lateness]] = {"ordered": ORDERED, "within": Within(3), "unbounded": Unbounded()}
 
 
-def a_row_that_is_deleted_keeps_its_last_values(trial: Trial) -> None:
-    """Convergence, lateness, crash: with soft deletes the table has the last values of each row that went.
+def a_deleted_row_keeps_its_last_values(trial: Trial) -> None:
+    """Convergence, lateness, crash: with soft deletes the table has the last values of each deleted row.
 
-    A truncate overtakes older events of an `ordered` table: what those would have left is not known to it.
+    An `ordered` table is tried without truncates: one would overtake older events, whose values were lost then.
     """
     lateness: Lateness = trial.case
     is_ordered = lateness == ORDERED
@@ -31,13 +31,13 @@ def a_row_that_is_deleted_keeps_its_last_values(trial: Trial) -> None:
     )
     player = trial.play(script, trial.ends(UNCOMMITTED if in_part else CRASHES))
     moment = player.moments[-1]
-    stand = standing(moment.rows)
-    assert moment.progress.current == len(stand), "the rows that stand are not those that are counted"
-    assert not trial.is_packed or len(stand) < len(moment.rows), "a feed in which no row goes says nothing"
+    current = current_rows(moment.rows)
+    assert moment.progress.current == len(current), "the number of current rows is not the one in the progress"
+    assert not trial.is_packed or len(current) < len(moment.rows), "the feed deletes no row: it shows nothing"
 
 
-def a_row_that_a_load_lacks_is_deleted_and_keeps_its_values(trial: Trial) -> None:
-    """Reload, with soft deletes: what stands is the new epoch alone, and what stood before and does not, went."""
+def a_row_missing_from_a_load_is_deleted_and_keeps_its_values(trial: Trial) -> None:
+    """Reload, with soft deletes: current rows are those of the new epoch. All others are kept as deleted."""
     lateness = trial.random.choice((ORDERED, Within(3), Unbounded()))
     truncates = trial.can(Capability.TRUNCATE) and lateness != ORDERED and trial.random.random() < 0.5
     first = pack_late(trial.random, trial.histories, lateness, bad=0.02, truncates=truncates)
@@ -45,12 +45,12 @@ def a_row_that_a_load_lacks_is_deleted_and_keeps_its_values(trial: Trial) -> Non
     moments = trial.play_alike(script, trial.ends()).moments
     assert script.reloaded_with is not None
     before, after = moments[script.reloaded_with - 1].rows, moments[-1].rows
-    assert standing(after) == standing(script.truth), "what stands is not what the new epoch makes"
+    assert current_rows(after) == current_rows(script.truth), "current rows are not those of the new epoch"
     assert before.keys() <= after.keys(), f"rows are lost: {sorted(before.keys() - after.keys())}"
 
 
-def standing(rows: Rows) -> Mapping[Key, object]:
-    """Return the rows that stand."""
+def current_rows(rows: Rows) -> Mapping[Key, object]:
+    """Return the rows that are not deleted."""
     return {key: row for key, row in rows.items() if not row[0][DELETED]}
 
 
@@ -59,20 +59,11 @@ def _softly(script: Script) -> Script:
 
 
 LAWS: Final = (
-    Law(
-        name=a_row_that_is_deleted_keeps_its_last_values.__name__,
-        statement=a_row_that_is_deleted_keeps_its_last_values.__doc__ or "",
-        check=a_row_that_is_deleted_keeps_its_last_values,
-        needs=frozenset({Capability.SOFT_DELETE.value}),
-        cases=_LATENESS,
-        few=3,
-        share=0.1,
-    ),
-    Law(
-        name=a_row_that_a_load_lacks_is_deleted_and_keeps_its_values.__name__,
-        statement=a_row_that_a_load_lacks_is_deleted_and_keeps_its_values.__doc__ or "",
-        check=a_row_that_a_load_lacks_is_deleted_and_keeps_its_values,
-        needs=frozenset({Capability.SOFT_DELETE.value, Capability.RELOAD.value}),
+    Law.of(a_deleted_row_keeps_its_last_values, Capability.SOFT_DELETE.value, cases=_LATENESS, few=3, share=0.1),
+    Law.of(
+        a_row_missing_from_a_load_is_deleted_and_keeps_its_values,
+        Capability.SOFT_DELETE.value,
+        Capability.RELOAD.value,
         few=2,
         share=0.1,
         weight=0.25,

@@ -1,4 +1,4 @@
-"""A play in which hypothesis chooses every move, and shows the shortest that a table fails at."""
+"""The law in which hypothesis chooses every move, and shows the shortest sequence that fails."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from lakeward.plugins.testing.player import CRASHES, MemoryLake, Player
 from lakeward.plugins.testing.scripts import NAME, PACKED, TOLERANT, Item, Script
 
 STEPS: Final = 8
-"""How many moves a play has at most: most mistakes need no more."""
+"""The most moves of one sequence. Most mistakes need no more."""
 
 _KEYS: Final = st.integers(1, 3)
 _VALUES: Final = st.sampled_from([0, 1, 2, None])
@@ -28,7 +28,7 @@ _ALWAYS: Final = ("insert", "update", "delete", "bad")
 
 
 class _Play(RuleBasedStateMachine):
-    """One feed for two tables; the reference adapter runs first and never ends before its time."""
+    """One feed for two tables. The reference adapter runs first and never crashes."""
 
     def __init__(self, trial: Trial) -> None:
         super().__init__()
@@ -45,7 +45,7 @@ class _Play(RuleBasedStateMachine):
 
     @rule(data=st.data(), size=st.integers(1, 3), late=st.integers(0, 3), end=_ENDS)
     def deliver(self, data: st.DataObject, size: int, late: int, end: tuple[str, str] | None) -> None:
-        """Let an object arrive, `late` by so many commits; a process ends, and another goes on."""
+        """Deliver an object, `late` by so many commits. With `end` a process crashes and another one continues."""
         number = len(self.deliveries) + 1
         places = [Position(1, max(1, number - late), number, row) for row in range(1, size + 1)]
         self._arrive([self._item(data, place) for place in places], end)
@@ -53,19 +53,19 @@ class _Play(RuleBasedStateMachine):
     @precondition(lambda self: self.deliveries)
     @rule(data=st.data(), end=_ENDS)
     def deliver_again(self, data: st.DataObject, end: tuple[str, str] | None) -> None:
-        """Let an object arrive that was there before."""
+        """Deliver an object again."""
         self._arrive(data.draw(st.sampled_from(self.deliveries), "object"), end)
 
     @rule(end=_ENDS)
     def give_up(self, end: tuple[str, str] | None) -> None:
-        """Give up all that is in quarantine; what waited behind it is applied."""
+        """Discard all rows in quarantine. The events that waited behind them are applied."""
         self.model.settle(Random(0), 1.0, iter(()))
         self.table.settle(Random(0), 1.0, iter([end] if end else []))
 
     @precondition(lambda self: self.foreign is not None and self.deliveries)
     @rule()
     def commit_as_another_writer(self) -> None:
-        """Let another writer commit, who changes no row."""
+        """Commit as another writer that changes no row."""
         assert self.foreign is not None
         self.foreign(self.script.dimension)
 
@@ -94,11 +94,11 @@ class _Play(RuleBasedStateMachine):
         )
 
 
-def any_play_shows_at_each_moment_what_the_model_shows(trial: Trial) -> None:
-    """All laws at once: feeds, crashes, repeats, late objects, holds and foreign commits, in any order."""
+def any_sequence_of_moves_matches_the_reference_adapter(trial: Trial) -> None:
+    """All laws at once: crashes, repeats, late objects, holds and commits of another writer, in any order."""
     tries = max(2, trial.bench.tries)
     phases = [Phase.explicit, Phase.reuse, Phase.generate]
-    if not trial.is_packed:  # there a smaller play would take hours; what `explain` finds is no help here
+    if not trial.is_packed:  # on a slow table it would take hours; phase `explain` is no help here
         phases.append(Phase.shrink)
     quiet = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
     how = settings(
@@ -109,12 +109,7 @@ def any_play_shows_at_each_moment_what_the_model_shows(trial: Trial) -> None:
         report_multiple_bugs=False,
         suppress_health_check=quiet,
     )
-    run_state_machine_as_test(lambda: _Play(trial), settings=how)  # type: ignore[arg-type]  # a callable will do
+    run_state_machine_as_test(lambda: _Play(trial), settings=how)  # type: ignore[arg-type]  # it takes any callable
 
 
-LAW: Final = Law(
-    name=any_play_shows_at_each_moment_what_the_model_shows.__name__,
-    statement=any_play_shows_at_each_moment_what_the_model_shows.__doc__ or "",
-    check=any_play_shows_at_each_moment_what_the_model_shows,
-    once=True,
-)
+LAW: Final = Law.of(any_sequence_of_moves_matches_the_reference_adapter, once=True)

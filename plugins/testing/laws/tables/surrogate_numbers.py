@@ -1,7 +1,7 @@
-"""The law of surrogate numbers: a version keeps its own for as long as it lives on, and no other ever has it.
+"""The law of surrogate numbers: a version keeps its number, and no other version ever gets it.
 
-Which number a version has depends on how a table works. So the law compares a table with itself, batch by batch,
-and all but the numbers with the reference adapter, which keeps the same history without them.
+Formats give different numbers. So the law compares the numbers of a table with those of its batch before, and
+everything else with the reference adapter, which keeps the same history without numbers.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ NUMBERED: Final = (
     History(known=True, kinds={"a": Kind.CURRENT, "b": Kind.PREVIOUS}, shown=_SHOWN),
 )
 _SEVERAL: Final = range(3, 6)
-"""So many deliveries tell of what comes late, in little time."""
+"""The number of deliveries: enough for late events, and few enough to be fast."""
 
 
 def a_version_keeps_its_number(trial: Trial) -> None:
-    """History, surrogate numbers: a version keeps its own while it lives on, and no other ever gets it."""
+    """History, surrogate numbers: a version keeps its number as long as it exists, and no other ever gets it."""
     history = trial.random.choice(NUMBERED)
     history = replace(history, known=history.known and trial.can(Capability.BITEMPORAL))
     script = trial.case(trial)
@@ -50,7 +50,7 @@ def a_version_keeps_its_number(trial: Trial) -> None:
 
 
 def _by_hand(_: Trial) -> Script:
-    """Return a version that comes and goes, then new ones, a start that moves, and a version that is cut."""
+    """Return a version that begins and ends, new ones, one whose start moves, and one that is cut in two."""
 
     def event(operation: Operation, place: int, key: int, a: int, time: int) -> ChangeEvent:
         cells = {"h": 0, "id": key, "a": a, "b": 0}
@@ -82,7 +82,7 @@ def _drawn(trial: Trial) -> Script:
 
 
 def _without_numbers(moment: Moment, plain: Moment) -> Moment:
-    """Return a moment as if versions had none; its options are those of one that has none."""
+    """Return a moment without surrogate numbers and with the history options of `plain`."""
     rows = {
         key: ({name: cell for name, cell in cells.items() if name != _SHOWN.surrogate_column}, position)
         for key, (cells, position) in moment.rows.items()
@@ -92,13 +92,13 @@ def _without_numbers(moment: Moment, plain: Moment) -> Moment:
 
 
 def _check(dimension: Dimension, before: Moment, after: Moment) -> None:
-    """Hold the numbers after a batch against those before it."""
+    """Compare the numbers after a batch with those before it. Raises AssertionError if one is wrong."""
     given, highest = (moment.progress.numbered or 0 for moment in (before, after))
-    had, has = (_believed(dimension, moment) for moment in (before, after))
+    earlier, later = (_believed(dimension, moment) for moment in (before, after))
     column = _SHOWN.surrogate_column
-    by_number = {cells[column]: place for place, cells in has.items()}
-    for place, cells in has.items():
-        number, old = cells[column], _lived_as(dimension, place, cells, had, has)
+    by_number = {cells[column]: place for place, cells in later.items()}
+    for place, cells in later.items():
+        number, old = cells[column], _same_version(dimension, place, cells, earlier, later)
         assert by_number[number] == place, f"{place} and {by_number[number]} have the number {number}"
         if old is not None:
             assert number == old[column], f"{place} had the number {old[column]}, and has {number}"
@@ -107,38 +107,37 @@ def _check(dimension: Dimension, before: Moment, after: Moment) -> None:
                 f"{place} is new and has the number {number}; up to {given} were given before, now up to {highest}"
             )
     for key, (cells, _) in after.rows.items():
-        told = before.rows[key][0][column] if key in before.rows else cells[column]
-        assert cells[column] == told, f"row {key} was told with the number {told}, and has {cells[column]}"
+        number = before.rows[key][0][column] if key in before.rows else cells[column]
+        assert cells[column] == number, f"row {key} had the number {number}, and has {cells[column]}"
 
 
 def _believed(dimension: Dimension, moment: Moment) -> _Versions:
-    """Return the versions of all keys, by key and start, as they are believed."""
+    """Return the current knowledge of a moment: versions by key and start."""
     history, parts = dimension.history or History(), len(dimension.key) + 1
     until = history.knowing[1:]
     rows = {key: cells for key, (cells, _) in moment.rows.items() if all(cells[name] is None for name in until)}
     return {key[:parts]: cells for key, cells in rows.items()}
 
 
-def _lived_as(
-    dimension: Dimension, place: Key, cells: Mapping[str, Any], had: _Versions, has: _Versions
+def _same_version(
+    dimension: Dimension, place: Key, cells: Mapping[str, Any], earlier: _Versions, later: _Versions
 ) -> Mapping[str, Any] | None:
-    """Return the version that lives on in this one: it began, or else ended, when this one does."""
-    if place in had:
-        return had[place]
+    """Return the earlier form of a version: it has the same start, or else the same end and tracked cells."""
+    if place in earlier:
+        return earlier[place]
     history = dimension.history or History()
     tracked = history.tracked(dimension.schema.names, dimension.key)
     same = (history.shown.valid_to, *tracked)
-    moved = (old for other, old in had.items() if other[:-1] == place[:-1] and other not in has)
+    moved = (old for other, old in earlier.items() if other[:-1] == place[:-1] and other not in later)
     return next((old for old in moved if all(old[name] == cells[name] for name in same)), None)
 
 
 WAYS: Final[Mapping[str, Callable[[Trial], Script]]] = {"by hand": _by_hand, "drawn": _drawn}
 
-LAW: Final = Law(
-    name=a_version_keeps_its_number.__name__,
-    statement=a_version_keeps_its_number.__doc__ or "",
-    check=a_version_keeps_its_number,
-    needs=frozenset({Capability.HISTORY.value, Capability.NUMBERS.value}),
+LAW: Final = Law.of(
+    a_version_keeps_its_number,
+    Capability.HISTORY.value,
+    Capability.NUMBERS.value,
     often=6,
     cases=WAYS,
 )

@@ -1,8 +1,7 @@
-"""Values of every type: the first and the last of each, and those that calendars, zones, scales and readers bend.
+"""Values of every type: the limits of each, and those that calendars, zones, scales and readers change.
 
-What is in the lists was met in the field: dates before 1582 moved by ten days, times before 1900 by the
-minutes of a city's own mean time, decimals read through a double, microseconds cut off, an empty list taken
-for none.
+All were met in the field: dates before 1582 moved by ten days, times before 1900 by the minutes of a city's own
+mean time, decimals read through a double, microseconds cut off, an empty list read as NULL.
 """
 
 from __future__ import annotations
@@ -60,8 +59,8 @@ VALUES: Final[Mapping[str, Sequence[Cell]]] = {
 _IN_KEYS: Final = TYPES - {"float", "double", "list", "map", "struct"}
 
 
-def a_value_of_every_type_is_read_back_as_it_came(trial: Trial) -> None:
-    """In keys and in other cells, in rows and in memory; a type that the table cannot hold is refused in time."""
+def a_value_of_every_type_is_read_back_unchanged(trial: Trial) -> None:
+    """In keys, other cells and the change log. A type that the table cannot hold is refused before it writes."""
     held = [written for written in VALUES if parse_type(written).name in trial.bench.types]
     trial.play(_script(held))
     for written in VALUES:
@@ -70,7 +69,7 @@ def a_value_of_every_type_is_read_back_as_it_came(trial: Trial) -> None:
 
 
 def _is_refused(trial: Trial, written: str) -> None:
-    """Before anything is written; by an error that says what and why, and by no other."""
+    """Check that the table refuses a type with a LakewardError before anything is written."""
     schema = Schema((Column("id", parse_type("bigint")), Column("a", parse_type(written))))
     cells = {"id": 1, "a": VALUES[written][0]}
     place = Position(1, 1, 1, 1)
@@ -87,7 +86,7 @@ def _is_refused(trial: Trial, written: str) -> None:
 
 
 def _script(held: Sequence[str]) -> Script:
-    """Return a feed whose keys vary in one column each, and whose cells move on through all values and NULL."""
+    """Return a feed whose keys differ in one column each, and whose cells go through all values and NULL."""
     in_keys = [written for written in held if parse_type(written).name in _IN_KEYS]
     columns = [Column(f"k{n}", parse_type(written)) for n, written in enumerate(in_keys)]
     key = tuple(column.name for column in columns)
@@ -104,7 +103,7 @@ def _script(held: Sequence[str]) -> Script:
 
 
 def _keys(types: Sequence[str]) -> Iterator[tuple[Cell, ...]]:
-    """Yield a key of first values, and keys that have another value in one place."""
+    """Yield the key of all first values, then keys with one other value."""
     first = [VALUES[written][0] for written in types]
     yield tuple(first)
     for place, written in enumerate(types):

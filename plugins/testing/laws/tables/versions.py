@@ -1,4 +1,4 @@
-"""The laws of a table that keeps histories: what the reference adapter has of every version, it has, too."""
+"""The laws of histories: a table has every version as the reference adapter has it."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from lakeward.plugins.testing.player import CRASHES, UNCOMMITTED
 from lakeward.plugins.testing.scripts import NAME, PACKED, TOLERANT, Item, Rows, Script, pack_late, pack_reloaded
 
 _Check: TypeAlias = Callable[[Trial], None]
-_FOUND: Final[list[Law]] = []
+_LISTED: Final[list[Law]] = []
 
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """How a history is kept, and how late its events may come; with what was `known` when, where a table can.
+    """Options of a history, the lateness of its events, and the features of its feed.
 
-    Where nothing is drawn, it has a feed written by hand: `deliveries`.
+    With `known` the table also keeps what was known when, if it can. `deliveries` replace the random feed.
     """
 
     history: History
@@ -37,12 +37,12 @@ class Way:
 
     @property
     def needs(self) -> frozenset[str]:
-        """What a table must be able to do beside keeping a history."""
+        """The capabilities that a table needs besides `history`."""
         more = {Capability.TRUNCATE} if self.truncates else set()
         return frozenset(item.value for item in (PARTIAL | more if self.in_part else more))
 
     def script(self, trial: Trial) -> Script:
-        """Return what is delivered to such a table."""
+        """Return the script of a trial."""
         if not self.deliveries:
             bad = 0.0 if self.truncates or self.lateness == ORDERED else 0.03
             return _of_several(
@@ -55,7 +55,7 @@ class Way:
 
     @property
     def pause(self) -> int:
-        """How long after the other its deliveries come: a day, where days of runs are all that tells them apart."""
+        """The microseconds between two deliveries: a day, if the day of the run is the valid time."""
         return 86_400_000_000 if isinstance(self.history.validity, ByRun) else 0
 
 
@@ -80,7 +80,7 @@ _TRUNCATED: Final[Sequence[Sequence[Item]]] = (
     [_event(Operation.INSERT, 9, 4)],
     [_event(Operation.UPDATE, 10, 3)],
 )
-"""One truncate comes behind a newer one; the mark passes both before a row of a key that came back is mended."""
+"""A truncate comes after a newer one. The watermark passes both before a row of a key is repaired."""
 
 WAYS: Final[Mapping[str, Way]] = {
     "by the day of the run": Way(History(validity=ByRun(), shown=_DAYS), ORDERED, known=True),
@@ -98,18 +98,16 @@ WAYS: Final[Mapping[str, Way]] = {
 }
 
 
-def _law(*needs: str, cases: Mapping[str, Any] | None = None, **size: Any) -> Callable[[_Check], _Check]:
-    def take(check: _Check) -> _Check:
-        name, statement = check.__name__, check.__doc__ or ""
-        opens = frozenset({Capability.HISTORY.value, *needs})
-        _FOUND.append(Law(name=name, statement=statement, check=check, needs=opens, cases=cases or {}, **size))
+def _law(*needs: str, **more: Any) -> Callable[[_Check], _Check]:
+    def add(check: _Check) -> _Check:
+        _LISTED.append(Law.of(check, Capability.HISTORY.value, *needs, **more))
         return check
 
-    return take
+    return add
 
 
 def _of_several(trial: Trial, deliveries: range, lateness: Lateness, **features: Any) -> Script:
-    """Return a script of so many deliveries: of one alone nothing is late, and each costs a slow table."""
+    """Return a script with so many deliveries. A single one has no late events, and many are slow."""
     while True:
         script = pack_late(trial.random, trial.histories, lateness, fixed=0.6, **features)
         if len(script.deliveries) in deliveries:
@@ -118,7 +116,7 @@ def _of_several(trial: Trial, deliveries: range, lateness: Lateness, **features:
 
 @_law(cases=WAYS, of_cases={name: way.needs for name, way in WAYS.items()}, few=3, share=0.1, often=6, seldom=3)
 def any_order_and_any_crash_give_the_one_history(trial: Trial) -> None:
-    """History: batching, idempotence, lateness, quarantine and crash, of every version of every key."""
+    """History: batching, idempotence, lateness, quarantine and crash hold for every version of every key."""
     way: Way = trial.case
     script = way.script(trial)
     ends = trial.ends(UNCOMMITTED if way.in_part else CRASHES)
@@ -128,8 +126,8 @@ def any_order_and_any_crash_give_the_one_history(trial: Trial) -> None:
 
 
 @_law(Capability.RELOAD.value, few=2, share=0.1, often=6, seldom=3)
-def a_reload_ends_what_it_lacks(trial: Trial) -> None:
-    """History, reload: versions of rows that the new load has go on, those of all others end."""
+def a_reload_ends_versions_of_missing_rows(trial: Trial) -> None:
+    """History, reload: versions of rows in the new load continue. Those of all other rows end."""
     first = pack_late(trial.random, trial.histories, trial.random.choice((ORDERED, Within(3), Unbounded())))
     script = pack_reloaded(trial.random, first, trial.histories)
     trial.play_alike(replace(script, dimension=replace(script.dimension, history=History())), trial.ends())
@@ -142,8 +140,8 @@ KNOWN: Final = (
 
 
 @_law(Capability.BITEMPORAL.value, often=6)
-def what_was_known_is_not_rewritten(trial: Trial) -> None:
-    """History, known: as known at a batch it is the history that stood after that batch, whatever came later."""
+def recorded_versions_are_not_rewritten(trial: Trial) -> None:
+    """History, known: as known at a batch, a table shows the history after that batch, whatever came later."""
     random, history = trial.random, trial.random.choice(KNOWN)
     truncates, lateness = random.random() < 0.5, random.choice((Within(3), Unbounded()))
     truncates, in_part = truncates and trial.can(Capability.TRUNCATE), trial.can(*PARTIAL)
@@ -151,33 +149,30 @@ def what_was_known_is_not_rewritten(trial: Trial) -> None:
     script = _of_several(trial, range(3, 5), lateness, bad=bad, in_part=in_part, truncates=truncates)
     script = replace(script, dimension=replace(script.dimension, history=history))
     moments = trial.play_alike(script, trial.ends(UNCOMMITTED if in_part else CRASHES)).moments
-    forgetful = replace(history, known=False)
-    stood = expected(replace(script, dimension=replace(script.dimension, history=forgetful)))
-    for moment, was in zip(moments, stood, strict=True):
+    plain = expected(replace(script, dimension=replace(script.dimension, history=replace(history, known=False))))
+    for moment, then in zip(moments, plain, strict=True):
         batch = moment.progress.batch
-        assert as_known(moment.rows, history, batch) == was.rows, f"batch {batch} is not what is believed after it"
-        found, right = (cells_of(rows) for rows in (as_known(moments[-1].rows, history, batch), was.rows))
-        assert found == right, (
-            f"what was known at batch {batch} is not what stood after it: {found}, and was {right}"
-        )
+        assert as_known(moment.rows, history, batch) == then.rows, f"batch {batch} is not known right after it"
+        found, right = (cells_of(rows) for rows in (as_known(moments[-1].rows, history, batch), then.rows))
+        assert found == right, f"as known at batch {batch} the rows are {found}, and after it they were {right}"
 
 
 def as_known(rows: Rows, history: History, batch: int) -> Rows:
-    """Return of a history the rows that were believed after a batch, as those of one that does not keep that."""
+    """Return the rows that a history knew after a batch, without the columns that say so."""
     found: dict[Key, tuple[Mapping[str, Any], Position]] = {}
     for key, (cells, position) in rows.items():
         since, until = (cells[name] for name in history.knowing)
         if since <= batch and (until is None or until > batch):
-            assert key[:-1] not in found, f"after batch {batch} two rows of {key[:-1]} are believed at once"
+            assert key[:-1] not in found, f"after batch {batch} two rows of {key[:-1]} are current"
             shown = {name: cell for name, cell in cells.items() if name not in history.knowing}
             found[key[:-1]] = (shown, position)
     return found
 
 
 def cells_of(rows: Rows) -> Mapping[Key, Mapping[str, Any]]:
-    """Return rows without their positions: of what is believed on, that of a later event may take its place."""
+    """Return rows without their positions, which a later event with equal cells may replace."""
     return {key: cells for key, (cells, _) in rows.items()}
 
 
-LAWS: Final = tuple(_FOUND)
+LAWS: Final = tuple(_LISTED)
 """The laws of histories."""
