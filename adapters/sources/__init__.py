@@ -1,1 +1,2 @@
-"""Sources of changes, and what they share: folders, forms of files, messages and rows on their way to events."""
+"""Sources of changes, and the packages that they share: landing folders, file formats, messages, rows and staging.
+"""

@@ -75,7 +75,7 @@ _CHANGE_NAMES = (
 
 
 class DmsTableOptions(BaseModel):
-    """Where the files of one table lie, and how they are named, where it is not as [source] says."""
+    """Folders and names of one table's files, where they differ from those of [source]."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
@@ -208,7 +208,7 @@ class DmsOptions(BaseModel):
 
     @model_validator(mode="after")
     def _has_columns_apart(self) -> Self:
-        """Refuse a column that is named for two things, and a kind of nothing."""
+        """Refuse a column that two keys name, and a `sequence_kind` without a `sequence_column`."""
         if self.sequence_column is None and "sequence_kind" in self.model_fields_set:
             raise ValueError("`sequence_kind` says what `sequence_column` is, and there is none")
         if self.sequence_column in (self.op_column, self.timestamp_column) and self.sequence_column is not None:
@@ -217,17 +217,17 @@ class DmsOptions(BaseModel):
 
     @property
     def dialect(self) -> Dialect:
-        """How CSV is written."""
+        """The CSV dialect of the endpoint."""
         return Dialect(self.delimiter, self.quote, self.null_text, self.no_sup_value, self.row_delimiter)
 
     @property
     def may_lack_op(self) -> bool:
-        """Whether files of changes may be without Op: only inserts and updates are in them, or a column tells."""
+        """True if change files may have no Op: a column has the operation, or there are no deletes."""
         return self.operations != "all" or self.operation_indicator is not None
 
 
 def place(options: DmsOptions, own: DmsTableOptions | None = None) -> Place:
-    """Return where the files of a table lie: as its own options say, and else as those of the source do."""
+    """Return where a table's files lie and how they are named, by its own options or those of the source."""
     own = own or DmsTableOptions.model_validate({})
     load, changes = own.load_names or options.load_names, own.change_names or options.change_names
     names = Names(
@@ -236,7 +236,7 @@ def place(options: DmsOptions, own: DmsTableOptions | None = None) -> Place:
         None if changes is None else re.compile(changes),
     )
     load_folder, change_folder = (
-        said if said is not None else others
-        for said, others in ((own.load, options.load), (own.changes, options.changes))
+        own_folder if own_folder is not None else source_folder
+        for own_folder, source_folder in ((own.load, options.load), (own.changes, options.changes))
     )
     return Place(names, load_folder, change_folder, options.cdc_path)

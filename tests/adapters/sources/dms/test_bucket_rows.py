@@ -15,10 +15,10 @@ from buckets import Buckets
 from lakeward.adapters.sources.csv.parser import Dialect
 from lakeward.adapters.sources.dms.paths.file_names import STANDARD
 from lakeward.adapters.sources.dms.transactions import shared_files
-from lakeward.adapters.sources.dms.transactions.layout import key_of
+from lakeward.adapters.sources.dms.transactions.layout import folder_key
 from lakeward.adapters.sources.dms.transactions.shared_files import SharedFiles
 from lakeward.adapters.sources.dms.transactions.staged_rows import BucketRows
-from lakeward.adapters.sources.dms.transactions.staged_tables import Staged
+from lakeward.adapters.sources.dms.transactions.staged_tables import StagedTables
 from lakeward.adapters.sources.landing.folder import Folder
 from lakeward.adapters.sources.landing.places import Place, Places
 from lakeward.adapters.sources.staging.prefix import StagingPrefix
@@ -45,7 +45,7 @@ class Landed:
     def open(self, state: str = "state") -> SharedFiles:
         """Open what reads them as a process does; the state may be that of another machine."""
         prefix = StagingPrefix(f"s3://{self.bucket}/staging/shop/dms", self.s3.client)
-        staged = Staged(self.folder / state, BucketRows(prefix))
+        staged = StagedTables(self.folder / state, BucketRows(prefix))
         folder = Folder(self.folder / "landing", Places(Place(STANDARD, shared="cdc")))
         return SharedFiles(folder, staged, lambda: None, Dialect(), (ITEM, ORDERS), lambda: 0)  # type: ignore[arg-type,return-value]
 
@@ -55,7 +55,7 @@ class Landed:
     def split(self, _base: str, names: Mapping[str, str], target: str, **_: Any) -> None:
         self.reads.append(names)
         for table in (ITEM, ORDERS):
-            self.s3.put(f"{target}/part={key_of(table)}/0.parquet", "rows")
+            self.s3.put(f"{target}/part={folder_key(table)}/0.parquet", "rows")
         if self.fails:
             raise SourceError("it cannot be read")
 
@@ -66,13 +66,13 @@ class Landed:
         self, shared: SharedFiles, table: TableName = ITEM, past: ObjectHistory | None = None
     ) -> list[SourceObject]:
         listed, _ = shared.folder.list(table) or ((), ())
-        return [*shared.of_table(table, listed, past or ObjectHistory(), has_more=False)]
+        return [*shared.select_for_table(table, listed, past or ObjectHistory(), has_more=False)]
 
     def parts(self) -> list[str]:
         """Return the tables of which rows wait, place by place; what is of somebody else is there always."""
         found = self.s3.keys(self.bucket)
         assert FOREIGN in found
-        of = {f"part={key_of(table)}": table.table for table in (ITEM, ORDERS)}
+        of = {f"part={folder_key(table)}": table.table for table in (ITEM, ORDERS)}
         return [of[key.split("/")[4]] for key in found if key != FOREIGN]
 
 
@@ -96,13 +96,13 @@ def test_rows_wait_in_the_bucket_until_tables_have_them(landed: Landed, monkeypa
     shared = landed.open()
     items = landed.take(shared)
     assert [item.name for item in items] == [FIRST, SECOND]
-    assert landed.parts() == sorted(["item", "orders"], key=lambda name: key_of(TableName("shop", name)))
+    assert landed.parts() == sorted(["item", "orders"], key=lambda name: folder_key(TableName("shop", name)))
     asked: list[Any] = []
-    monkeypatch.setattr(shared_files, "rows_of", lambda _, parts: asked.append(parts))
+    monkeypatch.setattr(shared_files, "read_parts", lambda _, parts: asked.append(parts))
     shared.rows(ITEM, items)
     ((path, names),) = asked[0].items()
     assert path.startswith(f"s3://{landed.bucket}/staging/shop/dms/")
-    assert path.endswith(f"/part={key_of(ITEM)}")
+    assert path.endswith(f"/part={folder_key(ITEM)}")
     assert names == [FIRST, SECOND]
     shared.archive(ITEM, items)
     assert landed.parts() == ["orders"]
@@ -117,7 +117,7 @@ def test_rows_that_are_gone_are_read_again(landed: Landed, monkeypatch: pytest.M
     for key in landed.s3.keys(landed.bucket):
         if key != FOREIGN:
             landed.s3.client.delete_object(Bucket=landed.bucket, Key=key)
-    monkeypatch.setattr(shared_files, "rows_of", lambda _, parts: parts)
+    monkeypatch.setattr(shared_files, "read_parts", lambda _, parts: parts)
     shared.rows(ITEM, items)
     assert (len(landed.reads), sorted(landed.parts())) == (2, ["item", "orders"])
 
@@ -162,7 +162,7 @@ def test_rows_that_another_machine_reads_stay_and_those_of_a_killed_run_go_a_day
     (place,) = landed.open().clean(is_dry=True)
     assert place.startswith(f"s3://{landed.bucket}/staging/shop/dms/")
     assert sorted(landed.parts()) == ["item", "orders"]
-    shared.staged.sweep([ITEM, ORDERS])
+    shared.staged.remove_unneeded([ITEM, ORDERS])
     assert landed.parts() == []
 
 

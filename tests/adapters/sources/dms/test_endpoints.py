@@ -231,8 +231,8 @@ def local_rows(endpoint: Endpoint) -> list[dict[str, Any]] | None:
     if not (found := objects(endpoint)):
         return []
     try:
-        looked_at = [source._look_at(table, item, table.schema, is_there=False) for item in found]
-        rows = source._read_here(table, looked_at)
+        looked_at = [source._inspect_file(table, item, table.schema, is_there=False) for item in found]
+        rows = source._read_locally(table, looked_at)
     except SparkNeeded:
         return None
     in_order = rows.sort_by(names.ARRIVAL).to_pylist()
@@ -261,7 +261,7 @@ def spark_frame(spark: SparkSession, endpoint: Endpoint) -> DataFrame | None:
     found = objects(endpoint)
     if not found:
         return None
-    looked_at = [source._look_at(table, item, table.schema, is_there=False) for item in found]
+    looked_at = [source._inspect_file(table, item, table.schema, is_there=False) for item in found]
     frame = source._read_in_spark(table, looked_at)
     part = [names.UNSET, f"{names.OLD}.id AS old"] if names.UNSET in frame.columns else []
     added = [names.OPERATION, names.TIME, names.REASON, names.ARRIVAL]

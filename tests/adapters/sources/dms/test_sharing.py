@@ -14,9 +14,9 @@ from pyspark.errors import PySparkException
 from lakeward.adapters.sources.csv.parser import Dialect
 from lakeward.adapters.sources.dms.paths.file_names import STANDARD
 from lakeward.adapters.sources.dms.transactions import shared_files
-from lakeward.adapters.sources.dms.transactions.layout import key_of
-from lakeward.adapters.sources.dms.transactions.shared_files import REFUSED_FOR, SharedFiles
-from lakeward.adapters.sources.dms.transactions.staged_tables import Staged
+from lakeward.adapters.sources.dms.transactions.layout import folder_key
+from lakeward.adapters.sources.dms.transactions.shared_files import RETRY_AFTER, SharedFiles
+from lakeward.adapters.sources.dms.transactions.staged_tables import StagedTables
 from lakeward.adapters.sources.landing.folder import Folder
 from lakeward.adapters.sources.landing.places import Place, Places
 from lakeward.core.dimension import TableName
@@ -43,7 +43,7 @@ class Spark:
         for name in names.values():
             if name in self.failing:
                 raise self.failing[name]
-        (Path(target) / f"part={key_of(ITEM)}").mkdir(parents=True)
+        (Path(target) / f"part={folder_key(ITEM)}").mkdir(parents=True)
 
     def shares(self, _target: str) -> Sequence[tuple[str, TableName, int, int]]:
         return [(name, ITEM, 1, 5) for name in self.reads[-1]]
@@ -63,7 +63,7 @@ class Landed:
         return found
 
     def take(self, past: ObjectHistory | None = None) -> Sequence[str]:
-        found = self.shared.of_table(ITEM, self.listed(), past or ObjectHistory(), has_more=False)
+        found = self.shared.select_for_table(ITEM, self.listed(), past or ObjectHistory(), has_more=False)
         return [item.name for item in found]
 
     def refused(self, past: ObjectHistory | None = None) -> LakewardError:
@@ -79,7 +79,7 @@ def landed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Landed:
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text("I,item,shop,1,a\n", encoding="utf-8")
     monkeypatch.setattr(shared_files, "Splitter", spark.splitter)
-    folder, staged = Folder(root, Places(Place(STANDARD, shared="cdc"))), Staged(tmp_path / "staged")
+    folder, staged = Folder(root, Places(Place(STANDARD, shared="cdc"))), StagedTables(tmp_path / "staged")
     found: Landed
     shared = SharedFiles(folder, staged, lambda: None, Dialect(), (ITEM,), lambda: found.now)  # type: ignore[arg-type,return-value]
     found = Landed(shared, spark, folder)
@@ -125,7 +125,7 @@ def test_a_file_that_could_not_be_read_is_looked_at_again_after_a_while(landed: 
     assert isinstance(landed.refused(), SourceError)
     landed.spark.failing.clear()
     landed.refused()
-    landed.now += REFUSED_FOR
+    landed.now += RETRY_AFTER
     assert landed.take() == [FIRST, SECOND]
 
 
@@ -150,7 +150,7 @@ def test_files_that_were_put_away_before_a_table_was_configured_are_not_left_out
     away.parent.mkdir(parents=True)
     (tmp_path / "landing" / FIRST).rename(away)
     assert landed.take(ObjectHistory(seen={FIRST: applied})) == [SECOND], "the table has it"
-    landed.shared.staged.mark(ITEM, [FIRST], is_applied=False)
+    landed.shared.staged.set_applied(ITEM, [FIRST], is_applied=False)
     assert FIRST in str(landed.refused().found)
     assert landed.take(ObjectHistory(cut=applied.order)) == [SECOND], "it is of an epoch before"
 
@@ -173,11 +173,13 @@ def test_a_table_made_anew_or_taken_back_is_not_said_to_have_what_it_had(landed:
     refused = landed.refused(ObjectHistory(begins=True))
     assert (refused.what.split(": ")[1][:7], FIRST in str(refused.found)) == ("2 files", True)
     assert "reload" not in str(refused.todo), "it has nothing that could be loaded anew"
-    assert landed.shared.staged.done([FIRST, SECOND], (ITEM,)) == [], "another table does not put them away"
+    assert landed.shared.staged.select_finished([FIRST, SECOND], (ITEM,)) == [], (
+        "another table does not put them away"
+    )
     assert SECOND in str(landed.refused(ObjectHistory(seen={FIRST: first})).found)
     (tmp_path / "backup" / SECOND).rename(tmp_path / "landing" / SECOND)
     assert landed.take(ObjectHistory(seen={FIRST: first})) == [SECOND]
-    assert landed.shared.staged.done([FIRST, SECOND], (ITEM,)) == [FIRST]
+    assert landed.shared.staged.select_finished([FIRST, SECOND], (ITEM,)) == [FIRST]
 
 
 def test_each_file_is_read_where_it_was_staged_last(
@@ -188,7 +190,7 @@ def test_each_file_is_read_where_it_was_staged_last(
     (tmp_path / "landing" / FIRST).write_text("I,item,shop,1,a\nU,item,shop,1,b\n", encoding="utf-8")
     landed.take()
     asked: list[Mapping[str, Sequence[str]]] = []
-    monkeypatch.setattr(shared_files, "rows_of", lambda _, parts: asked.append(parts))
+    monkeypatch.setattr(shared_files, "read_parts", lambda _, parts: asked.append(parts))
     landed.shared.rows(ITEM, landed.listed())
     shares, staged = landed.shared.staged.shares(ITEM), landed.shared.staged
     assert asked == [{str(staged.part(shares[name])): [name] for name in (FIRST, SECOND)}]

@@ -21,7 +21,7 @@ from lakeward.adapters.memory import Frame, MemoryLedger, MemorySource, MemoryTa
 from lakeward.adapters.sources.csv.layout import OP, OPERATIONS, TIME, Expected, has_crlf
 from lakeward.adapters.sources.csv.parser import Dialect, fields, fields_in, records
 from lakeward.adapters.sources.dms.paths.file_names import read_name, read_transactions
-from lakeward.adapters.sources.dms.transactions.layout import find_layout, spelled, table_of
+from lakeward.adapters.sources.dms.transactions.layout import find_layout, match_table, table_of
 from lakeward.adapters.sources.dms.writer import Change, DmsWriter, Style, TransactionWriter
 from lakeward.adapters.sources.landing.places import OWN_FOLDER
 from lakeward.core.dimension import Dimension, TableName
@@ -293,11 +293,11 @@ def test_a_row_says_its_table_before_the_schema(row: str, table: TableName | Non
 
 def test_a_table_is_found_without_regard_to_case_where_none_is_spelled_so() -> None:
     there = [TableName("SHOP", "Item"), TableName("x", "y"), TableName("X", "y"), TableName("X", "Y")]
-    assert spelled(TableName("shop", "item"), there) == TableName("SHOP", "Item")
-    assert spelled(TableName("x", "y"), there) == TableName("x", "y")
-    assert spelled(TableName("shop", "no"), there) is None
+    assert match_table(TableName("shop", "item"), there) == TableName("SHOP", "Item")
+    assert match_table(TableName("x", "y"), there) == TableName("x", "y")
+    assert match_table(TableName("shop", "no"), there) is None
     with pytest.raises(SourceError, match="which of these tables"):
-        spelled(TableName("x", "Y"), there)
+        match_table(TableName("x", "Y"), there)
 
 
 def expected(*orders: tuple[str, ...], time: str | None = "ts") -> Expected:
