@@ -201,7 +201,7 @@ QUOTED = parser._quoted
 BROKEN: dict[str, tuple[Any, str, Any]] = {
     "a quoted NULL text is NULL": (parser, "_quoted", quoted_is_null),
     "CR LF is not seen": (layouts, "_is_crlf", lambda *_, **__: False),
-    "the time of a file in a date folder is not looked at": (dms_names, "_dated", as_text),
+    "the time of a file in a date folder is not looked at": (dms_names, "_dated_order", as_text),
     "hours of a zone that is ahead are not told apart": (dms_names, "_AHEAD", dict.fromkeys(("HH", "DD", "MM"), 2)),
     "a hexadecimal counter is a decimal one": (dms_names, "_LOAD", re.compile("LOAD(?P<counter>[0-9]{8})$")),
     "a text that was not sent is a text": (parser, "_null_or", lambda value, _: value),

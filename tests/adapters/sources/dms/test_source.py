@@ -45,7 +45,7 @@ def test_growing_files_are_left_for_the_next_batch(project: Project, monkeypatch
     project.put("LOAD00000001.csv", "1,a,1.00\n")
     growing = project.put("20261121-100000000.csv", "U,1,b,2.00\n")
     project.put("20261121-100000001.csv", "U,1,c,3.00\n")
-    surveyed = source.surveyed
+    surveyed = source.survey_frame
     read = []
 
     def grown(*arguments: Any) -> object:
@@ -55,7 +55,7 @@ def test_growing_files_are_left_for_the_next_batch(project: Project, monkeypatch
         read.append(found)
         return found
 
-    monkeypatch.setattr(source, "surveyed", grown)
+    monkeypatch.setattr(source, "survey_frame", grown)
     batches = project.run()["shop.item"]["batches"]
     assert [batch["files"] for batch in batches] == [
         ["LOAD00000001.csv"],
