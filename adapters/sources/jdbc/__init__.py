@@ -55,7 +55,7 @@ def build_inventory(options: Options, runtime: Runtime) -> SourceInventory:
     settings, _ = read_options(options, runtime)
     if settings.then is None:
         return NoTopics()
-    landing: SourceInventory = kafka.look_at_topics(_feed_options(settings, options), runtime, _FEED)[0]
+    landing: SourceInventory = kafka.open_topics(_feed_options(settings, options), runtime, _FEED)[0]
     return landing
 
 
@@ -67,7 +67,7 @@ def build_backlog(options: Options, runtime: Runtime) -> Backlog:
     settings, _ = read_options(options, runtime)
     if settings.then is None:
         return NoTopics()
-    landing, _, staging, transactions = kafka.look_at_topics(_feed_options(settings, options), runtime, _FEED)
+    landing, _, staging, transactions = kafka.open_topics(_feed_options(settings, options), runtime, _FEED)
     return KafkaBacklog(landing, "latest", follows_snapshot=True, staging=staging, transactions=transactions)
 
 

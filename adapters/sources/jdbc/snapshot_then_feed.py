@@ -20,7 +20,7 @@ from lakeward.adapters.sources.files.source import no_snapshots
 from lakeward.adapters.sources.jdbc.file_names import Staged
 from lakeward.adapters.sources.jdbc.source import JdbcSource
 from lakeward.adapters.sources.kafka.broker import Topic
-from lakeward.adapters.sources.kafka.offset_ranges import next_offsets, read_names
+from lakeward.adapters.sources.kafka.offset_ranges import next_offsets, parse_ranges
 from lakeward.adapters.sources.kafka.source import KafkaSource
 from lakeward.adapters.spark.frames.local_frame import Frame
 from lakeward.core.dimension import Dimension, Lateness, TableName
@@ -103,14 +103,14 @@ class SnapshotThenFeed:
             self.snapshot.archive(dimension, selection.objects)
             selection = take()
             names = self.snapshot.starts(dimension, selection.objects[0]) if selection.objects else ()
-        return replace(selection, objects=(*selection.objects, *self.feed.objects_of(dimension, names)))
+        return replace(selection, objects=(*selection.objects, *self.feed.to_objects(dimension, names)))
 
     def _refuse_unknown_starts(self, dimension: Dimension, past: ObjectHistory) -> None:
         """Refuse to go on where no commit says where the feed begins, or it says so of another topic.
 
         A topic that was empty before the snapshot has no range of offsets, but its id is in the snapshot's name.
         """
-        if read_names(past.seen):
+        if parse_ranges(past.seen):
             return
         staged = (one for name in past.seen if (one := Staged.of(name)) is not None)
         before = next((one.topic for one in staged if one.topic is not None), None)
@@ -185,7 +185,7 @@ class SnapshotThenFeed:
 
 def _are_gone(starts: Iterable[str], topic: Topic) -> bool:
     """Whether the broker has deleted messages behind the offsets at which a feed would begin."""
-    offsets = next_offsets(read_names(starts))
+    offsets = next_offsets(parse_ranges(starts))
     return any(offsets.get(partition, 0) < low for partition, (low, _) in topic.partitions.items())
 
 

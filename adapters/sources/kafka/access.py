@@ -1,4 +1,4 @@
-"""The settings that say how a broker and a registry are reached."""
+"""Settings of access to a broker and to a schema registry."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _IAM: Final = "AWS_MSK_IAM"
 
 
 class SecurityOptions(BaseModel):
-    """How the broker is reached: TLS, and who asks."""
+    """TLS and SASL of the connection to the broker."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
@@ -47,14 +47,14 @@ class SecurityOptions(BaseModel):
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
         has_sasl = self.protocol.startswith("SASL")
-        told = (self.username, self.password)
-        if not has_sasl and (self.sasl_mechanism, self.region, *told) != (None,) * 4:
+        login = (self.username, self.password)
+        if not has_sasl and (self.sasl_mechanism, self.region, *login) != (None,) * 4:
             raise ValueError("`sasl_mechanism`, `region`, `username` and `password` are for a protocol with SASL")
-        if (self.sasl_mechanism == _IAM) != (self.region is not None) or (self.region and told != (None, None)):
+        if (self.sasl_mechanism == _IAM) != (self.region is not None) or (self.region and login != (None, None)):
             raise ValueError(f"`{_IAM}` takes `region`, and neither `username` nor `password`")
         if self.region is not None and self.protocol != "SASL_SSL":
             raise ValueError(f"`{_IAM}` takes the protocol SASL_SSL: a token must not be seen by others")
-        if has_sasl and self.region is None and None in (self.sasl_mechanism, *told):
+        if has_sasl and self.region is None and None in (self.sasl_mechanism, *login):
             raise ValueError("a protocol with SASL takes `sasl_mechanism`, `username` and `password`")
         if not self.protocol.endswith("SSL") and (self.ca_file, self.certificate, self.key) != (None, None, None):
             raise ValueError("`ca_file`, `certificate` and `key` are for a protocol with SSL")
@@ -64,19 +64,19 @@ class SecurityOptions(BaseModel):
 
 
 def _url(value: str | None) -> str | None:
-    """Return the address of a registry without a slash at its end; raises ValueError for what is none."""
+    """Return the URL of a registry without a slash at its end; raises ValueError for any other text."""
     if value is None:
         return None
-    found = urlsplit(value)
-    if found.scheme not in ("http", "https") or not found.hostname or found.query or found.fragment:
+    parts = urlsplit(value)
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
         raise ValueError('must be an address, as "https://registry:8081"')
-    if "@" in found.netloc:
+    if "@" in parts.netloc:
         raise ValueError("must have no login in it: set `username` and `password`")
     return value.rstrip("/")
 
 
 class RegistryOptions(BaseModel):
-    """The registry that has the schemas of messages in Avro."""
+    """The registry with the schemas of Avro messages."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 

@@ -14,7 +14,7 @@ from kafka_feeds import TOPIC, BrokerFeed, check_history
 
 from lakeward.adapters.sources import kafka
 from lakeward.adapters.sources.kafka.broker import Offsets, Record, Topic
-from lakeward.adapters.sources.kafka.offset_ranges import OffsetRange, read_names
+from lakeward.adapters.sources.kafka.offset_ranges import OffsetRange, parse_ranges
 from lakeward.adapters.sources.kafka.source import KafkaSource
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import AlarmRaised
@@ -66,15 +66,19 @@ LAWS: Final = (messages_are_applied_once, lost_messages_stop_the_table, the_grou
 
 
 class SkipsAnOffset(KafkaSource):
-    def _wanted(self, table: TableName, topic: Topic, positions: Mapping[int, int]) -> Sequence[OffsetRange]:
+    def _waiting_ranges(
+        self, table: TableName, topic: Topic, positions: Mapping[int, int]
+    ) -> Sequence[OffsetRange]:
         found = {number: offset + (offset > 0) for number, offset in positions.items()}
-        return super()._wanted(table, topic, found)
+        return super()._waiting_ranges(table, topic, found)
 
 
 class ForgetsAPartition(KafkaSource):
-    def _wanted(self, table: TableName, topic: Topic, positions: Mapping[int, int]) -> Sequence[OffsetRange]:
+    def _waiting_ranges(
+        self, table: TableName, topic: Topic, positions: Mapping[int, int]
+    ) -> Sequence[OffsetRange]:
         found = {number: offset for number, offset in positions.items() if number == 0}
-        return super()._wanted(table, topic, found)
+        return super()._waiting_ranges(table, topic, found)
 
 
 class JumpsOverLostOffsets(KafkaSource):
@@ -87,7 +91,7 @@ class JumpsOverLostOffsets(KafkaSource):
 
 class TellsFirst(KafkaSource):
     def read(self, dimension: Dimension, selection: ObjectSelection, epoch: int) -> Any:
-        self._tell(dimension.source, read_names(item.name for item in selection.objects))
+        self._commit_group_offsets(dimension.source, parse_ranges(item.name for item in selection.objects))
         return super().read(dimension, selection, epoch)
 
 

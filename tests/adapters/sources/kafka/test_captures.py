@@ -15,7 +15,7 @@ from kafka_feeds import no_spark
 from registries import StubRegistry, stub_registry
 
 from lakeward.adapters.sources import kafka
-from lakeward.adapters.sources.kafka.offset_ranges import read_transactions
+from lakeward.adapters.sources.kafka.offset_ranges import parse_transaction_ranges
 from lakeward.adapters.sources.kafka.registries.glue import GlueRegistry
 from lakeward.adapters.spark.frames.event_frame import SKIPPED
 from lakeward.adapters.spark.frames.local_frame import LocalFrame
@@ -152,7 +152,7 @@ def test_messages_and_transactions_agree(
     topic = f"{server}.transaction"
     found = rows_of(tmp_path, server, table, **told, transactions=topic)
     assert said(found, table) == said(rows_of(tmp_path / "plain", server, table, **told), table)
-    (place,) = read_transactions(file.name for file in (tmp_path / server).rglob("~*"))
+    (place,) = parse_transaction_ranges(file.name for file in (tmp_path / server).rglob("~*"))
     assert (place.start, place.end) == (0, len(heads(topic, 1)))
 
 

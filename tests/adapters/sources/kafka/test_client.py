@@ -70,9 +70,9 @@ def test_a_topic_is_told_with_its_offsets(kafka_broker: RunningBroker) -> None:
 )
 def test_the_id_of_a_topic_may_stand_in_a_name(told: str | None, found: str) -> None:
     pytest.importorskip("confluent_kafka")
-    from lakeward.adapters.sources.kafka.client import _id_of  # noqa: PLC0415
+    from lakeward.adapters.sources.kafka.client import _topic_id  # noqa: PLC0415
 
-    assert _id_of(told) == found
+    assert _topic_id(told) == found
 
 
 def test_messages_come_as_they_were_sent(kafka_broker: RunningBroker) -> None:

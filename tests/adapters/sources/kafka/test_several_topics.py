@@ -13,7 +13,7 @@ from kafka_feeds import TOPIC, BrokerFeed
 
 from lakeward.adapters.sources import kafka
 from lakeward.adapters.sources.kafka.offset_ranges import OffsetRange
-from lakeward.adapters.sources.kafka.topics import BETWEEN, SeveralTopics, fit_a_name
+from lakeward.adapters.sources.kafka.topics import SEPARATOR, SeveralTopics, fits_file_name
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import AlarmRaised, ConfigError
 
@@ -147,8 +147,10 @@ def test_what_fits_a_name_makes_no_longer_one() -> None:
     """Of any number of topics the most whose longest file can still be named."""
     for length in (1, 9, 21, 60):
         topics = [f"{number:0{length}}" for number in range(12)]
-        count = max(n for n in range(1, 12) if fit_a_name(topics[:n]))
-        found = OffsetRange(BETWEEN.join(topics[:count]), "--".join(["i" * 22] * count), 11_999, 10**13 - 2, 10**13)
+        count = max(n for n in range(1, 12) if fits_file_name(topics[:n]))
+        found = OffsetRange(
+            SEPARATOR.join(topics[:count]), "--".join(["i" * 22] * count), 11_999, 10**13 - 2, 10**13
+        )
         assert len(found.name) <= 255
 
 

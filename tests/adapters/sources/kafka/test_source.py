@@ -17,7 +17,7 @@ from kafka_feeds import TOPIC, BrokerFeed, check_history, dimension_of, feed, me
 
 from lakeward.adapters.sources import kafka
 from lakeward.adapters.sources.kafka.broker import Record
-from lakeward.adapters.sources.kafka.offset_ranges import read_names
+from lakeward.adapters.sources.kafka.offset_ranges import parse_ranges
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import AlarmRaised, ConfigError, SourceError, StoreUnreachable
 from lakeward.core.ledger.full_loads import Load
@@ -133,7 +133,7 @@ def test_a_file_that_another_process_has_removed_had_messages(tmp_path: Path) ->
     own = feed(tmp_path)
     own.send()
     (item,) = own.take().objects
-    (gone,) = read_names([item.name])
+    (gone,) = parse_ranges([item.name])
     own.lose_staging()
     assert not own.open().staging.is_empty(TableName("shop", "orders"), gone)
 

@@ -17,11 +17,11 @@ from structlog.testing import capture_logs
 
 from lakeward.adapters.sources import kafka
 from lakeward.adapters.sources.kafka.broker import Record
-from lakeward.adapters.sources.kafka.offset_ranges import read_names, read_transactions
+from lakeward.adapters.sources.kafka.offset_ranges import parse_ranges, parse_transaction_ranges
 from lakeward.adapters.sources.kafka.staging import message_files
 from lakeward.adapters.sources.kafka.transactions import partition_cuts as parts_module
 from lakeward.adapters.sources.kafka.transactions import transaction_topic, transfer
-from lakeward.adapters.sources.kafka.transactions.partition_cuts import Cut, Part
+from lakeward.adapters.sources.kafka.transactions.partition_cuts import Cut, PartitionRead
 from lakeward.adapters.sources.kafka.transactions.transaction_topic import (
     PATIENCE,
     Boundary,
@@ -235,7 +235,7 @@ def test_a_transaction_may_begin_and_never_end(tmp_path: Path) -> None:
     made.begin()
     made.whole(0)
     assert made.own.apply() == [1, 2]
-    (place,) = read_transactions(item.name for item in made.own.objects)
+    (place,) = parse_transaction_ranges(item.name for item in made.own.objects)
     assert (place.start, place.end) == (0, 5)
 
 
@@ -249,7 +249,7 @@ def test_a_truncate_of_mariadb_is_a_transaction_by_itself(tmp_path: Path) -> Non
             "transaction": {"id": made.begin()},
         }
         made.own.broker.send(TOPIC, json.dumps(value).encode())
-    assert [one.end for one in read_names(item.name for item in made.own.take().objects)] == [1]
+    assert [one.end for one in parse_ranges(item.name for item in made.own.take().objects)] == [1]
 
 
 def test_changes_of_other_tables_are_not_waited_for(tmp_path: Path) -> None:
@@ -269,7 +269,7 @@ def test_a_table_begins_where_its_first_message_was_sent(tmp_path: Path) -> None
     made.whole(0)
     made.own.broker.delete_before(TOPIC, 3)
     assert made.own.apply() == [4]
-    (place,) = read_transactions(item.name for item in made.own.objects)
+    (place,) = parse_transaction_ranges(item.name for item in made.own.objects)
     assert (place.start, place.end) == (6, 8)
 
 
@@ -400,7 +400,7 @@ def test_changes_that_are_older_than_the_topic_of_transactions_are_whole(tmp_pat
     with capture_logs() as logs:
         assert len(made.own.apply()) == 21
     assert [entry["changes"] for entry in logs if entry["log_level"] == "warning"] == [20]
-    assert len([one for one in made.own.objects if not read_transactions([one.name])]) == 1
+    assert len([one for one in made.own.objects if not parse_transaction_ranges([one.name])]) == 1
 
 
 def test_what_comes_between_two_looks_is_looked_for_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -507,7 +507,7 @@ def test_an_end_counts_changes_of_the_table_alone() -> None:
     told = TransactionLog(ORDERS, TransactionOffset(0))
     counts = {"my_shop.orders": 5, "SHOP.orders": 1, "db.shop.orders": 2, "shop.orders_old": 7}
     told.read([Boundary(0, 1, "7", 1), Boundary(1, 2, "7", 2, counts)], 2, 100)
-    assert told.found["7"].changes == 3
+    assert told.transactions["7"].changes == 3
 
 
 def test_transactions_of_sql_server_go_on_side_by_side() -> None:
@@ -559,11 +559,11 @@ def test_what_was_written_down_of_files_goes_with_them(tmp_path: Path) -> None:
 
 
 def test_two_tables_write_down_where_they_are_side_by_side(tmp_path: Path) -> None:
-    place = message_files.Staging(tmp_path)
+    place = message_files.MessageStaging(tmp_path)
     place.folder(ORDERS)
     with ThreadPoolExecutor(4) as pool:
-        list(pool.map(lambda number: place.write_transactions(ORDERS, {"n": number}), range(400)))
-    assert place.noted_transactions(ORDERS) is not None
+        list(pool.map(lambda number: place.write_transaction_progress(ORDERS, {"n": number}), range(400)))
+    assert place.read_transaction_progress(ORDERS) is not None
 
 
 # Up to when all transactions are in all tables.
@@ -727,17 +727,17 @@ def _believes_an_end(one: Transaction, seen: int, behind: float, now: int) -> bo
     return one.ends is not None
 
 
-def _cuts_its_own_partition(parts: Sequence[Part], *rules: Any) -> Cut:
+def _cuts_its_own_partition(parts: Sequence[PartitionRead], *rules: Any) -> Cut:
     each = [parts_module.cut([part], *rules) for part in parts]
-    left = {name for one in each for name in one.left}
-    return Cut([one.kept[0] for one in each], left, each[0].changes if each else {}, 0)
+    left = {name for one in each for name in one.incomplete}
+    return Cut([one.landed_runs[0] for one in each], left, each[0].changes if each else {}, 0)
 
 
 BROKEN: Final = {
     "believes an END, whatever is seen": (transaction_topic.Transaction, "is_whole", _believes_an_end),
     "cuts one partition alone": (transfer, "cut", _cuts_its_own_partition),
-    "takes what landed for a table at another place": (message_files, "_joined_name", lambda *_: "_joined-.json"),
-    "waits for no END": (transfer.WholeTransactions, "_ends", lambda *_: True),
+    "takes what landed for a table at another place": (message_files, "_group_name", lambda *_: "_joined-.json"),
+    "waits for no END": (transfer.TransactionTransfer, "_ends", lambda *_: True),
 }
 
 
