@@ -17,13 +17,13 @@ _MICROS: Final = {"s": 1_000_000, "m": 60_000_000, "h": 3_600_000_000, "d": 86_4
 
 
 def micros(duration: str) -> int:
-    """Return a duration of the settings in microseconds; "0" is none.
+    """Return a duration of the settings in microseconds; "0" is 0.
 
     >>> micros("2h"), micros("0")
     (7200000000, 0)
     """
-    found = _DURATION.fullmatch(duration)
-    return 0 if found is None else int(found[1]) * _MICROS[found[2]]
+    match = _DURATION.fullmatch(duration)
+    return 0 if match is None else int(match[1]) * _MICROS[match[2]]
 
 
 def _interval(value: str) -> str:
@@ -48,8 +48,8 @@ def _on_a_disk(value: str) -> str:
     return value
 
 
-class TableReads(BaseModel):
-    """How one table is read, where it is not as [source] says."""
+class TableReadOptions(BaseModel):
+    """How one table is read, where that differs from [source]."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
@@ -85,7 +85,7 @@ class TableReads(BaseModel):
 _OF_CURSORS: Final = frozenset({"cursor", "overlap", "source_zone", "every"})
 
 
-class JdbcSourceOptions(TableReads, ConnectionOptions):
+class JdbcSourceOptions(TableReadOptions, ConnectionOptions):
     """Tables of a live database, read by its own driver."""
 
     user: str | None = Field(None, description="Who reads; it needs SELECT on the tables, and nothing else.")
@@ -121,7 +121,7 @@ class JdbcSourceOptions(TableReads, ConnectionOptions):
             raise ValueError("`start` has no place in [source.kafka]: the snapshot says where the feed begins")
         return self
 
-    def of_table(self, own: TableReads) -> JdbcSourceOptions:
-        """Return what holds for a table that says something of itself."""
-        said: dict[str, Any] = {name: getattr(own, name) for name in own.model_fields_set}
-        return self.model_copy(update=said)
+    def of_table(self, own: TableReadOptions) -> JdbcSourceOptions:
+        """Return these options with those that a table overrides."""
+        values: dict[str, Any] = {name: getattr(own, name) for name in own.model_fields_set}
+        return self.model_copy(update=values)

@@ -20,7 +20,7 @@ from fake_broker import FakeBroker
 from fake_database import ITEM, START, FakeDatabase
 
 from lakeward.adapters.sources import jdbc, kafka
-from lakeward.adapters.sources.jdbc.columns import columns_of, leave_out, refuse_other_forms
+from lakeward.adapters.sources.jdbc.columns import columns_of, drop_columns, refuse_other_forms
 from lakeward.adapters.sources.jdbc.database.queries import Query
 from lakeward.adapters.sources.jdbc.options import JdbcSourceOptions
 from lakeward.adapters.sources.jdbc.snapshot_then_feed import SnapshotThenFeed
@@ -204,21 +204,21 @@ def test_the_table_becomes_the_database(seed: int, tmp_path: Path) -> None:
 class StartsBehindTheSnapshot(SnapshotThenFeed):
     """Finds where the feed begins once the rows were read."""
 
-    def _take_snapshot(self, dimension: Dimension, past: ObjectHistory) -> ObjectSelection:
+    def _select_snapshot(self, dimension: Dimension, past: ObjectHistory) -> ObjectSelection:
         topic = self.feed.broker.find(TOPIC)
         assert topic is not None
-        selection = self.snapshot.take_once(dimension, past, topic.id, list)
+        selection = self.snapshot.select_snapshot(dimension, past, topic.id, list)
         starts = [one.name for one in self.feed.starts(self.feed.broker.find(TOPIC) or topic, START)]
-        return replace(selection, objects=(*selection.objects, *self.feed.objects_of(dimension, starts)))
+        return replace(selection, objects=(*selection.objects, *self.feed.to_objects(dimension, starts)))
 
 
 class StartsWithTheFirstLook(SnapshotThenFeed):
     """Begins the feed where the topic ends when it is first looked at."""
 
-    def _take_snapshot(self, dimension: Dimension, past: ObjectHistory) -> ObjectSelection:
+    def _select_snapshot(self, dimension: Dimension, past: ObjectHistory) -> ObjectSelection:
         topic = self.feed.broker.find(TOPIC)
         assert topic is not None
-        return self.snapshot.take_once(dimension, past, topic.id, list)
+        return self.snapshot.select_snapshot(dimension, past, topic.id, list)
 
     def select_objects(self, dimension: Dimension, past: ObjectHistory) -> ObjectSelection:
         self.feed.follows_snapshot = False
@@ -424,7 +424,7 @@ def test_a_column_that_messages_send_in_another_form_is_refused(
         refuse_other_forms(dimension, table, columns_of(dimension, table))
     assert raised.value.found is not None
     assert raised.value.found.endswith(f"sent otherwise: odd ({written})")
-    kept = leave_out(dimension, table, ["odd"])
+    kept = drop_columns(dimension, table, ["odd"])
     refuse_other_forms(dimension, kept, columns_of(dimension, kept))
     assert kept.names == ("id", "name")
 
@@ -449,7 +449,7 @@ def test_texts_have_one_form(written: str) -> None:
 def test_what_cannot_be_left_out_is_said(name: str, words: str) -> None:
     dimension = Dimension(name=ITEM, schema=Schema(()), key=("id",))
     with pytest.raises(ConfigError, match=f"{name} cannot be left out") as raised:
-        leave_out(dimension, described(), [name])
+        drop_columns(dimension, described(), [name])
     assert words in str(raised.value.found)
 
 

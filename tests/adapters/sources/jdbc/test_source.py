@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakeward.adapters.sources.jdbc import source, staging
-from lakeward.adapters.sources.jdbc.file_names import Staged
+from lakeward.adapters.sources.jdbc.file_names import StagedRead
 from lakeward.adapters.spark.frames.local_frame import LocalFrame
 from lakeward.core.dimension import Deletes, Snapshots, TableName
 from lakeward.core.errors import ConfigError, LakewardError, StoreUnreachable
@@ -42,7 +42,7 @@ def test_a_table_is_read_whole_at_first_and_again_once_its_snapshot_is_old(tmp_p
 def test_the_place_in_the_log_stands_in_the_names_of_what_was_read(tmp_path: Path) -> None:
     play = of_rows(Play(tmp_path), 1)
     (item,) = play.take().objects
-    staged = Staged.of(item.name)
+    staged = StagedRead.of(item.name)
     assert staged is not None
     assert (staged.position, staged.time, staged.is_snapshot) == ("0-16B3748", play.now, True)
 
@@ -361,8 +361,8 @@ def _kept_before_the_commit(monkeypatch: pytest.MonkeyPatch) -> None:
         land(self, table, *rest)  # type: ignore[arg-type]
         kept.extend(folder.name for folder in (self.root / "shop" / "item").glob("2*"))
 
-    def applied(past: ObjectHistory) -> Iterator[Staged]:
-        return (one for name in [*past.seen, *kept] if (one := Staged.of(name)))
+    def applied(past: ObjectHistory) -> Iterator[StagedRead]:
+        return (one for name in [*past.seen, *kept] if (one := StagedRead.of(name)))
 
     monkeypatch.setattr(staging.FolderStaging, "land", landed)
     monkeypatch.setattr(source, "_applied_reads", applied)

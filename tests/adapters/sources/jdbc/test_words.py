@@ -15,7 +15,7 @@ from lakeward.adapters.sources.jdbc import read_options
 from lakeward.adapters.sources.jdbc.columns import columns_of
 from lakeward.adapters.sources.jdbc.database.dialects import dialect_of
 from lakeward.adapters.sources.jdbc.database.spark_reader import conditions
-from lakeward.adapters.sources.jdbc.file_names import Staged, StagedNames
+from lakeward.adapters.sources.jdbc.file_names import StagedNames, StagedRead
 from lakeward.adapters.sources.jdbc.options import JdbcSourceOptions
 from lakeward.adapters.sources.landing.places import Part
 from lakeward.core.dimension import Dimension, TableName
@@ -47,9 +47,11 @@ def test_a_name_tells_what_was_read(
     position: str | None,
 ) -> None:
     since, reached = cursors
-    staged = Staged(time=time, is_snapshot=is_snapshot, since=since, reached=reached, tail=tail, position=position)
+    staged = StagedRead(
+        time=time, is_snapshot=is_snapshot, since=since, reached=reached, tail=tail, position=position
+    )
     name = staged.name(is_time=is_time)
-    assert Staged.of(f"{name}/part-0.parquet") == staged
+    assert StagedRead.of(f"{name}/part-0.parquet") == staged
     told = StagedNames().read(f"{name}/part-0.parquet", Part("shop/item"))
     assert told is not None
     assert (told.is_load, (told.order >> 20) * 1000) == (is_snapshot, time)
