@@ -20,7 +20,7 @@ import pyarrow.dataset as ds
 from lakeward.adapters.sources.jdbc.cursors import is_time, number_of, value_of
 from lakeward.adapters.sources.jdbc.database.queries import Query, Reader
 from lakeward.adapters.sources.jdbc.file_names import StagedRead
-from lakeward.adapters.sources.landing.places import OWN_FOLDER, encoded, filled
+from lakeward.adapters.sources.landing.places import encoded_folder
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import LakewardError, SourceError
 from lakeward.core.ledger.objects import SourceObject
@@ -144,7 +144,7 @@ class BucketStaging:
 
     def land(self, table: TableName, reader: Reader, request: ReadRequest) -> None:
         """Read rows into a hidden folder, and copy its files into one that has its name."""
-        home = _home(table)
+        home = encoded_folder(table)
         new = f"{home}/.{uuid4().hex}"
         self._remove_abandoned(home)
         try:
@@ -176,7 +176,7 @@ class BucketStaging:
         """Return the stored beginning of the feed of a snapshot."""
         folder = PurePosixPath(item.name).parts[0]
         try:
-            return self.prefix.read(f"{_home(table)}/{folder}/{_STARTS}").decode().split()
+            return self.prefix.read(f"{encoded_folder(table)}/{folder}/{_STARTS}").decode().split()
         except OSError as error:
             raise _snapshot_gone_error(table, error) from error
 
@@ -189,7 +189,7 @@ class BucketStaging:
 
     def remove(self, table: TableName, objects: Sequence[SourceObject]) -> None:
         """Remove staged files; a folder without further files is removed as a whole, its marker first."""
-        home, names = _home(table), {item.name for item in objects}
+        home, names = encoded_folder(table), {item.name for item in objects}
         for folder in sorted({name.rpartition("/")[0] for name in names}):
             files = [one.name for one in self.prefix.list(f"{home}/{folder}")]
             remaining = {name for name in files if name.endswith(".parquet")} - {f"{home}/{name}" for name in names}
@@ -202,7 +202,7 @@ class BucketStaging:
 
         With `is_dry` only return them.
         """
-        names = self._abandoned(_home(table))
+        names = self._abandoned(encoded_folder(table))
         if not is_dry:
             self.prefix.remove(names)
         return [f"{self.prefix.url}/{name}" for name in names]
@@ -232,9 +232,6 @@ class BucketStaging:
             for one in files
         ]
 
-
-def _home(table: TableName) -> str:
-    return filled(OWN_FOLDER, encoded(table))
 
 
 def _dataset_of(file: BinaryIO) -> Any:
