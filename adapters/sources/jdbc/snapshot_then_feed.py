@@ -123,7 +123,7 @@ class SnapshotThenFeed:
         name = self.feed.topic_of(dimension.source)
         topic = self.feed.broker.find(name)
         if topic is None or topic.id != known_id:
-            difference = f"{name} was made anew" if topic is not None else f"there is no topic {name} any more"
+            difference = f"{name} was created anew" if topic is not None else f"there is no topic {name} any more"
             raise AlarmRaised(
                 "KAFKA-002",
                 f"{dimension.name}: its topic is another one now",
@@ -218,7 +218,7 @@ def _reload_error(dimension: Dimension) -> ConfigError:
 def _rollback_error(dimension: Dimension) -> ConfigError:
     name = dimension.name
     return ConfigError(
-        f"{name}: it cannot be taken back behind the snapshot with which it began",
+        f"{name}: it cannot be rolled back to before the snapshot with which it began",
         found="it was read whole once, and goes on from there; its database has other rows now",
         todo=f"Nothing was changed. {_drop_hint(name)}",
     )

@@ -32,7 +32,7 @@ def refuse_other_topic(table: TableName, name: str, topic: Topic | None, applied
     elif topic is None:
         difference = f"there is no topic {name} any more; {latest.words} were the last that it applied"
     elif latest.id != topic.id:
-        difference = f"{name} was made anew: its id is {topic.id}, and was {latest.id}"
+        difference = f"{name} was created anew: its id is {topic.id}, and was {latest.id}"
     elif missing := sorted({one.partition for one in applied} - topic.partitions.keys()):
         place = TopicPartition.of(name, missing[0])
         difference = f"{place.topic} has fewer partitions now; partition {place.partition} was read and is gone"
@@ -44,7 +44,7 @@ def refuse_other_topic(table: TableName, name: str, topic: Topic | None, applied
 def topic_changed_error(table: TableName, topic: Topic) -> SourceError:
     """Return the error for a topic that was created anew or deleted while its messages were read."""
     return SourceError(
-        f"{table}: its topic {topic.name} was made anew, or deleted, while messages were read",
+        f"{table}: its topic {topic.name} was created anew, or deleted, while messages were read",
         todo="Nothing of this batch was applied. The next run says what is lost.",
     )
 
@@ -78,7 +78,7 @@ def refuse_lost_messages(table: TableName, topic: Topic, positions: Mapping[int,
             found=f"{lost[0].words}{more}; the first that is there is {lost[0].end:,}",
             todo="Nothing was applied. Retention deleted them, or somebody did. Load the table anew, as "
             "docs/reference/alarms.md says. If what they held does not matter: "
-            f"`lakeward ack {table} {LOST_ALARM}`; the table goes on behind them.",
+            f"`lakeward ack {table} {LOST_ALARM}`; the table goes on after them.",
             about=[one.name for one in lost],
         )
 
@@ -90,8 +90,8 @@ def refuse_rollback(table: TableName, topic: Topic, ranges: Collection[OffsetRan
     """
     if is_compacted:
         raise ConfigError(
-            f"{table}: it cannot be taken back over messages of a compacted topic",
-            found=f"the broker may have removed messages from the midst of {topic.name}, deletes among them",
+            f"{table}: it cannot be rolled back over messages of a compacted topic",
+            found=f"the broker may have removed messages from the middle of {topic.name}, deletes among them",
             todo=f"Nothing was changed. {_LOAD_ANEW}",
         )
     for one in ranges:
@@ -107,7 +107,7 @@ def refuse_rollback(table: TableName, topic: Topic, ranges: Collection[OffsetRan
 def no_rollback_error(table: TableName) -> ConfigError:
     """Return the error for a table that began at the end of its topic, which only its first commit records."""
     return ConfigError(
-        f"{table}: it cannot be taken back behind its first messages",
+        f"{table}: it cannot be rolled back to before its first messages",
         found='it began at the end of its topic (`start = "latest"`): its first commit alone tells where that is',
         todo=f"Nothing was changed. {_LOAD_ANEW}",
     )
@@ -120,7 +120,7 @@ def refuse_unknown_start(table: TableName, topic: Topic) -> None:
         (number, low), *_ = truncated
         name, partition = TopicPartition.of(topic.name, number)
         raise ConfigError(
-            f"{table}: where it begins must be said, since the beginning of its topic is gone",
+            f"{table}: `start` must be set, since the beginning of its topic is gone",
             found=f"{name}, partition {partition}, begins at offset {low:,}",
             todo='Set `start` under [source]: "earliest" (what is still there), "latest" (what comes from now on), '
             "or a time. A topic without its beginning holds no whole table, unless it is compacted, or a snapshot "

@@ -415,7 +415,7 @@ class KafkaSource:
 
 def _files_changed_error(dimension: Dimension) -> SourceError:
     return SourceError(
-        f"{dimension.name}: files of messages were removed or written while they were taken",
+        f"{dimension.name}: files of messages were removed or written while they were read",
         todo="Nothing of this batch was applied. One process at a time applies a table: is another one at work? "
         "The next run reads the messages again.",
     )

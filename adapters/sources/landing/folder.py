@@ -393,7 +393,7 @@ class Folder:
             matches = [f"{at}/{name}".lstrip("/") for at, name in inner if name.lower() == part.lower()]
         if len(matches) > 1:
             raise SourceError(
-                f"{table}: which of these folders is meant cannot be told",
+                f"{table}: its folder is ambiguous",
                 found=f"found {' and '.join(sorted(matches))} in {self.base}",
                 todo="Write the table's name as its folder is called. Nothing of this batch was applied.",
             )

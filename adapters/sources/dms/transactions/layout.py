@@ -57,7 +57,7 @@ def match_table(table: TableName, names: Collection[TableName]) -> TableName | N
     similar = sorted(name for name in names if _lower_case(name) == _lower_case(table))
     if len(similar) > 1:
         raise SourceError(
-            f"{table}: which of these tables is meant cannot be told",
+            f"{table}: its name is ambiguous",
             found=f"files of transactions have {' and '.join(map(str, similar))}",
             todo="Write the table's name as they do. Nothing of this batch was applied.",
         )
@@ -89,7 +89,7 @@ def find_layout(name: str, width: int, expected: Expected) -> Layout:
     if len(candidates) > 1:
         descriptions = "; then ".join(", ".join(_visible_columns(columns)) for columns in reversed(candidates))
         raise SchemaConflict(
-            f"{expected.dimension.name}: which columns its rows in {name} have cannot be told",
+            f"{expected.dimension.name}: the columns of its rows in {name} are ambiguous",
             found=f"they have {width} fields, and of late the source had {descriptions}",
             todo="Nothing of this batch was applied; other tables go on. Declare all columns, as the files that "
             f'wait have them, under [tables."{expected.dimension.name}".columns], until those are applied.',

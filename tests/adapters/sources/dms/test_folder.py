@@ -134,7 +134,7 @@ def test_a_folder_in_other_letters_is_the_tables(tmp_path: Path) -> None:
 def test_the_folder_of_exactly_that_name_counts_and_of_two_others_neither(tmp_path: Path) -> None:
     for name in ("Orders", "ORDERS"):
         (tmp_path / "shop" / name).mkdir(parents=True)
-    with pytest.raises(SourceError, match="which of these folders is meant") as refused:
+    with pytest.raises(SourceError, match="its folder is ambiguous") as refused:
         Folder(tmp_path, PLACES).list(TABLE)
     assert "shop/ORDERS and shop/Orders" in str(refused.value.found)
     (tmp_path / "shop" / "orders").mkdir()
@@ -364,5 +364,5 @@ def test_a_folder_in_other_letters_is_found_where_its_schema_is_there_in_two_spe
     (tmp_path / "SHOP" / "Orders" / "LOAD00000001.csv").write_text("1\n")
     assert named(Folder(tmp_path, PLACES)) == ["LOAD00000001.csv"]
     (tmp_path / "shop" / "ORDERS").mkdir()
-    with pytest.raises(SourceError, match="which of these folders is meant"):
+    with pytest.raises(SourceError, match="its folder is ambiguous"):
         Folder(tmp_path, PLACES).list(TABLE)

@@ -93,7 +93,7 @@ def test_a_row_of_no_table_is_listed_until_it_is_given_up(staged: StagedTables) 
 def test_names_are_compared_without_case_where_none_is_exactly_that(staged: StagedTables) -> None:
     put(staged, {ONE: [TableName("SHOP", "Item")], TWO: [TableName("SHOP", "ITEM"), ORDERS]})
     assert [*staged.shares(TableName("SHOP", "Item"))] == [ONE.name]
-    with pytest.raises(SourceError, match="which of these tables is meant"):
+    with pytest.raises(SourceError, match="its name is ambiguous"):
         staged.shares(ITEM)
     assert [*staged.shares(TableName("Shop", "Orders"))] == [TWO.name]
 

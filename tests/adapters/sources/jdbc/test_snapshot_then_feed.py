@@ -343,9 +343,9 @@ def test_a_table_is_taken_back_over_its_messages_and_not_over_its_snapshot(tmp_p
     shop.broker.delete_before(TOPIC, 10)
     with pytest.raises(SourceError, match="are gone from the broker"):
         source.find_missing(dimension, feed)
-    with pytest.raises(ConfigError, match="cannot be taken back behind the snapshot"):
+    with pytest.raises(ConfigError, match="cannot be rolled back to before the snapshot"):
         source.find_missing(dimension, [*feed, snapshot[0]])
-    with pytest.raises(ConfigError, match="cannot be taken back behind the snapshot"):
+    with pytest.raises(ConfigError, match="cannot be rolled back to before the snapshot"):
         source.select_objects(dimension, ObjectHistory())
 
 

@@ -270,7 +270,7 @@ STEPS = st.lists(
 )
 
 
-def find_contiguous(play: Play, steps: list[tuple[str, int]]) -> None:
+def play_steps(play: Play, steps: list[tuple[str, int]]) -> None:
     """Let a database change and a pipeline run, be cut off and die; transactions commit within 30 seconds."""
     others: dict[str, Callable[[], object]] = {
         "commit": play.database.commit,
@@ -324,7 +324,7 @@ def test_whatever_happens_the_table_becomes_that_of_the_database(
 ) -> None:
     with TemporaryDirectory() as made:
         play = by_cursor(Path(made), snapshots=snapshots, overlap="30s")
-        find_contiguous(play, steps)
+        play_steps(play, steps)
         play.database.commit()
         if snapshots:
             play.pass_by(13 * HOUR)

@@ -402,7 +402,7 @@ def test_a_topic_that_is_made_anew_while_it_is_read_is_not_taken_for_the_old_one
     read = FakeBroker.read
     with monkeypatch.context() as patched:
         patched.setattr(FakeBroker, "read", anew)
-        with pytest.raises(SourceError, match="made anew, or deleted, while"):
+        with pytest.raises(SourceError, match="created anew, or deleted, while"):
             own.take()
     with pytest.raises(AlarmRaised, match="another one"):
         own.take()
@@ -575,7 +575,7 @@ def test_a_table_that_begins_at_the_end_of_its_topic_keeps_the_commit_that_says_
     source = own.open()
     begins, *_ = own.objects
     assert begins.size == 0
-    refused = pytest.raises(ConfigError, match="behind its first messages") if start == "latest" else nullcontext()
+    refused = pytest.raises(ConfigError, match="before its first messages") if start == "latest" else nullcontext()
     with refused:
         source.find_missing(own.dimension(source), own.objects)
     assert source.find_missing(own.dimension(source), own.objects[1:]) == ()

@@ -535,7 +535,7 @@ def test_a_file_that_another_process_writes_while_it_is_read_ends_the_batch(tmp_
     source = made.own.open()
     selection = made.own.take(source)
     os.utime(next((made.own.staged / "shop" / "orders").glob(f"{TOPIC}+1+*")), (1, 1))
-    with pytest.raises(SourceError, match="removed or written while they were taken"):
+    with pytest.raises(SourceError, match="removed or written while they were read"):
         source.read(made.own.dimension(source), selection, 1)
     assert sorted(made.own.apply()) == [1, 2]
 

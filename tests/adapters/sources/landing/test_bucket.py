@@ -128,7 +128,7 @@ def test_a_folder_is_found_in_other_letters_and_of_two_neither(s3: Buckets, land
     assert landing.path(TABLE, "LOAD00000001.csv") == f"s3://{bucket}/landing/SHOP/Orders/LOAD00000001.csv"
     s3.put(f"s3://{bucket}/landing/SHOP/ORDERS/LOAD00000001.csv", "1\n")
     other = Folder(landing.root, PLACES, store=landing.store)
-    with pytest.raises(SourceError, match="which of these folders is meant"):
+    with pytest.raises(SourceError, match="its folder is ambiguous"):
         other.list(TABLE)
 
 
