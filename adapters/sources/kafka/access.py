@@ -18,26 +18,27 @@ class SecurityOptions(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = Field(
-        "PLAINTEXT", description="What the broker's listener speaks (security.protocol)."
+        "PLAINTEXT", description="The protocol of the broker's listener (security.protocol)."
     )
     sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "AWS_MSK_IAM"] | None = Field(
         None,
-        description="With SASL: how the password is proved; or `AWS_MSK_IAM` for a cluster of Amazon MSK, with "
+        description="With SASL: the mechanism of the login; or `AWS_MSK_IAM` for a cluster of Amazon MSK, with "
         "`region` and no password: `pip install 'lakeward[kafka,msk]'`.",
     )
     region: str | None = Field(
         None,
         pattern=r"^[a-z0-9-]+$",
-        description="With `AWS_MSK_IAM`: the region of the cluster. Who asks is found as by the AWS command line.",
+        description="With `AWS_MSK_IAM`: the region of the cluster. The credentials are those of the AWS command "
+        "line.",
     )
-    username: str | None = Field(None, description="With SASL: who asks.")
+    username: str | None = Field(None, description="With SASL: the user.")
     password: NamedSecret | None = Field(
         None, description='With SASL: where the password is, `{ env = "NAME" }` or `{ file = "PATH" }`.'
     )
     ca_file: str | None = Field(
         None,
-        description="With TLS: the certificates that the broker's is signed by (PEM), relative to the settings "
-        "file; without it those of the machine.",
+        description="With TLS: the certificates of the authorities that signed the broker's (PEM), relative to the "
+        "settings file; without it those of the machine.",
     )
     certificate: str | None = Field(
         None, description="With TLS: the client's own certificate (PEM), if it needs one."
@@ -82,23 +83,23 @@ class RegistryOptions(BaseModel):
 
     kind: Literal["confluent", "glue"] = Field(
         "confluent",
-        description="Whether it is one of Confluent, or one that answers as it does, or the Glue Schema Registry "
-        "of AWS. The latter takes `pip install 'lakeward[glue]'` and no further keys: it is reached as the AWS "
-        "command line reaches it.",
+        description="`confluent` for a registry of Confluent, or one with the same API; `glue` for the Glue Schema "
+        "Registry of AWS, which needs `pip install 'lakeward[glue]'` and no further keys: region and credentials "
+        "are those of the AWS command line.",
     )
     url: Annotated[str | None, AfterValidator(_url)] = Field(
         None,
-        description="Where that of Confluent is, with the path of its API if it has one, as "
+        description="The URL of a `confluent` registry, with the path of its API if it has one, as "
         "`http://registry:8080/apis/ccompat/v7` of Apicurio.",
     )
-    username: str | None = Field(None, description="Who asks, where it wants to know (HTTP Basic).")
+    username: str | None = Field(None, description="The user, if the registry requires a login (HTTP Basic).")
     password: NamedSecret | None = Field(
         None, description='Where the password is, `{ env = "NAME" }` or `{ file = "PATH" }`.'
     )
     ca_file: str | None = Field(
         None,
-        description="The certificates that the registry's is signed by (PEM), relative to the settings file; "
-        "without it those that come with Python's `certifi`.",
+        description="The certificates of the authorities that signed the registry's (PEM), relative to the "
+        "settings file; without it those of Python's `certifi`.",
     )
 
     @model_validator(mode="after")

@@ -73,8 +73,8 @@ class _MessageOptions(MessageForm):
 
     format: Literal["debezium", "debezium-avro", "dms-json", "json"] = Field(
         "debezium",
-        description="What messages are: those of Debezium as JSON, or in Avro with a registry, those of AWS DMS as "
-        "JSON, or `json`: plain records, whose values are the rows.",
+        description="The format of messages: those of Debezium as JSON, or in Avro with a registry, those of AWS "
+        "DMS as JSON, or `json`: plain records, whose values are the rows.",
     )
     record_key: Annotated[list[str], AfterValidator(once_each)] = Field(
         default_factory=list,
@@ -85,12 +85,12 @@ class _MessageOptions(MessageForm):
     order_by: str | None = Field(
         None,
         description="With `json`: the column, or the path of a field in it, that orders the records of a key: a "
-        "time, a date or a whole number. Without it they count as they arrive.",
+        "time, a date or a whole number. Without it the order of arrival is used.",
     )
     time: str | None = Field(
         None,
         description="With `json`: the column with the time of a change, or the path of a field in it, by which "
-        "lateness is judged; without it `order_by`, where that is a time.",
+        "lateness is decided; without it `order_by`, if that is a time.",
     )
 
     @model_validator(mode="after")
@@ -116,8 +116,8 @@ class KafkaTableOptions(_MessageOptions):
 
     topics: Annotated[str | list[str] | None, AfterValidator(_own_topics)] = Field(
         None,
-        description="The topic of this table, or a list of several, which stays as it is. Where nothing but "
-        "arrival orders messages, those of a topic that is named later count as later.",
+        description="The topic of this table, or a list of several, which must not be changed. If only arrival "
+        "orders messages, those of a topic that is listed later are later.",
     )
 
 
@@ -126,7 +126,7 @@ class _BrokerOptions(BaseModel):
 
     servers: str = Field(
         pattern=r"^[^\s,]+:\d+(,[^\s,]+:\d+)*$",
-        description="Where the broker is, as `kafka-1:9092,kafka-2:9092` (bootstrap.servers).",
+        description="The addresses of the broker, as `kafka-1:9092,kafka-2:9092` (bootstrap.servers).",
     )
     topics: Annotated[str, AfterValidator(_topics)] = Field(
         description="The topic of a table, as `shop.{schema}.{table}`. Without {schema} and {table} all tables "
@@ -135,20 +135,20 @@ class _BrokerOptions(BaseModel):
     )
     start: Annotated[str | None, AfterValidator(_start)] = Field(
         None,
-        description='Where a table begins that has no batch yet: `"earliest"` (what is still there), `"latest"` '
-        '(what comes from now on), or a time, as `"2026-11-21T10:00:00Z"`. Without it a topic is read from its '
-        "beginning, and one whose beginning is gone stops its table.",
+        description='Where a table without a batch begins: `"earliest"` (the first message that still exists), '
+        '`"latest"` (messages from now on), or a time, as `"2026-11-21T10:00:00Z"`. Without it a topic is read '
+        "from its beginning, and a topic that has lost its beginning stops its table.",
     )
     group: str | None = Field(
         None,
         min_length=1,
-        description="A consumer group that is told after each commit how far its topic is applied, for monitors "
-        "of lag; may have {schema} and {table}. It is never asked.",
+        description="A consumer group whose offsets are committed after each commit of a table, for monitors of "
+        "lag; may have {schema} and {table}. Its offsets are never read.",
     )
     transactions: str | None = Field(
         None,
         pattern=f"^{_TOPIC.pattern}$",
-        description="The topic in which Debezium says where transactions end, as `shop.transaction` (the prefix of "
+        description="The topic in which Debezium records transactions, as `shop.transaction` (the prefix of "
         "its topics and `.transaction`; `provide.transaction.metadata=true`). With it a commit ends between "
         "transactions.",
     )
@@ -156,7 +156,7 @@ class _BrokerOptions(BaseModel):
         default_factory=SecurityOptions, description="TLS and SASL; see `[source.security]`."
     )
     registry: RegistryOptions | None = Field(
-        None, description='With `format = "debezium-avro"`: what has the schemas; see `[source.registry]`.'
+        None, description='With `format = "debezium-avro"`: the schema registry; see `[source.registry]`.'
     )
 
 
@@ -167,22 +167,22 @@ class KafkaOptions(_MessageOptions, _BrokerOptions):
 
     path: str | None = Field(
         None,
-        description="The folder in which messages lie as files until they are applied, relative to the settings "
-        "file; by default `kafka` in the folder `state`.",
+        description="The folder of messages that are not applied yet, relative to the settings file; by default "
+        "`kafka` in the folder `state`.",
     )
     staging: Annotated[str | None, AfterValidator(staging_url)] = Field(None, description=SETTING)
     landing: Literal["removed", "kept"] = Field(
-        "removed", description="What becomes of these files once they are applied."
+        "removed", description="Whether applied files of messages are removed or kept."
     )
-    max_messages: PositiveInt = Field(1_000_000, description="How many messages one batch takes at the most.")
+    max_messages: PositiveInt = Field(1_000_000, description="The most messages of one batch.")
     max_bytes: ByteSize = Field(
         ByteSize(256 * 1024 * 1024),
-        description="How many bytes of messages one batch takes at the most (at least one message), as 256MiB.",
+        description="The most bytes of messages of one batch, which has at least one message, as 256MiB.",
     )
     max_seconds: PositiveInt = Field(
-        60, description="After so many seconds a batch takes no further messages from the broker."
+        60, description="Seconds after which a batch reads no further messages from the broker."
     )
-    timeout: PositiveInt = Field(30, description="Seconds without an answer after which the broker counts as away.")
+    timeout: PositiveInt = Field(30, description="Seconds to wait for an answer of the broker.")
 
     @model_validator(mode="after")
     def _check_topics(self) -> Self:

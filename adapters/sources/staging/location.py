@@ -8,9 +8,9 @@ from lakeward.adapters.aws.s3.access import is_url, normal
 from lakeward.core.errors import ConfigError
 
 SETTING: Final = (
-    "A prefix of a bucket for the files of a batch that Spark's workers read, as `s3://bucket/prefix`. Without it "
-    "they lie on this machine's disk; where Spark's workers are on others and the lake is in S3, in `_staging` in "
-    "its warehouse (docs/reference/s3.md#staging)."
+    "A prefix of a bucket for files of a batch that Spark's workers read, as `s3://bucket/prefix`. Without it they "
+    "are on this machine's disk, or, if Spark's workers are on other machines and the lake is in S3, in `_staging` "
+    "in its warehouse (docs/reference/s3.md#staging)."
 )
 """The description of the setting `staging` of each source."""
 
