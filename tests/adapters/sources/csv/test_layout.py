@@ -107,9 +107,65 @@ def test_changes_begin_with_op() -> None:
     assert layout("I,1,Ada,Köln\n") == Layout((OP, *COLUMNS), has_header=False, is_crlf=False, names=NAMES)
 
 
-def test_a_load_may_have_op_or_not() -> None:
-    assert layout("1,Ada,Köln\n", is_load=True).columns == COLUMNS
-    assert layout("I,1,Ada,Köln\n", is_load=True).columns == (OP, *COLUMNS)
+@pytest.mark.parametrize(
+    ("head", "is_load", "time", "columns"),
+    [
+        # Without a header: by the number of columns in most rows.
+        ("1,Ada,Köln\n", True, None, COLUMNS),
+        ("I,1,Ada,Köln\n", True, None, (OP, *COLUMNS)),
+        ("I,2026-11-21 10:00:00,1,Ada,Köln\n", False, "ts", (OP, TIME, *COLUMNS)),
+        ("2026-11-21 10:00:00,1,Ada,Köln\n", True, "ts", (TIME, *COLUMNS)),
+        ('I,1,A"da,Köln\nI,2\nI,3,Bo,Kiel\nU,4,Cy,Ulm\n', False, None, (OP, *COLUMNS)),
+        # A key may be a letter.
+        ("I,Ada,Köln\n", True, None, COLUMNS),
+        ("I,Ada,Köln\nD,Bo,Kiel\n", True, None, COLUMNS),
+        ("U,Ada,Köln\n", True, None, COLUMNS),
+        # An empty file has the expected columns.
+        ("", False, None, (OP, *COLUMNS)),
+        ("", True, None, COLUMNS),
+        # With a header: by name, in any case, quoted or not.
+        ('"OP","ID","Name",CITY\n', False, None, (OP, *COLUMNS)),
+        ("Op,ts,id,name,city\n", False, "ts", (OP, TIME, *COLUMNS)),
+        ("id,name,city\n", True, None, COLUMNS),
+        ("Op,id,name,city\n", True, None, (OP, *COLUMNS)),
+    ],
+)
+def test_a_file_has_the_columns_of_its_header_or_its_width(
+    head: str, is_load: bool, time: str | None, columns: tuple[str, ...]
+) -> None:
+    assert layout(head, is_load=is_load, time=time).columns == columns
+
+
+LACKS_ONE = "found {} columns and no header, and the first is an Op column"
+
+
+@pytest.mark.parametrize(
+    ("head", "is_load", "time", "found"),
+    [
+        ("1,Ada,Köln\n", False, None, "it lacks Op (the operation)"),
+        # Its letters would be the key, and every other value one column further to the right.
+        ("I,1,Ada\nI,2,Bo\n", True, None, LACKS_ONE.format(3)),
+        ("I,2026-11-21 10:00:00,1,Ada\n", True, "ts", LACKS_ONE.format(4)),
+        ("Op,id,name,city,zip\n", False, None, "it has zip, which the table has not"),
+        ("Op,name,city\n", False, None, "it lacks id"),
+        ("id,name,city\n", False, None, "it lacks Op (the operation)"),
+        ("Op,id,name,town\n", False, None, "it has town, which the table has not; it lacks city"),
+        ("Op,id,name,city\n", False, "ts", "it lacks ts"),
+        ("Op,id,name,city,\nI,1,a,b,2\n", False, None, "field 5 of its header has no name"),
+        (
+            "Op,id,,name,city,\n",
+            False,
+            None,
+            "field 3 of its header has no name; field 6 of its header has no name",
+        ),
+        # Characters that a terminal obeys are shown as text.
+        ("Op,id,name,city,x\x1b\n", False, None, r"it has 'x\x1b', which the table has not"),
+    ],
+)
+def test_a_file_with_other_columns_is_refused_with_the_difference(
+    head: str, is_load: bool, time: str | None, found: str
+) -> None:
+    assert refusal(head, is_load=is_load, time=time) == found
 
 
 def test_what_rules_add_stands_behind_the_columns_of_the_table() -> None:
@@ -124,24 +180,6 @@ def test_what_rules_add_stands_behind_the_columns_of_the_table() -> None:
     assert "Correct `timestamp_column` or `sequence_column` under [source]" in str(refused.value.todo)
 
 
-def test_a_commit_time_stands_before_the_columns_of_the_table() -> None:
-    assert layout("I,2026-11-21 10:00:00,1,Ada,Köln\n", time="ts").columns == (OP, TIME, *COLUMNS)
-    assert layout("2026-11-21 10:00:00,1,Ada,Köln\n", time="ts", is_load=True).columns == (TIME, *COLUMNS)
-
-
-def test_most_rows_decide_and_broken_ones_do_not() -> None:
-    assert layout('I,1,A"da,Köln\nI,2\nI,3,Bo,Kiel\nU,4,Cy,Ulm\n').columns == (OP, *COLUMNS)
-
-
-def test_an_empty_file_has_the_layout_that_is_expected() -> None:
-    assert layout("").columns == (OP, *COLUMNS)
-    assert layout("", is_load=True).columns == COLUMNS
-
-
-def test_changes_without_op_are_refused() -> None:
-    assert refusal("1,Ada,Köln\n") == "it lacks Op (the operation)"
-
-
 def test_changes_whose_header_may_lack_op_are_refused_without_a_header_alone() -> None:
     expected = Expected(DIMENSION, Dialect(), "Op", None, header_may_lack_op=True)
     assert find_layout("file.csv", "id,name,city\n1,Ada,Köln\n", expected, is_load=False).columns == COLUMNS
@@ -152,18 +190,6 @@ def test_changes_whose_header_may_lack_op_are_refused_without_a_header_alone() -
 
 def test_a_load_with_one_column_more_that_is_no_op_is_refused() -> None:
     assert "found 4 columns and no header" in refusal("1,Ada,Köln,NRW\n", is_load=True)
-
-
-def test_a_load_with_op_that_has_one_column_less_is_refused() -> None:
-    """Its letters would be the key, and every other value stand one column further."""
-    lacks_one = "found 3 columns and no header, and the first is an Op column"
-    assert refusal("I,1,Ada\nI,2,Bo\n", is_load=True) == lacks_one
-    assert refusal("I,2026-11-21 10:00:00,1,Ada\n", is_load=True, time="ts") == lacks_one.replace("3", "4")
-
-
-@pytest.mark.parametrize("head", ["I,Ada,Köln\n", "I,Ada,Köln\nD,Bo,Kiel\n", "U,Ada,Köln\n"])
-def test_a_key_may_be_a_letter(head: str) -> None:
-    assert layout(head, is_load=True).columns == COLUMNS
 
 
 def test_a_key_of_several_columns_may_begin_with_a_letter_in_each_row() -> None:
@@ -196,19 +222,6 @@ def test_rows_begin_behind_the_header_whatever_lines_stand_before_it(head: str, 
     assert found.first_line == first
 
 
-def test_a_header_is_known_in_any_case_and_quoted_or_not() -> None:
-    assert layout('"OP","ID","Name",CITY\n').columns == (OP, *COLUMNS)
-
-
-def test_a_header_names_the_commit_time_as_the_endpoint_does() -> None:
-    assert layout("Op,ts,id,name,city\n", time="ts").columns == (OP, TIME, *COLUMNS)
-
-
-def test_a_load_with_a_header_may_have_op_or_not() -> None:
-    assert layout("id,name,city\n", is_load=True).columns == COLUMNS
-    assert layout("Op,id,name,city\n", is_load=True).columns == (OP, *COLUMNS)
-
-
 def test_a_header_of_changes_says_what_the_key_was_before() -> None:
     """With a prefix that it has not, an update of a key would leave the row with the old one."""
     expected = Expected(DIMENSION, Dialect(), "Op", None, before_prefix="BI_")
@@ -237,39 +250,11 @@ def test_a_header_that_names_a_column_twice_is_refused_in_whatever_case(twice: s
     assert "nothing says which of them is meant" in refusal(twice + "\nI,1,Ada,Köln,2\n")
 
 
-@pytest.mark.parametrize(
-    ("head", "words"),
-    [
-        ("Op,id,name,city,", "field 5 of its header has no name"),
-        ("Op,id,,name,city,", "field 3 of its header has no name; field 6 of its header has no name"),
-    ],
-)
-def test_names_of_a_header_that_are_blank_are_told_by_their_places(head: str, words: str) -> None:
-    assert refusal(head + "\nI,1,Ada,Köln,2\n") == words
-
-
-def test_a_header_is_shown_without_characters_that_a_terminal_obeys() -> None:
-    assert refusal("Op,id,name,city,x\x1b\nI,1,Ada,Köln,2\n") == r"it has 'x\x1b', which the table has not"
-
-
 def test_a_policy_of_one_column_counts_for_it_alone() -> None:
     policies = Policies(paths={"zip": {Kind.ADD: Policy.IGNORE}, "city": {Kind.DROP: Policy.FAIL}})
     assert layout("Op,id,zip,city\n", policies=policies).columns[1] == "id"
     assert refusal("Op,id,name,city,land\n", policies=policies) == "it has land, which the table has not"
     assert refusal("Op,id,name\n", policies=policies) == "it lacks city"
-
-
-@pytest.mark.parametrize(
-    ("head", "found"),
-    [
-        ("Op,id,name,city,zip\n", "it has zip, which the table has not"),
-        ("Op,name,city\n", "it lacks id"),
-        ("id,name,city\n", "it lacks Op (the operation)"),
-        ("Op,id,name,town\n", "it has town, which the table has not; it lacks city"),
-    ],
-)
-def test_a_header_of_other_columns_is_refused_with_the_change_named(head: str, found: str) -> None:
-    assert refusal(head) == found
 
 
 def test_a_header_may_lack_a_column_or_have_one_that_is_ignored_where_the_policies_say_so() -> None:
@@ -286,10 +271,6 @@ def test_columns_that_nobody_declared_are_looked_at_where_rows_that_have_them_ar
     assert found.undeclared(DIMENSION.schema) == ["zip"]
     assert refusal("Op,id,zip,name,city,ZIP\n", policies=policies).startswith("it has zip, which the table has not")
     assert refusal('Op,id,"",name,city\n', policies=policies) == "field 3 of its header has no name"
-
-
-def test_a_header_without_the_commit_time_is_refused() -> None:
-    assert refusal("Op,id,name,city\n", time="ts") == "it lacks ts"
 
 
 def test_a_row_that_names_few_of_the_columns_is_no_header() -> None:

@@ -12,7 +12,6 @@ import pytest
 from fake_broker import FakeBroker
 from kafka_feeds import TOPIC, BrokerFeed, check_history
 
-from lakeward.adapters.sources import kafka
 from lakeward.adapters.sources.kafka.broker import Offsets, Record, Topic
 from lakeward.adapters.sources.kafka.offset_ranges import OffsetRange, parse_ranges
 from lakeward.adapters.sources.kafka.source import KafkaSource
@@ -20,10 +19,7 @@ from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import AlarmRaised
 from lakeward.core.ledger.selection import ObjectHistory, ObjectSelection
 
-
-@pytest.fixture(autouse=True)
-def _no_broker(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kafka, "connect", lambda *_: None)
+pytestmark = pytest.mark.usefixtures("no_broker")
 
 
 # The laws.

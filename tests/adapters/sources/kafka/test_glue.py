@@ -14,13 +14,9 @@ from avro_messages import ENVELOPE, envelope
 from buckets import Buckets
 from kafka_feeds import TOPIC, BrokerFeed, feed
 
-from lakeward.adapters.sources import kafka
 from lakeward.core.errors import ConfigError, SourceError, StoreUnreachable
 
-
-@pytest.fixture(autouse=True)
-def _no_broker(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kafka, "connect", lambda *_: None)
+pytestmark = pytest.mark.usefixtures("no_broker")
 
 
 @pytest.fixture

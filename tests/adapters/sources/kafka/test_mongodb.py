@@ -12,11 +12,12 @@ import pytest
 from fed import read_whole
 from kafka_feeds import feed
 
-from lakeward.adapters.sources import kafka
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import ConfigError
 from lakeward.core.ledger.selection import ObjectHistory
 from lakeward.core.schema import Column, Schema, parse_type
+
+pytestmark = pytest.mark.usefixtures("no_broker")
 
 NAME: Final = TableName("bigdata_test", "sync_test_table")
 TOPIC: Final = "shop.bigdata_test.sync_test_table"
@@ -27,11 +28,6 @@ COLUMNS: Final = {
     "tags": "list<string>",
     "updated_at": "timestamp",
 }
-
-
-@pytest.fixture(autouse=True)
-def _no_broker(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kafka, "connect", lambda *_: None)
 
 
 def schema_of(columns: Mapping[str, str]) -> Schema:

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 from kafka_feeds import TOPIC, BrokerFeed, feed
 
-from lakeward.adapters.sources import kafka
 from lakeward.adapters.sources.kafka.broker import Record
 from lakeward.adapters.sources.kafka.staging.plain_records import to_row
 from lakeward.adapters.spark.frames.local_frame import LocalFrame
@@ -20,10 +19,7 @@ from lakeward.core.dimension import Dimension
 from lakeward.core.errors import ConfigError, SchemaConflict
 from lakeward.core.schema import Column, Schema, parse_type
 
-
-@pytest.fixture(autouse=True)
-def _no_broker(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kafka, "connect", lambda *_: None)
+pytestmark = pytest.mark.usefixtures("no_broker")
 
 
 def rows_feed(folder: Path, **more: Any) -> BrokerFeed:

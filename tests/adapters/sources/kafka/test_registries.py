@@ -17,17 +17,13 @@ from connect_records import to_avro
 from kafka_feeds import TOPIC, BrokerFeed, dimension_of, feed, message
 from registries import Registry, StubRegistry, stub_registry
 
-from lakeward.adapters.sources import kafka
 from lakeward.core.errors import ConfigError, SourceError, StoreUnreachable
 from lakeward.core.schema import Column, Schema, parse_type
 from lakeward.core.settings.secrets import Secret
 
+pytestmark = pytest.mark.usefixtures("no_broker")
+
 JSON_SCHEMA = '{"$schema": "http://json-schema.org/draft-07/schema#", "type": "object"}'
-
-
-@pytest.fixture(autouse=True)
-def _no_broker(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kafka, "connect", lambda *_: None)
 
 
 @pytest.fixture

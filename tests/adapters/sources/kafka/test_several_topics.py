@@ -11,19 +11,15 @@ import pytest
 from fake_broker import FakeBroker
 from kafka_feeds import TOPIC, BrokerFeed
 
-from lakeward.adapters.sources import kafka
 from lakeward.adapters.sources.kafka.offset_ranges import OffsetRange
 from lakeward.adapters.sources.kafka.topics import SEPARATOR, SeveralTopics, fits_file_name
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import AlarmRaised, ConfigError
 
+pytestmark = pytest.mark.usefixtures("no_broker")
+
 ORDERS = TableName("shop", "orders")
 FIRST, SECOND = "orders_v1", "orders.v2"
-
-
-@pytest.fixture(autouse=True)
-def _no_broker(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kafka, "connect", lambda *_: None)
 
 
 def feed(folder: Path, *topics: str, **options: Any) -> BrokerFeed:

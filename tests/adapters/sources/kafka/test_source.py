@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -15,30 +15,23 @@ import pytest
 from fake_broker import FakeBroker
 from kafka_feeds import TOPIC, BrokerFeed, check_history, dimension_of, feed, message
 
-from lakeward.adapters.sources import kafka
 from lakeward.adapters.sources.kafka.broker import Record
 from lakeward.adapters.sources.kafka.offset_ranges import parse_ranges
 from lakeward.core.dimension import TableName
-from lakeward.core.errors import AlarmRaised, ConfigError, SourceError, StoreUnreachable
+from lakeward.core.errors import AlarmRaised, ConfigError, LakewardError, SourceError, StoreUnreachable
 from lakeward.core.ledger.full_loads import Load
 from lakeward.core.ledger.selection import ObjectHistory
 
-
-@pytest.fixture(autouse=True)
-def _no_broker(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kafka, "connect", lambda *_: None)
+pytestmark = pytest.mark.usefixtures("no_broker")
 
 
 def names(folder: Path) -> list[str]:
     return sorted(file.name for file in folder.rglob("*.json") if file.name[0] != "_")
 
 
-def test_a_topic_that_is_not_there_has_nothing(tmp_path: Path) -> None:
-    assert not feed(tmp_path, partitions=0).take().objects
-
-
-def test_an_empty_topic_has_nothing(tmp_path: Path) -> None:
-    assert not feed(tmp_path, partitions=3).take().objects
+@pytest.mark.parametrize("partitions", [0, 3], ids=["no topic", "an empty topic"])
+def test_nothing_is_selected_without_messages(tmp_path: Path, partitions: int) -> None:
+    assert not feed(tmp_path, partitions).take().objects
 
 
 def test_objects_are_ranges_of_offsets(tmp_path: Path) -> None:
@@ -540,24 +533,23 @@ def test_a_table_is_taken_back_over_messages_that_the_broker_has_and_no_file(tmp
         source.find_missing(own.dimension(source), objects[:1])
 
 
-def test_a_table_is_not_taken_back_over_messages_of_a_compacted_topic(tmp_path: Path) -> None:
-    """A delete may be gone from the midst of it: the row would stay for good."""
+@pytest.mark.parametrize(
+    ("change", "kind", "words"),
+    [
+        # A delete may be gone from the middle of the topic: the row would stay.
+        (lambda broker: broker.compacted.add(TOPIC), ConfigError, "over messages of a compacted topic"),
+        (lambda broker: broker.create(TOPIC), AlarmRaised, "its topic is another one now"),
+    ],
+)
+def test_a_table_is_not_rolled_back_over_messages_that_may_be_others(
+    tmp_path: Path, change: Callable[[FakeBroker], None], kind: type[LakewardError], words: str
+) -> None:
     own = feed(tmp_path)
     own.send()
     own.apply()
-    own.broker.compacted.add(TOPIC)
+    change(own.broker)
     source = own.open()
-    with pytest.raises(ConfigError, match="over messages of a compacted topic"):
-        source.find_missing(own.dimension(source), own.objects)
-
-
-def test_a_table_is_not_taken_back_over_messages_of_another_topic(tmp_path: Path) -> None:
-    own = feed(tmp_path)
-    own.send()
-    own.apply()
-    own.broker.create(TOPIC)
-    source = own.open()
-    with pytest.raises(AlarmRaised, match="its topic is another one now"):
+    with pytest.raises(kind, match=words):
         source.find_missing(own.dimension(source), own.objects)
 
 

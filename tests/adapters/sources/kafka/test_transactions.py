@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -35,15 +35,12 @@ from lakeward.core.errors import ConfigError, SourceError
 from lakeward.core.ledger.objects import SourceObject
 from lakeward.plugins import Runtime
 
+pytestmark = pytest.mark.usefixtures("no_broker")
+
 TRANSACTIONS: Final = "shop.transaction"
 ORDERS: Final = TableName("shop", "orders")
 MINUTE: Final = 60_000
 NOW: Final = 1_800_000_000_000
-
-
-@pytest.fixture(autouse=True)
-def _no_broker(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kafka, "connect", lambda *_: None)
 
 
 @dataclass
@@ -119,58 +116,106 @@ def feed(folder: Path, partitions: int = 1, **options: Any) -> Connector:
     return made
 
 
-def test_a_transaction_waits_for_its_end(tmp_path: Path) -> None:
-    made = feed(tmp_path)
-    first = made.begin()
-    made.change(first)
-    assert made.own.apply() == []
-    made.change(first)
-    made.end(first, 2)
-    second = made.begin()
-    made.change(second)
-    assert made.own.apply() == [1, 2]
-    made.end(second, 1)
-    assert made.own.apply() == [1, 2, 3]
+SCENARIOS: Final = {
+    "a transaction waits for its END": (
+        1,
+        "begin; change 1; apply; change 1; end 1 2; begin; change 2; apply 1 2; end 2 1; apply 1 2 3",
+    ),
+    # A producer sends the change again, which is in another partition.
+    "a change that is not there when its END is read is waited for": (
+        2,
+        "whole 0; begin; change 2; end 2 2; apply 1; change 2 1; apply 1 2 3",
+    ),
+    "messages after a missing change wait in all partitions": (
+        2,
+        "begin; change 1; end 1 2; whole 0 1; apply; change 1 1; apply 1 2 3 4",
+    ),
+    # Compaction removed it, or a transform of the connector.
+    "a change that does not come in ten minutes is not waited for": (
+        1,
+        "begin; change 1; end 1 2; wait 9; apply; wait 2; apply 1",
+    ),
+    # Debezium before 3.7 counts anew if it is started again within a transaction: its END has the other changes.
+    "a connector that counts anew is not waited for": (
+        1,
+        "begin; change 1; change 1; change 1; begin 1; change 1; end 1 1; apply 1 2 3 4",
+    ),
+    # There is no second BEGIN, and the END has the number of all its changes.
+    "a transaction that is sent again after it was applied is not waited for": (
+        1,
+        "begin; change 1; change 1; change 1; end 1 3; apply 1 2 3; change 1; apply 1 2 3; end 1 3; apply 1 2 3 4",
+    ),
+    "changes of other tables are not waited for": (1, "begin; other 1; whole 0; apply 2"),
+    "rows of a snapshot are of no transaction": (1, "snapshot; apply 1"),
+    # It is sent a moment before the first change. Otherwise nothing would be known of the second change.
+    "a table begins before the BEGIN of its first transaction": (
+        2,
+        "begin; wait 0; change 1; end 1 2; apply; change 1 1; apply 1 2",
+    ),
+    # A connector that counts anew sends the smaller one; the greater one was sent, too.
+    "the greatest number of an END counts": (2, "begin; change 1; end 1 2; end 1 1; apply"),
+    "a transaction that is given up may come after one that is not whole": (
+        1,
+        "begin; change 1; end 1 2; begin; change 2; run; wait 60; whole 0; run; wait 60; whole 0; apply 1 2 3 4",
+    ),
+    "a table is consistent up to the last whole transaction that it has applied": (
+        1,
+        "as_of; whole 0; as_of; apply 1; as_of 3; begin; change 2; apply 1; as_of 3; end 2 1; apply 1 2; as_of 6",
+    ),
+    # Another partition has applied later ones.
+    "a table is not consistent beyond a transaction that lacks a change": (
+        2,
+        "whole 0; apply 1; begin; change 2; end 2 2; whole 1; apply 1 3; as_of 3",
+    ),
+    "a topic of transactions may be created anew": (
+        1,
+        "whole 0; run; anew; wait 60; whole 0; apply 1 2; as_of 6",
+    ),
+}
+"""The number of partitions, and steps.
+
+`change` has a transaction and a partition, `end` a number of changes, `whole` the partitions of its changes, `wait`
+minutes (0: a millisecond). `apply` has the rows that are in the table then, and `as_of` the time up to which it is
+consistent.
+"""
 
 
-def test_a_change_of_which_the_end_was_seen_first_is_waited_for(tmp_path: Path) -> None:
-    """A producer sends it again: the END is there, and a change of another partition is not."""
-    made = feed(tmp_path, 2)
-    before = made.whole(0)
-    first = made.begin()
-    made.change(first, 0)
-    made.end(first, 2)
-    assert made.own.apply() == [1]
-    made.change(first, 1)
-    assert made.own.apply() == [1, 2, 3]
-    assert before == made.sent[1]
+def play(made: Connector, steps: str) -> None:
+    def check(*rows: str) -> None:
+        assert sorted(made.own.apply()) == [*map(int, rows)]
+        assert len(made.own.broker.made[TOPIC][1]) > 1 or made.own.ids == sorted(made.own.ids)
+
+    def as_of_is(time: str = "") -> None:
+        assert as_of(made) == (int(time) if time else None)
+
+    def wait(minutes: str) -> None:
+        made.clock += int(minutes) * MINUTE or 1
+
+    verbs: Mapping[str, Callable[..., object]] = {
+        "begin": lambda *name: made._mark("BEGIN", *name) if name else made.begin(),
+        "change": lambda name, partition="0": made.change(name, int(partition)),
+        "other": lambda name: made.change(name, table="items"),
+        "end": lambda name, changes: made.end(name, int(changes)),
+        "whole": lambda *partitions: made.whole(*map(int, partitions)),
+        "snapshot": lambda: (made.change(None), made.own.broker.send(TOPIC, None)),
+        "anew": lambda: made.own.broker.create(TRANSACTIONS),
+        "wait": wait,
+        "run": made.own.apply,
+        "apply": check,
+        "as_of": as_of_is,
+    }
+    for step in steps.split("; "):
+        verb, *given = step.split()
+        verbs[verb](*given)
 
 
-def test_what_lies_behind_a_change_that_is_missing_waits_in_all_partitions(tmp_path: Path) -> None:
-    made = feed(tmp_path, 2)
-    first = made.begin()
-    made.change(first, 0)
-    made.end(first, 2)  # one of them is not seen yet
-    second = made.whole(0, 1)
-    assert made.own.apply() == []
-    made.change(first, 1)
-    assert sorted(made.own.apply()) == [1, 2, 3, 4]
-    assert second in made.ended
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_a_commit_ends_between_transactions(tmp_path: Path, scenario: str) -> None:
+    partitions, steps = SCENARIOS[scenario]
+    play(feed(tmp_path, partitions), steps)
 
 
-def test_a_change_that_does_not_come_in_ten_minutes_is_not_waited_for(tmp_path: Path) -> None:
-    """Compaction removed it, or a transform of the connector."""
-    made = feed(tmp_path)
-    first = made.begin()
-    made.change(first)
-    made.end(first, 2)
-    made.clock += 9 * MINUTE
-    assert made.own.apply() == []
-    made.clock += 2 * MINUTE
-    assert made.own.apply() == [1]
-
-
-def test_a_transaction_without_an_end_is_given_up_once_others_go_on(tmp_path: Path) -> None:
+def test_a_transaction_without_an_end_is_given_up_long_after_others_ended(tmp_path: Path) -> None:
     """Its connector was made anew; one that stands still is waited for."""
     made = feed(tmp_path)
     first = made.begin()
@@ -193,39 +238,6 @@ def test_a_transaction_that_is_larger_than_a_batch_is_one_batch(tmp_path: Path) 
     assert made.own.step()
     assert len(made.own.ids) >= 9
     assert len(made.own.apply()) == 10
-
-
-def test_a_connector_that_begins_to_count_anew_is_not_waited_for(tmp_path: Path) -> None:
-    """Before Debezium 3.7 it did where it was started again within a transaction: the END has the rest alone."""
-    made = feed(tmp_path)
-    first = made.begin()
-    for _ in range(3):
-        made.change(first)
-    made._mark("BEGIN", first)
-    made.change(first)
-    made.end(first, 1)
-    assert made.own.apply() == [1, 2, 3, 4]
-
-
-def test_what_is_sent_again_of_an_applied_transaction_is_not_waited_for(tmp_path: Path) -> None:
-    """A connector goes on within it: there is no second BEGIN, and the END has the number of all its changes."""
-    made = feed(tmp_path)
-    first = made.begin()
-    for _ in range(3):
-        made.change(first)
-    made.end(first, 3)
-    assert made.own.apply() == [1, 2, 3]
-    again = made.change(first)
-    assert made.own.apply() == [1, 2, 3]
-    made.end(first, 3)
-    assert made.own.apply() == [1, 2, 3, again]
-
-
-def test_rows_of_a_snapshot_are_of_no_transaction(tmp_path: Path) -> None:
-    made = feed(tmp_path)
-    made.change(None)
-    made.own.broker.send(TOPIC, None)
-    assert made.own.apply() == [1]
 
 
 def test_a_transaction_may_begin_and_never_end(tmp_path: Path) -> None:
@@ -252,14 +264,6 @@ def test_a_truncate_of_mariadb_is_a_transaction_by_itself(tmp_path: Path) -> Non
     assert [one.end for one in parse_ranges(item.name for item in made.own.take().objects)] == [1]
 
 
-def test_changes_of_other_tables_are_not_waited_for(tmp_path: Path) -> None:
-    made = feed(tmp_path)
-    other = made.begin()
-    made.change(other, table="items")
-    made.whole(0)
-    assert made.own.apply() == [2]
-
-
 def test_a_table_begins_where_its_first_message_was_sent(tmp_path: Path) -> None:
     """Transactions before that are not waited for: their changes are gone, or before `start`."""
     made = feed(tmp_path, start="earliest")
@@ -274,7 +278,7 @@ def test_a_table_begins_where_its_first_message_was_sent(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("lost", ["_joined-*", f"{TOPIC}+1+*"])
-def test_files_of_a_landing_that_was_broken_off_are_read_again(tmp_path: Path, lost: str) -> None:
+def test_an_incomplete_group_of_files_is_read_again(tmp_path: Path, lost: str) -> None:
     made = feed(tmp_path, 2)
     made.whole(0, 1)
     made.own.step(crashes=True)
@@ -297,7 +301,7 @@ def test_a_topic_of_transactions_must_be_there_and_have_one_partition(tmp_path: 
         made.own.step()
 
 
-def test_messages_that_tell_no_transaction_are_refused(tmp_path: Path) -> None:
+def test_messages_that_do_not_name_their_transaction_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="envelopes of Debezium"):
         feed(tmp_path, form="flattened").own.open()
     of_table = {"tables": {ORDERS: {"format": "dms-json"}}}
@@ -319,7 +323,7 @@ def test_a_column_that_is_added_in_the_middle_of_a_transaction_is_in_all_of_it(t
     assert sorted(made.own.ids) == [1, 2]
 
 
-def test_a_run_that_ends_with_its_first_look_ends_between_transactions(tmp_path: Path) -> None:
+def test_a_single_run_ends_between_transactions(tmp_path: Path) -> None:
     """What is sent while it runs is left, be it the rest of a transaction or its END."""
     made = feed(tmp_path, max_messages=2)
     made.whole(0)
@@ -354,32 +358,7 @@ def test_a_transform_that_drops_changes_makes_a_table_ten_minutes_late(tmp_path:
     assert late[-1] == max(late)
 
 
-def test_what_is_given_up_may_lie_behind_what_is_not_whole(tmp_path: Path) -> None:
-    made = feed(tmp_path)
-    short = made.begin()
-    made.change(short)
-    made.end(short, 2)
-    made.change(made.begin())
-    made.own.apply()
-    for _ in range(2):
-        made.clock += 60 * MINUTE
-        made.whole(0)
-        made.own.apply()
-    assert made.own.ids == [1, 2, 3, 4]
-
-
-def test_a_topic_of_transactions_may_be_made_anew(tmp_path: Path) -> None:
-    made = feed(tmp_path)
-    made.whole(0)
-    made.own.apply()
-    made.own.broker.create(TRANSACTIONS)
-    made.clock += 60 * MINUTE
-    made.whole(0)
-    assert made.own.apply() == [1, 2]
-    assert as_of(made) == 6
-
-
-def test_what_landed_is_applied_though_the_broker_has_deleted_it(tmp_path: Path) -> None:
+def test_staged_messages_are_applied_after_the_broker_deleted_them(tmp_path: Path) -> None:
     made = feed(tmp_path)
     made.whole(0)
     made.own.apply()
@@ -403,7 +382,7 @@ def test_changes_that_are_older_than_the_topic_of_transactions_are_whole(tmp_pat
     assert len([one for one in made.own.objects if not parse_transaction_ranges([one.name])]) == 1
 
 
-def test_what_comes_between_two_looks_is_looked_for_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_changes_that_come_between_two_reads_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The END that is read tells of changes that were sent after the partitions were looked at first."""
     made = feed(tmp_path, 2)
     first = made.begin()
@@ -427,18 +406,6 @@ def test_what_comes_between_two_looks_is_looked_for_again(tmp_path: Path, monkey
     assert sorted(made.own.ids) == [1, 2, 3, 4]
 
 
-def test_a_table_begins_before_the_begin_of_its_first_transaction(tmp_path: Path) -> None:
-    """It is sent a moment before its first change; else nothing would be known of the second one."""
-    made = feed(tmp_path, 2)
-    first = made.begin()
-    made.clock += 1
-    made.change(first, 0)
-    made.end(first, 2)  # of the other change nothing is seen yet
-    assert made.own.apply() == []
-    made.change(first, 1)
-    assert sorted(made.own.apply()) == [1, 2]
-
-
 def test_an_old_transaction_is_not_taken_for_whole_where_the_batch_is_full(tmp_path: Path) -> None:
     """That its END is ten minutes old says something only once all partitions were looked at."""
     made = feed(tmp_path, max_messages=2)
@@ -449,16 +416,6 @@ def test_an_old_transaction_is_not_taken_for_whole_where_the_batch_is_full(tmp_p
     made.clock += 60 * MINUTE
     assert made.own.step()
     assert made.own.ids == [1, 2, 3, 4, 5]
-
-
-def test_the_greatest_number_of_an_end_counts(tmp_path: Path) -> None:
-    """A connector that counts anew sends a smaller one; the first one was sent, too."""
-    made = feed(tmp_path, 2)
-    first = made.begin()
-    made.change(first, 0)
-    made.end(first, 2)
-    made.end(first, 1)
-    assert made.own.apply() == []
 
 
 def test_a_batch_is_bounded_by_bytes_and_no_transaction_by_the_source(tmp_path: Path) -> None:
@@ -473,7 +430,7 @@ def test_a_batch_is_bounded_by_bytes_and_no_transaction_by_the_source(tmp_path: 
     assert (batches > 2, sorted(made.own.ids)) == (True, [1, 2, 3, 4, 5, 6])
 
 
-def test_what_lies_behind_a_late_change_is_not_read_again_and_again(tmp_path: Path) -> None:
+def test_messages_after_a_late_change_are_not_read_repeatedly(tmp_path: Path) -> None:
     made = feed(tmp_path, max_messages=2)
     late = made.begin()
     made.change(late)
@@ -550,7 +507,7 @@ def test_files_that_landed_for_another_topic_are_not_taken(tmp_path: Path) -> No
     assert made.own.apply() == [2]
 
 
-def test_what_was_written_down_of_files_goes_with_them(tmp_path: Path) -> None:
+def test_the_record_of_a_group_is_removed_with_its_files(tmp_path: Path) -> None:
     made = feed(tmp_path)
     for _ in range(3):
         made.whole(0)
@@ -558,7 +515,7 @@ def test_what_was_written_down_of_files_goes_with_them(tmp_path: Path) -> None:
     assert [file.name for file in made.own.staged.rglob("_joined-*")] == []
 
 
-def test_two_tables_write_down_where_they_are_side_by_side(tmp_path: Path) -> None:
+def test_several_threads_may_record_their_progress(tmp_path: Path) -> None:
     place = message_files.MessageStaging(tmp_path)
     place.folder(ORDERS)
     with ThreadPoolExecutor(4) as pool:
@@ -582,36 +539,7 @@ def as_of(made: Connector, tables: Tables | None = None) -> int | None:
     return None if found is None else found // 1000
 
 
-def test_a_table_is_consistent_up_to_the_last_transaction_that_is_whole(tmp_path: Path) -> None:
-    made = feed(tmp_path)
-    assert as_of(made) is None
-    made.whole(0)
-    assert as_of(made) is None, "nothing is applied"
-    made.own.apply()
-    assert as_of(made) == 3
-    second = made.begin()
-    made.change(second)
-    made.own.apply()
-    assert as_of(made) == 3, "the second one goes on"
-    made.end(second, 1)
-    made.own.apply()
-    assert as_of(made) == 6
-
-
-def test_a_table_is_not_consistent_beyond_a_transaction_that_lacks_a_change(tmp_path: Path) -> None:
-    """Another partition may have later ones, and has applied them."""
-    made = feed(tmp_path, 2)
-    made.whole(0)
-    made.own.apply()
-    late = made.begin()
-    made.change(late, 0)
-    made.end(late, 2)
-    made.whole(1)
-    assert sorted(made.own.apply()) == [1, 3]
-    assert as_of(made) == 3
-
-
-def test_a_table_that_nothing_changes_goes_on_with_the_others(tmp_path: Path) -> None:
+def test_a_table_without_changes_is_as_consistent_as_the_others(tmp_path: Path) -> None:
     made = feed(tmp_path)
     made.whole(0)
     made.own.apply()
@@ -638,7 +566,7 @@ def test_two_tables_of_one_source_table_are_at_their_own_places(tmp_path: Path) 
     assert as_of(made, [(ORDERS, made.own.objects), (ORDERS, behind)]) == 3
 
 
-def test_a_table_that_was_taken_back_is_consistent_up_to_where_it_is(tmp_path: Path) -> None:
+def test_a_rolled_back_table_is_consistent_up_to_its_commit(tmp_path: Path) -> None:
     made = feed(tmp_path)
     made.whole(0)
     made.own.apply()

@@ -98,12 +98,6 @@ def test_whether_files_changed_is_looked_up_from_the_first_of_them_on(s3: Bucket
     assert CHANGES[-5] < listing.asked["start-after"].removeprefix("landing/shop/orders/")
 
 
-def test_a_start_that_is_a_name_itself_is_listed(s3: Buckets, landing: Folder, bucket: str) -> None:
-    for name in ("a", "ab", "b"):
-        s3.put(f"s3://{bucket}/landing/{name}", "1")
-    assert [item.name for item in landing.store.list(landing.base, "ab")] == ["ab", "b"]
-
-
 def test_keys_that_hadoop_would_take_for_others_are_named_and_not_read(
     s3: Buckets, landing: Folder, bucket: str
 ) -> None:
@@ -113,12 +107,6 @@ def test_keys_that_hadoop_would_take_for_others_are_named_and_not_read(
     found, others = landing.list(TABLE) or ((), ())
     assert [item.name for item in found] == ["LOAD00000001.csv"]
     assert others == sorted(names[1:])
-
-
-@pytest.mark.parametrize("name", ["../../secret.csv", "/etc/passwd"])
-def test_no_name_leads_out_of_the_prefix(landing: Folder, name: str) -> None:
-    with pytest.raises(SourceError, match="leads out of the landing folder"):
-        landing.head(TABLE, name)
 
 
 def test_a_folder_is_found_in_other_letters_and_of_two_neither(s3: Buckets, landing: Folder, bucket: str) -> None:
@@ -263,27 +251,6 @@ def test_applied_objects_are_put_away_and_found_there(s3: Buckets, kept: Folder,
     assert take(kept, ObjectHistory(seen={found.name: found}, last=found.name)).objects == ()
     assert kept.is_there(TABLE)
     assert not Folder(kept.root, PLACES, store=kept.store).is_there(TABLE)
-
-
-def test_what_a_crash_left_under_both_names_is_removed_where_it_came_from(
-    s3: Buckets, kept: Folder, bucket: str
-) -> None:
-    for key in ("landing", "backup"):
-        s3.put(f"s3://{bucket}/{key}/shop/orders/LOAD00000001.csv", "1,a\n")
-    [found] = take(kept).objects
-    kept.put_away(TABLE, [found])
-    assert s3.keys(bucket) == ["backup/shop/orders/LOAD00000001.csv"]
-
-
-def test_nothing_in_the_archive_is_overwritten(s3: Buckets, kept: Folder, bucket: str) -> None:
-    s3.put(f"s3://{bucket}/backup/shop/orders/LOAD00000001.csv", "of an earlier load\n")
-    for content in ("new\n", "newer\n"):
-        s3.put(f"s3://{bucket}/landing/shop/orders/LOAD00000001.csv", content)
-        kept.put_away(TABLE, [*take(kept).objects])
-    base = "backup/shop/orders/LOAD00000001.csv"
-    assert s3.keys(bucket) == [base, f"{base}.2", f"{base}.3"]
-    body = s3.client.get_object(Bucket=bucket, Key=f"{base}.3")["Body"]
-    assert body.read() == b"newer\n"
 
 
 def test_an_object_that_changed_since_it_was_applied_stays(s3: Buckets, kept: Folder, bucket: str) -> None:

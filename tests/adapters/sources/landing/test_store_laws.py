@@ -12,7 +12,7 @@ from typing import Any, BinaryIO
 
 import pytest
 from buckets import Buckets
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from tries import tries
 
@@ -129,6 +129,8 @@ def bucket_of_laws(s3_server: Buckets) -> str:
 
 
 @settings(max_examples=tries(25, 60), suppress_health_check=[HealthCheck.function_scoped_fixture])
+@example(case=({"a": b"1", "b": b"1"}, "a", "a", "b"))  # a crash came between copying and deleting
+@example(case=({"a": b"1", "b": b"2", "b.2": b"3"}, "a", "a", "b"))
 @given(case=cases())
 def test_a_disk_and_a_bucket_list_read_and_move_alike(
     s3: Buckets, bucket_of_laws: str, case: tuple[dict[str, bytes], str, str, str]

@@ -9,7 +9,7 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from lakeward.adapters.sources.csv.layout import OPERATIONS, Layout
 from lakeward.adapters.sources.csv.parser import Dialect, Record, fields, records
@@ -184,46 +184,26 @@ def test_a_header_that_stands_again_is_found_as_the_reference_does(spark: SparkS
     assert kinds == {None, SAME_ORDER, OTHER_ORDER}
 
 
-def test_a_line_of_a_row_that_goes_on_is_marked_unless_it_is_put_together(
+def read_file(spark: SparkSession, folder: Path, content: bytes) -> tuple[DataFrame, Reading]:
+    """Return the rows of a file without a header, line by line, and how they were read."""
+    (folder / "t.csv").write_bytes(content)
+    layout = Layout(COLUMNS, has_header=False, is_crlf=False)
+    reading = Reading(dimension=DIMENSION, operations=OPERATIONS, base=str(folder))
+    return read_csv(spark, [str(folder / "t.csv")], layout, reading, has_torn_rows=False), reading
+
+
+def test_lines_of_a_row_with_a_line_end_are_marked_as_torn(spark: SparkSession, tmp_path: Path) -> None:
+    rows, _ = read_file(spark, tmp_path, b'1,"a\nb",c\n2,x,y\n')
+    marks = [(row[LINE], row[TORN]) for row in rows.orderBy(LINE).collect()]
+    assert marks == [(1, True), (2, True), (3, False)]
+
+
+def test_a_row_that_is_not_utf_8_is_broken_and_its_text_is_in_hexadecimal(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    (tmp_path / "t.csv").write_text('1,"a\nb",c\n2,x,y\n')
-    layout = Layout(COLUMNS, has_header=False, is_crlf=False)
-    rows = read_csv(
-        spark,
-        [str(tmp_path / "t.csv")],
-        layout,
-        Reading(dimension=DIMENSION, operations=OPERATIONS, base=str(tmp_path)),
-        has_torn_rows=False,
-    )
-    assert [(row[LINE], row[TORN]) for row in rows.orderBy(LINE).collect()] == [
-        (1, True),
-        (2, True),
-        (3, False),
-    ]
-
-
-def test_a_row_of_other_bytes_is_kept_in_hex(spark: SparkSession, tmp_path: Path) -> None:
-    """Stored as a text, no reader of the quarantine could read it back."""
-    (tmp_path / "t.csv").write_bytes(b"1,caf\xe9,c\n")
-    layout, reading = (
-        Layout(COLUMNS, has_header=False, is_crlf=False),
-        Reading(dimension=DIMENSION, operations=OPERATIONS, base=str(tmp_path)),
-    )
-    rows = read_csv(spark, [str(tmp_path / "t.csv")], layout, reading, has_torn_rows=False)
-    files = file_frame(spark, [Numbered(str(tmp_path / "t.csv"), 1, 0, is_load=True, has_op=False)], reading)
-    [row] = to_events(rows, files, reading).collect()
-    assert row[names.TEXT] == "0x" + b"1,caf\xe9,c".hex().upper()
-
-
-def test_bytes_that_are_no_utf_8_are_no_row(spark: SparkSession, tmp_path: Path) -> None:
-    (tmp_path / "t.csv").write_bytes(b"1,caf\xe9,c\n2,x,y\n")
-    layout = Layout(COLUMNS, has_header=False, is_crlf=False)
-    rows = read_csv(
-        spark,
-        [str(tmp_path / "t.csv")],
-        layout,
-        Reading(dimension=DIMENSION, operations=OPERATIONS, base=str(tmp_path)),
-        has_torn_rows=False,
-    )
+    """No reader of the quarantine could read back the bytes as a text."""
+    rows, reading = read_file(spark, tmp_path, b"1,caf\xe9,c\n2,x,y\n")
     assert [row[BROKEN] for row in rows.orderBy(LINE).collect()] == ["the row is not valid UTF-8", None]
+    files = file_frame(spark, [Numbered(str(tmp_path / "t.csv"), 1, 0, is_load=True, has_op=False)], reading)
+    texts = {row[names.TEXT] for row in to_events(rows, files, reading).collect()}
+    assert texts == {"0x" + b"1,caf\xe9,c".hex().upper(), "2,x,y"}

@@ -36,14 +36,9 @@ def test_an_object_that_may_not_be_deleted_is_an_error() -> None:
     assert raised.value.found == "S3 says AccessDenied: not today (DeleteObjects)"
 
 
-def test_one_that_may_be_deleted_a_minute_later_is_told_apart() -> None:
-    prefix = StagingPrefix(URL, Refusing("SlowDown", ["staging/a"]))
-    with pytest.raises(StoreUnreachable):
-        prefix.remove(["a"])
-
-
-def test_nothing_more_is_asked_for_behind_a_refusal() -> None:
-    client = Refusing("InternalError", ["staging/0"])
+@pytest.mark.parametrize("code", ["SlowDown", "InternalError"])
+def test_a_transient_refusal_is_an_error_of_its_own_and_ends_the_requests(code: str) -> None:
+    client = Refusing(code, ["staging/0"])
     with pytest.raises(StoreUnreachable):
         StagingPrefix(URL, client).remove([str(number) for number in range(1001)])
     assert len(client.asked) == 1

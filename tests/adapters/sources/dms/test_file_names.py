@@ -68,11 +68,6 @@ def test_other_names_are_not(name: str) -> None:
         known_name(name)
 
 
-def test_full_loads_count_in_hexadecimal() -> None:
-    loads = ["LOAD00000009.csv", "LOAD0000000A.csv", "LOAD0000000F.csv", "LOAD00000010.csv"]
-    assert [order(name) for name in loads] == [9, 10, 15, 16]
-
-
 def test_the_last_load_comes_before_the_first_change() -> None:
     assert order("LOADFFFFFFFF.csv") < order("19700102-000000000.csv")
 

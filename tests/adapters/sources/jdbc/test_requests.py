@@ -1,4 +1,4 @@
-"""What is asked of a connection before rows are read: the place in the log, ranges of the key, one moment."""
+"""Requests to a connection before rows are read: places in the log, ranges of the key, a shared snapshot."""
 
 from __future__ import annotations
 
@@ -10,12 +10,15 @@ from typing import Any
 import pytest
 from py4j.protocol import Py4JError
 
+from lakeward.adapters.sources.files.local.messages.log_positions import place_and_log
 from lakeward.adapters.sources.jdbc.database import spark_reader
-from lakeward.adapters.sources.jdbc.database.dialects import Dialect, dialect_of
+from lakeward.adapters.sources.jdbc.database.dialects import MARIADB, POSTGRESQL, Dialect, dialect_of
 from lakeward.adapters.sources.jdbc.database.queries import Query
+from lakeward.core.checks.log_steps import LogName
 from lakeward.core.dimension import TableName
 from lakeward.core.schema import Column, parse_type
 from lakeward.core.settings.source_catalogue import SourceColumn, SourceTable
+from lakeward.core.verification.source_places import SourcePlace, binlog_place, postgresql_place
 
 Rows = Sequence[Sequence[str | None]]
 
@@ -155,3 +158,56 @@ def test_names_are_quoted_and_what_has_no_type_is_read_as_a_text() -> None:
     assert mariadb.endswith('FROM `shop`.`it"em` WHERE `id` >= 7) lakeward')
     first = with_other(SNAPSHOT, cursor=COLUMNS[0])
     assert asked(Connection(), dialect_of(None), first).sql.endswith('WHERE "id" IS NOT NULL) lakeward')
+
+
+# The place of a database is the number that a message of Debezium has for the same place.
+
+
+def of_message(**source: str) -> tuple[int, LogName]:
+    place, log = place_and_log(source.get, False)
+    assert place is not None
+    return int(place), LogName.of(log)
+
+
+def test_a_change_is_at_or_behind_the_place_that_its_transaction_passes() -> None:
+    lsn = (0x1A << 32) + 0x16B3748
+    place = postgresql_place("1A/16B3748")
+    assert place is not None
+    before, _ = of_message(lsn=str(lsn - 8), sequence=f'["{lsn - 16}", "{lsn - 8}"]')
+    behind, _ = of_message(lsn=str(lsn + 8), sequence=f'["{lsn}", "{lsn + 8}"]')
+    assert before < place <= behind
+
+
+def test_a_place_in_a_binlog() -> None:
+    place = binlog_place("mysql-bin.000012", "4711")
+    assert place is not None
+    before, log = of_message(file="mysql-bin.000012", pos="4710", row="99", server_id="7")
+    behind, _ = of_message(file="mysql-bin.000012", pos="4711", row="0", server_id="7")
+    later, _ = of_message(file="mysql-bin.000013", pos="4", row="0", server_id="7")
+    assert before < place <= behind < later
+    assert (log.base, log.server) == ("mysql-bin.", "7")
+
+
+@pytest.mark.parametrize("told", ["", "x/y", "16B3748"])
+def test_what_is_no_lsn_has_no_number(told: str) -> None:
+    assert postgresql_place(told) is None
+
+
+@pytest.mark.parametrize(("file", "position"), [("", "4"), ("mysql-bin", "4"), ("mysql-bin.000012", "")])
+def test_what_is_no_place_in_a_binlog_has_no_number(file: str, position: str) -> None:
+    assert binlog_place(file, position) is None
+
+
+def test_a_database_has_a_clock_a_log_and_the_origin_of_that() -> None:
+    answers: dict[str, Rows] = {"clock_timestamp": [["5"]], "insert_lsn": [["0/1F"]]}
+    place = asked(Connection(answers), POSTGRESQL).place()
+    assert place == SourcePlace(5, "0/1F", postgresql_place("0/1F"))
+    answers = {"UTC_TIMESTAMP": [["5"]], "BINARY LOG": [["mysql-bin.000012", "4711", None]], "server_id": [["7"]]}
+    place = asked(Connection(answers), MARIADB).place()
+    binlog = binlog_place("mysql-bin.000012", "4711")
+    assert place == SourcePlace(5, "mysql-bin.000012:4711", binlog, "mysql-bin. 7")
+    assert LogName.of(place.origin) == LogName("mysql-bin.", "7")
+
+
+def test_a_place_has_only_what_the_database_states() -> None:
+    assert asked(Connection(), MARIADB).place() == asked(Connection(), Dialect()).place() == SourcePlace()
