@@ -1,2 +1,1 @@
-"""Sources of changes, and the packages that they share: landing folders, file formats, messages, rows and staging.
-"""
+"""Sources of changes, and their shared packages: landing folders, formats, messages, rows and staging."""

@@ -104,11 +104,7 @@ class Folder:
                         _refuse_colon(table, name, path[2] or path[0], is_on_disk=isinstance(self.root, Path))
                         objects[name] = SourceObject(name, file_name.order, entry.size, entry.modified, entry.etag)
         except OSError as error:
-            raise SourceError(
-                f"{table}: its folder cannot be read",
-                found=str(error),
-                todo="Grant permission to read it. Other tables go on.",
-            ) from error
+            raise _unreadable_folder_error(table, error) from error
         return list(objects.values()), sorted(others - objects.keys())
 
     def find_missing(self, table: TableName, objects: Sequence[SourceObject]) -> Sequence[str]:
@@ -385,11 +381,7 @@ class Folder:
             try:
                 inner = [(at, name) for at in matches for name in self.store.folders(self._full_path(at))]
             except OSError as error:
-                raise SourceError(
-                    f"{table}: its folder cannot be read",
-                    found=str(error),
-                    todo="Grant permission to read it. Other tables go on.",
-                ) from error
+                raise _unreadable_folder_error(table, error) from error
             matches = [f"{at}/{name}".lstrip("/") for at, name in inner if name.lower() == part.lower()]
         if len(matches) > 1:
             raise SourceError(
@@ -500,6 +492,14 @@ def _compression_error(table: TableName, name: str) -> SourceError:
         found=f"it is packed as {PurePosixPath(name).suffix}, and how it begins cannot be seen",
         todo="Nothing of this batch was applied; other tables go on. Pack the file by gzip (.gz) or bzip2 (.bz2), "
         "or not at all.",
+    )
+
+
+def _unreadable_folder_error(table: TableName, error: OSError) -> SourceError:
+    return SourceError(
+        f"{table}: its folder cannot be read",
+        found=str(error),
+        todo="Grant permission to read it. Other tables go on.",
     )
 
 

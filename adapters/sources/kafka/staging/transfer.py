@@ -15,12 +15,33 @@ from lakeward.adapters.sources.kafka.broker import Broker
 from lakeward.adapters.sources.kafka.offset_ranges import OffsetRange
 from lakeward.adapters.sources.kafka.staging.message_files import MessageStaging
 from lakeward.adapters.sources.kafka.staging.message_lines import ToLine, to_line
+from lakeward.adapters.sources.kafka.topics import TopicPartition
 from lakeward.core.dimension import TableName
 
 log = structlog.get_logger()
 
 _LOG_INTERVAL: Final = 10.0
 """Seconds between two log entries about progress."""
+
+
+@dataclass(slots=True)
+class ProgressLog:
+    """Logs at intervals how many messages of a range were read."""
+
+    clock: Callable[[], float]
+    _next: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Begin the first interval."""
+        self._next = self.clock() + _LOG_INTERVAL
+
+    def update(self, of: OffsetRange, messages: int) -> None:
+        """Log the number of messages if the interval has ended."""
+        now = self.clock()
+        if now >= self._next:
+            self._next = now + _LOG_INTERVAL
+            place = TopicPartition.of(of.topic, of.partition)
+            log.info("reads messages", **place._asdict(), messages=messages, of=of.end - of.start)
 
 
 @dataclass(slots=True)
@@ -36,21 +57,20 @@ class Transfer:
     to_line: ToLine = to_line
     clock: Callable[[], float] = time.monotonic
     _deadline: float = field(default=0.0, init=False)
-    _next_log: float = field(default=0.0, init=False)
+
 
     def run(
         self, broker: Broker, staging: MessageStaging, table: TableName, wanted: Sequence[OffsetRange]
     ) -> list[OffsetRange]:
         """Read ranges into files, and return the ranges of the files; a range without messages has no file."""
-        start = self.clock()
-        self._deadline, self._next_log = start + self.seconds, start + _LOG_INTERVAL
+        self._deadline, progress = self.clock() + self.seconds, ProgressLog(self.clock)
         messages, size = self.messages, self.bytes
         ranges: list[OffsetRange] = []
         for number, one in enumerate(wanted):
             if ranges and (messages <= 0 or size <= 0 or self.clock() >= self._deadline):
                 break
             share = len(wanted) - number
-            is_full = partial(self._is_full, one, max(1, messages // share), max(1, size // share))
+            is_full = partial(self._is_full, progress, one, max(1, messages // share), max(1, size // share))
             with closing(broker.read(one.topic, one.partition, one.start, one.end)) as records:
                 written = staging.write(table, one, records, is_full, self.to_line)
             if written is not None:
@@ -58,10 +78,8 @@ class Transfer:
                 ranges.append(written.range)
         return ranges
 
-    def _is_full(self, one: OffsetRange, most: int, most_bytes: int, messages: int, size: int) -> bool:
-        now = self.clock()
-        if now >= self._next_log:
-            self._next_log = now + _LOG_INTERVAL
-            waiting = one.end - one.start
-            log.info("reads messages", topic=one.topic, partition=one.partition, messages=messages, of=waiting)
-        return messages >= most or size >= most_bytes or now >= self._deadline
+    def _is_full(
+        self, progress: ProgressLog, of: OffsetRange, most: int, most_bytes: int, messages: int, size: int
+    ) -> bool:
+        progress.update(of, messages)
+        return messages >= most or size >= most_bytes or self.clock() >= self._deadline

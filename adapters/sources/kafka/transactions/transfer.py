@@ -21,6 +21,7 @@ from lakeward.adapters.sources.kafka.broker import Broker, Topic
 from lakeward.adapters.sources.kafka.offset_ranges import OffsetRange
 from lakeward.adapters.sources.kafka.staging.message_files import MessageStaging
 from lakeward.adapters.sources.kafka.staging.message_lines import to_line
+from lakeward.adapters.sources.kafka.staging.transfer import ProgressLog
 from lakeward.adapters.sources.kafka.topics import TopicPartition
 from lakeward.adapters.sources.kafka.transactions.partition_cuts import Cut, PartitionRead, cut
 from lakeward.adapters.sources.kafka.transactions.transaction_offsets import TransactionOffsets
@@ -39,9 +40,6 @@ log = structlog.get_logger()
 
 _MORE: Final = 4
 """The factor of the limits for a transaction that is larger than a batch."""
-
-_LOG_INTERVAL: Final = 10.0
-"""Seconds between two log entries about progress."""
 
 
 class Bounds(NamedTuple):
@@ -212,7 +210,7 @@ class TransactionTransfer:
     def _read_part(
         self, part: PartitionRead, most: Bounds, transactions: TransactionLog, *, has_topic: bool
     ) -> None:
-        one, tell = part.of, self.clock() + _LOG_INTERVAL
+        one, progress = part.of, ProgressLog(self.clock)
         place = TopicPartition.of(one.topic, one.partition)
         reading = closing(self.broker.read(one.topic, one.partition, one.start, one.end))
         with reading as records, self.staging.writing(self.table, part.file) as file:
@@ -227,13 +225,10 @@ class TransactionTransfer:
                     part.stop(name, record)
                     return
                 part.add(name, record, file.write(to_line(*place, record)))
-                now = self.clock()
-                if part.messages >= most.messages or part.bytes >= most.bytes or now >= most.seconds:
+                progress.update(one, part.messages)
+                if part.messages >= most.messages or part.bytes >= most.bytes or self.clock() >= most.seconds:
                     part.fill(record)
                     return
-                if now >= tell:
-                    tell = now + _LOG_INTERVAL
-                    log.info("reads messages", **place._asdict(), messages=part.messages, of=one.end - one.start)
 
     def _ends(self, name: str, transactions: TransactionLog) -> bool:
         known = transactions.transactions.get(name)
