@@ -205,5 +205,5 @@ def test_a_row_that_is_not_utf_8_is_broken_and_its_text_is_in_hexadecimal(
     rows, reading = read_file(spark, tmp_path, b"1,caf\xe9,c\n2,x,y\n")
     assert [row[BROKEN] for row in rows.orderBy(LINE).collect()] == ["the row is not valid UTF-8", None]
     files = file_frame(spark, [Numbered(str(tmp_path / "t.csv"), 1, 0, is_load=True, has_op=False)], reading)
-    texts = {row[names.TEXT] for row in to_events(rows, files, reading).collect()}
-    assert texts == {"0x" + b"1,caf\xe9,c".hex().upper(), "2,x,y"}
+    events = to_events(rows, files, reading).where(f"{names.TEXT} IS NOT NULL").collect()
+    assert [row[names.TEXT] for row in events] == ["0x" + b"1,caf\xe9,c".hex().upper()]
