@@ -79,7 +79,7 @@ test-all: ## Run everything, also what the gate has no time for: hours
 	$(call measured,LAKEWARD_LONG=1)
 
 long: setup ## Run what the gate has no time for: 2,000 endpoints of DMS, and examples that nobody saw yet
-	LAKEWARD_DRAWS=2000 $(BIN)/python -m pytest tests/adapters/dms/test_endpoints.py
+	LAKEWARD_DRAWS=2000 $(BIN)/python -m pytest tests/adapters/sources/dms/test_endpoints.py
 	LAKEWARD_LONG=1 LAKEWARD_EXAMPLES=new $(BIN)/python -m pytest tests/core tests/test_laws*
 	LAKEWARD_LONG=1 $(BIN)/python -m pytest tests/test_cases_of_messages.py tests/test_plain_files.py tests/test_kills.py \
 		tests/test_two_machines.py tests/test_broken_formats.py tests/test_adopt.py tests/test_equivalence.py \
@@ -88,8 +88,8 @@ long: setup ## Run what the gate has no time for: 2,000 endpoints of DMS, and ex
 		tests/test_renamed_columns.py tests/test_rollback.py tests/test_less_remembered.py tests/test_histories.py \
 		tests/test_facts.py tests/test_lateness.py tests/test_restarted_logs.py tests/test_refused_files.py \
 		tests/test_headers.py tests/test_path_columns.py tests/test_messages_of_other_tables.py \
-		tests/test_live_demo.py tests/test_live_databases.py tests/adapters/kafka/test_cases.py \
-		tests/adapters/kafka/test_registries.py tests/test_packaged_jobs.py tests/test_airflow.py
+		tests/test_live_demo.py tests/test_live_databases.py tests/adapters/sources/kafka/test_cases.py \
+		tests/adapters/sources/kafka/test_registries.py tests/test_packaged_jobs.py tests/test_airflow.py
 
 servers: setup ## Fetch the broker and Connect, and install the databases that tests start, as root on Debian (test does it)
 	@$(BIN)/python tests/support/brokers.py || echo "The broker or Kafka Connect is missing: tests that start one are skipped, unless LAKEWARD_SERVERS=required"

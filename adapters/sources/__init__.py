@@ -1,1 +1,1 @@
-"""Sources of changes, and what they share: folders, forms of files, messages and rows on their way to events."""
+"""Sources of changes, and their shared packages: landing folders, formats, messages, rows and staging."""

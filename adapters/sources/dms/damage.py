@@ -1,4 +1,4 @@
-"""Files of DMS that cannot be read, and files that break the rules as a whole."""
+"""Checks of DMS files as a whole: files that cannot be read, and files of which no row fits the table."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 
 from lakeward.adapters.sources.csv.repeated_header import refuse_moved_columns
 from lakeward.adapters.sources.dms.file_columns import File
-from lakeward.adapters.sources.dms.transactions.splitter import refuse_shifted
+from lakeward.adapters.sources.dms.transactions.splitter import refuse_shifted_columns
 from lakeward.adapters.sources.landing.folder import Folder
 from lakeward.adapters.sources.rows.read_errors import not_read
 from lakeward.adapters.spark.frames.event_frame import AHEAD, SKIPPED, Group, by_object
@@ -24,38 +24,42 @@ from lakeward.core.dimension import Dimension
 from lakeward.core.errors import SchemaConflict, SourceError
 
 
-def surveyed(frame: Frame, dimension: Dimension) -> Sequence[Group]:
-    """Return the survey of a frame."""
+def survey_frame(frame: Frame, dimension: Dimension) -> Sequence[Group]:
+    """Return the groups of a frame's rows, counted by object and by what is wrong with them."""
     return survey(frame, dimension, TORN, MALFORMED, AHEAD)
 
 
 @contextmanager
-def naming_unread(dimension: Dimension, files: Sequence[File], folder: Folder) -> Iterator[None]:
-    """Raise SourceError, with its name, for a file that Spark cannot read."""
+def explain_read_errors(dimension: Dimension, files: Sequence[File], folder: Folder) -> Iterator[None]:
+    """Raise SourceError, with the name of the file, where Spark fails to read one of these files.
+
+    Raises StoreUnreachable where the store does not answer.
+    """
     try:
         yield
     except FAILURES as error:
-        if (gone := unreachable(str(dimension.name), error)) is not None:
-            raise gone from error
+        if (unreachable_error := unreachable(str(dimension.name), error)) is not None:
+            raise unreachable_error from error
         text = full_text(error)
-        listed = [file.object.name for file in files]
-        whole = [name for name in listed if folder.path(dimension.source, name) in text]
-        named = whole or [name for name in listed if PurePosixPath(name).name in text]
-        raise not_read(str(dimension.name), named[0] if named else None, error) from error
+        file_names = [file.object.name for file in files]
+        by_path = [name for name in file_names if folder.path(dimension.source, name) in text]
+        suspects = by_path or [name for name in file_names if PurePosixPath(name).name in text]
+        raise not_read(str(dimension.name), suspects[0] if suspects else None, error) from error
 
 
 def refuse_damage(
-    dimension: Dimension, frame: Frame, files: Sequence[File], found: Sequence[Group], *, has_times: bool
+    dimension: Dimension, frame: Frame, files: Sequence[File], groups: Sequence[Group], *, has_times: bool
 ) -> None:
-    """Stop at a quote that is never closed, and at a file of which no row has the right columns.
+    """Refuse a file whose last quote is never closed, and a file of which no row has the columns of the table.
 
-    With `has_times` files of transactions have a commit time, by which columns that moved are found.
+    `groups` is the survey of the frame. `has_times` says whether rows have a commit time: in transaction files it
+    shows that columns have moved. Raises SourceError and SchemaConflict.
     """
-    by_order = by_object(found)
-    refuse_moved_columns(dimension, frame, found, {file.object.order: file.object.name for file in files})
+    by_order = by_object(groups)
+    refuse_moved_columns(dimension, frame, groups, {file.object.order: file.object.name for file in files})
     for file in files:
-        groups = by_order.get(file.object.order, [])
-        if any(TORN in group.flags for group in groups):
+        own_groups = by_order.get(file.object.order, [])
+        if any(TORN in group.flags for group in own_groups):
             of_file = (column(names.OBJECT) == file.object.order) & column(TORN)
             line = in_spark(frame).where(of_file).agg(F.min(column(names.ROW))).collect()[0][0]
             raise SourceError(
@@ -64,15 +68,15 @@ def refuse_damage(
                 todo="Nothing of this batch was applied; other tables go on. Replace the file by a whole "
                 'one, or set `quote = ""` under [source] where the endpoint has Rfc4180=false.',
             )
-        rows = [group for group in groups if group.reason != SKIPPED]
+        rows = [group for group in own_groups if group.reason != SKIPPED]
         if rows and file.layout is not None and all(MALFORMED in group.flags for group in rows):
-            raise _other_width(dimension, file, frame)
+            raise _column_count_error(dimension, file, frame)
         if file.layout is not None and file.name.is_shared and has_times:
             own = in_spark(frame).where(column(names.OBJECT) == file.object.order)
-            refuse_shifted(dimension, file.object.name, file.layout, own)
+            refuse_shifted_columns(dimension, file.object.name, file.layout, own)
 
 
-def _other_width(dimension: Dimension, file: File, frame: Frame) -> SchemaConflict:
+def _column_count_error(dimension: Dimension, file: File, frame: Frame) -> SchemaConflict:
     of_file = column(names.OBJECT) == file.object.order
     why = in_spark(frame).where(of_file).orderBy(column(names.ROW)).select(column(names.DETAIL)).first()
     return SchemaConflict(

@@ -1,4 +1,4 @@
-"""The columns of DMS's files: what the beginning of each says, and whether it is as the table has it."""
+"""The columns of DMS files: those that each file has by its header or footer, compared with those of the table."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ from lakeward.core.text.suggestions import nearest
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """A file of a batch and what its beginning says."""
+    """A file of a batch with its layout (CSV) or its schema (Parquet).
+
+    `forms` are the forms of Parquet columns, `written` their names as the file has them.
+    """
 
     object: SourceObject
     name: FileName
@@ -30,21 +33,21 @@ class File:
     written: tuple[tuple[str, str], ...] = ()
 
     def has_op(self, op_column: str) -> bool:
-        """Whether it has the column with the operation, which the settings call so."""
+        """Return True if the file has the operation column, which the settings call `op_column`."""
         if self.layout is not None:
             return OP in self.layout.columns
         return self.schema is not None and op_column in self.schema.names
 
 
-def alike(dimension: Dimension, files: Sequence[File], options: DmsOptions) -> Sequence[File]:
-    """Return the files up to the first that has other columns than the one before it."""
+def select_same_columns(dimension: Dimension, files: Sequence[File], options: DmsOptions) -> Sequence[File]:
+    """Return the files before the first one whose columns differ from those of the first file."""
     columns = [columns_of(dimension, file, options) for file in files]
     count = next((place for place, own in enumerate(columns) if own != columns[0]), len(files))
     return files[:count]
 
 
-def not_alike(dimension: Dimension, one: File, other: File) -> SchemaConflict:
-    """Say that two files of one full load have different columns."""
+def different_columns_error(dimension: Dimension, one: File, other: File) -> SchemaConflict:
+    """Return the error for two files of one full load that have different columns."""
     return SchemaConflict(
         f"{dimension.name}: the files of its full load have different columns",
         found=f"found {one.object.name} and {other.object.name}",
@@ -54,25 +57,29 @@ def not_alike(dimension: Dimension, one: File, other: File) -> SchemaConflict:
 
 
 def columns_of(dimension: Dimension, file: File, options: DmsOptions) -> Mapping[str, Type]:
-    """Return the table's columns that a file has, with their types."""
+    """Return the columns of the table that a file has, with their types."""
     if file.layout is None:
-        return {c.name: c.type for c in _own_columns(dimension, file, options)}
+        return {c.name: c.type for c in _table_columns(dimension, file, options)}
     declared = {c.name: c.type for c in dimension.schema if c.name in file.layout.columns}
     return {**declared, **dict.fromkeys(file.layout.undeclared(dimension.schema), UNDECLARED)}
 
 
 def with_schema(dimension: Dimension, files: Sequence[File], options: DmsOptions) -> Dimension:
-    """Return the dimension with the columns that the files have; what a footer says must be as declared."""
+    """Return the dimension with the columns of the files.
+
+    All files have the columns of the first one. Raises SchemaConflict where its types are wider than the declared
+    ones and the policy does not quarantine such values, and where the table lacks a column that the settings name.
+    """
     columns = dict(columns_of(dimension, files[0], options))
     has_types = files[0].layout is None
     for declared in dimension.schema:
         if has_types and declared.name in dimension.announced:
-            continue  # a footer says what DMS made of the type that the catalogue has
-        found = Column(declared.name, columns.get(declared.name, declared.type))
-        if is_within(found.type, declared.type):
+            continue  # a footer has the type that DMS converts the catalogue's type to
+        file_column = Column(declared.name, columns.get(declared.name, declared.type))
+        if is_within(file_column.type, declared.type):
             columns |= {declared.name: declared.type} if declared.name in columns else {}
             continue
-        changes = compare(Schema((declared,)), Schema((found,)))
+        changes = compare(Schema((declared,)), Schema((file_column,)))
         if not all(dimension.policies.of(c.kind, c.names) is Policy.QUARANTINE for c in changes):
             raise SchemaConflict(
                 f"{dimension.name}: the columns of {files[0].object.name} are not those of the table",
@@ -87,7 +94,7 @@ def with_schema(dimension: Dimension, files: Sequence[File], options: DmsOptions
 
 
 def _check_indicator(dimension: Dimension, file: File, indicator: str | None) -> None:
-    """Refuse a column that tells operations where the table has none of that name: deletes would be updates."""
+    """Refuse a table without the column `operation_indicator`: its deletes would be read as updates."""
     if indicator is not None and dimension.schema.find(indicator) is None:
         raise SchemaConflict(
             f"{dimension.name}: `operation_indicator` names {indicator}, and the table has no such column",
@@ -98,13 +105,13 @@ def _check_indicator(dimension: Dimension, file: File, indicator: str | None) ->
 
 
 def _check_columns(dimension: Dimension, file: File) -> None:
-    """Refuse what the settings would have refused, had the columns been declared there."""
-    found = ", ".join(dimension.schema.names)
+    """Refuse columns that the settings would refuse if they were declared: a missing key, or a reserved name."""
+    column_names = ", ".join(dimension.schema.names)
     for name in dimension.key:
         if name not in dimension.schema.names:
             raise SchemaConflict(
                 f"{dimension.name}: the key names {name!r}, and {file.object.name} has no such column",
-                found=f"its columns are {found}",
+                found=f"its columns are {column_names}",
                 todo=nearest(name, dimension.schema.names) or "Correct `key` under [tables].",
             )
     for name in dimension.schema.names:
@@ -115,42 +122,49 @@ def _check_columns(dimension: Dimension, file: File) -> None:
             )
 
 
-def _own_columns(dimension: Dimension, file: File, options: DmsOptions) -> Schema:
-    found = file.schema or Schema(())
+def _table_columns(dimension: Dimension, file: File, options: DmsOptions) -> Schema:
+    file_schema = file.schema or Schema(())
     added = {options.op_column, options.timestamp_column, options.sequence_column}
-    lacking = [c for c in added if c and c not in found.names]
+    missing = [c for c in added if c and c not in file_schema.names]
     if file.name.is_load or options.may_lack_op:
-        lacking = [c for c in lacking if c != options.op_column]
-    if lacking:
+        missing = [c for c in missing if c != options.op_column]
+    if missing:
         raise SchemaConflict(
-            f"{dimension.name}: {file.object.name} lacks the column {lacking[0]}",
-            found="its columns are " + ", ".join(found.names),
+            f"{dimension.name}: {file.object.name} lacks the column {missing[0]}",
+            found="its columns are " + ", ".join(file_schema.names),
             todo="Correct `op_column`, `timestamp_column` or `sequence_column` under [source]. "
             "Nothing was applied.",
         )
     prefix = options.before_image_prefix
     if prefix is not None and not file.name.is_load:
-        now = dimension.policies.renames
-        images = {BEFORE + now.get(c.name, c.name) for c in found if found.find(prefix + c.name) is not None}
-        refuse_without_images(file.object.name, dimension, prefix, found.names, images)
-    before = [] if prefix is None else [prefix + c.name for c in found]
-    own = Schema(tuple(c for c in found if c.name not in added and c.name not in before))
-    return _called_now(dimension, file, own)
+        renames = dimension.policies.renames
+        images = {
+            BEFORE + renames.get(c.name, c.name)
+            for c in file_schema
+            if file_schema.find(prefix + c.name) is not None
+        }
+        refuse_without_images(file.object.name, dimension, prefix, file_schema.names, images)
+    before = [] if prefix is None else [prefix + c.name for c in file_schema]
+    columns = Schema(tuple(c for c in file_schema if c.name not in added and c.name not in before))
+    return _rename_columns(dimension, file, columns)
 
 
 def footer_of(file: File) -> Footer:
-    """Return what the footer of a Parquet file says of its columns."""
+    """Return what the footer of a Parquet file states about its columns."""
     return Footer(file.schema or Schema(()), file.forms, file.written)
 
 
 def old_names(dimension: Dimension, file: File) -> tuple[tuple[str, str], ...]:
-    """Return the columns that a Parquet file has by an old name, with the new one."""
+    """Return pairs of the old and the new name of each renamed column that a Parquet file has by its old name."""
     has = () if file.schema is None else file.schema.names
     return tuple((old, new) for old, new in dimension.policies.renames.items() if old in has)
 
 
-def _called_now(dimension: Dimension, file: File, own: Schema) -> Schema:
-    """Return the columns of a file by the names that they have now; one is there once."""
+def _rename_columns(dimension: Dimension, file: File, own: Schema) -> Schema:
+    """Return the columns of a file by their present names.
+
+    Raises SchemaConflict for a column that is there twice.
+    """
     names_now = [dimension.policies.renames.get(name, name) for name in own.names]
     for new in set(dimension.policies.renames.values()):
         both = [name for name, now in zip(own.names, names_now, strict=True) if now == new]

@@ -65,7 +65,7 @@ def _ordered_pattern(value: str | None) -> str | None:
 
 
 _LOAD_NAMES = (
-    "The names of the files of a full load, where DMS did not give them: a regular expression for the path below "
+    "The names of full-load files that are not named by DMS: a regular expression for the path below "
     "the folder. A group `(?P<counter>\\d+)`, or `hex`, orders them."
 )
 _CHANGE_NAMES = (
@@ -75,14 +75,14 @@ _CHANGE_NAMES = (
 
 
 class DmsTableOptions(BaseModel):
-    """Where the files of one table lie, and how they are named, where it is not as [source] says."""
+    """Folders and names of one table's files, where they differ from those of [source]."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     load: Annotated[str | None, AfterValidator(_folder_of_one)] = Field(
         None,
         description="The folder of its full load, below `path`, or `.` for `path` itself; `{schema}` and `{table}` "
-        "stand for its name.",
+        "are replaced by its name.",
     )
     changes: Annotated[str | None, AfterValidator(_folder_of_one)] = Field(
         None, description="The folder of its changes, in the same way."
@@ -102,12 +102,13 @@ class DmsOptions(BaseModel):
     )
     landing: Literal["kept", "archived"] = Field(
         "kept",
-        description="What becomes of files that are applied: they stay where they are, or go into `archive`.",
+        description="Whether applied files stay where they are (`kept`) or are moved into `archive` (`archived`).",
     )
     archive: str = Field(
         "backup/",
-        description="With `archived`: the folder they go into, as `<schema>/<table>/<file>`; a relative path is "
-        "relative to the settings file. It must not lie within `path`, and is in S3 where that is.",
+        description="With `archived`: the folder that they are moved into, as `<schema>/<table>/<file>`; a "
+        "relative path is relative to the settings file. It must not lie within `path`, and must be in S3 if "
+        "`path` is.",
     )
     load: Annotated[str, AfterValidator(_folder_of_any)] = Field(
         OWN_FOLDER,
@@ -119,8 +120,8 @@ class DmsOptions(BaseModel):
     )
     date_folders: Annotated[str, AfterValidator(_dates)] = Field(
         "auto",
-        description="With DatePartitionEnabled: what the folders look like, as `YYYY/MM/DD`, `DD-MM-YYYY` or "
-        "`YYYYMMDDHH`. `auto` takes every form that DMS has; no folder has two.",
+        description="With DatePartitionEnabled: the form of the date folders, as `YYYY/MM/DD`, `DD-MM-YYYY` or "
+        "`YYYYMMDDHH`. `auto` accepts every form of DMS; no folder has two forms.",
     )
     cdc_path: Annotated[str | None, AfterValidator(_folder)] = Field(
         None,
@@ -133,7 +134,7 @@ class DmsOptions(BaseModel):
     load_names: Annotated[str | None, AfterValidator(pattern)] = Field(None, description=_LOAD_NAMES)
     change_names: Annotated[str | None, AfterValidator(_ordered_pattern)] = Field(None, description=_CHANGE_NAMES)
     format: Literal["auto", "csv", "parquet"] = Field(
-        "auto", description="What the files are. `auto` goes by each file's ending."
+        "auto", description="The format of the files. `auto` uses each file's ending."
     )
     timestamp_column: str | None = Field(
         None,
@@ -142,25 +143,25 @@ class DmsOptions(BaseModel):
     )
     sequence_column: Annotated[str | None, AfterValidator(_text)] = Field(
         None,
-        description="The column of a transformation rule `add-column` that has the place of each change in the "
-        "source's own order. It orders the changes in place of the commit time, which stays their time.",
+        description="The column of a transformation rule `add-column` that has the position of each change in the "
+        "source's own order. It orders the changes instead of the commit time, which remains their time.",
     )
     sequence_kind: Literal["$AR_H_CHANGE_SEQ", "$AR_H_STREAM_POSITION"] = Field(
         "$AR_H_CHANGE_SEQ",
-        description="The expression of that rule. A change sequence is of one change alone, so that a copy of it "
-        "is known under any name; a stream position is not, and must be a number, as an SCN of Oracle.",
+        description="The expression of that rule. A change sequence identifies one change, so that a copy of it is "
+        "recognised under any file name; a stream position does not, and must be a number, as an SCN of Oracle.",
     )
     source_zone: Annotated[str, AfterValidator(zone)] = Field(
         "UTC",
         description="The time zone of times in the table's columns that are written without one. Commit times "
         "are in UTC.",
     )
-    op_column: str = Field("Op", description="What the operation's column is called where files have headers.")
+    op_column: str = Field("Op", description="The name of the operation column in files with headers.")
     delimiter: Annotated[str, AfterValidator(one_character)] = Field(
         ",", description="The endpoint's CsvDelimiter."
     )
     quote: Annotated[str, AfterValidator(one_or_none)] = Field(
-        '"', description="What quotes a field; empty where the endpoint has Rfc4180=false: then nothing does."
+        '"', description="The quote of fields; empty if the endpoint has Rfc4180=false, which writes no quotes."
     )
     null_text: str = Field(
         "NULL", description="The endpoint's CsvNullValue: an unquoted field of this text is NULL."
@@ -176,39 +177,39 @@ class DmsOptions(BaseModel):
     )
     operations: Literal["all", "inserts", "inserts_and_updates"] = Field(
         "all",
-        description="What the endpoint writes: `inserts` with CdcInsertsOnly, `inserts_and_updates` with "
-        "CdcInsertsAndUpdates. Then files of changes need no Op, and deletes are lost.",
+        description="The operations that the endpoint writes: `inserts` with CdcInsertsOnly, `inserts_and_updates` "
+        "with CdcInsertsAndUpdates. Change files then need no Op, and deletes are lost.",
     )
     operation_indicator: str | None = Field(
         None,
-        description="A column that a rule `add-column` fills by `operation_indicator('D', 'U', 'I')`: where it "
-        "says that a row was deleted, it is, whatever Op says.",
+        description="A column that a rule `add-column` fills by `operation_indicator('D', 'U', 'I')`. A row that "
+        "it calls deleted is deleted, whatever Op says.",
     )
     operation_indicator_values: list[str] = Field(
         ["D", "U", "I"],
         min_length=3,
         max_length=3,
-        description="What that column says of a delete, an update and an insert.",
+        description="The values of that column for a delete, an update and an insert.",
     )
     no_sup_value: Annotated[str | None, AfterValidator(_text)] = Field(
         None,
-        description="The endpoint's CsvNoSupValue, where UseCsvNoSupValue is on: an unquoted field of this text "
-        "was not sent, and the row keeps what it has there.",
+        description="The endpoint's CsvNoSupValue, if UseCsvNoSupValue is on: an unquoted field of this text was "
+        "not sent, and the row keeps its stored value.",
     )
     before_image_prefix: Annotated[str | None, AfterValidator(_text)] = Field(
         None,
-        description="The `column-prefix` of the task's rule `add-before-image-columns`, as `BI_`: an update whose "
-        "key was another before is a key change, and the row moves.",
+        description="The `column-prefix` of the task's rule `add-before-image-columns`, as `BI_`. With it, an "
+        "update that changes the key moves the row.",
     )
-    max_files: PositiveInt = Field(1000, description="How many files one batch takes at the most.")
+    max_files: PositiveInt = Field(1000, description="The most files of one batch.")
     max_bytes: ByteSize = Field(
         ByteSize(256 * 1024 * 1024),
-        description="How many bytes of files one batch takes at the most (at least one file), as 256MiB.",
+        description="The most bytes of files of one batch, which has at least one file, as 256MiB.",
     )
 
     @model_validator(mode="after")
     def _has_columns_apart(self) -> Self:
-        """Refuse a column that is named for two things, and a kind of nothing."""
+        """Refuse a column that two keys name, and a `sequence_kind` without a `sequence_column`."""
         if self.sequence_column is None and "sequence_kind" in self.model_fields_set:
             raise ValueError("`sequence_kind` says what `sequence_column` is, and there is none")
         if self.sequence_column in (self.op_column, self.timestamp_column) and self.sequence_column is not None:
@@ -217,17 +218,17 @@ class DmsOptions(BaseModel):
 
     @property
     def dialect(self) -> Dialect:
-        """How CSV is written."""
+        """The CSV dialect of the endpoint."""
         return Dialect(self.delimiter, self.quote, self.null_text, self.no_sup_value, self.row_delimiter)
 
     @property
     def may_lack_op(self) -> bool:
-        """Whether files of changes may be without Op: only inserts and updates are in them, or a column tells."""
+        """True if change files may have no Op: a column has the operation, or there are no deletes."""
         return self.operations != "all" or self.operation_indicator is not None
 
 
 def place(options: DmsOptions, own: DmsTableOptions | None = None) -> Place:
-    """Return where the files of a table lie: as its own options say, and else as those of the source do."""
+    """Return where a table's files lie and how they are named, by its own options or those of the source."""
     own = own or DmsTableOptions.model_validate({})
     load, changes = own.load_names or options.load_names, own.change_names or options.change_names
     names = Names(
@@ -236,7 +237,7 @@ def place(options: DmsOptions, own: DmsTableOptions | None = None) -> Place:
         None if changes is None else re.compile(changes),
     )
     load_folder, change_folder = (
-        said if said is not None else others
-        for said, others in ((own.load, options.load), (own.changes, options.changes))
+        own_folder if own_folder is not None else source_folder
+        for own_folder, source_folder in ((own.load, options.load), (own.changes, options.changes))
     )
     return Place(names, load_folder, change_folder, options.cdc_path)

@@ -1,7 +1,7 @@
-"""The files of a table as DMS wrote them, as engines find them that read folders: rows before any rule.
+"""Descriptions of DMS folders as tables for other engines: raw rows, before any rule.
 
-A folder is one table for them, so its files must have the same columns. CSV has them by their places, and all of
-them are texts; Parquet has them by their names.
+An engine reads a folder as one table, so its files must have the same columns: CSV by position, all of them texts,
+and Parquet by name.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from lakeward.core.ports import CsvForm, DescribedColumn, TableDescription
 from lakeward.core.schema import Type
 
 LOAD: Final = "__load"
-"""What the table of a full load is called, behind its own name, where it lies apart from the changes."""
+"""The suffix of the table of a full load, where its folder is not that of the changes."""
 
 
 @dataclass(frozen=True, slots=True)
 class RawFiles:
-    """The raw files of tables; `look` tells what the beginning of one says."""
+    """The raw files of tables; `inspect` returns a file with its layout or schema."""
 
     options: DmsOptions
     folder: Folder
-    look: Callable[[Dimension, SourceObject], File]
+    inspect: Callable[[Dimension, SourceObject], File]
 
     def describe(self, dimension: Dimension, namespace: str) -> Iterator[TableDescription]:
         """Yield the folders of a table in a namespace, by the newest file of the full load and of the changes.
@@ -46,13 +46,15 @@ class RawFiles:
                 newest[name.is_load] = item
         for part in place.parts(table):
             kinds = [kind for kind, is_there in ((True, part.has_load), (False, part.has_changes)) if is_there]
-            found = [self.look(dimension, newest[kind]) for kind in kinds if kind in newest and not part.is_shared]
-            if found:
+            files = [
+                self.inspect(dimension, newest[kind]) for kind in kinds if kind in newest and not part.is_shared
+            ]
+            if files:
                 suffix = LOAD if place.is_split and part.has_load else ""
                 location = f"{self.folder.base}/{part.folder}".rstrip("/")
-                yield self._described(dimension, found, (namespace, f"{table.table}{suffix}"), location)
+                yield self._describe(dimension, files, (namespace, f"{table.table}{suffix}"), location)
 
-    def _described(
+    def _describe(
         self, dimension: Dimension, files: Sequence[File], identifier: tuple[str, str], location: str
     ) -> TableDescription:
         columns = [self._columns(file) for file in files]
@@ -93,18 +95,18 @@ class RawFiles:
     def _name(self, column: str) -> str:
         o = self.options
         added = {OP: o.op_column, TIME: o.timestamp_column, SEQUENCE: o.sequence_column}
-        for mark in (BEFORE, IGNORED):
-            if column.startswith(mark):
-                return f"{o.before_image_prefix}{column.removeprefix(mark)}"
+        for prefix in (BEFORE, IGNORED):
+            if column.startswith(prefix):
+                return f"{o.before_image_prefix}{column.removeprefix(prefix)}"
         return added.get(column) or column
 
 
 def _check_types(dimension: Dimension, files: Sequence[File], columns: Sequence[Sequence[DescribedColumn]]) -> None:
     """Raise SourceError where a column has two types in two files."""
-    known: dict[str, tuple[DescribedColumn, File]] = {}
+    first_uses: dict[str, tuple[DescribedColumn, File]] = {}
     for file, own in zip(files, columns, strict=True):
         for column in own:
-            before, other = known.setdefault(column.name, (column, file))
+            before, other = first_uses.setdefault(column.name, (column, file))
             if before.type != column.type:
                 raise SourceError(
                     f"{dimension.name}: its files cannot be one table for an engine that reads folders",

@@ -1,4 +1,4 @@
-"""The source `dms`: files of AWS DMS in a folder or a bucket, full load and changes."""
+"""The source `dms`: files of AWS DMS in a folder or a bucket, as full loads and changes."""
 
 from __future__ import annotations
 
@@ -15,13 +15,20 @@ from pyspark.sql import functions as F
 from lakeward.adapters.sources.csv.earlier_headers import names_in_headers, order_in_headers
 from lakeward.adapters.sources.csv.layout import OPERATIONS, Expected, find_layout
 from lakeward.adapters.sources.csv.parser import fields_in
-from lakeward.adapters.sources.dms.damage import naming_unread, refuse_damage, surveyed
-from lakeward.adapters.sources.dms.file_columns import File, alike, footer_of, not_alike, old_names, with_schema
+from lakeward.adapters.sources.dms.damage import explain_read_errors, refuse_damage, survey_frame
+from lakeward.adapters.sources.dms.file_columns import (
+    File,
+    different_columns_error,
+    footer_of,
+    old_names,
+    select_same_columns,
+    with_schema,
+)
 from lakeward.adapters.sources.dms.options import DmsOptions
 from lakeward.adapters.sources.dms.raw_files import LOAD, RawFiles
 from lakeward.adapters.sources.dms.table_checks import (
     refuse_another_name,
-    refuse_images,
+    refuse_image_match,
     refuse_lateness,
     refuse_other_format,
     refuse_sequence_as_column,
@@ -71,10 +78,10 @@ _DAY: Final = 24 * 3600 * 1_000_000
 
 @dataclass(slots=True)
 class DmsSource:
-    """Files of AWS DMS. A batch is read whole, once, before anything is written.
+    """Files of AWS DMS. A batch is read completely, once, before anything is written.
 
-    `shared` are the files of transactions, where the endpoint writes such. A batch of at most `small_batch` rows is
-    read in this process, where that is possible.
+    `shared` are the transaction files, where the endpoint writes them. A batch of at most `small_batch` rows is
+    read in this process where that is possible, and else by Spark.
     """
 
     options: DmsOptions
@@ -86,97 +93,108 @@ class DmsSource:
     tables_with_torn_rows: set[TableName] = field(default_factory=set)
     tables_with_checked_formats: set[TableName] = field(default_factory=set)
     headers: dict[TableName, Collection[str]] = field(default_factory=dict)
-    kept: KeptFrames = field(default_factory=KeptFrames)
+    frame_cache: KeptFrames = field(default_factory=KeptFrames)
     small_batch: int = 0
 
     @property
     def lateness(self) -> Lateness:
-        """A day where commit times order the changes; else the order of the files is all there is."""
+        """A day where commit times order the changes. Otherwise the order of files is the only order."""
         has_times = self.options.timestamp_column is not None and self.sequences is not Sequences.ARRIVAL
         return Within(_DAY) if has_times else ORDERED
 
     @property
     def sequences(self) -> Sequences:
-        """Commit times, or what the rule `add-column` tells; files of transactions are in the order of commits."""
+        """Commit times, or the kind of the rule `add-column`. Transaction files have the order of commits."""
         if self.options.sequence_column is None:
-            is_told = self.options.cdc_path is not None and self.options.timestamp_column is not None
-            return Sequences.ARRIVAL if is_told else Sequences.TIMES
+            has_commit_order = self.options.cdc_path is not None and self.options.timestamp_column is not None
+            return Sequences.ARRIVAL if has_commit_order else Sequences.TIMES
         return _KINDS[self.options.sequence_kind]
 
     def order_by(self, dimension: Dimension) -> str | None:
-        """Return the sequence column, or that of commit times, whose name a task may change."""
+        """Return the sequence column, or what stands for the commit time, whose column a task may rename."""
         if self.sequences is Sequences.ARRIVAL:
             return None
         return self.options.sequence_column or ("" if self.options.timestamp_column is None else COMMIT_TIME)
 
     def key_form(self, dimension: Dimension) -> str | None:
-        """Return the formats of the key's columns, the zone of times in it, and whether blanks are left out."""
+        """Return the formats of the key's columns, the time zone of its values, and whether blanks are trimmed."""
         o = self.options
         formats = self.patterns.get(dimension.source, {})
         return key_form(dimension, formats, o.source_zone, is_trimmed=o.trim_padding)
 
     def select_objects(self, dimension: Dimension, past: ObjectHistory) -> ObjectSelection:
-        """Choose the next files, in the order of their names."""
-        refuse_images(dimension, self.options)
+        """Select the next files, in the order of their names.
+
+        Raises ConfigError for settings that the files cannot meet, SourceError where files cannot be listed or
+        read, and AlarmRaised where something may be lost.
+        """
+        refuse_image_match(dimension, self.options)
         if self.shared is not None:
             refuse_lateness(dimension, self.options)
             refuse_another_name(dimension)
         limits = Limits(self.options.max_files, self.options.max_bytes)
-        return choose(self.folder, dimension, past, limits, self._as_named)
+        return choose(self.folder, dimension, past, limits, self._check_objects)
 
-    def _as_named(
+    def _check_objects(
         self, table: TableName, listed: Sequence[SourceObject], past: ObjectHistory
     ) -> Sequence[SourceObject]:
-        of_all = [] if self.shared is None else [i for i in listed if self._name(table, i.name).is_shared]
-        own = [item for item in listed if item not in of_all] if of_all else listed
+        """Refuse files of another format, and leave out transaction files without rows of the table."""
+        shared = [] if self.shared is None else [i for i in listed if self._name(table, i.name).is_shared]
+        own = [item for item in listed if item not in shared] if shared else listed
         for item in own if self.options.format != "auto" else ():
             refuse_other_format(table, item.name, self.options)
         if self.shared is None:
             return own
         has_more = any(item.name not in past.seen for item in own)
-        return [*own, *self.shared.of_table(table, of_all, past, has_more=has_more)]
+        return [*own, *self.shared.select_for_table(table, shared, past, has_more=has_more)]
 
     def find_missing(self, dimension: Dimension, objects: Sequence[SourceObject]) -> Sequence[str]:
-        """Return applied files that are not in the landing folder any more."""
+        """Return the names of applied files that are no longer in the landing folder."""
         return self.folder.find_missing(dimension.source, objects)
 
     def clean_staging(self, dimension: Dimension, *, is_dry: bool) -> Sequence[str]:
-        """Remove staged rows of files of transactions that no table waits for, or only name them."""
+        """Remove staged rows that no table needs, and return their paths; with `is_dry` only return them."""
         return () if self.shared is None else self.shared.clean(is_dry=is_dry)
 
     def truncation(self, dimension: Dimension, place: Position, time: int | None) -> DataFrame:
-        """Return a truncate: DMS deletes the files of a table instead of writing one."""
+        """Return a truncate event. DMS deletes a table's files on a truncate and writes no change."""
         return truncation(self.spark(), dimension, place, time, in_part=bool(self._reading(dimension).in_part))
 
     def archive(self, dimension: Dimension, objects: Sequence[SourceObject]) -> Sequence[str]:
-        """Move applied files into the archive, where there is one; those of many tables once all applied them."""
+        """Move applied files into the archive, if there is one, and return the names of those that are there.
+
+        A transaction file is moved once every table has applied it.
+        """
         table = dimension.source
         of_all = [] if self.shared is None else [i for i in objects if self._name(table, i.name).is_shared]
         own = self.folder.put_away(table, [item for item in objects if item not in of_all])
         return [*own, *self.shared.archive(table, of_all)] if self.shared is not None and of_all else own
 
     def read(self, dimension: Dimension, selection: ObjectSelection, epoch: int) -> Batch[Frame]:
-        """Read the files; those that changed meanwhile, and all after them, are left for the next batch."""
+        """Read the files. Files that changed while they were read, and all behind them, are left to the next batch.
+
+        Raises SchemaConflict and SourceError for files that do not fit the table or cannot be read.
+        """
         refuse_sequence_as_column(dimension, self.options)
         self.headers.pop(dimension.source, None)
-        every = self._look_at_each(dimension, selection)
-        files = alike(dimension, every, self.options)
-        if selection.load is not None and len(files) < len(every):
-            raise not_alike(dimension, files[-1], every[len(files)])
-        shown = [(file.object.name, file.layout) for file in files if not file.name.is_shared]
-        header = order_in_headers(shown, self._expected(dimension), selection.header)
+        all_files = self._inspect_files(dimension, selection)
+        files = select_same_columns(dimension, all_files, self.options)
+        if selection.load is not None and len(files) < len(all_files):
+            raise different_columns_error(dimension, files[-1], all_files[len(files)])
+        named_layouts = [(file.object.name, file.layout) for file in files if not file.name.is_shared]
+        header = order_in_headers(named_layouts, self._expected(dimension), selection.header)
         objects = tuple(file.object for file in files)
         tags = {file.object.name: self._etag(dimension.source, file) for file in files}
         dimension = with_schema(dimension, files, self.options)
         limit = believed(self.now())
         rows = lift_places(self._frame(dimension, files), selection.restarts)
-        written = self._written(dimension, files, rows, selection, limit)
-        frame, close = written or self.kept.keep(rows, dimension, objects)
+        direct_load = self._write_load(dimension, files, rows, selection, limit)
+        frame, close = direct_load or self.frame_cache.keep(rows, dimension, objects)
         try:
-            judged = _in_log(with_ahead(frame, limit), dimension.sequences)
-            with naming_unread(dimension, files, self.folder):
-                found = surveyed(judged, dimension)
-            if dimension.source not in self.tables_with_torn_rows and any(TORN in group.flags for group in found):
+            flagged = _with_log_column(with_ahead(frame, limit), dimension.sequences)
+            with explain_read_errors(dimension, files, self.folder):
+                groups = survey_frame(flagged, dimension)
+            if dimension.source not in self.tables_with_torn_rows and any(TORN in group.flags for group in groups):
                 self.tables_with_torn_rows.add(dimension.source)
                 close()
                 return self.read(dimension, selection, epoch)
@@ -184,52 +202,55 @@ class DmsSource:
             if len(unchanged.objects) < len(objects):
                 close()
                 return self._read_or_nothing(dimension, unchanged, epoch)
-            refuse_damage(dimension, frame, files, found, has_times=self.options.timestamp_column is not None)
+            refuse_damage(dimension, frame, files, groups, has_times=self.options.timestamp_column is not None)
             tagged = [replace(file, object=replace(file.object, etag=tags[file.object.name])) for file in files]
-            batch = self._batch_of(dimension, tagged, frame, judged, found, selection, epoch, close)
+            batch = self._make_batch(dimension, tagged, frame, flagged, groups, selection, epoch, close)
         except BaseException:
             close()
             raise
-        known = replace(batch.facts, believed=limit, header=header)
-        return replace(batch, facts=known, frame=frame if written else batch.frame)
+        batch_facts = replace(batch.facts, believed=limit, header=header)
+        return replace(batch, facts=batch_facts, frame=frame if direct_load else batch.frame)
 
-    def _batch_of(
+    def _make_batch(
         self,
         dimension: Dimension,
         files: Sequence[File],
         frame: Frame,
-        judged: Frame,
-        found: Sequence[Group],
+        flagged: Frame,
+        groups: Sequence[Group],
         selection: ObjectSelection,
         epoch: int,
         close: Callable[[], None],
     ) -> Batch[Frame]:
-        """Return the batch of an event frame; `judged` flags its times that lie ahead, `found` is its survey."""
+        """Return the batch of an event frame; `flagged` marks times that lie ahead, `groups` is its survey."""
         batch = to_batch(
             frame,
             dimension,
-            found,
+            groups,
             epoch=epoch,
             objects=[file.object for file in files],
             loads={file.object.name for file in files if file.name.is_load},
-            back=steps_back(frame, found, dimension),
-            steps=log_steps(judged, found, selection.reached) if dimension.sequences.are_wide else None,
+            back=steps_back(frame, groups, dimension),
+            steps=log_steps(flagged, groups, selection.reached) if dimension.sequences.are_wide else None,
             may_need=self._reading(dimension).in_part,
             close=close,
         )
         return batch if selection.load is None else replace(batch, facts=replace(batch.facts, loaded=epoch))
 
-    def _written(
+    def _write_load(
         self, dimension: Dimension, files: Sequence[File], rows: Frame, selection: ObjectSelection, limit: int
     ) -> tuple[Frame, Callable[[], None]] | None:
-        """Write nothing but rows of full loads to files of the table, where that can be done as they are read."""
+        """Write the rows of a full load to files of the table while they are read, where that is possible.
+
+        Returns the frame of the written rows and a function that closes it; None where it is not possible.
+        """
         if selection.load_writer is None or not all(file.name.is_load for file in files):
             return None
-        with naming_unread(dimension, files, self.folder):
-            found: tuple[Frame, Callable[[], None]] | None = selection.load_writer(
+        with explain_read_errors(dimension, files, self.folder):
+            written: tuple[Frame, Callable[[], None]] | None = selection.load_writer(
                 dimension.schema, with_ahead(rows, limit)
             )
-        return found
+        return written
 
     def _etag(self, table: TableName, file: File) -> str | None:
         known = self.shared.etag(file.object.name) if self.shared is not None and file.name.is_shared else None
@@ -240,30 +261,30 @@ class DmsSource:
             return self.read(dimension, selection, epoch)
         return Batch(self.spark().range(0).toDF("nothing"), facts([], dimension, dimension.schema, [], epoch))
 
-    # Files as they are.
+    # Raw files, for other engines.
 
     def describe_raw(self, dimension: Dimension, namespace: str) -> Sequence[TableDescription]:
-        """Return the folders of a table as tables of a namespace, by their newest files."""
-        look = partial(self._look_at, known=Schema(()), is_there=True)
-        return [*RawFiles(self.options, self.folder, look).describe(dimension, namespace)]
+        """Return the folders of a table as tables of a namespace, described by their newest files."""
+        inspect = partial(self._inspect_file, known_columns=Schema(()), is_there=True)
+        return [*RawFiles(self.options, self.folder, inspect).describe(dimension, namespace)]
 
     def identify_raw(self, table: TableName, namespace: str) -> Sequence[tuple[str, str]]:
-        """Return how the folders of a table may be called in a namespace."""
+        """Return the names that the folders of a table may have in a namespace."""
         names = (table.table, f"{table.table}{LOAD}") if self.folder.places.of(table).is_split else (table.table,)
         return [(namespace, name) for name in names]
 
     # Rows in quarantine.
 
     def written(self, dimension: Dimension) -> Dimension:
-        """Return the dimension: the columns of a table are those of its files."""
+        """Return the dimension itself: the columns of a table are those of its files."""
         return dimension
 
     def recomputed(self, dimension: Dimension, may_need: frozenset[Capability]) -> RecomputedColumns:
-        """Return nothing: rules stand behind a source."""
+        """Return nothing: rules are applied behind the source."""
         return RecomputedColumns()
 
     def cells(self, dimension: Dimension, entry: Entry) -> Cells:
-        """Return a row as it was written, column by column; none where the file is gone, or another one."""
+        """Return the cells of a quarantined row as it was written; none if its file is gone or was replaced."""
         if is_parquet(entry):
             return json_cells(entry.text, self._reading(dimension))
         expected = self._expected(dimension)
@@ -281,32 +302,43 @@ class DmsSource:
         return csv_cells(entry.text, layout, expected.dialect)
 
     def repair_row(self, dimension: Dimension, entries: Sequence[Entry]) -> DataFrame:
-        """Return mended rows as events; one that is not mended is read as it was written."""
+        """Return repaired rows as events; a row that was not repaired is read as it was written."""
         return mended_rows(self.spark(), self._reading(dimension), entries, partial(self.cells, dimension))
 
-    # What the beginning of a file says.
+    # Layouts and schemas of files.
 
-    def _look_at_each(self, dimension: Dimension, selection: ObjectSelection) -> Sequence[File]:
-        """Look at the beginning of files; a column without a type has that of the table, or of a file before it."""
+    def _inspect_files(self, dimension: Dimension, selection: ObjectSelection) -> Sequence[File]:
+        """Return the files with their layouts or schemas.
+
+        A Parquet column without a type has the type that the table, or a file before it, has.
+        """
         files: list[File] = []
-        known = Schema(()) if selection.columns is None else selection.columns
+        known_columns = Schema(()) if selection.columns is None else selection.columns
         for item in selection.objects:
-            files.append(self._look_at(dimension, item, known, is_there=selection.columns is not None))
-            own = files[-1].schema or Schema(())
-            known = Schema((*known, *(column for column in own if known.find(column.name) is None)))
+            files.append(self._inspect_file(dimension, item, known_columns, is_there=selection.columns is not None))
+            schema = files[-1].schema or Schema(())
+            known_columns = Schema(
+                (*known_columns, *(column for column in schema if known_columns.find(column.name) is None))
+            )
         return files
 
-    def _look_at(self, dimension: Dimension, item: SourceObject, known: Schema, *, is_there: bool) -> File:
+    def _inspect_file(
+        self, dimension: Dimension, item: SourceObject, known_columns: Schema, *, is_there: bool
+    ) -> File:
         name = self._name(dimension.source, item.name)
         if name.format == "parquet":
             with self.folder.open(dimension.source, item.name) as file:
-                found = footer(file, str(dimension.name), item.name, OF_DMS)
+                parquet_footer = footer(file, str(dimension.name), item.name, OF_DMS)
             renames, declared = dimension.policies.renames, dimension.schema
-            found = found.with_names([*self._names_of_endpoint(dimension), *declared.names, *renames, *known.names])
-            found = found.with_known(declared, known, renames=renames)
+            parquet_footer = parquet_footer.with_names(
+                [*self._names_of_endpoint(dimension), *declared.names, *renames, *known_columns.names]
+            )
+            parquet_footer = parquet_footer.with_known(declared, known_columns, renames=renames)
             if not is_there and (dimension.has_column_rules or not dimension.key or len(declared)):
-                refuse_unknown(found, str(dimension.name), item.name)
-            return File(item, name, schema=found.schema, forms=found.forms, written=found.written)
+                refuse_unknown(parquet_footer, str(dimension.name), item.name)
+            return File(
+                item, name, schema=parquet_footer.schema, forms=parquet_footer.forms, written=parquet_footer.written
+            )
         if not len(dimension.schema):
             raise SchemaConflict(
                 f"{dimension.name}: the types of its columns are not declared",
@@ -322,7 +354,7 @@ class DmsSource:
         return File(item, name, layout=layout)
 
     def _names_of_endpoint(self, dimension: Dimension) -> Sequence[str]:
-        """Return what the settings call columns of files: those that the endpoint adds, the key, an indicator."""
+        """Return the column names that the settings give: those that the endpoint adds, the key, the indicator."""
         o = self.options
         names = (o.op_column, o.timestamp_column, o.sequence_column, o.operation_indicator, *dimension.key)
         prefix = o.before_image_prefix
@@ -340,19 +372,19 @@ class DmsSource:
         dialect = self._reading(dimension).dialect
         added = (o.op_column, o.timestamp_column, o.before_image_prefix, o.sequence_column)
         expected = Expected(dimension, dialect, *added, may_lack_op=o.may_lack_op, header=o.header)
-        return replace(expected, earlier=partial(self._earlier, expected))
+        return replace(expected, earlier=partial(self._names_in_earlier_headers, expected))
 
-    def _earlier(self, expected: Expected) -> Collection[str]:
-        """Return the names in the headers of a table's files, which are looked at once for each batch."""
+    def _names_in_earlier_headers(self, expected: Expected) -> Collection[str]:
+        """Return the names in the headers of a table's files, which are read once for each batch."""
         table = expected.dimension.source
-        found = self.headers.get(table)
-        if found is None:
-            found = names_in_headers(self.folder, table, expected, partial(self._head, table))
-            self.headers[table] = found
-        return found
+        header_names = self.headers.get(table)
+        if header_names is None:
+            header_names = names_in_headers(self.folder, table, expected, partial(self._head, table))
+            self.headers[table] = header_names
+        return header_names
 
     def _check_formats(self, dimension: Dimension) -> None:
-        """Refuse formats that a column cannot have; once for each table."""
+        """Refuse formats that a column cannot have; it is done once for each table."""
         if dimension.name in self.tables_with_checked_formats:
             return
         patterns, table = self.patterns.get(dimension.source, {}), str(dimension.name)
@@ -382,15 +414,15 @@ class DmsSource:
             indicator_values=o.operation_indicator_values,
         )
 
-    # The data.
+    # Rows.
 
     def _frame(self, dimension: Dimension, files: Sequence[File]) -> Frame:
-        """Return the events of files: read in this process where the batch is small, else by Spark."""
-        here, in_spark = (partial(read, dimension, files) for read in (self._read_here, self._read_in_spark))
+        """Return the events of files, read in this process where the batch is small, else by Spark."""
+        here, in_spark = (partial(read, dimension, files) for read in (self._read_locally, self._read_in_spark))
         return read_frame(dimension.name, self.spark, here, in_spark)
 
-    def _read_here(self, dimension: Dimension, files: Sequence[File]) -> pa.Table:
-        """Return the events of a small batch; raises SparkNeeded where Spark must read it."""
+    def _read_locally(self, dimension: Dimension, files: Sequence[File]) -> pa.Table:
+        """Return the events of a small batch; raises SparkNeeded where only Spark can read it."""
         if any(file.name.is_shared for file in files):
             raise SparkNeeded("its files have changes of many tables")
         op, table = self.options.op_column, dimension.source
@@ -409,7 +441,7 @@ class DmsSource:
         return read_files(small, self._reading(dimension), self.small_batch)
 
     def _read_in_spark(self, dimension: Dimension, files: Sequence[File]) -> DataFrame:
-        """Read files of one layout together, whatever their number."""
+        """Return the events of files; files of one layout are read together, whatever their number."""
         spark, reading = self.spark(), self._reading(dimension)
         is_csv = any(file.layout is not None and not file.name.is_shared for file in files)
         for name, value in WHOLE_FILES.items():
@@ -424,29 +456,34 @@ class DmsSource:
             groups[file.layout or (footer_of(file), old_names(dimension, file))].append(file)
         frames = []
         for group in groups.values():
-            own = [paths[file.object.name] for file in group]
+            group_paths = [paths[file.object.name] for file in group]
             first = group[0]
             if self.shared is not None and first.layout is not None and first.name.is_shared:
                 rows = self.shared.rows(dimension.source, [file.object for file in group])
                 frames.append(typed_rows(rows, first.layout, reading))
             elif first.layout is not None:
-                torn = dimension.source in self.tables_with_torn_rows
-                frames.append(read_csv(spark, own, first.layout, reading, has_torn_rows=torn))
+                has_torn_rows = dimension.source in self.tables_with_torn_rows
+                frames.append(read_csv(spark, group_paths, first.layout, reading, has_torn_rows=has_torn_rows))
             else:
                 has_op = first.has_op(self.options.op_column)
-                called = {new: old for old, new in old_names(dimension, first)}
-                frames.append(read_parquet(spark, own, reading, footer_of(first), has_op=has_op, called=called))
+                stored_names = {new: old for old, new in old_names(dimension, first)}
+                frames.append(
+                    read_parquet(spark, group_paths, reading, footer_of(first), has_op=has_op, called=stored_names)
+                )
         rows = reduce(DataFrame.unionByName, frames)
         return to_events(rows, file_frame(spark, numbered, reading), reading)
 
     def _path(self, table: TableName, file: File) -> str:
-        """Return where a file lies below the landing folder; staged rows know theirs by its name."""
+        """Return the path of a file.
+
+        Staged rows of a transaction file are identified by its path in the landing folder.
+        """
         name = file.object.name
         return f"{self.folder.base}/{name}" if file.name.is_shared else self.folder.landed(table, name)
 
 
-def _in_log(frame: Frame, sequences: Sequences) -> Frame:
-    """Say of places in a log that transactions overlap in it: a stream position may be that of the change alone."""
+def _with_log_column(frame: Frame, sequences: Sequences) -> Frame:
+    """Add a log name to stream positions: transactions overlap in it, as each position is of one change."""
     if sequences is not Sequences.PLACES:
         return frame
     if isinstance(frame, LocalFrame):

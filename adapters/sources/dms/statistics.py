@@ -1,7 +1,7 @@
-"""The statistics of a replication task, as the command line of AWS writes them into a file.
+"""Statistics of a replication task, in files that the AWS command line writes.
 
-`aws dms describe-table-statistics --replication-task-arn … > statistics.json` tells of each
-table when its full load began and ended, and how many rows it wrote
+`aws dms describe-table-statistics --replication-task-arn … > statistics.json` states for each table when its full
+load began and ended, and how many rows it wrote
 (docs.aws.amazon.com/dms/latest/APIReference/API_TableStatistics.html).
 """
 
@@ -20,7 +20,7 @@ from lakeward.core.errors import ConfigError
 from lakeward.core.ledger.full_loads import LoadStatus
 
 COMPLETED: Final = "Table completed"
-"""The state of a table whose full load has ended well; it stays so while changes are captured."""
+"""The state of a table whose full load has ended without error; it stays while changes are captured."""
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -36,7 +36,7 @@ class StatisticsOptions(BaseModel):
 
 
 class _Table(BaseModel):
-    """One table of a task; the names are those of AWS, and there are more of them."""
+    """A table of a task, with the names of fields of AWS; other fields are ignored."""
 
     schema_: str = Field(alias="SchemaName")
     table: str = Field(alias="TableName")
@@ -56,17 +56,22 @@ class _Document(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class StatisticsFile:
-    """A file, or a folder of files; they are read anew each time."""
+    """A JSON file, or a folder of such files, which are read anew each time."""
 
     path: Path
 
     def full_load(self, table: TableName) -> LoadStatus | None:
-        """Return what the files say of a table: of two tasks, what that says which loaded it last."""
-        found = [one for file in self._files() for one in _read(file) if one.began is not None]
-        exact = [one for one in found if one.name == table]
-        alike = [one for one in found if [*map(str.lower, one.name)] == [*map(str.lower, table)]]
-        told = [_told(one) for one in exact or alike]
-        return max(told, key=lambda one: one.began, default=None)
+        """Return the load status of a table, or None if no file has one.
+
+        Of several tasks, that of the latest full load.
+
+        Raises ConfigError for a file that cannot be read.
+        """
+        records = [one for file in self._files() for one in _read(file) if one.began is not None]
+        exact = [one for one in records if one.name == table]
+        similar = [one for one in records if [*map(str.lower, one.name)] == [*map(str.lower, table)]]
+        statuses = [_load_status(one) for one in exact or similar]
+        return max(statuses, key=lambda one: one.began, default=None)
 
     def _files(self) -> Sequence[Path]:
         if self.path.is_dir():
@@ -74,7 +79,7 @@ class StatisticsFile:
         return [self.path]
 
 
-def _told(table: _Table) -> LoadStatus:
+def _load_status(table: _Table) -> LoadStatus:
     ended = None if table.ended is None or table.state != COMPLETED else _micros(table.ended)
     return LoadStatus(began=_micros(table.began or _EPOCH), ended=ended, rows=table.rows)
 

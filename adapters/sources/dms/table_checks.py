@@ -1,4 +1,4 @@
-"""What no table of DMS's files can have set: each refusal says what was found, and what a person can do."""
+"""Refusals of table settings that DMS files cannot meet."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from lakeward.core.dimension import Dimension, Match, Ordered, TableName
 from lakeward.core.errors import ConfigError, SchemaConflict, SourceError
 
 
-def refuse_images(dimension: Dimension, options: DmsOptions) -> None:
-    """Refuse to find rows by images that no task sends."""
+def refuse_image_match(dimension: Dimension, options: DmsOptions) -> None:
+    """Raise ConfigError for `match = "image"` where no task sends before images."""
     if dimension.match is Match.IMAGE and options.before_image_prefix is None:
         raise ConfigError(
             f'{dimension.name}: `match = "image"` needs the row as it was before a change',
@@ -20,7 +20,7 @@ def refuse_images(dimension: Dimension, options: DmsOptions) -> None:
 
 
 def refuse_lateness(dimension: Dimension, options: DmsOptions) -> None:
-    """Refuse to wait for late files where the order of the files is that of the transactions."""
+    """Raise ConfigError for a `lateness` where files have the order of transactions: nothing is late there."""
     if options.sequence_column is None and not isinstance(dimension.lateness, Ordered):
         raise ConfigError(
             f"{dimension.name}: changes in files of transactions are never late",
@@ -30,7 +30,7 @@ def refuse_lateness(dimension: Dimension, options: DmsOptions) -> None:
 
 
 def refuse_another_name(dimension: Dimension) -> None:
-    """Refuse another name than the source's: who has applied which files of transactions is kept by that."""
+    """Raise ConfigError for `reads` with transaction files, whose index knows a table by its source name only."""
     if dimension.reads is not None:
         raise ConfigError(
             f"{dimension.name}: it reads {dimension.reads}, whose changes lie in files of many tables",
@@ -40,7 +40,7 @@ def refuse_another_name(dimension: Dimension) -> None:
 
 
 def refuse_sequence_as_column(dimension: Dimension, options: DmsOptions) -> None:
-    """Refuse to take one column of the files for two things: it would be NULL in the table."""
+    """Raise SchemaConflict for a declared column that `sequence_column` names: it would be NULL in the table."""
     name = options.sequence_column
     if name is not None and name in dimension.schema.names:
         raise SchemaConflict(
@@ -51,7 +51,7 @@ def refuse_sequence_as_column(dimension: Dimension, options: DmsOptions) -> None
 
 
 def refuse_other_format(table: TableName, name: str, options: DmsOptions) -> None:
-    """Refuse a file of another format than the settings say."""
+    """Raise SourceError for a file of another format than `format` names."""
     if format_of(name) != options.format:
         raise SourceError(
             f"{table}: {name} is not a file of the format {options.format}",

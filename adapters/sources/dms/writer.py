@@ -1,8 +1,8 @@
-"""Writing what AWS DMS would write, without Spark.
+"""Write files as AWS DMS writes them, without Spark.
 
-Tests, the demo and the benchmarks get their files from here. Rows become columns of
-Arrow at once, so that those given as an Arrow table pass through no Python object. CSV is
-the inverse of the rules in `lakeward.adapters.sources.csv.parser`: what that reads is what was given.
+Tests, the demo and the benchmarks get their files from here. Rows become Arrow columns at once, so that Arrow
+tables pass through no Python objects. The CSV is the inverse of the rules in
+`lakeward.adapters.sources.csv.parser`, which reads back the rows that were given.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ from lakeward.core.events import UNSET, Operation
 from lakeward.core.schema import Schema, Type
 
 Row: TypeAlias = Sequence[object]
-"""The values of a row, in the order of the columns; None is NULL, and UNSET is not sent (CSV alone)."""
+"""The values of a row, in the order of the columns. None is NULL. UNSET is a value that is not sent (CSV only)."""
 
 
 class Change(NamedTuple):
-    """A row as an insert or update left it, or as it was before its delete, and the commit time."""
+    """A change: the row after an insert or update, or before a delete, and its commit time."""
 
     operation: Operation
     row: Row
@@ -45,12 +45,12 @@ class Change(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Style:
-    """How the endpoint is set: CSV with a header or without, gzip or not, the columns it adds, and its folders.
+    """The endpoint settings that a file's form depends on.
 
-    `time_digits` are those of a commit time behind the second, `padding` is the width to
-    which texts are filled up, `date_folders` a form as `YYYY/MM/DD`, by days of `date_zone`.
-    Parquet may be of version 2 (`PARQUET_2_0`), and have its times in milliseconds. The defaults
-    are those of DMS: no header, no Op column in a full load, no commit time.
+    `time_digits` are the digits of a commit time behind the second. `padding` is the width to which texts are
+    padded. `date_folders` is a form as `YYYY/MM/DD`, by days of `date_zone`. `is_parquet_2` is `PARQUET_2_0`,
+    `has_millis` writes Parquet times in milliseconds. The defaults are those of DMS: no header, no Op column in a
+    full load, no commit time.
     """
 
     format: Literal["csv", "parquet"] = "csv"
@@ -74,10 +74,10 @@ class Style:
 
 
 class DmsWriter:
-    """Writes the files of one table under a landing folder.
+    """Writes the files of one table below a landing folder.
 
-    A file is written under a name that no reader takes and renamed when it is whole.
-    Times without a zone are in UTC, and so are all that are written.
+    A file gets its name once it is complete; before, it has a name that no reader lists. Times without a zone are
+    in UTC, and so are all that are written.
     """
 
     def __init__(self, landing: Path, table: TableName, schema: Schema, style: Style | None = None) -> None:
@@ -91,11 +91,11 @@ class DmsWriter:
     def load(
         self, rows: pa.Table | Iterable[Row], at: datetime, rows_per_file: int | None = None, segment: str = ""
     ) -> list[Path]:
-        """Write rows as the next files of a full load that were transferred at that time; return them.
+        """Write rows as the next files of a full load, transferred at a time, and return the files.
 
-        `segment` is what comes before the name: `p2026/` or `SEGMENT1_`.
+        `segment` precedes the name: `p2026/` or `SEGMENT1_`.
         """
-        table = self._checked(rows, []) if isinstance(rows, pa.Table) else self._table(rows)
+        table = self._cast(rows, []) if isinstance(rows, pa.Table) else self._table(rows)
         if self.style.timestamp_column is not None:
             table = table.add_column(0, self.style.timestamp_column, pa.repeat(self._times([at])[0], len(table)))
         if self.style.has_op_in_load:
@@ -105,18 +105,21 @@ class DmsWriter:
         return [self._write(self.folder / self._next_load(segment), part) for part in parts]
 
     def changes(self, changes: pa.Table | Iterable[Change], at: datetime) -> Path:
-        """Write changes as one file that DMS closed at that time; return it.
+        """Write changes as one file that DMS closed at a time, and return the file.
 
-        An Arrow table of changes has the columns that the style adds as well: the operation
-        (I, U or D), and the commit time where there is one.
+        An Arrow table of changes also has the columns that the style adds: the operation (I, U or D), and the
+        commit time if there is one.
         """
         if isinstance(changes, pa.Table):
             added = [name for name in (self.style.op_column, self.style.timestamp_column) if name is not None]
-            return self._write(self._next_changes(at), self._checked(changes, added))
+            return self._write(self._next_changes(at), self._cast(changes, added))
         return self._write(self._next_changes(at), self._with_operations(list(changes)))
 
     def dated_changes(self, changes: Iterable[Change], at: datetime) -> list[Path]:
-        """Write changes as files of one name, one a date folder; one without a time goes with the one before."""
+        """Write changes as files of one name, one in each date folder.
+
+        A change without a time goes with the one before.
+        """
         parts: dict[str, list[Change]] = {}
         moment = at
         for change in changes:
@@ -129,7 +132,7 @@ class DmsWriter:
         ]
 
     def in_transactions(self, changes: Iterable[Change]) -> bytes:
-        """Return changes as rows of a file of transactions, with table and schema behind the operation."""
+        """Return changes as rows of a transaction file, which have table and schema behind the operation."""
         table = self._padded(self._with_operations(list(changes)))
         for place, name in enumerate((self.table.table, self.table.schema), 1):
             table = table.add_column(place, f"{place}", pa.repeat(name, len(table)))
@@ -137,14 +140,17 @@ class DmsWriter:
 
     # From rows to Arrow.
 
-    def _checked(self, table: pa.Table, added: Sequence[str]) -> pa.Table:
-        """Return the table with its columns in order and of the right types; raises where that loses anything."""
+    def _cast(self, table: pa.Table, added: Sequence[str]) -> pa.Table:
+        """Return the table with its columns in order and of the right types.
+
+        Raises ArrowInvalid where a value is lost.
+        """
         wanted = pa.schema([*[pa.field(name, pa.string()) for name in added], *self._types])
         return table.select(wanted.names).cast(wanted)
 
     def _table(self, rows: Iterable[Row]) -> pa.Table:
-        given = list(rows)
-        columns = list(zip(*given, strict=True)) if given else [()] * len(self.schema)
+        row_list = list(rows)
+        columns = list(zip(*row_list, strict=True)) if row_list else [()] * len(self.schema)
         sent = [[None if cell is UNSET else cell for cell in column] for column in columns]
         arrays = [pa.array(c, type_) for c, type_ in zip(sent, self._types.types, strict=True)]
         table = pa.Table.from_arrays(arrays, schema=self._types)
@@ -154,13 +160,13 @@ class DmsWriter:
         return table
 
     def _times(self, moments: Sequence[datetime | None]) -> pa.Array:
-        """Commit times as DMS writes them: texts, whatever the format, in the precision of the source."""
+        """Return commit times as DMS writes them: texts in every format, in the precision of the source."""
         texts = pa.array([None if m is None else _in_utc(m) for m in moments], pa.timestamp("us")).cast(pa.string())
         length = 19 + (self.style.time_digits and 1 + self.style.time_digits)
         return pc.utf8_slice_codeunits(texts, 0, length)
 
     def _padded(self, table: pa.Table) -> pa.Table:
-        """Fill up the texts of the table's own columns, if the endpoint does."""
+        """Pad the texts of the table's own columns, if the style has a padding."""
         for column in self.schema if self.style.padding else ():
             if column.type.name == "string":
                 place = table.column_names.index(column.name)
@@ -181,15 +187,18 @@ class DmsWriter:
 
     def _next_load(self, segment: str) -> str:
         folder, _, prefix = segment.rpartition("/")
-        written = _written(self.folder / folder)
-        ends = [name.removeprefix(prefix) for name in written if name.startswith(f"{prefix}LOAD")]
-        last = max((name.order for name in map(read_name, ends) if name is not None), default=0)
+        written = _list_names(self.folder / folder)
+        load_names = [name.removeprefix(prefix) for name in written if name.startswith(f"{prefix}LOAD")]
+        last = max((name.order for name in map(read_name, load_names) if name is not None), default=0)
         return f"{segment}LOAD{last + 1:0{self.style.load_digits}X}{self._ending}"
 
     def _next_changes(self, at: datetime, folder: str = "") -> Path:
-        """A second file of the same millisecond gets a counter behind it."""
+        """Return the path of the next change file.
+
+        A second file of the same millisecond has a counter behind it.
+        """
         moment, inner = _in_utc(at), self.changes_folder / folder
-        stem, written = f"{moment:%Y%m%d-%H%M%S}{moment.microsecond // 1000:03}", _written(inner)
+        stem, written = f"{moment:%Y%m%d-%H%M%S}{moment.microsecond // 1000:03}", _list_names(inner)
         return inner / next(n for c in chain([""], count(1)) if (n := f"{stem}{c}{self._ending}") not in written)
 
     @property
@@ -243,15 +252,15 @@ class DmsWriter:
         return pc.if_else(batch.column(_NOT_SENT + name), self.style.dialect.no_sup_text, fields)
 
     def _rows(self, fields: Sequence[pa.Array]) -> pa.Buffer:
-        """Join columns of fields to rows, and return their bytes: those of the array, laid end to end."""
+        """Join columns of fields to rows, and return the bytes of all rows."""
         rows = pc.binary_join_element_wise(*fields, self.style.dialect.delimiter)
         return pc.binary_join_element_wise(rows, "", self.style.row_end).buffers()[2]
 
 
 class TransactionWriter:
-    """Writes changes of many tables into files of transactions, in the folder `cdc_path` of a landing folder.
+    """Writes changes of many tables into transaction files, in the folder `cdc_path` of a landing folder.
 
-    Each table has a writer of its own, whose style says how its rows are written: CSV, without a header.
+    Each table has a writer, whose style defines the form of its rows: CSV without a header.
     """
 
     def __init__(self, landing: Path, cdc_path: str, writers: Iterable[DmsWriter]) -> None:
@@ -259,13 +268,13 @@ class TransactionWriter:
         self.writers = {writer.table: writer for writer in writers}
 
     def write(self, changes: Iterable[tuple[TableName, Change]], at: datetime, *, is_gzip: bool = False) -> Path:
-        """Write changes in this order, as one file that DMS closed at that time; return it."""
+        """Write changes in this order as one file that DMS closed at a time, and return the file."""
         self.folder.mkdir(parents=True, exist_ok=True)
         moment, ending = _in_utc(at), ".csv.gz" if is_gzip else ".csv"
-        written = {name.partition(".")[0] for name in _written(self.folder)}
+        written = {name.partition(".")[0] for name in _list_names(self.folder)}
         stem = f"CDC_TXN-{moment:%Y%m%d%H%M%S}{moment.microsecond // 1000:03}"
-        free = next(name for c in chain([""], count(1)) if (name := f"{stem}{c}") not in written)
-        path = self.folder / f"{free}{ending}"
+        stem_and_counter = next(name for c in chain([""], count(1)) if (name := f"{stem}{c}") not in written)
+        path = self.folder / f"{stem_and_counter}{ending}"
         runs = groupby(changes, key=lambda change: change[0])
         rows = [self.writers[table].in_transactions(one for _, one in run) for table, run in runs]
         with whole_file(path) as file:
@@ -275,7 +284,7 @@ class TransactionWriter:
 
 @contextmanager
 def whole_file(path: Path) -> Iterator[BinaryIO]:
-    """Open a file for writing under a name that no reader takes; it has its own once it is whole."""
+    """Open a file for writing; it gets its name once it is complete, and no reader lists it before."""
     unfinished = path.parent / f".{path.name}"
     try:
         with unfinished.open("wb") as file:
@@ -288,7 +297,7 @@ def whole_file(path: Path) -> Iterator[BinaryIO]:
 _LETTERS: Final = {Operation(word): letter for letter, word in OPERATIONS.items()}
 
 _NOT_SENT: Final = "\0not sent "
-"""Begins the name of a column that says which cells of another are not sent."""
+"""The prefix of a column that states which cells of another column are not sent."""
 
 _ROWS_AT_ONCE: Final = 1 << 16
 
@@ -312,7 +321,7 @@ def _decimal(type_: Type) -> pa.DataType:
     return pa.decimal128(type_.precision, type_.scale)
 
 
-def _written(folder: Path) -> set[str]:
+def _list_names(folder: Path) -> set[str]:
     return set(os.listdir(folder)) if folder.exists() else set()
 
 
@@ -333,9 +342,9 @@ def _as_text(column: pa.Array) -> pa.Array:
 
 
 def _fields(column: pa.Array, dialect: Dialect) -> pa.Array:
-    """Quote what would be read as something else; NULL becomes its text.
+    """Return the fields of a column: quoted where they would be read as something else, NULL as its text.
 
-    Raises ValueError where that is needed and the dialect has no quote: such rows break.
+    Raises ValueError where a field needs quotes and the dialect has none.
     """
     signs = {dialect.delimiter, dialect.quote, *dialect.row_end, "\r", "\n"}
     special = "".join(re.escape(c) for c in sorted(signs) if c)

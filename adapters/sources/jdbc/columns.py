@@ -1,4 +1,4 @@
-"""The columns of a table as they are read: in the types of its database, or as the settings declare them."""
+"""Columns of a table as they are read: in the types of its database, or as the settings declare them."""
 
 from __future__ import annotations
 
@@ -16,28 +16,31 @@ _OTHER_IN_MESSAGES: Final = re.compile(
     r"time( .*)?|timetz|interval( .*)?|bit( varying)?|varbit|money|hstore|point|line|lseg|box|path|polygon|circle"
     r"|sql_variant|hierarchyid|u?rowid|_.*|.*\[.*",
 )
-"""Types that are texts here and are sent as numbers, bytes, lists or objects; `_` begins the name of an array."""
+"""Types that are read as texts, and that messages send as numbers, bytes, lists or objects.
+
+`_` begins the name of an array.
+"""
 _SIZE: Final = re.compile(r" *\([^()]*\)")
 
 
-def leave_out(dimension: Dimension, table: SourceTable, names: Collection[str]) -> SourceTable:
-    """Return a table without columns that are not read; raises ConfigError for a name that cannot be one."""
+def drop_columns(dimension: Dimension, table: SourceTable, names: Collection[str]) -> SourceTable:
+    """Return a table without the columns `names`; raises ConfigError for a key column or an unknown name."""
     for name in names:
         if name not in table.names or name in dimension.key:
             raise ConfigError(
                 f"{dimension.name}: {name} cannot be left out",
                 found="it is a column of the key" if name in dimension.key else "there is no such column",
-                todo="Mend `without`: it names columns as the database writes them.",
+                todo="Correct `without`: it names columns as the database writes them.",
             )
     return replace(table, columns=tuple(column for column in table.columns if column.name not in names))
 
 
 def columns_of(dimension: Dimension, table: SourceTable) -> tuple[Column, ...]:
-    """Return the columns of a table in order, each in the type in which it is read.
+    """Return the columns of a table, in order, with the types in which they are read.
 
-    That is the one that the database's types are given (docs/reference/catalogue.md#types), unless the settings
-    declare the column as `string`. Raises SchemaConflict for a column without a type that nothing declares, and
-    ConfigError for one that is declared as what it cannot be read as.
+    That is the type for the database's type (docs/reference/catalogue.md#types), or `string` where the settings
+    declare it. Raises SchemaConflict for a column without a type that nothing declares, and ConfigError for one
+    that is declared with a type in which it cannot be read.
     """
     return tuple(Column(one.name, _type_of(dimension, one)) for one in table.columns)
 
@@ -45,34 +48,34 @@ def columns_of(dimension: Dimension, table: SourceTable) -> tuple[Column, ...]:
 def refuse_other_forms(
     dimension: Dimension, table: SourceTable, columns: Sequence[Column], *, is_mysql: bool = False
 ) -> None:
-    """Raise ConfigError for columns whose values messages would send in another form than the database has.
+    """Raise ConfigError for columns whose values have another form in messages than in the database.
 
     MySQL writes JSON with blanks, and its binlog has none.
     """
     text = Type("string")
-    other = [
+    differing = [
         f"{source.name} ({source.written})"
         for source, column in zip(table.columns, columns, strict=True)
         if column.type == text
-        and (source.type != text or _is_other(_SIZE.sub("", source.written.lower()), is_mysql=is_mysql))
+        and (source.type != text or _differs_in_messages(_SIZE.sub("", source.written.lower()), is_mysql=is_mysql))
     ]
-    if other:
+    if differing:
         raise ConfigError(
             f"{dimension.name}: values of a column would have two forms",
-            found="read as texts of the database, and sent otherwise: " + ", ".join(other),
+            found="read as texts of the database, and sent otherwise: " + ", ".join(differing),
             todo="Nothing was read. Leave such columns out on both sides: `without` under "
             f'[tables."{dimension.name}".source], `left_out` under its catalogue where there is one, and '
             "`column.exclude.list` at the connector. A number or a time must not be declared as string.",
         )
 
 
-def _is_other(written: str, *, is_mysql: bool) -> bool:
+def _differs_in_messages(written: str, *, is_mysql: bool) -> bool:
     return _OTHER_IN_MESSAGES.fullmatch(written) is not None or (is_mysql and written == "json")
 
 
 def _type_of(dimension: Dimension, column: SourceColumn) -> Type:
-    found = dimension.schema.find(column.name)
-    declared = None if found is None else found.type
+    declared_column = dimension.schema.find(column.name)
+    declared = None if declared_column is None else declared_column.type
     if declared == Type("string"):
         return declared
     if column.type is not None:

@@ -1,4 +1,4 @@
-"""Cursors: the column by which changed rows are found, its values as whole numbers, and as texts in names."""
+"""Cursors: values of the column by which changed rows are found, as whole numbers and as texts in file names."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from lakeward.adapters.sources.jdbc.options import TableReads, micros
+from lakeward.adapters.sources.jdbc.options import TableReadOptions, micros
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import ConfigError
 from lakeward.core.schema import Column, Type
@@ -24,55 +24,55 @@ _FIRST: Final = (datetime.min - _EPOCH) // timedelta(microseconds=1)
 
 
 def is_time(type_: Type) -> bool:
-    """Return whether a cursor is a time; its values are then microseconds since 1970."""
+    """Return True if a cursor is a time; its values are then microseconds since 1970."""
     return type_.name in TIMES
 
 
 def is_number(type_: Type) -> bool:
-    """Return whether a column has whole numbers."""
+    """Return True if a column has whole numbers."""
     return type_.name in ("int", "bigint") or (type_.name == "decimal" and not type_.scale)
 
 
-def check_cursor(table: TableName, column: Column, reads: TableReads) -> int:
-    """Return the overlap of a cursor, of a time in microseconds, else a number.
+def check_cursor(table: TableName, column: Column, reads: TableReadOptions) -> int:
+    """Return the overlap of a cursor: microseconds for a time, else a number.
 
-    Raises ConfigError where the column can be no cursor, or the overlap does not go with it.
+    Raises ConfigError where the column cannot be a cursor, or the overlap is of another kind.
     """
-    type_, said = column.type, reads.overlap
+    type_, overlap = column.type, reads.overlap
     if not is_number(type_) and not is_time(type_):
         raise ConfigError(
             f"{table}: {column.name} cannot be its cursor",
             found=f"it is {type_.with_article}",
             todo="Name a time or a whole number that rises with each insert and update, or leave `cursor` out.",
         )
-    if said is None:
+    if overlap is None:
         return _DEFAULT_TIME if is_time(type_) else _DEFAULT_NUMBER
-    if said == "0":
+    if overlap == "0":
         return 0
-    if said.isdecimal() is is_time(type_):
+    if overlap.isdecimal() is is_time(type_):
         wanted = 'a duration such as "10m"' if is_time(type_) else "a whole number such as 1000"
         raise ConfigError(
             f"{table}: `overlap` does not go with the cursor {column.name}",
-            found=f"it is {said}, and the cursor is {type_.with_article}",
+            found=f"it is {overlap}, and the cursor is {type_.with_article}",
             todo=f"Set it to {wanted}.",
         )
-    return int(said) if said.isdecimal() else micros(said)
+    return int(overlap) if overlap.isdecimal() else micros(overlap)
 
 
 def number_of(value: Any) -> int | None:
-    """Return a value of Arrow as a whole number, of a time in microseconds since 1970; None of NULL."""
+    """Return an Arrow value as a whole number, a time as microseconds since 1970, and NULL as None."""
     if value is None:
         return None
     if isinstance(value, int | Decimal):
         return int(value)
     if not isinstance(value, datetime):  # a date
         value = datetime(value.year, value.month, value.day)
-    bare: datetime = value if value.tzinfo is None else value.astimezone(UTC).replace(tzinfo=None)
-    return (bare - _EPOCH) // timedelta(microseconds=1)
+    in_utc: datetime = value if value.tzinfo is None else value.astimezone(UTC).replace(tzinfo=None)
+    return (in_utc - _EPOCH) // timedelta(microseconds=1)
 
 
 def value_of(number: int, type_: pa.DataType) -> pa.Scalar:
-    """Return the value of Arrow that a number stands for."""
+    """Return the Arrow value of a number; the inverse of `number_of`."""
     if pa.types.is_date(type_):
         return pa.scalar(moment(number).date(), type_)
     if pa.types.is_timestamp(type_):
@@ -81,12 +81,12 @@ def value_of(number: int, type_: pa.DataType) -> pa.Scalar:
 
 
 def moment(number: int) -> datetime:
-    """Return the time of so many microseconds since 1970, without a zone; the first there is for any before it."""
+    """Return the time of a number of microseconds since 1970, without a zone; not before the year 1."""
     return _EPOCH + timedelta(microseconds=max(number, _FIRST))
 
 
 def iso(number: int) -> str:
-    """Return that time as SQL has it.
+    """Return a time in microseconds since 1970 as SQL writes it.
 
     >>> iso(-30_610_224_000_000_001)
     '0999-12-31 23:59:59.999999'
@@ -95,7 +95,7 @@ def iso(number: int) -> str:
 
 
 def encode(number: int, *, is_time: bool) -> str:
-    """Return a cursor as it stands in a name.
+    """Return a cursor as a text for a file name.
 
     >>> encode(1_700_000_000_000_001, is_time=True), encode(-7, is_time=False)
     ('20231114T221320.000001', '-7')
@@ -104,7 +104,7 @@ def encode(number: int, *, is_time: bool) -> str:
 
 
 def decode(text: str) -> int:
-    """Return the number of a cursor that stands in a name; raises ValueError for any other text.
+    """Return the number of a cursor from a file name; raises ValueError for any other text.
 
     >>> decode("20231114T221320.000001"), decode("-7")
     (1700000000000001, -7)

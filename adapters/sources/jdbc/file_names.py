@@ -1,4 +1,4 @@
-"""Names of what was read: they tell the next query where it begins, and the commits of the table keep them."""
+"""Names of staged reads. A table's commits store them, and the next query begins where they say."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from lakeward.adapters.sources.jdbc.cursors import decode, encode
 from lakeward.adapters.sources.landing.places import FileName, Naming, Part
 
 PATTERN: Final = r"(?P<time>\d{17})~.*"
-"""The names of staged files, by which the source of files dates snapshots."""
+"""The names of staged files; the source of files takes the time of a snapshot from them."""
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _NO_PART: Final = re.compile(r"[^0-9A-Za-z.,_-]+")
@@ -21,12 +21,12 @@ _MILLI: Final = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Staged:
+class StagedRead:
     """A folder of rows that were read at `time` (microseconds since 1970, whole milliseconds).
 
     It is a snapshot, or has the rows whose cursor was not below `since`. `reached` is the highest cursor of the
-    table so far, `tail` stands for the rows that the next query would find if nothing changed, and `position` is
-    the place in the log of the database. `topic` is the id of the topic with which the table goes on.
+    table so far. `tail` is a digest of the rows that the next query would find if nothing changed. `position` is a
+    position in the log of the database. `topic` is the id of the topic with the feed of the table.
     """
 
     time: int
@@ -38,7 +38,7 @@ class Staged:
     topic: str | None = None
 
     def name(self, *, is_time: bool) -> str:
-        """Return the name of the folder; `is_time` says of the cursor whether it is one."""
+        """Return the name of the folder; `is_time` says that the cursor is a time."""
         moment = _EPOCH + timedelta(microseconds=self.time)
         cursors = {
             key: encode(value, is_time=is_time)
@@ -46,19 +46,19 @@ class Staged:
             if value is not None
         }
         position = None if self.position is None else _NO_PART.sub("-", self.position)
-        told = {**cursors, "tail": self.tail, "at": position, "topic": self.topic}
+        fields = {**cursors, "tail": self.tail, "at": position, "topic": self.topic}
         parts = [f"{moment:%Y%m%d%H%M%S%f}"[:17], "snapshot" if self.is_snapshot else "changes"]
-        return "~".join([*parts, *(f"{key}~{value}" for key, value in told.items() if value)])
+        return "~".join([*parts, *(f"{key}~{value}" for key, value in fields.items() if value)])
 
     @classmethod
     def of(cls, path: str) -> Self | None:
-        """Return what the path of a file, or of its folder, tells; None where it is no staged one."""
+        """Return the read of a staged file or folder by its path, or None for another path."""
         try:
-            time, kind, *told = PurePosixPath(path).parts[0].split("~")
-            if kind not in ("snapshot", "changes") or len(told) % 2 or not re.fullmatch(r"\d{17}", time):
+            time, kind, *fields = PurePosixPath(path).parts[0].split("~")
+            if kind not in ("snapshot", "changes") or len(fields) % 2 or not re.fullmatch(r"\d{17}", time):
                 return None
             moment = datetime.strptime(f"{time}000", "%Y%m%d%H%M%S%f").replace(tzinfo=UTC)
-            values = dict(zip(told[::2], told[1::2], strict=True))
+            values = dict(zip(fields[::2], fields[1::2], strict=True))
             return cls(
                 time=(moment - _EPOCH) // timedelta(microseconds=1),
                 is_snapshot=kind == "snapshot",
@@ -73,10 +73,10 @@ class Staged:
 
 
 class StagedNames(Naming):
-    """Which files of a staging folder are taken, and their order: that in which they were read."""
+    """The names of staged files. Their order is the time of their read."""
 
     def read(self, path: str, _part: Part) -> FileName | None:
-        """Return what the path of a file says."""
-        found = Staged.of(path) if path.endswith(".parquet") and "/" in path else None
-        order = None if found is None else (found.time // _MILLI) << COUNTER_BITS
-        return None if found is None or order is None else FileName(found.is_snapshot, order, "parquet")
+        """Return what the path of a staged file states, or None for another file."""
+        staged = StagedRead.of(path) if path.endswith(".parquet") and "/" in path else None
+        order = None if staged is None else (staged.time // _MILLI) << COUNTER_BITS
+        return None if staged is None or order is None else FileName(staged.is_snapshot, order, "parquet")

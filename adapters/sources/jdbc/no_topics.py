@@ -1,4 +1,4 @@
-"""Tables that a database alone is read for: there is nothing beside it to look at."""
+"""The inventory and backlog of a source without a feed: a database alone tells nothing before it is read."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from lakeward.core.ledger.objects import SourceObject
 
 @dataclass(frozen=True, slots=True)
 class NoTopics:
-    """What a source says of its tables without reading them, where it says nothing."""
+    """An inventory and backlog without content."""
 
     def tables(self) -> Sequence[TableName]:
         """Return nothing."""
@@ -22,7 +22,7 @@ class NoTopics:
         return ()
 
     def match_objects(self, tables: Collection[TableName]) -> Callable[[str], Collection[TableName]]:
-        """Return what tells of none: no bucket has what there is."""
+        """Return a function that returns no tables: rows of a database are no objects of a bucket."""
         return lambda _url: ()
 
     def cautions(self, table: TableName) -> Sequence[str]:
@@ -30,9 +30,9 @@ class NoTopics:
         return ()
 
     def waiting(self, table: TableName, applied: Collection[str]) -> int | None:
-        """Return that it cannot be told."""
+        """Return None: it is not known."""
         return None
 
     def consistent_as_of(self, applied: Sequence[tuple[TableName, Collection[SourceObject]]]) -> int | None:
-        """Return that it cannot be told."""
+        """Return None: it is not known."""
         return None

@@ -17,13 +17,13 @@ _MICROS: Final = {"s": 1_000_000, "m": 60_000_000, "h": 3_600_000_000, "d": 86_4
 
 
 def micros(duration: str) -> int:
-    """Return a duration of the settings in microseconds; "0" is none.
+    """Return a duration of the settings in microseconds; "0" is 0.
 
     >>> micros("2h"), micros("0")
     (7200000000, 0)
     """
-    found = _DURATION.fullmatch(duration)
-    return 0 if found is None else int(found[1]) * _MICROS[found[2]]
+    match = _DURATION.fullmatch(duration)
+    return 0 if match is None else int(match[1]) * _MICROS[match[2]]
 
 
 def _interval(value: str) -> str:
@@ -48,8 +48,8 @@ def _on_a_disk(value: str) -> str:
     return value
 
 
-class TableReads(BaseModel):
-    """How one table is read, where it is not as [source] says."""
+class TableReadOptions(BaseModel):
+    """How one table is read, where that differs from [source]."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
@@ -57,53 +57,53 @@ class TableReads(BaseModel):
         None,
         min_length=1,
         description="The column by which changed rows are found: a time or a whole number that rises with each "
-        "insert and each update. Without it the table is read whole each time.",
+        "insert and each update. Without it the whole table is read each time.",
     )
     overlap: Annotated[str | None, BeforeValidator(_as_text), AfterValidator(_overlap)] = Field(
         None,
-        description="How far behind the highest cursor that was applied each query begins, for transactions that "
-        "commit late: a duration for a time (without it `10m`), a whole number for a number (without it `1000`).",
+        description="How far below the highest applied cursor each query begins, for transactions that commit "
+        "late: a duration for a time (without it `10m`), a whole number for a number (without it `1000`).",
     )
     source_zone: Annotated[str, AfterValidator(zone)] = Field(
         "UTC", description="The time zone of a cursor without one, and of the days of a history."
     )
     every: Annotated[str, AfterValidator(_interval)] = Field(
         "12h",
-        description='With `full_loads = "snapshot"`: a run reads the table whole again once its last snapshot is '
-        "so old. Let it be shorter than the time between two runs that should read it.",
+        description='With `full_loads = "snapshot"`: the age of the last snapshot after which a run reads the '
+        "whole table again. Set it shorter than the time between two runs that should read it.",
     )
     partitions: PositiveInt | None = Field(
         None,
-        description="In how many ranges of the key a snapshot is read at once at the most. Without it: 4 from "
-        "PostgreSQL, whose readers share one snapshot, and 1 from any other.",
+        description="The most ranges of the key in which a snapshot is read in parallel. Without it: 4 for "
+        "PostgreSQL, whose readers share one snapshot, and 1 for any other database.",
     )
     without: list[str] = Field(
-        [], description="Of a table alone: columns that are not read, as the database writes them."
+        [], description="For single tables only: columns that are not read, as the database spells them."
     )
 
 
 _OF_CURSORS: Final = frozenset({"cursor", "overlap", "source_zone", "every"})
 
 
-class JdbcSourceOptions(TableReads, ConnectionOptions):
+class JdbcSourceOptions(TableReadOptions, ConnectionOptions):
     """Tables of a live database, read by its own driver."""
 
-    user: str | None = Field(None, description="Who reads; it needs SELECT on the tables, and nothing else.")
+    user: str | None = Field(None, description="The user of the database; it needs only SELECT on the tables.")
     path: Annotated[str, AfterValidator(_on_a_disk)] = Field(
         "",
-        description="The folder in which rows lie from when they are read until they are applied; all of Spark "
-        "must see it. Without it: `staged` in the folder `state` of the pipeline. With `staging` it has no use.",
+        description="The folder of rows that were read and are not applied yet; all of Spark's workers must see "
+        "it. Without it: `staged` in the folder `state` of the pipeline. It is not used with `staging`.",
     )
     staging: Annotated[str | None, AfterValidator(staging_url)] = Field(None, description=SETTING)
     fetch_size: PositiveInt = Field(
         10_000,
-        description="How many rows the driver fetches at once; MySQL's own hands them on one by one.",
+        description="The number of rows that the driver fetches at once; MySQL's own driver fetches one at a time.",
     )
 
     then: Literal["kafka"] | None = Field(
         None,
-        description="What brings the changes once a table was read whole: messages of a broker, as "
-        "[source.kafka] says. Without it tables are read again and again.",
+        description="The source of changes after one snapshot of a table: messages of a broker, as set in "
+        "[source.kafka]. Without it tables are read repeatedly.",
     )
     kafka: dict[str, Any] | None = Field(
         None, description="With `then`: the settings of the [source `kafka`](#source-kafka), but `start`."
@@ -121,7 +121,7 @@ class JdbcSourceOptions(TableReads, ConnectionOptions):
             raise ValueError("`start` has no place in [source.kafka]: the snapshot says where the feed begins")
         return self
 
-    def of_table(self, own: TableReads) -> JdbcSourceOptions:
-        """Return what holds for a table that says something of itself."""
-        said: dict[str, Any] = {name: getattr(own, name) for name in own.model_fields_set}
-        return self.model_copy(update=said)
+    def of_table(self, own: TableReadOptions) -> JdbcSourceOptions:
+        """Return these options with those that a table overrides."""
+        values: dict[str, Any] = {name: getattr(own, name) for name in own.model_fields_set}
+        return self.model_copy(update=values)

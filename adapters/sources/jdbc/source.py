@@ -1,4 +1,4 @@
-"""The source `jdbc`: what is due is read from the database and staged; the source of files does all else."""
+"""The source `jdbc`: due reads of the database are staged as files, which the source of files reads."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from pyspark.sql import DataFrame
 from lakeward.adapters.sources.files.options import FilesOptions
 from lakeward.adapters.sources.files.paths.file_names import in_folders
 from lakeward.adapters.sources.files.source import FilesSource
-from lakeward.adapters.sources.jdbc.columns import columns_of, leave_out, refuse_other_forms
+from lakeward.adapters.sources.jdbc.columns import columns_of, drop_columns, refuse_other_forms
 from lakeward.adapters.sources.jdbc.cursors import check_cursor
 from lakeward.adapters.sources.jdbc.database.queries import Query, Reader
-from lakeward.adapters.sources.jdbc.file_names import PATTERN, Staged, StagedNames
+from lakeward.adapters.sources.jdbc.file_names import PATTERN, StagedNames, StagedRead
 from lakeward.adapters.sources.jdbc.options import JdbcSourceOptions, micros
-from lakeward.adapters.sources.jdbc.staging import BucketStaging, FolderStaging, Landing, Staging
+from lakeward.adapters.sources.jdbc.staging import BucketStaging, FolderStaging, ReadRequest, Staging
 from lakeward.adapters.sources.landing.folder import Folder
 from lakeward.adapters.sources.landing.places import Place, Places
 from lakeward.adapters.sources.staging.prefix_factory import open_staging
@@ -28,8 +28,7 @@ from lakeward.core.errors import ConfigError
 from lakeward.core.events import Position, Sequences
 from lakeward.core.ledger.full_loads import Load, Naming
 from lakeward.core.ledger.objects import SourceObject
-from lakeward.core.ledger.selection import Limits, ObjectHistory, ObjectSelection
-from lakeward.core.ledger.selection import select_objects as take_objects
+from lakeward.core.ledger.selection import Limits, ObjectHistory, ObjectSelection, select_objects
 from lakeward.core.merge.facts import Capability
 from lakeward.core.ports import Batch, Cells, Entry
 from lakeward.core.settings.source_catalogue import SourceTable
@@ -43,7 +42,7 @@ _FOLDER: Final = "staged"
 
 @dataclass(slots=True)
 class JdbcSource:
-    """Tables of a database. What was read of one is staged as files, and applied before it is asked again."""
+    """Tables of a database. The rows of a read are staged as files, and applied before the next read."""
 
     options: JdbcSourceOptions
     of_tables: Mapping[TableName, JdbcSourceOptions]
@@ -52,64 +51,64 @@ class JdbcSource:
     files: FilesSource
     now: Callable[[], int] = clock
     runs_once: bool = False
-    """Whether each table is read once at the most, and by its cursor once more."""
+    """True if each table is read at most once, and by its cursor once more."""
     _read: set[tuple[TableName, bool]] = field(default_factory=set)
-    """The tables that were read in this process, with whether it was a snapshot."""
+    """The tables that were read in this process, each with whether the read was a snapshot."""
     _locks: dict[TableName, Lock] = field(default_factory=dict)
 
     @property
     def lateness(self) -> Lateness:
-        """Queries come one after the other; rows of a late commit count by the row that stands."""
+        """Queries follow each other. A row of a late commit is compared with the stored row, and is never late."""
         return ORDERED
 
     @property
     def sequences(self) -> Sequences:
-        """Places in the order that the cursor tells."""
+        """Positions in the order of the cursor."""
         return self.files.sequences
 
     def order_by(self, dimension: Dimension) -> str | None:
-        """Return the cursor; without one nothing but full loads come."""
-        reads = self._reads(dimension.source)
+        """Return the cursor; without one, all reads are full loads."""
+        reads = self._options_of(dimension.source)
         return None if reads.cursor is None else str(OrderBy(reads.cursor, reads.source_zone))
 
     def key_form(self, dimension: Dimension) -> str | None:
-        """Return nothing: values are those of the database."""
+        """Return None: values are those of the database."""
 
     def select_objects(self, dimension: Dimension, past: ObjectHistory) -> ObjectSelection:
-        """Return what is staged and not applied; where nothing is, what is due is read first.
+        """Return staged files that are not applied; if there are none, due rows are read and staged first.
 
-        Raises ConfigError for a table that cannot be read so, and as the reader does.
+        Raises ConfigError for a table that cannot be read in this way, and as the reader does.
         """
-        return self._take(dimension, past, self._reads(dimension.source))
+        return self._select(dimension, past, self._options_of(dimension.source))
 
     def find_missing(self, dimension: Dimension, objects: Sequence[SourceObject]) -> Sequence[str]:
-        """Return nothing: rows are read again. Raises ConfigError for a table that keeps rows which ended."""
+        """Return nothing: rows can be read again. Raises ConfigError for a table that keeps ended rows."""
         if dimension.keeps_ended and objects:
-            raise _no_way_back(dimension)
+            raise _rollback_error(dimension)
         return ()
 
-    def take_once(
+    def select_snapshot(
         self, dimension: Dimension, past: ObjectHistory, topic: str, find_starts: Callable[[], Sequence[str]]
     ) -> ObjectSelection:
-        """Return the one snapshot of a table that goes on with the topic of an id.
+        """Return the only snapshot of a table, which goes on with the topic of an id.
 
-        Before its first row is read, `find_starts` finds where that begins; `starts` returns it. A snapshot that
-        was staged for another topic, or for none, is read anew. Raises as `take` does.
+        Before the first row is read, `find_starts` returns where the feed begins; `starts` returns that later. A
+        snapshot that was staged for another topic, or for none, is read again. Raises as `select_objects` does.
         """
         table = dimension.source
-        others = [i for i in self._list(table) if (one := Staged.of(i.name)) is None or one.topic != topic]
+        others = [i for i in self._list(table) if (one := StagedRead.of(i.name)) is None or one.topic != topic]
         self.staging.remove(table, others)
-        return self._take(dimension, past, self._reads(table), topic, find_starts)
+        return self._select(dimension, past, self._options_of(table), topic, find_starts)
 
     def starts(self, dimension: Dimension, item: SourceObject) -> Sequence[str]:
         """Return where the feed of a table begins, by a file of its snapshot; raises SourceError if it is gone."""
         return self.staging.starts(dimension.source, item)
 
-    def applied(self, dimension: Dimension, past: ObjectHistory) -> Sequence[SourceObject]:
-        """Return the staged files that were applied, and not removed."""
+    def find_applied(self, dimension: Dimension, past: ObjectHistory) -> Sequence[SourceObject]:
+        """Return the staged files that were applied and not removed."""
         return [item for item in self._list(dimension.source) if past.has_applied(item)]
 
-    def _take(
+    def _select(
         self,
         dimension: Dimension,
         past: ObjectHistory,
@@ -119,19 +118,19 @@ class JdbcSource:
     ) -> ObjectSelection:
         _check(dimension, reads)
         is_preview = past.load is not None and past.load.since is None and past.load.settles is None
-        # What was staged and never applied may be gone: it is read again.
-        waiting, past = past.waiting, replace(past, load=_load(dimension, past), waiting={}, start=None)
+        # Staged files that were never applied may be gone: their rows are read again.
+        waiting, past = past.waiting, replace(past, load=_required_load(dimension, past), waiting={}, start=None)
         with self._locks.setdefault(dimension.source, Lock()):
-            found = self._next_objects(dimension, past)
-            if not found and not is_preview:
-                self._land_due(dimension, past, reads, topic, find_starts)
-                found = self._next_objects(dimension, past)
-        there = {item.name: item for item in self._list(dimension.source)}
-        selection = _choose(dimension, past, found, is_dated=reads.cursor is None)
+            items = self._next_objects(dimension, past)
+            if not items and not is_preview:
+                self._land_due_read(dimension, past, reads, topic, find_starts)
+                items = self._next_objects(dimension, past)
+        staged = {item.name: item for item in self._list(dimension.source)}
+        selection = _select_staged(dimension, past, items, is_dated=reads.cursor is None)
         return replace(
             selection,
-            overtaken=tuple(name for name in waiting if name not in there),
-            leftovers=tuple(item for item in there.values() if past.has_applied(item)),
+            overtaken=tuple(name for name in waiting if name not in staged),
+            leftovers=tuple(item for item in staged.values() if past.has_applied(item)),
         )
 
     def _list(self, table: TableName) -> Sequence[SourceObject]:
@@ -139,15 +138,15 @@ class JdbcSource:
         return self.staging.select_complete(listed, others)
 
     def _next_objects(self, dimension: Dimension, past: ObjectHistory) -> Sequence[SourceObject]:
-        """Return the staged files that come next: of one snapshot, or of the queries before the next snapshot."""
+        """Return the next staged files: those of one snapshot, or of the queries before the next snapshot."""
         table = dimension.source
-        listed = [item for item in self._list(table) if not past.has_applied(item)]
-        every = {item: staged for item in listed if (staged := Staged.of(item.name))}
+        unapplied = [item for item in self._list(table) if not past.has_applied(item)]
+        reads = {item: staged for item in unapplied if (staged := StagedRead.of(item.name))}
         newest = _newest_snapshot(past)
-        stale = [i for i, one in every.items() if not one.is_snapshot and newest is not None and one.time < newest]
+        stale = [i for i, one in reads.items() if not one.is_snapshot and newest is not None and one.time < newest]
         if stale and dimension.readers == 1:
             self.staging.remove(table, stale)
-        waiting = {item: staged for item, staged in every.items() if item not in stale}
+        waiting = {item: staged for item, staged in reads.items() if item not in stale}
         if past.load is not None and past.load.since is not None:
             since = past.load.since
             waiting = {i: one for i, one in waiting.items() if one.is_snapshot and one.time >= since}
@@ -157,7 +156,7 @@ class JdbcSource:
             return [item for item, one in waiting.items() if one.time == first]
         return [item for item, one in waiting.items() if not snapshots or one.time < snapshots[0]]
 
-    def _land_due(
+    def _land_due_read(
         self,
         dimension: Dimension,
         past: ObjectHistory,
@@ -169,42 +168,42 @@ class JdbcSource:
         snapshot = past.load is not None and _is_due(past, reads, self.now())
         was_read = self.runs_once and (dimension.name, snapshot) in self._read
         if not was_read and (snapshot or reads.cursor is not None):
-            staged = (one for item in self._list(dimension.source) if (one := Staged.of(item.name)))
-            time = _time(self.now(), past, [*applied, *staged])
-            landing = self._landing(dimension, reads, applied, time, is_snapshot=snapshot)
-            landing = replace(landing, staged=replace(landing.staged, topic=topic), find_starts=find_starts)
-            self.staging.land(dimension.source, self.reader, landing)
+            staged = (one for item in self._list(dimension.source) if (one := StagedRead.of(item.name)))
+            time = _read_time(self.now(), past, [*applied, *staged])
+            request = self._make_request(dimension, reads, applied, time, is_snapshot=snapshot)
+            request = replace(request, staged=replace(request.staged, topic=topic), find_starts=find_starts)
+            self.staging.land(dimension.source, self.reader, request)
             self._read.add((dimension.name, snapshot))
 
-    def _landing(
+    def _make_request(
         self,
         dimension: Dimension,
         reads: JdbcSourceOptions,
-        applied: Sequence[Staged],
+        applied: Sequence[StagedRead],
         time: int,
         *,
         is_snapshot: bool,
-    ) -> Landing:
-        """Return what to read; a snapshot reads all rows, a query those from the highest cursor on."""
-        table = leave_out(dimension, self._describe(dimension), reads.without)
+    ) -> ReadRequest:
+        """Return the next read: a snapshot has all rows, a query those from the highest cursor on."""
+        table = drop_columns(dimension, self._describe(dimension), reads.without)
         columns = columns_of(dimension, table)
         if reads.then is not None:
             refuse_other_forms(dimension, table, columns, is_mysql=reads.types == "mysql")
         last = max(applied, key=lambda one: one.time, default=None)
         key = next((column.name for column in columns if column.name == dimension.key[0]), None)
         query = Query(table=table, columns=columns, key=key, partitions=reads.partitions)
-        staged = Staged(time=time, is_snapshot=is_snapshot)
+        staged = StagedRead(time=time, is_snapshot=is_snapshot)
         if reads.cursor is None:
-            return Landing(query=query, staged=staged)
+            return ReadRequest(query=query, staged=staged)
         cursor = next((column for column in columns if column.name == reads.cursor), None)
         if cursor is None:
-            raise _no_cursor(dimension, reads.cursor, table)
+            raise _no_cursor_error(dimension, reads.cursor, table)
         overlap = check_cursor(dimension.name, cursor, reads)
         if is_snapshot:
-            return Landing(query=query, staged=staged, cursor=cursor, overlap=overlap)
+            return ReadRequest(query=query, staged=staged, cursor=cursor, overlap=overlap)
         reached = max((one.reached for one in applied if one.reached is not None), default=None)
         since = None if reached is None else reached - overlap
-        return Landing(
+        return ReadRequest(
             query=replace(query, cursor=cursor, since=since),
             staged=replace(staged, since=since, reached=reached),
             cursor=cursor,
@@ -213,17 +212,17 @@ class JdbcSource:
         )
 
     def _describe(self, dimension: Dimension) -> SourceTable:
-        found = self.reader.describe(dimension.source)
-        if found is None:
+        table = self.reader.describe(dimension.source)
+        if table is None:
             raise ConfigError(
                 f"{dimension.name}: the database has no such table",
                 found=f"it is asked for {dimension.source}",
                 todo="Write its name as the database has it, or say with `reads` what the database calls it; and "
                 "may the user see it?",
             )
-        return found
+        return table
 
-    def _reads(self, table: TableName) -> JdbcSourceOptions:
+    def _options_of(self, table: TableName) -> JdbcSourceOptions:
         return self.of_tables.get(table, self.options)
 
     def read(self, dimension: Dimension, selection: ObjectSelection, epoch: int) -> Batch[Frame]:
@@ -233,40 +232,40 @@ class JdbcSource:
                 replace(dimension, snapshots=dimension.snapshots or Snapshots()), selection, epoch
             )
         batch = self.files.read(replace(dimension, snapshots=None), selection, epoch)
-        # A full load is whole with its own batch: a batch that said so again would be an older snapshot.
+        # A full load is complete with its own batch. Another batch that said so would be an older snapshot.
         return replace(batch, facts=replace(batch.facts, loaded=None))
 
     def archive(self, dimension: Dimension, objects: Sequence[SourceObject]) -> Sequence[str]:
-        """Remove staged files that are applied: the database has their rows."""
+        """Remove applied staged files: their rows are in the database."""
         self.staging.remove(dimension.source, objects)
         return ()
 
     def clean_staging(self, dimension: Dimension, *, is_dry: bool) -> Sequence[str]:
-        """Remove what ended runs left unfinished below the prefix of a bucket, or only name it."""
+        """Remove what ended runs left below the prefix of a bucket, and return it; with `is_dry` only return it."""
         return self.staging.clean(dimension.source, is_dry=is_dry)
 
     def truncation(self, dimension: Dimension, place: Position, time: int | None) -> DataFrame:
-        """Return a truncate that nobody wrote down."""
+        """Return a truncate event that the database does not record."""
         return self.files.truncation(dimension, place, time)
 
     def recomputed(self, dimension: Dimension, may_need: frozenset[Capability]) -> RecomputedColumns:
-        """Return nothing: rules stand behind a source."""
+        """Return nothing: rules are applied behind the source."""
         return self.files.recomputed(dimension, may_need)
 
     def written(self, dimension: Dimension) -> Dimension:
-        """Return the dimension: the columns of a table are those of its files."""
+        """Return the dimension itself: the columns of a table are those of its files."""
         return dimension
 
     def cells(self, dimension: Dimension, entry: Entry) -> Cells:
-        """Return a row as it was read, column by column."""
+        """Return the cells of a quarantined row as it was read."""
         return self.files.cells(dimension, entry)
 
     def repair_row(self, dimension: Dimension, entries: Sequence[Entry]) -> DataFrame:
-        """Return mended rows as events."""
+        """Return repaired rows as events."""
         return self.files.repair_row(dimension, entries)
 
 
-def _no_way_back(dimension: Dimension) -> ConfigError:
+def _rollback_error(dimension: Dimension) -> ConfigError:
     return ConfigError(
         f"{dimension.name}: it cannot be taken back over what was read from its database",
         found="it keeps rows that ended, and a database has no rows but those of now",
@@ -275,7 +274,7 @@ def _no_way_back(dimension: Dimension) -> ConfigError:
 
 
 def _check(dimension: Dimension, reads: JdbcSourceOptions) -> None:
-    """Raise ConfigError for a table of which no rule says what its rows become."""
+    """Raise ConfigError for a table without a key, and for one without a rule when it is read again."""
     name = dimension.name
     if not dimension.key:
         raise ConfigError(
@@ -294,50 +293,50 @@ def _check(dimension: Dimension, reads: JdbcSourceOptions) -> None:
         )
 
 
-def _load(dimension: Dimension, past: ObjectHistory) -> Load | None:
-    """Return the full load that must come first: a staged one is whole, and a table begins with one."""
+def _required_load(dimension: Dimension, past: ObjectHistory) -> Load | None:
+    """Return the full load that must come next, or None: a table begins with one, and a staged one is complete."""
     if past.load is not None:
         return replace(past.load, settles=0)
     return Load(epoch=1, settles=0) if past.begins and dimension.snapshots is None else None
 
 
 def _is_due(past: ObjectHistory, reads: JdbcSourceOptions, now: int) -> bool:
-    """Return whether a table is to be read whole: it was asked for, never was, or its last snapshot is old."""
+    """Return True if a table must be read as a whole: on request, at first, or when its last snapshot is old."""
     newest = _newest_snapshot(past)
     is_asked = past.load is not None and past.load.since is not None
     return is_asked or newest is None or now - newest >= micros(reads.every)
 
 
-def _applied_reads(past: ObjectHistory) -> Iterable[Staged]:
-    return (staged for name in past.seen if (staged := Staged.of(name)) is not None)
+def _applied_reads(past: ObjectHistory) -> Iterable[StagedRead]:
+    return (staged for name in past.seen if (staged := StagedRead.of(name)) is not None)
 
 
 def _newest_snapshot(past: ObjectHistory) -> int | None:
-    """Return when the snapshot that the table has was read, in microseconds since 1970."""
+    """Return when the newest applied snapshot was read, in microseconds since 1970."""
     return max((one.time for one in _applied_reads(past) if one.is_snapshot), default=None)
 
 
-def _time(now: int, past: ObjectHistory, before: Iterable[Staged]) -> int:
-    """Return when a read takes place: in whole milliseconds, behind all before and behind what was asked for."""
-    asked = 0 if past.load is None or past.load.since is None else past.load.since
-    time = max([now, asked, *(one.time + _MILLI for one in before)])
+def _read_time(now: int, past: ObjectHistory, earlier: Iterable[StagedRead]) -> int:
+    """Return the time of a read in whole milliseconds: after earlier reads, and not before a requested time."""
+    requested = 0 if past.load is None or past.load.since is None else past.load.since
+    time = max([now, requested, *(one.time + _MILLI for one in earlier)])
     return -(-time // _MILLI) * _MILLI
 
 
-def _choose(
-    dimension: Dimension, past: ObjectHistory, found: Sequence[SourceObject], *, is_dated: bool
+def _select_staged(
+    dimension: Dimension, past: ObjectHistory, items: Sequence[SourceObject], *, is_dated: bool
 ) -> ObjectSelection:
-    """Choose among staged files; a table that has changes before the next snapshot takes them.
+    """Select among staged files; files of changes come before the next snapshot.
 
-    In a history a snapshot `is_dated` by the time at which it was read, where no cursor dates its rows.
+    In a history a snapshot `is_dated` by the time of its read, unless a cursor dates its rows.
     """
-    listed = in_folders(_folder_of, dimension.source, found, past)
-    is_changes = any(not staged.is_snapshot for item in found if (staged := Staged.of(item.name)))
+    listed = in_folders(_folder_of, dimension.source, items, past)
+    has_changes = any(not staged.is_snapshot for item in items if (staged := StagedRead.of(item.name)))
     naming = Naming(is_load=_is_load, snapshot=_folder_of, is_dated=lambda _: is_dated)
-    return take_objects(
+    return select_objects(
         str(dimension.name),
         listed,
-        replace(past, load=None) if is_changes else past,
+        replace(past, load=None) if has_changes else past,
         Limits(),
         naming,
         keeps=False,
@@ -345,7 +344,7 @@ def _choose(
 
 
 def _is_load(name: str) -> bool:
-    staged = Staged.of(name)
+    staged = StagedRead.of(name)
     return staged is not None and staged.is_snapshot
 
 
@@ -353,7 +352,7 @@ def _folder_of(name: str) -> str:
     return name.partition("/")[0]
 
 
-def _no_cursor(dimension: Dimension, cursor: str, table: SourceTable) -> ConfigError:
+def _no_cursor_error(dimension: Dimension, cursor: str, table: SourceTable) -> ConfigError:
     return ConfigError(
         f"{dimension.name}: it has no column {cursor}, which is its `cursor`",
         found="its columns are " + ", ".join(table.names),
@@ -380,11 +379,11 @@ def make_source(
 
 
 def _open_staging(settings: JdbcSourceOptions, runtime: Runtime) -> tuple[Staging, Folder]:
-    """Return where what is read lies, and that as the source of files sees it."""
+    """Return the staging of rows, and its folder in the form that the source of files reads."""
     prefix = open_staging(settings.staging, runtime, "jdbc")
     places = Places(Place(StagedNames(), is_encoded=prefix is not None))
     if prefix is not None:
-        from lakeward.adapters.sources.landing.bucket_store import BucketStore  # noqa: PLC0415  # boto3, for who has a bucket
+        from lakeward.adapters.sources.landing.bucket_store import BucketStore  # noqa: PLC0415  # boto3 is imported when it is needed
 
         return BucketStaging(prefix), Folder(prefix.url, places, store=BucketStore(prefix.client))
     root = runtime.base / settings.path if settings.path else runtime.base / runtime.state / _FOLDER
@@ -393,7 +392,7 @@ def _open_staging(settings: JdbcSourceOptions, runtime: Runtime) -> tuple[Stagin
 
 
 def _as_files(root: Any, reads: JdbcSourceOptions) -> FilesOptions:
-    """Return how the source of files reads what is staged; the time in a name is in UTC."""
+    """Return the options with which the source of files reads staged rows; the time in a file name is in UTC."""
     return FilesOptions(
         path=str(root),
         format="parquet",

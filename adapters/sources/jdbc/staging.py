@@ -1,4 +1,4 @@
-"""Landing what is read: rows are written beside, and get their name once they are whole."""
+"""Staging of rows that were read: they are written to a hidden folder, which gets its name once it is complete."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ import pyarrow.dataset as ds
 
 from lakeward.adapters.sources.jdbc.cursors import is_time, number_of, value_of
 from lakeward.adapters.sources.jdbc.database.queries import Query, Reader
-from lakeward.adapters.sources.jdbc.file_names import Staged
-from lakeward.adapters.sources.landing.places import OWN_FOLDER, encoded, filled
+from lakeward.adapters.sources.jdbc.file_names import StagedRead
+from lakeward.adapters.sources.landing.places import encoded_folder
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import LakewardError, SourceError
 from lakeward.core.ledger.objects import SourceObject
@@ -31,25 +31,26 @@ if TYPE_CHECKING:
     from lakeward.adapters.sources.staging.prefix import StagingPrefix
 
 _STARTS: Final = "starts.txt"
-"""A file beside the rows of a snapshot: where the feed of the table begins, by names of ranges."""
+"""A file in the folder of a snapshot: where the feed of the table begins, as names of ranges."""
 
-_WHOLE: Final = "whole.txt"
-"""A file beside the rows in a bucket: all of them are there."""
+_COMPLETE_MARKER: Final = "whole.txt"
+"""A file in a folder of a bucket: all files of the read are there."""
 
 _ABANDONED: Final = 24 * 3600.0
-"""Seconds after which what a process left in the middle of a read is removed."""
+"""Seconds after which an incomplete folder is that of an ended process."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Landing:
-    """A read to land: `staged` as it is known before, the cursor (None: there is none) and its overlap.
+class ReadRequest:
+    """A read to stage: what is known of it before, the cursor (None: there is none) and its overlap.
 
-    `tail` stands for the rows that a query finds where nothing is new (None: any row is). `find_starts` finds where
-    the feed of the table begins, before the first row is read; the names that it returns are kept with the rows.
+    `tail` is a digest of the rows that a query finds if nothing is new (None: any row is new). `find_starts`
+    returns where the feed of the table begins. It is called before the first row is read, and the names that it
+    returns are stored with the rows.
     """
 
     query: Query
-    staged: Staged
+    staged: StagedRead
     cursor: Column | None = None
     overlap: int = 0
     tail: str | None = None
@@ -57,10 +58,10 @@ class Landing:
 
 
 class Staging(Protocol):
-    """Where rows lie from when they are read until they are applied: a folder for each read, which is complete."""
+    """The storage of rows until they are applied: a folder for each complete read."""
 
-    def land(self, table: TableName, reader: Reader, landing: Landing) -> None:
-        """Read rows and stage them; where a query finds nothing new, nothing is.
+    def land(self, table: TableName, reader: Reader, request: ReadRequest) -> None:
+        """Read rows and stage them; a query that finds nothing new stages nothing.
 
         Raises as `Reader.write` does, and SourceError where they cannot be written: then nothing is staged.
         """
@@ -69,7 +70,7 @@ class Staging(Protocol):
     def starts(self, table: TableName, item: SourceObject) -> Sequence[str]:
         """Return where the feed of a table begins, by the snapshot of a staged file.
 
-        Raises SourceError where that is gone.
+        Raises SourceError if the snapshot is gone.
         """
         ...
 
@@ -78,52 +79,52 @@ class Staging(Protocol):
         ...
 
     def remove(self, table: TableName, objects: Sequence[SourceObject]) -> None:
-        """Remove staged files, and folders of which no file is left."""
+        """Remove staged files, and folders without further files."""
         ...
 
     def clean(self, table: TableName, *, is_dry: bool) -> Sequence[str]:
-        """Remove what ended processes left unfinished in a place that others share, or only name it."""
+        """Remove what ended processes left in a shared place, and return it; with `is_dry` only return it."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class FolderStaging:
-    """A folder on a disk. A read is whole once its folder has its name."""
+    """A folder on a disk. A read is complete once its folder has its name."""
 
     root: Path
 
-    def land(self, table: TableName, reader: Reader, landing: Landing) -> None:
-        """Read rows into a hidden folder, and rename that."""
+    def land(self, table: TableName, reader: Reader, request: ReadRequest) -> None:
+        """Read rows into a hidden folder, and rename it."""
         home = self.root / table.schema / table.table
         with _new_folder(table, home) as folder:
-            starts = None if landing.find_starts is None else landing.find_starts()
-            position = reader.write(landing.query, f"file://{folder}")
+            starts = None if request.find_starts is None else request.find_starts()
+            position = reader.write(request.query, f"file://{folder}")
             for number, file in enumerate(sorted(folder.glob("*.parquet")), 1):
                 file.rename(folder / f"{number}.parquet")
             if starts is not None:
                 (folder / _STARTS).write_text("\n".join(starts), "utf-8")
-            name = _name(landing, ds.dataset(sorted(folder.glob("*.parquet")), format="parquet"), position)
+            name = _folder_name(request, ds.dataset(sorted(folder.glob("*.parquet")), format="parquet"), position)
             if name is not None:
                 folder.rename(home / name)
 
     def starts(self, table: TableName, item: SourceObject) -> Sequence[str]:
-        """Return what stands beside the rows of a snapshot."""
+        """Return the stored beginning of the feed of a snapshot."""
         file = (self.root / table.schema / table.table / item.name).with_name(_STARTS)
         try:
             return file.read_text("utf-8").split()
         except OSError as error:
-            raise _is_gone(table, error) from error
+            raise _snapshot_gone_error(table, error) from error
 
     def select_complete(self, listed: Sequence[SourceObject], others: Sequence[str]) -> Sequence[SourceObject]:
-        """Return all: what is not whole is hidden."""
+        """Return all listed files: incomplete folders are hidden."""
         return listed
 
     def clean(self, table: TableName, *, is_dry: bool) -> Sequence[str]:
-        """Return nothing: nobody shares the folder, and the next read removes what is left in it."""
+        """Return nothing: no other pipeline uses the folder, and the next read removes what is left in it."""
         return ()
 
     def remove(self, table: TableName, objects: Sequence[SourceObject]) -> None:
-        """Remove staged files, and folders of which no file is left."""
+        """Remove staged files, and folders without further files."""
         home = self.root / table.schema / table.table
         for item in objects:
             (home / item.name).unlink(missing_ok=True)
@@ -134,33 +135,33 @@ class FolderStaging:
 
 @dataclass(frozen=True, slots=True)
 class BucketStaging:
-    """A prefix of a bucket, in which nothing can be renamed. A read is whole once its folder has a mark.
+    """A prefix of a bucket, in which nothing can be renamed. A read is complete once its folder has a marker file.
 
-    The mark is written last, and removed first.
+    The marker is written last, and removed first.
     """
 
     prefix: StagingPrefix
 
-    def land(self, table: TableName, reader: Reader, landing: Landing) -> None:
-        """Read rows into a hidden folder, and copy what was written into one that has its name."""
-        home = _home(table)
+    def land(self, table: TableName, reader: Reader, request: ReadRequest) -> None:
+        """Read rows into a hidden folder, and copy its files into one that has its name."""
+        home = encoded_folder(table)
         new = f"{home}/.{uuid4().hex}"
         self._remove_abandoned(home)
         try:
-            starts = None if landing.find_starts is None else landing.find_starts()
-            position = reader.write(landing.query, self.prefix.path(new))
+            starts = None if request.find_starts is None else request.find_starts()
+            position = reader.write(request.query, self.prefix.path(new))
             written = self._written(new)
             with ExitStack() as stack:
                 files = [stack.enter_context(self.prefix.open(name)) for name in written]
                 rows = ds.dataset([_dataset_of(file) for file in files])
-                name = _name(landing, rows, position)
+                name = _folder_name(request, rows, position)
             if name is None:
                 return
             for number, file in enumerate(written, 1):
                 self.prefix.copy(file, f"{home}/{name}/{number}.parquet")
             if starts is not None:
                 self.prefix.write(f"{home}/{name}/{_STARTS}", "\n".join(starts).encode())
-            self.prefix.write(f"{home}/{name}/{_WHOLE}", b"")
+            self.prefix.write(f"{home}/{name}/{_COMPLETE_MARKER}", b"")
         except OSError as error:
             raise SourceError(
                 f"{table}: what was read of it cannot be staged",
@@ -168,41 +169,46 @@ class BucketStaging:
                 todo="Nothing was applied: run again.",
             ) from error
         finally:
-            with suppress(LakewardError, OSError):  # what was said first counts; the next read tries again
+            with suppress(LakewardError, OSError):  # the first error is raised; the next read removes the files
                 self.prefix.remove([one.name for one in self.prefix.list(new)])
 
     def starts(self, table: TableName, item: SourceObject) -> Sequence[str]:
-        """Return what stands beside the rows of a snapshot."""
+        """Return the stored beginning of the feed of a snapshot."""
         folder = PurePosixPath(item.name).parts[0]
         try:
-            return self.prefix.read(f"{_home(table)}/{folder}/{_STARTS}").decode().split()
+            return self.prefix.read(f"{encoded_folder(table)}/{folder}/{_STARTS}").decode().split()
         except OSError as error:
-            raise _is_gone(table, error) from error
+            raise _snapshot_gone_error(table, error) from error
 
     def select_complete(self, listed: Sequence[SourceObject], others: Sequence[str]) -> Sequence[SourceObject]:
-        """Return those whose folder has its mark."""
-        marked = {name.removesuffix(f"/{_WHOLE}") for name in others if name.endswith(f"/{_WHOLE}")}
-        return [item for item in listed if item.name.rpartition("/")[0] in marked]
+        """Return the files whose folder has its marker."""
+        complete_folders = {
+            name.removesuffix(f"/{_COMPLETE_MARKER}") for name in others if name.endswith(f"/{_COMPLETE_MARKER}")
+        }
+        return [item for item in listed if item.name.rpartition("/")[0] in complete_folders]
 
     def remove(self, table: TableName, objects: Sequence[SourceObject]) -> None:
-        """Remove staged files; of a folder that has no other, the mark first, and then all that is in it."""
-        home, names = _home(table), {item.name for item in objects}
+        """Remove staged files; a folder without further files is removed as a whole, its marker first."""
+        home, names = encoded_folder(table), {item.name for item in objects}
         for folder in sorted({name.rpartition("/")[0] for name in names}):
-            there = [one.name for one in self.prefix.list(f"{home}/{folder}")]
-            left = {name for name in there if name.endswith(".parquet")} - {f"{home}/{name}" for name in names}
-            if not left:
-                self.prefix.remove([f"{home}/{folder}/{_WHOLE}"])
-            self.prefix.remove([name for name in there if not left or name.removeprefix(f"{home}/") in names])
+            files = [one.name for one in self.prefix.list(f"{home}/{folder}")]
+            remaining = {name for name in files if name.endswith(".parquet")} - {f"{home}/{name}" for name in names}
+            if not remaining:
+                self.prefix.remove([f"{home}/{folder}/{_COMPLETE_MARKER}"])
+            self.prefix.remove([name for name in files if not remaining or name.removeprefix(f"{home}/") in names])
 
     def clean(self, table: TableName, *, is_dry: bool) -> Sequence[str]:
-        """Remove what was never whole, or is no more, a day after it was written, or only name it."""
-        found = self._abandoned(_home(table))
+        """Remove the files of incomplete folders a day after they were written, and return them.
+
+        With `is_dry` only return them.
+        """
+        names = self._abandoned(encoded_folder(table))
         if not is_dry:
-            self.prefix.remove(found)
-        return [f"{self.prefix.url}/{name}" for name in found]
+            self.prefix.remove(names)
+        return [f"{self.prefix.url}/{name}" for name in names]
 
     def _written(self, folder: str) -> Sequence[str]:
-        """Return the files of a read, in order; those of attempts that Spark gave up are hidden, or in folders."""
+        """Return the files of a read, in order; files of failed attempts of Spark are hidden, or in folders."""
         files = {one.name.removeprefix(f"{folder}/"): one.name for one in self.prefix.list(folder)}
         return [
             files[name]
@@ -217,27 +223,24 @@ class BucketStaging:
         folders: dict[str, list[Stored]] = defaultdict(list)
         for one in self.prefix.list(home):
             folders[one.name.removeprefix(f"{home}/").partition("/")[0]].append(one)
-        before = (time.time() - _ABANDONED) * 1_000_000
+        limit = (time.time() - _ABANDONED) * 1_000_000
         return [
             one.name
-            for folder, inside in folders.items()
-            if f"{home}/{folder}/{_WHOLE}" not in {other.name for other in inside}
-            and all(other.modified < before for other in inside)
-            for one in inside
+            for folder, files in folders.items()
+            if f"{home}/{folder}/{_COMPLETE_MARKER}" not in {other.name for other in files}
+            and all(other.modified < limit for other in files)
+            for one in files
         ]
 
 
-def _home(table: TableName) -> str:
-    return filled(OWN_FOLDER, encoded(table))
-
 
 def _dataset_of(file: BinaryIO) -> Any:
-    """Return the rows of an open Parquet file as a dataset, which reads them when it is asked."""
+    """Return the rows of an open Parquet file as a dataset, which reads them when they are asked for."""
     fragment = ds.ParquetFileFormat().make_fragment(pa.PythonFile(file, "r"))
     return ds.FileSystemDataset([fragment], fragment.physical_schema, fragment.format)
 
 
-def _is_gone(table: TableName, error: OSError) -> SourceError:
+def _snapshot_gone_error(table: TableName, error: OSError) -> SourceError:
     return SourceError(
         f"{table}: its snapshot is not there any more",
         found=str(error),
@@ -247,14 +250,17 @@ def _is_gone(table: TableName, error: OSError) -> SourceError:
 
 @contextmanager
 def _new_folder(table: TableName, home: Path) -> Iterator[Path]:
-    """Return a folder that no listing shows, for a read; what is left of it afterwards is removed."""
+    """Yield a hidden folder for a read; what remains of it is removed afterwards.
+
+    Raises SourceError where it cannot be written.
+    """
     folder = home / f".{uuid4().hex}"
     try:
         home.mkdir(parents=True, exist_ok=True)
-        for left in home.glob(".*"):
+        for hidden in home.glob(".*"):
             with suppress(FileNotFoundError):
-                if time.time() - left.stat().st_mtime > _ABANDONED:
-                    shutil.rmtree(left, ignore_errors=True)
+                if time.time() - hidden.stat().st_mtime > _ABANDONED:
+                    shutil.rmtree(hidden, ignore_errors=True)
         yield folder
     except OSError as error:
         raise SourceError(
@@ -267,37 +273,37 @@ def _new_folder(table: TableName, home: Path) -> Iterator[Path]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _name(landing: Landing, rows: Any, position: str | None) -> str | None:
-    """Return the name of the folder for rows that were read; None where a query found nothing new."""
-    found = _survey(landing, rows)
-    is_cursor_a_time = landing.cursor is not None and is_time(landing.cursor.type)
-    return None if found is None else replace(found, position=position).name(is_time=is_cursor_a_time)
+def _folder_name(request: ReadRequest, rows: Any, position: str | None) -> str | None:
+    """Return the name of the folder for rows that were read; None if a query found nothing new."""
+    staged = _survey(request, rows)
+    is_cursor_a_time = request.cursor is not None and is_time(request.cursor.type)
+    return None if staged is None else replace(staged, position=position).name(is_time=is_cursor_a_time)
 
 
-def _survey(landing: Landing, rows: Any) -> Staged | None:
-    """Return what the rows that were read make known; None where a query found nothing new."""
-    cursor, staged = landing.cursor, landing.staged
+def _survey(request: ReadRequest, rows: Any) -> StagedRead | None:
+    """Return the read with what its rows show; None if a query found nothing new."""
+    cursor, staged = request.cursor, request.staged
     if cursor is None:
         return staged
     if not staged.is_snapshot:
-        found = digest_of(rows, cursor.name, staged.since)
-        if found in (None, landing.tail):
+        digest = digest_of(rows, cursor.name, staged.since)
+        if digest in (None, request.tail):
             return None
-    reached = max([n for n in (staged.reached, _highest(rows, cursor.name)) if n is not None], default=None)
+    reached = max([n for n in (staged.reached, _highest_cursor(rows, cursor.name)) if n is not None], default=None)
     if reached is None:
         return staged
-    return replace(staged, reached=reached, tail=digest_of(rows, cursor.name, reached - landing.overlap))
+    return replace(staged, reached=reached, tail=digest_of(rows, cursor.name, reached - request.overlap))
 
 
-def _highest(rows: Any, cursor: str) -> int | None:
-    found = (number_of(pc.max(batch.column(0)).as_py()) for batch in rows.to_batches(columns=[cursor]))
-    return max((number for number in found if number is not None), default=None)
+def _highest_cursor(rows: Any, cursor: str) -> int | None:
+    maxima = (number_of(pc.max(batch.column(0)).as_py()) for batch in rows.to_batches(columns=[cursor]))
+    return max((number for number in maxima if number is not None), default=None)
 
 
 def digest_of(rows: Any, cursor: str, since: int | None) -> str | None:
-    """Return what stands for the rows whose cursor is not below `since`, or all; None where there are none.
+    """Return a digest of the rows whose cursor is not below `since` (None: of all); None if there are none.
 
-    Their order does not matter, and how often each is there does.
+    It does not depend on their order, but on how often each occurs.
     """
     total, has_rows = 0, False
     bound = None if since is None else pc.field(cursor) >= value_of(since, rows.schema.field(cursor).type)
@@ -309,6 +315,6 @@ def digest_of(rows: Any, cursor: str, since: int | None) -> str | None:
 
 
 def _values(column: pa.Array) -> list[Any]:
-    """Return values of a column, times to the microsecond as they are written."""
+    """Return the values of a column, times as numbers, which keep every digit."""
     values: list[Any] = (column.cast(pa.int64()) if pa.types.is_timestamp(column.type) else column).to_pylist()
     return values

@@ -1,4 +1,4 @@
-"""How many messages wait at a broker for a table, and up to when tables have all transactions."""
+"""The backlog of a broker: waiting messages of a table, and the time up to which tables have all transactions."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from lakeward.adapters.sources.kafka.broker import Topic
 from lakeward.adapters.sources.kafka.inventory import KafkaSourceInventory
-from lakeward.adapters.sources.kafka.offset_ranges import OffsetRange, next_offsets, read_names
-from lakeward.adapters.sources.kafka.staging.message_files import Staging
+from lakeward.adapters.sources.kafka.offset_ranges import OffsetRange, next_offsets, parse_ranges
+from lakeward.adapters.sources.kafka.staging.message_files import MessageStaging
 from lakeward.adapters.sources.kafka.transactions.transaction_offsets import TransactionOffsets
 from lakeward.core.dimension import TableName
 from lakeward.core.ledger.objects import SourceObject
@@ -16,58 +16,59 @@ from lakeward.core.ledger.objects import SourceObject
 
 @dataclass(frozen=True, slots=True)
 class KafkaBacklog:
-    """The topics of a broker, with what lies behind the offsets that tables have applied."""
+    """The topics of a broker, compared with the offsets that tables have applied."""
 
-    landing: KafkaSourceInventory
+    inventory: KafkaSourceInventory
     start: str | None
     follows_snapshot: bool = False
-    """Whether a table with a batch begins at 0, where its objects say nothing else."""
-    staging: Staging | None = None
-    """Where messages land."""
+    """True if a partition that a table's commits do not name begins at offset 0, because a snapshot came first."""
+    staging: MessageStaging | None = None
+    """The folder in which messages land."""
     transactions: str | None = None
-    """The topic of transactions, where the settings name one."""
+    """The topic of transactions, or None if the settings name none."""
 
     def waiting(self, table: TableName, applied: Collection[str]) -> int | None:
-        """Return how many offsets wait for a table that applied objects of these names.
+        """Return the number of offsets that wait for a table, by the names of the objects that it has applied.
 
-        None where that cannot be told: there is no topic, or another one, or a table without a batch begins at a
-        place that was not looked for yet.
+        None where it is not known: the topic is missing or was created anew, or the table has no batch and begins
+        at a place that was not looked up yet.
         """
-        topic, ranges = self.landing.broker.find(self.landing.topic_of(table)), read_names(applied)
+        topic, ranges = self.inventory.broker.find(self.inventory.topic_of(table)), parse_ranges(applied)
         if topic is None or any((one.topic, one.id) != (topic.name, topic.id) for one in ranges):
             return None
         if not ranges and self.follows_snapshot:
-            return _behind(topic, ()) if applied else None
+            return _count_waiting(topic, ()) if applied else None
         if not ranges:
             begins_at_low = self.start in (None, "earliest")
             return sum(high - low for low, high in topic.partitions.values()) if begins_at_low else None
-        return _behind(topic, ranges)
+        return _count_waiting(topic, ranges)
 
     def consistent_as_of(self, applied: Sequence[tuple[TableName, Collection[SourceObject]]]) -> int | None:
-        """Return up to when all transactions of the source are applied to tables of it with these objects.
+        """Return the time up to which the tables have all transactions of the source, in microseconds since 1970.
 
-        None where a table has no offset in the topic of transactions; one whose topic has no message needs none.
+        `applied` has the objects of each table. None where a table has no offset in the topic of transactions,
+        unless its own topic has no message.
         """
-        topic = None if self.transactions is None else self.landing.broker.find(self.transactions)
+        topic = None if self.transactions is None else self.inventory.broker.find(self.transactions)
         if topic is None or self.staging is None:
             return None
-        found = []
+        offsets = []
         for table, objects in applied:
-            positions = next_offsets(read_names(item.name for item in objects))
-            noted = self.staging.noted_transactions(table) if objects else None
-            reached = TransactionOffsets(objects, noted, positions).find(topic.name, topic.id)
-            if reached is None and not self._is_empty(table):
+            positions = next_offsets(parse_ranges(item.name for item in objects))
+            stored = self.staging.read_transaction_progress(table) if objects else None
+            offset = TransactionOffsets(objects, stored, positions).find(topic.name, topic.id)
+            if offset is None and not self._is_empty(table):
                 return None
-            found += [] if reached is None else [reached]
-        first = min(found, key=lambda one: one.offset, default=None)
+            offsets += [] if offset is None else [offset]
+        first = min(offsets, key=lambda one: one.offset, default=None)
         return None if first is None or first.time is None else first.time * 1000
 
     def _is_empty(self, table: TableName) -> bool:
-        topic = self.landing.broker.find(self.landing.topic_of(table))
+        topic = self.inventory.broker.find(self.inventory.topic_of(table))
         return topic is None or not any(high for _, high in topic.partitions.values())
 
 
-def _behind(topic: Topic, applied: Collection[OffsetRange]) -> int:
-    """Return how many offsets lie behind those that were applied; a partition of which none was begins at 0."""
+def _count_waiting(topic: Topic, applied: Collection[OffsetRange]) -> int:
+    """Return the number of offsets after the applied ones; a partition without an applied one begins at 0."""
     reached = next_offsets(applied)
     return sum(max(0, high - reached.get(number, 0)) for number, (_, high) in topic.partitions.items())

@@ -1,4 +1,4 @@
-"""What the source asks of a broker: topics with their offsets, committed messages, and the group that is told."""
+"""The port to a broker: topics with their offsets, committed messages, and the offsets of a consumer group."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple, Protocol
 
 NO_ID: Final = "none"
-"""The id of topics at a broker that has none: it is older than Kafka 2.8."""
+"""The id of topics at a broker without topic ids, which is older than Kafka 2.8."""
 
 
 class Offsets(NamedTuple):
-    """The offsets of a partition: the first that is still there, and the one behind the last committed message."""
+    """The offsets of a partition: the first that still exists, and the one after the last committed message."""
 
     low: int
     high: int
@@ -19,9 +19,9 @@ class Offsets(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """A topic as it is now, with the offsets of its partitions; one that is made anew has another `id`.
+    """A topic as it is now, with the offsets of its partitions. One that is created anew has another `id`.
 
-    An id has letters, digits, `-` and `_` alone.
+    An id has only letters, digits, `-` and `_`.
     """
 
     name: str
@@ -30,7 +30,7 @@ class Topic:
 
 
 class Record(NamedTuple):
-    """A message. `timestamp` is in milliseconds since 1970, None where it has none; headers may repeat."""
+    """A message. `timestamp` is in milliseconds since 1970, or None. Header names may repeat."""
 
     offset: int
     timestamp: int | None
@@ -40,9 +40,9 @@ class Record(NamedTuple):
 
 
 class Broker(Protocol):
-    """A broker, or a cluster of them.
+    """A broker, or a cluster of brokers.
 
-    Raises StoreUnreachable where it does not answer, and ConfigError where it refuses who asks.
+    Its methods raise StoreUnreachable where it does not answer, and ConfigError where it refuses access.
     """
 
     def topics(self) -> Collection[str]:
@@ -50,27 +50,27 @@ class Broker(Protocol):
         ...
 
     def find(self, topic: str) -> Topic | None:
-        """Return a topic, or None where there is none of that name."""
+        """Return a topic, or None if it does not exist."""
         ...
 
     def is_compacted(self, topic: str) -> bool:
-        """Return whether the broker removes messages from the midst of a topic (`cleanup.policy`)."""
+        """Return True if the broker removes messages from the middle of a topic (`cleanup.policy`)."""
         ...
 
     def offsets_at(self, topic: str, partitions: Collection[int], millis: int) -> Mapping[int, int]:
-        """Return for partitions the first offset at or after a time, in milliseconds since 1970.
+        """Return for each partition the first offset at or after a time, in milliseconds since 1970.
 
         A partition without such a message is left out.
         """
         ...
 
     def read(self, topic: str, partition: int, start: int, end: int) -> Generator[Record]:
-        """Yield the committed messages from the offset `start` on that lie before `end`, in their order.
+        """Yield the committed messages with offsets from `start` up to, without, `end`, in order.
 
-        Raises SourceError where `start` is not there any more: nothing is ever passed over.
+        Raises SourceError where `start` no longer exists: no message is ever skipped.
         """
         ...
 
     def tell(self, group: str, topic: str, offsets: Mapping[int, int]) -> None:
-        """Tell a consumer group how far the partitions of a topic are applied: the offset that comes next."""
+        """Commit offsets for a consumer group: for each partition, the offset of the next message to apply."""
         ...

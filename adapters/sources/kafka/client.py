@@ -1,4 +1,4 @@
-"""A broker of Kafka, through the client of Confluent (librdkafka)."""
+"""A Kafka broker, through the client of Confluent (librdkafka)."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ from lakeward.core.settings.secrets import Secret, SecretName
 T = TypeVar("T")
 _Errors: TypeAlias = deque[KafkaError]
 
-_QUIET: Final = logging.Logger("librdkafka", logging.CRITICAL + 1)
-"""librdkafka would write what it says to standard error; what matters of it is in errors."""
+_NO_LOG: Final = logging.Logger("librdkafka", logging.CRITICAL + 1)
+"""A logger that drops what librdkafka would write to standard error. Errors have what matters."""
 
 _BATCH: Final = 500
 _NO_TIMESTAMP: Final = 0
@@ -46,71 +46,73 @@ _REFUSED: Final = (
     KafkaError._SSL,
 )
 _SECRET: Final = ("sasl.password", "ssl.key.pem")
-"""The settings of a client that are secrets."""
+"""The client settings that are secrets."""
 
 _OFFSET_GONE: Final = (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE)
 _READER: Final = {
-    "group.id": "lakeward",  # the client needs one; nothing is ever committed or asked by it
+    "group.id": "lakeward",  # the client requires one; no offset is committed or read with it
     "enable.auto.commit": False,
     "enable.auto.offset.store": False,
     "enable.partition.eof": True,
     "auto.offset.reset": "error",
     "isolation.level": "read_committed",
-    "fetch.wait.max.ms": 50,  # the end of a partition is told after so long
+    "fetch.wait.max.ms": 50,  # the end of a partition is reported after this time
     "queued.max.messages.kbytes": 16 * 1024,
 }
 
 
 @dataclass
 class KafkaBroker:
-    """A broker, to which the first question connects. It may be asked by several threads.
+    """A broker that is connected to at the first call. Several threads may call it.
 
-    Where access is refused, secrets are read again: one may have been changed since, and is tried once.
+    Where access is refused, secrets are read again, and a changed one is tried once.
     """
 
     options: KafkaOptions
     base: Path
     secret: Callable[[SecretName], Secret]
-    _known: tuple[dict[str, Any], _Errors] | None = field(default=None, repr=False)
-    _administers: tuple[AdminClient, dict[str, Any]] | None = field(default=None, repr=False)
+    _client_settings: tuple[dict[str, Any], _Errors] | None = field(default=None, repr=False)
+    _admin_client: tuple[AdminClient, dict[str, Any]] | None = field(default=None, repr=False)
     _lock: RLock = field(default_factory=RLock)
 
     def topics(self) -> Collection[str]:
         """Return the names of all topics but the broker's own."""
-        found = self._ask(lambda: self._admin.list_topics(timeout=self.options.timeout))
-        return [name for name in found.topics if not name.startswith("__")]
+        metadata = self._request(lambda: self._admin.list_topics(timeout=self.options.timeout))
+        return [name for name in metadata.topics if not name.startswith("__")]
 
     def find(self, topic: str) -> Topic | None:
-        """Return a topic with its committed offsets, or None where there is none of that name."""
+        """Return a topic with its committed offsets, or None if it does not exist."""
         try:
-            said = self._ask(
-                lambda: _result_of(self._admin.describe_topics(TopicCollection([topic]), **self._patience))
+            description = self._request(
+                lambda: _result_of(self._admin.describe_topics(TopicCollection([topic]), **self._request_options))
             )
         except _NoTopic:
             return None
-        numbers = [one.id for one in said.partitions]
+        numbers = [one.id for one in description.partitions]
         low = self._list_offsets(topic, numbers, OffsetSpec.earliest())
         high = self._list_offsets(topic, numbers, OffsetSpec.latest())
         offsets = {number: Offsets(low[number], high[number]) for number in numbers}
-        return Topic(topic, _id_of(said.topic_id), offsets)
+        return Topic(topic, _topic_id(description.topic_id), offsets)
 
     def is_compacted(self, topic: str) -> bool:
-        """Return whether the broker removes messages from the midst of a topic."""
-        wanted = ConfigResource(ConfigResource.Type.TOPIC, topic)
-        found = self._ask(lambda: _result_of(self._admin.describe_configs([wanted], **self._patience)))
-        return "compact" in found["cleanup.policy"].value
+        """Return True if the broker removes messages from the middle of a topic."""
+        resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
+        configs = self._request(
+            lambda: _result_of(self._admin.describe_configs([resource], **self._request_options))
+        )
+        return "compact" in configs["cleanup.policy"].value
 
     def offsets_at(self, topic: str, partitions: Collection[int], millis: int) -> Mapping[int, int]:
-        """Return for partitions the first offset at or after a time, in milliseconds since 1970."""
-        found = self._list_offsets(topic, partitions, OffsetSpec.for_timestamp(millis))
-        return {number: offset for number, offset in found.items() if offset >= 0}
+        """Return for each partition the first offset at or after a time, in milliseconds since 1970."""
+        offsets = self._list_offsets(topic, partitions, OffsetSpec.for_timestamp(millis))
+        return {number: offset for number, offset in offsets.items() if offset >= 0}
 
     def read(self, topic: str, partition: int, start: int, end: int) -> Generator[Record]:
-        """Yield the committed messages of a range of offsets, in their order."""
+        """Yield the committed messages of a range of offsets, in order."""
         tried, records = self._settings, self._read(topic, partition, start, end)
         try:
             first = next(records, None)
-        except _Refused:
+        except _AccessRefused:
             if not self._has_newer_secrets(tried):
                 raise
             records = self._read(topic, partition, start, end)
@@ -121,72 +123,74 @@ class KafkaBroker:
 
     def _read(self, topic: str, partition: int, start: int, end: int) -> Generator[Record]:
         settings, errors = self._access
-        consumer = self._make(Consumer, {**settings, **_READER})
+        consumer = self._make_client(Consumer, {**settings, **_READER})
         with closing(consumer):
             consumer.assign([TopicPartition(topic, partition, start)])
             while True:
-                for message in self._asked(lambda: self._next(consumer, errors), errors):
-                    if self._is_behind(message, topic, partition, end, errors):
+                for message in self._call(lambda: self._next(consumer, errors), errors):
+                    if self._is_past_end(message, topic, partition, end, errors):
                         return
-                    yield _record(message)
-                    if message.offset() == end - 1:  # else the end would be waited for
+                    yield _to_record(message)
+                    if message.offset() == end - 1:  # do not wait for messages after the range
                         return
 
     def _next(self, consumer: Consumer, errors: _Errors) -> list[Message]:
-        """Wait for a message, and return it with those that have come already.
+        """Wait for a message, and return it with those that have arrived already.
 
-        That no group may be used says nothing: a range is read without one.
+        A refusal of the consumer group is ignored: a range is read without one.
         """
         first = consumer.poll(self.options.timeout)
         if first is None:
-            raise self._refused(errors) or self._away(None, errors)
-        found = [first, *consumer.consume(_BATCH, 0)]
+            raise self._refusal(errors) or self._unreachable_error(None, errors)
+        messages = [first, *consumer.consume(_BATCH, 0)]
         no_group = KafkaError.GROUP_AUTHORIZATION_FAILED
-        return [one for one in found if one.error() is None or one.error().code() != no_group]
+        return [one for one in messages if one.error() is None or one.error().code() != no_group]
 
-    def _is_behind(self, message: Message, topic: str, partition: int, end: int, errors: _Errors) -> bool:
-        """Return whether a message, or the end of the partition, lies behind the range."""
+    def _is_past_end(self, message: Message, topic: str, partition: int, end: int, errors: _Errors) -> bool:
+        """Return True if a message, or the end of the partition, lies after the range."""
         error = message.error()
         if error is None or error.code() == KafkaError._PARTITION_EOF:
             offset = message.offset()
             if error is not None and (offset is None or offset < end):
-                raise _cut_off(topic, partition, end, offset)
+                raise _truncated_error(topic, partition, end, offset)
             return offset is None or offset >= end
         if error.code() in _OFFSET_GONE:
-            raise _deleted_meanwhile(topic, partition)
-        raise self._in_words(KafkaException(error), errors)
+            raise _deleted_error(topic, partition)
+        raise self._translate_error(KafkaException(error), errors)
 
     def tell(self, group: str, topic: str, offsets: Mapping[int, int]) -> None:
-        """Tell a consumer group how far a topic is applied."""
-        places = [TopicPartition(topic, number, offset) for number, offset in offsets.items()]
-        asked = [ConsumerGroupTopicPartitions(group, places)]
-        self._ask(lambda: _result_of(self._admin.alter_consumer_group_offsets(asked, **self._patience)))
+        """Commit offsets of a topic for a consumer group."""
+        partitions = [TopicPartition(topic, number, offset) for number, offset in offsets.items()]
+        request = [ConsumerGroupTopicPartitions(group, partitions)]
+        self._request(
+            lambda: _result_of(self._admin.alter_consumer_group_offsets(request, **self._request_options))
+        )
 
     def _list_offsets(self, topic: str, numbers: Collection[int], spec: OffsetSpec) -> Mapping[int, int]:
-        asked = {TopicPartition(topic, number): spec for number in numbers}
-        committed = IsolationLevel.READ_COMMITTED
+        specs = {TopicPartition(topic, number): spec for number in numbers}
+        isolation = IsolationLevel.READ_COMMITTED
 
         def ask() -> Mapping[int, int]:
-            found = self._admin.list_offsets(asked, isolation_level=committed, **self._patience)
-            return {place.partition: one.result().offset for place, one in found.items()}
+            futures = self._admin.list_offsets(specs, isolation_level=isolation, **self._request_options)
+            return {place.partition: one.result().offset for place, one in futures.items()}
 
-        return self._ask(ask)
+        return self._request(ask)
 
     @property
-    def _patience(self) -> Mapping[str, Any]:
+    def _request_options(self) -> Mapping[str, Any]:
         return {"request_timeout": self.options.timeout}
 
     @property
     def _admin(self) -> AdminClient:
         with self._lock:
-            if self._administers is None or self._administers[1] is not self._settings:
-                self._administers = self._make(AdminClient, self._settings), self._settings
-            return self._administers[0]
+            if self._admin_client is None or self._admin_client[1] is not self._settings:
+                self._admin_client = self._make_client(AdminClient, self._settings), self._settings
+            return self._admin_client[0]
 
-    def _make(self, client: Callable[..., T], settings: Mapping[str, Any]) -> T:
-        """Return a client; raises ConfigError for a file of certificates or a key that cannot be read."""
+    def _make_client(self, client: Callable[..., T], settings: Mapping[str, Any]) -> T:
+        """Return a client; raises ConfigError for a certificate file or a key that cannot be read."""
         try:
-            return client(dict(settings), logger=_QUIET)
+            return client(dict(settings), logger=_NO_LOG)
         except KafkaException as error:
             raise ConfigError(
                 f"no client of the broker {self.options.servers} can be made",
@@ -196,22 +200,22 @@ class KafkaBroker:
 
     @property
     def _settings(self) -> dict[str, Any]:
-        """The settings of clients, with the secrets as they were read last."""
+        """The settings of clients, with the secrets as they were last read."""
         return self._access[0]
 
     @property
     def _access(self) -> tuple[dict[str, Any], _Errors]:
-        """The settings of clients, and where those that have them put what they are told in the background."""
+        """The settings of clients, and the queue in which such clients put errors of their background threads."""
         with self._lock:
-            if self._known is None:
+            if self._client_settings is None:
                 errors: _Errors = deque(maxlen=5)
-                self._known = self._read_settings(errors), errors
-            return self._known
+                self._client_settings = self._read_settings(errors), errors
+            return self._client_settings
 
     def _read_settings(self, errors: _Errors) -> dict[str, Any]:
-        """Return the settings of a client; secrets are read now, and kept nowhere else."""
+        """Return the settings of a client; secrets are read now, and stored nowhere else."""
         security = self.options.security
-        found: dict[str, Any] = {
+        settings: dict[str, Any] = {
             "bootstrap.servers": self.options.servers,
             "security.protocol": security.protocol,
             "sasl.mechanism": security.sasl_mechanism,
@@ -224,9 +228,9 @@ class KafkaBroker:
         }
         if security.region is not None:
             tokens = MskTokens(security.region)
-            tokens.token()  # what cannot be signed is told here, and not to the client
-            found |= {"sasl.mechanism": "OAUTHBEARER", "oauth_cb": tokens}
-        return {name: value for name, value in found.items() if value is not None}
+            tokens.token()  # an error of signing is raised here, not inside the client
+            settings |= {"sasl.mechanism": "OAUTHBEARER", "oauth_cb": tokens}
+        return {name: value for name, value in settings.items() if value is not None}
 
     def _reveal(self, name: SecretName | None) -> str | None:
         return None if name is None else self.secret(name).reveal().decode("utf-8", "surrogateescape")
@@ -234,55 +238,58 @@ class KafkaBroker:
     def _path(self, file: str | None) -> str | None:
         return None if file is None else str(self.base / file)
 
-    def _ask(self, ask: Callable[[], T]) -> T:
-        """Return an answer of the broker; raises what its errors are in words."""
+    def _request(self, ask: Callable[[], T]) -> T:
+        """Return an answer of the broker; raises a LakewardError for errors of the client."""
         admin, (tried, errors) = self._admin, self._access
         try:
-            return self._asked(ask, errors, admin)
-        except _Refused:
+            return self._call(ask, errors, admin)
+        except _AccessRefused:
             if not self._has_newer_secrets(tried):
                 raise
-            return self._asked(ask, self._access[1], self._admin)
+            return self._call(ask, self._access[1], self._admin)
 
     def _has_newer_secrets(self, tried: dict[str, Any]) -> bool:
-        """Return whether secrets are others than those that were tried: they are read again, unless they were."""
+        """Return True if secrets differ from those that were tried.
+
+        They are read again, unless another thread did.
+        """
         with self._lock:
-            if self._settings is not tried:  # another thread was refused as well
+            if self._settings is not tried:  # another thread was refused, too, and has read them
                 return True
-            self._known = None
+            self._client_settings = None
             return any(self._settings.get(name) != tried.get(name) for name in _SECRET)
 
-    def _asked(self, ask: Callable[[], T], errors: _Errors, admin: AdminClient | None = None) -> T:
+    def _call(self, ask: Callable[[], T], errors: _Errors, admin: AdminClient | None = None) -> T:
         try:
-            found = ask()
+            answer = ask()
         except KafkaException as error:
             if admin is not None:
-                admin.poll(0)  # what it was told in the background comes now
-            raise self._in_words(error, errors) from None
-        if found:
+                admin.poll(0)  # delivers the errors of background threads
+            raise self._translate_error(error, errors) from None
+        if answer:
             errors.clear()
-        return found
+        return answer
 
-    def _in_words(self, error: KafkaException, errors: _Errors) -> LakewardError:
-        said: KafkaError = error.args[0]
-        if said.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+    def _translate_error(self, error: KafkaException, errors: _Errors) -> LakewardError:
+        kafka_error: KafkaError = error.args[0]
+        if kafka_error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
             todo = "Nothing of this batch was applied. The next run says what that means."
             return _NoTopic("a topic is not there any more", todo=todo)
-        return self._refused(errors, said) or self._away(said, errors)
+        return self._refusal(errors, kafka_error) or self._unreachable_error(kafka_error, errors)
 
-    def _refused(self, errors: _Errors, *said: KafkaError) -> _Refused | None:
-        """Return what to say where one of these errors, or of those in the background, is a refusal."""
-        refusal = next((one for one in [*said, *errors] if one.code() in _REFUSED), None)
+    def _refusal(self, errors: _Errors, *kafka_errors: KafkaError) -> _AccessRefused | None:
+        """Return the error to raise if one of these errors, or of those in the background, is a refusal."""
+        refusal = next((one for one in [*kafka_errors, *errors] if one.code() in _REFUSED), None)
         if refusal is None:
             return None
-        return _Refused(
+        return _AccessRefused(
             f"the broker {self.options.servers} refuses access",
             found=refusal.str(),
             todo="Correct [source.security], or let the user read the topic, and describe it.",
         )
 
-    def _away(self, said: KafkaError | None, errors: _Errors) -> StoreUnreachable:
-        last = errors[-1] if errors else said
+    def _unreachable_error(self, kafka_error: KafkaError | None, errors: _Errors) -> StoreUnreachable:
+        last = errors[-1] if errors else kafka_error
         return StoreUnreachable(
             f"the broker {self.options.servers} does not answer",
             found=f"nothing came in {self.options.timeout} seconds" if last is None else last.str(),
@@ -291,26 +298,26 @@ class KafkaBroker:
         )
 
 
-class _Refused(ConfigError):
-    """The broker lets nobody in, or not at that."""
+class _AccessRefused(ConfigError):
+    """The broker refuses the login or the operation."""
 
 
 class _NoTopic(SourceError):
-    """There is no such topic."""
+    """The topic does not exist."""
 
 
 def _result_of(futures: Mapping[Any, Any]) -> Any:
-    (found,) = futures.values()
-    return found.result()
+    (future,) = futures.values()
+    return future.result()
 
 
-def _id_of(told: Any) -> str:
-    """Return the id of a topic, as it may stand in the name of a file; one without it tells nothing, or zeros."""
-    text = str(told) if told is not None else ""
+def _topic_id(uuid: Any) -> str:
+    """Return the id of a topic in the form of a file name; `NO_ID` for none, or for one of zeros."""
+    text = str(uuid) if uuid is not None else ""
     return text.replace("+", "-").replace("/", "_") if text.strip("A=") else NO_ID
 
 
-def _record(message: Message) -> Record:
+def _to_record(message: Message) -> Record:
     kind, millis = message.timestamp()
     headers = tuple((name, value) for name, value in message.headers() or ())
     return Record(
@@ -318,14 +325,14 @@ def _record(message: Message) -> Record:
     )
 
 
-def _deleted_meanwhile(topic: str, partition: int) -> SourceError:
+def _deleted_error(topic: str, partition: int) -> SourceError:
     return SourceError(
         f"messages of {topic}, partition {partition}, were deleted while they were read",
         todo="Nothing of this batch was applied. The next run says which are gone.",
     )
 
 
-def _cut_off(topic: str, partition: int, end: int, offset: int | None) -> SourceError:
+def _truncated_error(topic: str, partition: int, end: int, offset: int | None) -> SourceError:
     return SourceError(
         f"{topic}, partition {partition}, ends before the offset that the broker named",
         found=f"it ends at {offset}, and should at {end}",

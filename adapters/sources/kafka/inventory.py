@@ -1,4 +1,4 @@
-"""What a broker says of tables, without reading their messages."""
+"""The inventory of a broker's topics, without reading messages."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from functools import cached_property
 
 from lakeward.adapters.sources.files.options import FilesOptions
 from lakeward.adapters.sources.kafka.broker import Broker
-from lakeward.adapters.sources.kafka.topics import BETWEEN
+from lakeward.adapters.sources.kafka.topics import SEPARATOR
 from lakeward.adapters.sources.landing.places import filled
 from lakeward.core.dimension import TableName
 from lakeward.core.text.suggestions import nearest
@@ -17,38 +17,38 @@ from lakeward.core.text.suggestions import nearest
 
 @dataclass
 class KafkaSourceInventory:
-    """The topics of a broker as they are when it is first asked."""
+    """The topics of a broker as they are at the first request."""
 
     options: FilesOptions
     broker: Broker
     of_tables: Mapping[TableName, FilesOptions]
 
     def tables(self) -> Sequence[TableName]:
-        """Return the tables that have a topic; none where all share one, which no name tells."""
-        found = (table_of(self.options.folder, topic) for topic in self._topics)
-        return sorted(table for table in found if table is not None)
+        """Return the tables that have a topic; none where all tables share one."""
+        tables = (table_of(self.options.folder, topic) for topic in self._topics)
+        return sorted(table for table in tables if table is not None)
 
     def warnings(self, tables: Collection[TableName]) -> Sequence[str]:
-        """Return nothing: each message says itself what it is of."""
+        """Return nothing: each message names its table."""
         return []
 
     def match_objects(self, tables: Collection[TableName]) -> Callable[[str], Collection[TableName]]:
-        """Return what tells of none: no bucket has what there is."""
+        """Return a function that returns no tables: messages are no objects of a bucket."""
         return lambda _url: ()
 
     def cautions(self, table: TableName) -> Sequence[str]:
-        """Return what to know of a table whatever its next batch is."""
+        """Return what an operator should know about a table, whatever its next batch is."""
         options, topic = self.of_tables.get(table, self.options), self.topic_of(table)
-        found = [self._no_topic(one) for one in topic.split(BETWEEN) if one not in self._topics]
+        cautions = [self._no_topic_caution(one) for one in topic.split(SEPARATOR) if one not in self._topics]
         if not options.orders_rows:
-            found.append("No `order_by` is set: the records of a key count as they arrive.")
-        return [*found, *options.message_cautions()]
+            cautions.append("No `order_by` is set: the records of a key count as they arrive.")
+        return [*cautions, *options.message_cautions()]
 
     def topic_of(self, table: TableName) -> str:
-        """Return the topic of a table, or several with a comma between."""
+        """Return the topic of a table, or several topics with a comma between."""
         return filled(self.of_tables.get(table, self.options).folder, table)
 
-    def _no_topic(self, topic: str) -> str:
+    def _no_topic_caution(self, topic: str) -> str:
         return " ".join(filter(None, (f"It has no topic yet ({topic}).", nearest(topic, self._topics))))
 
     @cached_property
@@ -57,7 +57,7 @@ class KafkaSourceInventory:
 
 
 def table_of(template: str, topic: str) -> TableName | None:
-    """Return the table that a topic is of, or None where its name has not that form; schemas have no dots.
+    """Return the table of a topic, or None if its name does not have that form; schema names have no dots.
 
     >>> table_of("shop.{schema}.{table}", "shop.public.order.lines")
     TableName(schema='public', table='order.lines')
@@ -65,5 +65,5 @@ def table_of(template: str, topic: str) -> TableName | None:
     if "{schema}" not in template:
         return None
     pattern = re.escape(template).replace(r"\{schema\}", "(?P<schema>[^.]+)").replace(r"\{table\}", "(?P<table>.+)")
-    found = re.fullmatch(pattern, topic)
-    return None if found is None else TableName(found["schema"], found["table"])
+    match = re.fullmatch(pattern, topic)
+    return None if match is None else TableName(match["schema"], match["table"])

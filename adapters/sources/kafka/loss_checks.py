@@ -1,4 +1,4 @@
-"""What a broker shows that means loss: the table stops, and nothing is passed over in silence."""
+"""Checks for lost messages. Where one fails the table stops, and no message is skipped silently."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from typing import Final
 
 from lakeward.adapters.sources.kafka.broker import Topic
 from lakeward.adapters.sources.kafka.offset_ranges import OffsetRange
-from lakeward.adapters.sources.kafka.topics import Place
+from lakeward.adapters.sources.kafka.topics import TopicPartition
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import AlarmRaised, ConfigError, SourceError
 
 LOST_ALARM: Final = "KAFKA-001"
 
-_ANEW: Final = (
+_RELOAD: Final = (
     "Nothing was applied. What the old topic had and the table has not is lost; the offsets of the new one say "
     "nothing of it. Load the table anew, as docs/reference/alarms.md says."
 )
@@ -23,48 +23,48 @@ _LOAD_ANEW: Final = "The table can be loaded anew, as docs/reference/alarms.md s
 
 
 def refuse_other_topic(table: TableName, name: str, topic: Topic | None, applied: Collection[OffsetRange]) -> None:
-    """Raise KAFKA-002 where the topic is not the one that the table was read from, by what its commits say."""
+    """Raise KAFKA-002 if the topic is not the one that the table's commits name."""
     if not applied:
         return
-    last = max(applied, key=lambda one: (one.end, one))
-    if last.topic != name:
-        found = f"it was read from {last.topic}, and the settings name {name}"
+    latest = max(applied, key=lambda one: (one.end, one))
+    if latest.topic != name:
+        difference = f"it was read from {latest.topic}, and the settings name {name}"
     elif topic is None:
-        found = f"there is no topic {name} any more; {last.words} were the last that it applied"
-    elif last.id != topic.id:
-        found = f"{name} was made anew: its id is {topic.id}, and was {last.id}"
-    elif gone := sorted({one.partition for one in applied} - topic.partitions.keys()):
-        place = Place.of(name, gone[0])
-        found = f"{place.topic} has fewer partitions now; partition {place.partition} was read and is gone"
+        difference = f"there is no topic {name} any more; {latest.words} were the last that it applied"
+    elif latest.id != topic.id:
+        difference = f"{name} was created anew: its id is {topic.id}, and was {latest.id}"
+    elif missing := sorted({one.partition for one in applied} - topic.partitions.keys()):
+        place = TopicPartition.of(name, missing[0])
+        difference = f"{place.topic} has fewer partitions now; partition {place.partition} was read and is gone"
     else:
         return
-    raise AlarmRaised("KAFKA-002", f"{table}: its topic is another one now", found=found, todo=_ANEW)
+    raise AlarmRaised("KAFKA-002", f"{table}: its topic is another one now", found=difference, todo=_RELOAD)
 
 
-def topic_changed(table: TableName, topic: Topic) -> SourceError:
-    """Say that a topic was made anew while its messages were read."""
+def topic_changed_error(table: TableName, topic: Topic) -> SourceError:
+    """Return the error for a topic that was created anew or deleted while its messages were read."""
     return SourceError(
-        f"{table}: its topic {topic.name} was made anew, or deleted, while messages were read",
+        f"{table}: its topic {topic.name} was created anew, or deleted, while messages were read",
         todo="Nothing of this batch was applied. The next run says what is lost.",
     )
 
 
-def refuse_end(table: TableName, topic: Topic, positions: Mapping[int, int]) -> None:
-    """Raise KAFKA-002 where a partition ends before the offset that comes next: its log was cut off."""
+def refuse_truncated(table: TableName, topic: Topic, positions: Mapping[int, int]) -> None:
+    """Raise KAFKA-002 where a partition ends before the next offset: its log was truncated."""
     for partition, position in positions.items():
-        high, place = topic.partitions[partition].high, Place.of(topic.name, partition)
+        high, place = topic.partitions[partition].high, TopicPartition.of(topic.name, partition)
         if position > high:
             raise AlarmRaised(
                 "KAFKA-002",
                 f"{table}: its topic ends before what was applied",
                 found=f"{place.topic}, partition {place.partition}, ends at offset {high:,}, and all before "
                 f"{position:,} is applied: messages were lost at the broker, and others took their offsets",
-                todo=_ANEW,
+                todo=_RELOAD,
             )
 
 
-def refuse_lost(table: TableName, topic: Topic, positions: Mapping[int, int]) -> None:
-    """Raise KAFKA-001 where offsets that come next are not there any more."""
+def refuse_lost_messages(table: TableName, topic: Topic, positions: Mapping[int, int]) -> None:
+    """Raise KAFKA-001 where the next offsets no longer exist."""
     lost = [
         OffsetRange(topic.name, topic.id, partition, position, topic.partitions[partition].low)
         for partition, position in sorted(positions.items())
@@ -78,17 +78,20 @@ def refuse_lost(table: TableName, topic: Topic, positions: Mapping[int, int]) ->
             found=f"{lost[0].words}{more}; the first that is there is {lost[0].end:,}",
             todo="Nothing was applied. Retention deleted them, or somebody did. Load the table anew, as "
             "docs/reference/alarms.md says. If what they held does not matter: "
-            f"`lakeward ack {table} {LOST_ALARM}`; the table goes on behind them.",
+            f"`lakeward ack {table} {LOST_ALARM}`; the table goes on after them.",
             about=[one.name for one in lost],
         )
 
 
 def refuse_rollback(table: TableName, topic: Topic, ranges: Collection[OffsetRange], *, is_compacted: bool) -> None:
-    """Raise SourceError where messages that are to be applied again are gone, or ConfigError where some may be."""
+    """Raise an error if messages after a rollback could not be applied again.
+
+    SourceError where they are gone; ConfigError for a compacted topic, where some may be gone.
+    """
     if is_compacted:
         raise ConfigError(
-            f"{table}: it cannot be taken back over messages of a compacted topic",
-            found=f"the broker may have removed messages from the midst of {topic.name}, deletes among them",
+            f"{table}: it cannot be rolled back over messages of a compacted topic",
+            found=f"the broker may have removed messages from the middle of {topic.name}, deletes among them",
             todo=f"Nothing was changed. {_LOAD_ANEW}",
         )
     for one in ranges:
@@ -101,23 +104,23 @@ def refuse_rollback(table: TableName, topic: Topic, ranges: Collection[OffsetRan
             )
 
 
-def no_way_back(table: TableName) -> ConfigError:
-    """Say that a table began at the end of its topic, and that only its first commit tells where that was."""
+def no_rollback_error(table: TableName) -> ConfigError:
+    """Return the error for a table that began at the end of its topic, which only its first commit records."""
     return ConfigError(
-        f"{table}: it cannot be taken back behind its first messages",
+        f"{table}: it cannot be rolled back to before its first messages",
         found='it began at the end of its topic (`start = "latest"`): its first commit alone tells where that is',
         todo=f"Nothing was changed. {_LOAD_ANEW}",
     )
 
 
 def refuse_unknown_start(table: TableName, topic: Topic) -> None:
-    """Raise ConfigError where a table begins, the beginning of its topic is gone, and no setting says what then."""
-    gone = [(partition, low) for partition, (low, _) in sorted(topic.partitions.items()) if low > 0]
-    if gone:
-        (number, low), *_ = gone
-        name, partition = Place.of(topic.name, number)
+    """Raise ConfigError for a new table whose topic has lost its beginning, if no `start` is set."""
+    truncated = [(partition, low) for partition, (low, _) in sorted(topic.partitions.items()) if low > 0]
+    if truncated:
+        (number, low), *_ = truncated
+        name, partition = TopicPartition.of(topic.name, number)
         raise ConfigError(
-            f"{table}: where it begins must be said, since the beginning of its topic is gone",
+            f"{table}: `start` must be set, since the beginning of its topic is gone",
             found=f"{name}, partition {partition}, begins at offset {low:,}",
             todo='Set `start` under [source]: "earliest" (what is still there), "latest" (what comes from now on), '
             "or a time. A topic without its beginning holds no whole table, unless it is compacted, or a snapshot "
@@ -126,6 +129,6 @@ def refuse_unknown_start(table: TableName, topic: Topic) -> None:
 
 
 def acked_ranges(acked: Iterable[str], partition: int, topic: Topic) -> Sequence[OffsetRange]:
-    """Return the ranges of a partition that an operator let pass as lost."""
-    found = [OffsetRange.read(name) for name in acked]
-    return [one for one in found if one is not None and one.partition == partition and one.id == topic.id]
+    """Return the lost ranges of a partition that an operator has acknowledged."""
+    ranges = [OffsetRange.read(name) for name in acked]
+    return [one for one in ranges if one is not None and one.partition == partition and one.id == topic.id]

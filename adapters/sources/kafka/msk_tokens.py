@@ -1,4 +1,4 @@
-"""Tokens by which IAM of AWS lets a client read a cluster of Amazon MSK.
+"""Tokens with which IAM of AWS lets a client read a cluster of Amazon MSK.
 
 docs.aws.amazon.com/msk/latest/developerguide/iam-access-control.html. The library of AWS signs them, with the
 credentials that the AWS command line would find.
@@ -17,21 +17,21 @@ _MILLIS: Final = 1000
 
 @dataclass(frozen=True, slots=True)
 class MskTokens:
-    """What signs tokens for the clusters of one region."""
+    """Signs tokens for the clusters of one region."""
 
     region: str
 
     def token(self) -> tuple[str, float]:
-        """Return a token, and until when it is good, in seconds since 1970.
+        """Return a token, and the time until which it is valid, in seconds since 1970.
 
-        Raises SetupError without the library, and ConfigError where nothing is signed.
+        Raises SetupError without the library, and ConfigError without credentials.
         """
         if find_spec("aws_msk_iam_sasl_signer") is None:
             raise SetupError(
                 "the library is not installed that signs tokens of AWS for Kafka",
                 todo="Install it: pip install 'lakeward[kafka,msk]'.",
             )
-        from aws_msk_iam_sasl_signer import MSKAuthTokenProvider  # noqa: PLC0415  # for who asks for it
+        from aws_msk_iam_sasl_signer import MSKAuthTokenProvider  # noqa: PLC0415  # an optional library
         from botocore.exceptions import BotoCoreError, ClientError  # noqa: PLC0415
         from botocore.session import Session  # noqa: PLC0415
 
@@ -44,7 +44,7 @@ class MskTokens:
         return token, expires / _MILLIS
 
     def __call__(self, _: str) -> tuple[str, float]:
-        """Answer a client that needs a token."""
+        """Return a token to a client that asks for one."""
         return self.token()
 
 

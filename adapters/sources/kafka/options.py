@@ -12,14 +12,14 @@ from pydantic import AfterValidator, BaseModel, ByteSize, ConfigDict, Field, Pos
 from lakeward.adapters.sources.files.form import MessageForm, once_each
 from lakeward.adapters.sources.kafka.access import RegistryOptions, SecurityOptions
 from lakeward.adapters.sources.kafka.staging.plain_records import DELETE, OPERATION
-from lakeward.adapters.sources.kafka.topics import BETWEEN, fit_a_name
+from lakeward.adapters.sources.kafka.topics import SEPARATOR, fits_file_name
 from lakeward.adapters.sources.staging.location import SETTING, staging_url
 
 _TOPIC: Final = re.compile(r"[A-Za-z0-9._-]+")
 
 
 def _topics(value: str | None) -> str | None:
-    """Return where the messages of a table are; raises ValueError for what cannot be a topic."""
+    """Return the topic of a table, or its template; raises ValueError for what cannot be a topic."""
     if value is None:
         return None
     fields = sorted(re.findall(r"\{[^}]*\}", value))
@@ -36,45 +36,45 @@ def _own_topics(value: str | list[str] | None) -> str | None:
         return _topics(value)
     if not 0 < len({*value}) == len(value):
         raise ValueError("must be one topic or more, each once")
-    if len(value) > 1 and not fit_a_name(value):
+    if len(value) > 1 and not fits_file_name(value):
         raise ValueError("are too many: the names and ids of all of them must fit into the name of a file")
     if any("{" in name for name in value):
         raise ValueError("must be names of topics, without {schema} and {table}")
-    return BETWEEN.join(_topics(name) or "" for name in value)
+    return SEPARATOR.join(_topics(name) or "" for name in value)
 
 
 def _start(value: str | None) -> str | None:
-    """Return where a table begins; raises ValueError for what is no such place."""
+    """Return the setting `start`; raises ValueError for any other value."""
     if value not in (None, "earliest", "latest"):
         parse_time(str(value))
     return value
 
 
 def parse_time(value: str) -> int:
-    """Return a time in milliseconds since 1970; raises ValueError for what is none, or has no zone."""
+    """Return a time in milliseconds since 1970; raises ValueError for another text, or a time without a zone."""
     try:
-        found = datetime.fromisoformat(value)
+        moment = datetime.fromisoformat(value)
     except ValueError as error:
         raise ValueError('must be "earliest", "latest" or a time, as "2026-11-21T10:00:00Z"') from error
-    if found.tzinfo is None:
+    if moment.tzinfo is None:
         raise ValueError('must have a zone, as "2026-11-21T10:00:00Z"')
-    return int((found - datetime(1970, 1, 1, tzinfo=UTC)).total_seconds() * 1000)
+    return int((moment - datetime(1970, 1, 1, tzinfo=UTC)).total_seconds() * 1000)
 
 
 AVRO: Final = "debezium-avro"
-"""The format of messages that land as those of `debezium`, once they are decoded."""
+"""The format of Avro messages. They are decoded, and land as those of `debezium`."""
 
 ROWS: Final = "json"
 """The format of plain records, which land as rows."""
 
 
-class _Messages(MessageForm):
-    """What messages are."""
+class _MessageOptions(MessageForm):
+    """The format of messages."""
 
     format: Literal["debezium", "debezium-avro", "dms-json", "json"] = Field(
         "debezium",
-        description="What messages are: those of Debezium as JSON, or in Avro with a registry, those of AWS DMS as "
-        "JSON, or `json`: plain records, whose values are the rows.",
+        description="The format of messages: those of Debezium as JSON, or in Avro with a registry, those of AWS "
+        "DMS as JSON, or `json`: plain records, whose values are the rows.",
     )
     record_key: Annotated[list[str], AfterValidator(once_each)] = Field(
         default_factory=list,
@@ -85,25 +85,25 @@ class _Messages(MessageForm):
     order_by: str | None = Field(
         None,
         description="With `json`: the column, or the path of a field in it, that orders the records of a key: a "
-        "time, a date or a whole number. Without it they count as they arrive.",
+        "time, a date or a whole number. Without it the order of arrival is used.",
     )
     time: str | None = Field(
         None,
         description="With `json`: the column with the time of a change, or the path of a field in it, by which "
-        "lateness is judged; without it `order_by`, where that is a time.",
+        "lateness is decided; without it `order_by`, if that is a time.",
     )
 
     @model_validator(mode="after")
     def _fits_format(self) -> Self:
-        told = sorted({"record_key", "order_by", "time"} & self.model_fields_set)
-        if told and self.format != ROWS:
-            raise ValueError(f'`{told[0]}` is for `format = "json"` alone')
+        used = sorted({"record_key", "order_by", "time"} & self.model_fields_set)
+        if used and self.format != ROWS:
+            raise ValueError(f'`{used[0]}` is for `format = "json"` alone')
         return self
 
 
-def refuse_without_transactions(messages: _Messages) -> None:
-    """Raise ValueError for messages of which none says to which transaction it belongs, and for several topics."""
-    if BETWEEN in str(getattr(messages, "topics", "")):
+def refuse_without_transactions(messages: _MessageOptions) -> None:
+    """Raise ValueError for several topics, and for messages that do not name their transaction."""
+    if SEPARATOR in str(getattr(messages, "topics", "")):
         raise ValueError("`transactions` is for tables of one topic: connectors of several have one each")
     if messages.format not in ("debezium", AVRO) or messages.form != "envelope":
         raise ValueError(
@@ -111,22 +111,22 @@ def refuse_without_transactions(messages: _Messages) -> None:
         )
 
 
-class KafkaTableOptions(_Messages):
-    """What is so for the messages of one table alone, where it is not as [source] says."""
+class KafkaTableOptions(_MessageOptions):
+    """Options of one table's messages, where they differ from those of [source]."""
 
     topics: Annotated[str | list[str] | None, AfterValidator(_own_topics)] = Field(
         None,
-        description="The topic of this table, or a list of several, which stays as it is. Where nothing but "
-        "arrival orders messages, those of a topic that is named later count as later.",
+        description="The topic of this table, or a list of several, which must not be changed. If only arrival "
+        "orders messages, those of a topic that is listed later are later.",
     )
 
 
-class _Where(BaseModel):
-    """Which broker and topics are read; the table of settings begins with it."""
+class _BrokerOptions(BaseModel):
+    """The broker and the topics to read; these settings come first in the reference."""
 
     servers: str = Field(
         pattern=r"^[^\s,]+:\d+(,[^\s,]+:\d+)*$",
-        description="Where the broker is, as `kafka-1:9092,kafka-2:9092` (bootstrap.servers).",
+        description="The addresses of the broker, as `kafka-1:9092,kafka-2:9092` (bootstrap.servers).",
     )
     topics: Annotated[str, AfterValidator(_topics)] = Field(
         description="The topic of a table, as `shop.{schema}.{table}`. Without {schema} and {table} all tables "
@@ -135,20 +135,20 @@ class _Where(BaseModel):
     )
     start: Annotated[str | None, AfterValidator(_start)] = Field(
         None,
-        description='Where a table begins that has no batch yet: `"earliest"` (what is still there), `"latest"` '
-        '(what comes from now on), or a time, as `"2026-11-21T10:00:00Z"`. Without it a topic is read from its '
-        "beginning, and one whose beginning is gone stops its table.",
+        description='Where a table without a batch begins: `"earliest"` (the first message that still exists), '
+        '`"latest"` (messages from now on), or a time, as `"2026-11-21T10:00:00Z"`. Without it a topic is read '
+        "from its beginning, and a topic that has lost its beginning stops its table.",
     )
     group: str | None = Field(
         None,
         min_length=1,
-        description="A consumer group that is told after each commit how far its topic is applied, for monitors "
-        "of lag; may have {schema} and {table}. It is never asked.",
+        description="A consumer group whose offsets are committed after each commit of a table, for monitors of "
+        "lag; may have {schema} and {table}. Its offsets are never read.",
     )
     transactions: str | None = Field(
         None,
         pattern=f"^{_TOPIC.pattern}$",
-        description="The topic in which Debezium says where transactions end, as `shop.transaction` (the prefix of "
+        description="The topic in which Debezium records transactions, as `shop.transaction` (the prefix of "
         "its topics and `.transaction`; `provide.transaction.metadata=true`). With it a commit ends between "
         "transactions.",
     )
@@ -156,36 +156,36 @@ class _Where(BaseModel):
         default_factory=SecurityOptions, description="TLS and SASL; see `[source.security]`."
     )
     registry: RegistryOptions | None = Field(
-        None, description='With `format = "debezium-avro"`: what has the schemas; see `[source.registry]`.'
+        None, description='With `format = "debezium-avro"`: the schema registry; see `[source.registry]`.'
     )
 
 
-class KafkaOptions(_Messages, _Where):
+class KafkaOptions(_MessageOptions, _BrokerOptions):
     """Messages from topics of Kafka."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     path: str | None = Field(
         None,
-        description="The folder in which messages lie as files until they are applied, relative to the settings "
-        "file; by default `kafka` in the folder `state`.",
+        description="The folder of messages that are not applied yet, relative to the settings file; by default "
+        "`kafka` in the folder `state`.",
     )
     staging: Annotated[str | None, AfterValidator(staging_url)] = Field(None, description=SETTING)
     landing: Literal["removed", "kept"] = Field(
-        "removed", description="What becomes of these files once they are applied."
+        "removed", description="Whether applied files of messages are removed or kept."
     )
-    max_messages: PositiveInt = Field(1_000_000, description="How many messages one batch takes at the most.")
+    max_messages: PositiveInt = Field(1_000_000, description="The most messages of one batch.")
     max_bytes: ByteSize = Field(
         ByteSize(256 * 1024 * 1024),
-        description="How many bytes of messages one batch takes at the most (at least one message), as 256MiB.",
+        description="The most bytes of messages of one batch, which has at least one message, as 256MiB.",
     )
     max_seconds: PositiveInt = Field(
-        60, description="After so many seconds a batch takes no further messages from the broker."
+        60, description="Seconds after which a batch reads no further messages from the broker."
     )
-    timeout: PositiveInt = Field(30, description="Seconds without an answer after which the broker counts as away.")
+    timeout: PositiveInt = Field(30, description="Seconds to wait for an answer of the broker.")
 
     @model_validator(mode="after")
-    def _names_tables(self) -> Self:
+    def _check_topics(self) -> Self:
         if self.format == ROWS and "{schema}" not in self.topics:
             raise ValueError(
                 "`topics` without {schema} and {table} is for messages, which say which table they are of"
@@ -193,28 +193,28 @@ class KafkaOptions(_Messages, _Where):
         return self
 
     @model_validator(mode="after")
-    def _tells_transactions(self) -> Self:
+    def _check_transactions(self) -> Self:
         if self.transactions is not None:
             refuse_without_transactions(self)
         return self
 
     def to_files_options(self, path: str) -> Mapping[str, Any]:
-        """Return the settings of the source of files that reads what lands in a folder."""
+        """Return the settings of the source of files that reads the staged files in a folder."""
         limits = {"max_files": 1_000_000, "max_bytes": self.max_bytes}
         return {**_to_files(self), "path": path, "folder": self.topics, **limits}
 
 
 def to_table_options(own: KafkaTableOptions) -> Mapping[str, Any]:
-    """Return what a table says of itself as settings of the source of files."""
+    """Return the options of a table as settings of the source of files."""
     return _to_files(own) if own.topics is None else {**_to_files(own), "folder": own.topics}
 
 
-def _to_files(said: _Messages) -> dict[str, Any]:
-    form = {key: getattr(said, key) for key in said.model_fields_set if key in _OF_FILES}
-    if said.format == ROWS:
+def _to_files(options: _MessageOptions) -> dict[str, Any]:
+    form = {key: getattr(options, key) for key in options.model_fields_set if key in _FILES_KEYS}
+    if options.format == ROWS:
         return {**form, "format": ROWS, "operation": {"column": OPERATION, "delete": [DELETE]}}
-    return {**form, "format": "debezium" if said.format == AVRO else said.format, "line": "record"}
+    return {**form, "format": "debezium" if options.format == AVRO else options.format, "line": "record"}
 
 
-_OF_FILES: Final = {*MessageForm.model_fields, "order_by", "time"}
-"""What the source of files is told as it stands."""
+_FILES_KEYS: Final = {*MessageForm.model_fields, "order_by", "time"}
+"""The settings that are passed to the source of files unchanged."""

@@ -1,1 +1,1 @@
-"""Landing folders, on a disk or in a bucket: which files they have, and which of them the next batch takes."""
+"""Landing folders, on a disk or in a bucket: their files, and the selection of those that the next batch reads."""

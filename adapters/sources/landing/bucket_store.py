@@ -1,4 +1,4 @@
-"""Objects of a bucket as files: listed page by page, read by ranges, and moved by a copy."""
+"""A bucket as a store of files: listed page by page, read by ranges, and moved by copying."""
 
 from __future__ import annotations
 
@@ -15,69 +15,68 @@ from lakeward.adapters.sources.landing.local_store import free_place
 from lakeward.core.ports import Stored
 
 _GIB: Final = 1024**3
-_COPYING: Final = TransferConfig(multipart_threshold=5 * _GIB, multipart_chunksize=_GIB, use_threads=False)
+_COPY_CONFIG: Final = TransferConfig(multipart_threshold=5 * _GIB, multipart_chunksize=_GIB, use_threads=False)
 """S3 copies up to 5 GiB in one request (docs.aws.amazon.com/AmazonS3/latest/API/API_CopyObject.html)."""
 
 
 @dataclass(frozen=True, slots=True)
 class BucketStore:
-    """Objects of S3, or of what speaks as S3 does. Paths are URLs, as `s3://bucket/landing/shop/orders/a.csv`.
+    """Objects of S3, or of a store with the same API. Paths are URLs, as `s3://bucket/landing/shop/orders/a.csv`.
 
-    There are no folders: one is there while some key begins with its name.
+    A bucket has no folders: a folder exists while some key begins with its name.
     """
 
     client: Any
 
     def real(self, folder: str) -> str | None:
-        """Return the URL where some object is below it, else None."""
+        """Return the URL of a folder if an object is below it, else None."""
         bucket, prefix = _prefix(folder)
         with explain_s3_errors(folder):
-            found = self.client.list_objects_v2(Bucket=bucket, Prefix=prefix, MaxKeys=1)
-        return folder if found.get("Contents") else None
+            listing = self.client.list_objects_v2(Bucket=bucket, Prefix=prefix, MaxKeys=1)
+        return folder if listing.get("Contents") else None
 
     def folders(self, folder: str) -> Sequence[str]:
-        """Return the names of the folders within a folder."""
+        """Return the names of the folders in a folder."""
         bucket, prefix = _prefix(folder)
         pages = self.client.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix, Delimiter="/")
         with explain_s3_errors(folder):
-            found = [item["Prefix"] for page in pages for item in page.get("CommonPrefixes", ())]
-        names = [key[len(prefix) : -1] for key in found]
+            prefixes = [item["Prefix"] for page in pages for item in page.get("CommonPrefixes", ())]
+        names = [key[len(prefix) : -1] for key in prefixes]
         return [name for name in names if _is_path(name)]
 
     def list(self, folder: str, start: str | None) -> Iterator[Stored]:
-        """Return the objects below a folder, in the order of their names; what is hidden is not.
+        """Yield the objects below a folder in the order of their names, without hidden ones.
 
-        S3 lists names in the order of their UTF-8 bytes, which is that of Python's texts. It
-        leaves out what does not sort behind start-after, so `start` is asked for by the name
-        that is one letter shorter.
+        S3 lists names in the order of their UTF-8 bytes, which is the order of Python's texts. Its start-after
+        excludes the given name, so it is set to `start` without its last character.
         """
         bucket, prefix = _prefix(folder)
-        asked = {"Bucket": bucket, "Prefix": prefix} | ({"StartAfter": prefix + start[:-1]} if start else {})
+        request = {"Bucket": bucket, "Prefix": prefix} | ({"StartAfter": prefix + start[:-1]} if start else {})
         with explain_s3_errors(folder):
-            for page in self.client.get_paginator("list_objects_v2").paginate(**asked):
+            for page in self.client.get_paginator("list_objects_v2").paginate(**request):
                 for item in page.get("Contents", ()):
-                    found = _stored(item["Key"].removeprefix(prefix), item)
-                    if found is not None and (start is None or found.name >= start):
-                        yield found
+                    stored = _listed_object(item["Key"].removeprefix(prefix), item)
+                    if stored is not None and (start is None or stored.name >= start):
+                        yield stored
 
     def find(self, path: str) -> Stored | None:
-        """Return size, time and tag of an object, or None where there is none."""
+        """Return size, time and tag of an object, or None if it does not exist."""
         bucket, key = split(path)
         try:
             with explain_s3_errors(path):
-                found = self.client.head_object(Bucket=bucket, Key=key)
+                head = self.client.head_object(Bucket=bucket, Key=key)
         except FileNotFoundError:
             return None
-        return _seen(path, found["ContentLength"], found)
+        return _to_stored(path, head["ContentLength"], head)
 
     def open(self, path: str) -> BinaryIO:
-        """Open an object; only the ranges that are asked for are read."""
+        """Open an object; only the requested ranges are read."""
         return open_object(self.client, path)
 
     def move(self, path: str, target: str) -> None:
-        """Copy an object, as it is now, and delete it where it was; both are there in between, never neither.
+        """Copy an object to its target and delete it where it was; both exist in between, never none.
 
-        One that is rewritten meanwhile is not deleted.
+        An object that is rewritten meanwhile is not deleted. Raises FileNotFoundError if it does not exist.
         """
         (bucket, key), now = split(path), self.find(path)
         if now is None:
@@ -85,8 +84,8 @@ class BucketStore:
         place = free_place(self, path, target)
         with explain_s3_errors(path):
             if place is not None:
-                source, only = {"Bucket": bucket, "Key": key}, {"CopySourceIfMatch": f'"{now.etag}"'}
-                self.client.copy(source, *split(place), ExtraArgs=only, Config=_COPYING)
+                source, condition = {"Bucket": bucket, "Key": key}, {"CopySourceIfMatch": f'"{now.etag}"'}
+                self.client.copy(source, *split(place), ExtraArgs=condition, Config=_COPY_CONFIG)
             if self.find(path) == now:
                 self.client.delete_object(Bucket=bucket, Key=key)
 
@@ -97,22 +96,22 @@ def _prefix(folder: str) -> tuple[str, str]:
 
 
 def _is_path(name: str) -> bool:
-    """Whether a key is the same name to everybody: Hadoop takes `a//b` and `a/x/../b` for `a/b`."""
+    """Return True if all engines read a key as the same path: Hadoop treats `a//b` and `a/x/../b` as `a/b`."""
     return not {"", ".", ".."} & set(name.split("/"))
 
 
-def _stored(name: str, item: Any) -> Stored | None:
-    """Return what a listing has of an object: nothing of what stands for a folder, or is hidden in one."""
+def _listed_object(name: str, item: Any) -> Stored | None:
+    """Return an object of a listing; None for the placeholder of a folder, and for what is in a hidden folder."""
     *folders, _ = name.split("/")
     if name.endswith("/") or not name:
         return None
     if not _is_path(name):
         return Stored(name, None, 0)
     is_hidden = any(folder.startswith((".", "_")) for folder in folders)
-    return None if is_hidden else _seen(name, item["Size"], item)
+    return None if is_hidden else _to_stored(name, item["Size"], item)
 
 
-def _seen(name: str, size: int, item: Any) -> Stored:
+def _to_stored(name: str, size: int, item: Any) -> Stored:
     modified = item["LastModified"]
     micros = int(modified.timestamp()) * 1_000_000 + modified.microsecond
     return Stored(name, int(size), micros, item["ETag"].strip('"'))

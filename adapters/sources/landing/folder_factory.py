@@ -1,4 +1,4 @@
-"""Opening the landing folder that the settings name: on a disk or in a bucket."""
+"""The factory of landing folders, on a disk or in a bucket."""
 
 from __future__ import annotations
 
@@ -12,40 +12,41 @@ from lakeward.adapters.spark.session.s3a import s3a_settings
 from lakeward.core.errors import ConfigError
 from lakeward.plugins import Runtime
 
-_LISTING: Final[Mapping[str, str]] = {
-    # Each file of a batch costs Spark two requests before it is read: more than a few are asked for side by side.
+_LISTING_SETTINGS: Final[Mapping[str, str]] = {
+    # Spark needs two requests for each file before it reads it; with more files it sends them in parallel.
     "spark.sql.sources.parallelPartitionDiscovery.threshold": "32",
 }
 
 
 def open_folder(runtime: Runtime, path: str, archive: str | None, places: Places) -> Folder:
-    """Return the landing folder; Spark is told what it needs to read it.
+    """Return the landing folder, and require the jars and settings with which Spark reads it.
 
-    Raises ConfigError for an archive within it, or in another kind of place.
+    Raises ConfigError for an archive within it, and for an archive on a disk for a folder in a bucket or the
+    reverse.
     """
     refuse_other_scheme(path, "path")
     if not is_url(path):
-        return _on_disk(runtime, path, archive, places)
-    from lakeward.adapters.sources.landing.bucket_store import BucketStore  # noqa: PLC0415  # boto3 is for who has a bucket
+        return _open_on_disk(runtime, path, archive, places)
+    from lakeward.adapters.sources.landing.bucket_store import BucketStore  # noqa: PLC0415  # boto3 is imported when it is needed
 
-    root, away = normal(path), None if archive is None else _archive_url(path, archive)
-    if away is not None and f"{away}/".startswith(f"{root}/"):
-        raise _within(path, str(archive))
+    root, archive_root = normal(path), None if archive is None else _archive_url(path, archive)
+    if archive_root is not None and f"{archive_root}/".startswith(f"{root}/"):
+        raise _archive_within_error(path, str(archive))
     access = find_access()
-    runtime.require(JARS, settings={**s3a_settings(access), **_LISTING})
-    return Folder(root, places, away, BucketStore(access.client))
+    runtime.require(JARS, settings={**s3a_settings(access), **_LISTING_SETTINGS})
+    return Folder(root, places, archive_root, BucketStore(access.client))
 
 
-def _on_disk(runtime: Runtime, path: str, archive: str | None, places: Places) -> Folder:
+def _open_on_disk(runtime: Runtime, path: str, archive: str | None, places: Places) -> Folder:
     if archive is not None and is_url(archive):
         raise ConfigError(
             f"the archive {archive} is in a bucket, and the landing folder {path} is not",
             todo="Name a folder with `archive` under [source].",
         )
-    root, away = runtime.base / path, None if archive is None else runtime.base / archive
-    if away is not None and away.resolve().is_relative_to(root.resolve()):
-        raise _within(path, str(archive))
-    return Folder(root, places, away)
+    root, archive_root = runtime.base / path, None if archive is None else runtime.base / archive
+    if archive_root is not None and archive_root.resolve().is_relative_to(root.resolve()):
+        raise _archive_within_error(path, str(archive))
+    return Folder(root, places, archive_root)
 
 
 def _archive_url(path: str, archive: str) -> str:
@@ -57,7 +58,7 @@ def _archive_url(path: str, archive: str) -> str:
     return normal(archive)
 
 
-def _within(path: str, archive: str) -> ConfigError:
+def _archive_within_error(path: str, archive: str) -> ConfigError:
     return ConfigError(
         f"the archive {archive} lies within the landing folder {path}",
         todo="Name a folder beside it with `archive` under [source].",

@@ -1,4 +1,4 @@
-"""Files on a local disk: listing them as a bucket would, reading them, and moving them into an archive."""
+"""Files on a local disk, listed as those of a bucket are; and what both stores share."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from lakeward.core.ports import Store, Stored
 
 HASHED_WHOLE: Final = 64 * 1024 * 1024
 HASHED_ENDS: Final = 4 * 1024 * 1024
-"""Of files larger than the first so many bytes are hashed at each end: reading them twice is not cheap."""
+"""Of a file larger than `HASHED_WHOLE` so many bytes are hashed at each end, as reading it twice is expensive."""
 
-COMPARED_AT_ONCE: Final = 8 * 1024 * 1024
+CHUNK_BYTES: Final = 8 * 1024 * 1024
 
 
 class LocalStore:
     """A local disk."""
 
     def real(self, folder: str) -> str | None:
-        """Return the path of a folder without links, or None where nothing is there."""
+        """Return the path of a folder with links resolved, or None if it does not exist."""
         path = Path(folder)
         return str(path.resolve()) if path.exists() else None
 
     def folders(self, folder: str) -> Sequence[str]:
-        """Return the names of the folders within a folder, and of links to some."""
+        """Return the names of the folders in a folder, and of links to folders."""
         try:
             with os.scandir(folder) as entries:
                 return [entry.name for entry in entries if entry.is_dir()]
@@ -39,10 +39,10 @@ class LocalStore:
             return []
 
     def list(self, folder: str, start: str | None) -> Iterator[Stored]:
-        """Return what is in a folder and below it, by paths; what is hidden there, or behind a link, is not.
+        """Yield the files below a folder by their paths, without hidden folders and without following links.
 
-        What sorts before `start` is left out, and costs next to nothing; but for folders, where
-        `start` lies in none.
+        Files before `start` in the order of names are left out, and cost next to nothing. If `start` is a name
+        without a folder, folders are listed whatever their names are.
         """
         inner = []
         with os.scandir(folder) as entries:
@@ -51,19 +51,19 @@ class LocalStore:
                     if not entry.name.startswith((".", "_")) and not _is_before(entry.name, start):
                         inner.append(entry.name)
                 elif start is None or entry.name >= start:
-                    state = _state(entry)
+                    state = _stat(entry)
                     if state is None:
                         yield Stored(entry.name, None, 0)
                     else:
                         yield Stored(entry.name, state.st_size, state.st_mtime_ns // 1000)
         for name in inner:
             below = start.removeprefix(f"{name}/") if start is not None and start.startswith(f"{name}/") else None
-            with suppress(FileNotFoundError):  # it went away since it was seen, and all its files with it
-                for found in self.list(f"{folder}/{name}", below):
-                    yield replace(found, name=f"{name}/{found.name}")
+            with suppress(FileNotFoundError):  # the folder was deleted after it was listed
+                for stored in self.list(f"{folder}/{name}", below):
+                    yield replace(stored, name=f"{name}/{stored.name}")
 
     def find(self, path: str) -> Stored | None:
-        """Return size and time of a file, or None where there is none."""
+        """Return size and time of a file, or None if it does not exist."""
         try:
             state = Path(path).stat()
         except (FileNotFoundError, NotADirectoryError):
@@ -75,7 +75,7 @@ class LocalStore:
         return Path(path).open("rb")
 
     def move(self, path: str, target: str) -> None:
-        """Move a file, to another disk too; where its content is in its place already, it is only removed."""
+        """Move a file, also to another disk. If the target has its content already, the file is only removed."""
         file, before = Path(path), self.find(path)
         place = free_place(self, path, target)
         if place is None:
@@ -87,12 +87,15 @@ class LocalStore:
 
 
 def _is_before(name: str, start: str | None) -> bool:
-    """Whether all that is in a folder sorts before a text that lies in a folder."""
+    """Return True if all files of a folder sort before a name that lies in a folder."""
     return start is not None and "/" in start and f"{name}/" < start and not start.startswith(f"{name}/")
 
 
-def _state(entry: os.DirEntry[str]) -> os.stat_result | None:
-    """Return size and time of a file, or None for what is no file, or is gone since it was listed."""
+def _stat(entry: os.DirEntry[str]) -> os.stat_result | None:
+    """Return size and time of a file.
+
+    None for anything else, and for a file that was deleted after it was listed.
+    """
     try:
         return entry.stat(follow_symlinks=False) if entry.is_file(follow_symlinks=False) else None
     except FileNotFoundError:
@@ -113,45 +116,45 @@ def _rename(file: Path, place: Path) -> None:
         file.unlink()
 
 
-# What is the same on a disk and in a bucket.
+# Shared by the stores of a disk and of a bucket.
 
 
 def content_hash(file: BinaryIO) -> str:
-    """Return a hash of a file's content, of a great one of its beginning and its end."""
+    """Return a hash of a file's content; of a large file, of its beginning and its end."""
     size = file.seek(0, os.SEEK_END)
     file.seek(0)
     if size <= HASHED_WHOLE:
         return hashlib.file_digest(cast("Any", file), "sha256").hexdigest()[:32]
-    found = hashlib.sha256(file.read(HASHED_ENDS))
+    digest = hashlib.sha256(file.read(HASHED_ENDS))
     file.seek(size - HASHED_ENDS)
-    found.update(file.read(HASHED_ENDS))
-    return f"{found.hexdigest()[:32]}-ends"
+    digest.update(file.read(HASHED_ENDS))
+    return f"{digest.hexdigest()[:32]}-ends"
 
 
 def free_place(store: Store, path: str, target: str) -> str | None:
-    """Return where a file goes that is to be moved: nothing that is there is overwritten.
+    """Return the path to which a file is moved, so that no file is overwritten.
 
-    Where the target is another file, `.2`, `.3`, … is put behind the name; where it is one of
-    that content, because a crash came between, None says that the file is there already.
+    If the target is another file, `.2`, `.3`, … is appended to its name. None if a target has the content already,
+    as after a crash between copying and deleting.
     """
     for number in count(1):
         place = target if number == 1 else f"{target}.{number}"
-        there = store.find(place)
-        if there is None:
+        existing = store.find(place)
+        if existing is None:
             return place
-        if _is_alike(store, path, place, there):
+        if _has_same_content(store, path, place, existing):
             return None
     raise AssertionError("numbers end")
 
 
-def _is_alike(store: Store, path: str, place: str, there: Stored) -> bool:
-    own = store.find(path)
-    if own is None or own.size != there.size:
+def _has_same_content(store: Store, path: str, place: str, existing: Stored) -> bool:
+    stored = store.find(path)
+    if stored is None or stored.size != existing.size:
         return False
-    if own.etag is not None and own.etag == there.etag:
+    if stored.etag is not None and stored.etag == existing.etag:
         return True
     with store.open(path) as one, store.open(place) as other:
-        while (found := one.read(COMPARED_AT_ONCE)) == other.read(COMPARED_AT_ONCE):
-            if not found:
+        while (chunk := one.read(CHUNK_BYTES)) == other.read(CHUNK_BYTES):
+            if not chunk:
                 return True
     return False

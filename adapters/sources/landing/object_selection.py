@@ -1,4 +1,4 @@
-"""What every source of files does around its reading: choosing the next files, and making a batch of them."""
+"""The common part of all sources of files: selection of the next files, and making of a batch."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from lakeward.core.merge.facts import Capability
 from lakeward.core.ports import Batch
 
 Numbered: TypeAlias = Callable[[TableName, Sequence[SourceObject], ObjectHistory], Sequence[SourceObject]]
-"""Checks the files that are listed, and gives each its place where its name does not."""
+"""Checks the listed files, and sets the order of each if its name does not give it."""
 
 
 def choose(
@@ -40,19 +40,19 @@ def choose(
     numbered: Numbered,
     snapshots: Naming = UNNAMED,
 ) -> ObjectSelection:
-    """Choose the next files of a table, in their order; raises AlarmRaised where something may be lost.
+    """Select the next files of a table, in order; raises AlarmRaised where something may be lost.
 
-    `snapshots` tells of which snapshot of the table a file is, and of which time, where each has names of its own.
+    `snapshots` returns the snapshot and the time of a file, where snapshots have names of their own.
     """
     table = dimension.source
     place = folder.places.of(table)
     names = place.names
     start = None if past.start is None else names.listed_from(past.start)
     past = replace(past, start=start)
-    found = folder.list(table, start)
-    if found is None and not past.seen:
+    listing = folder.list(table, start)
+    if listing is None and not past.seen:
         folder.refuse_missing()
-    listed, others = found or ((), ())
+    listed, others = listing or ((), ())
     if folder.archive is None and lacks_applied_objects(listed, past):
         past = replace(past, start=None)
         listed, others = folder.list(table) or ((), ())
@@ -73,18 +73,18 @@ def choose(
 
 
 def still_alike(folder: Folder, table: TableName, selection: ObjectSelection) -> ObjectSelection:
-    """Return the files before the first that changed while they were read.
+    """Return the selection without the first file that changed while it was read, and without all after it.
 
-    Their places, and the contents that had to be looked at, are those that are known.
+    Orders and known hashes of content are kept.
     """
-    # Names of files that lie apart begin with folders, which no listing of one of them knows.
+    # Names of files in several folders begin with the folder, so they cannot limit the listing of one folder.
     is_one_folder = len(folder.places.of(table).parts(table)) == 1
     first = min((item.name for item in selection.objects), default=None) if is_one_folder else None
     listed, _ = folder.list(table, first) or ((), ())
-    known = {item.name: item for item in selection.objects}
+    selected = {item.name: item for item in selection.objects}
     now = {}
     for item in listed:
-        before = known.get(item.name, item)
+        before = selected.get(item.name, item)
         now[item.name] = replace(item, order=before.order, etag=item.etag or before.etag)
     return until_changed(selection, now)
 
@@ -92,7 +92,7 @@ def still_alike(folder: Folder, table: TableName, selection: ObjectSelection) ->
 def to_batch(
     frame: Frame,
     dimension: Dimension,
-    found: Sequence[Group],
+    groups: Sequence[Group],
     *,
     epoch: int,
     objects: Sequence[SourceObject],
@@ -102,25 +102,25 @@ def to_batch(
     may_need: frozenset[Capability],
     close: Callable[[], None],
 ) -> Batch[Frame]:
-    """Return a batch of a frame that was surveyed; `loads` are the files of a full load among its objects.
+    """Return the batch of a surveyed frame; `loads` are the names of full-load files among its objects.
 
-    `back` has the first row of each object whose sequence runs backwards. `steps` has the rows
-    of each that step back in the source's log (None: sequences are no places in a log).
+    `back` has the first row of each object at which the sequence decreases. `steps` has the rows of each object
+    that step back in the source's log (None: sequences are not positions in a log).
     """
-    known = facts(found, dimension, dimension.schema, objects, epoch, may_need=may_need)
-    groups, refusals = by_object(found), find_refusals(frame, found)
+    batch_facts = facts(groups, dimension, dimension.schema, objects, epoch, may_need=may_need)
+    own_groups, refusals = by_object(groups), find_refusals(frame, groups)
     listed = tuple(
         replace(
             item,
             is_load=item.object.name in loads,
             backwards=back.get(item.object.order),
-            spans=() if steps is None else spans(groups.get(item.object.order, ())),
+            spans=() if steps is None else spans(own_groups.get(item.object.order, ())),
             steps=None if steps is None else steps.get(item.object.order),
             refusal=refusals.get(item.object.order),
         )
-        for item in known.objects
+        for item in batch_facts.objects
     )
-    known = replace(known, objects=listed)
+    batch_facts = replace(batch_facts, objects=listed)
     if len(loads) < len(objects):
-        known = replace(known, loaded=epoch)  # changes come behind the last file of the full load
-    return Batch(frame.drop(TORN, MALFORMED), known, close)
+        batch_facts = replace(batch_facts, loaded=epoch)  # changes come after the last file of the full load
+    return Batch(frame.drop(TORN, MALFORMED), batch_facts, close)

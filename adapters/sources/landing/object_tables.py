@@ -1,4 +1,4 @@
-"""Which tables read an object, by its URL: what a message of a bucket is of."""
+"""The tables that read an object of a bucket, by its URL, for notices of a queue."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from lakeward.core.dimension import TableName
 
 
 class ObjectTables:
-    """Tells which of some tables read an object of a landing folder in a bucket; of one on a disk it tells none.
+    """Finds the tables that read an object of a landing folder in a bucket; none for a landing folder on a disk.
 
-    Folders are compared without case, as those of tables are: one table too many costs a look, and no more.
+    Folders are compared without case, as those of tables are. A table too many costs one listing, and no more.
     """
 
     def __init__(self, folder: Folder, tables: Collection[TableName]) -> None:
@@ -31,11 +31,13 @@ class ObjectTables:
             return []
         path = url[len(self._start) :]
         names = path.split("/")
-        if any(name.startswith((".", "_")) or not name for name in names):  # what is hidden is listed by nobody
+        if any(name.startswith((".", "_")) or not name for name in names):  # hidden files are never listed
             return []
-        found = set[TableName]()
+        readers = set[TableName]()
         for parent in PurePosixPath(path).parents:
             depth = len(parent.parts)
             folder, below = "/".join(names[:depth]).lower(), "/".join(names[depth:])
-            found |= {t for t, place, part in self._readers.get(folder, ()) if place.read(below, part) is not None}
-        return sorted(found)
+            readers |= {
+                t for t, place, part in self._readers.get(folder, ()) if place.read(below, part) is not None
+            }
+        return sorted(readers)

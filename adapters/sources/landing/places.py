@@ -1,4 +1,4 @@
-"""Where a table's files lie below the landing folder, and what their names say."""
+"""Places of a table's files below the landing folder, and what file names state."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Final, Protocol
 from lakeward.core.dimension import TableName
 
 OWN_FOLDER: Final = "{schema}/{table}"
-"""Where DMS writes the files of a table."""
+"""The folder in which DMS writes the files of a table."""
 
 _FIELD: Final = re.compile(r"\{(schema|table)\}")
 
@@ -23,9 +23,9 @@ _JSON: Final = ("json", "jsonl", "ndjson")
 
 @dataclass(frozen=True, slots=True)
 class FileName:
-    """A file as its name tells it; those of a full load sort before those of changes.
+    """What a file's name states; full-load files sort before change files.
 
-    One that `is_shared` has rows of many tables, each of which says its own.
+    A file that `is_shared` has rows of many tables, and each row names its table.
     """
 
     is_load: bool
@@ -35,59 +35,59 @@ class FileName:
 
 
 def format_of(name: str) -> str:
-    """Return the format of a file by its ending: parquet, json, else csv.
+    """Return the format of a file by its ending: parquet or json, else csv.
 
     >>> format_of("a.parquet"), format_of("a.jsonl.gz"), format_of("a.txt")
     ('parquet', 'json', 'csv')
     """
     ending = _FORMAT.search(name)
-    found = "csv" if ending is None else ending[1].lower()
-    return "json" if found in _JSON else found
+    format_name = "csv" if ending is None else ending[1].lower()
+    return "json" if format_name in _JSON else format_name
 
 
 def has_format(name: str) -> bool:
-    """Whether the ending of a name is that of a known format."""
+    """Return True if a name has the ending of a known format."""
     return _FORMAT.search(name) is not None
 
 
 def below(folder: str) -> str:
-    """Return what the path of a file in a folder begins with; the landing folder itself is an empty text."""
+    """Return the prefix of paths of files in a folder; it is empty for the landing folder itself."""
     return f"{folder}/" if folder else ""
 
 
 class Naming(Protocol):
-    """What the names of a table's files say: nothing of all but `read`, unless they do."""
+    """Reads the names of a table's files; by default only `read` returns anything."""
 
     def read(self, path: str, part: Part) -> FileName | None:
-        """Return what the path of a file below a folder says, or None where it is none that is taken there."""
+        """Return what the path of a file below a folder states, or None if such files are not read there."""
         ...
 
     def listed_from(self, name: str) -> str | None:
-        """Return the text before which no file sorts that does not precede a name; None where that is not told."""
+        """Return a text that sorts before all files that do not precede a name; None if nothing is known of it."""
         return None
 
     def number(self, name: str) -> tuple[str, int] | None:
-        """Return the series of a file of a full load, and its number there; None where it has none."""
+        """Return the series of a full-load file and its number in it; None if it has none."""
         return None
 
     def written(self, order: int) -> int | None:
-        """Return when a file of changes was written, in microseconds since 1970; None where its name tells none."""
+        """Return when a change file was written, in microseconds since 1970; None if its name has no time."""
         return None
 
     def partition(self, name: str) -> str | None:
-        """Return the partition of a topic that a file is of; None where it is of none."""
+        """Return the partition of a topic to which a file belongs, or None."""
         return None
 
     def partition_end(self, name: str) -> int | None:
-        """Return the order behind all files of that partition."""
+        """Return an order that is above all files of that partition."""
         return None
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A folder below the landing folder, and whether files of a full load and of changes are taken from it.
+    """A folder below the landing folder, and whether full-load files and change files are read from it.
 
-    One that `is_shared` has the files of many tables.
+    A folder that `is_shared` has the files of many tables.
     """
 
     folder: str
@@ -98,10 +98,10 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where the full load and the changes of a table lie, as `{schema}/{table}`, and how the files are named.
+    """The folder templates of a table's full load and changes, as `{schema}/{table}`, and the names of its files.
 
-    In the folder `shared` lie changes of all tables together, in files of their own. With `is_encoded` the folder
-    of a table has the names that `encoded` returns.
+    The folder `shared` has files with changes of all tables. With `is_encoded` the folder of a table has the names
+    that `encoded` returns.
     """
 
     names: Naming
@@ -112,7 +112,7 @@ class Place:
 
     @property
     def is_split(self) -> bool:
-        """Whether the two lie apart; then a file's name is its path below the landing folder."""
+        """True if full load and changes lie apart; then a file's name is its path below the landing folder."""
         return self.load != self.changes
 
     def parts(self, table: TableName) -> Sequence[Part]:
@@ -125,32 +125,32 @@ class Place:
         return (Part(load, has_changes=False), Part(changes, has_load=False), *shared)
 
     def name(self, path: str, part: Part) -> str:
-        """Return what a file below a folder is called: by its path there, or below the landing folder."""
+        """Return the name of a file by its path below a folder."""
         return below(part.folder) + path if self.is_split or part.is_shared else path
 
     def path(self, name: str, part: Part) -> str | None:
-        """Return the path that a file of that name has below a folder, or None where it is not of it."""
+        """Return the path below a folder of the file with a name, or None if the file is not in that folder."""
         if not (self.is_split or part.is_shared):
             return name
         start = below(part.folder)
         return name.removeprefix(start) if name.startswith(start) else None
 
     def read(self, path: str, part: Part) -> FileName | None:
-        """Return what the path of a file below a folder says, or None where it is none that is taken there."""
+        """Return what the path of a file below a folder states, or None if such files are not read there."""
         return self.names.read(path, part)
 
     def known(self, table: TableName, name: str) -> FileName:
-        """Return what the name of a file that was listed says."""
+        """Return what the name of a listed file states; raises ValueError for any other name."""
         for part in self.parts(table):
             path = self.path(name, part)
-            if path is not None and (found := self.read(path, part)) is not None:
-                return found
+            if path is not None and (file_name := self.read(path, part)) is not None:
+                return file_name
         raise ValueError(f"{name} is no name that a file of {table} has")
 
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """The places of all tables: of those that the settings say something of, and of the others."""
+    """The places of all tables: of those with settings of their own, and of the others."""
 
     others: Place
     own: Mapping[TableName, Place] = field(default_factory=dict)
@@ -161,23 +161,32 @@ class Places:
 
 
 def filled(template: str, table: TableName) -> str:
-    """Return the folder of a table.
+    """Return the folder of a table by a template.
 
     >>> filled("cdc/{schema}/{table}", TableName("shop", "orders"))
     'cdc/shop/orders'
     """
-    return _FIELD.sub(lambda found: str(getattr(table, found[1])), template)
+    return _FIELD.sub(lambda match: str(getattr(table, match[1])), template)
 
 
 def encoded(table: TableName) -> TableName:
-    """Return a table by names that stand for themselves in keys of S3, and in paths of Hadoop.
+    """Return a table with names that are safe in keys of S3 and in paths of Hadoop.
 
-    Each byte of another character is `~` and two hexadecimal digits: no two tables have the same names.
+    Each byte of any other character becomes `~` and two hexadecimal digits, so no two tables have the same names.
 
     >>> encoded(TableName("SALES", "ORDER#1"))
     TableName(schema='SALES', table='ORDER~231')
     """
     return TableName(_encode(table.schema), _encode(table.table))
+
+
+def encoded_folder(table: TableName) -> str:
+    """Return the folder of a table whose names are encoded.
+
+    >>> encoded_folder(TableName("SALES", "ORDER#1"))
+    'SALES/ORDER~231'
+    """
+    return filled(OWN_FOLDER, encoded(table))
 
 
 def _encode(name: str) -> str:
@@ -189,12 +198,12 @@ def _encode(name: str) -> str:
 
 
 def table_of(template: str, folder: str) -> TableName | None:
-    """Return the table that a folder is of, or None where it is not of that form.
+    """Return the table of a folder, or None if the folder does not have the form of the template.
 
     >>> table_of("cdc/{schema}/{table}", "cdc/shop/orders")
     TableName(schema='shop', table='orders')
     """
-    parts = _FIELD.split(template)  # by turns a text, and the name of a field
+    parts = _FIELD.split(template)  # alternates between text and the name of a field
     pattern = "".join(f"(?P<{part}>[^/]+)" if place % 2 else re.escape(part) for place, part in enumerate(parts))
-    found = re.fullmatch(pattern, folder)
-    return None if found is None else TableName(found["schema"], found["table"])
+    match = re.fullmatch(pattern, folder)
+    return None if match is None else TableName(match["schema"], match["table"])

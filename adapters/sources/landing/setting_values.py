@@ -1,4 +1,4 @@
-"""What single values of the settings of files may be, and mean; who finds one that may not be raises ValueError."""
+"""Validation of single settings of file sources; each function raises ValueError for an invalid value."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ from typing import Final
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 _TO_SECONDS: Final = 14
-"""Digits of a time to its second: what follows is a fraction."""
+"""The digits of a time up to its second; the digits after them are a fraction."""
 
 _GROUPS: Final = ("time", "counter", "hex")
-"""The groups of a pattern for names, by which files are ordered."""
+"""The groups of a pattern for names that order files."""
 
 
 def one_character(value: str) -> str:
-    """Return what parts or quotes fields."""
+    """Return a delimiter or quote, which must be one character."""
     if len(value) != 1 or value in "\r\n\\\0":
         raise ValueError("must be one character, and no line end, backslash or NUL")
     return value
 
 
 def one_or_none(value: str) -> str:
-    """Return what quotes fields, empty where nothing does."""
+    """Return a quote, or an empty text for none."""
     return one_character(value) if value else value
 
 
@@ -35,7 +35,7 @@ def zone(value: str) -> str:
 
 
 def time_digits(text: str) -> str:
-    """Return the digits of a time in a name, from its year on: a month, day or hour of one digit gets its zero.
+    """Return the digits of a time in a name, with months, days and hours of one digit padded by a zero.
 
     >>> time_digits("2026-1-11"), time_digits("20261121-0830"), time_digits("2026-11-21T08:30:05.5")
     ('20260111', '202611210830', '202611210830055')
@@ -47,12 +47,12 @@ def time_digits(text: str) -> str:
     return digits
 
 
-def counted(found: re.Match[str]) -> int | None:
-    """Return the number that the groups of such a pattern count a file by: 0 where one is empty, None without one.
+def counted(match: re.Match[str]) -> int | None:
+    """Return the number by which a pattern orders a file: 0 if its group is empty, None without such a group.
 
-    Raises ValueError where what a group holds is no number: then the pattern is not meant for that file.
+    Raises ValueError if the group has anything but a number: the pattern is then not for that file.
     """
-    groups = found.groupdict()
+    groups = match.groupdict()
     if groups.get("hex") is not None:
         return _number(groups["hex"], "0123456789abcdefABCDEF", 16)
     return None if groups.get("counter") is None else _number(groups["counter"], "0123456789", 10)
@@ -65,7 +65,7 @@ def _number(text: str, digits: str, base: int) -> int:
 
 
 def pattern(value: str | None, *more: str) -> str | None:
-    """Return a pattern for the names of files; `more` are groups that it may have besides."""
+    """Return a pattern for the names of files; `more` are further groups that it may have."""
     if value is None:
         return None
     try:

@@ -1,1 +1,1 @@
-"""Places in a bucket where sources stage the files of a batch for Spark's workers."""
+"""Prefixes of a bucket in which sources stage the files of a batch for Spark's workers."""

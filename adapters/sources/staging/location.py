@@ -1,4 +1,4 @@
-"""Where sources stage the files of a batch for Spark, as the settings say it, and where without such a setting."""
+"""The place where sources stage files for Spark, by the setting `staging` or by default."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from lakeward.adapters.aws.s3.access import is_url, normal
 from lakeward.core.errors import ConfigError
 
 SETTING: Final = (
-    "A prefix of a bucket for the files of a batch that Spark's workers read, as `s3://bucket/prefix`. Without it "
-    "they lie on this machine's disk; where Spark's workers are on others and the lake is in S3, in `_staging` in "
-    "its warehouse (docs/reference/s3.md#staging)."
+    "A prefix of a bucket for files of a batch that Spark's workers read, as `s3://bucket/prefix`. Without it they "
+    "are on this machine's disk, or, if Spark's workers are on other machines and the lake is in S3, in `_staging` "
+    "in its warehouse (docs/reference/s3.md#staging)."
 )
-"""What the setting `staging` of each source is."""
+"""The description of the setting `staging` of each source."""
 
 
 def staging_url(value: str | None) -> str | None:
-    """Return a prefix as the settings name it; raises ValueError for what is none."""
+    """Return the prefix of a bucket that a setting names; raises ValueError for an invalid one."""
     if value is not None:
         try:
             normal(value)
@@ -26,9 +26,9 @@ def staging_url(value: str | None) -> str | None:
 
 
 def default_staging(warehouse: object, master: str) -> str | None:
-    """Return where files are staged that Spark's workers read, by the warehouse of the lake and Spark's master.
+    """Return the default place of staged files, by the warehouse of the lake and Spark's master.
 
-    None where workers are on this machine, and where the lake is on a disk, which they must share then.
+    None where Spark's workers are on this machine, and where the lake is on a disk, which they must share then.
 
     >>> default_staging("s3://shop-lake/tables/", "yarn")
     's3://shop-lake/tables/_staging'

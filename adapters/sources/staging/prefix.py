@@ -1,4 +1,4 @@
-"""A prefix of a bucket for files that a source makes and Spark's workers read, where they share no disk with it."""
+"""A prefix of a bucket for files that a source writes and Spark's workers read, where they share no disk."""
 
 from __future__ import annotations
 
@@ -15,39 +15,43 @@ from lakeward.adapters.aws.s3.range_reader import open_object
 from lakeward.core.ports import Stored
 
 _AT_ONCE: Final = 1000
-"""S3 deletes so many objects in one request (docs.aws.amazon.com/AmazonS3/latest/API/API_DeleteObjects.html)."""
+"""The most objects that S3 deletes in one request (docs.aws.amazon.com/AmazonS3/latest/API/API_DeleteObjects.html).
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class StagingPrefix:
-    """Objects below a URL, which has no `/` at its end. Their names are paths below it, parted by `/`."""
+    """The objects below a URL, which has no `/` at its end. Their names are paths below it.
+
+    Methods raise as `explain_s3_errors` does.
+    """
 
     url: str
     client: Any = field(repr=False)
 
     def path(self, name: str) -> str:
-        """Return the URL of an object; raises ConfigError for a name that S3 or Hadoop would take for another."""
+        """Return the URL of an object; raises ConfigError for a name that S3 or Hadoop reads as another one."""
         return normal(f"{self.url}/{name}")
 
     def upload(self, file: Path, name: str) -> None:
-        """Write a file of the disk; raises as `told` does."""
+        """Write a file of the disk."""
         url = self.path(name)
         with explain_s3_errors(url):
             self.client.upload_file(str(file), *split(url))
 
     def write(self, name: str, content: bytes) -> None:
-        """Write an object; raises as `told` does."""
+        """Write an object."""
         bucket, key = split(url := self.path(name))
         with explain_s3_errors(url):
             self.client.put_object(Bucket=bucket, Key=key, Body=content)
 
     def read(self, name: str) -> bytes:
-        """Return the content of an object; raises FileNotFoundError where it is not there."""
+        """Return the content of an object; raises FileNotFoundError if it does not exist."""
         with self.open(name) as file:
             return file.read()
 
     def open(self, name: str) -> BinaryIO:
-        """Open an object; the first read raises FileNotFoundError where it is not there."""
+        """Open an object; the first read raises FileNotFoundError if it does not exist."""
         return open_object(self.client, self.path(name))
 
     def copy(self, name: str, to: str) -> None:
@@ -58,7 +62,7 @@ class StagingPrefix:
             self.client.copy({"Bucket": bucket, "Key": key}, *split(url))
 
     def list(self, folder: str = "") -> Iterator[Stored]:
-        """Return all objects below a folder, hidden ones too, by their names below the prefix."""
+        """Yield all objects below a folder, also hidden ones, with their names below the prefix."""
         bucket, start = split(f"{self.url}/")
         prefix = f"{start}{folder}/" if folder else start
         with explain_s3_errors(self.url):
@@ -68,9 +72,9 @@ class StagingPrefix:
                     yield Stored(item["Key"].removeprefix(start), int(item["Size"]), modified)
 
     def remove(self, names: Collection[str]) -> None:
-        """Remove objects by their names; those that are not there are removed already.
+        """Remove objects by their names; those that do not exist are ignored.
 
-        Raises as `told` does, and so, too, for the first object that S3 refuses to delete where it answers 200.
+        Raises an error for the first object that S3 refuses to delete, also where it answers with status 200.
         """
         bucket, start = split(f"{self.url}/")
         keys = [{"Key": f"{start}{name}"} for name in names]

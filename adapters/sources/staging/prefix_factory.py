@@ -1,4 +1,4 @@
-"""Opening the prefix of a bucket in which a source stages the files of a batch for Spark."""
+"""The factory of staging prefixes in a bucket."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ if TYPE_CHECKING:
     from lakeward.adapters.sources.staging.prefix import StagingPrefix
 
 
-def open_staging(said: str | None, runtime: Runtime, kind: str) -> StagingPrefix | None:
-    """Return where a source of a kind stages what Spark reads; None where that is this machine's disk.
+def open_staging(setting: str | None, runtime: Runtime, kind: str) -> StagingPrefix | None:
+    """Return the staging prefix of a source of a `kind`; None where files are staged on this machine's disk.
 
-    `said` is the setting `staging`. Each pipeline has a prefix of its own below it. Spark is told what it needs to
-    reach it. Raises SetupError without boto3.
+    `setting` is the setting `staging`. Each pipeline has a prefix of its own below it. The jars and settings with
+    which Spark reads it are required. Raises SetupError without boto3.
     """
-    url = said or runtime.staging
+    url = setting or runtime.staging
     if url is None:
         return None
     access = find_access()

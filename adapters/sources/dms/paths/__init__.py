@@ -1,1 +1,1 @@
-"""What the paths of DMS's files say: the table, full load or changes, and the order."""
+"""Paths of DMS files: the table, full load or changes, and the order."""

@@ -1,7 +1,7 @@
-"""Folders that DMS names by commit date (`DatePartitionEnabled`): every sequence and delimiter.
+"""Folders that DMS names by commit date (`DatePartitionEnabled`), in every sequence and with every delimiter.
 
-Some of them do not sort as text (`DD/MM/YYYY`), so nothing takes its order from them: a
-folder is only known by its date, and tells files of one name apart.
+The text of some forms does not sort by date (`DD/MM/YYYY`), so no order is taken from a folder's name. Its date
+only distinguishes files of the same name.
 """
 
 from __future__ import annotations
@@ -23,9 +23,12 @@ def _form(sequence: str, delimiter: str) -> str:
 
 
 FORMS: Final = tuple(_form(sequence, delimiter) for sequence, delimiter in product(SEQUENCES, DELIMITERS))
-"""What a folder's path looks like, as `YYYY/MM/DD`. No path of the years 1900 to 2199 has two of these forms: the
-year stands at another place in each, and begins with 19, 20 or 21, which is no month and, were it a day, would be
-followed by a month that no year begins with."""
+"""The forms of a folder's path, as `YYYY/MM/DD`.
+
+No path of the years 1900 to 2199 has two of these forms. The year has another place in each, and begins with 19, 20
+or 21. These are no months. Were they read as a day, the true month would be read as the beginning of the year, and
+no year begins with 01 to 12.
+"""
 
 _PATTERNS: Final = {
     "YYYY": r"(?P<YYYY>(?:19|20|21)\d\d)",
@@ -37,13 +40,13 @@ _PATTERNS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Period:
-    """The hour, day or month that a folder is for."""
+    """The hour, day or month of a date folder."""
 
     start: datetime
     unit: str
 
     def age(self, millis: int) -> int:
-        """Return how many such periods lie between it and a moment, in milliseconds since 1970."""
+        """Return the number of such periods between the folder's and a time in milliseconds since 1970."""
         moment = datetime.fromtimestamp(millis / 1000, UTC)
         if self.unit == "MM":
             return 12 * (moment.year - self.start.year) + moment.month - self.start.month
@@ -52,54 +55,56 @@ class Period:
 
 
 def find_period(folder: str, form: str | None = None) -> Period | None:
-    """Return the period that a folder is named by, or None where its name is no date of that form (None: of any).
+    """Return the period of a folder by its name, or None if the name is no date of that form.
+
+    With `form` None every form is tried.
 
     >>> find_period("21/11/2026").start == find_period("2026-11-21").start == find_period("11202621").start
     True
     >>> find_period("2026-11-21", "YYYY/MM/DD") is None
     True
     """
-    found = _find(folder, form)
-    return None if found is None else found[0]
+    match = _match_form(folder, form)
+    return None if match is None else match[0]
 
 
 def folder_before(folder: str, form: str | None = None) -> str | None:
-    """Return a folder before which none of later commits sorts; None for no date, and for dates that do not sort.
+    """Return a folder name that sorts before the folders of all later commits.
 
-    DMS writes commits in their order. A folder may be behind that of an older file only where
-    `DatePartitionTimezone` was changed, by 26 hours at most.
+    None for a folder that is no date, and for forms that do not sort by date. DMS writes commits in their order. A
+    folder is behind that of an older file only where `DatePartitionTimezone` was changed, by 26 hours at most.
 
     >>> folder_before("2026/03/01"), folder_before("202603"), folder_before("2026-03-02-05")
     ('2026/02/27', '202602', '2026-03-01-01')
     >>> folder_before("01-03-2026") is None
     True
     """
-    found = _find(folder, form)
-    if found is None or not found[1].startswith("YYYY"):
+    match = _match_form(folder, form)
+    if match is None or not match[1].startswith("YYYY"):
         return None
-    period, known = found
-    return folder_of(period.start - _BACK[period.unit], known)
+    period, matched_form = match
+    return folder_of(period.start - _BACK[period.unit], matched_form)
 
 
 _BACK: Final = {"HH": timedelta(hours=28), "DD": timedelta(days=2), "MM": timedelta(days=1)}
 
 
-def _find(folder: str, form: str | None) -> tuple[Period, str] | None:
-    """Return the period that a folder is named by, and in which form."""
-    for known in FORMS if form is None else (form,):
-        if match := _pattern(known).fullmatch(folder):
+def _match_form(folder: str, form: str | None) -> tuple[Period, str] | None:
+    """Return the period of a folder, and the form that its name has."""
+    for candidate in FORMS if form is None else (form,):
+        if match := _pattern(candidate).fullmatch(folder):
             parts = match.groupdict()
             year, month, day, hour = (int(parts.get(part) or least) for part, least in _LEAST.items())
             try:
                 start = datetime(year, month, day, hour, tzinfo=UTC)
             except ValueError:
                 return None
-            return Period(start, next(unit for unit in ("HH", "DD", "MM") if unit in parts)), known
+            return Period(start, next(unit for unit in ("HH", "DD", "MM") if unit in parts)), candidate
     return None
 
 
 def folder_of(moment: datetime, form: str) -> str:
-    """Return the folder of a moment.
+    """Return the date folder of a time.
 
     >>> folder_of(datetime(2026, 11, 21, 9), "DD-MM-YYYY")
     '21-11-2026'

@@ -1,11 +1,10 @@
-"""What the names of DMS files say: full load or changes, and in which order.
+"""Names of DMS files: full load or changes, and their order.
 
-Names are those of docs.aws.amazon.com/dms/latest/userguide/CHAP_Target.S3.html: full
-loads count in hexadecimal (`LOAD00000001`, …, `LOAD0000000A`), each segment of a parallel
-load by itself; files of changes carry the time they were written (`20141029-1134010000`),
-with a counter behind the milliseconds, and may lie in folders named by commit date. Files of
-transactions (`CDC_TXN-20201117153046033`) carry that time as well. A name is a path below
-the table's folder, parted by `/`.
+The rules are those of docs.aws.amazon.com/dms/latest/userguide/CHAP_Target.S3.html. Full loads count in hexadecimal
+(`LOAD00000001`, …, `LOAD0000000A`), each segment of a parallel load by itself. Names of change files have the time
+at which they were written (`20141029-1134010000`), with a counter behind the milliseconds; they may lie in folders
+named by commit date. Names of transaction files (`CDC_TXN-20201117153046033`) have that time as well. A name is a
+path below the table's folder, with `/` between its parts.
 """
 
 from __future__ import annotations
@@ -31,19 +30,21 @@ _LOAD_BITS: Final = 32
 _SEGMENT_BITS: Final = 24
 _HASH_BITS: Final = 38
 _UNTIMED: Final = 1 << 60
-"""Orders are whole numbers of 64 bits. Files of changes: milliseconds since 1970, then a counter of 20 bits (in a
-date folder 10 of a counter and 10 of the date); where only a counter orders them, that above 2^60. Files of a full
-load: the counter, below the number of a `SEGMENT1_` (so that they stay below 1972); in a segment known by its name,
-38 bits of the name's hash and 24 of the counter, below zero."""
+"""The base of orders without a time.
+
+Orders are whole numbers of 64 bits. Change files: milliseconds since 1970, then a counter of 20 bits (in a date
+folder 10 bits of the counter and 10 of the date); where only a counter orders them, 2^60 plus the counter. Files of
+a full load: the counter, below the number of a `SEGMENT1_` (so all are smaller than the order of any file written
+after 1972); in a segment known by its name, 38 bits of the name's hash and 24 of the counter, as a negative number.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Names(Naming):
-    """How the files of a table are named, where it is not as DMS does.
+    """Patterns of a table's file names, where they differ from those of DMS.
 
-    `dates` is the form of date folders, as `YYYY/MM/DD`; None takes every form that DMS
-    has. `load` and `changes` are patterns for whole paths, whose groups `time`, `counter`
-    and `hex` give the order.
+    `dates` is the form of date folders, as `YYYY/MM/DD`; None accepts every form of DMS. `load` and `changes` are
+    patterns of whole paths; their groups `time`, `counter` and `hex` give the order.
     """
 
     dates: str | None = None
@@ -51,7 +52,7 @@ class Names(Naming):
     changes: re.Pattern[str] | None = None
 
     def read(self, path: str, part: Part) -> FileName | None:
-        """Return what the path of a file below a folder says, or None where it is none that is taken there."""
+        """Return what the path of a file below a folder states, or None if such files are not read there."""
         if part.is_shared:
             return read_transactions(path, self)
         load, changes = self.load if part.has_load else None, self.changes if part.has_changes else None
@@ -59,25 +60,25 @@ class Names(Naming):
         return name if name is not None and (part.has_load if name.is_load else part.has_changes) else None
 
     def listed_from(self, name: str) -> str | None:
-        """Return the text before which no file sorts that is of a name's time or later, where the name is DMS's."""
+        """Return a text that sorts before all files of a name's time or later; None with `changes` patterns."""
         return listed_from(name, self.dates) if self.changes is None else None
 
     def number(self, name: str) -> tuple[str, int] | None:
-        """Return the series of a file of a full load, and its number there, where the name is DMS's."""
+        """Return the series of a full-load file and its number in it, or None for names that are not DMS's."""
         return load_number(name) if self.load is None else None
 
     def written(self, order: int) -> int | None:
-        """Return when a file of changes was written, where its name tells."""
+        """Return when a change file was written, in microseconds since 1970, or None if its name has no time."""
         return written_at(order, self)
 
 
 STANDARD: Final = Names()
 PLACES: Final = Places(Place(STANDARD))
-"""Where DMS writes, and how it names files, unless it is told otherwise."""
+"""The folders and file names of DMS, unless settings change them."""
 
 
 def read_name(name: str, names: Names = STANDARD) -> FileName | None:
-    """Return what a file's name says, or None where it is not one that DMS writes.
+    """Return what a file's name states, or None for a name that DMS does not write.
 
     >>> read_name("LOAD0000000A.csv").order
     10
@@ -90,17 +91,19 @@ def read_name(name: str, names: Names = STANDARD) -> FileName | None:
     >>> read_name("notes.csv") is None
     True
     """
-    load = _declared_load(name, names.load) if names.load else _load_order(_stem(name))
+    load = _matched_load_order(name, names.load) if names.load else _load_order(_stem(name))
     if load is not None:
         return FileName(is_load=True, order=load, format=format_of(name))
-    changes = _declared_changes(name, names.changes) if names.changes else _changes_order(_stem(name), names.dates)
+    changes = (
+        _matched_changes_order(name, names.changes) if names.changes else _changes_order(_stem(name), names.dates)
+    )
     return None if changes is None else FileName(is_load=False, order=changes, format=format_of(name))
 
 
 def read_transactions(name: str, names: Names = STANDARD) -> FileName | None:
-    """Return what the name of a file of transactions says, or None where it is not one that DMS writes.
+    """Return what the name of a transaction file states, or None for a name that DMS does not write.
 
-    They are always CSV, as DMS documents. Their order is the time when they were written.
+    DMS writes these files as CSV only. Their order is the time at which they were written.
 
     >>> found = read_transactions("CDC_TXN-20201117153046033.csv")
     >>> found == replace(known_name("20201117-153046033.csv"), is_shared=True)
@@ -115,13 +118,13 @@ def read_transactions(name: str, names: Names = STANDARD) -> FileName | None:
 
 
 def _stem(name: str) -> str:
-    """Return the name without the ending that DMS gives; nothing where it has none."""
+    """Return a name without the ending of a data file, or an empty text for any other ending."""
     ending = _FORMAT.search(name)
     return "" if ending is None else name[: ending.start()]
 
 
 def load_number(name: str) -> tuple[str, int] | None:
-    """Return the series of a file of a full load, and its number there; None for a file of changes.
+    """Return the series of a full-load file and its number in it, or None for a change file.
 
     >>> load_number("LOAD0000000A.csv"), load_number("20141029-113401001.csv")
     (('', 10), None)
@@ -135,7 +138,7 @@ def load_number(name: str) -> tuple[str, int] | None:
 
 
 def written_at(order: int, names: Names = STANDARD) -> int | None:
-    """Return when a file of changes was written, in microseconds since 1970, by its order; None without a time.
+    """Return when a change file was written, in microseconds since 1970, by its order; None without a time.
 
     >>> written_at(read_name("20141029-113401001.csv").order)
     1414582441001000
@@ -145,10 +148,10 @@ def written_at(order: int, names: Names = STANDARD) -> int | None:
 
 
 def listed_from(name: str, dates: str | None = None) -> str | None:
-    """Return the text before which no file sorts that is of a name's time or later; None where that is not told.
+    """Return a text that sorts before all files of a name's time or later, or None if nothing is known of it.
 
-    Counters are no part of it: 10 comes after 9, and sorts before it. Of date folders, those a while before
-    the name's own are taken too. Files of a full load sort behind all others.
+    Counters are left out, because 10 comes after 9 and sorts before it. In date folders the text is that of an
+    earlier folder. Files of a full load sort behind all others.
 
     >>> listed_from("20141029-1134010019.csv"), listed_from("2014/10/29/20141029-1134010019.csv")
     ('20141029-113401001', '2014/10/27/')
@@ -164,11 +167,11 @@ def listed_from(name: str, dates: str | None = None) -> str | None:
 
 
 def known_name(name: str, names: Names = STANDARD) -> FileName:
-    """Return what the name of a file that was listed as one of DMS says."""
-    found = read_name(name, names)
-    if found is None:
+    """Return what the name of a listed DMS file states; raises ValueError for any other name."""
+    file_name = read_name(name, names)
+    if file_name is None:
         raise ValueError(f"{name} is no name that DMS gives")
-    return found
+    return file_name
 
 
 # Full loads.
@@ -181,30 +184,30 @@ def _load_order(stem: str) -> int | None:
         return None
     counter = int(load["counter"], 16)
     if folder:
-        return _in_segment(f"{folder}/{load['segment'] or ''}", counter)
+        return _segment_order(f"{folder}/{load['segment'] or ''}", counter)
     return (int(load["segment"] or 0) << _LOAD_BITS) + counter
 
 
-def _in_segment(segment: str, counter: int) -> int:
-    """Return a place that depends on names alone: the segment's among the others has no meaning."""
+def _segment_order(segment: str, counter: int) -> int:
+    """Return an order that depends on names alone; the order of segments among each other has no meaning."""
     counter = min(counter, (1 << _SEGMENT_BITS) - 1)
-    return (_hashed(segment, _HASH_BITS) << _SEGMENT_BITS) + counter - (1 << (_HASH_BITS + _SEGMENT_BITS))
+    return (_hash(segment, _HASH_BITS) << _SEGMENT_BITS) + counter - (1 << (_HASH_BITS + _SEGMENT_BITS))
 
 
-def _declared_load(name: str, pattern: re.Pattern[str]) -> int | None:
-    found = pattern.fullmatch(name)
-    if found is None:
+def _matched_load_order(name: str, pattern: re.Pattern[str]) -> int | None:
+    match = pattern.fullmatch(name)
+    if match is None:
         return None
     try:
-        counter = counted(found)
+        counter = counted(match)
     except ValueError:
         return None
     if counter is not None and counter < 1 << (_LOAD_BITS + _SEGMENT_BITS):
         return counter
-    return _hashed(found[0], _HASH_BITS + _SEGMENT_BITS) - (1 << (_HASH_BITS + _SEGMENT_BITS))
+    return _hash(match[0], _HASH_BITS + _SEGMENT_BITS) - (1 << (_HASH_BITS + _SEGMENT_BITS))
 
 
-def _hashed(text: str, bits: int) -> int:
+def _hash(text: str, bits: int) -> int:
     digest = hashlib.blake2b(text.encode("utf-8", "surrogateescape"), digest_size=8).digest()
     return int.from_bytes(digest, "big") >> (64 - bits)
 
@@ -215,34 +218,37 @@ def _hashed(text: str, bits: int) -> int:
 def _changes_order(stem: str, dates: str | None) -> int | None:
     folder, _, base = stem.rpartition("/")
     changes = _CHANGES.match(base)
-    if changes is None or (written := _written(changes)) is None:
+    if changes is None or (written := _written_millis(changes)) is None:
         return None
     counter = int(changes["counter"] or 0)
     if not folder:
         return (written << _COUNTER_BITS) + counter
     period = find_period(folder, dates)
-    return None if period is None else _dated(written, counter, period)
+    return None if period is None else _dated_order(written, counter, period)
 
 
 _AHEAD: Final = {"HH": 16, "DD": 2, "MM": 2}
-"""By so many periods, and one to spare, a folder's date may be ahead of a name: `DatePartitionTimezone` gives it a
-zone of its own, up to 14 hours ahead of UTC."""
+"""The most periods by which a folder's date may be ahead of the time in a name, and one to spare.
+`DatePartitionTimezone` may be up to 14 hours ahead of UTC."""
 
 
-def _dated(written: int, counter: int, period: Period) -> int:
-    """Return the place of a file in a date folder: two of one name may lie in two of them, the older date first."""
+def _dated_order(written: int, counter: int, period: Period) -> int:
+    """Return the order of a file in a date folder.
+
+    Of two files of one name the one with the older date comes first.
+    """
     most = (1 << _DATED_BITS) - 1
     age = min(most, max(0, period.age(written) + _AHEAD[period.unit]))
     return (written << _COUNTER_BITS) + (min(counter, most) << _DATED_BITS) + most - age
 
 
-def _declared_changes(name: str, pattern: re.Pattern[str]) -> int | None:
-    found = pattern.fullmatch(name)
-    if found is None:
+def _matched_changes_order(name: str, pattern: re.Pattern[str]) -> int | None:
+    match = pattern.fullmatch(name)
+    if match is None:
         return None
-    groups = found.groupdict()
+    groups = match.groupdict()
     try:
-        counter = counted(found)
+        counter = counted(match)
     except ValueError:
         return None
     if groups.get("time") is None:
@@ -255,12 +261,15 @@ def _declared_changes(name: str, pattern: re.Pattern[str]) -> int | None:
     return (written << _COUNTER_BITS) + min(counter or 0, (1 << _COUNTER_BITS) - 1)
 
 
-def _written(name: re.Match[str]) -> int | None:
+def _written_millis(name: re.Match[str]) -> int | None:
     return _millis(name["second"], name["millis"])
 
 
 def _parts(second: str) -> tuple[int, int, int, int, int, int]:
-    """Return year to second of a time as names have it: a table may have a million of them."""
+    """Return year to second of the time in a name.
+
+    It is faster than strptime, and a table may have a million files.
+    """
     year, month, day = int(second[:4]), int(second[4:6]), int(second[6:8])
     return year, month, day, int(second[9:11]), int(second[11:13]), int(second[13:15])
 

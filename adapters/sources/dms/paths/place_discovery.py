@@ -1,8 +1,8 @@
-"""Where the full load and the changes of tables lie in a folder that nobody configured yet.
+"""Find where full loads and changes lie in a folder that nobody has configured.
 
-By default both lie in `schema/table`. Where they lie apart, as in `full/shop/orders` and
-`cdc/shop/orders`, the files of changes tell what is the schema and the table: a folder of a
-full load may have segments within it, which look the same.
+By default both lie in `schema/table`. Where they lie apart, as in `full/shop/orders` and `cdc/shop/orders`, the
+change files show which parts are the schema and the table: a full-load folder may have segments in it, which look
+like tables.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from lakeward.core.ports import Stored
 Parts: TypeAlias = tuple[str, ...]
 
 _DEPTH: Final = 4
-"""A date has at most so many folders, one within the other."""
+"""The most folders, one within the other, that a date has."""
 
 
 def find_places(listed: Iterable[Stored]) -> Places:
-    """Return where the tables that files are of lie, by the most that have both; else where DMS puts them."""
+    """Return the two templates that most tables with both kinds of files have, or else those of DMS."""
     loads, changes = set[Parts](), set[Parts]()
     for entry in listed:
         path = PurePosixPath(entry.name)
-        said = read_name(path.name)
-        if said is not None and entry.size is not None and not any(part[0] in "._" for part in path.parts):
-            (loads if said.is_load else changes).add(path.parts[:-1])
-    pairs = Counter(_pairs(loads, {_without_date(parts) for parts in changes}))
+        file_name = read_name(path.name)
+        if file_name is not None and entry.size is not None and not any(part[0] in "._" for part in path.parts):
+            (loads if file_name.is_load else changes).add(path.parts[:-1])
+    pairs = Counter(_folder_pairs(loads, {_without_date(parts) for parts in changes}))
     if not pairs:
         return PLACES
     (load, of_changes) = max(pairs, key=lambda pair: (pairs[pair], pair))
@@ -39,15 +39,15 @@ def find_places(listed: Iterable[Stored]) -> Places:
 
 
 def _without_date(parts: Parts) -> Parts:
-    """Return a folder of changes without the folders that are named by a date."""
+    """Return a folder of changes without its date folders."""
     for depth in range(_DEPTH, 0, -1):
         if len(parts) > depth and find_period("/".join(parts[-depth:])) is not None:
             return parts[:-depth]
     return parts
 
 
-def _pairs(loads: Iterable[Parts], changes: Iterable[Parts]) -> Iterator[tuple[Parts, Parts]]:
-    """Yield what stands before schema and table in the folders of a full load and of changes of one table."""
+def _folder_pairs(loads: Iterable[Parts], changes: Iterable[Parts]) -> Iterator[tuple[Parts, Parts]]:
+    """Yield, for a table with both kinds of files, what precedes schema and table in each of its two folders."""
     listed = [*loads]
     for folder in changes:
         before, table = folder[:-2], folder[-2:]

@@ -1,4 +1,4 @@
-"""Files of transactions as objects of each table that has rows in them: read once, and staged for all."""
+"""Transaction files as objects of each table with rows in them: read once, and staged for all tables."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 from lakeward.adapters.sources.csv.layout import has_crlf
 from lakeward.adapters.sources.csv.parser import Dialect
-from lakeward.adapters.sources.dms.transactions.splitter import Splitter, rows_of
-from lakeward.adapters.sources.dms.transactions.staged_tables import Share, Staged
+from lakeward.adapters.sources.dms.transactions.splitter import Splitter, read_parts
+from lakeward.adapters.sources.dms.transactions.staged_tables import Share, StagedTables
 from lakeward.adapters.sources.landing.folder import Folder, is_other
 from lakeward.adapters.spark.session.errors import FAILURES, full_text, said, unreachable
 from lakeward.core.dimension import SHARE_FROM, TableName
@@ -26,262 +26,286 @@ from lakeward.core.ledger.selection import ObjectHistory
 from lakeward.core.ports import UnroutedRow
 from lakeward.core.text.numbers import format_count
 
-MOST_STRAYS: Final = 10_000
-MOST_SHARE: Final = 0.05
-"""More rows of a file that do not say of which table they are, or a greater share of them, are no mishap."""
+MAX_UNROUTED_ROWS: Final = 10_000
+"""The most rows that name no table in one read. More of them are an error in the settings."""
 
-REFUSED_FOR: Final = 600 * 1_000_000
-"""Microseconds until a file that could not be read is looked at again: all tables ask for it at each poll."""
+MOST_SHARE: Final = 0.05
+"""The greatest share of such rows in a file. A greater share is an error in the settings."""
+
+RETRY_AFTER: Final = 600 * 1_000_000
+"""Microseconds until an unreadable file is read again. All tables ask for it at each poll."""
 
 _NO_TABLE: Final = "it does not begin with an operation, a table and a schema"
 
 
 @dataclass(slots=True)
 class SharedFiles:
-    """The files of transactions of a landing folder.
+    """The transaction files of a landing folder.
 
-    Tables ask for them from threads of their own: the first that needs a file reads it, for all
-    of `configured`; the others wait for that.
+    Tables ask for them from several threads. The first table that needs a file reads it, for all tables in
+    `configured`; the others wait for that. `now` returns microseconds since 1970.
     """
 
     folder: Folder
-    staged: Staged
+    staged: StagedTables
     spark: Callable[[], SparkSession]
     dialect: Dialect
     configured: Collection[TableName]
     now: Callable[[], int]
     max_files: int = 1000
     has_torn_rows: bool = False
-    _refused: dict[str, tuple[SourceError, int]] = field(default_factory=dict)
+    _read_errors: dict[str, tuple[SourceError, int]] = field(default_factory=dict)
     _shares: dict[TableName, Mapping[str, Share]] = field(default_factory=dict)
     _lock: threading.RLock = field(default_factory=threading.RLock)
     _was_cleaned: bool = False
 
-    def of_table(
+    def select_for_table(
         self, table: TableName, files: Sequence[SourceObject], past: ObjectHistory, *, has_more: bool
     ) -> Sequence[SourceObject]:
-        """Return those of the files that have rows of a table, up to the first that cannot be read.
+        """Return the files with rows of a table, up to the first file that cannot be read.
 
-        Raises SourceError for that one where nothing that comes before it waits; with `has_more` of
-        the table's own files some do. So it does where others have been archived before the table had them.
+        Raises the SourceError of that file where no file before it waits, unless `has_more` says that files of the
+        table's own folder wait. Raises SourceError for files that were archived before the table applied them.
         """
         ordered = sorted(files, key=lambda item: item.order)
         with self._lock:
-            whole = {item.name for item in self._read(ordered)}
-            shares = self._shares[table] = self._known(table, past)
+            readable = {item.name for item in self._stage_new_files(ordered)}
+            shares = self._shares[table] = self._update_shares(table, past)
         self._refuse_archived(table, {item.name for item in ordered}, past)
-        found = [item for item in ordered if item.name in past.seen or (item.name in whole and item.name in shares)]
-        if len(whole) < len(ordered) and not has_more and all(self._is_settled(item, past) for item in found):
-            refused, _ = self._refused.get(ordered[len(whole)].version, (None, 0))
-            if refused is not None:
-                raise copy(refused)  # it would keep what each of its tracebacks holds
-        return found
+        selected = [
+            item for item in ordered if item.name in past.seen or (item.name in readable and item.name in shares)
+        ]
+        if (
+            len(readable) < len(ordered)
+            and not has_more
+            and all(self._is_finished(item, past) for item in selected)
+        ):
+            error, _ = self._read_errors.get(ordered[len(readable)].version, (None, 0))
+            if error is not None:
+                raise copy(error)  # a raised error collects tracebacks, which keep frames alive
+        return selected
 
     def _refuse_archived(self, table: TableName, listed: Collection[str], past: ObjectHistory) -> None:
-        """Refuse to go on without files that went into the archive before the table was configured or made anew."""
+        """Raise SourceError for files that were archived before the table was configured or created anew."""
         if self.folder.archive is None:
             return
-        waits = [name for name, share in self._shares[table].items() if not share.is_applied and name not in listed]
-        later = self._without_older(table, waits, past)
-        away = sorted(name for name in later if self.folder.is_archived(table, name))
-        if away:
-            other = (
+        unlisted = [
+            name for name, share in self._shares[table].items() if not share.is_applied and name not in listed
+        ]
+        current = self._without_earlier_epochs(table, unlisted, past)
+        archived = sorted(name for name in current if self.folder.is_archived(table, name))
+        if archived:
+            alternative = (
                 "Where a full load has all that they hold, move them out of the archive."
                 if past.begins
                 else f"Or load the table anew: `lakeward reload {table}`."
             )
             raise SourceError(
-                f"{table}: {format_count(len(away), 'file')} in the archive "
-                f"{'has' if len(away) == 1 else 'have'} rows of it that were not applied",
-                found=f"the first is {away[0]}; they were put away before the table was configured, made anew or "
-                "taken back",
+                f"{table}: {format_count(len(archived), 'file')} in the archive "
+                f"{'has' if len(archived) == 1 else 'have'} rows of it that were not applied",
+                found=f"the first is {archived[0]}; they were archived before the table was configured, created "
+                "anew or rolled back",
                 todo="Nothing of this batch was applied: move them back into the landing folder, and run again. "
-                f"The other tables know them. {other}",
+                f"The other tables know them. {alternative}",
             )
 
-    def _known(self, table: TableName, past: ObjectHistory) -> Mapping[str, Share]:
-        """Return a table's shares, as applied those that it has: made anew or taken back, it has fewer.
+    def _update_shares(self, table: TableName, past: ObjectHistory) -> Mapping[str, Share]:
+        """Return a table's shares, marked as applied by the objects of the table's commits.
 
-        Where nothing is said of what it has, the index is believed.
+        A table that was created anew or rolled back has fewer of them than the index. Where the commits are not
+        known, the index is believed.
         """
-        self.staged.mark(table, past.seen.keys(), is_applied=True)
+        self.staged.set_applied(table, past.seen.keys(), is_applied=True)
         shares = self.staged.shares(table)
         if not past.seen and not past.begins:
             return shares
-        others = [name for name, share in shares.items() if share.is_applied and name not in past.seen]
-        lost = self._without_older(table, others, past)
-        if not lost:
+        unconfirmed = [name for name, share in shares.items() if share.is_applied and name not in past.seen]
+        reopened = self._without_earlier_epochs(table, unconfirmed, past)
+        if not reopened:
             return shares
-        self.staged.mark(table, lost, is_applied=False)
+        self.staged.set_applied(table, reopened, is_applied=False)
         return self.staged.shares(table)
 
-    def _without_older(self, table: TableName, names: Collection[str], past: ObjectHistory) -> Sequence[str]:
-        """Return those of some files that are not of an epoch before, nor of another `cdc_path`."""
+    def _without_earlier_epochs(
+        self, table: TableName, names: Collection[str], past: ObjectHistory
+    ) -> Sequence[str]:
+        """Return the names without those of an earlier epoch or of another `cdc_path`."""
         versions = self.staged.versions() if names else {}
         place = self.folder.places.of(table)
-        own = [name for name in names if self.folder.is_shared(table, name)]
-        items = [SourceObject(name, place.known(table, name).order, *versions[name]) for name in own]
+        shared_names = [name for name in names if self.folder.is_shared(table, name)]
+        items = [SourceObject(name, place.known(table, name).order, *versions[name]) for name in shared_names]
         return [item.name for item in items if not is_of_earlier_epoch(item, past, UNNAMED)]
 
-    def _is_settled(self, item: SourceObject, past: ObjectHistory) -> bool:
+    def _is_finished(self, item: SourceObject, past: ObjectHistory) -> bool:
         is_of_earlier_epoch = past.cut is not None and item.order <= past.cut
         return is_of_earlier_epoch or item.name in past.seen or item.name in past.passed("LEDGER-001")
 
     def share(self, table: TableName, name: str) -> Share:
-        """Return a table's share of a file that was listed for it."""
+        """Return a table's share of a file that was selected for it."""
         return self._shares[table][name]
 
     def etag(self, name: str) -> str | None:
-        """Return the hash of a file as it was read."""
+        """Return the content hash of a file at the time of its read."""
         return self.staged.etag(name)
 
     def rows(self, table: TableName, objects: Sequence[SourceObject]) -> DataFrame:
-        """Return a table's rows of these files; those that are staged no more are read again for it."""
+        """Return a table's rows of these files; files whose staged rows are gone are read again."""
         with self._lock:
             shares = self.staged.shares(table)
-            gone = [item for item in objects if not self.staged.has_part(shares[item.name])]
-            if gone:
-                self.staged.mark(table, [item.name for item in gone], is_applied=False)
-                for chunk in self._chunks(gone):
-                    if left := self._stage(chunk):
-                        raise _changed(table, min(left))
+            missing = [item for item in objects if not self.staged.has_part(shares[item.name])]
+            if missing:
+                self.staged.set_applied(table, [item.name for item in missing], is_applied=False)
+                for chunk in self._chunks(missing):
+                    if changed := self._stage(chunk):
+                        raise _changed_error(table, min(changed))
                 shares = self.staged.shares(table)
         parts: dict[str, list[str]] = defaultdict(list)
         for item in objects:
             parts[self.staged.part(shares[item.name])].append(item.name)
-        return rows_of(self.spark(), parts)
+        return read_parts(self.spark(), parts)
 
     def archive(self, table: TableName, objects: Sequence[SourceObject]) -> Sequence[str]:
-        """Note that a table has applied files; move those into the archive, if there is one, that all have."""
+        """Note that a table has applied files, and archive those that all tables have applied.
+
+        Returns the names of archived files; none without an archive.
+        """
         names = [item.name for item in objects]
         with self._lock:
-            self.staged.mark(table, names, is_applied=True)
-            self.staged.sweep(self.configured)
-            done = set(self.staged.done(names, self.configured))
-            return self.folder.put_away(table, [item for item in objects if item.name in done])
+            self.staged.set_applied(table, names, is_applied=True)
+            self.staged.remove_unneeded(self.configured)
+            finished = set(self.staged.select_finished(names, self.configured))
+            return self.folder.put_away(table, [item for item in objects if item.name in finished])
 
     def clean(self, *, is_dry: bool) -> Sequence[str]:
-        """Remove rows that no table waits for, or only name them; once in a process."""
+        """Remove staged rows that no table needs, once in a process, and return their paths.
+
+        With `is_dry` only return them.
+        """
         with self._lock:
-            found = () if self._was_cleaned else self.staged.unneeded(self.configured)
+            paths = () if self._was_cleaned else self.staged.find_unneeded(self.configured)
             self._was_cleaned = True
             if not is_dry:
-                for path in found:
+                for path in paths:
                     self.staged.rows.remove(path)
-        return found
+        return paths
 
     # Reading.
 
-    def _read(self, ordered: Sequence[SourceObject]) -> Sequence[SourceObject]:
-        """Read what was not read yet; return the files up to the first that cannot be."""
+    def _stage_new_files(self, ordered: Sequence[SourceObject]) -> Sequence[SourceObject]:
+        """Stage the files that were not read yet; return the files before the first that cannot be read."""
         known = self.staged.versions()
-        fresh = [item for item in ordered if known.get(item.name) != (item.size, item.modified)]
-        left: set[str] = set()
-        for chunk in self._chunks(fresh):
+        new_files = [item for item in ordered if known.get(item.name) != (item.size, item.modified)]
+        waiting: set[str] = set()
+        for chunk in self._chunks(new_files):
             try:
-                left |= self._stage(chunk)
+                waiting |= self._stage(chunk)
             except SourceError:
-                left |= self._one_by_one(chunk)
-            if left:
-                left |= {item.name for item in fresh if item.order > chunk[-1].order}
+                waiting |= self._read_one_by_one(chunk)
+            if waiting:
+                waiting |= {item.name for item in new_files if item.order > chunk[-1].order}
                 break
-        first = next((place for place, item in enumerate(ordered) if item.name in left), len(ordered))
+        first = next((place for place, item in enumerate(ordered) if item.name in waiting), len(ordered))
         return ordered[:first]
 
     def _chunks(self, items: Sequence[SourceObject]) -> Sequence[Sequence[SourceObject]]:
         return [items[start : start + self.max_files] for start in range(0, len(items), self.max_files)]
 
-    def _one_by_one(self, items: Sequence[SourceObject]) -> set[str]:
-        """Read files each by itself, up to the first that cannot be; return that and those behind it."""
+    def _read_one_by_one(self, items: Sequence[SourceObject]) -> set[str]:
+        """Stage files one by one; return the names of the first that cannot be read and of all behind it."""
         for place, item in enumerate(items):
-            if self._is_refused(item) or self._is_left(item):
+            if self._failed_recently(item) or self._must_wait(item):
                 return {other.name for other in items[place:]}
         return set()
 
-    def _is_refused(self, item: SourceObject) -> bool:
-        """Whether a file could not be read a short while ago; what kept it from that may be over later."""
-        return item.version in self._refused and self.now() < self._refused[item.version][1]
+    def _failed_recently(self, item: SourceObject) -> bool:
+        """Return True if a file could not be read a short time ago; the cause may be gone later."""
+        return item.version in self._read_errors and self.now() < self._read_errors[item.version][1]
 
-    def _is_left(self, item: SourceObject) -> bool:
-        """Read a file by itself; return whether it must wait, because it cannot be read or changed meanwhile."""
+    def _must_wait(self, item: SourceObject) -> bool:
+        """Stage one file; return True if it must wait, because it cannot be read or changed while it was read."""
         try:
             return bool(self._stage([item]))
         except SourceError as error:
-            self._refused[item.version] = copy(error), self.now() + REFUSED_FOR
+            self._read_errors[item.version] = copy(error), self.now() + RETRY_AFTER
             return True
 
     def _stage(self, items: Sequence[SourceObject]) -> set[str]:
-        """Read files; return the names of those that changed meanwhile, and of all behind them: they wait."""
-        for item in filter(self._is_refused, items):
-            raise copy(self._refused[item.version][0])
-        some = next(iter(self.configured))  # whichever: the files lie where they lie for all
-        paths = {item.name: self.folder.path(some, item.name) for item in items}
-        tags = {item.name: item.etag or self.folder.etag(some, item.name) for item in items}
+        """Stage files.
+
+        Return the names of those that must wait: the first that changed while it was read, and all behind it.
+        """
+        for item in filter(self._failed_recently, items):
+            raise copy(self._read_errors[item.version][0])
+        any_table = next(iter(self.configured))  # the files have the same place for all tables
+        paths = {item.name: self.folder.path(any_table, item.name) for item in items}
+        tags = {item.name: item.etag or self.folder.etag(any_table, item.name) for item in items}
         written = self.staged.rows.new()
         try:
             shares, unrouted_rows = self._split(items, paths, written)
-            is_whole = [self._is_as_it_was(paths[item.name], item) for item in items]
-            kept = items[: is_whole.index(False)] if False in is_whole else items
-            names = {item.name for item in kept}
-            own = {name: found for name, found in shares.items() if name in names}
-            tagged = [replace(item, etag=tags[item.name]) for item in kept]
+            are_unchanged = [self._is_unchanged(paths[item.name], item) for item in items]
+            unchanged = items[: are_unchanged.index(False)] if False in are_unchanged else items
+            names = {item.name for item in unchanged}
+            kept_shares = {name: file_shares for name, file_shares in shares.items() if name in names}
+            tagged = [replace(item, etag=tags[item.name]) for item in unchanged]
             self.staged.add(
                 tagged,
-                own,
+                kept_shares,
                 [unrouted_row for unrouted_row in unrouted_rows if unrouted_row.object in names],
                 written,
             )
-            self.staged.sweep(self.configured)
+            self.staged.remove_unneeded(self.configured)
         finally:
-            self.staged.drop(written)
-        return {item.name for item in items[len(kept) :]}
+            self.staged.remove_unindexed(written)
+        return {item.name for item in items[len(unchanged) :]}
 
-    def _is_as_it_was(self, path: str, item: SourceObject) -> bool:
-        found = self.folder.store.find(path)
-        return found is not None and not is_other(found, item)
+    def _is_unchanged(self, path: str, item: SourceObject) -> bool:
+        stored = self.folder.store.find(path)
+        return stored is not None and not is_other(stored, item)
 
     def _split(
         self, items: Sequence[SourceObject], paths: Mapping[str, str], written: str
     ) -> tuple[Mapping[str, Sequence[Share]], Sequence[UnroutedRow]]:
         splitter = Splitter(self.spark(), self.dialect, self.configured)
-        has = self.staged.rows.has
+        exists = self.staged.rows.exists
         try:
             self._write(splitter, items, paths, written)
-            if not self.has_torn_rows and has(f"{written}/part=torn"):
+            if not self.has_torn_rows and exists(f"{written}/part=torn"):
                 self.has_torn_rows = True
                 self.staged.rows.remove(written)
                 self._write(splitter, items, paths, written)
             shares: dict[str, list[Share]] = defaultdict(list)
-            for name, table, rows, width in splitter.shares(written) if has(written) else ():
+            for name, table, rows, width in splitter.shares(written) if exists(written) else ():
                 shares[name].append(Share(table, rows, width, ""))
-            is_any = any(has(f"{written}/part={part}") for part in ("torn", "stray"))
-            found = splitter.unrouted_rows(written, MOST_STRAYS + 1) if is_any else ()
+            has_unrouted = any(exists(f"{written}/part={part}") for part in ("torn", "stray"))
+            unrouted = splitter.unrouted_rows(written, MAX_UNROUTED_ROWS + 1) if has_unrouted else ()
         except FAILURES as error:
-            if (gone := unreachable("files of transactions", error)) is not None:
-                raise gone from error
-            raise self._unreadable(items, paths, error) from error
-        self._refuse_torn([(name, row) for name, row, _, is_torn in found if is_torn])
-        unrouted_rows = [UnroutedRow(name, row, _NO_TABLE, text, self.now()) for name, row, text, _ in found]
-        self._refuse_flood(items, shares, unrouted_rows)
+            if (unreachable_error := unreachable("files of transactions", error)) is not None:
+                raise unreachable_error from error
+            raise self._unreadable_error(items, paths, error) from error
+        self._refuse_torn([(name, row) for name, row, _, is_torn in unrouted if is_torn])
+        unrouted_rows = [UnroutedRow(name, row, _NO_TABLE, text, self.now()) for name, row, text, _ in unrouted]
+        self._refuse_many_unrouted(items, shares, unrouted_rows)
         return shares, unrouted_rows
 
     def _write(
         self, splitter: Splitter, items: Sequence[SourceObject], paths: Mapping[str, str], written: str
     ) -> None:
-        """Write the rows of files: those with either line end apart, and those that are in the archive."""
+        """Write the rows of files, grouped by line end and by folder (landing folder or archive)."""
         groups: dict[tuple[bool, str], dict[str, str]] = defaultdict(dict)
-        some = next(iter(self.configured))
+        any_table = next(iter(self.configured))
         for item in items:
             path, base = paths[item.name], self.folder.base
             base = base if path.startswith(f"{base}/") else path.removesuffix(f"/{item.name}")
-            head = self.folder.head(some, item.name, self.dialect.row_end, self.dialect.quote)
+            head = self.folder.head(any_table, item.name, self.dialect.row_end, self.dialect.quote)
             groups[has_crlf(head, self.dialect), base][path.removeprefix(f"{base}/")] = item.name
         for (is_crlf, base), names in groups.items():
             splitter.split(base, names, written, has_crlf=is_crlf, has_torn_rows=self.has_torn_rows)
 
-    # What cannot be read.
+    # Files that cannot be read.
 
-    def _unreadable(self, items: Sequence[SourceObject], paths: Mapping[str, str], error: Exception) -> SourceError:
+    def _unreadable_error(
+        self, items: Sequence[SourceObject], paths: Mapping[str, str], error: Exception
+    ) -> SourceError:
         text = full_text(error)
         named = [
             item.name for item in items if paths[item.name] in text or PurePosixPath(paths[item.name]).name in text
@@ -301,27 +325,27 @@ class SharedFiles:
                 '`quote = ""` under [source] where the endpoint has Rfc4180=false.',
             )
 
-    def _refuse_flood(
+    def _refuse_many_unrouted(
         self,
         items: Sequence[SourceObject],
         shares: Mapping[str, Sequence[Share]],
         unrouted_rows: Sequence[UnroutedRow],
     ) -> None:
-        """Raise SourceError for a file with more rows of no table than a person could look through."""
+        """Raise SourceError for a file with more rows that name no table than an operator could inspect."""
         for item in items:
-            own = [unrouted_row for unrouted_row in unrouted_rows if unrouted_row.object == item.name]
-            rows = len(own) + sum(share.rows for share in shares.get(item.name, ()))
-            is_much = rows >= SHARE_FROM and len(own) > MOST_SHARE * rows
-            if own and (len(own) == rows or is_much or len(unrouted_rows) > MOST_STRAYS):
+            unrouted = [unrouted_row for unrouted_row in unrouted_rows if unrouted_row.object == item.name]
+            rows = len(unrouted) + sum(share.rows for share in shares.get(item.name, ()))
+            is_many = rows >= SHARE_FROM and len(unrouted) > MOST_SHARE * rows
+            if unrouted and (len(unrouted) == rows or is_many or len(unrouted_rows) > MAX_UNROUTED_ROWS):
                 raise SourceError(
-                    f"{len(own):,} of {rows:,} rows of {item.name} do not say of which table they are",
-                    found=f"the first is row {own[0].row}: {own[0].text[:100]}",
+                    f"{len(unrouted):,} of {rows:,} rows of {item.name} do not say of which table they are",
+                    found=f"the first is row {unrouted[0].row}: {unrouted[0].text[:100]}",
                     todo="Nothing of it was applied to any table. Files of transactions begin each row with "
                     "operation, table and schema: are `delimiter`, `quote` and `row_delimiter` right?",
                 )
 
 
-def _changed(table: TableName, name: str) -> SourceError:
+def _changed_error(table: TableName, name: str) -> SourceError:
     return SourceError(
         f"{table}: {name} changed while it was read",
         todo="Nothing of this batch was applied; other tables go on. Run again when it is whole.",

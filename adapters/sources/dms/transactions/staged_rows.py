@@ -1,4 +1,4 @@
-"""Where rows of files of transactions lie until their tables have them: on a disk, or below a prefix of a bucket.
+"""Storage of rows of transaction files until their tables have applied them: on a disk, or below a bucket prefix.
 
 A place has the rows of files that were read together, in a part for each table.
 """
@@ -18,56 +18,56 @@ if TYPE_CHECKING:
 
 _UNFINISHED: Final = ".unfinished-"
 _ABANDONED: Final = 24 * 3600
-"""Seconds after which nobody writes any more what a process left in the middle of a read."""
+"""Seconds after which a place without an index entry is that of an ended process."""
 
 
 class StagedRows(Protocol):
-    """Places with rows. Paths are whole ones, as Spark takes them."""
+    """Places with rows. Paths are complete, in the form that Spark accepts."""
 
     def new(self) -> str:
-        """Return the path of a new place to write into; nothing is there."""
+        """Return the path of a new, empty place."""
         ...
 
-    def keep(self, written: str) -> str:
-        """Return the name of a place that was written; where no row was, there is nothing."""
+    def name_place(self, written: str) -> str:
+        """Give a written place its name, and return it; a place without rows does not exist."""
         ...
 
     def path(self, place: str, part: str) -> str:
         """Return the path of a part of a place."""
         ...
 
-    def has(self, path: str) -> bool:
-        """Whether something is in a place or a part."""
+    def exists(self, path: str) -> bool:
+        """Return True if a place or part has content."""
         ...
 
     def remove(self, path: str) -> None:
-        """Remove a place or a part, if it is there."""
+        """Remove a place or part; one that does not exist is ignored."""
         ...
 
     def places(self) -> Mapping[str, Collection[str]]:
-        """Return the names of all places, each with those of its parts."""
+        """Return the names of all places, each with the names of its parts."""
         ...
 
-    def is_left(self, place: str) -> bool:
-        """Whether no process writes a place that no index knows."""
+    def is_abandoned(self, place: str) -> bool:
+        """Return True if no process writes a place that has no index entry."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class DiskRows:
-    """Places on a disk. What is written has a hidden name until it is kept."""
+    """Places on a disk. A place has a hidden name until it is complete."""
 
     folder: Path
 
     def new(self) -> str:
-        """Return a hidden folder."""
+        """Return the path of a new hidden folder."""
         self.folder.mkdir(parents=True, exist_ok=True)
         return str(self.folder / f"{_UNFINISHED}{time.time_ns():x}")
 
-    def keep(self, written: str) -> str:
-        """Give a folder the name of its place."""
+    def name_place(self, written: str) -> str:
+        """Give a written folder its final name, and return it."""
         place = Path(written).name.removeprefix(_UNFINISHED)
-        if self.has(written):
+        if self.exists(written):
             Path(written).rename(self.folder / place)
         return place
 
@@ -75,8 +75,8 @@ class DiskRows:
         """Return the folder of a part."""
         return str(self.folder / place / part)
 
-    def has(self, path: str) -> bool:
-        """Whether a folder is there."""
+    def exists(self, path: str) -> bool:
+        """Return True if a folder exists."""
         return Path(path).exists()
 
     def remove(self, path: str) -> None:
@@ -84,12 +84,12 @@ class DiskRows:
         shutil.rmtree(path, ignore_errors=True)
 
     def places(self) -> Mapping[str, Collection[str]]:
-        """Return the folders."""
-        found = [path for path in self.folder.iterdir() if path.is_dir()] if self.folder.exists() else []
-        return {path.name: [part.name for part in path.glob("part=*")] for path in found}
+        """Return the names of the folders, each with the names of its parts."""
+        folders = [path for path in self.folder.iterdir() if path.is_dir()] if self.folder.exists() else []
+        return {path.name: [part.name for part in path.glob("part=*")] for path in folders}
 
-    def is_left(self, place: str) -> bool:
-        """Whether a folder has its name, or has been hidden for a day."""
+    def is_abandoned(self, place: str) -> bool:
+        """Return True if a folder has its final name, or has been hidden for a day."""
         if not place.startswith(_UNFINISHED):
             return True
         return time.time() - (self.folder / place).stat().st_mtime > _ABANDONED
@@ -97,15 +97,18 @@ class DiskRows:
 
 @dataclass(frozen=True, slots=True)
 class BucketRows:
-    """Places below a prefix, in which nothing can be renamed: a place has its name from the first."""
+    """Places below a bucket prefix. Nothing can be renamed there, so a place has its final name from the start."""
 
     prefix: StagingPrefix
 
     def new(self) -> str:
-        """Return the URL of a place with the time in its name."""
+        """Return the URL of a new place.
+
+        Its name is the time, as a hexadecimal number of nanoseconds since 1970.
+        """
         return self.prefix.path(f"{time.time_ns():x}")
 
-    def keep(self, written: str) -> str:
+    def name_place(self, written: str) -> str:
         """Return the name of the place."""
         return written.rpartition("/")[2]
 
@@ -113,8 +116,8 @@ class BucketRows:
         """Return the URL of a part."""
         return self.prefix.path(f"{place}/{part}")
 
-    def has(self, path: str) -> bool:
-        """Whether an object is below a URL."""
+    def exists(self, path: str) -> bool:
+        """Return True if there is an object below a URL."""
         return next(iter(self.prefix.list(self._name(path))), None) is not None
 
     def remove(self, path: str) -> None:
@@ -122,16 +125,16 @@ class BucketRows:
         self.prefix.remove([one.name for one in self.prefix.list(self._name(path))])
 
     def places(self) -> Mapping[str, Collection[str]]:
-        """Return the places of all objects."""
-        found: dict[str, set[str]] = defaultdict(set)
+        """Return the places of all objects, each with the names of its parts."""
+        parts_of: dict[str, set[str]] = defaultdict(set)
         for one in self.prefix.list():
             place, _, below = one.name.partition("/")
             part = below.partition("/")[0]
-            found[place].update([part] if part.startswith("part=") else [])
-        return found
+            parts_of[place].update([part] if part.startswith("part=") else [])
+        return parts_of
 
-    def is_left(self, place: str) -> bool:
-        """Whether a day has passed since a place began to be written."""
+    def is_abandoned(self, place: str) -> bool:
+        """Return True if writing of a place began more than a day ago."""
         try:
             began = int(place, 16) / 1e9
         except ValueError:

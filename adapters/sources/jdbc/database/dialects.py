@@ -1,4 +1,4 @@
-"""What databases say in words of their own: names, times, one moment for several readers, places in their logs."""
+"""Dialects of databases: SQL for values and times, for shared snapshots, and for positions in their logs."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from lakeward.core.verification.source_places import binlog_place, postgresql_pl
 
 
 class LogPlace(NamedTuple):
-    """A place in a log in words, as a number, and the base name of the log; None where there is none."""
+    """A position in a log as a text and as a number, and the base name of the log; None where there is none."""
 
-    words: str
+    text: str
     sequence: int | None = None
     base: str | None = None
 
@@ -32,14 +32,14 @@ def _read_binlog(row: Sequence[str]) -> LogPlace:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dialect:
-    """How a database is asked.
+    """The SQL of a database.
 
-    `session` is what each reader says first. `positions` are queries for the place in the log, of which the first
-    that the user may ask counts. The first row of `logs` is a place above all that is committed, which `read_log`
-    reads, `server` the id of the server whose log it is, `clock` the time in microseconds since 1970. `export` is a
-    query that returns a name for what its transaction sees, which other transactions take over by `adopt`. A value
-    that is read as a text is cast to `text`, unless its type is one of `texts`; where that is empty, the driver
-    turns it into a text.
+    `session` is the first statement of each reader. `positions` are queries for the position in the log; the first
+    that the user may run is used. The first row of `logs` is a position after all that is committed, which
+    `read_log` parses, `server` the id of the server whose log it is, `clock` the time in microseconds since 1970.
+    `export` is a query that returns a name of its transaction's snapshot, which other transactions use by `adopt`.
+    A value that is read as a text is cast to `text`, unless its type is one of `texts`; if `text` is empty, the
+    driver converts it.
     """
 
     session: str | None = None
@@ -55,7 +55,7 @@ class Dialect:
     clock: str | None = None
 
     def value(self, column: SourceColumn, type_: Type, name: str) -> str:
-        """Return what selects a column that is read as a type; `name` is its name, quoted."""
+        """Return the SQL that selects a column as a type; `name` is its quoted name."""
         is_text = type_ == Type("string") or (column.type is None and type_.name == "decimal")
         if not (is_text and self.text) or written(column.written).name in self.texts:
             return name
@@ -76,7 +76,7 @@ _BINLOG: Final = ("SHOW MASTER STATUS", "SHOW BINARY LOG STATUS")
 
 POSTGRESQL: Final = Dialect(
     positions=(_LSN.format("pg_current_wal_lsn()"),),
-    # What is committed may not be written yet, but is inserted.
+    # A committed change is inserted into the log, but may not be written yet.
     logs=(_LSN.format("pg_current_wal_insert_lsn()"),),
     read_log=_read_lsn,
     clock="SELECT CAST(extract(epoch FROM clock_timestamp()) * 1000000 AS bigint)",
@@ -89,7 +89,7 @@ POSTGRESQL: Final = Dialect(
 """PostgreSQL (postgresql.org/docs/current/functions-admin.html#FUNCTIONS-SNAPSHOT-SYNCHRONIZATION)."""
 
 MARIADB: Final = Dialect(
-    # Spark quotes names of this database as SQL does; a TIMESTAMP is shown in the zone of the session.
+    # Spark quotes names as SQL does; the session's time zone is that in which a TIMESTAMP is returned.
     session="SET SESSION time_zone = '+00:00', SESSION sql_mode = CONCAT(@@sql_mode, ',ANSI_QUOTES')",
     positions=("SELECT @@gtid_binlog_pos", *_BINLOG),
     logs=_BINLOG,
@@ -97,7 +97,7 @@ MARIADB: Final = Dialect(
     server="SELECT @@server_id",
     clock="SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))",
     text="CHAR",
-    # What the driver calls CHAR (enum and set, too) Spark would fill with blanks to its length.
+    # Spark pads with blanks what the driver calls CHAR, which enum and set are as well.
     texts=frozenset({"varchar", "tinytext", "text", "mediumtext", "longtext", "json"}),
     times={},
 )
@@ -119,5 +119,5 @@ _DIALECTS: Final[Mapping[str, Dialect]] = {
 
 
 def dialect_of(database: str | None) -> Dialect:
-    """Return how a database is asked; of one that is not known, by what SQL says."""
+    """Return the dialect of a database; that of standard SQL for an unknown one."""
     return _DIALECTS.get(database or "", Dialect())

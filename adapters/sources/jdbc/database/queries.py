@@ -1,4 +1,4 @@
-"""What the source `jdbc` asks of a database."""
+"""Queries of the source `jdbc`, and the port to a database."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from lakeward.core.settings.source_catalogue import SourceTable
 class Query:
     """Rows of a table to read: these columns, in order and in these types.
 
-    With a `cursor` they are the rows in which it is not NULL and, unless `since` is None, not below that: a whole
-    number, of a time the microseconds since 1970. Without a cursor they are all rows, which may be read in at most
-    `partitions` ranges of `key` (None: as many as the database can read from one moment).
+    With a `cursor`: the rows in which it is not NULL and not below `since` (None: no bound), a whole number, for a
+    time the microseconds since 1970. Without a cursor: all rows, in at most `partitions` ranges of `key` (None: as
+    many as the database can read from one snapshot).
     """
 
     table: SourceTable
@@ -31,16 +31,15 @@ class Reader(Protocol):
     """A database whose tables are read."""
 
     def describe(self, table: TableName) -> SourceTable | None:
-        """Return what the database says of a table, None where it has none of that name.
+        """Return the description of a table, or None if the database has no such table.
 
-        Raises StoreUnreachable where it does not answer, and SourceError where it lets nobody in.
+        Raises StoreUnreachable where it does not answer, and SourceError where it refuses the login.
         """
         ...
 
     def write(self, query: Query, url: str) -> str | None:
-        """Write rows as Parquet below a URL (`file://` or `s3://`) where nothing is yet; raises as `describe` does.
+        """Write rows as Parquet below an empty URL (`file://` or `s3://`); raises as `describe` does.
 
-        Returns the place in the log of the database of which no change is missing in the rows, None where that
-        cannot be told.
+        Returns a position in the log before which no change is missing in the rows, or None if it is not known.
         """
         ...

@@ -1,1 +1,1 @@
-"""Registries of schemas, and messages in Avro as the JSON that Kafka Connect would have written."""
+"""Schema registries, and the conversion of Avro messages into the JSON that Kafka Connect would have written."""

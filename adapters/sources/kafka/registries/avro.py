@@ -1,4 +1,4 @@
-"""Messages in Avro, whose writer schemas a registry has, as the JSON that Kafka Connect would have written."""
+"""Conversion of Avro messages into the JSON that Kafka Connect would have written, by schemas of a registry."""
 
 from __future__ import annotations
 
@@ -22,15 +22,17 @@ from lakeward.adapters.sources.kafka.registries.schemas import SchemaStore
 from lakeward.adapters.sources.messages.message import KEY_HEADERS
 from lakeward.core.errors import SourceError
 
-NO_AVRO: Final = "no Avro, in hexadecimal: "
-"""Stands before the bytes of what cannot be decoded: it is no JSON object, so its row goes into quarantine."""
+NOT_AVRO: Final = "no Avro, in hexadecimal: "
+"""Precedes the bytes of a value that cannot be decoded. It is no JSON object, so its row goes into quarantine."""
 
 _dump: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 _PARTS: Final = ("type", "items", "values", "fields")
 _NO_SCHEMA: Final = (SchemaParseException, ValueError, KeyError, TypeError, AttributeError)
+"""Errors of the library for a text that is no schema."""
+
 _BROKEN: Final = (EOFError, IndexError, ValueError, OverflowError, MemoryError)
-"""What the library raises for a text that is no schema, and for bytes that are not of theirs."""
+"""Errors of the library for bytes that are not of their schema."""
 
 
 class NotAvro(ValueError):
@@ -39,9 +41,9 @@ class NotAvro(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class AvroSchema:
-    """A writer schema: what reads its bytes, and its form in Connect as JSON.
+    """A writer schema: the parsed schema that decodes bytes, and its Connect form as JSON.
 
-    `described` is the whole form; `described_row` has of an envelope the row alone: `after`, else `before`.
+    `described` is the whole form. `described_row` has only the row of an envelope: `after`, else `before`.
     """
 
     parsed: Any
@@ -51,7 +53,7 @@ class AvroSchema:
 
     @classmethod
     def read(cls, text: str) -> AvroSchema:
-        """Return the schema that a text is; raises UnusableSchema for one that Connect does not write."""
+        """Parse a schema; raises UnusableSchema for one that Connect does not write."""
         named: dict[str, Any] = {}
         try:
             parsed = parse_schema(_without_conversions(json.loads(text)), named)
@@ -63,7 +65,7 @@ class AvroSchema:
         return cls(parsed, to_json, _dump(schema), _dump(_row_of(schema)))
 
     def decode(self, data: bytes) -> str:
-        """Return the JSON of a value; raises NotAvro where the bytes are not of this schema, to the last."""
+        """Return the JSON of a value; raises NotAvro unless all bytes, to the last, are of this schema."""
         stream = BytesIO(data)
         try:
             value = schemaless_reader(stream, self.parsed, None)
@@ -75,14 +77,14 @@ class AvroSchema:
 
 
 def _row_of(schema: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the schema of an envelope with the row alone; most of what it describes says nothing of columns."""
+    """Return the schema of an envelope with the row alone; the rest says nothing about columns."""
     fields = {field["field"]: field for field in schema.get("fields", ())}
     row = fields.get("after", fields.get("before"))
     return schema if row is None else {**schema, "fields": [row]}
 
 
 def _without_conversions(schema: Any) -> Any:
-    """Return a schema whose values the library leaves as they are; it has no defaults, which only readers need."""
+    """Return a schema without logical types, whose values the library would convert, and without defaults."""
     if isinstance(schema, list):
         return [_without_conversions(one) for one in schema]
     if not isinstance(schema, dict):
@@ -96,17 +98,17 @@ def _without_conversions(schema: Any) -> Any:
 
 @dataclass(slots=True)
 class AvroMessages:
-    """Decodes messages by the schemas of a registry. It may be asked by several threads."""
+    """Decodes messages by the schemas of a registry. Several threads may call it."""
 
     store: SchemaStore
     _schemas: dict[str, AvroSchema] = field(default_factory=dict)
 
     def decode(self, record: Record, topic: str, partition: int, *, is_flat: bool) -> Record:
-        """Return a message with JSON for what is Avro, and with the schema of its row beside its value.
+        """Return a message with JSON in the place of Avro, and with the schema of its row next to its value.
 
-        A key that is no Avro stays as it is: it may be JSON or text. Any other value than Avro, and broken bytes,
-        stand in hexadecimal behind words that say so. Raises SourceError for a schema that cannot be had or used,
-        and StoreUnreachable where the registry does not answer.
+        A key that is not Avro stays unchanged: it may be JSON or text. Any other value than Avro, and broken bytes,
+        become hexadecimal digits after a text that says so. Raises SourceError for a schema that cannot be used or
+        stored, and StoreUnreachable where the registry does not answer.
         """
         where = f"{topic}, partition {partition}, offset {record.offset:,}"
         key, value = record.key, record.value
@@ -118,26 +120,26 @@ class AvroMessages:
         return record._replace(key=key, value=value, headers=headers)
 
     def _key_in_header(self, name: str, data: bytes | None, where: str) -> bytes | None:
-        """Return a header with JSON for the other key of a key change; one that is no Avro stays as it is."""
+        """Return a header with JSON for the other key of a key change; one that is not Avro stays unchanged."""
         if name not in KEY_HEADERS or data is None or self.store.registry.split(data) is None:
             return data
         return self._decoded(data, f"the header {name} of {where}", lambda _, text: text)
 
-    def _decoded(self, data: bytes, where: str, landed: Callable[[AvroSchema, str], str]) -> bytes:
-        told = self.store.registry.split(data)
-        if told is None:
+    def _decoded(self, data: bytes, where: str, render: Callable[[AvroSchema, str], str]) -> bytes:
+        framed = self.store.registry.split(data)
+        if framed is None:
             return _in_hexadecimal(data)
-        schema = self._schema(told.schema, where)
+        schema = self._schema(framed.schema, where)
         try:
-            return landed(schema, schema.decode(told.body())).encode()
-        except ValueError:  # of what it is packed in, or of Avro
+            return render(schema, schema.decode(framed.body())).encode()
+        except ValueError:  # of the compression, or of Avro
             return _in_hexadecimal(data)
 
     def _schema(self, id_: str, where: str) -> AvroSchema:
-        found = self._schemas.get(id_)
-        if found is None:
+        schema = self._schemas.get(id_)
+        if schema is None:
             try:
-                found = self._schemas[id_] = AvroSchema.read(self.store.find(id_, where))
+                schema = self._schemas[id_] = AvroSchema.read(self.store.find(id_, where))
             except UnusableSchema as error:
                 raise SourceError(
                     f"the schema {id_} of {where} cannot be used",
@@ -145,7 +147,7 @@ class AvroMessages:
                     todo="Nothing of this batch was applied. Schemas are read that the Avro converter of Kafka "
                     "Connect writes for messages of Debezium.",
                 ) from error
-        return found
+        return schema
 
 
 def _with_whole_schema(schema: AvroSchema, text: str) -> str:
@@ -157,4 +159,4 @@ def _with_row(schema: AvroSchema, text: str) -> str:
 
 
 def _in_hexadecimal(data: bytes) -> bytes:
-    return (NO_AVRO + data.hex()).encode()
+    return (NOT_AVRO + data.hex()).encode()

@@ -1,4 +1,4 @@
-"""A registry of Confluent, or one that answers as it does, and the form of bytes that goes with it.
+"""A schema registry of Confluent, or one with the same API, and its wire format.
 
 docs.confluent.io/platform/current/schema-registry/fundamentals/serdes-develop/index.html#wire-format and
 …/schema-registry/develop/api.html#get--schemas-ids-int-%20id
@@ -33,7 +33,7 @@ _TRIES_AGAIN: Final = Retry(
 
 @dataclass(frozen=True, slots=True)
 class ConfluentRegistry:
-    """A registry, of which nothing is asked before a schema is needed."""
+    """A registry, which is first asked when a schema is needed."""
 
     url: str
     options: RegistryOptions
@@ -43,30 +43,30 @@ class ConfluentRegistry:
 
     @property
     def name(self) -> str:
-        """Its address, as the name of a folder."""
+        """Its URL as the name of a folder."""
         return quote(self.url, safe="")
 
     def split(self, data: bytes) -> Framed | None:
-        """Return the id of a schema, and the bytes behind it; None without the zero that they begin with."""
+        """Return the id of a schema and the bytes after it, or None for bytes that do not begin with a zero."""
         if len(data) < _HEAD or data[0] != 0:
             return None
         return Framed(str(int.from_bytes(data[1:_HEAD])), lambda: data[_HEAD:])
 
     def fetch(self, id_: str, where: str) -> str:
-        """Return the text of a schema of Avro; `where` is the message that needs it."""
-        found = self._ask(id_, where)
-        kind = found.get("schemaType", "AVRO")
-        if kind != "AVRO" or found.get("references"):
-            what = f"is of the type {kind}" if kind != "AVRO" else "refers to schemas of other subjects"
+        """Return the text of an Avro schema; `where` is the message that needs it."""
+        entry = self._request(id_, where)
+        kind = entry.get("schemaType", "AVRO")
+        if kind != "AVRO" or entry.get("references"):
+            problem = f"is of the type {kind}" if kind != "AVRO" else "refers to schemas of other subjects"
             raise SourceError(
                 f"the schema {id_} of {where} cannot be used",
-                found=f"it {what}",
+                found=f"it {problem}",
                 todo="Nothing of this batch was applied. Let the converter write Avro, and each schema whole: "
                 "Protobuf, JSON Schema and references are not read.",
             )
-        return str(found["schema"])
+        return str(entry["schema"])
 
-    def _ask(self, id_: str, where: str) -> Mapping[str, Any]:
+    def _request(self, id_: str, where: str) -> Mapping[str, Any]:
         with requests.Session() as session:
             for scheme in ("http://", "https://"):
                 session.mount(scheme, HTTPAdapter(max_retries=_TRIES_AGAIN))
@@ -79,52 +79,52 @@ class ConfluentRegistry:
                     headers={"Accept": "application/vnd.schemaregistry.v1+json, application/json"},
                 )
             except requests.exceptions.SSLError as error:
-                raise self._refuses(str(error)) from None
+                raise self._refused_error(str(error)) from None
             except requests.exceptions.RequestException as error:
-                raise self._away(str(error)) from None
+                raise self._unreachable_error(str(error)) from None
             except OSError as error:  # no such file of certificates
-                raise self._refuses(str(error)) from None
+                raise self._refused_error(str(error)) from None
         if answer.status_code != requests.codes.ok:
-            raise self._in_words(answer, id_, where)
+            raise self._response_error(answer, id_, where)
         try:
-            found = answer.json()
+            entry = answer.json()
         except ValueError:
-            found = None
-        if not isinstance(found, dict) or "schema" not in found:
-            raise self._refuses(f"it answers otherwise than a registry does: {answer.text[:100]!r}")
-        return found
+            entry = None
+        if not isinstance(entry, dict) or "schema" not in entry:
+            raise self._refused_error(f"it answers otherwise than a registry does: {answer.text[:100]!r}")
+        return entry
 
     def _login(self) -> tuple[str, str] | None:
-        """Return who asks, and the password, as texts of which the client sends each character as a byte."""
+        """Return user and password as texts; the client sends each character as one byte."""
         options = self.options
         if options.username is None or options.password is None:
             return None
         return options.username.encode().decode("latin-1"), self.secret(options.password).reveal().decode("latin-1")
 
-    def _in_words(self, answer: requests.Response, id_: str, where: str) -> LakewardError:
-        said = f"{answer.status_code} {answer.reason}: {answer.text[:200]}"
+    def _response_error(self, answer: requests.Response, id_: str, where: str) -> LakewardError:
+        status = f"{answer.status_code} {answer.reason}: {answer.text[:200]}"
         if answer.status_code in _BUSY:
-            return self._away(said)
+            return self._unreachable_error(status)
         if answer.status_code != _NOT_FOUND:
-            return self._refuses(said)
+            return self._refused_error(status)
         return SourceError(
             f"the registry {self.url} has no schema {id_}",
-            found=f"it is that of {where}; {said}",
+            found=f"it is that of {where}; {status}",
             todo="Nothing of this batch was applied; the next run asks again. Does `url` under [source.registry] "
             "name the registry that the connector writes to, with its path?",
         )
 
-    def _refuses(self, said: str) -> ConfigError:
+    def _refused_error(self, reason: str) -> ConfigError:
         return ConfigError(
             f"the registry {self.url} cannot be asked",
-            found=said,
+            found=reason,
             todo="Correct [source.registry]: `url`, `ca_file`, `username` and `password`.",
         )
 
-    def _away(self, said: str) -> StoreUnreachable:
+    def _unreachable_error(self, reason: str) -> StoreUnreachable:
         return StoreUnreachable(
             f"the registry {self.url} does not answer",
-            found=said,
+            found=reason,
             todo="Nothing of this batch was applied; the next run reads it again. Is the registry up, and does "
             "`url` under [source.registry] name it as it is reached from here?",
         )

@@ -1,8 +1,8 @@
-"""Schemas of Avro as Kafka Connect reads them: the schema that its JSON converter writes, and the values.
+"""Avro schemas in Kafka Connect's form: the schema that its JSON converter writes, and conversion of values.
 
-The rules are those of the Avro converter (github.com/confluentinc/schema-registry, `AvroData.toConnectSchema`;
-that of Apicurio has the same) and of Kafka's `JsonConverter`, with bytes in base64, no default in the place of a
-NULL, and schemas without the defaults and comments of columns, which nothing here reads.
+The rules are those of the Avro converter (github.com/confluentinc/schema-registry, `AvroData.toConnectSchema`; that
+of Apicurio has the same) and of Kafka's `JsonConverter`. Bytes are in base64, no default replaces a NULL, and
+schemas have no defaults and comments of columns, which nothing here reads.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _LOGICAL: Final[Mapping[tuple[str, str], str]] = {
     ("int", "time-millis"): "org.apache.kafka.connect.data.Time",
     ("long", "timestamp-millis"): "org.apache.kafka.connect.data.Timestamp",
 }
-"""Names of Connect for logical types of Avro."""
+"""Connect's names of Avro's logical types."""
 
 _PRIMITIVES: Final[Mapping[str, str]] = {
     "boolean": "boolean",
@@ -39,26 +39,30 @@ _ANY_PRECISION: Final = 64
 """The precision of a decimal for which Connect knows none."""
 
 LOGICAL_TYPE: Final = "lakeward.logicalType"
-"""The key under which a schema has its `logicalType` here: Avro's own library would convert values by that."""
+"""The key that replaces `logicalType` in a schema, because Avro's own library converts values by that."""
 
 ToJson = Callable[[Any], Any]
 
 
 class ConnectForm(NamedTuple):
-    """A schema of Connect as JSON, and what makes JSON of its values; None where they are JSON already."""
+    """A Connect schema as JSON, and the function that makes JSON of its values.
+
+    None where they are JSON already.
+    """
 
     schema: Mapping[str, Any]
     to_json: ToJson | None = None
 
 
 class UnusableSchema(ValueError):
-    """A schema that the converters of Connect do not write; says which part of it."""
+    """A schema that the converters of Connect do not write; its text names the part."""
 
 
 def connect_form(of: Any, named: Mapping[str, Any], within: tuple[str, ...] = ()) -> ConnectForm:
-    """Return the form of an Avro schema, whose references are full names in `named`; `within` is what it lies in.
+    """Return the form of an Avro schema.
 
-    Raises UnusableSchema for a union of several types, a record that contains itself, and the type null.
+    `named` are the schemas that references name, by their full names. `within` are the records that contain this
+    one. Raises UnusableSchema for a union of several types, a record that contains itself, and the type null.
 
     >>> connect_form(["null", "int"], {}).schema
     {'type': 'int32', 'optional': True}
@@ -73,30 +77,30 @@ def connect_form(of: Any, named: Mapping[str, Any], within: tuple[str, ...] = ()
 
 
 def _optional(union: Sequence[Any], named: Mapping[str, Any], within: tuple[str, ...]) -> ConnectForm:
-    others = [one for one in union if one not in ("null", {"type": "null"})]
-    if len(others) != 1:
-        raise UnusableSchema(f"a union of {len(others)} types")
-    schema, to_json = connect_form(others[0], named, within)
-    found = {**schema, "optional": len(others) < len(union)}
+    types = [one for one in union if one not in ("null", {"type": "null"})]
+    if len(types) != 1:
+        raise UnusableSchema(f"a union of {len(types)} types")
+    schema, to_json = connect_form(types[0], named, within)
+    optional_schema = {**schema, "optional": len(types) < len(union)}
     if to_json is None:
-        return ConnectForm(found)
-    return ConnectForm(found, lambda value: None if value is None else to_json(value))
+        return ConnectForm(optional_schema)
+    return ConnectForm(optional_schema, lambda value: None if value is None else to_json(value))
 
 
 def _form(of: Mapping[str, Any], named: Mapping[str, Any], within: tuple[str, ...]) -> ConnectForm:
     match of["type"]:
         case "record" | "error":
             return _struct(of, named, within)
-        case "array" if _is_map_entry(entry := _resolved(of["items"], named)):
+        case "array" if _is_map_entry(entry := _resolve(of["items"], named)):
             return _map_of_entries(of, entry, named, within)
         case "array":
             items, to_json = connect_form(of["items"], named, within)
-            convert = None if to_json is None else _of_each(to_json)
+            convert = None if to_json is None else _convert_items(to_json)
             return ConnectForm(_schema("array", of, items=items), convert)
         case "map":
             values, to_json = connect_form(of["values"], named, within)
             schema = _schema("map", of, keys={"type": "string", "optional": False}, values=values)
-            return ConnectForm(schema, None if to_json is None else _of_each_value(to_json))
+            return ConnectForm(schema, None if to_json is None else _convert_values(to_json))
         case kind if kind in _PRIMITIVES:
             schema = _schema(of.get("connect.type", _PRIMITIVES[kind]), of)
             return ConnectForm(schema, _DECIMALS if schema.get("name") == _DECIMAL else _PLAIN.get(kind))
@@ -122,10 +126,10 @@ def _struct(of: Mapping[str, Any], named: Mapping[str, Any], within: tuple[str, 
     return ConnectForm(_schema("struct", of, fields=fields), convert if converted else None)
 
 
-# Maps whose keys are no texts are arrays of records with a key and a value.
+# A map whose keys are not texts is an array of records with a key and a value.
 
 
-def _resolved(of: Any, named: Mapping[str, Any]) -> Any:
+def _resolve(of: Any, named: Mapping[str, Any]) -> Any:
     return named.get(of, of) if isinstance(of, str) else of
 
 
@@ -140,7 +144,7 @@ def _map_of_entries(
 ) -> ConnectForm:
     types = {field["name"]: field["type"] for field in entry["fields"]}
     (keys, of_key), (values, of_value) = (connect_form(types[name], named, within) for name in ("key", "value"))
-    of_key, of_value = of_key or _same, of_value or _same
+    of_key, of_value = of_key or _identity, of_value or _identity
     is_object = keys["type"] == "string"
 
     def convert(entries: Sequence[Mapping[str, Any]]) -> Any:
@@ -150,37 +154,42 @@ def _map_of_entries(
     return ConnectForm(_schema("map", of, keys=keys, values=values), convert)
 
 
-# Schemas of single values, and values.
+# Schemas of single values, and conversion of values.
 
 
 def _schema(kind: str, of: Mapping[str, Any], **parts: Any) -> dict[str, Any]:
-    """Return a schema in the order in which the JSON converter writes it."""
+    """Return a schema, with its fields in the order of the JSON converter."""
     logical = _LOGICAL.get((of["type"], str(of.get(LOGICAL_TYPE))))
-    own = of["name"] if of["type"] in ("record", "enum") else None
-    parameters = {**(_of_decimal(of) if logical == _DECIMAL else {}), **of.get("connect.parameters", {})}
-    told = {
-        "name": of.get("connect.name", logical or own),
+    record_name = of["name"] if of["type"] in ("record", "enum") else None
+    parameters = {**(_decimal_parameters(of) if logical == _DECIMAL else {}), **of.get("connect.parameters", {})}
+    attributes = {
+        "name": of.get("connect.name", logical or record_name),
         "version": of.get("connect.version", None if logical is None else 1),
         "parameters": parameters or None,
     }
-    return {"type": kind, **parts, "optional": False, **{key: it for key, it in told.items() if it is not None}}
+    return {
+        "type": kind,
+        **parts,
+        "optional": False,
+        **{key: it for key, it in attributes.items() if it is not None},
+    }
 
 
-def _of_decimal(of: Mapping[str, Any]) -> Mapping[str, str]:
+def _decimal_parameters(of: Mapping[str, Any]) -> Mapping[str, str]:
     precision = of.get("precision", _ANY_PRECISION)
     known = {} if precision == _ANY_PRECISION else {"connect.decimal.precision": str(precision)}
     return {"scale": str(of.get("scale", 0)), **known}
 
 
-def _same(value: Any) -> Any:
+def _identity(value: Any) -> Any:
     return value
 
 
-def _of_each(to_json: ToJson) -> ToJson:
+def _convert_items(to_json: ToJson) -> ToJson:
     return lambda values: [to_json(value) for value in values]
 
 
-def _of_each_value(to_json: ToJson) -> ToJson:
+def _convert_values(to_json: ToJson) -> ToJson:
     return lambda values: {name: to_json(value) for name, value in values.items()}
 
 
@@ -189,18 +198,18 @@ def _base64(value: bytes) -> str:
 
 
 def _decimal(value: bytes) -> str:
-    """Return an unscaled decimal in as few bytes as hold it, as Java's `BigInteger.toByteArray` writes it."""
+    """Return an unscaled decimal in base64, in as few bytes as Java's `BigInteger.toByteArray` uses."""
     number = int.from_bytes(value, signed=True)
     return _base64(number.to_bytes((number if number >= 0 else ~number).bit_length() // 8 + 1, signed=True))
 
 
 def _float(value: float) -> float | str:
-    """Return the number with the fewest digits that tell it from other floats of 32 bits."""
+    """Return the number with the fewest digits that identify it among floats of 32 bits."""
     return _double(float(str(np.float32(value))))
 
 
 def _double(value: float) -> float | str:
-    """Return a number; what JSON has no number for is a text, as Jackson writes it."""
+    """Return a number; NaN and infinities become texts, as Jackson writes them."""
     if math.isfinite(value):
         return value
     return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"

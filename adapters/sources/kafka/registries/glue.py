@@ -1,4 +1,4 @@
-"""The Glue Schema Registry of AWS, and the form of bytes that goes with it.
+"""The Glue Schema Registry of AWS, and its wire format.
 
 github.com/awslabs/aws-glue-schema-registry (`AWSSchemaRegistryConstants`) for the bytes, and
 docs.aws.amazon.com/glue/latest/webapi/API_GetSchemaVersion.html
@@ -22,7 +22,7 @@ from lakeward.core.errors import ConfigError, LakewardError, SourceError, StoreU
 _VERSION: Final = 3
 _PLAIN, _ZLIB = 0, 5
 _HEAD: Final = 18
-"""The bytes before the body: its version, how it is compressed, and the UUID of a version of a schema."""
+"""The bytes before the body: the version of the format, the compression, and the UUID of a schema version."""
 
 _ATTEMPTS: Final = 3
 _NOT_FOUND: Final = "EntityNotFoundException"
@@ -31,40 +31,40 @@ _LATER: Final = ("InternalServiceException", "OperationTimeoutException", "Throt
 
 @dataclass(frozen=True, slots=True)
 class GlueRegistry:
-    """The registry of a region, as whom and where the AWS command line would reach it."""
+    """The registry of a region, with the credentials and region that the AWS command line would use."""
 
     timeout: int
 
     @property
     def name(self) -> str:
-        """One name for all: the ids of AWS are no others' ids."""
+        """One name for all regions, as the ids of AWS are unique."""
         return "aws-glue"
 
     def split(self, data: bytes) -> Framed | None:
-        """Return the id of a schema, and the bytes behind it; None for bytes that begin otherwise."""
+        """Return the id of a schema and the bytes after it, or None for bytes that begin otherwise."""
         if len(data) < _HEAD or data[0] != _VERSION or data[1] not in (_PLAIN, _ZLIB):
             return None
         body = data[_HEAD:]
         return Framed(str(UUID(bytes=data[2:_HEAD])), lambda: _unpacked(body) if data[1] == _ZLIB else body)
 
     def fetch(self, id_: str, where: str) -> str:
-        """Return the text of a schema of Avro; `where` is the message that needs it."""
+        """Return the text of an Avro schema; `where` is the message that needs it."""
         try:
-            found = self._client().get_schema_version(SchemaVersionId=id_)
+            version = self._client().get_schema_version(SchemaVersionId=id_)
         except CUT_OFF as error:
-            raise _away(str(error)) from None
+            raise _unreachable_error(str(error)) from None
         except ClientError as error:
-            raise _in_words(error, id_, where) from None
+            raise _response_error(error, id_, where) from None
         except BotoCoreError as error:
-            raise _refuses(str(error)) from None
-        if found["DataFormat"] != "AVRO":
+            raise _refused_error(str(error)) from None
+        if version["DataFormat"] != "AVRO":
             raise SourceError(
                 f"the schema {id_} of {where} cannot be used",
-                found=f"it is of the format {found['DataFormat']}",
+                found=f"it is of the format {version['DataFormat']}",
                 todo="Nothing of this batch was applied. Let the converter write Avro: Protobuf and JSON Schema "
                 "are not read.",
             )
-        return str(found["SchemaDefinition"])
+        return str(version["SchemaDefinition"])
 
     def _client(self) -> Any:
         retries = {"mode": "standard", "total_max_attempts": _ATTEMPTS}
@@ -73,45 +73,45 @@ class GlueRegistry:
 
 
 def _unpacked(body: bytes) -> bytes:
-    """Return what was compressed; raises ValueError where it is broken, or where bytes follow it."""
+    """Return decompressed bytes; raises ValueError for broken ones, and where bytes follow the compressed data."""
     stream = zlib.decompressobj()
     try:
-        found = stream.decompress(body)
+        data = stream.decompress(body)
     except zlib.error as error:
         raise ValueError(str(error)) from error
     if not stream.eof or stream.unused_data:
         raise ValueError("the compressed bytes have another end")
-    return found
+    return data
 
 
-def _in_words(error: ClientError, id_: str, where: str) -> LakewardError:
-    said = error.response.get("Error", {})
-    found = f"Glue says {said.get('Code')}: {said.get('Message')}"
+def _response_error(error: ClientError, id_: str, where: str) -> LakewardError:
+    error_details = error.response.get("Error", {})
+    message = f"Glue says {error_details.get('Code')}: {error_details.get('Message')}"
     status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
-    if said.get("Code") in _LATER or status >= 500:
-        return _away(found)
-    if said.get("Code") != _NOT_FOUND:
-        return _refuses(found)
+    if error_details.get("Code") in _LATER or status >= 500:
+        return _unreachable_error(message)
+    if error_details.get("Code") != _NOT_FOUND:
+        return _refused_error(message)
     return SourceError(
         f"the Glue Schema Registry has no schema {id_}",
-        found=f"it is that of {where}; {found}",
+        found=f"it is that of {where}; {message}",
         todo="Nothing of this batch was applied; the next run asks again. Are the region (AWS_DEFAULT_REGION) and "
         "the credentials those of the registry that the connector writes to?",
     )
 
 
-def _refuses(found: str) -> ConfigError:
+def _refused_error(reason: str) -> ConfigError:
     return ConfigError(
         "the Glue Schema Registry cannot be asked",
-        found=found,
+        found=reason,
         todo=f"It takes the permission glue:GetSchemaVersion and a region, as AWS_DEFAULT_REGION. {AS_WHOM}",
     )
 
 
-def _away(found: str) -> StoreUnreachable:
+def _unreachable_error(reason: str) -> StoreUnreachable:
     return StoreUnreachable(
         "the Glue Schema Registry does not answer",
-        found=found,
+        found=reason,
         todo="Nothing of this batch was applied; the next run reads it again. If that goes on: is the network "
         "there, and AWS_DEFAULT_REGION right?",
     )

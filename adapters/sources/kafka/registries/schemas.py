@@ -1,4 +1,4 @@
-"""The writer schemas of messages: a registry that has them, and the folder that keeps those that were fetched."""
+"""Writer schemas of messages: the port to a registry, and the folder that stores fetched schemas."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from lakeward.core.errors import SourceError
 
 
 class Framed(NamedTuple):
-    """What bytes of a message say: the id of their schema, and how the bytes behind it are had.
+    """The id of a message's schema, and a function that returns the bytes after it.
 
     `body` raises ValueError where they are broken.
     """
@@ -23,51 +23,57 @@ class Framed(NamedTuple):
 
 
 class Registry(Protocol):
-    """A registry of schemas, with the form of the bytes that name them. Ids have letters, digits and `-` alone."""
+    """A schema registry and its wire format. Ids have only letters, digits and `-`."""
 
     @property
     def name(self) -> str:
-        """What tells the registry from others, as the name of a folder."""
+        """The name of the registry's folder, which no other registry has."""
         ...
 
     def split(self, data: bytes) -> Framed | None:
-        """Return the id of a schema, and the bytes behind it; None for bytes of another form."""
+        """Return the id of a schema and the bytes after it, or None for bytes of another form."""
         ...
 
     def fetch(self, id_: str, where: str) -> str:
-        """Return the text of a schema of Avro; `where` is the message that needs it.
+        """Return the text of an Avro schema; `where` is the message that needs it.
 
-        Raises SourceError where the registry has it not, or has one of another kind; StoreUnreachable where it does
-        not answer, and ConfigError where it refuses who asks.
+        Raises SourceError where the registry does not have it, or has it in another format, StoreUnreachable where
+        it does not answer, and ConfigError where it refuses access.
         """
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class SchemaStore:
-    """The schemas of a registry. Each is fetched once and kept as a file: what an id stands for never changes."""
+    """The schemas of a registry.
+
+    Each is fetched once and stored as a file, because the schema of an id never changes.
+    """
 
     root: Path
     registry: Registry
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def find(self, id_: str, where: str) -> str:
-        """Return the text of a schema, as `Registry.fetch` does."""
+        """Return the text of a schema.
+
+        Raises as `Registry.fetch` does, and SourceError where it cannot be stored.
+        """
         file = self.root / self.registry.name / f"{id_}.avsc"
         with self._lock:
             try:
                 return file.read_text("utf-8")
             except FileNotFoundError:
-                found = self.registry.fetch(id_, where)
+                schema = self.registry.fetch(id_, where)
             try:
-                self._keep(file, found)
+                self._keep(file, schema)
             except OSError as error:
                 raise SourceError(
                     f"the schema {id_} of {where} cannot be kept",
                     found=str(error),
                     todo="Nothing of this batch was applied. Make room, or grant permission to write there.",
                 ) from error
-            return found
+            return schema
 
     @staticmethod
     def _keep(file: Path, text: str) -> None:

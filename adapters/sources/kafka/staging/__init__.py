@@ -1,1 +1,1 @@
-"""Messages of a broker as lines of files, from when they are read until they are applied."""
+"""Messages of a broker as lines of staged files, until they are applied."""

@@ -1,4 +1,4 @@
-"""In what form the messages of a table land: as they were sent, decoded from Avro, or as rows."""
+"""The form in which a table's messages land: as they were sent, decoded from Avro, or as rows."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from lakeward.adapters.sources.kafka.transactions.transaction_topic import Decod
 from lakeward.core.dimension import TableName
 
 
-class Messages(Protocol):
-    """What decodes messages that are no JSON."""
+class MessageDecoder(Protocol):
+    """A decoder of messages that are not JSON."""
 
     def decode(self, record: Record, topic: str, partition: int, *, is_flat: bool) -> Record:
-        """Return a message as JSON, with a schema; where it `is_flat`, its value is a row, else an envelope."""
+        """Return a message as JSON with a schema; if `is_flat`, its value is a row, else an envelope."""
         ...
 
 
@@ -34,14 +34,14 @@ class TableFormat:
 
 @dataclass(frozen=True, slots=True)
 class LandingForm:
-    """The format of messages, also of those tables that have their own, and what decodes Avro."""
+    """The formats of messages, for all tables and for single ones, and the decoder of Avro."""
 
     format: TableFormat = field(default_factory=TableFormat)
     of_tables: Mapping[TableName, TableFormat] = field(default_factory=dict)
-    avro: Messages | None = None
+    avro: MessageDecoder | None = None
 
     def of(self, table: TableName, form: FilesOptions) -> ToLine:
-        """Return what makes the lines of a table of the source, whose files are read as `form` says."""
+        """Return the function that makes lines of a table's messages; its files are read by the options `form`."""
         own = self.of_tables.get(table, self.format)
         if own.format == ROWS:
             return partial(to_row, own.record_key)
@@ -51,7 +51,7 @@ class LandingForm:
         return lambda topic, partition, record: to_line(topic, partition, decode(topic, partition, record))
 
     def decoder(self, table: TableName, form: FilesOptions) -> Decode:
-        """Return what makes JSON of the messages of a table."""
+        """Return the function that makes JSON of a table's messages."""
         avro, is_flat = self.avro, form.form == "flattened"
         if self.of_tables.get(table, self.format).format != AVRO or avro is None:
             return lambda topic, partition, record: record

@@ -1,4 +1,4 @@
-"""A message as a line of JSON, in the form that the source of files reads as `line = "record"`."""
+"""Messages as lines of JSON, in the form that the source of files reads with `line = "record"`."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import Final
 from lakeward.adapters.sources.kafka.broker import Record
 
 _NO_UTF_8: Final = "no UTF-8, in hexadecimal: "
-"""Stands before the bytes of a value that is no text: it is no JSON object, so its row goes into quarantine."""
+"""Precedes the bytes of a value that is not UTF-8. It is no JSON object, so its row goes into quarantine."""
 
 ToLine = Callable[[str, int, Record], bytes]
-"""Makes of a message of a topic and a partition the line that lands, with its end."""
+"""Makes a line, with its end, of a topic, a partition and a message."""
 
 
 def to_line(topic: str, partition: int, record: Record) -> bytes:
-    r"""Return a message as a line with its end. Key and value are the texts that were sent, to the letter.
+    r"""Return a message as a line with its end. Key and value are exactly the texts that were sent.
 
     >>> to_line("t", 0, Record(7, 1700000000000, None, b'{"a": 1.50}'))[-60:]
     b'0000000000,"key":null,"value":"{\\"a\\": 1.50}","headers":[]}\n'
@@ -26,24 +26,24 @@ def to_line(topic: str, partition: int, record: Record) -> bytes:
 
 
 def place_of(topic: str, partition: int, record: Record) -> str:
-    """Return where a message is, and its time, as fields of JSON."""
+    """Return topic, partition, offset and time of a message as JSON fields."""
     timestamp = "null" if record.timestamp is None else record.timestamp
     return f'"topic":"{topic}","partition":{partition},"offset":{record.offset},"timestamp":{timestamp}'
 
 
 def headers_of(record: Record) -> str:
-    """Return the headers of a message as a list of JSON."""
+    """Return the headers of a message as a JSON list."""
     return "[" + ",".join(f"[{encode_basestring(name)},{quote(value)}]" for name, value in record.headers) + "]"
 
 
 def quote(data: bytes | None) -> str:
-    """Return bytes as a text of JSON."""
+    """Return bytes as a JSON text."""
     text = to_text(data)
     return "null" if text is None else encode_basestring(text)
 
 
 def to_text(data: bytes | None) -> str | None:
-    r"""Return bytes as text; those that are no UTF-8 as hexadecimal digits behind words that say so.
+    r"""Return bytes as text; bytes that are not UTF-8 become hexadecimal digits after a text that says so.
 
     >>> to_text(b"\xff\x00")
     'no UTF-8, in hexadecimal: ff00'

@@ -1,6 +1,6 @@
-"""Plain records as lines: the JSON object of the value is a row, and what the broker says of it stands beside.
+"""Plain records as lines: the JSON object of the value is the row, with a field that has what the broker states.
 
-The source of files reads such lines with `format = "json"`, and the operation in them as it reads that of any file.
+The source of files reads such lines with `format = "json"`, and their operation as that of any file.
 """
 
 from __future__ import annotations
@@ -13,36 +13,36 @@ from typing import Any, Final
 from lakeward.adapters.sources.kafka.broker import Record
 from lakeward.adapters.sources.kafka.staging.message_lines import headers_of, place_of, quote, to_line
 
-BESIDE: Final = "_lakeward_record"
-"""The name in a row under which topic, partition, offset, timestamp, key, headers and operation stand."""
+RECORD_FIELD: Final = "_lakeward_record"
+"""The field of a row with topic, partition, offset, timestamp, key, headers and operation."""
 
-OPERATION: Final = f"{BESIDE}.operation"
+OPERATION: Final = f"{RECORD_FIELD}.operation"
 DELETE: Final = "delete"
 _WRITE: Final = "write"
-"""Where the operation of a row stands, and its words: a record without a value is a delete."""
+"""The operation of a record with a value; a record without one is a delete."""
 
 _NO_ROW: Final = b'["no row: %s",%s]\n'
-"""A record that is none, as a list: the line is no JSON object, so it goes into quarantine whole."""
+"""The line of a record that is no row: a list, and no JSON object, so that the whole line goes into quarantine."""
 
 _NO_OBJECT: Final = "its value is no JSON object"
 _NO_KEY: Final = "its key lacks a column of `record_key`"
 _DIFFER: Final = "its key and its value differ in a column"
-_TAKEN: Final = f"its value has the name {BESIDE}, which is lakeward's own"
+_NAME_IN_USE: Final = f"its value has the name {RECORD_FIELD}, which is lakeward's own"
 
 
 class _NoRow(ValueError):
-    """A record is no row; says why."""
+    """A record is no row; the text says why."""
 
 
-Texts = Mapping[str, Any]
-"""An object of JSON, its numbers as the texts that were written."""
+TextFields = Mapping[str, Any]
+"""A JSON object whose numbers are the texts that were sent."""
 
 
 def to_row(record_key: Sequence[str], topic: str, partition: int, record: Record) -> bytes:
-    r"""Return a record as a line; the columns `record_key` are those of its key, which may be one value alone.
+    r"""Return a record as a line; the columns `record_key` are read from its key, which may be a single value.
 
-    The value is kept to the letter. A record is no row if its value is no JSON object, or has the name of what
-    stands beside; if its key lacks a column that is read from it, or value and key differ in such a column.
+    The value is kept unchanged. A record is no row if its value is not a JSON object or has the name
+    `RECORD_FIELD`, if its key lacks a column of `record_key`, or if value and key differ in such a column.
 
     >>> to_row(["id"], "t", 0, Record(7, None, b"5", b'{"a": 1.50}'))[-29:]
     b'"write"},"id":"5","a": 1.50}\n'
@@ -55,18 +55,22 @@ def to_row(record_key: Sequence[str], topic: str, partition: int, record: Record
         return _NO_ROW % (str(error).encode(), to_line(topic, partition, record).rstrip())
     own = [f"{_quote(name)}:{_quote(value)}" for name, value in keys.items() if name not in row]
     rest = text.strip()[1:-1].strip()
-    fields = [f'"{BESIDE}":{{{_fields_of_broker(topic, partition, record)}}}', *own, *([rest] if rest else [])]
+    fields = [
+        f'"{RECORD_FIELD}":{{{_fields_of_broker(topic, partition, record)}}}',
+        *own,
+        *([rest] if rest else []),
+    ]
     return ("{" + ",".join(fields) + "}\n").encode()
 
 
 def _fields_of_broker(topic: str, partition: int, record: Record) -> str:
-    word = DELETE if record.value is None else _WRITE
+    operation = DELETE if record.value is None else _WRITE
     place, key, headers = place_of(topic, partition, record), quote(record.key), headers_of(record)
-    return f'{place},"key":{key},"headers":{headers},"operation":"{word}"'
+    return f'{place},"key":{key},"headers":{headers},"operation":"{operation}"'
 
 
-def _keys(columns: Sequence[str], key: bytes | None) -> Texts:
-    """Return the columns that are in the key of a record; raises _NoRow where it lacks one."""
+def _keys(columns: Sequence[str], key: bytes | None) -> TextFields:
+    """Return the columns of a record's key; raises _NoRow where it lacks one."""
     if not columns:
         return {}
     try:
@@ -74,45 +78,45 @@ def _keys(columns: Sequence[str], key: bytes | None) -> Texts:
     except UnicodeDecodeError as error:
         raise _NoRow(_NO_KEY) from error
     try:
-        found = None if key is None else _parse(text)
+        keys = None if key is None else _parse(text)
     except (ValueError, RecursionError):
-        found = text  # a text that is no JSON
-    if isinstance(found, str | bool) and len(columns) == 1:
-        found = {columns[0]: found if text.startswith('"') else text}
-    if not isinstance(found, dict) or not all(isinstance(found.get(name), str) for name in columns):
+        keys = text  # a text that is not JSON
+    if isinstance(keys, str | bool) and len(columns) == 1:
+        keys = {columns[0]: keys if text.startswith('"') else text}
+    if not isinstance(keys, dict) or not all(isinstance(keys.get(name), str) for name in columns):
         raise _NoRow(_NO_KEY)
-    return {name: found[name] for name in columns}
+    return {name: keys[name] for name in columns}
 
 
-def _object(value: bytes) -> tuple[str, Texts]:
-    """Return the text of an object on one line, and the object; raises _NoRow where it is none.
+def _object(value: bytes) -> tuple[str, TextFields]:
+    """Return a JSON object as text on one line, and parsed; raises _NoRow for any other value.
 
-    Outside of texts, in which JSON has no line breaks, these are blanks.
+    Line breaks outside of texts are white space, and JSON texts have none.
     """
     try:
         text = value.decode()
-        found = _parse(text)
+        row = _parse(text)
     except (ValueError, RecursionError) as error:
         raise _NoRow(_NO_OBJECT) from error
-    if not isinstance(found, dict):
+    if not isinstance(row, dict):
         raise _NoRow(_NO_OBJECT)
-    return text.replace("\n", " "), found
+    return text.replace("\n", " "), row
 
 
-def _check(keys: Texts, row: Texts) -> None:
-    if BESIDE in row:
-        raise _NoRow(_TAKEN)
+def _check(keys: TextFields, row: TextFields) -> None:
+    if RECORD_FIELD in row:
+        raise _NoRow(_NAME_IN_USE)
     if any(row[name] != value for name, value in keys.items() if name in row):
         raise _NoRow(_DIFFER)
 
 
 def _parse(text: str) -> Any:
-    """Return JSON with its numbers as texts, and in an object true and false as well."""
-    found = json.loads(text, parse_int=str, parse_float=str, parse_constant=_refuse)
-    if not isinstance(found, dict):
-        return found
-    return {name: str(value).lower() if isinstance(value, bool) else value for name, value in found.items()}
+    """Return parsed JSON with numbers as texts, and in an object true and false as texts, too."""
+    value = json.loads(text, parse_int=str, parse_float=str, parse_constant=_refuse)
+    if not isinstance(value, dict):
+        return value
+    return {name: str(field).lower() if isinstance(field, bool) else field for name, field in value.items()}
 
 
-def _refuse(word: str) -> str:
-    raise ValueError(f"{word} is no JSON")
+def _refuse(constant: str) -> str:
+    raise ValueError(f"{constant} is no JSON")

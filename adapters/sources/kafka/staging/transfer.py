@@ -1,4 +1,4 @@
-"""Reading ranges from a broker into files, within the bounds of a batch."""
+"""Transfer of ranges from a broker into files, within the limits of a batch."""
 
 from __future__ import annotations
 
@@ -13,21 +13,42 @@ import structlog
 
 from lakeward.adapters.sources.kafka.broker import Broker
 from lakeward.adapters.sources.kafka.offset_ranges import OffsetRange
-from lakeward.adapters.sources.kafka.staging.message_files import Staging
+from lakeward.adapters.sources.kafka.staging.message_files import MessageStaging
 from lakeward.adapters.sources.kafka.staging.message_lines import ToLine, to_line
+from lakeward.adapters.sources.kafka.topics import TopicPartition
 from lakeward.core.dimension import TableName
 
 log = structlog.get_logger()
 
-_TELL_EVERY: Final = 10.0
-"""Seconds between two words of how far it is."""
+_LOG_INTERVAL: Final = 10.0
+"""Seconds between two log entries about progress."""
+
+
+@dataclass(slots=True)
+class ProgressLog:
+    """Logs at intervals how many messages of a range were read."""
+
+    clock: Callable[[], float]
+    _next: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Begin the first interval."""
+        self._next = self.clock() + _LOG_INTERVAL
+
+    def update(self, of: OffsetRange, messages: int) -> None:
+        """Log the number of messages if the interval has ended."""
+        now = self.clock()
+        if now >= self._next:
+            self._next = now + _LOG_INTERVAL
+            place = TopicPartition.of(of.topic, of.partition)
+            log.info("reads messages", **place._asdict(), messages=messages, of=of.end - of.start)
 
 
 @dataclass(slots=True)
 class Transfer:
-    """One batch from a broker into files: at most so many messages and bytes, and no new ones after some seconds.
+    """Reads one batch from a broker into files, up to a number of messages, of bytes and of seconds.
 
-    Partitions share them alike; what one does not need is left to those behind it.
+    Partitions share the limits equally; the unused part of a share is passed on to the next partitions.
     """
 
     messages: int
@@ -35,33 +56,30 @@ class Transfer:
     seconds: float
     to_line: ToLine = to_line
     clock: Callable[[], float] = time.monotonic
-    _until: float = field(default=0.0, init=False)
-    _tell: float = field(default=0.0, init=False)
+    _deadline: float = field(default=0.0, init=False)
+
 
     def run(
-        self, broker: Broker, staging: Staging, table: TableName, wanted: Sequence[OffsetRange]
+        self, broker: Broker, staging: MessageStaging, table: TableName, wanted: Sequence[OffsetRange]
     ) -> list[OffsetRange]:
-        """Read ranges, and return those of the files; a range without messages makes none."""
-        began = self.clock()
-        self._until, self._tell = began + self.seconds, began + _TELL_EVERY
+        """Read ranges into files, and return the ranges of the files; a range without messages has no file."""
+        self._deadline, progress = self.clock() + self.seconds, ProgressLog(self.clock)
         messages, size = self.messages, self.bytes
-        found: list[OffsetRange] = []
+        ranges: list[OffsetRange] = []
         for number, one in enumerate(wanted):
-            if found and (messages <= 0 or size <= 0 or self.clock() >= self._until):
+            if ranges and (messages <= 0 or size <= 0 or self.clock() >= self._deadline):
                 break
             share = len(wanted) - number
-            is_full = partial(self._is_full, one, max(1, messages // share), max(1, size // share))
+            is_full = partial(self._is_full, progress, one, max(1, messages // share), max(1, size // share))
             with closing(broker.read(one.topic, one.partition, one.start, one.end)) as records:
                 written = staging.write(table, one, records, is_full, self.to_line)
             if written is not None:
                 messages, size = messages - written.messages, size - written.bytes
-                found.append(written.range)
-        return found
+                ranges.append(written.range)
+        return ranges
 
-    def _is_full(self, one: OffsetRange, most: int, most_bytes: int, messages: int, size: int) -> bool:
-        now = self.clock()
-        if now >= self._tell:
-            self._tell = now + _TELL_EVERY
-            waiting = one.end - one.start
-            log.info("reads messages", topic=one.topic, partition=one.partition, messages=messages, of=waiting)
-        return messages >= most or size >= most_bytes or now >= self._until
+    def _is_full(
+        self, progress: ProgressLog, of: OffsetRange, most: int, most_bytes: int, messages: int, size: int
+    ) -> bool:
+        progress.update(of, messages)
+        return messages >= most or size >= most_bytes or self.clock() >= self._deadline

@@ -1,4 +1,4 @@
-"""What was read of the partitions of a topic, and how much of it lands so that no transaction is landed in part."""
+"""Selection of the messages that may land, so that each transaction lands completely or not at all."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ from lakeward.adapters.sources.kafka.offset_ranges import OffsetRange
 
 
 class Run(NamedTuple):
-    """Messages of one transaction, or of none, behind one another in a partition.
+    """Consecutive messages of one transaction, or of none, in a partition.
 
-    `offset` is that of the first, `byte` where its line begins. The message before was sent at `before`.
+    `offset` is that of the first message, `byte` the position of its line in the file. `before` is the time at
+    which the message before it was sent.
     """
 
     transaction: str | None
@@ -27,12 +28,12 @@ class Run(NamedTuple):
 
 
 @dataclass(slots=True)
-class Part:
-    """What was read of a partition into a file without a name: its runs, and how many messages each of them has.
+class PartitionRead:
+    """What was read of a partition into a file without a name: its runs, and the number of messages of each run.
 
-    It goes up to the offset `end`, and `is_full` where more of the range is there. It has so many `messages` and
-    bytes; the last one was sent at `last`. Reading `stopped` before a message, sent at `stopped_at`, of a
-    transaction that is not known to end.
+    It goes up to the offset `end`, and `is_full` says that the range has more. `messages` and `bytes` are its
+    totals; `last` is when the last message was sent. `blocking` is a transaction without a known end before whose
+    message, sent at `blocked_at`, reading stopped. Times are in milliseconds since 1970.
     """
 
     of: OffsetRange
@@ -44,16 +45,16 @@ class Part:
     bytes: int = 0
     last: int = 0
     is_full: bool = False
-    stopped: str | None = None
-    stopped_at: int | None = None
+    blocking: str | None = None
+    blocked_at: int | None = None
 
     @property
     def is_read(self) -> bool:
-        """Whether all of the range was read."""
-        return not self.is_full and self.stopped is None
+        """True if all of the range was read."""
+        return not self.is_full and self.blocking is None
 
     def add(self, transaction: str | None, record: Record, size: int) -> None:
-        """Add a message, whose line has so many bytes."""
+        """Add a message whose line has `size` bytes."""
         if not self.runs or self.runs[-1].transaction != transaction:
             self.runs.append(Run(transaction, record.offset, self.bytes, self.last))
             self.counts.append(0)
@@ -62,32 +63,35 @@ class Part:
         self.last = record.timestamp or 0
 
     def stop(self, transaction: str, record: Record) -> None:
-        """End before a message."""
-        self.end, self.stopped, self.stopped_at = record.offset, transaction, record.timestamp
+        """End before a message of a transaction without a known end."""
+        self.end, self.blocking, self.blocked_at = record.offset, transaction, record.timestamp
 
     def fill(self, record: Record) -> None:
-        """End behind a message, though more may be there."""
+        """End after a message, because a limit is reached."""
         self.end, self.is_full = record.offset + 1, record.offset + 1 < self.of.end
 
 
 class Cut(NamedTuple):
-    """How many runs of each part land, and which transactions do not: they are not whole, or lie behind such ones.
+    """The number of runs of each part that land, and the transactions that do not.
 
-    `changes` are those that were read of each transaction. In each partition all transactions were looked for that
-    end before the offset `behind` of their topic.
+    The latter are incomplete, or come after incomplete ones. `changes` are the numbers of changes of each
+    transaction that were read. All transactions that end before the offset `searched_to` of their topic were
+    searched for in each partition.
     """
 
-    kept: Sequence[int]
-    left: AbstractSet[str]
+    landed_runs: Sequence[int]
+    incomplete: AbstractSet[str]
     changes: Mapping[str, int]
-    behind: float
+    searched_to: float
 
 
-def cut(parts: Sequence[Part], ends: Callable[[str], int], is_whole: Callable[[str, int, float], bool]) -> Cut:
-    """Return the most that may land, so that each transaction in it is whole.
+def cut(
+    parts: Sequence[PartitionRead], ends: Callable[[str], int], is_whole: Callable[[str, int, float], bool]
+) -> Cut:
+    """Return the most that may land with whole transactions only.
 
-    `ends` says where a transaction ends in its topic, `is_whole` whether it is whole: by how many of its changes
-    were read, and the offset `behind`.
+    `ends` returns the offset in its topic at which a transaction ends. `is_whole` returns True for a whole
+    transaction, by the number of its changes that were read and by `searched_to`.
     """
     changes, reached = Counter[str](), list[float]()
     for part in parts:
@@ -95,16 +99,16 @@ def cut(parts: Sequence[Part], ends: Callable[[str], int], is_whole: Callable[[s
         for name, n in named:
             changes[name] += n
         reached.append(inf if part.is_read else max((ends(name) for name, _ in named), default=-1))
-    behind = min(reached, default=inf)
-    left = {name for name, seen in changes.items() if not is_whole(name, seen, behind)}
-    kept = [len(part.runs) for part in parts]
-    grows = bool(left)
+    searched_to = min(reached, default=inf)
+    incomplete = {name for name, seen in changes.items() if not is_whole(name, seen, searched_to)}
+    landed_runs = [len(part.runs) for part in parts]
+    grows = bool(incomplete)
     while grows:
         grows = False
         for number, part in enumerate(parts):
-            most = kept[number]
-            kept[number] = next((n for n in range(most) if part.runs[n].transaction in left), most)
-            away = {run.transaction for run in part.runs[kept[number] : most] if run.transaction}
-            grows = grows or not away <= left
-            left |= away
-    return Cut(kept, left, changes, behind)
+            runs = landed_runs[number]
+            landed_runs[number] = next((n for n in range(runs) if part.runs[n].transaction in incomplete), runs)
+            removed = {run.transaction for run in part.runs[landed_runs[number] : runs] if run.transaction}
+            grows = grows or not removed <= incomplete
+            incomplete |= removed
+    return Cut(landed_runs, incomplete, changes, searched_to)

@@ -1,4 +1,4 @@
-"""How far a table is in the topic of transactions: its commits say it, and, while nothing comes, a file."""
+"""The offset of a table in the topic of transactions: from its commits, or from a file between commits."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from lakeward.adapters.sources.kafka.offset_ranges import read_transactions
+from lakeward.adapters.sources.kafka.offset_ranges import parse_transaction_ranges
 from lakeward.adapters.sources.kafka.transactions.transaction_topic import TransactionOffset
 from lakeward.core.ledger.objects import SourceObject
 
@@ -15,8 +15,8 @@ from lakeward.core.ledger.objects import SourceObject
 class TransactionOffsets:
     """The offsets of a table in topics of transactions, by the objects that it has applied.
 
-    `noted` was written down when the table was at certain offsets of its own topic; it is no more so where the
-    table was taken back behind these `positions`.
+    `noted` was recorded when the table had certain offsets in its own topic. It is ignored if the table was rolled
+    back to `positions` before these.
     """
 
     applied: Collection[SourceObject]
@@ -24,15 +24,15 @@ class TransactionOffsets:
     positions: Mapping[int, int] = field(default_factory=dict)
 
     def find(self, topic: str, id_: str) -> TransactionOffset | None:
-        """Return the offset in a topic, None where nothing says it."""
-        found = [
+        """Return the offset in a topic, or None if none is recorded."""
+        offsets = [
             TransactionOffset(one.end, item.modified // 1000 or None)
             for item in self.applied
-            for one in read_transactions([item.name])
+            for one in parse_transaction_ranges([item.name])
             if (one.topic, one.id) == (f"~{topic}", id_)
         ]
         if self.noted is not None and (self.noted["topic"], self.noted["id"]) == (topic, id_):
-            at = {int(partition): offset for partition, offset in self.noted["positions"].items()}
-            if all(self.positions.get(partition, 0) >= offset for partition, offset in at.items()):
-                found.append(TransactionOffset(self.noted["offset"], self.noted["time"]))
-        return max(found, key=lambda one: one.offset, default=None)
+            noted_positions = {int(partition): offset for partition, offset in self.noted["positions"].items()}
+            if all(self.positions.get(partition, 0) >= offset for partition, offset in noted_positions.items()):
+                offsets.append(TransactionOffset(self.noted["offset"], self.noted["time"]))
+        return max(offsets, key=lambda one: one.offset, default=None)

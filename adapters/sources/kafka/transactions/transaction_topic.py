@@ -1,4 +1,4 @@
-"""The topic in which Debezium says where transactions begin and end, and how many changes of each table they have.
+"""The topic in which Debezium records begin and end of transactions, and their number of changes of each table.
 
 debezium.io/documentation/reference/stable/connectors/postgresql.html#postgresql-transaction-metadata. A connector
 that starts again may send both messages again, and one of an older version counts anew within the transaction
@@ -18,20 +18,23 @@ from lakeward.adapters.sources.messages.transaction_ids import transaction_name
 from lakeward.core.dimension import TableName
 
 PATIENCE: Final = 600_000
-"""Milliseconds after which a change that was not seen is taken for one that does not come: a transform drops it,
-compaction removed it, or a connector was made anew. A producer of Kafka gives up after two minutes by default."""
+"""Milliseconds after which a missing change is taken as never sent.
+
+A transform drops it, compaction removed it, or a connector was created anew. A producer of Kafka gives up after two
+minutes by default.
+"""
 
 _OF_SQL_SERVER: Final = re.compile(r"[0-9a-f]{8}:[0-9a-f]{8}:[0-9a-f]{4}")
-"""The id of a transaction of SQL Server, whose connector may send several side by side."""
+"""The id of a transaction of SQL Server, whose connector may interleave several transactions."""
 
 Decode = Callable[[str, int, Record], Record]
-"""Makes JSON of a message of a topic and a partition."""
+"""Makes JSON of a topic, a partition and a message."""
 
 
 class TransactionOffset(NamedTuple):
-    """How far a table is in the topic: all transactions that begin before the `offset` are applied to it.
+    """The position of a table in the topic: all transactions that begin before the `offset` are applied.
 
-    `time` is when the last of them ended, in milliseconds since 1970; None where none is known.
+    `time` is when the last of them ended, in milliseconds since 1970; None if unknown.
     """
 
     offset: int
@@ -39,7 +42,7 @@ class TransactionOffset(NamedTuple):
 
 
 class Boundary(NamedTuple):
-    """A message of the topic. Of an END `tables` has the changes of each table by its name in the database.
+    """A message of the topic. `tables` of an END has the number of changes of each table by its database name.
 
     `time` is that of the boundary, `sent` that of the message, both in milliseconds since 1970.
     """
@@ -52,7 +55,7 @@ class Boundary(NamedTuple):
 
     @classmethod
     def read(cls, record: Record) -> Boundary | None:
-        """Return what a message says, None where it is no boundary.
+        """Return the boundary that a message is, or None if it is none.
 
         >>> end = b'{"status": "END", "id": "7:99", "ts_ms": 5, "data_collections": []}'
         >>> Boundary.read(Record(3, 6, None, end))
@@ -61,44 +64,44 @@ class Boundary(NamedTuple):
         value = payload_of(record.value)
         match value:
             case {"status": "BEGIN" | "END" as status, "id": str(id_)}:
-                found = value.get("ts_ms")
-                time = found if isinstance(found, int) else None
+                millis = value.get("ts_ms")
+                time = millis if isinstance(millis, int) else None
                 tables = _counts(value.get("data_collections")) if status == "END" else None
                 return cls(record.offset, record.timestamp, transaction_name(id_), time, tables)
         return None
 
 
 def payload_of(value: bytes | None) -> Any:
-    """Return the JSON of a message, without the schema that may stand beside it; None for what is no object."""
+    """Return the JSON object of a message, without the schema that may accompany it; None for anything else."""
     try:
-        found = json.loads(value or b"null")
+        payload = json.loads(value or b"null")
     except ValueError:
         return None
-    if isinstance(found, dict) and isinstance(found.get("payload"), dict):
-        found = found["payload"]
-    return found if isinstance(found, dict) else None
+    if isinstance(payload, dict) and isinstance(payload.get("payload"), dict):
+        payload = payload["payload"]
+    return payload if isinstance(payload, dict) else None
 
 
 def _counts(listed: Any) -> Mapping[str, int]:
-    found: dict[str, int] = {}
+    counts: dict[str, int] = {}
     for one in listed if isinstance(listed, list) else ():
         match one:
             case {"data_collection": str(name), "event_count": int(count)}:
-                found[name] = found.get(name, 0) + count
-    return found
+                counts[name] = counts.get(name, 0) + count
+    return counts
 
 
 class Change(NamedTuple):
-    """What a message says of itself: whether it is a change of the table, and of which transaction, if it tells."""
+    """Whether a message is a change of the table, and its transaction, if the message names one."""
 
     is_own: bool = False
     transaction: str | None = None
 
     @classmethod
     def read(cls, record: Record, topic: str, table: TableName) -> Change:
-        """Return what a message of a topic says; rows of a snapshot, tombstones and heartbeats are no changes.
+        """Return what a message of a topic is; rows of a snapshot, tombstones and heartbeats are no changes.
 
-        A TRUNCATE of MariaDB or MySQL is a transaction by itself, of which no END is sent.
+        A TRUNCATE of MariaDB or MySQL is a transaction by itself, and no END is sent for it.
         """
         match payload_of(record.value):
             case {"op": "c" | "u" | "d" | "t" as op, "source": dict(source), **rest}:
@@ -117,10 +120,11 @@ class Change(NamedTuple):
 
 @dataclass(slots=True)
 class Transaction:
-    """A transaction that began behind a place in the topic, or ended there without a beginning.
+    """A transaction that began at or after a place in the topic, or ended there and began before.
 
-    `begins` and `ends` are the offsets of its first BEGIN and its first END, `begun` and `sent` when these were
-    sent. It has so many `changes` of the table. `before` is the time of the last END before it.
+    `begins` and `ends` are the offsets of its first BEGIN and its first END, `begun` and `sent` the times at which
+    these were sent. `changes` is its number of changes of the table. `before` is the time of the last END before
+    it.
     """
 
     begins: int | None
@@ -132,41 +136,42 @@ class Transaction:
 
     @property
     def first(self) -> int:
-        """The offset of the first message of it."""
+        """The offset of its first message."""
         return self.begins if self.begins is not None else self.ends or 0
 
-    def is_whole(self, seen: int, behind: float, now: int) -> bool:
-        """Whether no further change of the table comes, of which so many were `seen`.
+    def is_whole(self, seen: int, searched_to: float, now: int) -> bool:
+        """Return True if no further change of the table is expected, after `seen` changes.
 
-        All transactions that end before the offset `behind` were looked for in each partition; `now` is in
-        milliseconds. Of one whose BEGIN was not read, a part may have been applied before: its number says nothing.
+        All transactions that end before the offset `searched_to` were searched for in each partition; `now` is in
+        milliseconds since 1970. The number of a transaction whose BEGIN was not read says nothing, because a part
+        of it may have been applied before.
         """
         if self.ends is None:
             return False
         if self.begins is not None and seen >= self.changes:
             return True
         is_old = self.sent is None or self.sent + PATIENCE < now
-        return self.ends < behind and (self.begins is None or is_old)
+        return self.ends < searched_to and (self.begins is None or is_old)
 
 
 @dataclass(slots=True)
 class TransactionLog:
-    """The transactions of a table from a place in the topic on: those that go on, and those that changed it.
+    """The transactions of a table from a place in the topic on: open ones, and those that changed the table.
 
-    The last END that was read was sent at `last_end`.
+    `last_end` is when the last END that was read was sent.
     """
 
     table: TableName
     reached: TransactionOffset
-    found: dict[str, Transaction] = field(default_factory=dict)
+    transactions: dict[str, Transaction] = field(default_factory=dict)
     is_whole: bool = False
-    """Whether the topic was read to its end."""
+    """True if the topic was read to its end."""
     newest: str = ""
     """The transaction that began last."""
     last_end: int = 0
 
     def read(self, boundaries: Iterable[Boundary], end: int, most: int) -> None:
-        """Read on up to the offset `end`, or until so many changes of the table are known."""
+        """Read boundaries up to the offset `end`, or until `most` changes of the table are known."""
         changes = 0
         for one in boundaries:
             changes += self._begin(one) if one.tables is None else self._end(one, self._changes(one.tables))
@@ -176,26 +181,29 @@ class TransactionLog:
         self.is_whole = True
 
     def _begin(self, one: Boundary) -> int:
-        """Add a BEGIN. What began before without an END is over: of a DDL MariaDB tells none. Not of SQL Server."""
-        before, name = self.found.get(self.newest), self.newest
+        """Add a BEGIN, and drop the transaction before it if that has no END, as with a DDL of MariaDB.
+
+        Transactions of SQL Server are not dropped: several may be open.
+        """
+        before, name = self.transactions.get(self.newest), self.newest
         is_over = before is not None and before.ends is None and name != one.transaction
         if is_over and _OF_SQL_SERVER.fullmatch(name) is None:
-            del self.found[name]
+            del self.transactions[name]
         self.newest = one.transaction
-        self.found.setdefault(one.transaction, Transaction(one.offset, self.reached.time, one.sent))
+        self.transactions.setdefault(one.transaction, Transaction(one.offset, self.reached.time, one.sent))
         self.reached = TransactionOffset(one.offset + 1, self.reached.time)
         return 0
 
     def _end(self, one: Boundary, changes: int) -> int:
-        """Add an END of a transaction with so many changes of the table, and return how many."""
+        """Add an END of a transaction with a number of changes of the table, and return that number."""
         name, time = one.transaction, self.reached.time
         if changes:
-            known = self.found.setdefault(name, Transaction(None, time))
+            known = self.transactions.setdefault(name, Transaction(None, time))
             if known.ends is None:
                 known.ends, known.sent = one.offset, one.sent
             known.changes = max(changes, known.changes)
-        elif (open_ := self.found.get(name)) is not None and open_.ends is None:
-            del self.found[name]
+        elif (open_ := self.transactions.get(name)) is not None and open_.ends is None:
+            del self.transactions[name]
         self.last_end = max(self.last_end, one.sent or 0)
         self.reached = TransactionOffset(one.offset + 1, time if one.time is None else max(one.time, time or 0))
         return changes
@@ -205,10 +213,15 @@ class TransactionLog:
         return sum(n for name, n in tables.items() if f".{name}".lower().endswith(f".{own}"))
 
     def offset(self, is_applied: Callable[[str], bool]) -> TransactionOffset:
-        """Return up to where all is applied, once what `is_applied` is; what is open for long holds up nothing."""
-        left = [one for name, one in self.found.items() if not is_applied(name) and not self._is_dead(one)]
-        first = min(left, key=lambda one: one.first, default=None)
+        """Return the position up to which all is applied, after the transactions of `is_applied`.
+
+        A transaction that has been open for `PATIENCE` blocks nothing.
+        """
+        unapplied = [
+            one for name, one in self.transactions.items() if not is_applied(name) and not self._is_abandoned(one)
+        ]
+        first = min(unapplied, key=lambda one: one.first, default=None)
         return self.reached if first is None else TransactionOffset(first.first, first.before)
 
-    def _is_dead(self, one: Transaction) -> bool:
+    def _is_abandoned(self, one: Transaction) -> bool:
         return one.ends is None and one.begun is not None and one.begun + PATIENCE < self.last_end

@@ -1,8 +1,8 @@
-"""What lands of a topic where a batch must end between transactions: of each, all changes of the table or none.
+"""Transfer of messages where a batch must end between transactions: all changes of a transaction land, or none.
 
-The topic of transactions is read first, and then the ends of the partitions: what a transaction sent before its END
-is there by then, but for what a producer has to send again. Messages land up to the first one whose transaction is
-not whole; where that is in one partition, those behind it in others wait, too.
+The topic of transactions is read first, and the ends of the partitions after it: by then they have what a
+transaction sent before its END, except for what a producer must send again. Messages land up to the first one whose
+transaction is not whole. If its changes are in one partition, the messages after it in other partitions wait, too.
 """
 
 from __future__ import annotations
@@ -19,10 +19,11 @@ import structlog
 
 from lakeward.adapters.sources.kafka.broker import Broker, Topic
 from lakeward.adapters.sources.kafka.offset_ranges import OffsetRange
-from lakeward.adapters.sources.kafka.staging.message_files import Staging
+from lakeward.adapters.sources.kafka.staging.message_files import MessageStaging
 from lakeward.adapters.sources.kafka.staging.message_lines import to_line
-from lakeward.adapters.sources.kafka.topics import Place
-from lakeward.adapters.sources.kafka.transactions.partition_cuts import Cut, Part, cut
+from lakeward.adapters.sources.kafka.staging.transfer import ProgressLog
+from lakeward.adapters.sources.kafka.topics import TopicPartition
+from lakeward.adapters.sources.kafka.transactions.partition_cuts import Cut, PartitionRead, cut
 from lakeward.adapters.sources.kafka.transactions.transaction_offsets import TransactionOffsets
 from lakeward.adapters.sources.kafka.transactions.transaction_topic import (
     PATIENCE,
@@ -38,29 +39,26 @@ from lakeward.core.errors import ConfigError
 log = structlog.get_logger()
 
 _MORE: Final = 4
-"""How many times as much is read where a transaction is larger than a batch may be."""
-
-_TELL_EVERY: Final = 10.0
-"""Seconds between two words of how far it is."""
+"""The factor of the limits for a transaction that is larger than a batch."""
 
 
 class Bounds(NamedTuple):
-    """How much a batch takes, unless a transaction is larger: messages, bytes, and seconds of reading."""
+    """The limits of a batch, unless a transaction is larger: messages, bytes, and seconds of reading."""
 
     messages: int
     bytes: int
     seconds: float
 
     def times(self, factor: int) -> Bounds:
-        """Return so many times as much."""
+        """Return the limits multiplied by a factor."""
         return Bounds(self.messages * factor, self.bytes * factor, self.seconds * factor)
 
 
 class Landed(NamedTuple):
-    """The ranges of the files that were written, and how far the table is once they are applied.
+    """The ranges of the files that were written, and the position of the table once they are applied.
 
-    That is in the topic of transactions with the `id`, in which the table was at the offset `start`. All three are
-    None where there is no such topic.
+    The position is in the topic of transactions with the `id`, in which the table was at the offset `start`. All
+    three are None where there is no such topic.
     """
 
     ranges: Sequence[OffsetRange]
@@ -69,26 +67,26 @@ class Landed(NamedTuple):
     reached: TransactionOffset | None = None
 
     def in_topic(self, name: str) -> tuple[OffsetRange, int] | None:
-        """Return the range of the topic of transactions that is whole, and when the last of it ended.
+        """Return the range of the topic of transactions that is completed, and when its last transaction ended.
 
-        The time is in milliseconds since 1970. None where nothing more became whole.
+        The time is in milliseconds since 1970. None where no further transaction is whole.
         """
         if self.id is None or self.start is None or self.reached is None or self.reached.offset <= self.start:
             return None
-        found = OffsetRange.of_transactions(name, self.id, self.start, self.reached.offset)
-        return found, self.reached.time or 0
+        complete = OffsetRange.of_transactions(name, self.id, self.start, self.reached.offset)
+        return complete, self.reached.time or 0
 
 
 @dataclass(slots=True)
-class WholeTransactions:
-    """Lands messages of a table up to the end of a transaction.
+class TransactionTransfer:
+    """Writes messages of a table into files, up to the end of a transaction.
 
-    The transactions are in the topic `name`, of which nothing is read from the offset `end` on (None: all is);
-    `decode` makes JSON of messages. `now` is in microseconds since 1970.
+    The transactions are in the topic `name`, which is read up to the offset `end` (None: all of it). `decode` makes
+    JSON of messages. `now` is in microseconds since 1970.
     """
 
     broker: Broker
-    staging: Staging
+    staging: MessageStaging
     table: TableName
     name: str
     decode: Decode
@@ -96,89 +94,89 @@ class WholeTransactions:
     now: Callable[[], int]
     end: int | None = None
     clock: Callable[[], float] = time.monotonic
-    given_up: set[str] = field(default_factory=set)
-    """Transactions whose END does not come any more."""
-    oldest: int = 0
-    """When the first message was sent that is still in the topic of transactions; 0 where none is gone."""
-    older: int = 0
-    """How many changes were read that are older than that."""
+    abandoned: set[str] = field(default_factory=set)
+    """Transactions whose END is no longer expected."""
+    oldest_time: int = 0
+    """When the first message was sent that is still in the topic of transactions; 0 if none is gone."""
+    older_changes: int = 0
+    """The number of changes that were read and are older than that."""
 
     def find(self) -> Topic | None:
-        """Return the topic of transactions; raises ConfigError where it has several partitions."""
-        found = self.broker.find(self.name)
-        if found is not None and len(found.partitions) != 1:
+        """Return the topic of transactions; raises ConfigError if it has several partitions."""
+        topic = self.broker.find(self.name)
+        if topic is not None and len(topic.partitions) != 1:
             raise ConfigError(
                 f"{self.table}: the topic of transactions must have one partition, which puts them in order",
-                found=f"{self.name} has {len(found.partitions)}",
+                found=f"{self.name} has {len(topic.partitions)}",
                 todo="Let the connector send them into a topic with one partition (`topic.transaction`), or take "
                 "`transactions` out of the settings.",
             )
-        return found
+        return topic
 
     def land(self, offsets: TransactionOffsets, wanted: Callable[[], Sequence[OffsetRange]]) -> Landed:
-        """Read what comes next into files.
+        """Read the next messages into files.
 
-        `offsets` says how far the table is in the topic of transactions, and `wanted` which offsets wait now.
-        Raises ConfigError for changes where no topic says to which transaction they belong.
+        `offsets` has the position of the table in the topic of transactions. `wanted` returns the ranges that wait
+        now. Raises ConfigError for changes of transactions if there is no topic of transactions.
         """
-        topic = self.find()  # before the ends of the partitions: what was sent before an END is there then
+        topic = self.find()  # before the ends of the partitions, so that they have what was sent before an END
         ranges = wanted()
         start = TransactionOffset(0)
         if topic is not None:
-            self.oldest = self._oldest(topic)
-            start = offsets.find(self.name, topic.id) or self._begin(topic, ranges)
+            self.oldest_time = self._find_oldest_time(topic)
+            start = offsets.find(self.name, topic.id) or self._find_begin(topic, ranges)
         transactions, bounds = TransactionLog(self.table, start), self.bounds
         while True:
             if topic is not None and not transactions.is_whole:
-                self._read_on(transactions, topic, bounds.messages)
+                self._read_log(transactions, topic, bounds.messages)
             parts = self._read(ranges, transactions, bounds, has_topic=topic is not None)
-            found = self._cut(parts, transactions)
-            if any(found.kept) or topic is None:
+            cut_result = self._cut(parts, transactions)
+            if any(cut_result.landed_runs) or topic is None:
                 break
-            if self._needs_more(parts, found, transactions):
+            if self._needs_more(parts, cut_result, transactions):
                 bounds = bounds.times(_MORE)
             elif not self._give_up(parts, transactions):
                 break
-        landed = list(self._name(parts, found.kept))
-        if self.older and landed:
+        landed = list(self._name_files(parts, cut_result.landed_runs))
+        if self.older_changes and landed:
             log.warning(
                 "changes are older than the topic of transactions, and are taken for whole one by one",
                 table=str(self.table),
-                changes=self.older,
+                changes=self.older_changes,
             )
         if topic is None:
             return Landed(landed)
 
         def is_applied(name: str) -> bool:
-            return name not in found.left and self._is_whole(
-                transactions, name, found.changes.get(name, 0), found.behind
+            return name not in cut_result.incomplete and self._is_whole(
+                transactions, name, cut_result.changes.get(name, 0), cut_result.searched_to
             )
 
         return Landed(landed, topic.id, start.offset, transactions.offset(is_applied))
 
-    def _oldest(self, topic: Topic) -> int:
-        """Return when the first message was sent that is still there; 0 where it is the first of all."""
+    def _find_oldest_time(self, topic: Topic) -> int:
+        """Return when the first message was sent that still exists; 0 if it is the first message of all."""
         (offsets,) = topic.partitions.values()
         if not 0 < offsets.low < offsets.high:
             return 0
         with closing(self.broker.read(self.name, 0, offsets.low, offsets.high)) as records:
             return next((one.timestamp or 0 for one in islice(records, 1)), 0)
 
-    def _begin(self, topic: Topic, wanted: Sequence[OffsetRange]) -> TransactionOffset:
-        """Return the offset of a table whose commits say none: a while before its first message was sent."""
+    def _find_begin(self, topic: Topic, wanted: Sequence[OffsetRange]) -> TransactionOffset:
+        """Return the offset for a table whose commits have none: `PATIENCE` before its first message was sent."""
         firsts = []
         for one in wanted:
             with closing(self.broker.read(one.topic, one.partition, one.start, one.end)) as records:
-                firsts += [found.timestamp for found in islice(records, 1)]
+                firsts += [offsets_by_time.timestamp for offsets_by_time in islice(records, 1)]
         (offsets,) = topic.partitions.values()
         times = [time for time in firsts if time is not None]
         if not times:
             return TransactionOffset(offsets.low)
-        found = self.broker.offsets_at(self.name, topic.partitions, min(times) - PATIENCE)
-        return TransactionOffset(max(offsets.low, found.get(0, offsets.high)))
+        offsets_by_time = self.broker.offsets_at(self.name, topic.partitions, min(times) - PATIENCE)
+        return TransactionOffset(max(offsets.low, offsets_by_time.get(0, offsets.high)))
 
-    def _read_on(self, transactions: TransactionLog, topic: Topic, most: int) -> None:
-        """Read the topic of transactions on, up to its end, or until so many changes are known."""
+    def _read_log(self, transactions: TransactionLog, topic: Topic, most: int) -> None:
+        """Read the topic of transactions up to its end, or until so many changes are known."""
         (offsets,) = topic.partitions.values()
         end = offsets.high if self.end is None else min(self.end, offsets.high)
         start = max(offsets.low, transactions.reached.offset)
@@ -191,109 +189,108 @@ class WholeTransactions:
 
     def _read(
         self, ranges: Sequence[OffsetRange], transactions: TransactionLog, bounds: Bounds, *, has_topic: bool
-    ) -> list[Part]:
-        """Read ranges into files without names, each up to a transaction that is not known to end.
+    ) -> list[PartitionRead]:
+        """Read ranges into files without names, each up to a transaction without a known end.
 
-        Partitions share the bounds; what one does not need is left to those behind it.
+        Partitions share the limits; the unused part of a share is passed on to the next partitions.
         """
-        self.older = 0
+        self.older_changes = 0
         until = self.clock() + bounds.seconds
         messages, size = bounds.messages, bounds.bytes
         parts = []
         for number, one in enumerate(ranges):
             share = len(ranges) - number
             own = Bounds(max(1, messages // share), max(1, size // share), until)
-            part = Part(one, self.staging.unnamed(self.table, one), one.end)
+            part = PartitionRead(one, self.staging.new_file(self.table, one), one.end)
             parts.append(part)
             self._read_part(part, own, transactions, has_topic=has_topic)
             messages, size = messages - part.messages, size - part.bytes
         return parts
 
-    def _read_part(self, part: Part, most: Bounds, transactions: TransactionLog, *, has_topic: bool) -> None:
-        one, tell = part.of, self.clock() + _TELL_EVERY
-        place = Place.of(one.topic, one.partition)
+    def _read_part(
+        self, part: PartitionRead, most: Bounds, transactions: TransactionLog, *, has_topic: bool
+    ) -> None:
+        one, progress = part.of, ProgressLog(self.clock)
+        place = TopicPartition.of(one.topic, one.partition)
         reading = closing(self.broker.read(one.topic, one.partition, one.start, one.end))
         with reading as records, self.staging.writing(self.table, part.file) as file:
             for record in map(partial(self.decode, *place), records):
                 change = Change.read(record, place.topic, self.table)
                 if change.is_own and not has_topic:
-                    raise _no_topic(self.table, self.name)
+                    raise _no_topic_error(self.table, self.name)
                 name = change.transaction
-                if name is not None and record.timestamp is not None and record.timestamp < self.oldest:
-                    name, self.older = None, self.older + 1
+                if name is not None and record.timestamp is not None and record.timestamp < self.oldest_time:
+                    name, self.older_changes = None, self.older_changes + 1
                 if name is not None and not self._ends(name, transactions):
                     part.stop(name, record)
                     return
                 part.add(name, record, file.write(to_line(*place, record)))
-                now = self.clock()
-                if part.messages >= most.messages or part.bytes >= most.bytes or now >= most.seconds:
+                progress.update(one, part.messages)
+                if part.messages >= most.messages or part.bytes >= most.bytes or self.clock() >= most.seconds:
                     part.fill(record)
                     return
-                if now >= tell:
-                    tell = now + _TELL_EVERY
-                    log.info("reads messages", **place._asdict(), messages=part.messages, of=one.end - one.start)
 
     def _ends(self, name: str, transactions: TransactionLog) -> bool:
-        known = transactions.found.get(name)
-        return name in self.given_up or (known is not None and known.ends is not None)
+        known = transactions.transactions.get(name)
+        return name in self.abandoned or (known is not None and known.ends is not None)
 
-    def _cut(self, parts: Sequence[Part], transactions: TransactionLog) -> Cut:
+    def _cut(self, parts: Sequence[PartitionRead], transactions: TransactionLog) -> Cut:
         def ends(name: str) -> int:
-            known = transactions.found.get(name)
+            known = transactions.transactions.get(name)
             return -1 if known is None or known.ends is None else known.ends
 
         return cut(parts, ends, partial(self._is_whole, transactions))
 
-    def _is_whole(self, transactions: TransactionLog, name: str, seen: int, behind: float) -> bool:
-        if name in self.given_up:
+    def _is_whole(self, transactions: TransactionLog, name: str, seen: int, searched_to: float) -> bool:
+        if name in self.abandoned:
             return True
-        return transactions.found[name].is_whole(seen, behind, self.now() // 1000)
+        return transactions.transactions[name].is_whole(seen, searched_to, self.now() // 1000)
 
-    def _needs_more(self, parts: Sequence[Part], found: Cut, transactions: TransactionLog) -> bool:
-        """Whether more must be read to know of a transaction that nothing lands: it is larger than a batch."""
-        if not transactions.is_whole and any(part.stopped for part in parts):
+    def _needs_more(self, parts: Sequence[PartitionRead], cut_result: Cut, transactions: TransactionLog) -> bool:
+        """Return True if more must be read because a transaction is larger than a batch."""
+        if not transactions.is_whole and any(part.blocking for part in parts):
             return True
-        first = min((transactions.found[name].ends or 0 for name in found.left), default=None)
-        return any(part.is_full for part in parts) and (first is None or first >= found.behind)
+        first = min((transactions.transactions[name].ends or 0 for name in cut_result.incomplete), default=None)
+        return any(part.is_full for part in parts) and (first is None or first >= cut_result.searched_to)
 
-    def _give_up(self, parts: Sequence[Part], transactions: TransactionLog) -> bool:
-        """Give up transactions that hold a partition up though others have ended long after; say which.
+    def _give_up(self, parts: Sequence[PartitionRead], transactions: TransactionLog) -> bool:
+        """Give up transactions without an END that block a partition, long after others ended, and log them.
 
-        Return whether there are any.
+        Return True if there are any.
         """
-        stopped = {
-            part.stopped: part
+        blocking = {
+            part.blocking: part
             for part in parts
-            if part.stopped is not None
-            and part.stopped_at is not None
-            and part.stopped_at + PATIENCE < transactions.last_end
+            if part.blocking is not None
+            and part.blocked_at is not None
+            and part.blocked_at + PATIENCE < transactions.last_end
         }
-        for name, part in stopped.items():
+        for name, part in blocking.items():
             log.warning(
                 "a transaction has no end, and is applied as far as it was sent",
                 table=str(self.table),
                 transaction=name,
                 before=part.of.words,
             )
-        self.given_up |= stopped.keys()
-        return bool(stopped)
+        self.abandoned |= blocking.keys()
+        return bool(blocking)
 
-    def _name(self, parts: Sequence[Part], kept: Sequence[int]) -> Iterator[OffsetRange]:
-        """Give files their names, without what does not land; a range without messages makes none."""
-        for part, most in zip(parts, kept, strict=True):
+    def _name_files(self, parts: Sequence[PartitionRead], landed_runs: Sequence[int]) -> Iterator[OffsetRange]:
+        """Give files their names, without the messages that do not land; a range without messages has no file."""
+        for part, runs in zip(parts, landed_runs, strict=True):
             of = part.of
-            if most == 0:
+            if runs == 0:
                 part.file.unlink()
                 continue
             size, end, last = part.bytes, part.end, part.last
-            if most < len(part.runs):
-                _, end, size, last = part.runs[most]
-            found = OffsetRange(of.topic, of.id, of.partition, of.start, end)
-            self.staging.name(self.table, part.file, found, size, last)
-            yield found
+            if runs < len(part.runs):
+                _, end, size, last = part.runs[runs]
+            written_range = OffsetRange(of.topic, of.id, of.partition, of.start, end)
+            self.staging.name_file(self.table, part.file, written_range, size, last)
+            yield written_range
 
 
-def _no_topic(table: TableName, name: str) -> ConfigError:
+def _no_topic_error(table: TableName, name: str) -> ConfigError:
     return ConfigError(
         f"{table}: nothing says where the transactions of its changes end",
         found=f"there is no topic {name}, which `transactions` names",

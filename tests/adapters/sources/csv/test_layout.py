@@ -1,0 +1,453 @@
+"""How the columns of a CSV file are laid out is found from its first rows, file by file."""
+
+from __future__ import annotations
+
+import gzip
+from dataclasses import replace
+
+import pytest
+
+from lakeward.adapters.sources.csv.earlier_headers import order_in_headers
+from lakeward.adapters.sources.csv.layout import (
+    BEFORE,
+    IGNORED,
+    OP,
+    SEQUENCE,
+    TIME,
+    Expected,
+    Layout,
+    find_layout,
+    has_crlf,
+)
+from lakeward.adapters.sources.csv.parser import Dialect
+from lakeward.core.dimension import Dimension, TableName
+from lakeward.core.errors import SchemaConflict, SourceError
+from lakeward.core.schema import Column, Schema, Type
+from lakeward.core.schema_changes.evolution import DEFAULT_POLICIES, Kind, Policies, Policy
+
+COLUMNS = ("id", "name", "city")
+NAMES = ("op", *COLUMNS)
+DIMENSION = Dimension(
+    name=TableName("shop", "customer"),
+    schema=Schema(tuple(Column(name, Type("string")) for name in COLUMNS)),
+    key=("id",),
+)
+
+
+def layout(
+    head: str,
+    *,
+    is_load: bool = False,
+    time: str | None = None,
+    dialect: Dialect | None = None,
+    policies: Policies = DEFAULT_POLICIES,
+) -> Layout:
+    expected = Expected(replace(DIMENSION, policies=policies), dialect or Dialect(), "Op", time)
+    return find_layout("file.csv", head, expected, is_load=is_load)
+
+
+def refusal(
+    head: str, *, is_load: bool = False, time: str | None = None, policies: Policies = DEFAULT_POLICIES
+) -> str:
+    with pytest.raises(SchemaConflict) as refused:
+        layout(head, is_load=is_load, time=time, policies=policies)
+    assert str(DIMENSION.name) in refused.value.what
+    assert "Nothing of this batch was applied; other tables go on." in str(refused.value.todo)
+    return str(refused.value.found)
+
+
+# The order of columns, where some files have a header and some have none.
+
+ORDER = ("id", "city", "name")
+DECLARED, OTHER, BARE = "id,name,city\n1,Ada,Bonn\n", "id,city,name\n1,Bonn,Ada\n", "2,Bob,Ulm\n"
+
+
+def order(*heads: str, known: tuple[str, ...] = (), expected: Expected | None = None) -> tuple[str, ...]:
+    """Return the order that files show which begin so."""
+    expected = expected or Expected(DIMENSION, Dialect(), "Op", None)
+    found = [find_layout(f"{n}.csv", head, expected, is_load=True) for n, head in enumerate(heads)]
+    return order_in_headers([(f"{n}.csv", layout) for n, layout in enumerate(found)], expected, known)
+
+
+def test_headers_may_have_any_order_and_files_without_one_the_declared_one() -> None:
+    assert order(DECLARED, OTHER) == ORDER
+    keyless = Expected(replace(DIMENSION, key=()), Dialect(), None, None)
+    assert order("city,id\nBonn,1\n", expected=keyless) == ("city", "id")
+    assert order(DECLARED, BARE) == order(BARE) == order("", BARE) == order(BARE, DECLARED) == ()
+    assert order(OTHER, DECLARED, BARE) == order(DECLARED, BARE, known=ORDER) == ()
+    assert order(DECLARED, OTHER) == order(BARE, OTHER) == order(known=ORDER) == ORDER
+    assert order("I,2,Bob,Ulm\n", known=("id", "name", "other")) == ("id", "name", "other")
+
+
+@pytest.mark.parametrize("empty", ["", "\n", "\r\n\n"])
+def test_a_file_without_lines_has_no_order(empty: str) -> None:
+    assert order(OTHER, empty) == order(empty, known=ORDER) == ORDER
+
+
+@pytest.mark.parametrize("heads", [(OTHER, BARE), (DECLARED, OTHER, BARE), ("city,id,name\n", "", BARE)])
+def test_a_file_without_a_header_behind_one_of_another_order_is_refused(heads: tuple[str, ...]) -> None:
+    with pytest.raises(SchemaConflict, match="nothing tells the order of the columns in") as refused:
+        order(*heads)
+    assert "declared are id, name, city" in str(refused.value.found)
+    with pytest.raises(SchemaConflict, match="nothing tells the order"):
+        order(BARE, known=ORDER)
+
+
+def test_settings_or_a_catalogue_may_tell_the_order_of_files_without_a_header() -> None:
+    catalogued = Expected(replace(DIMENSION, orders=(COLUMNS,)), Dialect(), "Op", None)
+    assert order(OTHER, BARE, expected=catalogued) == ORDER
+    without = Expected(DIMENSION, Dialect(), "Op", None, header=False)
+    assert order(BARE, known=ORDER, expected=without) == ORDER
+
+
+# Without a header: by the number of columns.
+
+
+def test_changes_begin_with_op() -> None:
+    assert layout("I,1,Ada,Köln\n") == Layout((OP, *COLUMNS), has_header=False, is_crlf=False, names=NAMES)
+
+
+@pytest.mark.parametrize(
+    ("head", "is_load", "time", "columns"),
+    [
+        # Without a header: by the number of columns in most rows.
+        ("1,Ada,Köln\n", True, None, COLUMNS),
+        ("I,1,Ada,Köln\n", True, None, (OP, *COLUMNS)),
+        ("I,2026-11-21 10:00:00,1,Ada,Köln\n", False, "ts", (OP, TIME, *COLUMNS)),
+        ("2026-11-21 10:00:00,1,Ada,Köln\n", True, "ts", (TIME, *COLUMNS)),
+        ('I,1,A"da,Köln\nI,2\nI,3,Bo,Kiel\nU,4,Cy,Ulm\n', False, None, (OP, *COLUMNS)),
+        # A key may be a letter.
+        ("I,Ada,Köln\n", True, None, COLUMNS),
+        ("I,Ada,Köln\nD,Bo,Kiel\n", True, None, COLUMNS),
+        ("U,Ada,Köln\n", True, None, COLUMNS),
+        # An empty file has the expected columns.
+        ("", False, None, (OP, *COLUMNS)),
+        ("", True, None, COLUMNS),
+        # With a header: by name, in any case, quoted or not.
+        ('"OP","ID","Name",CITY\n', False, None, (OP, *COLUMNS)),
+        ("Op,ts,id,name,city\n", False, "ts", (OP, TIME, *COLUMNS)),
+        ("id,name,city\n", True, None, COLUMNS),
+        ("Op,id,name,city\n", True, None, (OP, *COLUMNS)),
+    ],
+)
+def test_a_file_has_the_columns_of_its_header_or_its_width(
+    head: str, is_load: bool, time: str | None, columns: tuple[str, ...]
+) -> None:
+    assert layout(head, is_load=is_load, time=time).columns == columns
+
+
+LACKS_ONE = "found {} columns and no header, and the first is an Op column"
+
+
+@pytest.mark.parametrize(
+    ("head", "is_load", "time", "found"),
+    [
+        ("1,Ada,Köln\n", False, None, "it lacks Op (the operation)"),
+        # Its letters would be the key, and every other value one column further to the right.
+        ("I,1,Ada\nI,2,Bo\n", True, None, LACKS_ONE.format(3)),
+        ("I,2026-11-21 10:00:00,1,Ada\n", True, "ts", LACKS_ONE.format(4)),
+        ("Op,id,name,city,zip\n", False, None, "it has zip, which the table has not"),
+        ("Op,name,city\n", False, None, "it lacks id"),
+        ("id,name,city\n", False, None, "it lacks Op (the operation)"),
+        ("Op,id,name,town\n", False, None, "it has town, which the table has not; it lacks city"),
+        ("Op,id,name,city\n", False, "ts", "it lacks ts"),
+        ("Op,id,name,city,\nI,1,a,b,2\n", False, None, "field 5 of its header has no name"),
+        (
+            "Op,id,,name,city,\n",
+            False,
+            None,
+            "field 3 of its header has no name; field 6 of its header has no name",
+        ),
+        # Characters that a terminal obeys are shown as text.
+        ("Op,id,name,city,x\x1b\n", False, None, r"it has 'x\x1b', which the table has not"),
+    ],
+)
+def test_a_file_with_other_columns_is_refused_with_the_difference(
+    head: str, is_load: bool, time: str | None, found: str
+) -> None:
+    assert refusal(head, is_load=is_load, time=time) == found
+
+
+def test_what_rules_add_stands_behind_the_columns_of_the_table() -> None:
+    """The sequence, then the key as it was; a header says it for itself."""
+    expected = Expected(DIMENSION, Dialect(), "Op", "ts", "BI_", "change_seq")
+    for head in ("U,2026-11-21 10:00:00,1,Ada,Bonn,7,1\n", "op,ts,id,name,city,Change_Seq,bi_id\n"):
+        found = find_layout("file.csv", head, expected, is_load=False)
+        assert found.columns == (OP, TIME, *COLUMNS, SEQUENCE, BEFORE + "id")
+    with pytest.raises(SchemaConflict, match=r"columns of file\.csv are not") as refused:
+        find_layout("file.csv", "Op,ts,id,name,city,BI_id\n", expected, is_load=False)
+    assert "it lacks change_seq" in str(refused.value.found)
+    assert "Correct `timestamp_column` or `sequence_column` under [source]" in str(refused.value.todo)
+
+
+def test_changes_whose_header_may_lack_op_are_refused_without_a_header_alone() -> None:
+    expected = Expected(DIMENSION, Dialect(), "Op", None, header_may_lack_op=True)
+    assert find_layout("file.csv", "id,name,city\n1,Ada,Köln\n", expected, is_load=False).columns == COLUMNS
+    assert find_layout("file.csv", "I,1,Ada,Köln\n", expected, is_load=False).columns == (OP, *COLUMNS)
+    with pytest.raises(SchemaConflict, match=r"it lacks Op \(the operation\)"):
+        find_layout("file.csv", "1,Ada,Köln\n", expected, is_load=False)
+
+
+def test_a_load_with_one_column_more_that_is_no_op_is_refused() -> None:
+    assert "found 4 columns and no header" in refusal("1,Ada,Köln,NRW\n", is_load=True)
+
+
+def test_a_key_of_several_columns_may_begin_with_a_letter_in_each_row() -> None:
+    expected = Expected(replace(DIMENSION, key=("id", "name")), Dialect(), "Op", None)
+    assert find_layout("file.csv", "I,1,Köln\nI,2,Kiel\n", expected, is_load=True).columns == COLUMNS
+
+
+# With a header: by name.
+
+
+def test_a_header_names_the_columns_in_the_order_of_the_file() -> None:
+    names = ("city", "id", "name")
+    found = layout("Op,city,id,name\nI,Köln,1,Ada\n")
+    assert found == Layout((OP, *names), True, False, names=("op", *names))
+
+
+@pytest.mark.parametrize(
+    ("head", "first"),
+    [
+        ("id,name,city\n1,Ada,Köln\n", 2),
+        ("\n\nid,name,city\n1,Ada,Köln\n", 4),
+        ("\r\nid,name,city\r\n1,Ada,Köln\r\n", 3),
+        ('\nid,name,city,"a\nb"\n1,Ada,Köln,x\n', 4),
+        ("\n1,Ada,Köln\n", 1),
+    ],
+)
+def test_rows_begin_behind_the_header_whatever_lines_stand_before_it(head: str, first: int) -> None:
+    """Else the header would be a row where the columns are texts."""
+    found = layout(head, is_load=True, policies=Policies(add=Policy.IGNORE))
+    assert found.first_line == first
+
+
+def test_a_header_of_changes_says_what_the_key_was_before() -> None:
+    """With a prefix that it has not, an update of a key would leave the row with the old one."""
+    expected = Expected(DIMENSION, Dialect(), "Op", None, before_prefix="BI_")
+    head = "Op,id,name,city,{}\nU,9,Ada,Köln,1\n"
+    assert BEFORE + "id" in find_layout("a.csv", head.format("BI_id"), expected, is_load=False).columns
+    for named in ("Op,id,name,city\nU,9,Ada,Köln\n", head.format("BI_name")):
+        with pytest.raises(SchemaConflict, match="does not say what id was before") as refused:
+            find_layout("a.csv", named, expected, is_load=False)
+        assert "`before_image_prefix` is 'BI_'" in str(refused.value.found)
+    assert find_layout("LOAD1.csv", "id,name,city\n1,Ada,Köln\n", expected, is_load=True).has_header
+
+
+def test_a_header_may_have_old_names_and_never_both() -> None:
+    renamed = Policies(renames={"Town": "city", "place": "city", "gone": "elsewhere"})
+    for old in ("town", "PLACE", "city"):
+        assert layout(f"Op,id,{old},name\n", policies=renamed).columns == (OP, "id", "city", "name")
+    assert refusal("Op,id,name,town,city\n", policies=renamed) == (
+        "it has town and city, which are one column, as `schema.rename` says"
+    )
+    assert refusal("Op,id,name,city,gone\n", policies=renamed) == "it has gone, which the table has not"
+
+
+@pytest.mark.parametrize("twice", ["Op,id,name,city,ID", "Op,OP,id,name,city", "Op,id,name,city,name"])
+def test_a_header_that_names_a_column_twice_is_refused_in_whatever_case(twice: str) -> None:
+    """Taken, the last would win, even as the key."""
+    assert "nothing says which of them is meant" in refusal(twice + "\nI,1,Ada,Köln,2\n")
+
+
+def test_a_policy_of_one_column_counts_for_it_alone() -> None:
+    policies = Policies(paths={"zip": {Kind.ADD: Policy.IGNORE}, "city": {Kind.DROP: Policy.FAIL}})
+    assert layout("Op,id,zip,city\n", policies=policies).columns[1] == "id"
+    assert refusal("Op,id,name,city,land\n", policies=policies) == "it has land, which the table has not"
+    assert refusal("Op,id,name\n", policies=policies) == "it lacks city"
+
+
+def test_a_header_may_lack_a_column_or_have_one_that_is_ignored_where_the_policies_say_so() -> None:
+    assert layout("Op,id,name\n").columns == (OP, "id", "name")
+    assert refusal("Op,id,name\n", policies=Policies(drop=Policy.FAIL)) == "it lacks city"
+    found = layout("Op,id,zip,name,city\n", policies=Policies(add=Policy.IGNORE))
+    assert found.columns == (OP, "id", f"{IGNORED}2", "name", "city")
+
+
+def test_columns_that_nobody_declared_are_looked_at_where_rows_that_have_them_are_refused() -> None:
+    """One without a name, or of which there are two, could not be told in a replay."""
+    found = layout("Op,id,zip,name,city\n", policies=(policies := Policies(add=Policy.QUARANTINE)))
+    assert found.columns == (OP, "id", "zip", "name", "city")
+    assert found.undeclared(DIMENSION.schema) == ["zip"]
+    assert refusal("Op,id,zip,name,city,ZIP\n", policies=policies).startswith("it has zip, which the table has not")
+    assert refusal('Op,id,"",name,city\n', policies=policies) == "field 3 of its header has no name"
+
+
+def test_a_row_that_names_few_of_the_columns_is_no_header() -> None:
+    assert not layout("I,1,city,Köln\n").has_header
+
+
+# Line ends.
+
+
+def test_carriage_returns_at_every_row_are_line_ends() -> None:
+    assert layout('I,1,"Ada",Köln\r\nU,1,"A\r\nda","Köln"\r\n') == Layout((OP, *COLUMNS), False, True, names=NAMES)
+    assert layout("Op,id,name,city\r\nI,1,Ada,Köln\r\n") == Layout((OP, *COLUMNS), True, True, names=NAMES)
+
+
+def test_the_last_row_need_not_end_where_the_others_end_in_both() -> None:
+    """Else each row before it would keep a carriage return, and its NULL become a text."""
+    for last in ("U,2,Bo,Kiel", 'U,2,Bo,"Kiel"', "U,2,Bo,Kiel\r"):
+        assert layout("I,1,Ada,NULL\r\n" + last) == Layout((OP, *COLUMNS), False, True, names=NAMES)
+    assert layout("Op,id,name,city\r\nI,1,Ada,Köln") == Layout((OP, *COLUMNS), True, True, names=NAMES)
+    assert not layout("I,1,Ada,Köln").is_crlf
+
+
+def test_carriage_returns_at_some_rows_are_data() -> None:
+    assert not layout("I,1,Ada,Köln\r\nI,2,Bo,Kiel\n").is_crlf
+
+
+def test_rows_and_their_header_may_end_otherwise() -> None:
+    """A carriage return at the end of all rows is no part of their last cells, nor that of a header of its name."""
+    names, rows = "Op,id,name,city", ("I,1,Ada,Köln", "I,2,Bo,Kiel")
+    for of_header, of_rows in (("\n", "\r\n"), ("\r\n", "\n")):
+        found = layout(names + of_header + "".join(row + of_rows for row in rows))
+        assert (found.columns, found.has_header, found.is_crlf) == ((OP, *COLUMNS), True, of_rows == "\r\n")
+        assert found.names == NAMES
+    assert not layout(f"{rows[0]}\n{rows[1]}\r\n").is_crlf, "the first line is a row"
+    assert not layout(f"{names}\n{rows[0]}\r\n{rows[1]}\n").is_crlf, "a row ends otherwise"
+
+
+def test_the_dialect_of_the_endpoint_is_followed() -> None:
+    assert layout("I|1|'A|da'|Köln\n", dialect=Dialect("|", "'")).columns == (OP, *COLUMNS)
+
+
+def test_a_head_that_ends_within_a_row_still_shows_the_line_ends() -> None:
+    """The cut row has lost its own line end."""
+    head = 'I,1,Ada,"a\nb"\r\nI,2,Bob,c\r\nI,3,Cy,"d\n'
+    assert layout(head).is_crlf
+    assert has_crlf(head, Dialect())
+    assert not has_crlf(head.replace("\r", ""), Dialect())
+
+
+def test_a_header_is_known_by_the_columns_that_dms_adds_whatever_else_it_names() -> None:
+    """Else rows of renamed columns would be read by their places."""
+    assert refusal("Op,id,x,y\nI,1,a,b\n") == (
+        "it has x, which the table has not; it has y, which the table has not; it lacks name; it lacks city"
+    )
+    assert refusal("ts,x,y,z\n2026-01-01 00:00:00,a,b,c\n", is_load=True, time="ts").startswith("it has x")
+    assert layout("Op,ts,id\nI,2026-01-01 00:00:00,1\n", time="ts").columns == (OP, TIME, "id")
+
+
+# Endpoints without deletes.
+
+
+def without_op(head: str) -> Layout:
+    return find_layout(
+        "file.csv", head, Expected(DIMENSION, Dialect(), "Op", None, may_lack_op=True), is_load=False
+    )
+
+
+def test_changes_may_be_without_op_where_the_settings_say_so() -> None:
+    assert without_op("1,Ada,Köln\n").columns == COLUMNS
+    assert without_op("U,1,Ada,Köln\n").columns == (OP, *COLUMNS)
+    assert without_op("id,name,city\n1,Ada,Köln\n").columns == COLUMNS
+    with pytest.raises(SchemaConflict, match="one column more"):
+        without_op("1,Ada,Köln,NRW\n")
+
+
+def test_changes_whose_commit_time_would_be_a_letter_are_refused() -> None:
+    expected = Expected(DIMENSION, Dialect(), "Op", "ts", may_lack_op=True)
+    with pytest.raises(SchemaConflict, match="one column less"):
+        find_layout(
+            "file.csv", "U,2026-11-21 10:00:00,1,Ada\nI,2026-11-21 10:00:00,2,Bo\n", expected, is_load=False
+        )
+
+
+@pytest.mark.parametrize("ops", [("U", "U"), ("I", "U"), ("I", ""), ("", ""), ("i", "i"), ("NULL", "NULL")])
+def test_a_load_with_an_op_and_a_column_less_is_refused(ops: tuple[str, str]) -> None:
+    """Else the commit time would be a value, and each value one column further to the right."""
+    expected = Expected(DIMENSION, Dialect(null_text="NULL"), "Op", "ts")
+    lines = "".join(f"{op},2026-11-21 10:00:0{number},{number},Ada\n" for number, op in enumerate(ops))
+    with pytest.raises(SchemaConflict, match="one column less"):
+        find_layout("file.csv", lines, expected, is_load=True)
+
+
+def test_a_load_may_have_no_commit_times() -> None:
+    expected = Expected(DIMENSION, Dialect(null_text="NULL"), "Op", "ts")
+    found = find_layout("file.csv", "NULL,1,Ada,Köln\nNULL,2,Bo,Kiel\n", expected, is_load=True)
+    assert found.columns == (TIME, *COLUMNS)
+
+
+def test_the_settings_that_let_op_be_missing_are_named_where_it_is() -> None:
+    with pytest.raises(SchemaConflict) as refused:
+        layout("1,Ada,Köln\n")
+    assert "say so by `operations` under [source]" in str(refused.value.todo)
+
+
+# Without a header, where the source's catalogue knows how the table was before.
+
+WIDER = replace(
+    DIMENSION,
+    schema=Schema(tuple(Column(name, Type("string")) for name in ("id", "mail", "name", "city"))),
+    orders=(("id", "mail", "name", "city"), COLUMNS),
+)
+
+
+def by_orders(dimension: Dimension, head: str, *, is_load: bool = False) -> tuple[str, ...]:
+    return find_layout("file.csv", head, Expected(dimension, Dialect(), "Op", None), is_load=is_load).columns
+
+
+def test_a_file_is_read_as_the_table_was_when_it_had_its_width() -> None:
+    assert by_orders(WIDER, "I,1,Ada,Köln\n") == (OP, *COLUMNS)
+    assert by_orders(WIDER, "I,1,a@x,Ada,Köln\n") == (OP, "id", "mail", "name", "city")
+    assert by_orders(WIDER, "1,Ada,Köln\n", is_load=True) == COLUMNS
+    assert by_orders(WIDER, "1,a@x,Ada,Köln\n", is_load=True) == ("id", "mail", "name", "city")
+
+
+def test_nothing_is_shifted_where_two_orders_have_the_width() -> None:
+    swapped = replace(WIDER, orders=(("id", "mail", "city"), COLUMNS))
+    with pytest.raises(SchemaConflict, match="cannot be told") as refused:
+        by_orders(swapped, "I,1,Ada,Köln\n")
+    assert "id, name, city; then id, mail, city" in str(refused.value.found)
+
+
+def test_a_load_whose_first_column_may_be_op_or_not_is_not_guessed() -> None:
+    assert by_orders(WIDER, "D,Ada,Köln,x\nE,Ada,Köln,x\n", is_load=True) == ("id", "mail", "name", "city")
+    with pytest.raises(SchemaConflict, match="cannot be told"):
+        by_orders(WIDER, "I,1,Ada,Köln\nI,2,Bob,Bonn\n", is_load=True)
+
+
+@pytest.mark.parametrize("head", ["D,1,Ada,Köln\n", "1,Ada,Köln\n", "D,1\n"])
+def test_files_that_never_have_an_operation_are_of_the_columns_of_the_table(head: str) -> None:
+    """A letter that stands first is no operation then: that row has a field too many."""
+    expected = Expected(DIMENSION, Dialect(), None, None)
+    assert find_layout("file.csv", head, expected, is_load=False) == Layout(COLUMNS, False, False, names=COLUMNS)
+    with pytest.raises(SchemaConflict) as refused:
+        find_layout("file.csv", "op,ID,Name\n", expected, is_load=False)
+    assert "it has op, which the table has not" in str(refused.value.found)
+
+
+@pytest.mark.parametrize(
+    ("head", "words"),
+    [
+        ("I;1;a;b\nU;2;c;d\n", "one field by ',', and 4 by ';'"),
+        ("Op;id;name;city\nI;1;a;b\n", 'Set `delimiter = ";"` under [source]'),
+        ("I\t1\ta\tb\n", 'Set `delimiter = "\\t"` under [source]'),
+        ("1|a|b\n", "one field by ',', and 3 by '|'"),
+    ],
+)
+def test_another_delimiter_is_named(head: str, words: str) -> None:
+    with pytest.raises(SchemaConflict, match="is written with another delimiter") as refused:
+        layout(head, is_load=head.startswith("1"))
+    assert words in f"{refused.value.found} {refused.value.todo}"
+
+
+@pytest.mark.parametrize("coding", ["utf-16", "utf-16-le", "utf-16-be", "utf-32"])
+def test_a_file_that_is_no_utf_8_is_named_so(coding: str) -> None:
+    head = "I,1,a,b\n".encode(coding).decode("utf-8", errors="replace")
+    with pytest.raises(SourceError, match="is no UTF-8") as refused:
+        layout(head)
+    assert "iconv" in str(refused.value.todo)
+
+
+def test_a_file_that_gzip_packed_is_named_so() -> None:
+    head = gzip.compress(b"I,1,a,b\n" * 100).decode("utf-8", errors="replace")
+    with pytest.raises(SourceError, match="is packed by gzip, and its name does not say so") as refused:
+        layout(head)
+    assert "csv.gz" in str(refused.value.todo)
+
+
+@pytest.mark.parametrize("head", ["I,1,a;b,c;d\n", "I,1,a\0,b\n", "I,1,\ufffd\ufffd,b\n", "x\n", ""])
+def test_a_file_of_the_declared_form_is_none_of_those(head: str) -> None:
+    assert not layout(head, is_load=True).has_header

@@ -1,0 +1,69 @@
+"""Documents of MongoDB that others wrote, through a broker: keys and values as Debezium's connector sends them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+import outside
+import pytest
+from fed import read_whole
+from kafka_feeds import feed
+
+from lakeward.core.dimension import TableName
+from lakeward.core.errors import ConfigError
+from lakeward.core.ledger.selection import ObjectHistory
+from lakeward.core.schema import Column, Schema, parse_type
+
+pytestmark = pytest.mark.usefixtures("no_broker")
+
+NAME: Final = TableName("bigdata_test", "sync_test_table")
+TOPIC: Final = "shop.bigdata_test.sync_test_table"
+COLUMNS: Final = {
+    "_id": "string",
+    "created_at": "bigint",
+    "created_by": "string",
+    "tags": "list<string>",
+    "updated_at": "timestamp",
+}
+
+
+def schema_of(columns: Mapping[str, str]) -> Schema:
+    return Schema(tuple(Column(name, parse_type(type_)) for name, type_ in columns.items()))
+
+
+@pytest.mark.parametrize(("events", "tags"), [(["insert"], ["pending"]), (["insert", "update"], ["succeed"])])
+def test_the_case_gives_the_row_that_it_had(tmp_path: Path, events: list[str], tags: list[str]) -> None:
+    own = feed(tmp_path, partitions=0, documents="columns")
+    own.broker.create(TOPIC, 1)
+    for event in [*events, "delete", *events]:
+        file = outside.case("debezium-mongodb-events") / "input" / f"event-{event}.jsonl"
+        lines = [line for line in file.read_bytes().splitlines() if line]
+        for key, value in zip(lines[::2], lines[1::2], strict=True):
+            own.broker.send(TOPIC, value, key=key)
+    source = own.open()
+    dimension = replace(own.dimension(source), name=NAME, schema=schema_of(COLUMNS), key=("_id",))
+    found = read_whole(source, dimension)
+    assert found.rejects == []
+    assert [row["tags"] for row in found.rows.values()] == [tags]
+
+
+@pytest.mark.parametrize(
+    ("documents", "key", "columns", "words"),
+    [
+        ("columns", "id", {"id": "bigint"}, "needs the key _id"),
+        ("document", "_id", {"_id": "string", "name": "string"}, "fills the columns _id and document alone"),
+        ("document", "_id", {"_id": "string", "document": "bigint"}, "fills the columns _id and document alone"),
+    ],
+)
+def test_a_table_of_documents_has_their_key_and_columns(
+    tmp_path: Path, documents: str, key: str, columns: Mapping[str, str], words: str
+) -> None:
+    own = feed(tmp_path, documents=documents)
+    source = own.open()
+    with pytest.raises(ConfigError, match=words):
+        source.select_objects(
+            replace(own.dimension(source), schema=schema_of(columns), key=(key,)), ObjectHistory()
+        )
