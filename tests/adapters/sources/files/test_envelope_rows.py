@@ -20,7 +20,7 @@ from lakeward.adapters.sources.messages.decoded import UNDECODED
 from lakeward.adapters.sources.messages.envelopes import IS_DECODED
 from lakeward.core.dimension import ORDERED, Lateness, Within
 from lakeward.core.ledger.objects import SourceObject
-from tests.adapters.files.test_small_lines import rows_of
+from tests.adapters.sources.files.test_small_lines import rows_of
 from tests.support.envelope_feeds import KEY, TYPES, message
 from tests.support.line_feeds import table_of
 
