@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from lakeward.adapters.sources.csv.file_form import no_utf_8, packed
+from lakeward.adapters.sources.csv.file_form import encoding_error, gzip_error
 from lakeward.adapters.sources.csv.repeated_header import refuse_moved_columns
 from lakeward.adapters.sources.files.event_frame import ODD
 from lakeward.adapters.sources.files.file_columns import File, not_declared
@@ -123,9 +123,9 @@ def _unreadable(dimension: Dimension, of_file: DataFrame, file: File) -> Lakewar
     malformed = of_file.where(column(MALFORMED)).orderBy(column(names.ROW))
     why, text = malformed.select(column(names.DETAIL), column(names.TEXT)).first() or ("nothing", "")
     if text is not None and (text.startswith(_MARKS) or "\0" in text):
-        return no_utf_8(dimension.name, file.item.name)
+        return encoding_error(dimension.name, file.item.name)
     if text is not None and text.startswith(_PACKED):
-        return packed(dimension.name, file.item.name)
+        return gzip_error(dimension.name, file.item.name)
     return SchemaConflict(
         f"{dimension.name}: no row of {file.item.name} can be read",
         found=f"of the first of them, {why}",
