@@ -15,6 +15,9 @@ from lakeward.core.events import UNSET, Unset
 
 BOM: Final = "\ufeff"
 
+STRAY_QUOTE: Final = "a quote stands where none may stand"
+"""Why a row of the expected number of fields breaks the rules."""
+
 Field: TypeAlias = str | Unset | None
 """A text, UNSET where it was not sent, or None for NULL."""
 

@@ -40,7 +40,7 @@ from lakeward.adapters.sources.messages.decoded import (
 )
 from lakeward.adapters.sources.messages.dms import DmsMessages
 from lakeward.adapters.sources.messages.json.wire_format import Wire, Writing
-from lakeward.adapters.sources.rows.local_files import BYTES_OF_A_ROW
+from lakeward.adapters.sources.rows.local_files import BYTES_OF_A_ROW, is_packed_otherwise
 from lakeward.adapters.spark.frames.event_frame import DATABASE, INITIAL
 from lakeward.adapters.spark.frames.local_casts import SparkNeeded
 from lakeward.adapters.spark.frames.source_rows import OP_TEXT, SEQUENCE_TEXT, TIME_TEXT
@@ -51,7 +51,7 @@ FORMATS: Final = ("json", "debezium", "dms-json")
 """The formats of files that are read here."""
 
 _BOM: Final = "\ufeff"
-_PACKED: Final = (".bz2", ".zst", ".snappy", ".lz4", ".deflate", ".gz")
+
 _DAY: Final = 86_400_000_000
 _TIMES: Final = ("timestamp", "timestamp_ntz", "date")
 
@@ -61,7 +61,7 @@ def why_not_local(table: TableFiles, names: Sequence[str]) -> str | None:
     other = next((name for name in names if table.format_of(name) not in FORMATS), None)
     if other is not None:
         return f"{other} has the format {table.format_of(other)}"
-    packed = next((name for name in names if _is_packed_otherwise(name)), None)
+    packed = next((name for name in names if is_packed_otherwise(name)), None)
     if packed is not None:
         return f"{packed} is packed by something else than gzip"
     if table.options.path_columns:
@@ -76,9 +76,6 @@ def why_not_local(table: TableFiles, names: Sequence[str]) -> str | None:
         return LocalDebezium(decoder, table.dimension.source, Documents()).why_not()
     return None
 
-
-def _is_packed_otherwise(name: str) -> bool:
-    return name.lower().endswith(_PACKED) and not name.endswith(".gz")
 
 
 def read_lines_of(table: TableFiles, names: Sequence[str], most: int | None = None) -> list[Line]:

@@ -130,7 +130,7 @@ def table_of(name: str, values: Sequence[Any], type_: pa.DataType) -> pa.Table:
     ("name", "values", "type_", "why"),
     [
         ("day", [date(1899, 12, 31)], pa.date32(), "before 1900"),
-        ("at", [253_402_300_800_000_000], pa.timestamp("us", "UTC"), "behind 9999"),
+        ("at", [253_402_300_800_000_000], pa.timestamp("us", "UTC"), "after 9999"),
         ("at", [1_001], pa.timestamp("ns", "UTC"), "plain types"),
         ("id_", [None], pa.null(), "plain types"),
         ("parts", [[1]], pa.list_(pa.int32()), "nested"),
