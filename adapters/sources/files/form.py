@@ -1,4 +1,4 @@
-"""The settings that say what plain files look like: of all tables, and of one."""
+"""Settings of the form of plain files and messages, for all tables or for one."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from lakeward.adapters.sources.landing.setting_values import one_character, one_
 from lakeward.adapters.sources.messages.message import UNAVAILABLE
 
 MESSAGES: Final = ("debezium", "dms-json")
-"""Formats whose lines are messages, which say themselves what they do."""
+"""Formats whose lines are messages, which have their own operation."""
 
 
 def folder_below(value: str | None) -> str | None:
-    """Return a folder below the landing folder as it is written in a path; raises ValueError for any other."""
+    """Return the normalized path of a folder below the landing folder; raises ValueError if it is not below it."""
     if value is None:
         return None
     path = PurePosixPath(value)
@@ -30,16 +30,16 @@ def folder_below(value: str | None) -> str | None:
 
 
 def _names(value: str | None) -> str | None:
-    """Return a pattern for the names of files, which may tell the partition of a topic and an offset."""
-    found = pattern(value, "partition")
-    groups = set() if found is None else set(re.compile(found).groupindex)
+    """Return a valid pattern for file names; raises ValueError for a `partition` without exactly a `counter`."""
+    valid = pattern(value, "partition")
+    groups = set() if valid is None else set(re.compile(valid).groupindex)
     if "partition" in groups and groups != {"partition", "counter"}:
         raise ValueError("has a group 'partition', which goes with `counter`, the offset, and with nothing else")
-    return found
+    return valid
 
 
 def once_each(value: list[str]) -> list[str]:
-    """Return names of columns; raises ValueError where one stands twice."""
+    """Return names of columns; raises ValueError if one is repeated, in any case."""
     if len({name.lower() for name in value}) < len(value):
         raise ValueError("names a column twice")
     return value
@@ -77,7 +77,7 @@ class Operations(BaseModel):
 
     @property
     def meanings(self) -> dict[str, str]:
-        """What each word means."""
+        """The operation that each word means."""
         kinds = ("insert", "update", "delete", "truncate")
         return {word: kind for kind in kinds for word in getattr(self, kind)}
 

@@ -13,7 +13,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from lakeward.adapters.sources.files.event_frame import frame_of
-from lakeward.adapters.sources.files.file_columns import look_at
+from lakeward.adapters.sources.files.file_columns import inspect_file
 from lakeward.adapters.sources.files.json_lines.envelope_rows import EnvelopeRows
 from lakeward.adapters.sources.files.json_lines.frames import read_lines
 from lakeward.adapters.sources.messages.decoded import UNDECODED
@@ -84,7 +84,7 @@ def frames_of(sort: str, folder: Path, spark: SparkSession) -> Iterator[DataFram
         written = landing / f"{order:02}.json"
         lines = [message(random, is_record=sort == "records") for _ in range(MESSAGES)]
         written.write_text("".join(f"{line}\n" for line in lines), "utf-8")
-        files.append(look_at(table, SourceObject(written.name, order + 1, written.stat().st_size, 1)))
+        files.append(inspect_file(table, SourceObject(written.name, order + 1, written.stat().st_size, 1)))
     usual = EnvelopeRows.of(table)
     assert usual is not None
     paths = [table.path_of(file.item.name) for file in files]

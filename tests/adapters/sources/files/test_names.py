@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from lakeward.adapters.sources.files.options import FilesOptions
-from lakeward.adapters.sources.files.paths.file_names import FileNames, of_sinks, time_of
+from lakeward.adapters.sources.files.paths.file_names import FileNames, time_of, with_sink_orders
 from lakeward.adapters.sources.landing.folder import Folder
 from lakeward.adapters.sources.landing.object_selection import choose
 from lakeward.adapters.sources.landing.places import Part, Place, Places
@@ -142,9 +142,9 @@ def listed(*names: str) -> list[SourceObject]:
 
 
 def test_files_of_days_are_counted_as_they_come() -> None:
-    first = of_sinks(ORDERS, listed("orders-2026-12-30.json", "orders-2026-12-31.json"), ObjectHistory())
+    first = with_sink_orders(ORDERS, listed("orders-2026-12-30.json", "orders-2026-12-31.json"), ObjectHistory())
     past = ObjectHistory(seen={item.name: item for item in first})
-    later = of_sinks(ORDERS, listed(*past.seen, "orders-2027-01-01.json", "orders-2027-12-31.json"), past)
+    later = with_sink_orders(ORDERS, listed(*past.seen, "orders-2027-01-01.json", "orders-2027-12-31.json"), past)
     assert [(item.name, item.order) for item in later] == [
         ("orders-2026-12-30.json", 1),
         ("orders-2026-12-31.json", 2),
@@ -156,20 +156,20 @@ def test_files_of_days_are_counted_as_they_come() -> None:
 def test_a_file_of_a_day_keeps_the_place_that_it_had_and_new_ones_lie_behind_it() -> None:
     before = SourceObject("orders-2026-12-31.json", (12 << 44) + 32, 1, 0)
     past = ObjectHistory(seen={before.name: before})
-    found = of_sinks(ORDERS, listed(before.name, "orders-2027-01-01.json"), past)
+    found = with_sink_orders(ORDERS, listed(before.name, "orders-2027-01-01.json"), past)
     assert [item.order for item in found] == [before.order, before.order + 1]
 
 
 @pytest.mark.parametrize("is_archived", [False, True])
 def test_a_new_file_without_a_place_beside_those_of_a_sink_is_refused(is_archived: bool) -> None:
-    first = of_sinks(ORDERS, listed("orders+0+0000000000.json"), ObjectHistory())
+    first = with_sink_orders(ORDERS, listed("orders+0+0000000000.json"), ObjectHistory())
     past = ObjectHistory(seen={item.name: item for item in first})
     there = [] if is_archived else list(past.seen)
     with pytest.raises(SourceError, match="order of files") as raised:
-        of_sinks(ORDERS, listed(*there, "backfill.json"), past)
+        with_sink_orders(ORDERS, listed(*there, "backfill.json"), past)
     assert "found backfill.json, and orders+0+0000000000.json" in str(raised.value.found)
     known = {"backfill.json": SourceObject("backfill.json", 7, 1, 0)}
-    found = of_sinks(
+    found = with_sink_orders(
         ORDERS,
         listed(*there, "backfill.json", "orders+0+0000000009.json"),
         ObjectHistory(seen={**past.seen, **known}),
@@ -193,7 +193,8 @@ class Sink:
 
     def apply(self) -> ObjectSelection:
         """Apply what waits; of an `ordered` table nothing may come below the last file any more."""
-        selection = choose(self.folder, Dimension(name=ORDERS, schema=Schema(())), self.past, Limits(), of_sinks)
+        dimension = Dimension(name=ORDERS, schema=Schema(()))
+        selection = choose(self.folder, dimension, self.past, Limits(), with_sink_orders)
         seen = {**self.past.seen, **{item.name: item for item in selection.objects}}
         last = max(seen.values(), key=lambda item: item.order)
         self.past = replace(self.past, seen=seen, last=last.name, floor=last.order)

@@ -16,12 +16,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from lakeward.adapters.sources.files.file_columns import look_at, with_schema
+from lakeward.adapters.sources.files.file_columns import inspect_file, with_schema
 from lakeward.adapters.sources.files.options import FilesOptions, FilesTableOptions
 from lakeward.adapters.sources.files.paths.path_columns import (
     HIVE_NULL,
+    count_unused_path_values,
     folder_values,
-    folders_of_no_column,
     path_cells,
 )
 from lakeward.adapters.sources.files.source import FilesSource
@@ -74,7 +74,7 @@ def landing(tmp_path: Path) -> Landing:
 
 
 def names_of(table: TableFiles, name: str) -> list[str]:
-    return list(with_schema(table, [look_at(table, SourceObject(name, 1, 1, 1))]).schema.names)
+    return list(with_schema(table, [inspect_file(table, SourceObject(name, 1, 1, 1))]).schema.names)
 
 
 def refusal(table: TableFiles, name: str) -> str:
@@ -268,7 +268,7 @@ def test_rows_of_folders_that_no_column_takes_are_counted_where_no_columns_are_d
         Schema((Column("id", parse_type("int")), Column("y", parse_type("int")))),
         {"y=1/dt=2/a": 3, "dt=%FF/b": 1, "c": 5},
     )
-    ((words, rows),) = folders_of_no_column(Schema(()), own, paths).items()
+    ((words, rows),) = count_unused_path_values(Schema(()), own, paths).items()
     assert ("'dt'" in words, rows) == (True, 3)
-    assert folders_of_no_column(own, own, paths) == {}
-    assert folders_of_no_column(Schema(()), own, {"y=1/a": 3, "b": 1}) == {}
+    assert count_unused_path_values(own, own, paths) == {}
+    assert count_unused_path_values(Schema(()), own, {"y=1/a": 3, "b": 1}) == {}

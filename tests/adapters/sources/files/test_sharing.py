@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakeward.adapters.sources.files.damage import has_others_alone
-from lakeward.adapters.sources.files.json_lines.other_tables import HAS_OTHER, has_own_folder, tables_beside
+from lakeward.adapters.sources.files.damage import has_only_other_tables
+from lakeward.adapters.sources.files.json_lines.other_tables import HAS_OTHER, has_own_folder, tables_sharing_folder
 from lakeward.adapters.sources.files.options import FilesOptions
 from lakeward.adapters.spark.frames.event_frame import SKIPPED, Group
 from lakeward.core.dimension import TableName
@@ -44,7 +44,7 @@ def test_a_folder_is_a_tables_own_where_no_other_table_reads_it(
     """And where the settings name it for the table, or by it."""
     of_tables = {table: options(own) for table, own in tables.items()}
     settings = options(folder)
-    beside = tables_beside(OWN, settings, of_tables, {OWN, OTHER})
+    beside = tables_sharing_folder(OWN, settings, of_tables, {OWN, OTHER})
     assert has_own_folder(of_tables.get(OWN, settings), settings, beside) is is_own
 
 
@@ -63,4 +63,4 @@ def test_a_file_stops_its_table_where_all_its_rows_are_of_others(
     """A heartbeat or a tombstone is a row of none; a row that goes into quarantine is one of the table."""
     groups = [group(SKIPPED, is_other=is_other) for is_other in skipped]
     groups += [group(reason, is_other=False) for reason in rows]
-    assert has_others_alone(groups) is (any(skipped) and not rows)
+    assert has_only_other_tables(groups) is (any(skipped) and not rows)

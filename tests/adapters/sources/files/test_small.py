@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from lakeward.adapters.sources.files.file_columns import alike, look_at_each, with_schema
+from lakeward.adapters.sources.files.file_columns import inspect_files, leading_alike, with_schema
 from lakeward.adapters.sources.files.local.event_frame import read_here
 from lakeward.adapters.sources.files.local.json_lines import SmallLines
 from lakeward.adapters.sources.files.options import FilesOptions
@@ -101,7 +101,8 @@ def test_event_frames_are_those_of_spark(spark: SparkSession, tmp_path: Path, na
         source = source_of(case, tmp_path, session)
         source.small_batch = small_batch
         table = source._table(dimension(case))
-        files = alike(look_at_each(table, source.select_objects(table.dimension, ObjectHistory()).objects, None))
+        objects = source.select_objects(table.dimension, ObjectHistory()).objects
+        files = leading_alike(inspect_files(table, objects, None))
         assert len(files) > 50
         table = replace(table, dimension=with_schema(table, files))
         frames.append(source._frame(table, files, SmallLines(small_batch)))
@@ -137,6 +138,6 @@ def test_other_files_are_left_to_spark(
     file.write_text(f"{row}\n" if "format" in options else f"{header}{row}\n", "utf-8")
     source = source_of(case, tmp_path, None)
     table = source._table(dimension(case))
-    files = look_at_each(table, source.select_objects(table.dimension, ObjectHistory()).objects, None)
+    files = inspect_files(table, source.select_objects(table.dimension, ObjectHistory()).objects, None)
     with pytest.raises(SparkNeeded, match=why):
         read_here(table, files, 20_000)
