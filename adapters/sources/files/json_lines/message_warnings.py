@@ -20,20 +20,21 @@ NO_TIME: Final = "_lakeward_no_time"
 
 _NO_POSITIONS: Final = (
     "Messages without a position in the log of their source are ordered by arrival alone. If they are flattened, "
-    "let ExtractNewRecordState add its fields (`add.fields`: PostgreSQL lsn,sequence; MySQL file,pos,row; SQL Server "
-    "commit_lsn; Oracle commit_scn,scn), which docs/reference/plain-files.md lists. If there are no positions and "
-    'partitions go by key, set `places = "arrival"`.'
+    "let ExtractNewRecordState add its fields (`add.fields`: PostgreSQL lsn,sequence; MySQL file,pos,row; SQL "
+    "Server commit_lsn; Oracle commit_scn,scn), which docs/reference/plain-files.md lists. If there are no "
+    'positions and partitions go by key, set `places = "arrival"`.'
 )
 
 _NO_TIMES: Final = (
     "Messages have positions in the log of their source, but no time of the source. If the log starts over, its "
-    "changes look like messages that are delivered again, and would be dropped as stale. If messages are flattened"
-    ", let ExtractNewRecordState add `source.ts_ms` (`add.fields`); `ts_ms` is the time of the connector."
+    "changes look like messages that are delivered again, and would be dropped as stale. If messages are "
+    "flattened, let ExtractNewRecordState add `source.ts_ms` (`add.fields`); `ts_ms` is the time of the "
+    "connector."
 )
 
 _LOST_DELETES: Final = (
-    "Tombstones are skipped, and no message says that its row is deleted. ExtractNewRecordState turns deletes into "
-    "tombstones by default: these are lost unless it has `delete.tombstone.handling.mode = rewrite`. Or read "
+    "Tombstones are skipped, and no message says that its row is deleted. ExtractNewRecordState turns deletes "
+    "into tombstones by default: these are lost unless it has `delete.tombstone.handling.mode = rewrite`. Or read "
     'tombstones as deletes (`tombstones = "delete"`).'
 )
 
@@ -52,9 +53,9 @@ _OLD_KEY_UNKNOWN: Final = (
 
 _ROWS_GONE: Final = (
     "Control messages say that the source table was truncated or dropped. They are skipped, and older rows stay. "
-    "If these are gone at the source: `lakeward truncate {table} --at FILE`, with the first file of changes after the "
-    "message, or `--at now` if there is none. A task that drops its target tables sends such a message before each "
-    "full load as well; before the first one there is nothing to do."
+    "If these are gone at the source: `lakeward truncate {table} --at FILE`, with the first file of changes after "
+    "the message, or `--at now` if there is none. A task that drops its target tables sends such a message before "
+    "each full load as well; before the first one there is nothing to do."
 )
 
 

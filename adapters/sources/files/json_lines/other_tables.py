@@ -47,7 +47,7 @@ def has_own_folder(own: FilesOptions, settings: FilesOptions, sharing: Sequence[
 
 
 def names_needed(table: TableName, sharing: Sequence[TableName]) -> frozenset[str]:
-    """Return which of `schema` and `table` a message must name to differ from those of the tables `sharing`."""
+    """Return which of `schema` and `table` a message must name to differ from the tables `sharing`."""
     return frozenset("schema" if one.table.lower() == table.table.lower() else "table" for one in sharing)
 
 
@@ -57,10 +57,10 @@ def other_tables(frame: Frame, *, is_shared: bool) -> OtherTables | None:
         return count_other_tables(frame.rows.column(OTHER_TABLE).to_pylist(), is_shared=is_shared)
     rows = frame.where(f"{OTHER_TABLE} IS NOT NULL").groupBy(OTHER_TABLE).agg(F.count("*").alias("messages"))
     total = F.expr("sum(messages) OVER ()")
-    largest = rows.withColumn("total", total).orderBy(F.desc("messages"), OTHER_TABLE).limit(MOST_NAMES).collect()
-    if not largest:
+    named = rows.withColumn("total", total).orderBy(F.desc("messages"), OTHER_TABLE).limit(MOST_NAMES).collect()
+    if not named:
         return None
-    return OtherTables(largest[0]["total"], tuple((row[0], row["messages"]) for row in largest), is_shared=is_shared)
+    return OtherTables(named[0]["total"], tuple((row[0], row["messages"]) for row in named), is_shared=is_shared)
 
 
 def count_other_tables(named: Iterable[str | None], *, is_shared: bool) -> OtherTables | None:
