@@ -7,7 +7,7 @@ tests compare Spark with.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
@@ -53,18 +53,27 @@ def records(content: str, dialect: Dialect) -> Iterator[Record]:
     lines = content.removeprefix(BOM).split(dialect.row_end)
     if lines and not lines[-1]:
         lines.pop()
+    for line, text, is_whole in whole_rows(enumerate(lines, 1), dialect):
+        yield Record(line, text, fields(text, dialect) if is_whole else None)
+
+
+def whole_rows(lines: Iterable[tuple[int, str]], dialect: Dialect) -> Iterator[tuple[int, str, bool]]:
+    """Join the numbered lines of each row: a row ends at the first line at which its number of quotes is even.
+
+    Each row has the number of its first line. The last item says whether the row is whole: the last row is not if a
+    quote is open at its end.
+    """
     start, gathered, is_open = 1, list[str](), False
-    for number, line in enumerate(lines, 1):
+    for number, line in lines:
         if not gathered:
             start = number
         gathered.append(line)
         is_open ^= bool(dialect.quote) and line.count(dialect.quote) % 2 == 1
         if not is_open:
-            text = dialect.row_end.join(gathered)
-            yield Record(start, text, fields(text, dialect))
+            yield start, dialect.row_end.join(gathered), True
             gathered = []
     if gathered:
-        yield Record(start, dialect.row_end.join(gathered), None)
+        yield start, dialect.row_end.join(gathered), False
 
 
 def fields(text: str, dialect: Dialect) -> tuple[Field, ...] | None:

@@ -68,7 +68,7 @@ from lakeward.adapters.sources.messages.decoded import KEY_HALF, MESSAGE_FLAGS, 
 from lakeward.adapters.sources.messages.json.variant_values import object_of
 from lakeward.adapters.sources.rows.frame_cache import KeptFrames
 from lakeward.adapters.sources.rows.local_files import read_frame
-from lakeward.adapters.sources.rows.repair import csv_cells, is_parquet, json_cells, mended_rows
+from lakeward.adapters.sources.rows.repair import csv_cells, is_parquet, json_cells, mended_rows, unreadable_row
 from lakeward.adapters.spark.frames.event_frame import (
     AHEAD,
     DATABASE,
@@ -87,7 +87,7 @@ from lakeward.core.checks.event_order import ARRIVAL, LOG_PLACE, OrderBy
 from lakeward.core.checks.key_form import key_form
 from lakeward.core.checks.source_clock import believed
 from lakeward.core.dimension import ORDERED, Dimension, Lateness, TableName, Within
-from lakeward.core.errors import ConfigError, RepairError, SchemaConflict, SourceError
+from lakeward.core.errors import ConfigError, SchemaConflict, SourceError
 from lakeward.core.events import Operation, Position, Sequences
 from lakeward.core.ledger.full_loads import Naming
 from lakeward.core.ledger.objects import SourceObject
@@ -408,11 +408,11 @@ class FilesSource:
         is_csv = not is_parquet(entry) and table.format_of(entry.object) == "csv"
         has = cells.after if is_csv else object_of(entry.text) or {}
         if lost := lost_path_columns(table, entry.object, has.keys()):
-            raise RepairError(
-                f"{dimension.name}: {entry.object}, row {entry.row} cannot be read anew",
-                found=f"its {lost[0]} is in the path of its file alone, and `path_columns` does not name {lost[0]}",
-                todo="Name it there. Else fix the row: `lakeward quarantine fix`.",
-                rows=[(entry.order, entry.row)],
+            raise unreadable_row(
+                dimension,
+                entry,
+                f"its {lost[0]} is in the path of its file alone, and `path_columns` does not name {lost[0]}",
+                "Name it there. Else fix the row: `lakeward quarantine fix`.",
             )
         return cells
 

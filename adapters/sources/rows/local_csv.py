@@ -11,7 +11,7 @@ from typing import Final, TypeAlias
 import pyarrow as pa
 
 from lakeward.adapters.sources.csv.layout import BEFORE, OP, SEQUENCE, TIME, Layout
-from lakeward.adapters.sources.csv.parser import BOM, STRAY_QUOTE, Dialect, Field, fields, fields_in
+from lakeward.adapters.sources.csv.parser import BOM, STRAY_QUOTE, Dialect, Field, fields, fields_in, whole_rows
 from lakeward.adapters.sources.csv.repeated_header import find_repeat
 from lakeward.adapters.sources.rows.read_spec import Reading
 from lakeward.adapters.spark.frames.local_casts import SparkNeeded, misfits, typed
@@ -91,28 +91,11 @@ def _rows(content: str, layout: Layout, dialect: Dialect) -> tuple[Sequence[tupl
     numbered = enumerate(lines[first - 1 :], first)
     rows, is_torn = (list(numbered), False)
     if dialect.quote and dialect.quote in content:
-        rows, is_torn = _whole_rows(rows, dialect)
+        joined = [*whole_rows(rows, dialect)]
+        rows, is_torn = [(line, text) for line, text, _ in joined], bool(joined) and not joined[-1][2]
     if layout.is_crlf:
         rows = [(line, text.removesuffix("\r")) for line, text in rows]
     return rows, is_torn
-
-
-def _whole_rows(lines: Sequence[tuple[int, str]], dialect: Dialect) -> tuple[list[tuple[int, str]], bool]:
-    """Join the lines of each row: a row ends at the first line at which its number of quotes is even."""
-    rows: list[tuple[int, str]] = []
-    gathered: list[str] = []
-    start, is_open = 1, False
-    for number, line in lines:
-        if not gathered:
-            start = number
-        gathered.append(line)
-        is_open ^= line.count(dialect.quote) % 2 == 1
-        if not is_open:
-            rows.append((start, dialect.row_end.join(gathered)))
-            gathered = []
-    if gathered:
-        rows.append((start, dialect.row_end.join(gathered)))
-    return rows, bool(gathered)
 
 
 def _fields(text: str, dialect: Dialect) -> Sequence[Field] | None:

@@ -140,11 +140,11 @@ def _refuse_hex(reading: Reading, entry: Entry) -> None:
 def _as_in_parquet(reading: Reading, entry: Entry, cells: Cells) -> Entry:
     """Return an unrepaired row of a Parquet file with its operation; raises RepairError if it cannot be read."""
     if (names_ := json.loads(entry.text).get(NOT_UTF8)) is not None:
-        raise RepairError(
-            f"{reading.dimension.name}: {entry.object}, row {entry.row} cannot be read anew",
-            found=f"the text in {names_} is not valid UTF-8, and its bytes stand in its file alone",
-            todo="Fix the row: `lakeward quarantine fix`. Else let the source write it again, and give it up.",
-            rows=[(entry.order, entry.row)],
+        raise unreadable_row(
+            reading.dimension,
+            entry,
+            f"the text in {names_} is not valid UTF-8, and only its file has its bytes",
+            "Fix the row: `lakeward quarantine fix`. Else let the source write it again, and give it up.",
         )
     _refuse_undeclared(reading.dimension, entry, cells)
     _refuse_no_key(reading.dimension, entry, cells)
@@ -161,12 +161,11 @@ def _as_written(reading: Reading, entry: Entry, cells: Callable[[Entry], Cells])
         return entry
     dimension, found = reading.dimension, cells(entry)
     if not found.after:
-        raise RepairError(
-            f"{dimension.name}: {entry.object}, row {entry.row} cannot be read anew",
-            found="its file is gone, was written anew since, or names columns that the table has not: its cells "
-            "cannot be told",
-            todo="Put the file back, and let the table follow. Else fix the row: `lakeward quarantine fix`.",
-            rows=[(entry.order, entry.row)],
+        raise unreadable_row(
+            dimension,
+            entry,
+            "its file is gone, was rewritten, or names columns that the table does not have: its cells are unknown",
+            "Put the file back, and let the table follow. Else fix the row: `lakeward quarantine fix`.",
         )
     _refuse_undeclared(dimension, entry, found)
     _refuse_no_key(dimension, entry, found)
@@ -192,11 +191,11 @@ def _operation_of(reading: Reading, entry: Entry, cells: Cells) -> Operation:
     operation_word, indicator_word = (cell if isinstance(cell, str) else None for cell in (word, indicator))
     operation = reading.operation_of(operation_word, indicator_word, is_whole=is_whole)
     if operation is None or operation not in (Operation.READ, *operations(reading.dimension, entry)):
-        raise RepairError(
-            f"{reading.dimension.name}: {entry.object}, row {entry.row} cannot be read anew",
-            found="its operation is not known under the settings as they are now, or its text does not have it",
-            todo="Say in the settings what the word means. Else fix the row: `lakeward quarantine fix`.",
-            rows=[(entry.order, entry.row)],
+        raise unreadable_row(
+            reading.dimension,
+            entry,
+            "its operation is not known under the present settings, or its text does not have it",
+            "Say in the settings what the word means. Else fix the row: `lakeward quarantine fix`.",
         )
     return operation
 
@@ -207,12 +206,12 @@ def _refuse_undeclared(dimension: Dimension, entry: Entry, cells: Cells) -> None
         is_own = name.startswith("\0") or dimension.schema.find(name) is not None
         if cell is None or is_own or dimension.policies.of(Kind.ADD, [name]) is Policy.IGNORE:
             continue
-        raise RepairError(
-            f"{dimension.name}: {entry.object}, row {entry.row} cannot be read anew",
-            found=f"it has a value in {name}, and the table has no such column",
-            todo="Let the table follow (docs/explanation/schema-changes.md), or name in `rename` what the column "
-            "is called now. Else fix the row, or give it up.",
-            rows=[(entry.order, entry.row)],
+        raise unreadable_row(
+            dimension,
+            entry,
+            f"it has a value in {name}, and the table has no such column",
+            "Let the table follow (docs/explanation/schema-changes.md), or name in `rename` what the column is "
+            "called now. Else fix the row, or give it up.",
         )
 
 
@@ -220,12 +219,22 @@ def _refuse_no_key(dimension: Dimension, entry: Entry, cells: Cells) -> None:
     """Raise RepairError for a row without a value in its key, as when the settings describe another form now."""
     lacks = [name for name in dimension.key if not isinstance(cells.after.get(name), str)]
     if lacks and entry.operation != Operation.TRUNCATE.value:
-        raise RepairError(
-            f"{dimension.name}: {entry.object}, row {entry.row} cannot be read anew",
-            found=f"under the settings as they are now it has no value in {lacks[0]}, of the key",
-            todo="Set what tells the form of the source back. Else fix the row: `lakeward quarantine fix`.",
-            rows=[(entry.order, entry.row)],
+        raise unreadable_row(
+            dimension,
+            entry,
+            f"under the present settings it has no value in {lacks[0]}, of the key",
+            "Restore the settings of the source's form. Else fix the row: `lakeward quarantine fix`.",
         )
+
+
+def unreadable_row(dimension: Dimension, entry: Entry, found: str, todo: str) -> RepairError:
+    """Return the error for a row that was not repaired and cannot be read again; `found` says why."""
+    return RepairError(
+        f"{dimension.name}: {entry.object}, row {entry.row} cannot be read anew",
+        found=found,
+        todo=todo,
+        rows=[(entry.order, entry.row)],
+    )
 
 
 def repaired_events(spark: SparkSession, reading: Reading, entries: Sequence[Entry]) -> DataFrame:
