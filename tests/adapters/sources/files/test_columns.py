@@ -7,14 +7,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from pyspark.sql import SparkSession
+from plain_sources import source_of
 
 from lakeward.adapters.sources.files.column_mapping import writings
 from lakeward.adapters.sources.files.named_fields import refuse_both
 from lakeward.adapters.sources.files.options import FilesOptions
-from lakeward.adapters.sources.files.source import FilesSource
-from lakeward.adapters.sources.landing.folder import Folder
-from lakeward.adapters.sources.landing.places import Places
 from lakeward.adapters.sources.messages.connect_schema import columns_of
 from lakeward.adapters.sources.messages.json.wire_format import Wire, value_of
 from lakeward.adapters.spark.sql.casts import TextFormat, to_type
@@ -102,14 +99,8 @@ def test_an_operation_that_is_a_column_and_a_field_of_another_stops_the_table() 
 def test_numbers_since_1970_are_not_read_from_csv(tmp_path: Path) -> None:
     (tmp_path / "shop" / "item").mkdir(parents=True)
     (tmp_path / "shop" / "item" / "1.csv").write_text("id,at\n1,1700000000000\n", "utf-8")
-    said = FilesOptions(path=str(tmp_path))
-    formats = {ITEM.name: {"at": "epoch-millis"}}
-    source = FilesSource(said, Folder(tmp_path, Places(said.place())), no_spark, formats)
+    source = source_of(tmp_path, {}, formats={ITEM.name: {"at": "epoch-millis"}})
     schema = Schema((Column("id", parse_type("int")), Column("at", parse_type("timestamp"))))
     dimension = replace(ITEM, schema=schema, key=("id",))
     with pytest.raises(ConfigError, match="the column at has the format epoch-millis, and its files are CSV"):
         source.read(dimension, source.select_objects(dimension, ObjectHistory()), 1)
-
-
-def no_spark() -> SparkSession:
-    raise AssertionError("Spark is not needed")

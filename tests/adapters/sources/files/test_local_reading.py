@@ -1,35 +1,17 @@
-"""Files that plain Python reads give the rows that Spark reads, to the letter; what it leaves to Spark is told."""
+"""Lines of files that plain Python reads, and what it leaves to Spark (test_small_lines compares the events)."""
 
 from __future__ import annotations
 
 import gzip
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
-from both_readers import ask_both
-from line_feeds import IN_THE_GATE, LONG, TYPES, odd_feeds, real_feeds, table_of
-from pyspark.sql import SparkSession
+from line_feeds import TYPES, table_of
 
-from lakeward.adapters.sources.files.local.line_reader import read_lines_of, read_rows, why_not_local
-from lakeward.adapters.sources.files.local.rows import Line
+from lakeward.adapters.sources.files.local.line_reader import read_lines_of, why_not_local
 from lakeward.adapters.spark.frames.local_casts import SparkNeeded
-from lakeward.adapters.spark.frames.source_rows import HAS_IMAGE
-from lakeward.core.dimension import Match
-
-
-@pytest.mark.long  # test_small_lines holds the events that are made of them to Spark's
-@pytest.mark.spark
-def test_lines_are_read_alike(spark: SparkSession, tmp_path: Path) -> None:
-    """One job of Spark reads them all."""
-    odd, real = odd_feeds(tmp_path / "odd", spark), real_feeds(tmp_path / "real", spark)
-    feeds = {sort: feed for sort, feed in {**odd, **real}.items() if LONG or sort in IN_THE_GATE}
-    for sort, answer in zip(feeds, ask_both(spark, list(feeds.values())), strict=True):
-        assert not answer.differences(), (sort, *answer.differences()[:5])
-        assert len(answer.local) > 2 * len(answer.left), (sort, sorted(set(answer.left)))
-        assert sort in odd or not answer.left, (sort, answer.left)
 
 
 def lines_of(folder: Path, name: str, data: bytes) -> list[tuple[int, str]]:
@@ -78,19 +60,3 @@ def test_what_settings_leave_to_spark_is_said(
     table = table_of(tmp_path, None, "shop.item", types, said)  # type: ignore[arg-type]
     assert why_not_local(table, [name])
 
-
-def test_a_message_of_dms_has_an_image_where_each_column_is_told(tmp_path: Path) -> None:
-    """A row that is gone tells it by its own cells, too."""
-    whole = {"id": 1, "note": None, "size": 0.5}
-    told: list[tuple[str, Any, Any]] = [
-        *[("update", whole, whole), ("update", whole, {"id": 1}), ("update", whole, None)],
-        *[("delete", whole, None), ("delete", {"id": 1}, whole), ("delete", {"id": 1}, None)],
-    ]
-    lines = [
-        json.dumps({"data": data, "metadata": {"operation": said}, "before-image": image})
-        for said, data, image in told
-    ]
-    types = {"id": "int", "note": "string", "size": "double"}
-    table = table_of(tmp_path, None, "shop.item", types, {"format": "dms-json"}, key=[], match=Match.IMAGE)  # type: ignore[arg-type]
-    rows = read_rows(table, [Line("a.json", number, line) for number, line in enumerate(lines, 1)], {})
-    assert rows[HAS_IMAGE] == [True, False, False, True, True, False]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import date
@@ -14,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from plain_sources import entry_of, source_of
 from pydantic import ValidationError
 
 from lakeward.adapters.sources.files.file_columns import inspect_file, with_schema
@@ -24,7 +24,6 @@ from lakeward.adapters.sources.files.paths.path_columns import (
     folder_values,
     path_cells,
 )
-from lakeward.adapters.sources.files.source import FilesSource
 from lakeward.adapters.sources.files.table_files import TableFiles
 from lakeward.adapters.sources.landing.folder import Folder
 from lakeward.adapters.sources.landing.places import Place, Places
@@ -32,7 +31,6 @@ from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import ConfigError, SchemaConflict
 from lakeward.core.events import UNSET
 from lakeward.core.ledger.objects import SourceObject
-from lakeward.core.ports import Entry
 from lakeward.core.schema import Column, Schema, parse_type
 
 NAME = TableName("shop", "item")
@@ -184,10 +182,11 @@ def test_a_file_that_has_its_columns_is_read_as_ever(landing: Landing, name: str
 
 def test_a_column_that_is_in_the_file_too_stops_the_table(landing: Landing) -> None:
     table = landing.table(path_columns=["dt"])
-    both = landing.parquet("dt=2026-01-01/a.parquet", id=[1], name=["Ada"], dt=["2026-01-01"])
-    assert "nothing says which of the two values is meant" in refusal(table, both)
-    named = landing.put("dt=2026-01-01/a.csv", "id,name,dt\n1,Ada,2026-01-01\n")
-    assert "nothing says which of the two values is meant" in refusal(table, named)
+    for name in (
+        landing.parquet("dt=2026-01-01/a.parquet", id=[1], name=["Ada"], dt=["2026-01-01"]),
+        landing.put("dt=2026-01-01/a.csv", "id,name,dt\n1,Ada,2026-01-01\n"),
+    ):
+        assert "nothing says which of the two values is meant" in refusal(table, name)
 
 
 @pytest.mark.parametrize(
@@ -222,30 +221,12 @@ def test_settings_of_path_columns_that_mean_nothing_are_refused() -> None:
 def test_a_row_in_quarantine_shows_the_values_of_its_path(landing: Landing) -> None:
     """A replay reads them again: else the row would come back with NULL there."""
     landing.put("dt=2026-01-01/a.csv", "id,name\nx,Ada\n")
-    table = landing.table(path_columns=["dt"], absent="unset")
-    source = FilesSource(table.options, table.folder, no_spark)  # type: ignore[arg-type]
-    entry = Entry(
-        key="[1]",
-        reason="cast",
-        detail="",
-        object="dt=2026-01-01/a.csv",
-        row=2,
-        operation="read",
-        epoch=1,
-        sequence=9,
-        order=1,
-        batch=2,
-        since=0,
-        text="x,Ada",
-    )
-    assert source.cells(table.dimension, entry).after == {"dt": "2026-01-01", "id": "x", "name": "Ada"}
-    lines = {"object": f"dt={HIVE_NULL}/a.json", "text": json.dumps({"id": "x"})}
-    found = source.cells(table.dimension, Entry(**{**_as_mapping(entry), **lines}))
-    assert found.after == {"dt": None, "id": "x", "name": UNSET}
-
-
-def _as_mapping(entry: Entry) -> dict[str, Any]:
-    return {name: getattr(entry, name) for name in entry.__slots__}
+    settings = {"path_columns": ["dt"], "absent": "unset"}
+    source, dimension = source_of(landing.folder, settings), landing.table(**settings).dimension
+    of_csv = source.cells(dimension, entry_of("x,Ada", "dt=2026-01-01/a.csv", "read", row=2))
+    assert of_csv.after == {"dt": "2026-01-01", "id": "x", "name": "Ada"}
+    of_json = source.cells(dimension, entry_of('{"id": "x"}', f"dt={HIVE_NULL}/a.json", "read"))
+    assert of_json.after == {"dt": None, "id": "x", "name": UNSET}
 
 
 @given(st.text(min_size=1).filter(lambda value: value != HIVE_NULL))

@@ -4,16 +4,11 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
-from fed import session
+from plain_sources import source_of
 from pyspark.sql import SparkSession
 
-from lakeward.adapters.sources.files.options import FilesOptions
-from lakeward.adapters.sources.files.source import FilesSource
-from lakeward.adapters.sources.landing.folder import Folder
-from lakeward.adapters.sources.landing.places import Places
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.events import Operation, Sequences
 from lakeward.core.ledger.selection import ObjectHistory
@@ -36,10 +31,7 @@ def test_files_without_a_message_of_the_table_are_passed_over(
     for number, table in enumerate(("often", "often", "often", "rare", "often")):
         line = message(table, ("id", "int64"), ("note", "string"))
         (tmp_path / f"t+0+000000000{number}.json").write_text(line, "utf-8")
-    said = {"path": str(tmp_path), "folder": "", "format": "debezium", "types": "schema", "max_files": 2}
-    options = FilesOptions.model_validate(said)
-    folder, small_batch = Folder(tmp_path, Places(options.place())), 20_000 if engine is None else 0
-    source = FilesSource(options, folder, partial(session, engine), small_batch=small_batch)
+    source = source_of(tmp_path, {"folder": "", "format": "debezium", "types": "schema", "max_files": 2}, engine)
     selection = source.select_objects(RARE, ObjectHistory())
     assert (len(selection.objects), selection.files_left) == (2, 3)
 

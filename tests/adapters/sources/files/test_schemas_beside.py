@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -13,18 +13,18 @@ from typing import Any, Final
 import pytest
 from both_readers import Feed, ask_both
 from line_feeds import table_of
+from plain_sources import entry_of
 from pyspark.sql import SparkSession
 
 from lakeward.adapters.sources.files.file_columns import File, with_schema
 from lakeward.adapters.sources.files.json_lines.messages import fill_versions
 from lakeward.adapters.sources.files.json_lines.quarantined_cells import cells_of_line, reading_of
 from lakeward.adapters.sources.files.local.line_reader import LocalMessages, read_rows
-from lakeward.adapters.sources.files.local.rows import Line
+from lakeward.adapters.sources.files.local.rows import Line, RowLists
 from lakeward.adapters.sources.files.table_files import TableFiles
 from lakeward.adapters.sources.messages.debezium import Debezium
 from lakeward.adapters.spark.frames.source_rows import MISFIT
 from lakeward.core.ledger.objects import SourceObject
-from lakeward.core.ports import Entry
 
 TYPES: Final = {
     "id": "int",
@@ -127,13 +127,18 @@ def test_times_of_day_and_durations_are_microseconds_where_types_are_from_schema
         rows = read_rows(table, [Line("shop/item/0.json", 1, line)], {})
         assert rows["spent"] == [value if value < 2**63 else None]
         return
+    assert rows_by_schemas(table, [Line("shop/item/0.json", 1, line)])["spent"] == [micros]
+
+
+def rows_by_schemas(table: TableFiles, lines: Sequence[Line]) -> RowLists:
+    """Return messages as rows whose types are from their schemas."""
     decoder = table.decoder
     assert isinstance(decoder, Debezium)
-    found = LocalMessages(table, [Line("shop/item/0.json", 1, line)], decoder)
-    files = fill_versions(table, [File(SourceObject("0.json", 1, 1, 0), "debezium")], found.versions(table), None)
+    messages = LocalMessages(table, lines, decoder)
+    file = File(SourceObject("0.json", 1, 1, 0), "debezium")
+    files = fill_versions(table, [file], messages.versions(table), None)
     versions = {version.digest: version for version in files[0].versions}
-    rows = found.rows(replace(table, dimension=with_schema(table, files)), versions)
-    assert rows["spent"] == [micros]
+    return messages.rows(replace(table, dimension=with_schema(table, files)), versions)
 
 
 @pytest.mark.parametrize("form", ["envelope", "flattened"])
@@ -146,13 +151,7 @@ def test_the_schema_beside_a_message_tells_scale_and_unit(tmp_path: Path, form: 
 
 
 def test_it_does_so_where_types_are_from_schemas(tmp_path: Path) -> None:
-    table, lines = feed_of(tmp_path, None, form="envelope", types="schema")
-    decoder = table.decoder
-    assert isinstance(decoder, Debezium)
-    found = LocalMessages(table, lines, decoder)
-    files = fill_versions(table, [File(SourceObject("0.json", 1, 1, 0), "debezium")], found.versions(table), None)
-    versions = {version.digest: version for version in files[0].versions}
-    rows = found.rows(replace(table, dimension=with_schema(table, files)), versions)
+    rows = rows_by_schemas(*feed_of(tmp_path, None, form="envelope", types="schema"))
     for place, (column, _, described, value) in enumerate(CASES[:-1]):
         assert described is None or rows[column][place] == value, CASES[place]
 
@@ -160,8 +159,7 @@ def test_it_does_so_where_types_are_from_schemas(tmp_path: Path) -> None:
 def test_a_row_in_quarantine_is_read_as_its_schema_says(tmp_path: Path) -> None:
     table, _ = feed_of(tmp_path, None, form="envelope")
     line = message(1, {"price": "BNI="}, {"price": decimal(6)}, "envelope")
-    numbers = dict.fromkeys(("row", "epoch", "sequence", "order", "batch", "since"), 1)
-    entry = Entry(key=None, reason="cast", detail="", object="0.json", operation="insert", text=line, **numbers)
+    entry = entry_of(line, "0.json", "insert")
     assert reading_of(table, entry).written["price"].scale == 6
     assert cells_of_line(table, entry).after["price"] == "BNI="
 
@@ -224,8 +222,7 @@ def test_the_schema_of_a_key_tells_how_a_tombstone_has_it(spark: SparkSession, t
     assert [at == BEFORE * 10**6 for at in rows["at"]] == [*(schema is not None for schema, *_ in GONE), True]
     (answer,) = ask_both(spark, [Feed(table, ["0.json"])])
     assert (answer.differences(), *answer.left) == ([],)
-    numbers = dict.fromkeys(("row", "epoch", "sequence", "order", "batch", "since"), 1)
-    entry = Entry(key=None, reason="cast", detail="", object="0.json", operation="delete", text=lines[0], **numbers)
+    entry = entry_of(lines[0], "0.json", "delete")
     assert reading_of(table, entry).written["price"].scale == 0
     assert cells_of_line(table, entry).after["price"] == "AMg="
     told = {**json.loads(lines[0]), "value": {"op": "d", "before": {"price": "AMg=", "at": 1}}}

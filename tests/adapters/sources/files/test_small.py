@@ -8,6 +8,7 @@ from pathlib import Path
 from random import Random
 from typing import Any, Final
 
+import plain_sources
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -16,10 +17,7 @@ from pyspark.sql import SparkSession
 from lakeward.adapters.sources.files.file_columns import inspect_files, leading_alike, with_schema
 from lakeward.adapters.sources.files.local.event_frame import read_here
 from lakeward.adapters.sources.files.local.json_lines import SmallLines
-from lakeward.adapters.sources.files.options import FilesOptions
 from lakeward.adapters.sources.files.source import FilesSource
-from lakeward.adapters.sources.landing.folder import Folder
-from lakeward.adapters.sources.landing.places import Places
 from lakeward.adapters.spark.frames.local_casts import SparkNeeded
 from lakeward.adapters.spark.frames.local_frame import LocalFrame, in_spark
 from lakeward.adapters.spark.session.compatibility import to_arrow
@@ -78,12 +76,7 @@ def write(folder: Path, case: Case, random: Random) -> None:
 
 
 def source_of(case: Case, folder: Path, spark: SparkSession | None) -> FilesSource:
-    def session() -> SparkSession:
-        assert spark is not None, "a small batch is read without Spark"
-        return spark
-
-    options = FilesOptions.model_validate({"path": str(folder), **case.options})
-    return FilesSource(options, Folder(folder, Places(options.place())), session, {NAME: {}}, small_batch=20_000)
+    return plain_sources.source_of(folder, case.options, spark, small_batch=20_000)
 
 
 def dimension(case: Case) -> Dimension:

@@ -8,18 +8,16 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from plain_sources import source_of
 
 from lakeward.adapters.sources.files.inventory import FilesSourceInventory
 from lakeward.adapters.sources.files.options import FilesOptions
 from lakeward.adapters.sources.files.paths.file_names import time_of
 from lakeward.adapters.sources.files.source import FilesSource
-from lakeward.adapters.sources.landing.folder import Folder
-from lakeward.adapters.sources.landing.places import Places
 from lakeward.core.checks.event_order import ARRIVAL, LOG_PLACE, OrderBy
 from lakeward.core.dimension import Dimension, Older, Snapshots, TableName
 from lakeward.core.errors import ConfigError, SourceError
 from lakeward.core.ledger.full_loads import Load
-from lakeward.core.ledger.objects import SourceObject
 from lakeward.core.ledger.selection import ObjectHistory, ObjectSelection
 from lakeward.core.schema import Column, Schema, Type, parse_type
 
@@ -28,14 +26,7 @@ ORDERS = TableName("shop", "orders")
 
 @pytest.fixture
 def source(tmp_path: Path) -> FilesSource:
-    (tmp_path / "shop" / "orders").mkdir(parents=True)
-    (tmp_path / "shop" / "orders" / "1.csv").write_text("id\n1\n", encoding="utf-8")
-    options = FilesOptions(path=str(tmp_path))
-
-    def no_spark() -> None:
-        raise AssertionError("Spark is not needed")
-
-    return FilesSource(options, Folder(tmp_path, Places(options.place())), no_spark)  # type: ignore[arg-type]
+    return files(tmp_path, "1.csv")
 
 
 def dimension(snapshots: Snapshots | None = None) -> Dimension:
@@ -59,18 +50,15 @@ def files(tmp_path: Path, *names: str, **options: object) -> FilesSource:
         file = tmp_path / "shop" / "orders" / name
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text("id\n1\n", encoding="utf-8")
-    said = FilesOptions.model_validate({"path": str(tmp_path), **options})
-    return FilesSource(said, Folder(tmp_path, Places(said.place())), lambda: None)  # type: ignore[arg-type,return-value]
+    return source_of(tmp_path, options)
 
 
-def test_files_of_a_snapshot_whose_folder_alone_tells_its_time_have_places_of_their_own(tmp_path: Path) -> None:
-    pattern = r"(?P<time>\d{4}-\d{2}-\d{2})/.*"
-    source = files(
-        tmp_path,
-        *("2026-11-21/part-10.csv", "2026-11-21/part-9.csv", "2026-11-22/part-9.csv"),
-        snapshots="folder",
-        names=pattern,
-    )
+DAYS = r"(?P<time>\d{4}-\d{2}-\d{2})/.*"
+
+
+def test_files_of_a_snapshot_whose_folder_has_its_time_are_counted_from_there(tmp_path: Path) -> None:
+    names = ("2026-11-21/part-10.csv", "2026-11-21/part-9.csv", "2026-11-22/part-9.csv")
+    source = files(tmp_path, *names, snapshots="folder", names=DAYS)
     load = Load(epoch=1, settles=10)
     selection = source.select_objects(dimension(Snapshots()), ObjectHistory(load=load))
     assert [item.name for item in selection.objects] == ["2026-11-21/part-9.csv", "2026-11-21/part-10.csv"]
@@ -84,15 +72,8 @@ def test_files_of_a_snapshot_whose_folder_alone_tells_its_time_have_places_of_th
     assert places["2026-11-22/part-9.csv"] > other + 1
 
 
-DAYS = r"(?P<time>\d{4}-\d{2}-\d{2})/.*"
-
-
-def _settled(source: FilesSource, seen: Mapping[str, SourceObject], load: Load) -> ObjectSelection:
-    """Look twice, so far apart that what is there has settled."""
-    return _settled_with(source, ObjectHistory(seen=seen), load)
-
-
-def _settled_with(source: FilesSource, known: ObjectHistory, load: Load) -> ObjectSelection:
+def _settled(source: FilesSource, known: ObjectHistory, load: Load) -> ObjectSelection:
+    """Select twice, so far apart that the files have settled."""
     first = source.select_objects(dimension(Snapshots()), replace(known, load=load, now=100))
     return source.select_objects(dimension(Snapshots()), replace(known, load=load, now=200, awaited=first.awaited))
 
@@ -114,11 +95,13 @@ def test_a_folder_is_taken_whole_again_once_one_of_its_files_is_another(
     for place, written in enumerate([of[:1], of[1:], of, ["2026-11-21/part-11.csv"]]):
         folder = tmp_path / str(place)
         source = files(folder, *of, snapshots="folder", **named)
-        seen = {item.name: item for item in _settled(source, {}, Load(epoch=1, settles=10)).objects}
-        assert [*seen] == of
-        assert not _settled(source, seen, Load(epoch=2, settles=10, older=older)).left, "nothing is new"
+        first = _settled(source, ObjectHistory(), Load(epoch=1, settles=10)).objects
+        known = ObjectHistory(seen={item.name: item for item in first})
+        assert [*known.seen] == of
+        load = Load(epoch=2, settles=10, older=older)
+        assert not _settled(source, known, load).left, "nothing is new"
         _write_anew(folder, *written)
-        found = _settled(source, seen, Load(epoch=2, settles=10, older=older))
+        found = _settled(source, known, load)
         assert [item.name for item in found.objects] == list(dict.fromkeys([*of, *written]))
         assert (found.load, found.aside, found.is_first) == (2, (), bool(named))
 
@@ -136,24 +119,22 @@ def test_partitions_of_a_snapshot_come_with_it_and_files_beside_folders_are_left
 def test_an_older_folder_is_put_in_its_place_whole_once_one_of_its_files_is_another(tmp_path: Path) -> None:
     of = ["2026-11-21/part-9.csv", "2026-11-21/part-10.csv"]
     source = files(tmp_path, *of, snapshots="folder", names=DAYS)
-    before = _settled(source, {}, Load(epoch=1, settles=10)).objects
+    before = _settled(source, ObjectHistory(), Load(epoch=1, settles=10)).objects
     left = frozenset(item.version for item in before)
     files(tmp_path, "2026-11-22/part-9.csv")
-    newest = source.select_objects(
-        dimension(Snapshots()), ObjectHistory(left=left, load=Load(epoch=2, settles=10))
-    ).left
+    past = ObjectHistory(left=left, load=Load(epoch=2, settles=10))
+    newest = source.select_objects(dimension(Snapshots()), past).left
     known = ObjectHistory(seen={item.name: item for item in newest}, left=left)
     assert [*known.seen] == ["2026-11-22/part-9.csv"]
     _write_anew(tmp_path, of[1])
     load = Load(epoch=3, settles=10, older=Older.SPLICE)
-    found = _settled_with(source, known, load)
+    found = _settled(source, known, load)
     assert ([item.name for item in found.objects], found.load, found.is_first) == (of, 2, False)
     skips = replace(load, older=Older.SKIP)
-    assert [i.name for i in source.select_objects(dimension(Snapshots()), replace(known, load=skips)).aside] == of[
-        1:
-    ]
+    aside = source.select_objects(dimension(Snapshots()), replace(known, load=skips)).aside
+    assert [item.name for item in aside] == of[1:]
     _write_anew(tmp_path, "2026-11-22/part-9.csv")
-    newer = _settled_with(source, known, skips)
+    newer = _settled(source, known, skips)
     assert ([item.name for item in newer.objects], newer.is_first) == (["2026-11-22/part-9.csv"], False)
 
 
@@ -207,10 +188,8 @@ def test_a_file_that_spark_cannot_read_stops_its_table_before_anything_is_read(
 ) -> None:
     """One that is none of the table's is left alone, and a colon in the name of a folder alone does no harm."""
     source = files(tmp_path, "x:y/a.csv", "b:c.txt", "a[1].csv")
-    assert {item.name for item in source.select_objects(dimension(), ObjectHistory()).objects} == {
-        "x:y/a.csv",
-        "a[1].csv",
-    }
+    selection = source.select_objects(dimension(), ObjectHistory())
+    assert {item.name for item in selection.objects} == {"x:y/a.csv", "a[1].csv"}
     source = files(tmp_path, name)
     with pytest.raises(SourceError, match="Spark cannot read x:y/") as refused:
         source.select_objects(dimension(), ObjectHistory())

@@ -16,15 +16,12 @@ from typing import Any, Final
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from plain_sources import entry_of, source_of
 from pyspark.sql import DataFrame, SparkSession
 
 from lakeward.adapters.sources.files.json_lines.frames import as_messages, json_rows, strange
 from lakeward.adapters.sources.files.json_lines.quarantined_cells import cells_of_line
-from lakeward.adapters.sources.files.options import FilesOptions
-from lakeward.adapters.sources.files.source import FilesSource
 from lakeward.adapters.sources.files.table_files import TableFiles
-from lakeward.adapters.sources.landing.folder import Folder
-from lakeward.adapters.sources.landing.places import Places
 from lakeward.adapters.sources.messages.decoded import OTHER_TABLE, to_rows
 from lakeward.adapters.spark.frames.source_rows import (
     BLANK,
@@ -40,7 +37,7 @@ from lakeward.adapters.spark.frames.source_rows import (
 from lakeward.adapters.spark.sql import names
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.events import UNSET
-from lakeward.core.ports import Cells, Entry
+from lakeward.core.ports import Cells
 from lakeward.core.schema import Column, Schema, Type, parse_type
 
 COLUMNS: Final = ("id", "body", "size")
@@ -175,8 +172,7 @@ def drawn(lines: st.SearchStrategy[str]) -> Sequence[str]:
 
 
 def table_of(told: Mapping[str, Any], spark: SparkSession, body: str = "string") -> TableFiles:
-    options = FilesOptions.model_validate({"path": "landing", **told})
-    source = FilesSource(options, Folder(Path("landing"), Places(options.place())), lambda: spark)  # type: ignore[arg-type]
+    source = source_of(Path("landing"), told, spark)
     types = {"body": parse_type(body)}
     schema = Schema(tuple(Column(name, types.get(name, Type("string"))) for name in COLUMNS))
     return source._table(Dimension(name=TableName("public", "docs"), schema=schema, key=("id",)))
@@ -218,21 +214,7 @@ def operation_of(row: Mapping[str, Any]) -> str | None:
 
 def in_python(table: TableFiles, line: str, operation: str | None) -> Cells:
     """Return the cells of the table's columns; others are shown beside them."""
-    entry = Entry(
-        key="[1]",
-        reason="cast",
-        detail="",
-        object="1.json",
-        row=1,
-        operation=operation,
-        epoch=1,
-        sequence=9,
-        order=1,
-        batch=2,
-        since=0,
-        text=line,
-    )
-    found = cells_of_line(table, entry)
+    found = cells_of_line(table, entry_of(line, "1.json", operation))
     return replace(found, after={name: cell for name, cell in found.after.items() if name in COLUMNS})
 
 

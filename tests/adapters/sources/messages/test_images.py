@@ -35,25 +35,18 @@ def dms(operation: str, data: dict[str, Any], before: dict[str, Any] | None) -> 
     return {"data": data, "metadata": {**metadata, "commit-timestamp": "2026-11-21T10:00:00Z"}, **beside}
 
 
-@pytest.mark.spark
-@pytest.mark.long
-def test_debezium_tells_the_row_before_an_update_and_a_delete(spark: SparkSession, tmp_path: Path) -> None:
-    """Where it has each column with its value: one that was left out, or not logged, makes it no image."""
+def test_debezium_has_the_row_before_an_update_and_a_delete(engine: SparkSession | None, tmp_path: Path) -> None:
+    """If it has each column with its value: an image with a missing or unlogged column is none."""
     images = [IMAGE, {"id": 1, "note": None}, {**IMAGE, "note": UNAVAILABLE}, None]
-    found = read(
-        spark,
-        tmp_path,
-        [debezium(op, image) for op in "ud" for image in images],
-        format="debezium",
-        before_images="whole",
-    )
+    messages = [debezium(op, image) for op in "ud" for image in images]
+    found = read(engine, tmp_path, messages, format="debezium", before_images="whole")
     assert [event.before for event in found.events] == [IMAGE, None, None, None] * 2
 
 
-@pytest.mark.spark
-@pytest.mark.long
-def test_dms_tells_it_beside_the_row_or_as_the_row_that_is_gone(spark: SparkSession, tmp_path: Path) -> None:
-    """A column that was left out may be NULL or filtered out: then there is no image."""
+def test_dms_has_the_row_before_in_its_image_or_as_a_deleted_row(
+    engine: SparkSession | None, tmp_path: Path
+) -> None:
+    """A missing column may be NULL or filtered out, so that there is no image."""
     messages = [
         dms("update", AFTER, IMAGE),
         dms("update", AFTER, {"id": 1}),
@@ -62,7 +55,7 @@ def test_dms_tells_it_beside_the_row_or_as_the_row_that_is_gone(spark: SparkSess
         dms("delete", {"id": 1}, IMAGE),
         dms("delete", {"id": 1}, None),
     ]
-    found = read(spark, tmp_path, messages, format="dms-json")
+    found = read(engine, tmp_path, messages, format="dms-json")
     assert [event.before for event in found.events] == [IMAGE, None, None, IMAGE, IMAGE, None]
 
 

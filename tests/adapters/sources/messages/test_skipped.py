@@ -4,18 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
-from fed import session
+from plain_sources import source_of
 from pyspark.sql import SparkSession
 
-from lakeward.adapters.sources.files.options import FilesOptions
-from lakeward.adapters.sources.files.source import FilesSource
-from lakeward.adapters.sources.landing.folder import Folder
-from lakeward.adapters.sources.landing.places import Places
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import LakewardError
 from lakeward.core.events import Operation, Sequences
@@ -41,9 +36,7 @@ def read(
     for number, lines in enumerate(files):
         texts = [line if isinstance(line, str) else json.dumps(line) for line in lines]
         (place / f"t+0+000000000{number}.json").write_bytes(("\n".join(texts) + "\n").encode())
-    said = FilesOptions.model_validate({"path": str(folder), "format": "debezium", **options})
-    landing, small_batch = Folder(folder, Places(said.place())), 20_000 if spark is None else 0
-    source = FilesSource(said, landing, partial(session, spark), small_batch=small_batch)
+    source = source_of(folder, {"format": "debezium", **options}, spark)
     batch = source.read(ITEM, source.select_objects(ITEM, ObjectHistory()), 1)
     batch.close()
     return batch.facts
