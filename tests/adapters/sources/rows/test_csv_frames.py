@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import gzip
 from collections.abc import Mapping
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from random import Random
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from lakeward.adapters.sources.csv.layout import OPERATIONS, Layout
 from lakeward.adapters.sources.csv.parser import Dialect, Record, fields, records
@@ -36,6 +37,7 @@ COLUMNS = ("a", "b", "c")
 DIMENSION = Dimension(
     name=TableName("s", "t"), schema=Schema(tuple(Column(name, Type("string")) for name in COLUMNS)), key=("a",)
 )
+DIALECT, LAYOUT = Dialect(), Layout(COLUMNS, has_header=False, is_crlf=False)
 DIALECTS = {
     "as DMS writes by default": Dialect(),
     "NULL is empty": Dialect(null_text=""),
@@ -45,6 +47,23 @@ DIALECTS = {
     "rows end in two characters": Dialect(row_end="~~"),
     "rows end in a semicolon, nothing is quoted": Dialect(quote="", row_end=";"),
 }
+
+
+def read(
+    spark: SparkSession,
+    folder: Path,
+    *files: str,
+    layout: Layout = LAYOUT,
+    dialect: Dialect = DIALECT,
+    has_torn_rows: bool = False,
+) -> DataFrame:
+    """Return the rows of files in a folder."""
+    paths = [str(folder / file) for file in files or ("t.csv",)]
+    return read_csv(spark, paths, layout, reading(folder, dialect), has_torn_rows=has_torn_rows)
+
+
+def reading(folder: Path, dialect: Dialect = DIALECT) -> Reading:
+    return Reading(dimension=DIMENSION, operations=OPERATIONS, dialect=dialect, base=str(folder))
 
 
 def piece(random: Random, dialect: Dialect) -> str:
@@ -101,15 +120,8 @@ def test_every_row_is_read_by_the_rules(spark: SparkSession, tmp_path: Path, nam
         (tmp_path / file).write_bytes(gzip.compress(data) if file.endswith(".gz") else data)
     for key, value in WHOLE_FILES.items():
         spark.conf.set(key, value)
-    layout = Layout(COLUMNS, has_header=False, is_crlf=is_crlf)
-    paths = [str(tmp_path / file) for file in texts]
-    frame = read_csv(
-        spark,
-        paths,
-        layout,
-        Reading(dimension=DIMENSION, operations=OPERATIONS, dialect=dialect, base=str(tmp_path)),
-        has_torn_rows=bool(dialect.quote),
-    )
+    layout = replace(LAYOUT, is_crlf=is_crlf)
+    frame = read(spark, tmp_path, *texts, layout=layout, dialect=dialect, has_torn_rows=bool(dialect.quote))
     rows = {(row[NAME], row[LINE]): row for row in frame.collect()}
     wanted = {
         (file, line): record
@@ -134,9 +146,8 @@ def test_every_row_is_read_by_the_rules(spark: SparkSession, tmp_path: Path, nam
 @pytest.mark.parametrize("has_torn_rows", [False, True])
 def test_rows_are_read_from_behind_the_header(spark: SparkSession, tmp_path: Path, has_torn_rows: bool) -> None:
     (tmp_path / "t.csv").write_text("\na,b,c\n1,x,y\n")
-    layout = Layout(COLUMNS, has_header=True, is_crlf=False, header_end=2)
-    reading = Reading(dimension=DIMENSION, operations=OPERATIONS, base=str(tmp_path))
-    rows = read_csv(spark, [str(tmp_path / "t.csv")], layout, reading, has_torn_rows=has_torn_rows)
+    layout = replace(LAYOUT, has_header=True, header_end=2)
+    rows = read(spark, tmp_path, layout=layout, has_torn_rows=has_torn_rows)
     assert [(row[LINE], row["a"]) for row in rows.collect()] == [(3, "1")]
 
 
@@ -145,10 +156,8 @@ def test_lines_of_a_large_file_that_all_cores_take_apart_keep_their_numbers(
 ) -> None:
     """The first is that of the header, and a byte order mark is before it alone."""
     (tmp_path / "t.csv").write_text("\ufeffa,b,c\n" + "".join(f"{n},\"x,{n}\",\n" for n in range(500)), "utf-8")
-    layout = Layout(COLUMNS, has_header=True, is_crlf=False)
-    reading = Reading(dimension=DIMENSION, operations=OPERATIONS, base=str(tmp_path))
     monkeypatch.setattr(parallelism, "_LARGE", 0)
-    rows = read_csv(spark, [str(tmp_path / "t.csv")], layout, reading, has_torn_rows=False)
+    rows = read(spark, tmp_path, layout=replace(LAYOUT, has_header=True))
     assert rows.rdd.getNumPartitions() == spark.sparkContext.defaultParallelism > 1
     found = sorted((row[LINE], row["a"], row["b"], row[BROKEN]) for row in rows.collect())
     assert found == [(n + 2, str(n), f"x,{n}", None) for n in range(500)]
@@ -162,9 +171,7 @@ def test_a_row_tells_where_its_file_lies_below_the_landing_folder(
     for file in files:
         (tmp_path / file).parent.mkdir(exist_ok=True)
         (tmp_path / file).write_text("1,2,3\n")
-    reading = Reading(dimension=DIMENSION, operations=OPERATIONS, base=str(tmp_path))
-    layout = Layout(COLUMNS, has_header=False, is_crlf=False)
-    rows = read_csv(spark, [str(tmp_path / file) for file in files], layout, reading, has_torn_rows=False)
+    rows = read(spark, tmp_path, *files)
     assert sorted(row[NAME] for row in rows.collect()) == sorted(files)
 
 
@@ -173,12 +180,10 @@ def test_a_header_that_stands_again_is_found_as_the_reference_does(spark: SparkS
     pieces = ("a", "B", " b", "c", "C\r", "\ufeffa", "\u00a0a\t", '"c"', "x", "", "NULL")
     lines = [",".join(row) for row in product(pieces, repeat=3) if any(row)]
     (tmp_path / "t.csv").write_text("a,b,c\n" + "\n".join(lines) + "\n", newline="")
-    reading = Reading(dimension=DIMENSION, operations=OPERATIONS, base=str(tmp_path))
     kinds = set()
     for header in (COLUMNS, ("a", "", "c"), ()):
-        layout = Layout(COLUMNS, has_header=True, is_crlf=False, names=header)
-        rows = read_csv(spark, [str(tmp_path / "t.csv")], layout, reading, has_torn_rows=False).collect()
-        wanted = [find_repeat(fields(line, reading.dialect) or (), header) for line in lines]
+        rows = read(spark, tmp_path, layout=replace(LAYOUT, has_header=True, names=header)).collect()
+        wanted = [find_repeat(fields(line, DIALECT) or (), header) for line in lines]
         assert [row[BROKEN] for row in rows] == wanted
         kinds.update(wanted)
     assert kinds == {None, SAME_ORDER, OTHER_ORDER}
@@ -188,42 +193,17 @@ def test_a_line_of_a_row_that_goes_on_is_marked_unless_it_is_put_together(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     (tmp_path / "t.csv").write_text('1,"a\nb",c\n2,x,y\n')
-    layout = Layout(COLUMNS, has_header=False, is_crlf=False)
-    rows = read_csv(
-        spark,
-        [str(tmp_path / "t.csv")],
-        layout,
-        Reading(dimension=DIMENSION, operations=OPERATIONS, base=str(tmp_path)),
-        has_torn_rows=False,
-    )
-    assert [(row[LINE], row[TORN]) for row in rows.orderBy(LINE).collect()] == [
-        (1, True),
-        (2, True),
-        (3, False),
-    ]
+    rows = read(spark, tmp_path).orderBy(LINE).collect()
+    assert [(row[LINE], row[TORN]) for row in rows] == [(1, True), (2, True), (3, False)]
 
 
-def test_a_row_of_other_bytes_is_kept_in_hex(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_row_that_is_no_utf_8_is_refused_and_kept_in_hex(spark: SparkSession, tmp_path: Path) -> None:
     """Stored as a text, no reader of the quarantine could read it back."""
-    (tmp_path / "t.csv").write_bytes(b"1,caf\xe9,c\n")
-    layout, reading = (
-        Layout(COLUMNS, has_header=False, is_crlf=False),
-        Reading(dimension=DIMENSION, operations=OPERATIONS, base=str(tmp_path)),
-    )
-    rows = read_csv(spark, [str(tmp_path / "t.csv")], layout, reading, has_torn_rows=False)
-    files = file_frame(spark, [Numbered(str(tmp_path / "t.csv"), 1, 0, is_load=True, has_op=False)], reading)
-    [row] = to_events(rows, files, reading).collect()
-    assert row[names.TEXT] == "0x" + b"1,caf\xe9,c".hex().upper()
-
-
-def test_bytes_that_are_no_utf_8_are_no_row(spark: SparkSession, tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_bytes(b"1,caf\xe9,c\n2,x,y\n")
-    layout = Layout(COLUMNS, has_header=False, is_crlf=False)
-    rows = read_csv(
-        spark,
-        [str(tmp_path / "t.csv")],
-        layout,
-        Reading(dimension=DIMENSION, operations=OPERATIONS, base=str(tmp_path)),
-        has_torn_rows=False,
-    )
-    assert [row[BROKEN] for row in rows.orderBy(LINE).collect()] == ["the row is not valid UTF-8", None]
+    places = [Numbered(str(tmp_path / "t.csv"), 1, 0, is_load=True, has_op=False)]
+    files = file_frame(spark, places, reading(tmp_path))
+    rows = to_events(read(spark, tmp_path), files, reading(tmp_path)).orderBy(names.ROW).collect()
+    assert [(row[names.DETAIL], row[names.TEXT]) for row in rows] == [
+        ("the row is not valid UTF-8", "0x" + b"1,caf\xe9,c".hex().upper()),
+        (None, None),
+    ]

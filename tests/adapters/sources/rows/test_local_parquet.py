@@ -149,17 +149,15 @@ def test_what_spark_alone_reads_is_left_to_it(
         read_files([small(path, found)], reading, 10)
 
 
-def test_a_row_that_goes_into_quarantine_is_left_to_spark(tmp_path: Path) -> None:
-    path, found = write(tmp_path, pa.table({"Op": ["I", "X"], "id": [1, 2]}), "a.parquet")
+@pytest.mark.parametrize(
+    ("operations", "keeps_text", "why"), [("IX", False, "goes into quarantine"), ("I", True, "kept as a text")]
+)
+def test_rows_whose_texts_are_kept_are_left_to_spark(
+    tmp_path: Path, operations: str, keeps_text: bool, why: str
+) -> None:
+    rows = pa.table({"Op": [*operations], "id": [*range(len(operations))]})
+    path, found = write(tmp_path, rows, "a.parquet")
     schema = Schema((Column("id", parse_type("bigint")),))
-    reading = Reading(dimension=replace(TABLE, schema=schema, key=("id",)), operations=OPERATIONS)
-    with pytest.raises(SparkNeeded, match="goes into quarantine"):
-        read_files([small(path, found)], reading, 10)
-
-
-def test_a_table_that_keeps_each_row_as_a_text_is_left_to_spark(tmp_path: Path) -> None:
-    path, found = write(tmp_path, pa.table({"Op": ["I"], "id": [1]}), "a.parquet")
-    schema = Schema((Column("id", parse_type("bigint")),))
-    table = replace(TABLE, schema=schema, key=("id",), keeps_text=True)
-    with pytest.raises(SparkNeeded, match="kept as a text"):
+    table = replace(TABLE, schema=schema, key=("id",), keeps_text=keeps_text)
+    with pytest.raises(SparkNeeded, match=why):
         read_files([small(path, found)], Reading(dimension=table, operations=OPERATIONS), 10)
