@@ -117,7 +117,7 @@ OF_PATHS = Policies(paths={"zip": {Kind.ADD: Policy.IGNORE}, "city": {Kind.DROP:
         ("1,Ada,Köln\n", LOAD, COLUMNS),
         ("I,2026-11-21 10:00:00,1,Ada,Köln\n", TIMED, (OP, TIME, *COLUMNS)),
         ("2026-11-21 10:00:00,1,Ada,Köln\n", {**LOAD, **TIMED}, (TIME, *COLUMNS)),
-        ('I,1,A"da,Köln\nI,2\nI,3,Bo,Kiel\nU,4,Cy,Ulm\n', LOAD, (OP, *COLUMNS)),  # most rows decide
+        ('I,1,A"d"a,Köln\nI,2\nI,3,Bo,Kiel\nU,4,Cy,Ulm\n', LOAD, (OP, *COLUMNS)),  # most rows decide
         ("", {}, (OP, *COLUMNS)),
         ("", LOAD, COLUMNS),
         ("I|1|'A|da'|Köln\n", {"dialect": Dialect("|", "'")}, (OP, *COLUMNS)),
