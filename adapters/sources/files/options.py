@@ -25,40 +25,40 @@ class _Location(BaseModel):
     """Where files are; these settings come first."""
 
     path: str = Field(
-        description="The landing folder: a path, relative to the settings file where it is not absolute, or "
+        description="The landing folder: a path, relative to the settings file unless it is absolute, or "
         "`s3://bucket/prefix`; see docs/reference/s3.md."
     )
     folder: Annotated[str, AfterValidator(folder_below)] = Field(
         "{schema}/{table}",
-        description="Where the files of a table lie below `path`; `topics/shop.{schema}.{table}` for a topic. "
-        "Without {schema} and {table} all tables read one folder, and each takes the messages that name it, "
-        "and, where it is the only table, those that name none.",
+        description="The folder of a table's files below `path`; `topics/shop.{schema}.{table}` for a topic. "
+        "Without {schema} and {table} all tables read one folder, and each takes the messages that name it. If "
+        "there is only one table, it also takes the messages that name none.",
     )
 
 
 class FilesTableOptions(Form):
     """Settings of one table that override those of [source]."""
 
-    folder: Annotated[str | None, AfterValidator(folder_below)] = Field(None, description="Where its files lie.")
+    folder: Annotated[str | None, AfterValidator(folder_below)] = Field(None, description="Its folder of files.")
 
 
 class FilesOptions(Form, _Location):
-    """Files that something else than DMS wrote: CSV, JSON lines, Parquet, or messages as JSON lines."""
+    """Files of any writer but DMS: CSV, JSON lines, Parquet, or messages as JSON lines."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     landing: Literal["kept", "archived"] = Field(
-        "kept", description="What becomes of files that are applied: they stay, or go into `archive`."
+        "kept", description="What happens to applied files: they stay, or go into `archive`."
     )
     archive: str = Field(
         "backup/",
         description="With `archived`: the folder they go into, as `<schema>/<table>/<file>`. It must not lie "
         "within `path`, and is in S3 where that is.",
     )
-    max_files: PositiveInt = Field(1000, description="How many files one batch takes at the most.")
+    max_files: PositiveInt = Field(1000, description="The most files in one batch.")
     max_bytes: ByteSize = Field(
         ByteSize(256 * 1024 * 1024),
-        description="How many bytes of files one batch takes at the most (at least one file), as 256MiB.",
+        description="The most bytes of files in one batch (which has at least one file), as 256MiB.",
     )
 
     @model_validator(mode="after")
@@ -67,7 +67,7 @@ class FilesOptions(Form, _Location):
         given_keys = self.model_fields_set
         for key in _ROW_KEYS:
             if self.is_messages and getattr(self, key) not in (None, []):
-                raise ValueError(f"`{key}` is not for messages: they say themselves what they do, and when")
+                raise ValueError(f"`{key}` is not for messages: they have their own operation, order and time")
         for key in _DEBEZIUM_KEYS:
             if self.format != "debezium" and key in given_keys:
                 raise ValueError(f'`{key}` is for `format = "debezium"` alone')
