@@ -154,7 +154,7 @@ def test_a_line_of_unknown_names_stops_the_table_where_other_files_have_a_header
     assert not layout("B2,b@x\n", STRINGS, earlier=named).has_header
 
 
-def test_other_files_are_looked_at_for_headers(tmp_path: Path) -> None:
+def test_names_are_collected_from_the_headers_of_other_files(tmp_path: Path) -> None:
     """Those that cannot be read, or have another format, tell none."""
     table, place = TableName("shop", "item"), Place(FileNames())
     folder = Folder(tmp_path, Places(place), tmp_path.parent / "archive")
@@ -254,7 +254,7 @@ def test_rows_that_are_like_names_stay_rows_where_all_are_so(rows: list[tuple[st
 
 
 @given(st.lists(st.text(max_size=6), min_size=1, max_size=4), st.data())
-def test_what_quotes_enclose_in_a_header_is_taken_as_it_is(names: list[str], data: st.DataObject) -> None:
+def test_quoted_names_of_a_header_are_unchanged(names: list[str], data: st.DataObject) -> None:
     quoted = ['"' + name.replace('"', '""') + '"' for name in names]
     blanks = [data.draw(BLANK) + name + data.draw(BLANK) for name in quoted]
     assert header_fields(",".join(blanks), Dialect()) == tuple(names)

@@ -86,7 +86,7 @@ def test_a_file_without_lines_has_no_order(empty: str) -> None:
 
 
 @pytest.mark.parametrize("heads", [(OTHER, BARE), (DECLARED, OTHER, BARE), ("city,id,name\n", "", BARE)])
-def test_a_file_without_a_header_behind_one_of_another_order_is_refused(heads: tuple[str, ...]) -> None:
+def test_a_file_without_a_header_after_one_of_another_order_is_refused(heads: tuple[str, ...]) -> None:
     with pytest.raises(SchemaConflict, match="nothing tells the order of the columns in") as refused:
         order(*heads)
     assert "declared are id, name, city" in str(refused.value.found)
@@ -198,7 +198,7 @@ def test_a_layout_without_a_header_has_the_names_of_one() -> None:
     assert found == Layout((OP, "city", "id", "name"), True, False, names=("op", "city", "id", "name"))
 
 
-def test_what_rules_add_stands_behind_the_columns_of_the_table() -> None:
+def test_columns_that_rules_add_follow_those_of_the_table() -> None:
     """The sequence, then the key as it was; a header says it for itself."""
     expected = Expected(DIMENSION, Dialect(), "Op", "ts", "BI_", "change_seq")
     for head in ("U,2026-11-21 10:00:00,1,Ada,Bonn,7,1\n", "op,ts,id,name,city,Change_Seq,bi_id\n"):
@@ -253,7 +253,7 @@ def test_a_key_of_several_columns_may_begin_with_a_letter_in_each_row() -> None:
         ("\n1,Ada,Köln\n", 1),
     ],
 )
-def test_rows_begin_behind_the_header_whatever_lines_stand_before_it(head: str, first: int) -> None:
+def test_rows_begin_after_the_header_even_if_empty_lines_precede_it(head: str, first: int) -> None:
     """Else the header would be a row where the columns are texts."""
     found = layout(head, is_load=True, policies=Policies(add=Policy.IGNORE))
     assert found.first_line == first
@@ -442,5 +442,5 @@ def test_a_file_that_gzip_packed_is_named_so() -> None:
 
 
 @pytest.mark.parametrize("head", ["I,1,a;b,c;d\n", "I,1,a\0,b\n", "I,1,\ufffd\ufffd,b\n", "x\n", ""])
-def test_a_file_of_the_declared_form_is_none_of_those(head: str) -> None:
+def test_a_file_of_the_declared_form_is_not_refused(head: str) -> None:
     assert not layout(head, is_load=True).has_header

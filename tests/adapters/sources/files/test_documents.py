@@ -33,7 +33,7 @@ def test_a_schema_that_is_known_changes_nothing_but_the_time_that_it_takes() -> 
         assert documents.parse_line(line) == (json.loads(line), None)
 
 
-def test_what_stands_for_a_known_schema_is_no_json_by_itself() -> None:
+def test_the_placeholder_of_a_known_schema_is_no_json() -> None:
     documents = Documents()
     documents.parse_line(message({}))
     written = json.dumps(SCHEMA, separators=(",", ":"))
@@ -57,13 +57,13 @@ def test_what_stands_for_a_known_schema_is_no_json_by_itself() -> None:
     ],
     ids=["twice", "control", "quote", "list", "deep", "long number", "long line"],
 )
-def test_a_line_of_which_parts_of_spark_think_otherwise_is_left_to_it(line: str) -> None:
+def test_a_line_that_parts_of_spark_read_differently_is_left_to_spark(line: str) -> None:
     with pytest.raises(SparkNeeded):
         Documents().parse_line(line)
 
 
 @pytest.mark.parametrize("text", ["8e23", "1.2345678901234567", "123456789012345678901234567890123456789", "1e400"])
-def test_a_number_whose_digits_only_java_tells_is_left_to_spark(text: str) -> None:
+def test_a_number_that_java_may_write_differently_is_left_to_spark(text: str) -> None:
     found, _ = Documents().parse_line(f'{{"a": {text}e0, "b": {text}}}' if "e" not in text else f'{{"b": {text}}}')
     assert found is not None
     with pytest.raises(SparkNeeded):

@@ -10,6 +10,7 @@ from random import Random
 from typing import Any, Final, NamedTuple
 
 import pytest
+from frames import labelled_rows
 from pyspark.sql import DataFrame, SparkSession
 
 from lakeward.adapters.sources.files.event_frame import frame_of
@@ -20,7 +21,6 @@ from lakeward.adapters.sources.messages.decoded import UNDECODED
 from lakeward.adapters.sources.messages.envelopes import IS_DECODED
 from lakeward.core.dimension import ORDERED, Lateness, Within
 from lakeward.core.ledger.objects import SourceObject
-from tests.adapters.sources.files.test_small_lines import rows_of
 from tests.support.envelope_feeds import KEY, TYPES, message
 from tests.support.line_feeds import table_of
 
@@ -91,4 +91,4 @@ def frames_of(sort: str, folder: Path, spark: SparkSession) -> Iterator[DataFram
     decoded = usual.decoded(read_lines(spark, paths, table.reading)).where(IS_DECODED)
     yield decoded.selectExpr(f"'decoded {sort}' AS label", "concat(_lakeward_name, _lakeward_line) AS row")
     for label, one in (("sql", table), ("arrow", replace(table, are_many=True, has_others=True))):
-        yield rows_of(frame_of(one, files).drop(UNDECODED), f"{label} {sort}")
+        yield labelled_rows(frame_of(one, files).drop(UNDECODED), f"{label} {sort}")

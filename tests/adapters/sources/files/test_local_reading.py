@@ -38,7 +38,7 @@ def test_lines_end_where_spark_ends_them(tmp_path: Path, data: bytes, lines: lis
 
 
 @pytest.mark.parametrize(("name", "data"), [("a.json", b"\xff\n"), ("a.json.gz", gzip.compress(b"{}")[:-9])])
-def test_a_file_that_is_not_as_its_name_says_is_left_to_spark(tmp_path: Path, name: str, data: bytes) -> None:
+def test_a_damaged_file_is_left_to_spark(tmp_path: Path, name: str, data: bytes) -> None:
     with pytest.raises(SparkNeeded):
         lines_of(tmp_path, name, data)
 
@@ -54,7 +54,7 @@ def test_a_file_that_is_not_as_its_name_says_is_left_to_spark(tmp_path: Path, na
         ("a.json", TYPES, {"format": "debezium", "unavailable_value": "true"}),
     ],
 )
-def test_what_settings_leave_to_spark_is_said(
+def test_settings_that_need_spark_are_named(
     tmp_path: Path, name: str, types: Mapping[str, str], said: Mapping[str, Any]
 ) -> None:
     table = table_of(tmp_path, None, "shop.item", types, said)  # type: ignore[arg-type]

@@ -32,7 +32,7 @@ OF_ROWS = {"operation": {"column": "op", "delete": ["D"]}, "order_by": "ts", "ti
 
 
 @pytest.mark.parametrize("own", ["csv", "json", "parquet", "debezium", "dms-json"])
-def test_a_table_of_another_format_of_rows_keeps_what_is_said_of_rows(own: str) -> None:
+def test_a_table_with_another_format_of_rows_keeps_the_settings_of_rows(own: str) -> None:
     said = FilesOptions.model_validate({"path": "landing", **OF_ROWS})
     found = FilesOptions.model_validate(said.with_own(FilesTableOptions.model_validate({"format": own})))
     is_of_rows = own not in ("debezium", "dms-json")

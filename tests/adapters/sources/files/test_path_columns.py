@@ -134,7 +134,7 @@ def test_a_column_of_parquet_that_is_null_throughout_is_in_the_path_alone(landin
         assert "dt" in names_of(landing.table(), name)
 
 
-def test_the_path_of_the_folder_of_a_table_is_looked_at_too(landing: Landing) -> None:
+def test_the_path_of_the_tables_folder_counts_as_well(landing: Landing) -> None:
     """Of that above it as well, and a folder below it says more."""
     landing.folder = landing.folder / "dt=2026-01-01"
     name = landing.put("a.csv", "id,name\n1,Ada\n")
@@ -240,7 +240,7 @@ def test_any_text_is_a_value_as_hive_writes_it(value: str) -> None:
         assert folder_values(f"dt={written}/a.csv") == [("dt", value)]
 
 
-def test_what_is_no_code_is_taken_as_it_stands() -> None:
+def test_text_that_is_no_percent_code_is_unchanged() -> None:
     assert folder_values("DT=a+b%zz=c/x=/=y/part=0.csv") == [("dt", "a+b%zz=c"), ("x", "")]
 
 

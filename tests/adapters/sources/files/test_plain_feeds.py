@@ -51,7 +51,9 @@ def test_a_reader_that_goes_by_arrival_does_not(format_: str, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("format_", FORMATS)
-def test_the_newest_row_of_each_key_stands(engine: SparkSession | None, format_: str, tmp_path: Path) -> None:
+def test_the_table_has_the_newest_row_of_each_key(
+    engine: SparkSession | None, format_: str, tmp_path: Path
+) -> None:
     feed = draw(2, format_, KEYS)
     write(feed, landing(tmp_path))
     found = fed(engine, tmp_path, "shop.item", ["id"], feed.columns, **feed.options)

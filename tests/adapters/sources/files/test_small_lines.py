@@ -13,6 +13,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pytest
 from both_readers import Feed
+from frames import labelled_rows
 from line_feeds import IN_THE_GATE, LONG, odd_feeds, real_feeds
 from plain_sources import source_of
 from pyspark.sql import DataFrame, SparkSession
@@ -33,8 +34,6 @@ from lakeward.adapters.spark.frames.local_casts import SparkNeeded
 from lakeward.adapters.spark.frames.local_frame import Frame, LocalFrame
 from lakeward.adapters.spark.session.compatibility import line as line_of_spark
 from lakeward.adapters.spark.sql import names
-from lakeward.adapters.spark.sql.inline_rows import as_json
-from lakeward.adapters.spark.sql.names import quoted, text
 from lakeward.core.checks.log_restart import find_restarts
 from lakeward.core.checks.log_steps import LogReached
 from lakeward.core.dimension import Dimension, TableName
@@ -90,9 +89,6 @@ def read(feed: Feed, spark: SparkSession) -> Read:
     return Read(table, files, LocalFrame(lines.read(table, files), lambda: spark))
 
 
-def rows_of(frame: DataFrame, label: str) -> DataFrame:
-    return frame.selectExpr(f"{text(label)} AS label", f"{as_json([quoted(n) for n in frame.columns])} AS row")
-
 
 def types_of(schema: pa.Schema) -> Mapping[str, str]:
     return {field.name: str(field.type).replace(" not null", "") for field in schema}
@@ -110,7 +106,7 @@ def test_event_frames_are_those_of_spark(spark: SparkSession, tmp_path: Path) ->
     for sort, one in feeds.items():
         there = frame_of(one.table, one.files)
         assert types_of(one.here.rows.schema) == types_of(to_arrow_schema(there.schema)), sort
-        frames += [rows_of(one.here.in_spark(), f"here {sort}"), rows_of(there, f"there {sort}")]
+        frames += [labelled_rows(one.here.in_spark(), f"here {sort}"), labelled_rows(there, f"there {sort}")]
     found: dict[str, set[str]] = {}
     for label, row in reduce(DataFrame.unionByName, frames).collect():
         found.setdefault(label, set()).add(row)
@@ -299,7 +295,7 @@ def test_connectors_and_databases_are_counted_without_spark(tmp_path: Path, form
     assert batch.facts.databases == {"crm1": 2, "crm2": 1, "srv.crm1": 1, "srv": 1}
 
 
-def test_files_of_other_tables_alone_are_told_without_spark(tmp_path: Path) -> None:
+def test_files_with_only_other_tables_are_refused_without_spark(tmp_path: Path) -> None:
     """Where no message tells the columns of the table."""
     said = {"format": "debezium", "types": "schema"}
     with pytest.raises(SourceError, match="messages of other tables alone") as told:
@@ -307,7 +303,7 @@ def test_files_of_other_tables_alone_are_told_without_spark(tmp_path: Path) -> N
     assert "rows of shop.b (2), shop.z (1)" in str(told.value.found)
 
 
-def test_names_in_other_letters_are_refused_without_spark(tmp_path: Path) -> None:
+def test_names_in_another_case_are_refused_without_spark(tmp_path: Path) -> None:
     types = {"id": "int", "note": "string"}
     with pytest.raises(SchemaConflict, match="other letters") as told:
         batch_of(tmp_path, {"format": "json"}, types, '{"id": 1, "extra": 2}', '{"id": 2, "Note": "a"}')
@@ -340,7 +336,7 @@ def test_the_log_says_why_spark_reads_a_batch(
 
 
 @pytest.mark.parametrize(("told", "is_change"), [({}, True), ({"__op": "u"}, True), ({"__op": "r"}, False)])
-def test_what_tells_neither_operation_nor_place_may_be_a_change(
+def test_a_message_without_operation_and_position_may_be_a_change(
     tmp_path: Path, told: Mapping[str, str], is_change: bool
 ) -> None:
     """Its fields got lost; a table whose messages tell places stops at it."""

@@ -112,7 +112,7 @@ def _other(decimals: str) -> str:
     return "string" if decimals == "precise" else "precise"
 
 
-def test_what_stands_for_a_value_that_was_not_logged_has_a_form_for_each_type() -> None:
+def test_the_placeholder_of_an_unlogged_value_has_a_form_for_each_type() -> None:
     forms = placeholders("__debezium_unavailable_value")
     assert "X19kZWJleml1bV91bmF2YWlsYWJsZV92YWx1ZQ==" in forms
     assert '["__debezium_unavailable_value"]' in forms
@@ -175,7 +175,7 @@ def test_a_key_that_was_not_logged_is_that_of_the_message_or_none(
 
 
 @pytest.mark.spark
-def test_a_number_that_a_double_makes_0_is_none(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_number_that_becomes_0_as_a_double_does_not_fit(spark: SparkSession, tmp_path: Path) -> None:
     """Of any type of numbers: JSON's parser has 0 for it."""
     source = {"schema": "shop", "table": "item", "lsn": 1, "sequence": '["1","1"]'}
     types = {"id": "int", "large": "bigint", "price": "decimal(8,2)", "share": "double", "of": "list<decimal(8,2)>"}

@@ -81,7 +81,7 @@ def test_a_tombstone_of_the_table_is_no_row() -> None:
 
 
 @pytest.mark.parametrize("name", ["note", "share", "seen"])
-def test_a_cell_that_was_not_sent_is_not_taken_for_null(name: str) -> None:
+def test_an_unsent_cell_is_not_null(name: str) -> None:
     lacking = {column: value for column, value in ROW.items() if column != name}
     null, absent = decoded(ITEM, written({**ROW, name: None}, "u"), written(lacking, "u"))
     assert (null[IS_DECODED], absent[IS_DECODED]) == (True, False)
@@ -152,7 +152,7 @@ ODD: Final = {
 
 
 @pytest.mark.parametrize("sort", ODD)
-def test_what_is_odd_is_left_and_nothing_beside_it(sort: str) -> None:
+def test_only_the_unusual_message_is_left_to_sql(sort: str) -> None:
     rows = decoded(ITEM, written(), ODD[sort], written(ROW, "u"))
     assert [row[IS_DECODED] for row in rows] == [True, False, True]
 
@@ -169,7 +169,7 @@ ODD_RECORDS: Final = {
 
 
 @pytest.mark.parametrize("sort", ODD_RECORDS)
-def test_odd_records_are_left(sort: str) -> None:
+def test_only_the_unusual_record_is_left_to_sql(sort: str) -> None:
     traced = record(written(), headers=[["trace", "1"]], key=None)
     rows = decoded(RECORDS, record(written()), ODD_RECORDS[sort], traced)
     assert [row[IS_DECODED] for row in rows] == [True, False, True]
@@ -184,7 +184,7 @@ def test_bytes_that_are_no_utf_8_are_left() -> None:
     assert [flag for part in ITEM.decode(batch) for flag in part.column(IS_DECODED).to_pylist()] == [True, False]
 
 
-def test_a_batch_in_which_all_are_odd_is_left_soon() -> None:
+def test_a_batch_of_unusual_messages_is_left_to_sql_soon() -> None:
     """Half as many tries as there are lines, not one for each of them and for all that they are parts of."""
     tries = 0
 

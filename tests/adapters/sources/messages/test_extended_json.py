@@ -179,7 +179,7 @@ values = st.recursive(
 
 
 @given(values)
-def test_what_is_written_in_any_form_is_the_plain_value(pair: tuple[Any, Any]) -> None:
+def test_all_forms_of_a_value_become_the_same_plain_value(pair: tuple[Any, Any]) -> None:
     """Numbers are compared as decimals: to the digit."""
     wanted, extended = pair
     plain = json_of(plain_of({"a": [parse(json.dumps(extended))]}))

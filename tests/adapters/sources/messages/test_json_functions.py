@@ -30,14 +30,14 @@ ENVELOPE: Shape = {"after": CELLS, "op": TEXT, "payload": {"after": CELLS}}
         ('{"payload":{"after":{"id":5}}}', ENVELOPE, (None, None, ({"id": "5"},)), None),
     ],
 )
-def test_an_object_is_taken_apart_in_its_shape(
+def test_an_object_is_parsed_in_its_shape(
     value: str | None, shape: Shape, it: object, broken: str | None
 ) -> None:
     found, rest = taken_apart(value, shape)
     assert (tuple(found.values()) if isinstance(found, dict) else found, rest) == (it, broken)
 
 
-def test_numbers_and_doubles_are_told_from_texts() -> None:
+def test_numbers_and_doubles_are_distinguished_from_texts() -> None:
     line = '{"payload":{"after":{"a":5,"b":"5","c":1e30}},"data":{"d":1e2}}'
     assert [is_number("5", name, line, None) for name in ("a", "b", "x")] == [True, False, False]
     doubles = {cell: is_rounded(cell, [None, line]) for cell in ("5", "1.0E30", "100.0", "1.0E31")}

@@ -175,7 +175,7 @@ def test_rows_without_a_key_have_no_halves(engine: SparkSession | None, tmp_path
     assert found.key_halves == 0
 
 
-def test_a_row_that_moves_on_in_another_transaction_is_told_by_its_halves(
+def test_a_row_that_moves_again_in_another_transaction_is_applied_by_its_halves(
     engine: SparkSession | None, tmp_path: Path
 ) -> None:
     change = [
@@ -206,7 +206,7 @@ def test_a_delete_is_dropped_only_where_the_keys_of_messages_are_those_of_the_ta
     assert found.skipped == 0
 
 
-def test_a_header_that_tells_no_key_makes_a_message_unreadable(engine: SparkSession | None, tmp_path: Path) -> None:
+def test_a_header_without_a_key_makes_a_message_unreadable(engine: SparkSession | None, tmp_path: Path) -> None:
     """Its other half was dropped, or will be: the row would stand under both keys."""
     change = [message(2, "c", 2, row(2, 20, "whole"), oldkey=1).replace('{\\"id\\": 1}', "eyJpZCI6MX0=")]
     found = read(engine, tmp_path, [[*LOADED, *change]])

@@ -112,7 +112,7 @@ def test_an_update_in_part_needs_a_key_and_columns() -> None:
         (event("d"), '{"id": "{\\"$oid\\": 1}"}', "the `id` in the key of the message cannot be read: the field"),
     ],
 )
-def test_what_cannot_be_read_is_told(body: str, key: str | None, words: str) -> None:
+def test_an_unreadable_message_says_why(body: str, key: str | None, words: str) -> None:
     assert why(body, key).startswith(words)
 
 
@@ -123,11 +123,11 @@ def test_what_cannot_be_read_is_told(body: str, key: str | None, words: str) -> 
         *('{"op": null, "after": "{}"}', '{"op": ["c"]}', '{"status": "END", "id": "7"}', '{"op": "c", "op": "u"}'),
     ],
 )
-def test_what_is_no_change_of_a_document_stays_as_it_is(body: str | None) -> None:
+def test_a_message_that_is_no_change_of_a_document_is_unchanged(body: str | None) -> None:
     assert COLUMNS.envelope(body, KEY) == body
 
 
-def test_a_message_beside_a_schema_loses_it() -> None:
+def test_a_message_with_a_schema_loses_it() -> None:
     body = json.dumps({"schema": {"type": "struct"}, "payload": json.loads(event("c", {"_id": 5}))})
     assert rewritten(body)["after"] == {"_id": 5, "name": None, "tags": None}
     assert "schema" not in rewritten(body)

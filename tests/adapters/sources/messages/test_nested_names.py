@@ -26,7 +26,7 @@ VALUES = {
 
 
 @pytest.mark.parametrize(("value", "is_right"), VALUES.items())
-def test_such_an_object_is_left_to_spark(value: str, is_right: bool) -> None:
+def test_a_field_in_another_case_is_left_to_spark(value: str, is_right: bool) -> None:
     read = nested_reader(TYPE)
     if is_right:
         assert set(read(json.loads(value))) == {"a", "In"}
@@ -36,7 +36,7 @@ def test_such_an_object_is_left_to_spark(value: str, is_right: bool) -> None:
 
 
 @pytest.mark.spark
-def test_such_an_object_does_not_fit(spark: SparkSession) -> None:
+def test_a_field_in_another_case_does_not_fit(spark: SparkSession) -> None:
     """Spark alone would leave the field NULL."""
     frame = spark.createDataFrame([(value,) for value in VALUES], "cell string").coalesce(1)
     found = frame.selectExpr("cell", f"{value_of('cell', TYPE, Writing())} IS NOT NULL")

@@ -96,7 +96,7 @@ def test_a_text_is_one_value_that_names_each_part_once(spark: SparkSession) -> N
     assert {row.cell: row.value and json.loads(row.value) for row in found} == IN_TEXTS
 
 
-def test_they_are_taken_exactly_or_not_at_all(spark: SparkSession) -> None:
+def test_nested_times_are_read_exactly_or_not_at_all(spark: SparkSession) -> None:
     """Spark alone would make today of an hour, and cut digits of a second off."""
     frame = spark.createDataFrame([(cell,) for cell in [*TAKEN, *REFUSED]], "cell string").coalesce(1)
     writing = Writing(text=TextFormat(None, "Europe/Berlin"))

@@ -47,7 +47,7 @@ def row(key: int, **source: str) -> Mapping[str, Any]:
     return {"op": "c", "before": None, "after": {"id": key, "note": "a"}, "source": told}
 
 
-def test_what_has_no_operation_is_passed_over_only_where_it_is_known(
+def test_a_message_without_an_operation_is_skipped_only_if_it_is_known(
     engine: SparkSession | None, tmp_path: Path
 ) -> None:
     known = [
@@ -114,7 +114,7 @@ def test_a_column_whose_name_begins_as_those_of_a_transform_is_a_column(
         ),
     ],
 )
-def test_a_file_of_which_nothing_is_the_tables_stops_it(
+def test_a_file_without_a_row_of_the_table_stops_it(
     spark: SparkSession, tmp_path: Path, lines: Sequence[Any], options: Mapping[str, str], said: str
 ) -> None:
     own = {"id": 1, "note": "a", "__op": "c", "__lsn": 1} if "form" in options else row(1)
@@ -123,7 +123,7 @@ def test_a_file_of_which_nothing_is_the_tables_stops_it(
     assert said in f"{raised.value} {raised.value.found}"
 
 
-def test_tombstones_are_said_where_no_message_tells_a_delete(
+def test_skipped_tombstones_are_reported_if_no_message_is_a_delete(
     engine: SparkSession | None, tmp_path: Path
 ) -> None:
     """ExtractNewRecordState makes tombstones of deletes by default; empty lines are none."""
@@ -150,7 +150,7 @@ def test_tombstones_are_said_where_no_message_tells_a_delete(
     assert cautions == {"empty": {}, "rewrite": {}, "snapshot": {}, "told": {}}
 
 
-def test_updates_that_may_leave_an_old_key_are_said(engine: SparkSession | None, tmp_path: Path) -> None:
+def test_updates_that_may_leave_an_old_key_are_reported(engine: SparkSession | None, tmp_path: Path) -> None:
     """Messages have the key of their source, and an update may change what is the key of this table."""
 
     def update(key: Mapping[str, Any] | None, before: Mapping[str, Any] | None, lsn: int = 1) -> Mapping[str, Any]:

@@ -144,7 +144,9 @@ def test_every_row_is_read_by_the_rules(spark: SparkSession, tmp_path: Path, nam
 
 
 @pytest.mark.parametrize("has_torn_rows", [False, True])
-def test_rows_are_read_from_behind_the_header(spark: SparkSession, tmp_path: Path, has_torn_rows: bool) -> None:
+def test_rows_are_read_from_the_line_after_the_header(
+    spark: SparkSession, tmp_path: Path, has_torn_rows: bool
+) -> None:
     (tmp_path / "t.csv").write_text("\na,b,c\n1,x,y\n")
     layout = replace(LAYOUT, has_header=True, header_end=2)
     rows = read(spark, tmp_path, layout=layout, has_torn_rows=has_torn_rows)
@@ -164,7 +166,7 @@ def test_lines_of_a_large_file_that_all_cores_take_apart_keep_their_numbers(
 
 
 @pytest.mark.parametrize("files", [("a b%20.csv", "c+d.csv"), ("x/a b%20.csv", "x/ü.csv"), ("x/1.csv", "y/1.csv")])
-def test_a_row_tells_where_its_file_lies_below_the_landing_folder(
+def test_a_row_has_the_path_of_its_file_below_the_landing_folder(
     spark: SparkSession, tmp_path: Path, files: tuple[str, ...]
 ) -> None:
     """Also where all files lie in one folder, of which only the last part is told."""
@@ -175,7 +177,7 @@ def test_a_row_tells_where_its_file_lies_below_the_landing_folder(
     assert sorted(row[NAME] for row in rows.collect()) == sorted(files)
 
 
-def test_a_header_that_stands_again_is_found_as_the_reference_does(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_repeated_header_is_found_as_by_the_reference(spark: SparkSession, tmp_path: Path) -> None:
     """In any case, with what may stand around a name, in its order or in another; NULL is an empty name."""
     pieces = ("a", "B", " b", "c", "C\r", "\ufeffa", "\u00a0a\t", '"c"', "x", "", "NULL")
     lines = [",".join(row) for row in product(pieces, repeat=3) if any(row)]
@@ -189,7 +191,7 @@ def test_a_header_that_stands_again_is_found_as_the_reference_does(spark: SparkS
     assert kinds == {None, SAME_ORDER, OTHER_ORDER}
 
 
-def test_a_line_of_a_row_that_goes_on_is_marked_unless_it_is_put_together(
+def test_a_line_of_a_torn_row_is_flagged_unless_lines_are_joined(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     (tmp_path / "t.csv").write_text('1,"a\nb",c\n2,x,y\n')

@@ -137,7 +137,7 @@ def table_of(name: str, values: Sequence[Any], type_: pa.DataType) -> pa.Table:
         ("name", [b"\xff"], pa.binary(), "cannot be read here"),
     ],
 )
-def test_what_spark_alone_reads_is_left_to_it(
+def test_files_that_only_spark_reads_are_left_to_spark(
     tmp_path: Path, name: str, values: Sequence[Any], type_: pa.DataType, why: str
 ) -> None:
     path, found = write(tmp_path, table_of(name, values, type_), "a.parquet")

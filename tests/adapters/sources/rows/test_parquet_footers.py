@@ -31,7 +31,7 @@ ROWS = pa.table({"id": [1, 2], "of": [{"price": 1.5}, {"price": 2.5}]})
         ),
     ],
 )
-def test_what_spark_cannot_read_is_named_with_its_column(
+def test_a_codec_or_encoding_that_spark_cannot_read_is_named_with_its_column(
     tmp_path: Path, written: dict[str, object], column: str, found: str
 ) -> None:
     pq.write_table(ROWS, tmp_path / "a.parquet", **written)
@@ -43,14 +43,14 @@ def test_what_spark_cannot_read_is_named_with_its_column(
 
 
 @pytest.mark.parametrize("codec", ["none", "snappy", "gzip", "zstd", "lz4"])
-def test_what_spark_reads_is_taken(tmp_path: Path, codec: str) -> None:
+def test_codecs_and_encodings_that_spark_reads_are_accepted(tmp_path: Path, codec: str) -> None:
     for encoding in ("DELTA_BINARY_PACKED", "PLAIN"):
         more = {"use_dictionary": False, "column_encoding": {"id": encoding}}
         pq.write_table(ROWS, tmp_path / "a.parquet", compression=codec, **more)
         assert footer(tmp_path / "a.parquet", "shop.item").schema.names == ("id", "of")
 
 
-def test_columns_are_named_as_they_are_wanted_unless_two_are_alike(tmp_path: Path) -> None:
+def test_columns_get_the_wanted_names_unless_two_differ_by_case_only(tmp_path: Path) -> None:
     pq.write_table(pa.table({"ID": [1], "Name": pa.nulls(1), "v": [1], "V": [2], "w": [1]}), tmp_path / "t.parquet")
     found = footer(tmp_path / "t.parquet", "shop.item").with_names(["id", "name", "V", "v", "W", "w"])
     assert found.schema.names == ("id", "v", "V", "w")

@@ -116,7 +116,7 @@ def with_texts(bad: bytes) -> dict[str, pa.Array]:
 
 @pytest.mark.spark
 @pytest.mark.usefixtures("active")
-def test_a_text_that_is_not_utf8_is_told_in_each_place_where_one_may_be(
+def test_a_text_that_is_not_utf8_is_reported_in_each_kind_of_column(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     """No other reader could read the table: a value is NULL, and its row says why and has its bytes in hex."""
@@ -142,7 +142,7 @@ def test_a_text_that_is_not_utf8_is_told_in_each_place_where_one_may_be(
 
 @pytest.mark.spark
 @pytest.mark.usefixtures("active")
-def test_a_key_and_an_operation_that_are_not_utf8_are_told_in_hex(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_key_and_an_operation_that_are_not_utf8_are_shown_in_hex(spark: SparkSession, tmp_path: Path) -> None:
     pq.write_table(pa.table({"id": texts(BAD, GOOD), "Op": texts(b"I", BAD)}), tmp_path / "a.parquet")
     found = footer(tmp_path / "a.parquet", "shop.item")
     dimension = Dimension(name=TableName("shop", "item"), schema=Schema(found.schema.columns[:1]), key=("id",))

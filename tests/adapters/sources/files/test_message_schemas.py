@@ -142,7 +142,7 @@ def rows_by_schemas(table: TableFiles, lines: Sequence[Line]) -> RowLists:
 
 
 @pytest.mark.parametrize("form", ["envelope", "flattened"])
-def test_the_schema_beside_a_message_tells_scale_and_unit(tmp_path: Path, form: str) -> None:
+def test_the_schema_of_a_message_decides_scale_and_unit(tmp_path: Path, form: str) -> None:
     table, lines = feed_of(tmp_path, None, form=form)
     rows = read_rows(table, lines, {})
     for place, (column, _, _, value) in enumerate(CASES):
@@ -150,7 +150,7 @@ def test_the_schema_beside_a_message_tells_scale_and_unit(tmp_path: Path, form: 
         assert (rows[MISFIT][place] is None) == (value is not None), CASES[place]
 
 
-def test_it_does_so_where_types_are_from_schemas(tmp_path: Path) -> None:
+def test_the_schema_decides_scale_and_unit_if_types_are_from_schemas(tmp_path: Path) -> None:
     rows = rows_by_schemas(*feed_of(tmp_path, None, form="envelope", types="schema"))
     for place, (column, _, described, value) in enumerate(CASES[:-1]):
         assert described is None or rows[column][place] == value, CASES[place]
@@ -165,7 +165,7 @@ def test_a_row_in_quarantine_is_read_as_its_schema_says(tmp_path: Path) -> None:
 
 
 @pytest.mark.spark
-def test_both_readers_read_schemas_alike(spark: SparkSession, tmp_path: Path) -> None:
+def test_both_readers_read_schemas_equally(spark: SparkSession, tmp_path: Path) -> None:
     """Each way of writing takes a plan of its own in Spark: there are two."""
     table, _ = feed_of(tmp_path, spark, form="envelope")
     fields = {"price": decimal(2), "at": time("Timestamp"), "data": {"type": "bytes"}, "note": {"type": "string"}}
@@ -207,7 +207,9 @@ GONE: Final = (
 
 @pytest.mark.spark
 @pytest.mark.parametrize("form", ["envelope", "flattened"])
-def test_the_schema_of_a_key_tells_how_a_tombstone_has_it(spark: SparkSession, tmp_path: Path, form: str) -> None:
+def test_the_schema_of_a_key_decides_how_the_key_of_a_tombstone_is_read(
+    spark: SparkSession, tmp_path: Path, form: str
+) -> None:
     """Rows went in by the schema of their values: by another scale or unit a tombstone would be of another row."""
     place = tmp_path / "shop" / "item"
     place.mkdir(parents=True)

@@ -87,7 +87,7 @@ def _write_anew(tmp_path: Path, *names: str) -> None:
 
 @pytest.mark.parametrize("named", [{"names": DAYS}, {}], ids=["dated", "counted"])
 @pytest.mark.parametrize("older", Older)
-def test_a_folder_is_taken_whole_again_once_one_of_its_files_is_another(
+def test_a_folder_is_selected_whole_again_after_one_of_its_files_changed(
     tmp_path: Path, older: Older, named: dict[str, str]
 ) -> None:
     parts = ("21/part-9.csv", "21/part-10.csv")
@@ -106,7 +106,7 @@ def test_a_folder_is_taken_whole_again_once_one_of_its_files_is_another(
         assert (found.load, found.aside, found.is_first) == (2, (), bool(named))
 
 
-def test_partitions_of_a_snapshot_come_with_it_and_files_beside_folders_are_left_alone(tmp_path: Path) -> None:
+def test_a_snapshot_has_its_partitions_and_files_outside_of_folders_are_ignored(tmp_path: Path) -> None:
     of = ("2026-01-01/region=eu/a.csv", "2026-01-01/region=us/b.csv", "2026-01-02/region=eu/a.csv", "list.csv")
     source = files(tmp_path, *of, snapshots="folder", path_columns=["region"])
     selection = source.select_objects(dimension(Snapshots()), ObjectHistory(load=Load(epoch=1, settles=0)))
@@ -116,7 +116,7 @@ def test_partitions_of_a_snapshot_come_with_it_and_files_beside_folders_are_left
         files(tmp_path, snapshots="folder").select_objects(dimension(Snapshots()), ObjectHistory())
 
 
-def test_an_older_folder_is_put_in_its_place_whole_once_one_of_its_files_is_another(tmp_path: Path) -> None:
+def test_an_older_folder_is_spliced_whole_after_one_of_its_files_changed(tmp_path: Path) -> None:
     of = ["2026-11-21/part-9.csv", "2026-11-21/part-10.csv"]
     source = files(tmp_path, *of, snapshots="folder", names=DAYS)
     before = _settled(source, ObjectHistory(), Load(epoch=1, settles=10)).objects
@@ -152,13 +152,13 @@ def test_a_file_whose_name_counts_too_far_stops_the_table(tmp_path: Path, name: 
         source.select_objects(dimension(), ObjectHistory())
 
 
-def test_files_of_keys_and_headers_of_a_sink_are_none_that_nobody_expects(tmp_path: Path) -> None:
+def test_files_of_keys_and_headers_of_a_sink_are_expected(tmp_path: Path) -> None:
     beside = ["t+0+0000000001.keys.json", "t+0+0000000001.headers.json"]
     source = files(tmp_path, "t+0+0000000001.json", "note.txt", *beside, format="debezium")
     assert source.select_objects(dimension(), ObjectHistory()).others == ("note.txt",)
 
 
-def test_a_file_whose_name_is_no_utf_8_stops_the_table_and_beside_others_is_named(tmp_path: Path) -> None:
+def test_a_file_whose_name_is_no_utf_8_stops_the_table_or_is_reported(tmp_path: Path) -> None:
     source = files(tmp_path, "1.csv", os.fsdecode(b"note\xff.txt"))
     assert source.select_objects(dimension(), ObjectHistory()).others == ("note\\xff.txt",)
     files(tmp_path, os.fsdecode(b"2\xff.csv"))
@@ -167,7 +167,7 @@ def test_a_file_whose_name_is_no_utf_8_stops_the_table_and_beside_others_is_name
     assert "2\\xff.csv" in str(refused.value.found)
 
 
-def test_files_that_are_said_to_be_snapshots_need_no_order_of_their_rows(tmp_path: Path) -> None:
+def test_snapshots_need_no_order_of_their_rows(tmp_path: Path) -> None:
     def said(**options: str) -> list[str]:
         source = files(tmp_path, "1.csv", **options)
         return [*FilesSourceInventory(source.options, source.folder).cautions(ORDERS)]
@@ -210,7 +210,7 @@ def test_a_file_that_spark_cannot_read_stops_its_table_before_anything_is_read(
         ({"format": "dms-json"}, None, ARRIVAL),
     ],
 )
-def test_it_is_told_what_puts_rows_in_order(
+def test_the_source_names_what_orders_rows(
     source: FilesSource, said: Mapping[str, str], snapshots: Snapshots | None, order_by: str | None
 ) -> None:
     source.options = FilesOptions.model_validate({"path": source.options.path, **said})
@@ -218,7 +218,7 @@ def test_it_is_told_what_puts_rows_in_order(
     assert source.order_by(dimension(snapshots)) == order_by
 
 
-def test_it_is_told_how_the_key_is_read(source: FilesSource) -> None:
+def test_the_source_names_how_the_key_is_read(source: FilesSource) -> None:
     table = replace(dimension(), schema=Schema((Column("id", Type("timestamp")),)), key=("id",))
     source.options = FilesOptions.model_validate({"path": source.options.path, "source_zone": "Asia/Tokyo"})
     source.patterns = {table.source: {"id": "dd/MM/yyyy"}}
@@ -237,7 +237,7 @@ def test_it_is_told_how_the_key_is_read(source: FilesSource) -> None:
         ("string", {"binary": "hex"}, ""),
     ],
 )
-def test_it_is_told_how_messages_write_the_key(
+def test_the_source_names_how_messages_write_the_key(
     source: FilesSource, type_: str, mode: Mapping[str, str], words: str
 ) -> None:
     table = replace(dimension(), schema=Schema((Column("id", parse_type(type_)),)), key=("id",))

@@ -66,7 +66,7 @@ def test_a_group_of_a_pattern_that_holds_nothing_counts_as_0_and_one_without_a_n
         ("21", None),
     ],
 )
-def test_a_time_counts_from_its_beginning_and_what_is_none_takes_no_file(
+def test_a_time_counts_from_its_beginning_and_an_invalid_one_excludes_the_file(
     time: str, counts_from: datetime | None
 ) -> None:
     """A month without a day was no time at all, so that an older snapshot took the place of a newer one."""
@@ -131,7 +131,7 @@ def test_groups_of_a_pattern_tell_the_partition_and_the_offset_of_any_name() -> 
         ({"names": r"(?P<day>\d+)\.json"}, "there are `partition`, `time`, `counter` and `hex`"),
     ],
 )
-def test_a_group_that_tells_nothing_is_refused(options: dict[str, str], said: str) -> None:
+def test_a_group_without_a_meaning_is_refused(options: dict[str, str], said: str) -> None:
     with pytest.raises(ValueError, match=said):
         FilesOptions.model_validate({"path": "landing", **options})
 
@@ -153,7 +153,7 @@ def test_files_of_days_are_counted_as_they_come() -> None:
     ]
 
 
-def test_a_file_of_a_day_keeps_the_place_that_it_had_and_new_ones_lie_behind_it() -> None:
+def test_a_file_of_a_day_keeps_its_order_and_new_files_follow_it() -> None:
     before = SourceObject("orders-2026-12-31.json", (12 << 44) + 32, 1, 0)
     past = ObjectHistory(seen={before.name: before})
     found = with_sink_orders(ORDERS, listed(before.name, "orders-2027-01-01.json"), past)
@@ -161,7 +161,7 @@ def test_a_file_of_a_day_keeps_the_place_that_it_had_and_new_ones_lie_behind_it(
 
 
 @pytest.mark.parametrize("is_archived", [False, True])
-def test_a_new_file_without_a_place_beside_those_of_a_sink_is_refused(is_archived: bool) -> None:
+def test_a_new_file_without_an_order_among_files_of_a_sink_is_refused(is_archived: bool) -> None:
     first = with_sink_orders(ORDERS, listed("orders+0+0000000000.json"), ObjectHistory())
     past = ObjectHistory(seen={item.name: item for item in first})
     there = [] if is_archived else list(past.seen)
@@ -201,7 +201,7 @@ class Sink:
         return selection
 
 
-def test_files_of_one_partition_come_behind_those_of_another(tmp_path: Path) -> None:
+def test_files_of_one_partition_follow_those_of_another(tmp_path: Path) -> None:
     sink = Sink(tmp_path)
     sink.write((0, 0), (1, 0))
     sink.apply()

@@ -53,7 +53,7 @@ def waiting(
 
 @pytest.mark.parametrize(("written", "is_told"), [(5, True), (6, False)], ids=["before", "since"])
 @pytest.mark.parametrize("is_headed", [True, False])
-def test_the_header_of_a_file_that_was_written_anew_tells_nothing(
+def test_the_header_of_a_rewritten_file_is_not_used(
     tmp_path: Path, written: int, is_told: bool, is_headed: bool
 ) -> None:
     """Its columns may stand in another order than those of the row."""
@@ -69,7 +69,7 @@ def test_the_header_of_a_file_that_was_written_anew_tells_nothing(
     assert source.cells(dimension, entry).after == (cells if is_told or not is_headed else {})
 
 
-def test_what_was_not_logged_or_not_in_an_update_was_not_sent() -> None:
+def test_a_cell_that_was_not_logged_or_is_missing_in_an_update_was_not_sent() -> None:
     found = written({"op": "u", "before": None, "after": {"id": 1, "body": UNAVAILABLE}})
     assert found.after == {"id": "1", "body": UNSET, "size": UNSET}
     assert written({"op": "c", "after": {"id": 1}}, "insert").after == {"id": "1", "body": None, "size": None}
@@ -178,7 +178,7 @@ def test_a_value_that_the_path_alone_has_is_not_left_out(
         source._cells_to_read_anew(dimension, entry)
 
 
-def test_of_a_delete_the_key_alone_is_known() -> None:
+def test_a_delete_has_only_its_key() -> None:
     columns = {"id": "int", "source": "string"}
     line = {"op": "d", "after": None, "before": {"id": 1, "source": "web"}, "source": {"db": "x"}}
     assert written(line, "delete", columns).after == {"id": "1", "source": None}

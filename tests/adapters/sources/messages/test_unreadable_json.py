@@ -55,12 +55,12 @@ def test_half_of_a_character_is_what_utf_8_cannot_have(parts: Sequence[str]) -> 
 
 
 @pytest.mark.parametrize(("line", "why"), LINES.items())
-def test_such_a_line_is_no_object(line: str, why: str | None) -> None:
+def test_a_line_is_an_object_or_not(line: str, why: str | None) -> None:
     assert (object_of(line) is None) is (why is not None)
 
 
 @pytest.mark.spark
-def test_the_reason_says_what_is_odd(spark: SparkSession) -> None:
+def test_the_reason_says_what_is_wrong_with_a_line(spark: SparkSession) -> None:
     """Spark and plain Python agree on which lines are objects."""
     frame = spark.createDataFrame([(line,) for line in LINES], "line string").coalesce(1)
     found = with_parsed(frame.select("line"), {"it": "line"}).selectExpr(

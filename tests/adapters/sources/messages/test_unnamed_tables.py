@@ -60,7 +60,7 @@ FLAT, DMS, RECORD = {"form": "flattened"}, {"format": "dms-json"}, {"line": "rec
         ([record(1), record(2, topic="t.shop.item")], RECORD),
     ],
 )
-def test_a_row_that_names_no_table_is_taken_where_no_other_table_reads_the_folder(
+def test_a_row_without_a_table_is_applied_only_if_no_other_table_reads_the_folder(
     engine: SparkSession | None, tmp_path: Path, messages: Sequence[Any], options: Mapping[str, str]
 ) -> None:
     assert {*read(engine, tmp_path, messages, **options).rows} == {(1,), (2,)}
