@@ -11,6 +11,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from lakeward.adapters.spark.session.compatibility import from_arrow
+from lakeward.adapters.spark.sql.inline_rows import as_json
+from lakeward.adapters.spark.sql.names import quoted, text
 
 
 def to_frame(spark: SparkSession, rows: Sequence[Sequence[Any]], columns: str) -> DataFrame:
@@ -22,6 +24,11 @@ def to_frame(spark: SparkSession, rows: Sequence[Sequence[Any]], columns: str) -
     values = [[_in_utc(row[place]) for row in rows] for place in range(len(schema))]
     arrays = [pa.array(of, field.type) for of, field in zip(values, schema, strict=True)]
     return from_arrow(spark, pa.Table.from_arrays(arrays, schema=schema))
+
+
+def labelled_rows(frame: DataFrame, label: str) -> DataFrame:
+    """Return each row of a frame as JSON with a label, so that one job can read the rows of many frames."""
+    return frame.selectExpr(f"{text(label)} AS label", f"{as_json([quoted(n) for n in frame.columns])} AS row")
 
 
 def _in_utc(value: Any) -> Any:

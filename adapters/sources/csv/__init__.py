@@ -1,1 +1,1 @@
-"""Files of CSV as their text shows them: records, headers, layouts of columns, samples of unknown files."""
+"""CSV files as text: records, headers, column layouts, and samples of files that are not configured yet."""

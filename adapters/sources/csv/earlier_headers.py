@@ -1,4 +1,8 @@
-"""The headers of a table's other files, which first lines of unknown names and bare files are held to."""
+"""The headers of a table's other CSV files.
+
+They help to decide whether a first line with unknown names is a header, and which column order a file without a
+header has.
+"""
 
 from __future__ import annotations
 
@@ -12,51 +16,52 @@ from lakeward.adapters.sources.landing.places import format_of
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import SchemaConflict, SourceError
 
-_LOOKED_AT: Final = 4
-"""So many of the first files of a table, and so many of the last, are looked at."""
+_FILES_READ: Final = 4
+"""How many of the first files of a table are read, and how many of the last."""
 
 
 def names_in_headers(
     folder: Folder, table: TableName, expected: Expected, head: Callable[[str], str]
 ) -> Collection[str]:
-    """Return the names, in small letters, in the headers of a table's first and last CSV files.
+    """Return the column names in the headers of a table's first and last CSV files, in lower case.
 
-    A file that cannot be read has none: it stops its table by itself. `head` returns the beginning of a file.
+    `head` returns the beginning of a file by its name. A file that cannot be read is passed over here: reading its
+    rows reports the error.
     """
     heads = list[str]()
-    for name in _chosen(folder, table):
+    for name in _select_files(folder, table):
         with suppress(SourceError):
             heads.append(head(name))
     return {name for text in heads for name in header_names(text, expected)}
 
 
-def _chosen(folder: Folder, table: TableName) -> Iterator[str]:
+def _select_files(folder: Folder, table: TableName) -> Iterator[str]:
     listed, _ = folder.list(table) or ((), ())
     names = [item.name for item in sorted(listed, key=lambda item: (item.order, item.name))]
     archived = folder.first_archived(table)
-    for name in (*names[:_LOOKED_AT], *names[_LOOKED_AT:][-_LOOKED_AT:], *([archived] if archived else [])):
+    for name in (*names[:_FILES_READ], *names[_FILES_READ:][-_FILES_READ:], *([archived] if archived else [])):
         if format_of(name) == "csv" and not folder.is_shared(table, name):
             yield name
 
 
 def order_in_headers(
-    files: Iterable[tuple[str, Layout | None]], expected: Expected, known: Sequence[str] | None
+    files: Iterable[tuple[str, Layout | None]], expected: Expected, previous: Sequence[str] | None
 ) -> tuple[str, ...]:
-    """Return the table's columns as the last header of files, in order, has them; empty where that is as declared.
+    """Return the table's columns in the order of the last header; empty if that is the declared order.
 
-    `known` is what this returned of earlier files. Raises SchemaConflict for a file without a header behind one of
-    another order than is declared: nothing tells which order that file has, unless the settings say that no file
-    has a header, or a catalogue tells the order.
+    `files` are names and layouts in the order of the files. `known` is the result for earlier files. Raises
+    SchemaConflict for a file without a header that follows a header of another order than the declared one: its
+    order is unknown, unless the settings say that no file has a header, or a catalogue gives the order.
     """
-    declared, order = expected.dimension.schema, tuple(known or ())
-    is_told = expected.header != "auto" or bool(expected.dimension.orders)
+    declared, order = expected.dimension.schema, tuple(previous or ())
+    is_order_known = expected.header != "auto" or bool(expected.dimension.orders)
     for name, layout in files:
         if layout is None or not layout.has_lines:
             continue
         own = tuple(column for column in layout.columns if declared.find(column) is not None)
         if layout.has_header:
             order = () if _agree(own, declared.names) else own
-        elif not is_told and not _agree(own, order):
+        elif not is_order_known and not _agree(own, order):
             raise SchemaConflict(
                 f"{expected.dimension.name}: nothing tells the order of the columns in {name}",
                 found=f"it has no header, and the last header before it has {', '.join(order)}; declared are "
@@ -68,7 +73,7 @@ def order_in_headers(
 
 
 def _agree(one: Sequence[str], other: Sequence[str]) -> bool:
-    """Whether the columns that two orders have in common come in the same order in both."""
+    """Return whether the columns that two orders have in common are in the same order in both."""
     if one == other:
         return True
     common = set(one) & set(other)

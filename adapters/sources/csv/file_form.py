@@ -1,4 +1,7 @@
-"""Files of another form than is declared, known by their beginning: what they are is likelier than damage."""
+"""CSV files of another form than the declared one, recognised by their beginning.
+
+Another encoding, compression or delimiter is a likelier cause than damage, so the error names it.
+"""
 
 from __future__ import annotations
 
@@ -15,22 +18,22 @@ def head_in_utf_8(folder: Folder, table: TableName, name: str) -> str:
     """Return the beginning of a file of text; raises SourceError where it cannot be read, or is no UTF-8."""
     head = folder.head(table, name)
     _refuse_packed(table, name, head)
-    if _is_no_utf_8(head):
-        raise no_utf_8(table, name)
+    if _is_other_encoding(head):
+        raise encoding_error(table, name)
     return head
 
 
 _GZIP = "\x1f\ufffd\x08"
-"""How what gzip packed begins, as UTF-8 reads it."""
+"""The first bytes of a gzip file, decoded as UTF-8 with replacement characters."""
 
 
 def _refuse_packed(table: TableName, name: str, head: str) -> None:
     if head.startswith(_GZIP):
-        raise packed(table, name)
+        raise gzip_error(table, name)
 
 
-def packed(table: TableName, name: str) -> SourceError:
-    """Say that a file is packed by gzip, though its name does not say so."""
+def gzip_error(table: TableName, name: str) -> SourceError:
+    """Return the error for a file that is packed by gzip although its name does not say so."""
     return SourceError(
         f"{table}: {name} is packed by gzip, and its name does not say so",
         found="it begins as such a file does",
@@ -38,8 +41,8 @@ def packed(table: TableName, name: str) -> SourceError:
     )
 
 
-def no_utf_8(table: TableName, name: str) -> SourceError:
-    """Say that a file is text in UTF-16 or UTF-32."""
+def encoding_error(table: TableName, name: str) -> SourceError:
+    """Return the error for a file whose text is in UTF-16 or UTF-32."""
     return SourceError(
         f"{table}: {name} is no UTF-8",
         found="it begins as text in UTF-16 or UTF-32 does",
@@ -47,28 +50,31 @@ def no_utf_8(table: TableName, name: str) -> SourceError:
     )
 
 
-def _is_no_utf_8(head: str) -> bool:
-    """Whether a text, as UTF-8 reads it, is one of UTF-16 or UTF-32: its mark is no UTF-8, half of it is NUL."""
+def _is_other_encoding(head: str) -> bool:
+    """Return whether a text that was decoded as UTF-8 is UTF-16 or UTF-32.
+
+    Their byte order mark is invalid UTF-8, and in texts of mostly ASCII at least every second byte is NUL.
+    """
     return 4 * head.count("\0") > len(head) or head.startswith("\ufffd\ufffd")
 
 
 def refuse_other_form(table: TableName, name: str, head: str, dialect: Dialect, width: int) -> None:
-    """Refuse a file that is no UTF-8 or has another delimiter; rows have `width` fields at the least.
+    """Refuse a file that is no UTF-8 or has another delimiter; rows have at least `width` fields.
 
-    Raises SourceError for text in UTF-16 or UTF-32 and for what gzip packed, and SchemaConflict where rows have one
-    field by the delimiter that is declared, and as many as they should by another.
+    Raises SourceError for a text in UTF-16 or UTF-32 and for a file that gzip packed. Raises SchemaConflict if each
+    row has one field with the declared delimiter, and at least `width` fields with another one.
     """
     _refuse_packed(table, name, head)
-    if _is_no_utf_8(head):
-        raise no_utf_8(table, name)
+    if _is_other_encoding(head):
+        raise encoding_error(table, name)
     other = delimiter_of([head])
     if width < 2 or other == dialect.delimiter or {len(row) for row in rows_of(head, dialect)} != {1}:
         return
-    found = min(len(row) for row in rows_of(head, Dialect(other, dialect.quote, dialect.null_text)))
-    if found >= width:
+    fields = min(len(row) for row in rows_of(head, Dialect(other, dialect.quote, dialect.null_text)))
+    if fields >= width:
         raise SchemaConflict(
             f"{table}: {name} is written with another delimiter",
-            found=f"its rows have one field by {dialect.delimiter!r}, and {found} by {other!r}",
+            found=f"its rows have one field by {dialect.delimiter!r}, and {fields} by {other!r}",
             todo=f"{_REST} Set `delimiter = {_toml(other)}` under [source], or keep the file back.",
         )
 

@@ -1,4 +1,4 @@
-"""How the columns of one CSV file are laid out, found from its first rows."""
+"""The column layout of one CSV file, found from its first rows."""
 
 from __future__ import annotations
 
@@ -33,20 +33,20 @@ TIME: Final = "\0time"
 SEQUENCE: Final = "\0sequence"
 BEFORE: Final = "\0before "
 IGNORED: Final = "\0ignored"
-"""Stand for the columns that DMS adds, those with the key before a change (followed by the name of a key column)
-among them, and for those that no table takes; no column name has that character."""
+"""Placeholders in a layout: the operation, commit time and sequence that DMS adds, a value before the change
+(`BEFORE` and the column's name), and a column that the table does not take. No column name contains NUL."""
 
 OPERATIONS: Final[Mapping[str, str]] = {"I": "insert", "U": "update", "D": "delete"}
-"""What DMS writes as Op, and what it means."""
+"""The values of the column `Op` that DMS writes, and their meaning."""
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The columns of a CSV file in order (`OP`, `TIME` and `SEQUENCE` for those DMS added), and its line ends.
+    """The columns of a CSV file in order (`OP`, `TIME` and `SEQUENCE` for those that DMS adds), and its line ends.
 
-    A header ends on the line `header_end`: it may have empty lines before it, and line ends within quotes. `names`
-    are what a header that stands again among the rows has, in small letters; none where nothing is one. A file that
-    has no line but empty ones has neither header nor rows (`has_lines`).
+    A header ends on line `header_end`, counted from 1: empty lines may precede it, and it may have line ends within
+    quotes. `names` are the names, in lower case, by which a header that is repeated among the rows is recognised;
+    empty if rows are not checked. A file with no lines but empty ones has neither header nor rows (`has_lines`).
     """
 
     columns: tuple[str, ...]
@@ -58,22 +58,22 @@ class Layout:
 
     @property
     def first_line(self) -> int:
-        """The line from which on there are rows."""
+        """The number of the first line of a row, from 1."""
         return self.header_end + 1 if self.has_header else 1
 
     def undeclared(self, declared: Schema) -> Sequence[str]:
-        """Return the columns that a header names and nobody declared, whose values no row may lose."""
+        """Return the columns of the header that are not declared and whose values must not be dropped."""
         return [name for name in self.columns if not name.startswith("\0") and declared.find(name) is None]
 
 
 @dataclass(frozen=True)
 class Expected:
-    """What a table's files should look like: its columns, and those the endpoint adds.
+    """The layout that a table's files should have: its columns, and those that the endpoint adds.
 
-    `may_lack_op` says that files of changes may be without Op, `header_may_lack_op` that those with a header may;
-    those of a full load always may. Without an `op_column` no file has one. `no_op` is what to do where a file
-    should have it. `header` says whether files have one; `earlier` returns the names, in small letters, in the
-    headers of other files of the table.
+    `may_lack_op` says that files of changes may lack the operation, `header_may_lack_op` that files with a header
+    may; files of a full load always may. If `op_column` is None, no file has the operation. `no_op` says in words
+    what to do if a file lacks it and must have it. `header` says whether files have a header. `earlier` returns the
+    names in the headers of other files of the table, in lower case.
     """
 
     dimension: Dimension
@@ -92,28 +92,29 @@ class Expected:
 
     @property
     def plain(self) -> tuple[str, ...]:
-        """The columns of a headerless file without Op: the added time, the table's, and those that rules add.
+        """The columns of a file without header and operation.
 
-        They add the place in the source's order, and the key as it was before.
+        They are the commit time, the table's columns, the sequence, and the values before the change, as far as
+        the settings name them.
         """
         (now, *_) = self.orders
         return now
 
     @cached_property
     def orders(self) -> tuple[tuple[str, ...], ...]:
-        """The same by each order of the table's columns that there was of late, that of now first."""
+        """`plain` for each recent order of the table's columns, the present order first."""
         added = () if self.timestamp_column is None else (TIME,)
         sequence = () if self.sequence_column is None else (SEQUENCE,)
         orders = []
         for names in self.dimension.orders or (self.dimension.schema.names,):
-            told = [name for name in names if name in self.dimension.told_before]
-            before = () if self.before_prefix is None else tuple(BEFORE + name for name in told)
+            before_columns = [name for name in names if name in self.dimension.told_before]
+            before = () if self.before_prefix is None else tuple(BEFORE + name for name in before_columns)
             orders.append((*added, *names, *sequence, *before))
         return tuple(orders)
 
     @cached_property
     def known(self) -> Mapping[str, str]:
-        """The columns of the table by what a header may call them, in small letters: by an old name, too."""
+        """The columns of the table by the names that a header may use, in lower case; old names are among them."""
         now = {column.lower(): column for column in self.dimension.schema.names}
         renames = self.dimension.policies.renames
         then = {old.lower(): new for old, new in renames.items() if self.dimension.schema.find(new) is not None}
@@ -121,16 +122,20 @@ class Expected:
 
     @cached_property
     def added(self) -> Mapping[str, str]:
-        """The columns that the endpoint adds by their names, in small letters."""
+        """The placeholders of the columns that the endpoint adds, by their names in lower case."""
         named = ((OP, self.op_column), (TIME, self.timestamp_column), (SEQUENCE, self.sequence_column))
         return {called.lower(): column for column, called in named if called is not None}
 
     def column(self, name: str) -> str | None:
-        """Return what a column of a header is, in whatever case; None where the table has no such column."""
+        """Return the column or placeholder that a name in a header means, in any case; None if it means none."""
         return self.added.get(name.lower()) or self.known.get(name.lower()) or self.before(name)
 
     def before(self, name: str) -> str | None:
-        """Tell what a column is whose name says that it is from before a change: of the key, or of no use."""
+        """Return the placeholder of a name with the prefix of values before a change; None for any other name.
+
+        It is `BEFORE` and the column if the table needs that column's value before a change, else `IGNORED` and
+        the column.
+        """
         prefix = (self.before_prefix or "").lower()
         if not prefix or not name.lower().startswith(prefix):
             return None
@@ -141,17 +146,17 @@ class Expected:
 
 
 def find_layout(name: str, head: str, expected: Expected, *, is_load: bool) -> Layout:
-    """Find a file's layout from its first rows; the last of `head` may be cut.
+    """Find a file's layout from its first rows; the last row of `head` may be cut off.
 
-    Raises SchemaConflict where a header names other columns than the table has, where the first line may be a
-    header or a row, where a file of changes has no Op column, and where rows are parted by another delimiter;
-    SourceError where it is no UTF-8.
+    Raises SchemaConflict if a header names other columns than the table has, if the first line may be a header or a
+    row, if a file of changes lacks the operation, or if fields are separated by another delimiter. Raises
+    SourceError if the file is no UTF-8.
     """
     refuse_other_form(expected.dimension.name, name, head, expected.dialect, len(expected.plain))
     rows, is_crlf = _rows_and_ends(head, expected)
     header, decision = _decision(rows, expected)
-    if decision.doubt is not None:
-        raise _doubtful(name, decision.doubt, decision.todo, expected)
+    if decision.ambiguity is not None:
+        raise _ambiguous_first_line(name, decision.ambiguity, decision.todo, expected)
     if decision.is_header:
         end = rows[0].line + rows[0].text.count(expected.dialect.row_end)
         columns = _from_header(name, header, expected, is_load=is_load)
@@ -161,7 +166,7 @@ def find_layout(name: str, head: str, expected: Expected, *, is_load: bool) -> L
 
 
 def _names_of(columns: Sequence[str], expected: Expected) -> tuple[str, ...]:
-    """Return the names of a header among the rows of a file without one; none where a row may be so by chance."""
+    """Return the names of a header that may be repeated among rows; none if a row may equal it by chance."""
     if expected.header is False or len(columns) == 1:
         return ()
     called = {column: name for name, column in expected.added.items()}
@@ -170,7 +175,7 @@ def _names_of(columns: Sequence[str], expected: Expected) -> tuple[str, ...]:
 
 
 def header_names(head: str, expected: Expected) -> Collection[str]:
-    """Return the names of a file's header, in small letters; none where it has none for certain."""
+    """Return the names of a file's header, in lower case; none unless the file certainly has a header."""
     alone = replace(expected, earlier=frozenset)
     rows, _ = _rows_and_ends(head, alone)
     header, decision = _decision(rows, alone)
@@ -178,7 +183,7 @@ def header_names(head: str, expected: Expected) -> Collection[str]:
 
 
 def _rows_and_ends(head: str, expected: Expected) -> tuple[Sequence[Record], bool]:
-    """Return the first rows without their ends, and whether those are CR LF: a header may end otherwise."""
+    """Return the first rows without their line ends, and whether rows end in CR LF; a header may end otherwise."""
     dialect = expected.dialect
     rows = _first_rows(head, dialect)
     if _is_crlf(rows, head, dialect):
@@ -196,18 +201,18 @@ def _without_cr(rows: Sequence[Record], dialect: Dialect) -> Sequence[Record]:
 
 
 def has_crlf(head: str, dialect: Dialect) -> bool:
-    """Whether every row of a file ends in CR LF, though rows end in a line feed; the last of `head` may be cut."""
+    """Return whether every row ends in CR LF although `row_end` is a line feed; the last row may be cut off."""
     return _is_crlf(_first_rows(head, dialect), head, dialect)
 
 
 def _first_rows(head: str, dialect: Dialect) -> Sequence[Record]:
-    """Return the rows but for empty lines, and for the last of several where the head ends within its quotes."""
+    """Return the rows without empty lines; without the last of several if the head ends within its quotes."""
     rows = [record for record in records(head, dialect) if record.text.strip("\r")]
     return rows[:-1] if len(rows) > 1 and rows[-1].fields is None else rows
 
 
 def _is_crlf(rows: Sequence[Record], head: str, dialect: Dialect) -> bool:
-    """Whether every row that ends does so with a carriage return too; the last of several need not end."""
+    """Return whether every complete row ends in a carriage return; the last of several rows may be incomplete."""
     ended = rows if head.endswith("\n") or len(rows) == 1 else rows[:-1]
     return dialect.row_end == "\n" and bool(ended) and all(record.text.endswith("\r") for record in ended)
 
@@ -216,7 +221,7 @@ _LETTERS: Final = {letter.lower() for letter in OPERATIONS}
 
 
 def _decision(rows: Sequence[Record], expected: Expected) -> tuple[Cells, Decision]:
-    """Return the fields of the first line, and whether they are a header."""
+    """Return the fields of the first line, and the decision whether they are a header."""
     cells = (rows[0].fields or header_fields(rows[0].text, expected.dialect)) if rows else None
     if not rows or expected.header is False or (cells is None and expected.header == "auto"):
         return (), ROW
@@ -226,7 +231,7 @@ def _decision(rows: Sequence[Record], expected: Expected) -> tuple[Cells, Decisi
 
 
 def _first_line(cells: Cells, rows: Sequence[Record], expected: Expected) -> FirstLine:
-    """Return what tells a header from a row; columns that the endpoint adds have no type of the table."""
+    """Return the first line with what it is compared with; columns that the endpoint adds have no declared type."""
     orders = [*expected.orders, *((OP, *order) for order in expected.orders if expected.op_column is not None)]
     by_place = next((order for order in orders if len(order) == len(cells)), ())
     begins_with_op = cells[0] in OPERATIONS and expected.column(cell_name(cells[0])) is None
@@ -247,10 +252,10 @@ def _first_line(cells: Cells, rows: Sequence[Record], expected: Expected) -> Fir
 _TIME_COLUMN: Final = Column(TIME, Type("timestamp"))
 
 
-def _doubtful(name: str, doubt: str, todo: str | None, expected: Expected) -> SchemaConflict:
+def _ambiguous_first_line(name: str, ambiguity: str, todo: str | None, expected: Expected) -> SchemaConflict:
     return SchemaConflict(
         f"{expected.dimension.name}: whether the first line of {name} is a header cannot be told",
-        found=doubt,
+        found=ambiguity,
         todo=todo
         or "Nothing of this batch was applied; other tables go on. Set `header = true` for its files where they "
         "have a header, and declare the columns that it names; or `header = false` where they have none.",
@@ -269,18 +274,18 @@ def _from_header(name: str, row: Cells, expected: Expected, *, is_load: bool) ->
         if columns[place] is None:
             columns[place] = _undeclared(called, place, policies.of(Kind.ADD, [called]), named)
     unknown = [place for place, column in enumerate(columns) if column is None]
-    strange = [named[place] or f"\0{place + 1}" for place in unknown]
-    every = expected.dimension.schema.names
-    may_lack = [column for column in every if policies.of(Kind.DROP, [column]) is not Policy.FAIL]
-    wanted = [*expected.dimension.schema.names, *added.values()]
-    missing = [column for column in wanted if column not in columns and column != OP]
-    if not strange:  # else a column that has another name would only be said to be new
+    undeclared = [named[place] or f"\0{place + 1}" for place in unknown]
+    declared = expected.dimension.schema.names
+    may_lack = [column for column in declared if policies.of(Kind.DROP, [column]) is not Policy.FAIL]
+    required = [*expected.dimension.schema.names, *added.values()]
+    missing = [column for column in required if column not in columns and column != OP]
+    if not undeclared:  # else a column that has another name would only be said to be new
         missing = [column for column in missing if column not in may_lack or column in expected.dimension.key]
     may_lack_op = is_load or e.may_lack_op or e.header_may_lack_op or e.op_column is None
     if OP not in columns and not may_lack_op:
         missing.append(OP)
-    if strange or missing:
-        raise _conflict(name, expected, strange, missing)
+    if undeclared or missing:
+        raise _conflict(name, expected, undeclared, missing)
     if e.before_prefix is not None and not is_load:
         refuse_without_images(name, e.dimension, e.before_prefix, named, {e.before(field) for field in named})
     return tuple(column for column in columns if column is not None)
@@ -289,9 +294,9 @@ def _from_header(name: str, row: Cells, expected: Expected, *, is_load: bool) ->
 def refuse_without_images(
     name: str, dimension: Dimension, prefix: str, columns: Sequence[str], images: Collection[str | None]
 ) -> None:
-    """Raise SchemaConflict for a file of changes whose `columns` do not say what the key was before.
+    """Raise SchemaConflict for a file of changes whose `columns` lack the key's values before a change.
 
-    `images` are those that say it of a column, as `BEFORE` and its name.
+    `images` are the placeholders of its columns that have such values: `BEFORE` and the column's name.
     """
     lacking = [column for column in dimension.key if BEFORE + column not in images]
     if lacking:
@@ -305,17 +310,17 @@ def refuse_without_images(
 
 
 def _no_header(name: str, named: Sequence[str], expected: Expected) -> SchemaConflict:
-    shown = ", ".join(field if field.isprintable() else repr(field) for field in named)
+    line = ", ".join(field if field.isprintable() else repr(field) for field in named)
     return SchemaConflict(
         f"{expected.dimension.name}: the first line of {name} names no column of the table",
-        found=f"it is {shown}" if shown else "it is not written as a header",
+        found=f"it is {line}" if line else "it is not written as a header",
         todo="Nothing of this batch was applied; other tables go on. `header = true` says that files have one: "
         'set `header = "auto"` where not all have one, or declare the columns that it names.',
     )
 
 
 def _undeclared(field: str, place: int, policy: Policy, named: Sequence[str]) -> str | None:
-    """Return what a column is that nobody declared: of no use, or one whose values no row may lose."""
+    """Return what a layout has for an undeclared column: `IGNORED`, its name, or None if the file is refused."""
     if policy is Policy.IGNORE:
         return f"{IGNORED}{place}"
     is_named_once = [other.lower() for other in named].count(field.lower()) == 1
@@ -323,7 +328,7 @@ def _undeclared(field: str, place: int, policy: Policy, named: Sequence[str]) ->
 
 
 def _refuse_twice(name: str, named: Sequence[str], columns: Sequence[str | None], expected: Expected) -> None:
-    """Refuse a header that names a column twice, in whatever case, or by both its old and its new name."""
+    """Raise SchemaConflict for a header that names a column twice, in any case, or by its old and its new name."""
     for column, times in Counter(columns).items():
         if column is None or times == 1 or column.startswith(IGNORED):
             continue
@@ -339,7 +344,7 @@ def _refuse_twice(name: str, named: Sequence[str], columns: Sequence[str | None]
 
 
 def has_both(dimension: Dimension, name: str, both: Sequence[str]) -> SchemaConflict:
-    """Say that a file has a column by two of its names."""
+    """Return the error for a file that has a column under two of its names."""
     return SchemaConflict(
         f"{dimension.name}: {name} has a column by two names",
         found=f"it has {' and '.join(both)}, which are one column, as `schema.rename` says",
@@ -374,10 +379,11 @@ def _from_width(name: str, rows: Sequence[Record], expected: Expected, *, is_loa
 def _refuse_shifted(
     name: str, rows: Sequence[Record], plain: Sequence[str], expected: Expected, *, is_load: bool
 ) -> None:
-    """Refuse rows whose width is that of rows without Op, though what they begin with can be nothing else.
+    """Raise SchemaConflict for rows that have the width of rows without operation, but begin with an operation.
 
-    A commit time is no letter, and no two rows of a full load have the same key. Where it is none in any row, and
-    the field behind it is one in all rows, though its column is of no times, an Op that is empty stands before it.
+    This is certain in three cases: the first field, which should be a commit time, is a letter of an operation in
+    each row; it is no time in any row and the next field, whose column has no times, is a time in each row; or a
+    full load whose only key column comes first has the value I in several rows.
     """
     alike = [record.fields for record in rows if record.fields is not None and len(record.fields) == len(plain)]
     firsts = {own[0] for own in alike}
@@ -399,7 +405,7 @@ _TIME_TEXT: Final = re.compile(r"\d{4}-\d{2}-\d{2}[ T]\d{2}:.*", re.ASCII)
 
 
 def _are_times_one_behind(rows: Sequence[Cells], plain: Sequence[str], expected: Expected) -> bool:
-    """Whether no field that should be a commit time is one, and all behind it are, in a column of other values."""
+    """Return whether in each row the field after the commit time is a time, and the commit time itself is none."""
     if len(plain) < 2 or not rows:
         return False
     column = expected.dimension.schema.find(plain[1])
@@ -412,24 +418,24 @@ def _is_time(field: Field) -> bool:
 
 
 def _order_of(name: str, width: int, expected: Expected, *, has_op: bool, must_have_op: bool) -> tuple[str, ...]:
-    """Return the columns of a file without a header by its width, of those that the catalogue had of late.
+    """Return the columns of a file without a header: the recent order of the table that has the file's width.
 
-    Raises SchemaConflict where two orders have that width: nothing tells which of them it is.
+    Raises SchemaConflict if two orders have that width.
     """
     may_have_op = [order for order in expected.orders if width == len(order) + 1 and (has_op or must_have_op)]
-    found = [order for order in expected.orders if width == len(order) and not must_have_op] + may_have_op
-    if len(found) > 1:
+    orders = [order for order in expected.orders if width == len(order) and not must_have_op] + may_have_op
+    if len(orders) > 1:
         raise SchemaConflict(
             f"{expected.dimension.name}: which columns {name} has cannot be told",
-            found="it names none, and of late the source had " + "; then ".join(map(_shown_order, found[::-1])),
+            found="it names none, and of late the source had " + "; then ".join(map(_format_order, orders[::-1])),
             todo="Nothing of this batch was applied; other tables go on. Let the endpoint write headers "
             "(AddColumnName=true). Or declare all columns, as the files that wait have them, under "
             f'[tables."{expected.dimension.name}".columns], until those are applied.',
         )
-    return found[0] if found else expected.plain
+    return orders[0] if orders else expected.plain
 
 
-def _shown_order(order: Sequence[str]) -> str:
+def _format_order(order: Sequence[str]) -> str:
     return ", ".join(column for column in order if not column.startswith("\0"))
 
 
@@ -445,24 +451,24 @@ _TODO: Final = (
 
 
 def _conflict(name: str, expected: Expected, strange: Sequence[str], missing: Sequence[str]) -> SchemaConflict:
-    shown = {OP: f"{expected.op_column} (the operation)", TIME: str(expected.timestamp_column)}
-    shown[SEQUENCE] = str(expected.sequence_column)
-    found = [
+    labels = {OP: f"{expected.op_column} (the operation)", TIME: str(expected.timestamp_column)}
+    labels[SEQUENCE] = str(expected.sequence_column)
+    problems = [
         f"it has {column if column.isprintable() else repr(column)}, which the table has not"
         for column in strange
         if not column.startswith("\0")
     ]
-    found += [f"field {place[1:]} of its header has no name" for place in strange if place.startswith("\0")]
-    found += [f"it lacks {shown.get(column, column)}" for column in missing]
+    problems += [f"field {place[1:]} of its header has no name" for place in strange if place.startswith("\0")]
+    problems += [f"it lacks {labels.get(column, column)}" for column in missing]
     return SchemaConflict(
         f"{expected.dimension.name}: the columns of {name} are not those of the table",
-        found="; ".join(found),
+        found="; ".join(problems),
         todo=_todo(missing, expected),
     )
 
 
 def _todo(missing: Sequence[str], expected: Expected) -> str:
-    """Return what to do: no column that DMS adds is declared under [tables]."""
+    """Return what to do about missing columns: those that DMS adds are not declared under [tables]."""
     if OP in missing:
         return f"{_TODO} {expected.no_op}"
     if TIME in missing or SEQUENCE in missing:

@@ -1,13 +1,13 @@
-"""The rules by which a DMS CSV file is read, as a small reader in plain Python.
+"""A small CSV reader in plain Python, by the rules of `docs/reference/dms-csv.md`.
 
-`docs/reference/dms-csv.md` states them. Spark reads the data; this reader looks at the first
-kilobytes of a file to find its layout, and in tests it is what Spark is compared with.
+Spark reads the data. This reader reads the first kilobytes of a file to find its layout, and is the reference that
+tests compare Spark with.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
@@ -15,15 +15,18 @@ from lakeward.core.events import UNSET, Unset
 
 BOM: Final = "\ufeff"
 
+STRAY_QUOTE: Final = "a quote stands where none may stand"
+"""Why a row of the expected number of fields breaks the rules."""
+
 Field: TypeAlias = str | Unset | None
 """A text, UNSET where it was not sent, or None for NULL."""
 
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """How DMS was told to write CSV.
+    """How CSV is written: delimiter, quote, end of a row, and the texts of NULL and of a cell that was not sent.
 
-    Without a `quote`, nothing is quoted; without a `no_sup_text`, every cell is sent.
+    With an empty `quote` nothing is quoted. If `no_sup_text` is None, every cell is sent.
     """
 
     delimiter: str = ","
@@ -37,7 +40,7 @@ class Dialect:
 class Record:
     """A row of a file: the line it begins on (from 1), its text, and its fields.
 
-    `fields` is None where the row breaks the rules.
+    `fields` is None if the row breaks the rules.
     """
 
     line: int
@@ -46,50 +49,59 @@ class Record:
 
 
 def records(content: str, dialect: Dialect) -> Iterator[Record]:
-    """Read a file's content; a quote left open at the end makes the last row one without fields."""
+    """Read the rows of a file's content; if a quote is open at the end, the last row has no fields."""
     lines = content.removeprefix(BOM).split(dialect.row_end)
     if lines and not lines[-1]:
         lines.pop()
+    for line, text, is_whole in whole_rows(enumerate(lines, 1), dialect):
+        yield Record(line, text, fields(text, dialect) if is_whole else None)
+
+
+def whole_rows(lines: Iterable[tuple[int, str]], dialect: Dialect) -> Iterator[tuple[int, str, bool]]:
+    """Join the numbered lines of each row: a row ends at the first line at which its number of quotes is even.
+
+    Each row has the number of its first line. The last item says whether the row is whole: the last row is not if a
+    quote is open at its end.
+    """
     start, gathered, is_open = 1, list[str](), False
-    for number, line in enumerate(lines, 1):
+    for number, line in lines:
         if not gathered:
             start = number
         gathered.append(line)
         is_open ^= bool(dialect.quote) and line.count(dialect.quote) % 2 == 1
         if not is_open:
-            text = dialect.row_end.join(gathered)
-            yield Record(start, text, fields(text, dialect))
+            yield start, dialect.row_end.join(gathered), True
             gathered = []
     if gathered:
-        yield Record(start, dialect.row_end.join(gathered), None)
+        yield start, dialect.row_end.join(gathered), False
 
 
 def fields(text: str, dialect: Dialect) -> tuple[Field, ...] | None:
-    """Split a row into its fields, or return None where a quote stands where none may.
+    """Split a row into its fields; return None if it has a quote in a place where none may be.
 
-    A quoted field is a text; an unquoted one is NULL where it equals the NULL text, and
-    UNSET where it equals the text of what was not sent.
+    A quoted field is a text. An unquoted field is NULL if it equals `null_text`, and UNSET if it equals
+    `no_sup_text`.
 
     >>> fields('1,"a ""b"", c",NULL,"NULL",', Dialect())
     ('1', 'a "b", c', None, 'NULL', '')
     """
-    found: list[Field] = []
+    values: list[Field] = []
     rest = text
     while True:
         value, after = _quoted(rest, dialect) if _opens(rest, dialect) else _plain(rest, dialect)
         if after is None:
             return None
-        found.append(value)
+        values.append(value)
         if not after:
-            return tuple(found)
+            return tuple(values)
         rest = after[1:]
         if not rest:
-            found.append(_null_or(rest, dialect))
-            return tuple(found)
+            values.append(_null_or(rest, dialect))
+            return tuple(values)
 
 
 def fields_in(row: str, dialect: Dialect) -> int:
-    """Return how many fields a row has, whether or not it keeps the rules of quotes.
+    """Return the number of fields of a row, which may break the rules of quotes.
 
     >>> fields_in('1,"a, b",c', Dialect())
     3
@@ -104,7 +116,7 @@ def _opens(rest: str, dialect: Dialect) -> bool:
 
 
 def _plain(rest: str, dialect: Dialect) -> tuple[Field, str | None]:
-    """Take an unquoted field; what follows begins with a delimiter, or is None where a quote is in it."""
+    """Return an unquoted field and the text after it, delimiter included; None for both if a quote is in it."""
     value, delimiter, after = rest.partition(dialect.delimiter)
     if dialect.quote and dialect.quote in value:
         return None, None
@@ -118,7 +130,7 @@ def _null_or(value: str, dialect: Dialect) -> Field:
 
 
 def _quoted(rest: str, dialect: Dialect) -> tuple[Field, str | None]:
-    """Take a quoted field; what follows is None where the field does not end at a delimiter."""
+    """Return a quoted field and the text after it, which is None if the field does not end at a delimiter."""
     parts: list[str] = []
     rest = rest[1:]
     while True:

@@ -1,6 +1,6 @@
-"""A header that stands again among the rows of a CSV file, as where two files were put together.
+"""Headers that are repeated among the rows of a CSV file, as when two files were concatenated.
 
-The rule is here twice: in plain Python, and as SQL for Spark, which must equal it.
+The rule is written twice: in plain Python and as SQL. Both must give the same results.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ SAME_ORDER: Final = "the row is the header again"
 OTHER_ORDER: Final = "the row is the header again, with its names in another order"
 
 _AROUND: Final = f" \t\u00a0\r{BOM}"
-"""What may stand around a name: a header behind another file may begin with a byte order mark, or end in CR."""
+"""Characters that are stripped from names: the header of a concatenated file may have a byte order mark or CR."""
 
 
 def find_repeat(cells: Sequence[Field], header: Sequence[str]) -> str | None:
-    """Return what a row is that has the names of the header, in words; None for any other row.
+    """Return in words that a row repeats the header; None for any other row.
 
-    `header` are the names of a file's columns by their places, in small letters; none where nothing is compared.
-    A row that repeats them in their order moves no cell. In another order the rows behind it do.
+    `header` has the names of the file's columns in order, in lower case; if it is empty, no row is a repeat. After
+    a repeat in the same order rows keep their columns. After one in another order they have other columns.
 
     >>> find_repeat(["Code ", "name"], ["code", "name"])
     'the row is the header again'
@@ -39,10 +39,10 @@ def find_repeat(cells: Sequence[Field], header: Sequence[str]) -> str | None:
     """
     if not header or not cells or _name(cells[0]) not in header:
         return None
-    found = [*map(_name, cells)]
-    if sorted(found) != sorted(header):
+    names = [*map(_name, cells)]
+    if sorted(names) != sorted(header):
         return None
-    return SAME_ORDER if found == [*header] else OTHER_ORDER
+    return SAME_ORDER if names == [*header] else OTHER_ORDER
 
 
 def _name(cell: Field) -> str:
@@ -50,17 +50,18 @@ def _name(cell: Field) -> str:
 
 
 def repeat_of(cells: Sequence[str], header: Sequence[str]) -> str:
-    """Return the same as SQL; `cells` are SQL, and a row whose first cell is no name is not looked at further.
+    """Return `find_repeat` as SQL; `cells` are SQL expressions.
 
-    Nor is one that is shorter than each name, as the letter of an operation is: small letters of it are not made.
+    For speed the other cells are compared only if the first cell is a name, and that only if it is as long as the
+    shortest name, which the letter of an operation is not.
     """
     if not header:
         return "string(NULL)"
     shortest = min(len(name) if name.isascii() else 1 for name in header)
-    found = [f"lower(trim(BOTH {text(_AROUND)} FROM coalesce({cell}, '')))" for cell in cells]
-    is_same = f"array({', '.join(found)}) = array({', '.join(map(text, header))})"
-    is_moved = f"array_sort(array({', '.join(found)})) = array({', '.join(map(text, sorted(header)))})"
-    is_name = f"{found[0]} IN ({', '.join(map(text, sorted(set(header))))})"
+    texts = [f"lower(trim(BOTH {text(_AROUND)} FROM coalesce({cell}, '')))" for cell in cells]
+    is_same = f"array({', '.join(texts)}) = array({', '.join(map(text, header))})"
+    is_moved = f"array_sort(array({', '.join(texts)})) = array({', '.join(map(text, sorted(header)))})"
+    is_name = f"{texts[0]} IN ({', '.join(map(text, sorted(set(header))))})"
     return (
         f"CASE WHEN octet_length(coalesce({cells[0]}, '')) >= {shortest} AND {is_name} THEN "
         f"CASE WHEN {is_same} THEN '{SAME_ORDER}' WHEN {is_moved} THEN '{OTHER_ORDER}' END END"
@@ -68,14 +69,14 @@ def repeat_of(cells: Sequence[str], header: Sequence[str]) -> str:
 
 
 def refuse_moved_columns(
-    dimension: Dimension, frame: Frame, found: Sequence[Group], files: Mapping[int, str]
+    dimension: Dimension, frame: Frame, groups: Sequence[Group], files: Mapping[int, str]
 ) -> None:
-    """Raise SchemaConflict where a header stands again in another order: rows behind it have other columns.
+    """Raise SchemaConflict if a header is repeated in another order: rows after it have other columns.
 
-    `found` is the survey of the frame, `files` are the names of its files by their orders. The frame is read again
-    only where there are rows that break the rules.
+    `groups` are the survey of the frame, `files` the names of its files by their orders. The frame is read again
+    only if it has rows that break the rules.
     """
-    if not any(MALFORMED in group.flags for group in found):
+    if not any(MALFORMED in group.flags for group in groups):
         return
     moved = in_spark(frame).where(column(MALFORMED) & (column(names.DETAIL) == OTHER_ORDER))
     row = moved.orderBy(column(names.OBJECT), column(names.ROW)).select(names.OBJECT, names.ROW, names.TEXT).first()

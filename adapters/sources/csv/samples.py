@@ -1,4 +1,4 @@
-"""What the first rows of CSV files show to who looks at a folder that nobody configured yet."""
+"""The first rows of CSV files that are not configured yet: their delimiter, header and cells."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Row = Sequence[Field]
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """The first rows of a file; `header` are the names that it begins with, if it does."""
+    """The first rows of a file. `header` has the names of its first line if that is a header, else it is empty."""
 
     is_load: bool
     rows: Sequence[Row]
@@ -28,7 +28,7 @@ class Sample:
 
 
 def delimiter_of(heads: Sequence[str]) -> str:
-    r"""Return the delimiter by which the rows have the most columns, as many in each row.
+    r"""Return the delimiter that gives the most columns, with the same number of columns in each row.
 
     >>> delimiter_of(["1;a,b\n2;c\n"])
     ';'
@@ -37,35 +37,36 @@ def delimiter_of(heads: Sequence[str]) -> str:
     def columns(delimiter: str) -> int:
         widths = []
         for head in heads:
-            found = {len(row) for row in rows_of(head, Dialect(delimiter))}
-            widths.append(found.pop() if len(found) == 1 else 1)
+            widths_of_head = {len(row) for row in rows_of(head, Dialect(delimiter))}
+            widths.append(widths_of_head.pop() if len(widths_of_head) == 1 else 1)
         return min(widths, default=1)
 
     return max(DELIMITERS, key=columns)
 
 
 def rows_of(head: str, dialect: Dialect) -> list[Row]:
-    """Return the rows of the beginning of a file that break no rule."""
-    found = [record.fields for record in records(head, dialect) if record.text.strip("\r")]
-    return [tuple(_without_cr(field) for field in row) for row in found if row is not None]
+    """Return the rows in the beginning of a file that break no rule, without carriage returns at their ends."""
+    rows = [record.fields for record in records(head, dialect) if record.text.strip("\r")]
+    return [tuple(_without_cr(field) for field in row) for row in rows if row is not None]
 
 
 def _without_cr(field: Field) -> Field:
     return field.removesuffix("\r") if isinstance(field, str) else field
 
 
-def with_headers(samples: Sequence[Sample], said: Collection[str] = ()) -> list[Sample]:
-    """Tell headers from rows: they are names, and each file of the table begins with much the same.
+def with_headers(samples: Sequence[Sample], first_names: Collection[str] = ()) -> list[Sample]:
+    """Return samples of one table with the first row as header, if all files begin with a header.
 
-    A first field that is one of `said`, in lower case, is a header's.
+    First rows are headers if all of them are lists of names, and one of these holds: the rows have most names in
+    common; a first field is one of `first_names` (lower case); a column below has values of another type than text.
     """
     firsts = [sample.rows[0] for sample in samples if sample.rows]
     if not firsts or not all(_may_be_header(row) for row in firsts):
         return [*samples]
-    is_said = any(str(row[0]).lower() in said for row in firsts)
+    has_first_name = any(str(row[0]).lower() in first_names for row in firsts)
     common = set.intersection(*[{cell_name(name).lower() for name in row} for row in firsts])
     repeats = len(firsts) > 1 and len(common) > max(map(len, firsts)) / 2
-    if not (is_said or repeats or any(_differs(sample.rows) for sample in samples if sample.rows)):
+    if not (has_first_name or repeats or any(_differs(sample.rows) for sample in samples if sample.rows)):
         return [*samples]
     return [
         replace(sample, header=[cell_name(name) for name in sample.rows[0]], rows=sample.rows[1:])
@@ -81,18 +82,18 @@ def _may_be_header(row: Row) -> bool:
 
 
 def _differs(rows: Sequence[Row]) -> bool:
-    """Tell whether the first row is a text where all others have another type."""
+    """Return whether a column has values of another type than text below the first row."""
     columns = list(zip(*[row for row in rows[1:] if len(row) == len(rows[0])], strict=True))
     return any(str(proposed_type(texts(column))) != "string" for column in columns)
 
 
 def texts(column: Sequence[Field]) -> list[str | None]:
-    """Return the cells of a column as texts; what was not sent is as unknown as NULL."""
+    """Return the cells of a column as texts; None for NULL and for a cell that was not sent."""
     return [field if isinstance(field, str) else None for field in column]
 
 
 def cells_of(sample: Sample, name: str, columns: Sequence[str]) -> list[str | None]:
-    """Return the cells of a column, by the file's header, or else the table's `columns`."""
+    """Return the cells of the column `name`, found by the file's header, or by `columns` if it has none."""
     names = sample.header or columns
     if name not in names:
         return []

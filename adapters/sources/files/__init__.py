@@ -1,4 +1,4 @@
-"""The source `files`: files that something else than DMS wrote."""
+"""The source `files`: CSV, JSON lines, Parquet or change messages in a landing folder, from any writer but DMS."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from lakeward.plugins.options import validated
 
 
 def build(options: Options, runtime: Runtime) -> Source[Any]:
-    """Make the source from the table [source] and what the tables say of themselves."""
+    """Return the source for the settings of [source] and of the tables; raises ConfigError for invalid ones."""
     check_spark()
     from lakeward.adapters.sources.files.source import FilesSource  # noqa: PLC0415  # Spark is imported when it is needed
 
-    settings, tables, folder = _opened(options, runtime)
+    settings, tables, folder = _validate(options, runtime)
     small = runtime.small_batch
     return FilesSource(
         settings, folder, runtime.spark, options["formats"], tables, now=runtime.now, small_batch=small
@@ -26,15 +26,15 @@ def build(options: Options, runtime: Runtime) -> Source[Any]:
 
 
 def build_inventory(options: Options, runtime: Runtime) -> SourceInventory:
-    """Look at the landing folder, without Spark."""
+    """Return the inventory of the landing folder, which needs no Spark."""
     from lakeward.adapters.sources.files.inventory import FilesSourceInventory  # noqa: PLC0415
 
-    settings, tables, folder = _opened(options, runtime)
+    settings, tables, folder = _validate(options, runtime)
     return FilesSourceInventory(settings, folder, tables)
 
 
 def build_probe(options: Options, runtime: Runtime) -> SourceProbe:
-    """Look at the folder `path`, which nobody configured yet."""
+    """Return the probe of the folder `path`, which is not configured yet."""
     from lakeward.adapters.sources.files.paths.file_names import FileNames  # noqa: PLC0415
     from lakeward.adapters.sources.files.probe import FilesSourceProbe  # noqa: PLC0415
     from lakeward.adapters.sources.landing.folder_factory import open_folder  # noqa: PLC0415
@@ -43,16 +43,16 @@ def build_probe(options: Options, runtime: Runtime) -> SourceProbe:
     return FilesSourceProbe(open_folder(runtime, str(options["path"]), None, Places(Place(FileNames()))))
 
 
-def _opened(options: Options, runtime: Runtime) -> tuple[Any, Mapping[TableName, Any], Any]:
-    """Return the validated options, those of the tables that have their own, and the landing folder."""
-    from lakeward.adapters.sources.files import options as model  # noqa: PLC0415  # pydantic, for who uses the source
+def _validate(options: Options, runtime: Runtime) -> tuple[Any, Mapping[TableName, Any], Any]:
+    """Return the validated options, the options of tables with settings of their own, and the landing folder."""
+    from lakeward.adapters.sources.files import options as model  # noqa: PLC0415  # imports pydantic
     from lakeward.adapters.sources.landing.folder_factory import open_folder  # noqa: PLC0415
     from lakeward.adapters.sources.landing.places import Places  # noqa: PLC0415
 
     own = {name: value for name, value in options.items() if name not in ("formats", "tables")}
     settings = validated(model.FilesOptions, own, str(runtime.file), within="source")
-    said: Mapping[TableName, Mapping[str, Any]] = options.get("tables", {})
-    tables = {table: own_options(settings, table, values, runtime) for table, values in said.items()}
+    own_settings: Mapping[TableName, Mapping[str, Any]] = options.get("tables", {})
+    tables = {table: own_options(settings, table, values, runtime) for table, values in own_settings.items()}
     _check_folders(settings, {table: tables.get(table, settings) for table in {*options["formats"], *tables}})
     places = Places(settings.place(), {table: place.place() for table, place in tables.items()})
     archive = settings.archive if settings.landing == "archived" else None
@@ -60,48 +60,48 @@ def _opened(options: Options, runtime: Runtime) -> tuple[Any, Mapping[TableName,
 
 
 def own_options(settings: Any, table: TableName, values: Mapping[str, Any], runtime: Runtime) -> Any:
-    """Return the options of a table that says something of itself; raises ConfigError for what does not fit."""
+    """Return the options of a table with the settings `values` of its own; raises ConfigError for invalid ones."""
     from lakeward.adapters.sources.files import options as model  # noqa: PLC0415
 
     where, within = str(runtime.file), f'tables."{table}".source'
     own = validated(model.FilesTableOptions, values, where, within=within)
-    found = validated(model.FilesOptions, settings.with_own(own), where, within=within)
-    return found if own.folder is None else found.model_copy(update={"folder": own.folder})
+    options_ = validated(model.FilesOptions, settings.with_own(own), where, within=within)
+    return options_ if own.folder is None else options_.model_copy(update={"folder": own.folder})
 
 
 def _check_folders(settings: Any, tables: Mapping[TableName, Any]) -> None:
-    """Refuse a folder within that of another table, and an archive for files that two tables would read.
+    """Raise ConfigError for a folder within that of another table, and for archived files that two tables read.
 
-    With names of their own in one folder each table has its files. Messages say themselves of which table they are.
+    Tables may share a folder if `names` separates their files. Messages may, because they name their table.
     """
     is_archived = settings.landing == "archived"
     if is_archived and "{schema}" not in settings.folder:
         raise _not_archived(f"`folder` is {settings.folder!r}, and all tables read it")
     for outer, of, inner, table in _nested(tables):
-        found = f"{of} reads {outer or '.'}, and {table} reads {inner or '.'}"
+        readers = f"{of} reads {outer or '.'}, and {table} reads {inner or '.'}"
         if is_archived:
-            raise _not_archived(found)
+            raise _not_archived(readers)
         if outer != inner and not tables[of].is_messages:
             raise ConfigError(
                 f"the folder of {table} lies within that of {of}, which would read its files, too",
-                found=found,
-                todo="Let each table have a folder beside the others, or let `names` of both say which files are "
-                f'theirs: [tables."{of}".source].',
+                found=readers,
+                todo="Give each table a folder outside of the others, or set `names` for both, so that each reads "
+                f'its own files: [tables."{of}".source].',
             )
 
 
 def _nested(tables: Mapping[TableName, Any]) -> Iterator[tuple[str, TableName, str, TableName]]:
-    """Yield folders that have, or are, the folder of another table, with both tables, where both read its files."""
+    """Yield pairs of tables that read the same files: outer folder, its table, inner or equal folder, its table."""
     from lakeward.adapters.sources.landing.places import below, filled  # noqa: PLC0415
 
     folders = sorted((below(filled(own.folder, table).lower()), table) for table, own in tables.items())
-    around: list[tuple[str, TableName]] = []
+    outer_folders: list[tuple[str, TableName]] = []
     for folder, table in folders:
-        around = [(outer, of) for outer, of in around if folder.startswith(outer)]
-        for outer, of in around:
+        outer_folders = [(outer, of) for outer, of in outer_folders if folder.startswith(outer)]
+        for outer, of in outer_folders:
             if None in (both := {tables[of].names, tables[table].names}) or len(both) == 1:
                 yield outer, of, folder, table
-        around.append((folder, table))
+        outer_folders.append((folder, table))
 
 
 def _not_archived(found: str) -> ConfigError:

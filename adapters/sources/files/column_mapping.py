@@ -1,4 +1,4 @@
-"""What the columns of plain files say of operation, order and time, and how the cells of JSON are written."""
+"""Mapping of columns to operation, order and time of rows, and the form in which JSON cells are written."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from lakeward.core.errors import ConfigError
 from lakeward.core.schema import Column
 
 _TIMES: Final = ("timestamp", "timestamp_ntz", "date")
-_MANY_WAYS: Final = ("decimal", "binary", "timestamp", "timestamp_ntz")
-"""Types whose values messages write in more than one way."""
+_TYPES_OF_MANY_FORMS: Final = ("decimal", "binary", "timestamp", "timestamp_ntz")
+"""Types whose values messages may write in several forms."""
 
 
 def check_images(options: FilesOptions, dimension: Dimension) -> None:
-    """Raise ConfigError where rows are to be found by images before a change that the files do not have."""
+    """Raise ConfigError for a table with image match whose files have no before images."""
     has = options.format == "dms-json" or (
         options.format == "debezium" and options.form == "envelope" and options.before_images == "whole"
     )
@@ -41,7 +41,7 @@ def check_images(options: FilesOptions, dimension: Dimension) -> None:
 
 
 def check_documents(options: FilesOptions, dimension: Dimension) -> None:
-    """Raise ConfigError where a table of documents has another key than theirs, or columns that none fills."""
+    """Raise ConfigError for a table of MongoDB documents with another key than `_id`, or with other columns."""
     if options.documents is None:
         return
     name, key = dimension.name, dimension.key
@@ -62,11 +62,11 @@ def check_documents(options: FilesOptions, dimension: Dimension) -> None:
 
 
 def check_mapping(options: FilesOptions, dimension: Dimension) -> None:
-    """Raise ConfigError where a column that is named is not there, or has a type that orders or tells nothing."""
+    """Raise ConfigError for a setting that names a missing column, or one whose type does not fit the setting."""
     for setting, name in fields_of(options).items():
-        found = find_field(dimension.schema, name)
-        if found is not None:
-            _check_type(dimension, setting, found[1])
+        field = find_field(dimension.schema, name)
+        if field is not None:
+            _check_type(dimension, setting, field[1])
         elif setting != "operation":
             declared = f'[tables."{dimension.name}".columns]'
             path = f", {root_of(name)} as a struct" if "." in name else ""
@@ -77,17 +77,17 @@ def check_mapping(options: FilesOptions, dimension: Dimension) -> None:
             )
 
 
-def _check_type(dimension: Dimension, setting: str, found: Column) -> None:
-    is_time, name = found.type.name in _TIMES, found.name
+def _check_type(dimension: Dimension, setting: str, field: Column) -> None:
+    is_time, name = field.type.name in _TIMES, field.name
     if setting == "operation":
-        is_right = not found.type.is_nested and found.type.name != "binary"
+        is_right = not field.type.is_nested and field.type.name != "binary"
         todo = f"Name the field in it that says what a row does by its path, as `{name}.op`, or another column."
     else:
-        is_right = is_time or (setting == "order_by" and _is_whole(found))
+        is_right = is_time or (setting == "order_by" and _is_whole(field))
         todo = "Declare it as a timestamp or a date" + ("." if setting == "time" else ", or as a whole number.")
     if not is_right:
-        what = f"{dimension.name}: the column {name} is {found.type.with_article}, and cannot be `{setting}`"
-        raise ConfigError(what, todo=todo)
+        problem = f"{dimension.name}: the column {name} is {field.type.with_article}, and cannot be `{setting}`"
+        raise ConfigError(problem, todo=todo)
 
 
 def _is_whole(column: Column) -> bool:
@@ -95,7 +95,7 @@ def _is_whole(column: Column) -> bool:
 
 
 def with_mapping(rows: DataFrame, options: FilesOptions, dimension: Dimension) -> DataFrame:
-    """Return rows with operation, order and time from the columns that say so."""
+    """Return rows with operation, order and time filled from the columns that the settings name."""
     named = {setting: find_field(dimension.schema, name) for setting, name in fields_of(options).items()}
     operation, order = named.get("operation"), named.get("order_by")
     time = named.get("time") or order
@@ -114,12 +114,12 @@ def _number(value: str, column: Column) -> str:
     return bound_of(value, column.type) or value
 
 
-_OF_TIMES: Final = {
+_TIME_WIRES: Final = {
     "connect": Wire.MILLIS,
     "microseconds": Wire.MICROS,
     "nanoseconds": Wire.NANOS,
 }
-_OF_BINARY: Final = {
+_BINARY_WIRES: Final = {
     "bytes": Wire.BASE64,
     "base64": Wire.BASE64,
     "base64-url-safe": Wire.BASE64_URL,
@@ -127,8 +127,8 @@ _OF_BINARY: Final = {
 }
 
 
-_OF_DOCUMENTS: Final = {"decimals": "string", "times": "connect", "binary": "base64"}
-"""How values of documents are written, in the terms of the connector's modes (`messages.json.extended_json`)."""
+_DOCUMENT_MODES: Final = {"decimals": "string", "times": "connect", "binary": "base64"}
+"""The connector's modes that describe the values of documents after `messages.json.extended_json` rewrote them."""
 
 
 def writings(
@@ -137,30 +137,32 @@ def writings(
     formats: Mapping[str, str],
     described: Mapping[str, Described] = MappingProxyType({}),
 ) -> Mapping[str, Writing]:
-    """Return how cells of JSON are written, in rows and in messages.
+    """Return how the JSON cells of each column are written, in rows and in messages.
 
-    The format of their column says so, else the schema beside the message, else the connector's modes. The unit of
-    a time, and whether bytes are base64, are what a schema says, whatever the format. Raises ConfigError where it
-    says that bytes are a text, and nothing says in which form.
+    The format of the column decides, else the schema in the message (`described`), else the connector's modes. The
+    unit of a time, and whether bytes are base64, are taken from a schema even if the column has a format. Raises
+    ConfigError if a schema says that bytes are a text, and no setting says in which form.
     """
-    found = {}
+    forms = {}
     if options.documents is not None:
-        options = options.model_copy(update=_OF_DOCUMENTS)
+        options = options.model_copy(update=_DOCUMENT_MODES)
     for column in dimension.schema:
-        own, told = formats.get(column.name), described.get(column.name)
-        if own is None and told is not None and column.type.name == "binary":
-            _check_form_of_bytes(options, dimension, told)
-        is_told = told is not None and _counts(told, column, own) and _tells(options, told, column)
-        found[column.name] = _told(options, column, told) if is_told and told else _writing(options, column, own)
-    return found
+        format_, field = formats.get(column.name), described.get(column.name)
+        if format_ is None and field is not None and column.type.name == "binary":
+            _check_form_of_bytes(options, dimension, field)
+        if field is not None and _is_consulted(field, column, format_) and _decides(options, field, column):
+            forms[column.name] = _writing_of_schema(options, column, field)
+        else:
+            forms[column.name] = _writing_of_settings(options, column, format_)
+    return forms
 
 
-def _check_form_of_bytes(options: FilesOptions, dimension: Dimension, told: Described) -> None:
-    """Raise ConfigError for bytes that come as a text, where `binary` says they do not: hex may be base64, too."""
-    if options.binary == "bytes" and told.type is not None and told.type.name == "string":
+def _check_form_of_bytes(options: FilesOptions, dimension: Dimension, field: Described) -> None:
+    """Raise ConfigError if a schema has bytes as a text and `binary` does not: a hex text may be base64 as well."""
+    if options.binary == "bytes" and field.type is not None and field.type.name == "string":
         raise ConfigError(
-            f"{dimension.name}: nothing says how the bytes of {told.name} are written",
-            found='the schema beside the messages calls them a text, and `binary = "bytes"` says otherwise',
+            f"{dimension.name}: nothing says how the bytes of {field.name} are written",
+            found='the schema in the messages calls them a text, and `binary = "bytes"` says otherwise',
             todo="Set `binary` to the connector's binary.handling.mode; or, where the source itself has a text in "
             f'this column, its `format` under [tables."{dimension.name}".columns].',
         )
@@ -169,84 +171,87 @@ def _check_form_of_bytes(options: FilesOptions, dimension: Dimension, told: Desc
 def ways_of_writing(
     options: FilesOptions, dimension: Dimension, formats: Mapping[str, str]
 ) -> Mapping[str, str]:
-    """Return how messages write columns of types that they write in several ways, where no format says so."""
+    """Return the written form of columns whose type has several forms in messages, if no format decides it."""
     if not options.is_messages:
         return {}
-    columns = [c for c in dimension.schema if c.type.name in _MANY_WAYS and c.name not in formats]
+    columns = [c for c in dimension.schema if c.type.name in _TYPES_OF_MANY_FORMS and c.name not in formats]
     written = writings(options, dimension, formats)
     return {column.name: written[column.name].wire.value for column in columns}
 
 
 def needs_schemas(options: FilesOptions, dimension: Dimension) -> bool:
-    """Return whether any column may be written otherwise than its declared type, format and modes say."""
+    """Return whether the schemas in messages may change how a column is read."""
     if options.format != "debezium" or options.documents is not None:
         return False
-    return any(column.type.name in _MANY_WAYS for column in dimension.schema)
+    return any(column.type.name in _TYPES_OF_MANY_FORMS for column in dimension.schema)
 
 
-def _counts(told: Described, column: Column, own: str | None) -> bool:
-    """Whether a schema counts beside the format of a column."""
-    if own is None:
+def _is_consulted(field: Described, column: Column, format_: str | None) -> bool:
+    """Return whether the field of a schema is consulted for a column that may have a format in the settings."""
+    if format_ is None:
         return True
-    if own in EPOCHS:
-        return column.type.name in _TIMES and told.type is not None and told.type.name in _TIMES
-    return column.type.name == "binary" and own in ("hex", "base64") and told.wire is Wire.BASE64
+    if format_ in EPOCHS:
+        return column.type.name in _TIMES and field.type is not None and field.type.name in _TIMES
+    return column.type.name == "binary" and format_ in ("hex", "base64") and field.wire is Wire.BASE64
 
 
-def _tells(options: FilesOptions, told: Described, column: Column) -> bool:
-    """Whether a schema tells how a column is written: not where it says nothing of a type that is declared.
+def _decides(options: FilesOptions, field: Described, column: Column) -> bool:
+    """Return whether the field of a schema decides how a column is written.
 
-    A decimal that it calls a text is no base64: digits may be both. What is declared as a text has what is written.
+    It does if it has a form of its own or the declared type. A decimal that the schema calls a text is plain: its
+    digits might be read as base64 otherwise. A column that is declared as a text takes the written value.
     """
     if column.type.name == "string" and options.types == "declared":
         return False
-    if told.type is not None and told.type.name == "bigint" and told.wire in UNITS:  # a time of day, or a duration
+    if field.type is not None and field.type.name == "bigint" and field.wire in UNITS:  # time of day, or duration
         return column.type.name == "bigint" and options.types == "schema"
-    if told.wire is not Wire.PLAIN or told.type is None:
+    if field.wire is not Wire.PLAIN or field.type is None:
         return True
-    if column.type.name in _TIMES and told.type.name in _TIMES:
+    if column.type.name in _TIMES and field.type.name in _TIMES:
         return True
-    return told.type.name == column.type.name or (column.type.name == "decimal" and told.type.name == "string")
+    return field.type.name == column.type.name or (column.type.name == "decimal" and field.type.name == "string")
 
 
-def _told(options: FilesOptions, column: Column, told: Described) -> Writing:
-    """Return what a schema says of writing; a scale that no decimal has says nothing."""
+def _writing_of_schema(options: FilesOptions, column: Column, field: Described) -> Writing:
+    """Return how a column is written by its schema; a scale that no decimal type can have is ignored."""
     plain = TextFormat(None, options.source_zone)
     match column.type.name:
-        case "binary" if told.wire is Wire.PLAIN:  # a text, as `binary` says
-            return Writing(_OF_BINARY[options.binary], plain)
-        case "date":  # schemas do not tell days from texts
+        case "binary" if field.wire is Wire.PLAIN:  # a text in the form of `binary`
+            return Writing(_BINARY_WIRES[options.binary], plain)
+        case "date":  # schemas do not distinguish numbers of days from texts
             return Writing(Wire.DAYS, plain)
         case "decimal" if options.decimals == "numeric":
             return Writing(Wire.PLAIN, plain)
-        case "string" if told.type is None or told.type.name != "string":  # declared so: what was written stands
+        case "string" if field.type is None or field.type.name != "string":  # declared as a text: as written
             return Writing(Wire.PLAIN, plain)
         case "decimal":
-            is_other = told.scale is not None and 0 <= told.scale <= MOST_DIGITS and told.scale != column.type.scale
-            return Writing(told.wire, plain, told.scale if is_other else None)
-        case "bigint" if told.type is None or told.type.name != "bigint":  # declared so: what was written stands
+            scale = field.scale
+            is_other = scale is not None and 0 <= scale <= MOST_DIGITS and scale != column.type.scale
+            return Writing(field.wire, plain, scale if is_other else None)
+        case "bigint" if field.type is None or field.type.name != "bigint":  # declared as a number: as written
             return Writing(Wire.PLAIN, plain)
         case "string" | "binary" | "timestamp" | "timestamp_ntz" | "bigint":
-            return Writing(told.wire, plain)
+            return Writing(field.wire, plain)
         case _:
             return Writing(Wire.PLAIN, plain)
 
 
-def _writing(options: FilesOptions, column: Column, own: str | None) -> Writing:
-    text = TextFormat(own, options.source_zone)
+def _writing_of_settings(options: FilesOptions, column: Column, format_: str | None) -> Writing:
+    """Return how a column is written by its format, else by the connector's modes."""
+    text = TextFormat(format_, options.source_zone)
     plain = TextFormat(None, options.source_zone)
-    if own in EPOCHS:
-        return Writing(Wire(own), plain)
-    if column.type.name == "binary" and own in ("hex", "base64"):
-        return Writing(Wire(own), plain)
-    if options.format != "debezium" or own is not None:
+    if format_ in EPOCHS:
+        return Writing(Wire(format_), plain)
+    if column.type.name == "binary" and format_ in ("hex", "base64"):
+        return Writing(Wire(format_), plain)
+    if options.format != "debezium" or format_ is not None:
         return Writing(Wire.PLAIN, text)
     if column.type.name == "binary":
-        return Writing(_OF_BINARY[options.binary], text)
+        return Writing(_BINARY_WIRES[options.binary], text)
     if column.type.name == "date":
         return Writing(Wire.DAYS, text)
     if column.type.name == "decimal" and options.decimals == "precise":
         return Writing(Wire.UNSCALED, text)
     if column.type.name in ("timestamp", "timestamp_ntz"):
-        return Writing(_OF_TIMES.get(options.times, Wire.PLAIN), text)
+        return Writing(_TIME_WIRES.get(options.times, Wire.PLAIN), text)
     return Writing(Wire.PLAIN, text)

@@ -1,4 +1,4 @@
-"""What stops a table whose plain files were read: files that break the rules as a whole."""
+"""Checks of whole files after they were read: damaged, unreadable or misplaced files stop their table."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from lakeward.adapters.sources.csv.file_form import no_utf_8, packed
+from lakeward.adapters.sources.csv.file_form import encoding_error, gzip_error
 from lakeward.adapters.sources.csv.repeated_header import refuse_moved_columns
 from lakeward.adapters.sources.files.event_frame import ODD
-from lakeward.adapters.sources.files.file_columns import File, not_declared
+from lakeward.adapters.sources.files.file_columns import File, undeclared_columns
 from lakeward.adapters.sources.files.json_lines.frames import STRANGE
 from lakeward.adapters.sources.files.json_lines.message_warnings import NO_TIME
 from lakeward.adapters.sources.files.json_lines.other_tables import HAS_OTHER, other_tables
 from lakeward.adapters.sources.files.named_fields import FIELD_FLAGS
-from lakeward.adapters.sources.files.paths.path_columns import in_both
+from lakeward.adapters.sources.files.paths.path_columns import column_in_file_and_path
 from lakeward.adapters.sources.messages.decoded import MESSAGE_FLAGS
 from lakeward.adapters.sources.rows.read_errors import not_read
 from lakeward.adapters.spark.frames.event_frame import AHEAD, INITIAL, NO_PLACE, SKIPPED, Group, by_object
@@ -33,24 +33,24 @@ from lakeward.core.errors import LakewardError, SchemaConflict, SourceError
 from lakeward.core.ledger.other_tables import OtherTables
 from lakeward.core.schema_changes.evolution import Kind, Policy
 
-_MARKS: Final = ("0xFFFE", "0xFEFF")
-"""How a row begins, as bytes that are no UTF-8 are shown, in which the mark of UTF-16 or UTF-32 stands."""
+_BYTE_ORDER_MARKS: Final = ("0xFFFE", "0xFEFF")
+"""The beginnings of a row with the byte order mark of UTF-16 or UTF-32, as hex of bytes that are no UTF-8."""
 
-_PACKED: Final = "0x1F8B08"
-"""How a row begins, as bytes that are no UTF-8 are shown, that gzip packed."""
+_GZIP: Final = "0x1F8B08"
+"""The beginning of a row of a gzip file, as hex of bytes that are no UTF-8."""
 
-_MOST_STRANGE: Final = 100
+_MOST_NAMES: Final = 100
 
 
-def surveyed(frame: Frame, dimension: Dimension, files: Sequence[File]) -> Sequence[Group]:
-    """Return the survey of a frame; raises SourceError, with its name, for a file that cannot be read."""
+def survey_frame(frame: Frame, dimension: Dimension, files: Sequence[File]) -> Sequence[Group]:
+    """Return the survey of a frame; raises SourceError with the name of the file for one that Spark cannot read."""
     try:
         every = (NO_PLACE, NO_TIME, *MESSAGE_FLAGS, INITIAL, *FIELD_FLAGS)
         flags = [name for name in every if name in frame.columns]
         return survey(frame, dimension, TORN, MALFORMED, AHEAD, ODD, HAS_OTHER, *flags)
     except FAILURES as error:
-        if (gone := unreachable(str(dimension.name), error)) is not None:
-            raise gone from error
+        if (unreachable_error := unreachable(str(dimension.name), error)) is not None:
+            raise unreachable_error from error
         text = full_text(error)
         named = [file.item.name for file in files if PurePosixPath(file.item.name).name in text]
         raise not_read(str(dimension.name), named[0] if named else None, error) from error
@@ -60,39 +60,41 @@ def refuse_damage(
     dimension: Dimension,
     frame: Frame,
     files: Sequence[File],
-    found: Sequence[Group],
+    groups_of_all: Sequence[Group],
     *,
     has_own_folder: bool,
     path_columns: Collection[str] = (),
     may_be_unreadable: bool = False,
 ) -> None:
-    """Stop at a file that breaks the rules as a whole, and at columns not declared or from its path.
+    """Raise an error for the first file that breaks a rule as a whole.
 
-    It `may_be_unreadable` where it is not for its writer what stands in it together: then its rows go into
-    quarantine, or QUARANTINE-001 stops the table.
+    A file must not end within a quoted field, have undeclared columns or columns that are taken from its path,
+    consist of messages of other tables (if the table has its own folder), or have no readable row. With
+    `may_be_unreadable` the last is allowed, because lines are in one file by chance: the rows go into quarantine,
+    or QUARANTINE-001 stops the table. Raises SourceError for damage, and SchemaConflict for columns.
     """
-    by_order = by_object(found)
+    by_order = by_object(groups_of_all)
     if any(file.layout is not None for file in files):
-        refuse_moved_columns(dimension, frame, found, {file.item.order: file.item.name for file in files})
+        refuse_moved_columns(dimension, frame, groups_of_all, {file.item.order: file.item.name for file in files})
     for file in files:
         groups = by_order.get(file.item.order, [])
         rows = [group for group in groups if group.reason != SKIPPED]
         if any(TORN in group.flags for group in groups):
-            raise _torn(dimension, _of_file(frame, file), file)
+            raise _torn_file(dimension, _of_file(frame, file), file)
         if any(ODD in group.flags for group in rows):
-            _refuse_strange(dimension, frame, file, path_columns)
-        if has_own_folder and has_others_alone(groups):
+            _refuse_undeclared(dimension, frame, file, path_columns)
+        if has_own_folder and has_only_other_tables(groups):
             others = other_tables(_of_file(frame, file), is_shared=False)
-            raise of_others(dimension, f"{file.item.name} has", others)
+            raise only_other_tables(dimension, f"{file.item.name} has", others)
         if rows and all(MALFORMED in group.flags for group in rows) and not may_be_unreadable:
-            raise _unreadable(dimension, _of_file(frame, file), file)
+            raise _no_readable_row(dimension, _of_file(frame, file), file)
 
 
 def _of_file(frame: Frame, file: File) -> DataFrame:
     return in_spark(frame).where(column(names.OBJECT) == file.item.order)
 
 
-def _torn(dimension: Dimension, of_file: DataFrame, file: File) -> SourceError:
+def _torn_file(dimension: Dimension, of_file: DataFrame, file: File) -> SourceError:
     line = of_file.where(column(TORN)).agg(F.min(column(names.ROW))).collect()[0][0]
     return SourceError(
         f"{dimension.name}: {file.item.name} ends within a quoted field",
@@ -101,31 +103,31 @@ def _torn(dimension: Dimension, of_file: DataFrame, file: File) -> SourceError:
     )
 
 
-def has_others_alone(groups: Sequence[Group]) -> bool:
-    """Return whether a file has rows of other tables and none of its own, by its groups of the survey.
+def has_only_other_tables(groups: Sequence[Group]) -> bool:
+    """Return whether a file has rows of other tables and none of its own table, by its groups of the survey.
 
-    What is no row of any table, as a heartbeat or a tombstone, says nothing of it.
+    Messages that are no row of any table, such as heartbeats and tombstones, do not count.
     """
     return all(group.reason == SKIPPED for group in groups) and any(HAS_OTHER in group.flags for group in groups)
 
 
-def of_others(dimension: Dimension, which: str, others: OtherTables | None) -> SourceError:
-    """Say that files in the folder of a table have messages of other tables alone; `which` has the verb with it."""
+def only_other_tables(dimension: Dimension, which: str, others: OtherTables | None) -> SourceError:
+    """Return the error for files with messages of other tables only; `which` names the files, with their verb."""
     return SourceError(
         f"{dimension.name}: {which} messages of other tables alone",
-        found=f"found rows of {others}, and none of {dimension.source}, in the folder of that",
+        found=f"found rows of {others}, and none of {dimension.source}, in the folder of {dimension.source}",
         todo="Nothing of this batch was applied; other tables go on. Call the table under [tables] as its messages "
         "do, or move the file away. A `folder` under [source] without {schema} and {table} is one for all tables.",
     )
 
 
-def _unreadable(dimension: Dimension, of_file: DataFrame, file: File) -> LakewardError:
+def _no_readable_row(dimension: Dimension, of_file: DataFrame, file: File) -> LakewardError:
     malformed = of_file.where(column(MALFORMED)).orderBy(column(names.ROW))
     why, text = malformed.select(column(names.DETAIL), column(names.TEXT)).first() or ("nothing", "")
-    if text is not None and (text.startswith(_MARKS) or "\0" in text):
-        return no_utf_8(dimension.name, file.item.name)
-    if text is not None and text.startswith(_PACKED):
-        return packed(dimension.name, file.item.name)
+    if text is not None and (text.startswith(_BYTE_ORDER_MARKS) or "\0" in text):
+        return encoding_error(dimension.name, file.item.name)
+    if text is not None and text.startswith(_GZIP):
+        return gzip_error(dimension.name, file.item.name)
     return SchemaConflict(
         f"{dimension.name}: no row of {file.item.name} can be read",
         found=f"of the first of them, {why}",
@@ -134,24 +136,24 @@ def _unreadable(dimension: Dimension, of_file: DataFrame, file: File) -> Lakewar
     )
 
 
-def _refuse_strange(dimension: Dimension, frame: Frame, file: File, path_columns: Collection[str]) -> None:
+def _refuse_undeclared(dimension: Dimension, frame: Frame, file: File, path_columns: Collection[str]) -> None:
     declared = {name.lower(): name for name in dimension.schema.names}
-    found = _strange_names(frame, file, {*declared, *(old.lower() for old in dimension.policies.renames)})
+    undeclared = _undeclared_names(frame, file, {*declared, *(old.lower() for old in dimension.policies.renames)})
     policies = dimension.policies
-    alike = [(name, declared[name.lower()]) for name in found if name.lower() in declared]
+    alike = [(name, declared[name.lower()]) for name in undeclared if name.lower() in declared]
     of_path = {name.lower() for name in path_columns}
     if both := [name for name, _ in alike if name.lower() in of_path]:
-        raise in_both(dimension, file.item.name, both[0])
+        raise column_in_file_and_path(dimension, file.item.name, both[0])
     if alike:
-        raise _spelled_otherwise(dimension, file.item.name, alike)
-    if old := sorted(policies.renames.keys() & set(found)):
-        raise _of_old_name(dimension, file.item.name, old[0])
-    listed = sorted(name for name in found if policies.of(Kind.ADD, [name]) is not Policy.IGNORE)
-    if listed:
-        raise not_declared(dimension, file.item.name, listed)
+        raise _names_in_other_case(dimension, file.item.name, alike)
+    if old := sorted(policies.renames.keys() & set(undeclared)):
+        raise _old_name_of_column(dimension, file.item.name, old[0])
+    refused = sorted(name for name in undeclared if policies.of(Kind.ADD, [name]) is not Policy.IGNORE)
+    if refused:
+        raise undeclared_columns(dimension, file.item.name, refused)
 
 
-def _of_old_name(dimension: Dimension, name: str, old: str) -> SchemaConflict:
+def _old_name_of_column(dimension: Dimension, name: str, old: str) -> SchemaConflict:
     return SchemaConflict(
         f"{dimension.name}: {name} has the old name of a column",
         found=f"{old} is called {dimension.policies.renames[old]} now, as `schema.rename` says",
@@ -160,24 +162,24 @@ def _of_old_name(dimension: Dimension, name: str, old: str) -> SchemaConflict:
     )
 
 
-def _strange_names(frame: Frame, file: File, declared: Collection[str]) -> Sequence[str]:
-    """Return names in the rows of a file that nobody declared, at most 100.
+def _undeclared_names(frame: Frame, file: File, declared: Collection[str]) -> Sequence[str]:
+    """Return the undeclared names in the rows of a file, at most 100.
 
-    Those that a person knows, but for their case, are first; these, `declared`, are in small letters.
+    Names that differ from `declared` names (which are in lower case) by case only come first.
     """
     if isinstance(frame, LocalFrame):
         is_own = pc.equal(frame.rows.column(names.OBJECT), file.item.order)
         every = pc.list_flatten(frame.rows.column(STRANGE).filter(is_own)).unique().to_pylist()
-        return sorted(every, key=lambda name: (name.lower() not in declared, name))[:_MOST_STRANGE]
+        return sorted(every, key=lambda name: (name.lower() not in declared, name))[:_MOST_NAMES]
     strange = _of_file(frame, file).selectExpr(f"explode({STRANGE}) AS name").distinct()
     is_declared = F.lower("name").isin(list(declared))
-    return [row[0] for row in strange.orderBy(is_declared.desc(), "name").limit(_MOST_STRANGE).collect()]
+    return [row[0] for row in strange.orderBy(is_declared.desc(), "name").limit(_MOST_NAMES).collect()]
 
 
-def _spelled_otherwise(dimension: Dimension, file: str, alike: Sequence[tuple[str, str]]) -> SchemaConflict:
+def _names_in_other_case(dimension: Dimension, file: str, alike: Sequence[tuple[str, str]]) -> SchemaConflict:
     return SchemaConflict(
         f"{dimension.name}: {file} has columns in other letters than the table",
-        found=", ".join(f"found {found}, and {name} is declared" for found, name in alike),
+        found=", ".join(f"found {written}, and {name} is declared" for written, name in alike),
         todo="Names in lines of JSON are compared as they are written. Declare them under "
         f'[tables."{dimension.name}".columns] as the files have them. Nothing of this batch was applied; other '
         "tables go on.",

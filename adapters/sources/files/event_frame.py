@@ -1,4 +1,4 @@
-"""The rows of plain files as the event frame."""
+"""Read plain files with Spark, as an event frame."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ from lakeward.adapters.spark.sql import names
 from lakeward.adapters.spark.sql.names import text
 
 _TOLD: Final = f"nullif(shiftright({names.OBJECT}, {COUNTER_BITS}), 0L) * 1000L"
-"""The time in the name of a row's file, in microseconds since 1970 and without a zone."""
+"""The time in the name of a row's file, in microseconds since 1970 without a zone, as SQL; NULL if it has none."""
 
 ODD: Final = "_lakeward_odd"
-"""Flags a row with columns that nobody declared."""
+"""Flags a row with undeclared columns."""
 
 
 def frame_of(table: TableFiles, files: Sequence[File]) -> DataFrame:
-    """Read files that are alike together, whatever their number."""
+    """Return the events of files that have the same columns, in one frame."""
     spark = table.spark()
     is_text = any(file.format != "parquet" for file in files)
     for name, value in WHOLE_FILES.items():
@@ -78,7 +78,7 @@ def frame_of(table: TableFiles, files: Sequence[File]) -> DataFrame:
 
 
 def flags_near_words(table: TableFiles) -> bool:
-    """Return whether rows are flagged whose words are nearly those of an operation."""
+    """Return whether rows are flagged whose word for the operation is nearly one that the settings name."""
     return not table.options.is_messages and table.has_op and table.reading.takes_other_words
 
 
@@ -88,7 +88,7 @@ def _with_path(rows: DataFrame, table: TableFiles, files: Sequence[File]) -> Dat
 
 
 def _rows(table: TableFiles, files: Sequence[File], places: DataFrame) -> DataFrame:
-    """Return the rows of files that are read together."""
+    """Return the rows of files of one kind, read at once."""
     spark, reading, options, first = table.spark(), table.reading, table.options, files[0]
     paths = [table.path_of(file.item.name) for file in files]
     if first.layout is not None:

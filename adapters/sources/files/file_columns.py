@@ -1,4 +1,4 @@
-"""What the beginning of plain files says: their layouts and footers, and the columns that a batch has by them."""
+"""The columns of plain files, found from CSV layouts, Parquet footers and message schemas, and those of a batch."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from lakeward.adapters.sources.csv.layout import OP, Layout, find_layout, header
 from lakeward.adapters.sources.files.named_fields import find_field, lacks_field, refuse_both
 from lakeward.adapters.sources.files.paths.filled_columns import columns_with_values
 from lakeward.adapters.sources.files.paths.path_columns import (
+    column_in_file_and_path,
+    column_only_in_path,
     hidden_columns,
-    in_both,
-    only_in_path,
     path_cells,
     path_columns,
     with_path_schema,
@@ -32,10 +32,11 @@ from lakeward.core.text.suggestions import nearest
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """A file of a batch, its format, and what its beginning says; of messages, the schemas beside them.
+    """A file of a batch with its format and its columns.
 
-    `forms` say how Parquet has columns whose types do not say so, and `written` what it calls columns that have
-    another name here.
+    A CSV file has a `layout`, a Parquet file a `schema`, and a file of messages with schemas a `schema` and its
+    `versions`. `forms` are the stored forms of Parquet columns, `written` the names in the file of columns that
+    have another name here (see `Footer`).
     """
 
     item: SourceObject
@@ -48,75 +49,75 @@ class File:
 
     @property
     def kind(self) -> Hashable:
-        """What files have in common that are read together."""
+        """The key by which files are grouped that Spark reads at once."""
         return self.layout or ((self.schema, self.forms, self.written) if self.schema else self.format)
 
 
-def look_at_each(table: TableFiles, items: Sequence[SourceObject], stands: Schema | None) -> list[File]:
-    """Look at the beginning of files, in order.
+def inspect_files(table: TableFiles, items: Sequence[SourceObject], stored: Schema | None) -> list[File]:
+    """Find the columns of files, in order; `stored` are those of the table as it is, None without a table.
 
-    A column that is NULL throughout may have no type: then it has that of the table as it `stands`, or of a file
-    before it.
+    A Parquet column that is NULL in every row may have no type. It gets that of the table or of an earlier file.
     """
     files: list[File] = []
     before = Schema(())
     for item in items:
-        files.append(look_at(table, item, stands, before))
+        files.append(inspect_file(table, item, stored, before))
         own = files[-1].schema or before
         before = Schema((*own, *(column for column in before if own.find(column.name) is None)))
     return files
 
 
-def look_at(
-    table: TableFiles, item: SourceObject, stands: Schema | None = None, before: Schema | None = None
+def inspect_file(
+    table: TableFiles, item: SourceObject, stored: Schema | None = None, before: Schema | None = None
 ) -> File:
-    """Look at the beginning of a file; `stands` and `before` are as in `look_at_each`.
+    """Find the columns of a file; `stored` are those of the table, `before` those of the files before it.
 
-    Raises SchemaConflict where nothing says the types of its columns, and where its path has one that it lacks.
+    Raises SchemaConflict if the types of its columns are not known, and if a column is in both the file and its
+    path, or is in the path only and `path_columns` does not name it.
     """
     path_cells(table, item.name)
     own, hidden = without_path_columns(table), hidden_columns(table, item.name)
     try:
-        found = _look_at(own, item, stands, before)
+        file = _inspect(own, item, stored, before)
     except SchemaConflict as conflict:
         if hidden:
-            raise only_in_path(table, item.name, hidden) from conflict
+            raise column_only_in_path(table, item.name, hidden) from conflict
         if (both := _path_columns_in_header(table, item.name)) is not None:
-            raise in_both(table.dimension, item.name, both) from conflict
+            raise column_in_file_and_path(table.dimension, item.name, both) from conflict
         raise
-    has = columns_with_values(own, item.name, found.schema, found.layout) if hidden else None
+    has = columns_with_values(own, item.name, file.schema, file.layout) if hidden else None
     if has is not None and (lacking := [name for name in hidden if name not in has]):
-        raise only_in_path(table, item.name, lacking)
-    named = () if found.schema is None else [*map(str.lower, _called_now(own, found.schema))]
+        raise column_only_in_path(table, item.name, lacking)
+    named = () if file.schema is None else [*map(str.lower, _present_names(own, file.schema))]
     for name in table.options.path_columns:
         if name.lower() in named:
-            raise in_both(table.dimension, item.name, name)
-    return found
+            raise column_in_file_and_path(table.dimension, item.name, name)
+    return file
 
 
-def _called_now(table: TableFiles, schema: Schema) -> Sequence[str]:
+def _present_names(table: TableFiles, schema: Schema) -> Sequence[str]:
     return [table.dimension.policies.renames.get(name, name) for name in schema.names]
 
 
 def _path_columns_in_header(table: TableFiles, name: str) -> str | None:
-    """Return the first column that a CSV file's header names though it should be from the path."""
+    """Return the first of `path_columns` that the header of a CSV file names; None for any other file."""
     if not table.options.path_columns or table.format_of(name) != "csv":
         return None
     named = header_names(table.head(name), table.expected)
     return next((column for column in table.options.path_columns if column.lower() in named), None)
 
 
-def _look_at(table: TableFiles, item: SourceObject, stands: Schema | None, before: Schema | None) -> File:
+def _inspect(table: TableFiles, item: SourceObject, stored: Schema | None, before: Schema | None) -> File:
     form, dimension = table.format_of(item.name), table.dimension
     if form == "parquet":
         with table.folder.open(dimension.source, item.name) as file:
-            found = footer(file, str(dimension.name), item.name)
-            found = found.with_names(_names_wanted(table, stands))
-            found = found.with_known(dimension.schema, stands, before, renames=dimension.policies.renames)
-            if stands is None and (dimension.has_column_rules or not dimension.key or len(dimension.schema)):
-                # Rules may make the columns of a table that is there, so that its own say nothing here.
-                refuse_unknown(found, str(dimension.name), item.name)
-            return File(item, form, schema=found.schema, forms=found.forms, written=found.written)
+            footer_ = footer(file, str(dimension.name), item.name)
+            footer_ = footer_.with_names(_expected_names(table, stored))
+            footer_ = footer_.with_known(dimension.schema, stored, before, renames=dimension.policies.renames)
+            if stored is None and (dimension.has_column_rules or not dimension.key or len(dimension.schema)):
+                # Column rules may make the columns of a table, so that its stored columns say nothing of its files.
+                refuse_unknown(footer_, str(dimension.name), item.name)
+            return File(item, form, schema=footer_.schema, forms=footer_.forms, written=footer_.written)
     if table.options.types == "schema":
         _check_formats(table, form)
         return File(item, form)
@@ -128,27 +129,27 @@ def _look_at(table: TableFiles, item: SourceObject, stands: Schema | None, befor
     return File(item, form, find_layout(item.name, table.head(item.name), table.expected, is_load=False))
 
 
-def _names_wanted(table: TableFiles, stands: Schema | None) -> Sequence[str]:
-    """Return what the settings and the table call columns, which Parquet files may have in another case."""
+def _expected_names(table: TableFiles, stored: Schema | None) -> Sequence[str]:
+    """Return the names of columns in the settings and the table, which Parquet files may have in another case."""
     options, dimension = table.options, table.dimension
     operation = None if options.operation is None else options.operation.column
-    said = (*dimension.schema.names, *dimension.key, *dimension.policies.renames, options.order_by, options.time)
-    return [*filter(None, (*said, operation)), *(() if stands is None else stands.names)]
+    columns = (*dimension.schema.names, *dimension.key, *dimension.policies.renames, options.order_by, options.time)
+    return [*filter(None, (*columns, operation)), *(() if stored is None else stored.names)]
 
 
 def _no_types(table: TableFiles, item: SourceObject) -> SchemaConflict:
     name = table.dimension.name
-    beside = ', or set `types = "schema"` where a schema stands beside each message'
+    hint = ', or set `types = "schema"` if each message has a schema'
     return SchemaConflict(
         f"{name}: the types of its columns are not declared",
         found=f"{item.name} has no types that a table could have, and lakeward never guesses them",
         todo=f'Declare them under [tables."{name}".columns]'
-        f"{beside if table.options.format == 'debezium' else ''}. Other tables go on.",
+        f"{hint if table.options.format == 'debezium' else ''}. Other tables go on.",
     )
 
 
 def _check_formats(table: TableFiles, form: str) -> None:
-    """Refuse formats that a column cannot have."""
+    """Raise ConfigError for a column whose type or format files of the format `form` cannot have."""
     where = str(table.dimension.name)
     for item in table.dimension.schema:
         if form not in ("csv", "parquet") and _has_other_keys(item.type):
@@ -171,13 +172,13 @@ def _check_formats(table: TableFiles, form: str) -> None:
 
 
 def _has_other_keys(type_: Type) -> bool:
-    """Return whether a map in a type has other keys than texts."""
+    """Return whether a type is, or contains, a map whose keys are no texts."""
     own = type_.name == "map" and type_.parts[0].type.name != "string"
     return own or any(_has_other_keys(part.type) for part in type_.parts)
 
 
-def alike(files: Sequence[File]) -> Sequence[File]:
-    """Return the files up to the first that has other columns than the one before it."""
+def leading_alike(files: Sequence[File]) -> Sequence[File]:
+    """Return the leading files that have the columns of the first one."""
     columns = [_columns(file) for file in files]
     return files[: next((place for place, own in enumerate(columns) if own != columns[0]), len(files))]
 
@@ -189,17 +190,20 @@ def _columns(file: File) -> frozenset[str] | dict[str, Type] | None:
 
 
 def with_schema(table: TableFiles, files: Sequence[File]) -> Dimension:
-    """Return the dimension with the columns that its files have; a footer's are those of Parquet."""
-    found = _with_columns(without_path_columns(table), files[0])
-    return with_path_schema(found, table.dimension.schema, path_columns(table))
+    """Return the dimension with the columns that its files have, those from their paths included.
+
+    Raises SchemaConflict if columns are not declared, or do not fit what is declared.
+    """
+    dimension = _with_columns(without_path_columns(table), files[0])
+    return with_path_schema(dimension, table.dimension.schema, path_columns(table))
 
 
 def _with_columns(table: TableFiles, first: File) -> Dimension:
     dimension = table.dimension
     if first.layout is not None:
-        strange_columns = first.layout.undeclared(dimension.schema)
-        if strange_columns:
-            raise not_declared(dimension, first.item.name, strange_columns)
+        undeclared = first.layout.undeclared(dimension.schema)
+        if undeclared:
+            raise undeclared_columns(dimension, first.item.name, undeclared)
         has = first.layout.columns
         return replace(dimension, schema=Schema(tuple(c for c in dimension.schema if c.name in has)))
     if first.schema is None:
@@ -212,19 +216,19 @@ def _with_footer(table: TableFiles, first: File, schema: Schema) -> Dimension:
     declared, renames = dimension.schema, {} if first.versions else dimension.policies.renames
     own = [Column(renames.get(c.name, c.name), c.type) for c in schema]
     if operation is not None:
-        found = find_field(Schema(tuple(own)), operation.column)
+        field = find_field(Schema(tuple(own)), operation.column)
         refuse_both(dimension, first.item.name, Schema(tuple(own)), operation.column)
-        if found is None and table.has_op:
+        if field is None and table.has_op:
             raise lacks_field(dimension, first.item.name, "operation", operation.column)
-        is_plain = found is not None and not found[1].type.is_nested  # else `check_mapping` refuses it
+        is_plain = field is not None and not field[1].type.is_nested  # `check_mapping` refuses a nested one
         if declared.find(operation.column) is None and is_plain:
             own = [c for c in own if c.name != operation.column]
     for item in own:
-        said_so = declared.find(item.name)
-        if said_so is not None and not is_within(item.type, said_so.type):
+        declared_column = declared.find(item.name)
+        if declared_column is not None and not is_within(item.type, declared_column.type):
             raise SchemaConflict(
                 f"{dimension.name}: the columns of {first.item.name} are not those of the table",
-                found=f"column {item.name} is {item.type}, and declared as {said_so.type}",
+                found=f"column {item.name} is {item.type}, and declared as {declared_column.type}",
                 todo="Nothing of this batch was applied; other tables go on. Declare them as they are now. "
                 f"{WIDER}",
             )
@@ -234,9 +238,9 @@ def _with_footer(table: TableFiles, first: File, schema: Schema) -> Dimension:
 
 
 def described_by(table: TableFiles, file: File, versions: Sequence[Version]) -> File:
-    """Return a file of messages with the columns that their schemas describe; what is declared says more.
+    """Return a file of messages with the columns of its schemas; declared types take precedence.
 
-    Raises SchemaConflict where no type of a table holds a column.
+    Raises SchemaConflict for a column that has two types without a common wider one, or none that a table can hold.
     """
     where, declared = f"{table.dimension.name}: {file.item.name}", table.dimension.schema
 
@@ -256,14 +260,14 @@ def described_by(table: TableFiles, file: File, versions: Sequence[Version]) -> 
             todo=f'Declare it under [tables."{table.dimension.name}".columns], as a decimal or a string.',
         )
     columns = {c.name: c for c in merged(own, conflict)}
-    said = [item.name for version in versions for item in version.columns]
-    every = [columns.get(name) or declared.find(name) for name in dict.fromkeys((*said, *declared.names))]
+    described = [item.name for version in versions for item in version.columns]
+    every = [columns.get(name) or declared.find(name) for name in dict.fromkeys((*described, *declared.names))]
     schema = Schema(tuple(column for column in every if column is not None))
     return replace(file, schema=schema, versions=tuple(versions))
 
 
-def not_declared(dimension: Dimension, name: str, listed: Sequence[str]) -> SchemaConflict:
-    """Say that a file has columns that nobody declared."""
+def undeclared_columns(dimension: Dimension, name: str, listed: Sequence[str]) -> SchemaConflict:
+    """Return the error for a file with undeclared columns."""
     return SchemaConflict(
         f"{dimension.name}: {name} has columns that are not declared",
         found="they are " + ", ".join(column or "one without a name" for column in listed),
@@ -273,7 +277,10 @@ def not_declared(dimension: Dimension, name: str, listed: Sequence[str]) -> Sche
 
 
 def _check_names(dimension: Dimension, file: File, own: Sequence[Column], of_path: Collection[str]) -> None:
-    """Refuse what the settings would have refused, had the columns been declared there."""
+    """Raise SchemaConflict for columns that the settings would refuse if they were declared there.
+
+    The key must be among them, and a name must be unique, printable, and without lakeward's prefix.
+    """
     listed = [c.name for c in own]
     for name in dimension.key:
         if name not in listed and name not in of_path:

@@ -1,4 +1,4 @@
-"""What the landing folder says of the tables, without reading them."""
+"""The inventory of a landing folder: its tables, found without reading files."""
 
 from __future__ import annotations
 
@@ -15,31 +15,31 @@ from lakeward.core.text.suggestions import nearest
 
 @dataclass
 class FilesSourceInventory:
-    """The landing folder as it is when it is first looked at."""
+    """The tables of a landing folder, as it is when it is first listed."""
 
     options: FilesOptions
     folder: Folder
     of_tables: Mapping[TableName, FilesOptions] = field(default_factory=dict)
 
     def tables(self) -> Sequence[TableName]:
-        """Return the tables that have a folder; none where all share one, which no name tells."""
+        """Return the tables that have a folder; none if all tables share one."""
         return self._tables
 
     def warnings(self, tables: Collection[TableName]) -> Sequence[str]:
-        """Return that the folder is missing: each file is of one table, or says itself what its rows are."""
+        """Return a warning if the landing folder is missing; files name their tables, so there is no other one."""
         return self.folder.words()
 
     def match_objects(self, tables: Collection[TableName]) -> ObjectTables:
-        """Return what tells which of these tables read an object, by its URL."""
+        """Return the matcher that finds which of these tables read an object, by its URL."""
         return ObjectTables(self.folder, tables)
 
     def cautions(self, table: TableName) -> Sequence[str]:
-        """Return what to know of a table whatever its next batch is."""
-        found = [] if self.folder.is_there(table) else [self._no_folder(table)]
+        """Return warnings about a table that hold for any batch."""
+        warnings = [] if self.folder.is_there(table) else [self._no_folder(table)]
         options = self.of_tables.get(table, self.options)
         if not options.orders_rows:
-            found.append("No `order_by` is set: the rows of a key count in the order of files and lines.")
-        return [*found, *options.message_cautions()]
+            warnings.append("No `order_by` is set: the rows of a key count in the order of files and lines.")
+        return [*warnings, *options.message_cautions()]
 
     def _no_folder(self, table: TableName) -> str:
         folders = " or ".join(dict.fromkeys(part.folder for part in self.folder.places.of(table).parts(table)))

@@ -1,6 +1,6 @@
-"""Columns, and fields within them, that the settings `operation`, `order_by` and `time` name.
+"""Columns and nested fields that the settings `operation`, `order_by` and `time` name.
 
-`_cdc.op` names the field `op` of the column `_cdc`. A column of that whole name, its dots included, comes first.
+`_cdc.op` names the field `op` of the column `_cdc`. A column with that whole name, dots included, takes precedence.
 """
 
 from __future__ import annotations
@@ -26,32 +26,32 @@ SETTINGS: Final = ("operation", "order_by", "time")
 
 LACKS: Final = {setting: f"_lakeward_lacks_{setting}" for setting in SETTINGS}
 NOT_PLAIN: Final = {setting: f"_lakeward_not_plain_{setting}" for setting in SETTINGS}
-"""Flags of a JSON object, by setting: it lacks what the setting names, or has an object or a list there."""
+"""Flags of a JSON object, by setting: the named field is missing, or is an object or a list."""
 
 NEAR_WORD: Final = "_lakeward_near_word"
 """Flags a row whose word for the operation is nearly one that the settings name.
 
-It differs in case or blanks alone, or is the same whole number with a fraction of zeros.
+Only case or blanks differ, or it is the same whole number with a fraction of zeros.
 """
 
 _BLANKS: Final = " \t\r\n"
-"""What may stand around a word that is nearly another: a row of a file with other ends may end in CR."""
+"""Characters that are stripped from words before they are compared; CR is one, because rows may end in CR LF."""
 
 _ZEROS: Final = r"^(-?[0-9]+)[.]0+$"
-"""A whole number as a column of floats or decimals has it."""
+"""A whole number in a column of floats or decimals."""
 
 FIELD_FLAGS: Final = (*LACKS.values(), *NOT_PLAIN.values(), NEAR_WORD)
 
 
 def fields_of(options: Form) -> Mapping[str, str]:
-    """Return what the settings name, by setting, in the order of `SETTINGS`."""
+    """Return the columns or paths that the settings name, by setting, in the order of `SETTINGS`."""
     operation = None if options.operation is None else options.operation.column
     named = dict(zip(SETTINGS, (operation, options.order_by, options.time), strict=True))
     return {setting: name for setting, name in named.items() if name is not None}
 
 
 def root_of(name: str) -> str:
-    """Return the column that a path begins with.
+    """Return the column that a path of names begins with.
 
     >>> root_of("_cdc.op")
     '_cdc'
@@ -60,7 +60,7 @@ def root_of(name: str) -> str:
 
 
 def find_field(schema: Schema, name: str) -> tuple[str, Column] | None:
-    """Return the column or the field of a name as SQL, and its type; None where the schema has neither."""
+    """Return the column or nested field of a name as SQL, with its type; None if the schema has neither."""
     if (whole := schema.find(name)) is not None:
         return quoted(name), whole
     root, *rest = name.split(".")
@@ -72,7 +72,7 @@ def find_field(schema: Schema, name: str) -> tuple[str, Column] | None:
 
 
 def refuse_both(dimension: Dimension, file: str, schema: Schema, name: str) -> None:
-    """Raise SchemaConflict where the operation may be a column of a file, and a field in another of its columns."""
+    """Raise SchemaConflict if `operation` names both a column of a file and a field in another of its columns."""
     others = Schema(tuple(column for column in schema if column.name != name))
     if schema.find(name) is not None and find_field(others, name) is not None:
         raise SchemaConflict(
@@ -84,13 +84,13 @@ def refuse_both(dimension: Dimension, file: str, schema: Schema, name: str) -> N
 
 
 class JsonField(NamedTuple):
-    """What a setting names in an object of JSON, as SQL: its text, and whether the object has it."""
+    """The field of a JSON object that a setting names, as SQL: its text, and whether the object has it."""
 
     text: str
     is_there: str
 
     def flags(self, of: str, setting: str) -> Sequence[str]:
-        """Return the flags of the object `of`, as SQL with their names."""
+        """Return the flags of the object `of` for a setting, as SQL with their names."""
         return (
             f"{of} IS NOT NULL AND NOT {self.is_there} AS {LACKS[setting]}",
             f"coalesce({is_nested(self.text)}, false) AS {NOT_PLAIN[setting]}",
@@ -98,7 +98,7 @@ class JsonField(NamedTuple):
 
 
 def json_field(of: str, name: str, called: Mapping[str, Sequence[str]]) -> JsonField:
-    """Return a column or field of the object `of`; `called` says by what names it has the columns of its table."""
+    """Return a column or field of the object `of`; `called` has the names of each column, old ones included."""
     own = _json_column(of, called.get(name, [name]))
     root, *rest = name.split(".")
     if not rest or name in called:
@@ -117,12 +117,12 @@ def _json_column(of: str, names: Sequence[str]) -> JsonField:
 
 
 def why_ambiguous(names: Sequence[str]) -> str:
-    """Say in words that an object has an old name of a column beside its new one: nothing tells which counts."""
+    """Return in words that an object has both the old and the new name of a column: its value is ambiguous."""
     return f"the object has both names of a column that is renamed: {', '.join(names)}"
 
 
 def near_word(words: Collection[str]) -> str:
-    """Return whether a row has a word that is none of these, and is nearly one of them, as SQL."""
+    """Return the flag `NEAR_WORD`, as SQL with its name: the word is none of `words`, and nearly one of them."""
     said, alike = ", ".join(map(text, words)), ", ".join(text(_bare(word)) for word in words)
     bare = f"regexp_replace(lower(btrim({OP_TEXT}, {text(_BLANKS)})), {text(_ZEROS)}, '$1')"
     is_near = f"{OP_TEXT} NOT IN ({said}) AND {bare} IN ({alike})" if words else "false"
@@ -130,7 +130,7 @@ def near_word(words: Collection[str]) -> str:
 
 
 def _bare(word: str) -> str:
-    r"""Return a word without what may differ in one that is nearly the same.
+    r"""Return a word in the form in which nearly equal words are the same.
 
     >>> _bare(" D\r"), _bare("1.00"), _bare("1.05")
     ('d', '1', '1.05')
@@ -139,9 +139,10 @@ def _bare(word: str) -> str:
 
 
 def flag_near_words(rows: pa.Table, words: Collection[str]) -> pa.Table:
-    """Return rows with the same flag; raises SparkNeeded where two words have other letters than those of ASCII.
+    """Return rows with the flag `NEAR_WORD`, as `near_word` computes it in SQL.
 
-    Python and Java may see small letters otherwise in these, but in none that is near a word of ASCII.
+    Raises SparkNeeded if a row's word and one of `words` are both not ASCII: Python and Java may differ in the
+    lower case of such letters.
     """
     alike = {*map(_bare, words)}
     is_plain = all(word.isascii() for word in alike)
@@ -155,9 +156,9 @@ def flag_near_words(rows: pa.Table, words: Collection[str]) -> pa.Table:
     return rows.append_column(NEAR_WORD, pa.array(near, pa.bool_()))
 
 
-def count_near_words(found: Sequence[Group]) -> Mapping[str, int]:
-    """Return how many rows have a word that is nearly one of an operation, by what a person should know of that."""
-    rows = sum(group.rows for group in found if NEAR_WORD in group.flags and group.reason is None)
+def count_near_words(groups: Sequence[Group]) -> Mapping[str, int]:
+    """Return a warning with the number of rows whose word is nearly one of an operation; empty without any."""
+    rows = sum(group.rows for group in groups if NEAR_WORD in group.flags and group.reason is None)
     words = (
         "The word for the operation differs from one that `operation` names in case or blanks alone, or in zeros "
         "behind the point, and counts as "
@@ -166,7 +167,7 @@ def count_near_words(found: Sequence[Group]) -> Mapping[str, int]:
 
 
 def lacks_field(dimension: Dimension, file: str, setting: str, name: str) -> SchemaConflict:
-    """Say that no row of a file has what a setting names."""
+    """Return the error for a file of which no row has the field that a setting names."""
     return SchemaConflict(
         f"{dimension.name}: no row of {file} has {name!r}, which `{setting}` names",
         todo=f"Nothing of this batch was applied; other tables go on. Correct `{setting}` (a field in a column is "
@@ -175,7 +176,7 @@ def lacks_field(dimension: Dimension, file: str, setting: str, name: str) -> Sch
 
 
 def not_plain(dimension: Dimension, file: str, setting: str, name: str) -> SchemaConflict:
-    """Say that all rows of a file have an object or a list at what a setting names."""
+    """Return the error for a file in which the field that a setting names is an object or a list in all rows."""
     return SchemaConflict(
         f"{dimension.name}: {name!r}, which `{setting}` names, is an object or a list in all rows of {file}",
         todo=f"Nothing of this batch was applied; other tables go on. Let `{setting}` name the field in it by its "
@@ -187,9 +188,10 @@ def not_plain(dimension: Dimension, file: str, setting: str, name: str) -> Schem
 def refuse_fields(
     dimension: Dimension, named: Mapping[str, str], files: Mapping[int, str], found: Sequence[Group]
 ) -> None:
-    """Raise SchemaConflict for a file of which no row has what a setting names, or all have an object there.
+    """Raise SchemaConflict for a file in whose rows the field of a setting is always missing or always nested.
 
-    `files` are names by their order. Rows that cannot be read, and empty lines, tell neither.
+    `named` are the fields by setting, `files` the names of files by their order. Unreadable rows and empty lines do
+    not count.
     """
     groups = by_object([g for g in found if g.reason != SKIPPED and MALFORMED not in g.flags])
     for order, alike in groups.items():
@@ -202,9 +204,9 @@ def refuse_fields(
                 raise conflict(dimension, files[order], setting, name)
 
 
-def count_undated(named: Mapping[str, str], found: Sequence[Group]) -> Mapping[str, int]:
-    """Return how many rows are of files of which no row has what `time` names, by what a person should know."""
+def count_undated(named: Mapping[str, str], groups: Sequence[Group]) -> Mapping[str, int]:
+    """Return a warning with the number of rows in files without the field that `time` names; empty without any."""
     lacks = LACKS["time"]
-    files = by_object([g for g in found if g.reason != SKIPPED and MALFORMED not in g.flags]).values()
+    files = by_object([g for g in groups if g.reason != SKIPPED and MALFORMED not in g.flags]).values()
     rows = sum(group.rows for alike in files if all(lacks in g.flags for g in alike) for group in alike)
     return {f"No row of its file has {named['time']!r}, which `time` names.": rows} if rows else {}

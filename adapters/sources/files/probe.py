@@ -1,6 +1,6 @@
-"""Looking at a folder of plain files that nobody configured yet: its tables, and what a sample of rows shows.
+"""The probe of a folder of plain files that is not configured yet: it proposes tables from a sample of rows.
 
-Nothing is known for certain from files. What is proposed is for a person to confirm.
+Nothing is certain from files alone, so a person must confirm the proposal.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 from lakeward.adapters.sources.csv.file_form import head_in_utf_8
 from lakeward.adapters.sources.csv.parser import Dialect
 from lakeward.adapters.sources.csv.samples import Sample, cells_of, delimiter_of, rows_of, with_headers
-from lakeward.adapters.sources.files.paths.file_names import FileNames, by_value
+from lakeward.adapters.sources.files.paths.file_names import FileNames, natural_sort_key
 from lakeward.adapters.sources.landing.folder import Folder
 from lakeward.adapters.sources.landing.places import Place, Places, format_of, has_format
 from lakeward.core.dimension import TableName
@@ -28,13 +28,13 @@ from lakeward.core.schema import Type
 from lakeward.core.settings.proposals import Proposal, ProposedColumn, ProposedTable, proposed_key, proposed_type
 
 SAMPLES: Final = 4
-"""So many files of a table are looked into: the last ones."""
+"""How many files of a table are sampled: the last ones."""
 
 MOST_ROWS: Final = 1000
-"""So many rows of each."""
+"""How many rows of each file are sampled."""
 
-_OF_DATE: Final = re.compile(r"[\d_-]+|.*=.*")
-"""A folder within that of a table: a date, or `dt=2026-11-21` as Hive has it."""
+_DATE_FOLDER: Final = re.compile(r"[\d_-]+|.*=.*")
+"""The name of a folder within that of a table: a date, or `dt=2026-11-21` as written by Hive."""
 
 _OPERATIONS: Final = {"I", "U", "D"}
 _ORDERS: Final = ("timestamp_ntz", "date")
@@ -42,43 +42,44 @@ _ORDERS: Final = ("timestamp_ntz", "date")
 
 @dataclass(frozen=True, slots=True)
 class FilesSourceProbe:
-    """Looks at a folder of CSV, JSON lines or Parquet, in `schema/table` or, of one schema, in `table`."""
+    """The probe of a folder with CSV, JSON lines or Parquet in folders `schema/table`, or `table` of one schema."""
 
     landing: Folder
 
     def look(self) -> Proposal | None:
-        """Return what there is, or None where no folder in it has files of a known format."""
-        found = _tables(self.landing)
-        if not found:
+        """Return the proposal, or None if no folder has files of a known format."""
+        tables = _tables(self.landing)
+        if not tables:
             return None
-        proposed = [self._propose(table, at, names) for (table, at), names in sorted(found.items())]
+        proposed = [self._propose(table, at, names) for (table, at), names in sorted(tables.items())]
         return Proposal(kind="files", tables=proposed, is_named=False)
 
     def _propose(self, table: TableName, at: str, names: Sequence[str]) -> ProposedTable:
         own = {} if at == f"{table.schema}/{table.table}" else {"folder": at}
         folder = replace(self.landing, places=Places(Place(FileNames(), at, at)))
-        chosen, formats = sorted(names, key=by_value)[-SAMPLES:], {format_of(name) for name in names}
-        what = " and ".join(
+        chosen, formats = sorted(names, key=natural_sort_key)[-SAMPLES:], {format_of(name) for name in names}
+        kinds = " and ".join(
             {"csv": "CSV", "json": "JSON lines", "parquet": "Parquet"}[one] for one in sorted(formats)
         )
         if len(formats) > 1:
             doubts = ("its files have several formats: is it one table?",)
-            return ProposedTable(name=table, found=what, source=own, doubts=doubts)
+            return ProposedTable(name=table, found=kinds, source=own, doubts=doubts)
         look = {"csv": _of_csv, "json": _of_json, "parquet": _of_parquet}[formats.pop()]
         try:
             return look(folder, table, chosen, own)
         except (pa.ArrowException, OSError, ValueError, LakewardError) as error:
-            return ProposedTable(name=table, found=what, source=own, doubts=(f"its files cannot be read: {error}",))
+            doubts = (f"its files cannot be read: {error}",)
+            return ProposedTable(name=table, found=kinds, source=own, doubts=doubts)
 
 
 def _tables(landing: Folder) -> Mapping[tuple[TableName, str], Sequence[str]]:
-    """Return the files of each table by its name and its folder below the root, as paths below that."""
+    """Return the files of each table, as paths below its folder, by its name and its folder below the root."""
     within = defaultdict[int, dict[tuple[TableName, str], list[str]]](lambda: defaultdict(list))
     for entry in landing.store.list(landing.base, None):
         *folders, name = PurePosixPath(entry.name).parts
         if not (entry.size and has_format(name)) or any(part[0] in "._" for part in (*folders, name)):
             continue
-        above = next((place for place, part in enumerate(folders) if _OF_DATE.fullmatch(part)), len(folders))
+        above = next((place for place, part in enumerate(folders) if _DATE_FOLDER.fullmatch(part)), len(folders))
         depth = min(above, 2)
         if depth:
             schema, table = folders[:2] if depth > 1 else (PurePosixPath(landing.base).name, folders[0])
@@ -131,7 +132,7 @@ def _of_json(folder: Folder, table: TableName, names: Sequence[str], own: Mappin
 
 
 def _json(line: str) -> Any:
-    """Return what a line is; numbers as they are written. None where it is no JSON."""
+    """Return the JSON value of a line, with numbers as they are written; None if it is no JSON."""
     try:
         return json.loads(line.removeprefix("\ufeff"), parse_float=_Number, parse_int=_Number)
     except ValueError:
@@ -149,19 +150,19 @@ def _text(value: Any) -> str | None:
 
 
 def _type(values: Sequence[Any]) -> Type:
-    """Return the type of the values of a key: a text of digits stays a text, and what is nested is one."""
+    """Return the type of the values of a key; a text of digits remains a text, and a nested value is one."""
     if values and all(isinstance(value, bool) for value in values):
         return Type("boolean")
-    found = proposed_type([_text(value) for value in values])
+    type_ = proposed_type([_text(value) for value in values])
     is_number = all(isinstance(value, _Number) for value in values)
-    return found if is_number or found.name in _ORDERS else Type("string")
+    return type_ if is_number or type_.name in _ORDERS else Type("string")
 
 
 def _of_parquet(folder: Folder, table: TableName, names: Sequence[str], own: Mapping[str, str]) -> ProposedTable:
-    """Return a table whose files say their columns and types themselves."""
+    """Return the proposal for a table of Parquet files, which have names and types of their columns."""
     with folder.open(table, names[-1]) as file:
-        found = pq.read_schema(file).names
-    columns = tuple(ProposedColumn(name=column) for column in found)
+        names_of_file = pq.read_schema(file).names
+    columns = tuple(ProposedColumn(name=column) for column in names_of_file)
     return ProposedTable(name=table, found="Parquet", columns=columns, source=own, doubts=(_NO_ORDER,))
 
 
@@ -178,9 +179,9 @@ def _proposed(
     has_names: bool = True,
     doubts: Sequence[str] = (),
 ) -> ProposedTable:
-    """Return a table with what its columns suggest of key, order and operation."""
+    """Return the proposal for a table, with the key, order and operation that its columns suggest."""
     orders = [name for name, type_ in types.items() if type_.name in _ORDERS]
-    said = [
+    operations = [
         f'{name} has words of operations: `operation = {{ column = "{name}", delete = ["D"] }}` under its `source`'
         for name, values in cells.items()
         if has_names and "D" in values and {*values} <= _OPERATIONS
@@ -193,6 +194,6 @@ def _proposed(
         columns=tuple(ProposedColumn(name=name, type=type_) for name, type_ in types.items()),
         key=proposed_key(table.table, [*types], rows) if has_names else (),
         has_names=has_names,
-        doubts=(*doubts, *said, order),
+        doubts=(*doubts, *operations, order),
         source=source,
     )

@@ -1,4 +1,4 @@
-"""The source `files`: CSV, JSON lines, Parquet and messages, that something else than DMS wrote."""
+"""The source `files`: select plain files of a table, and read them as a batch of events."""
 
 from __future__ import annotations
 
@@ -17,9 +17,15 @@ from lakeward.adapters.sources.files.column_mapping import (
     check_mapping,
     ways_of_writing,
 )
-from lakeward.adapters.sources.files.damage import of_others, refuse_damage, surveyed
+from lakeward.adapters.sources.files.damage import only_other_tables, refuse_damage, survey_frame
 from lakeward.adapters.sources.files.event_frame import ODD, frame_of
-from lakeward.adapters.sources.files.file_columns import File, alike, look_at, look_at_each, with_schema
+from lakeward.adapters.sources.files.file_columns import (
+    File,
+    inspect_file,
+    inspect_files,
+    leading_alike,
+    with_schema,
+)
 from lakeward.adapters.sources.files.json_lines.frames import STRANGE
 from lakeward.adapters.sources.files.json_lines.message_warnings import (
     NO_TIME,
@@ -33,24 +39,24 @@ from lakeward.adapters.sources.files.json_lines.other_tables import (
     has_own_folder,
     names_needed,
     other_tables,
-    tables_beside,
+    tables_sharing_folder,
 )
-from lakeward.adapters.sources.files.json_lines.quarantined_cells import cells_of_line, grouped
+from lakeward.adapters.sources.files.json_lines.quarantined_cells import cells_of_line, group_by_reading
 from lakeward.adapters.sources.files.local.event_frame import read_here
 from lakeward.adapters.sources.files.local.json_lines import SmallLines, is_of_lines
 from lakeward.adapters.sources.files.named_fields import FIELD_FLAGS, count_near_words, count_undated, refuse_fields
 from lakeward.adapters.sources.files.options import FilesOptions
 from lakeward.adapters.sources.files.paths.file_names import (
     in_folders,
-    is_of_sink,
-    of_sinks,
+    is_sink_side_file,
     snapshot_of,
     time_of,
     with_ordinals,
+    with_sink_orders,
 )
 from lakeward.adapters.sources.files.paths.path_columns import (
-    folders_of_no_column,
-    lost_with_the_path,
+    count_unused_path_values,
+    lost_path_columns,
     path_cells,
     without_path_columns,
 )
@@ -62,7 +68,7 @@ from lakeward.adapters.sources.messages.decoded import KEY_HALF, MESSAGE_FLAGS, 
 from lakeward.adapters.sources.messages.json.variant_values import object_of
 from lakeward.adapters.sources.rows.frame_cache import KeptFrames
 from lakeward.adapters.sources.rows.local_files import read_frame
-from lakeward.adapters.sources.rows.repair import csv_cells, is_parquet, json_cells, mended_rows
+from lakeward.adapters.sources.rows.repair import csv_cells, is_parquet, json_cells, mended_rows, unreadable_row
 from lakeward.adapters.spark.frames.event_frame import (
     AHEAD,
     DATABASE,
@@ -81,7 +87,7 @@ from lakeward.core.checks.event_order import ARRIVAL, LOG_PLACE, OrderBy
 from lakeward.core.checks.key_form import key_form
 from lakeward.core.checks.source_clock import believed
 from lakeward.core.dimension import ORDERED, Dimension, Lateness, TableName, Within
-from lakeward.core.errors import ConfigError, RepairError, SchemaConflict, SourceError
+from lakeward.core.errors import ConfigError, SchemaConflict, SourceError
 from lakeward.core.events import Operation, Position, Sequences
 from lakeward.core.ledger.full_loads import Naming
 from lakeward.core.ledger.objects import SourceObject
@@ -95,11 +101,11 @@ from lakeward.plugins.registry import clock
 if TYPE_CHECKING:
     from lakeward.adapters.sources.staging.copies import StagedCopies
 
-_BESIDE: Final = (
+_SURVEYED: Final = (
     *(STRANGE, ODD, OTHER_TABLE, HAS_OTHER, *MESSAGE_FLAGS, DATABASE, INITIAL),
     *(LOG, NO_PLACE, NO_TIME, *FIELD_FLAGS),
 )
-"""Columns of a frame that nothing needs once it was surveyed."""
+"""Columns of a frame that are dropped after the survey."""
 
 MANY_BYTES: Final = 8 * 1024 * 1024
 _DAY: Final = 24 * 3600 * 1_000_000
@@ -107,7 +113,10 @@ _DAY: Final = 24 * 3600 * 1_000_000
 
 @dataclass(slots=True)
 class FilesSource:
-    """Plain files. A batch is read whole, once, before anything is written."""
+    """The source of plain files. A batch is read whole and once, before anything is written.
+
+    Other sources use it for files that they stage: messages of Kafka, and rows of a database.
+    """
 
     options: FilesOptions
     folder: Folder
@@ -117,34 +126,37 @@ class FilesSource:
     now: Callable[[], int] = clock
     small_batch: int = 0
     many_bytes: int = MANY_BYTES
-    """From how many bytes of a batch on messages are many: then it pays to take apart most of them by Arrow."""
+    """The size of a batch from which on Arrow decodes messages: below it, starting the workers costs more."""
     may_be_unreadable: bool = False
-    """Whether a file of which no row can be read is no damage: its lines are together by chance."""
+    """Whether a file without a readable row is accepted, because its lines are in one file by chance."""
     are_one: bool = False
-    """Whether the files of a batch are one, of whose messages all schemas count for all of them."""
+    """Whether the schemas of all messages of a batch count for each of its files."""
     copies: StagedCopies | None = None
-    """What copies the files of a batch that Spark reads to where all of it sees them."""
+    """Copies the files of a batch to a place that all nodes of Spark can read."""
     tables_with_torn_rows: set[TableName] = field(default_factory=set)
     tables_with_links: set[TableName] = field(default_factory=set)
     tables_with_others: set[TableName] = field(default_factory=set)
     tables_of_others: set[TableName] = field(default_factory=set)
-    kept: KeptFrames = field(default_factory=KeptFrames)
+    """Tables in which earlier batches had rows over several lines, inserts that may be halves of key changes, some
+    messages that Arrow cannot decode, or no message that it can decode."""
+    frame_cache: KeptFrames = field(default_factory=KeptFrames)
 
     @property
     def lateness(self) -> Lateness:
-        """A day where rows have a time; else the order of files and lines is all there is."""
+        """The default lateness: a day if rows have a time, else ordered, by files and lines."""
         every = (self.options, *self.of_tables.values())
         return Within(_DAY) if any(options.time or options.order_by for options in every) else ORDERED
 
     @property
     def sequences(self) -> Sequences:
-        """Places in the order that a column or a message tells."""
+        """The kind of sequences: positions in an order that a column or the messages give."""
         return Sequences.PLACES
 
     def order_by(self, dimension: Dimension) -> str | None:
-        """Return the column or path of `order_by`, "" without one; messages need none.
+        """Return what orders the rows of a table, in a form that shows whether it changed.
 
-        None of snapshots: nothing of one is compared with another.
+        It is the column of `order_by` with its format and zone, "" without one, or that messages go by log position
+        or by arrival. It is None for snapshots, whose rows are not compared with each other.
         """
         if dimension.snapshots is not None:
             return None
@@ -157,13 +169,13 @@ class FilesSource:
         return str(OrderBy(options.order_by, options.source_zone, formats.get(options.order_by, "")))
 
     def key_form(self, dimension: Dimension) -> str | None:
-        """Return the formats of the columns of the key, the zone of its times, and how messages write them."""
+        """Return the form of key values: formats, the zone of times, and how messages write them."""
         options, formats = self._options(dimension), self.patterns.get(dimension.source, {})
         ways = ways_of_writing(options, dimension, formats)
         return key_form(dimension, formats, options.source_zone, ways)
 
     def check(self, dimension: Dimension, past: ObjectHistory) -> None:
-        """Raise ConfigError for a table that its files cannot be read for as its settings say."""
+        """Raise ConfigError for a table whose files cannot be read by its settings."""
         options = self._options(dimension)
         check_images(options, dimension)
         check_documents(options, dimension)
@@ -173,13 +185,14 @@ class FilesSource:
             raise no_snapshots(dimension)
 
     def select_objects(self, dimension: Dimension, past: ObjectHistory) -> ObjectSelection:
-        """Choose the next files; raises ConfigError for a full load that is awaited where no file can be of one."""
+        """Select the next files; raises ConfigError as `check` does."""
         limits, options = Limits(self.options.max_files, self.options.max_bytes), self._options(dimension)
         self.check(dimension, past)
         if dimension.snapshots is None:
             has_sink = options.is_messages and options.names is None
-            selection = choose(self.folder, dimension, past, limits, of_sinks if has_sink else with_ordinals)
-            own = tuple(name for name in selection.others if not (has_sink and is_of_sink(name)))
+            ordered = with_sink_orders if has_sink else with_ordinals
+            selection = choose(self.folder, dimension, past, limits, ordered)
+            own = tuple(name for name in selection.others if not (has_sink and is_sink_side_file(name)))
             return replace(selection, others=own)
         folder = self._folder_of_snapshots(dimension)
         place = folder.places.of(dimension.source)
@@ -195,40 +208,43 @@ class FilesSource:
         return choose(folder, dimension, past, limits, ordinals, snapshots)
 
     def _folder_of_snapshots(self, dimension: Dimension) -> Folder:
-        """Return the folder, where names tell of which snapshot of a table a file is."""
+        """Return the folder with names by which files of a table belong to snapshots."""
         places, place = self.folder.places, self._options(dimension).place(snapshots=True)
         return replace(self.folder, places=replace(places, own={**places.own, dimension.source: place}))
 
     def find_missing(self, dimension: Dimension, objects: Sequence[SourceObject]) -> Sequence[str]:
-        """Return applied files that are not in the landing folder any more."""
+        """Return the applied files that are no longer in the landing folder."""
         folder = self.folder if dimension.snapshots is None else self._folder_of_snapshots(dimension)
         return folder.find_missing(dimension.source, objects)
 
     def archive(self, dimension: Dimension, objects: Sequence[SourceObject]) -> Sequence[str]:
-        """Move applied files into the archive, where there is one."""
+        """Move applied files into the archive, if there is one."""
         return self.folder.put_away(dimension.source, objects)
 
     def truncation(self, dimension: Dimension, place: Position, time: int | None) -> DataFrame:
-        """Return a truncate that no file tells."""
+        """Return the event of a truncate that an operator ordered."""
         in_part = bool(self._table(dimension).reading.in_part)
         return truncation(self.spark(), dimension, place, time, in_part=in_part)
 
     def recomputed(self, dimension: Dimension, may_need: frozenset[Capability]) -> RecomputedColumns:
-        """Return nothing: rules stand behind a source."""
+        """Return no recomputed columns: column rules are applied after a source."""
         return RecomputedColumns()
 
     def read(self, dimension: Dimension, selection: ObjectSelection, epoch: int) -> Batch[Frame]:
-        """Read the files; those that changed meanwhile, and all after them, are left for the next batch."""
+        """Read the selected files; files that changed while they were read, and all after them, are left out.
+
+        Raises SchemaConflict, SourceError or ConfigError for files that stop the table.
+        """
         table = self._table(dimension)
         lines = SmallLines(self.small_batch)
-        selection, every = self._looked_at(table, selection, lines)
-        files = alike(every)
+        selection, every = self._inspect(table, selection, lines)
+        files = leading_alike(every)
         if selection.load is not None and len(files) < len(every):
             raise _not_alike(dimension, files[-1], every[len(files)])
         if not files:
             return self._without_columns(table, selection, epoch, lines)
-        shown = [(file.item.name, file.layout) for file in files]
-        header = order_in_headers(shown, table.expected, selection.header)
+        layouts = [(file.item.name, file.layout) for file in files]
+        header = order_in_headers(layouts, table.expected, selection.header)
         objects = [file.item for file in files]
         tags = {item.name: item.etag or self.folder.etag(dimension.source, item.name) for item in objects}
         is_usual = dimension.source not in self.tables_of_others
@@ -236,32 +252,32 @@ class FilesSource:
         table = replace(table, dimension=with_schema(table, files), are_many=are_many)
         check_mapping(table.options, table.dimension)
         rows = lift_places(self._frame(table, files, lines), selection.restarts)
-        frame, close = self.kept.keep(rows, dimension, objects)
+        frame, close = self.frame_cache.keep(rows, dimension, objects)
         try:
             limit = believed(self.now())
-            judged = with_ahead(frame, limit)
-            found = surveyed(judged, table.dimension, files)
-            must_look_again = self._must_look_again(dimension.source, found)
+            checked = with_ahead(frame, limit)
+            groups = survey_frame(checked, table.dimension, files)
+            must_read_again = self._must_read_again(dimension.source, groups)
             unchanged = still_alike(self.folder, dimension.source, selection)
-            if len(unchanged.objects) < len(objects) or must_look_again:
+            if len(unchanged.objects) < len(objects) or must_read_again:
                 close()
-                return self._read_or_nothing(dimension, selection if must_look_again else unchanged, epoch)
-            _refuse(table, frame, files, found, may_be_unreadable=self.may_be_unreadable)
-            others = self._others(table, frame, found)
+                return self._read_or_nothing(dimension, selection if must_read_again else unchanged, epoch)
+            _refuse(table, frame, files, groups, may_be_unreadable=self.may_be_unreadable)
+            others = self._others(table, frame, groups)
             tagged = [replace(item, etag=tags[item.name]) for item in objects]
-            batch = _batch_of(table, judged, found, tagged, selection, epoch, close)
+            batch = _batch_of(table, checked, groups, tagged, selection, epoch, close)
         except BaseException:
             close()
             raise
-        halves = sum(group.rows for group in found if KEY_HALF in group.flags)
+        halves = sum(group.rows for group in groups if KEY_HALF in group.flags)
         facts = replace(batch.facts, believed=limit, others=others, key_halves=halves, header=header)
-        return replace(batch, facts=replace(facts, cautions=_cautions(table, dimension, facts, found)))
+        return replace(batch, facts=replace(facts, cautions=_cautions(table, dimension, facts, groups)))
 
     def _frame(self, table: TableFiles, files: Sequence[File], lines: SmallLines) -> Frame:
         """Return the events of files: read in this process where the batch is small, else by Spark."""
-        others = partial(read_here, table, files, self.small_batch)
-        here = partial(lines.read, table, files) if is_of_lines(files) else others
-        return read_frame(table.dimension.name, self.spark, here, partial(self._in_spark, table, files))
+        read_files = partial(read_here, table, files, self.small_batch)
+        read_locally = partial(lines.read, table, files) if is_of_lines(files) else read_files
+        return read_frame(table.dimension.name, self.spark, read_locally, partial(self._in_spark, table, files))
 
     def _in_spark(self, table: TableFiles, files: Sequence[File]) -> DataFrame:
         if self.copies is None:
@@ -269,55 +285,54 @@ class FilesSource:
         folder = self.copies.share(table.dimension.source, [file.item.name for file in files])
         return frame_of(replace(table, folder=folder), files)
 
-    def _others(self, table: TableFiles, frame: Frame, found: Sequence[Group]) -> OtherTables | None:
-        """Return which other tables messages name; of a shared folder with rows of the table the number alone."""
-        messages = sum(group.rows for group in found if HAS_OTHER in group.flags)
+    def _others(self, table: TableFiles, frame: Frame, groups: Sequence[Group]) -> OtherTables | None:
+        """Return the other tables that messages name; their number alone if the folder is shared as intended."""
+        messages = sum(group.rows for group in groups if HAS_OTHER in group.flags)
         if not messages:
             return None
-        if not table.has_own_folder and any(group.reason != SKIPPED for group in found):
+        if not table.has_own_folder and any(group.reason != SKIPPED for group in groups):
             return OtherTables(messages, (), is_shared=True)
         return other_tables(frame, is_shared=not table.has_own_folder)
 
-    def _looked_at(
+    def _inspect(
         self, table: TableFiles, selection: ObjectSelection, lines: SmallLines
     ) -> tuple[ObjectSelection, Sequence[File]]:
-        """Return what a batch takes, and its files with their columns.
+        """Return the selection of a batch, and its files with their columns.
 
-        A table that is not there yet cannot pass over files that tell no columns: it takes them together with
-        the first that does, whatever their number.
+        A table that does not exist yet needs a file with known columns: the selection grows until it has one.
         """
         files = lines.with_versions(
-            table, look_at_each(table, selection.objects, selection.columns), selection.columns
+            table, inspect_files(table, selection.objects, selection.columns), selection.columns
         )
         while not files and selection.left and selection.load is None:
             before, selection = selection, selection.with_more(self.options.max_files)
-            more = [look_at(table, item) for item in selection.objects[len(before.objects) :]]
-            if found := lines.with_versions(table, more):
-                first = [replace(look_at(table, item), schema=found[0].schema) for item in before.objects]
-                files = [*first, *found]
+            more = [inspect_file(table, item) for item in selection.objects[len(before.objects) :]]
+            if described := lines.with_versions(table, more):
+                first = [replace(inspect_file(table, item), schema=described[0].schema) for item in before.objects]
+                files = [*first, *described]
         return selection, files
 
-    def _must_look_again(self, name: TableName, found: Sequence[Group]) -> bool:
-        """Whether rows go over several lines, inserts may be halves of key changes, or messages are unusual.
+    def _must_read_again(self, name: TableName, groups: Sequence[Group]) -> bool:
+        """Return whether a batch has rows that need a costlier way of reading, which was not used so far.
 
-        From now on each is looked for: all of that costs more, and most files have none of it. Such inserts lack
-        values, or headers tell.
+        These are rows over several lines, inserts that may be halves of key changes (they lack values, or headers
+        say so), and messages that Arrow cannot decode. From now on the table's files are read in that way.
         """
         links = any(
             KEY_HALF in group.flags
             or (group.operation == Operation.INSERT.value and Capability.UNSET in group.needs)
-            for group in found
+            for group in groups
         )
         new = []
-        if found and all(UNDECODED in group.flags for group in found):
-            self.tables_of_others.add(name)  # no message is a usual one, so that to try them is for nothing
-        for is_there, known in (
-            (any(TORN in group.flags for group in found), self.tables_with_torn_rows),
+        if groups and all(UNDECODED in group.flags for group in groups):
+            self.tables_of_others.add(name)  # Arrow decoded no message, so it need not try again
+        for is_there, tables in (
+            (any(TORN in group.flags for group in groups), self.tables_with_torn_rows),
             (links, self.tables_with_links),
-            (any(UNDECODED in group.flags for group in found), self.tables_with_others),
+            (any(UNDECODED in group.flags for group in groups), self.tables_with_others),
         ):
-            new.append(is_there and name not in known)
-            known.update({name} if is_there else ())
+            new.append(is_there and name not in tables)
+            tables.update({name} if is_there else ())
         return any(new)
 
     def _read_or_nothing(self, dimension: Dimension, selection: ObjectSelection, epoch: int) -> Batch[Frame]:
@@ -328,13 +343,13 @@ class FilesSource:
     def _without_columns(
         self, table: TableFiles, selection: ObjectSelection, epoch: int, lines: SmallLines
     ) -> Batch[Frame]:
-        """Return no objects, since none tells the columns of the table; say which other tables they are of.
+        """Return an empty batch for files that do not show the table's columns, with the other tables they name.
 
-        Raises SourceError where these are in the folder of the table.
+        Raises SourceError if they are in the table's own folder.
         """
         others = lines.other_tables(table, [item.name for item in selection.objects])
         if others is not None and table.has_own_folder:
-            raise of_others(table.dimension, "its files have", others)
+            raise only_other_tables(table.dimension, "its files have", others)
         batch = self._nothing(table.dimension, epoch)
         return replace(batch, facts=replace(batch.facts, others=others))
 
@@ -346,7 +361,7 @@ class FilesSource:
 
     def _table(self, dimension: Dimension) -> TableFiles:
         name = dimension.source
-        beside = tables_beside(name, self.options, self.of_tables, {*self.patterns, *self.of_tables})
+        sharing = tables_sharing_folder(name, self.options, self.of_tables, {*self.patterns, *self.of_tables})
         table = TableFiles(
             spark=self.spark,
             folder=self.folder,
@@ -356,8 +371,8 @@ class FilesSource:
             has_torn_rows=name in self.tables_with_torn_rows,
             links=name in self.tables_with_links,
             has_others=name in self.tables_with_others,
-            has_own_folder=has_own_folder(self._options(dimension), self.options, beside),
-            must_name=names_needed(name, beside),
+            has_own_folder=has_own_folder(self._options(dimension), self.options, sharing),
+            must_name=names_needed(name, sharing),
             are_one=self.are_one,
         )
         earlier = cache(lambda: names_in_headers(self.folder, name, table.expected, table.head))
@@ -370,42 +385,42 @@ class FilesSource:
         return dimension
 
     def cells(self, dimension: Dimension, entry: Entry) -> Cells:
-        """Return a row as it was written, column by column; none where that cannot be told."""
+        """Return the cells of a quarantined row as it was written; none if the row cannot be split into columns."""
         table = self._table(dimension)
         if is_parquet(entry):
             return json_cells(entry.text, table.reading)
         try:
             of_path, table = path_cells(table, entry.object), without_path_columns(table)
             if table.format_of(entry.object) != "csv":
-                found = cells_of_line(table, entry)
+                cells = cells_of_line(table, entry)
             else:
                 layout = find_layout(entry.object, table.head(entry.object), table.expected, is_load=False)
                 if layout.has_header and self.folder.is_written_since(dimension.source, entry.object, entry.since):
                     return Cells()
-                found = csv_cells(entry.text, layout, table.reading.dialect)
+                cells = csv_cells(entry.text, layout, table.reading.dialect)
         except (SourceError, SchemaConflict):
             return Cells()
-        return replace(found, after={**found.after, **of_path}) if found.after else found
+        return replace(cells, after={**cells.after, **of_path}) if cells.after else cells
 
     def _cells_to_read_anew(self, dimension: Dimension, entry: Entry) -> Cells:
-        """Return the same; raises MendError where a value was in the path of its file, and is not taken now."""
-        found, table = self.cells(dimension, entry), self._table(dimension)
+        """Return `cells`; raises RepairError for a value that is only in the path of the file and would be lost."""
+        cells, table = self.cells(dimension, entry), self._table(dimension)
         is_csv = not is_parquet(entry) and table.format_of(entry.object) == "csv"
-        has = found.after if is_csv else object_of(entry.text) or {}
-        if lost := lost_with_the_path(table, entry.object, has.keys()):
-            raise RepairError(
-                f"{dimension.name}: {entry.object}, row {entry.row} cannot be read anew",
-                found=f"its {lost[0]} is in the path of its file alone, and `path_columns` does not name {lost[0]}",
-                todo="Name it there. Else fix the row: `lakeward quarantine fix`.",
-                rows=[(entry.order, entry.row)],
+        has = cells.after if is_csv else object_of(entry.text) or {}
+        if lost := lost_path_columns(table, entry.object, has.keys()):
+            raise unreadable_row(
+                dimension,
+                entry,
+                f"its {lost[0]} is in the path of its file alone, and `path_columns` does not name {lost[0]}",
+                "Name it there. Else fix the row: `lakeward quarantine fix`.",
             )
-        return found
+        return cells
 
     def repair_row(self, dimension: Dimension, entries: Sequence[Entry]) -> DataFrame:
-        """Return mended rows as events; one that is not mended is read as it was written."""
+        """Return quarantined rows as events; a row that was not repaired is read again as it was written."""
         frames = [
             mended_rows(self.spark(), reading, some, partial(self._cells_to_read_anew, dimension))
-            for reading, some in grouped(self._table(dimension), entries)
+            for reading, some in group_by_reading(self._table(dimension), entries)
         ]
         return reduce(partial(DataFrame.unionByName, allowMissingColumns=True), frames)
 
@@ -422,7 +437,7 @@ def _no_full_load(dimension: Dimension) -> ConfigError:
 
 
 def no_snapshots(dimension: Dimension) -> ConfigError:
-    """Say that no full load of a table can be a snapshot, since all that comes are changes."""
+    """Return the error for a table of messages whose full loads should be snapshots: messages are changes."""
     return ConfigError(
         f"{dimension.name}: messages are changes, and its full loads are snapshots",
         todo=f'Take `full_loads = "snapshot"` out of [tables."{dimension.name}"].',
@@ -430,48 +445,49 @@ def no_snapshots(dimension: Dimension) -> ConfigError:
 
 
 def _cautions(
-    table: TableFiles, dimension: Dimension, read: BatchFacts, found: Sequence[Group]
+    table: TableFiles, dimension: Dimension, read: BatchFacts, groups: Sequence[Group]
 ) -> Mapping[str, int]:
-    """Return what a person should know of rows of a batch, with their number; `dimension` is as declared."""
-    counted = {**count_missing_order(found), **count_undated(table.told_fields, found), **count_near_words(found)}
+    """Return the warnings about rows of a batch, each with the number of rows; `dimension` is as declared."""
+    undated = count_undated(table.named_fields, groups)
+    counted = {**count_missing_order(groups), **undated, **count_near_words(groups)}
     if table.options.is_messages:
-        lost = {**count_lost_deletes(table, found), **count_unknown_keys(found)}
-        return {**counted, **lost, **count_rows_gone(table, found)}
+        lost = {**count_lost_deletes(table, groups), **count_unknown_keys(groups)}
+        return {**counted, **lost, **count_rows_gone(table, groups)}
     paths = {item.object.name: item.rows for item in read.objects}
-    return {**counted, **folders_of_no_column(dimension.schema, read.schema, paths)}
+    return {**counted, **count_unused_path_values(dimension.schema, read.schema, paths)}
 
 
 def _refuse(
-    table: TableFiles, frame: Frame, files: Sequence[File], found: Sequence[Group], *, may_be_unreadable: bool
+    table: TableFiles, frame: Frame, files: Sequence[File], groups: Sequence[Group], *, may_be_unreadable: bool
 ) -> None:
-    """Stop at files that are damaged, and at those of which no row has what the settings name."""
+    """Raise an error for damaged files, and for files of which no row has a field that the settings name."""
     refuse_damage(
-        *(table.dimension, frame, files, found),
+        *(table.dimension, frame, files, groups),
         has_own_folder=table.has_own_folder,
         path_columns=table.options.path_columns,
         may_be_unreadable=may_be_unreadable,
     )
-    refuse_fields(table.dimension, table.told_fields, {f.item.order: f.item.name for f in files}, found)
+    refuse_fields(table.dimension, table.named_fields, {f.item.order: f.item.name for f in files}, groups)
 
 
 def _batch_of(
     table: TableFiles,
-    judged: Frame,
-    found: Sequence[Group],
+    checked: Frame,
+    groups: Sequence[Group],
     objects: Sequence[SourceObject],
     selection: ObjectSelection,
     epoch: int,
     close: Callable[[], None],
 ) -> Batch[Frame]:
-    """Return the batch of an event frame that says which times lie ahead; `found` is its survey."""
+    """Return the batch of an event frame with its survey `groups`; the frame flags times in the future."""
     batch = to_batch(
-        judged.drop(AHEAD, *_BESIDE),
+        checked.drop(AHEAD, *_SURVEYED),
         table.dimension,
-        found,
+        groups,
         epoch=epoch,
         objects=objects,
         back={},  # rows of plain files need not be sorted by the column that orders them
-        steps=log_steps(judged, found, selection.reached) if table.options.is_messages else None,
+        steps=log_steps(checked, groups, selection.reached) if table.options.is_messages else None,
         loads=[item.name for item in objects if selection.load is not None],
         may_need=table.reading.in_part,
         close=close,
@@ -484,6 +500,6 @@ def _not_alike(dimension: Dimension, one: File, other: File) -> SchemaConflict:
     return SchemaConflict(
         f"{dimension.name}: the files of its snapshot have different columns",
         found=f"found {one.item.name} and {other.item.name}",
-        todo="Nothing was applied: a snapshot takes the place of all rows at once, so its files must have the same "
-        "columns. Let it be written anew.",
+        todo="Nothing was applied: a snapshot replaces all rows at once, so its files must have the same columns. "
+        "Let it be written again.",
     )

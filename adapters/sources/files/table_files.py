@@ -1,4 +1,4 @@
-"""How the plain files of one table are read, as its settings say."""
+"""The plain files of one table, and how they are read by its settings."""
 
 from __future__ import annotations
 
@@ -26,24 +26,25 @@ from lakeward.core.dimension import Dimension, Ordered
 from lakeward.core.merge.facts import PARTIAL, Capability
 
 NO_COLUMN: Final = "\0none"
-"""Stands for a column that is not there; no column has that name."""
+"""The name of no column, for settings that must name one."""
 
 _ITS_SOURCE: Final = 'its source; `places = "arrival"` goes without such places'
-"""What should tell the order of messages, in the words of a row whose place is none."""
+"""What orders messages, in the words for a quarantined row without a valid position."""
 
 _WORDS: Final = {word: word for word in ("insert", "update", "delete", "read", "truncate")}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableFiles:
-    """The files of a table: where they lie, what its settings say of them, and what was found out of them.
+    """The files of a table: their folder, the settings for them, and what earlier reads showed.
 
-    With `has_torn_rows` rows may go over several lines; with `links` inserts are looked at for the
-    deletes before them that they are one key change with. `partitions` are those of a topic, by the paths of
-    files below the landing folder. Where it `has_own_folder`, that should have no messages of other tables; where
-    others read it, `must_name` has which of `schema` and `table` a message must name. `earlier` returns the names
-    in the headers of the table's CSV files. With `are_one` files of messages are read as if they were one. Where
-    messages `are_many`, Arrow takes apart those in the usual form, and `has_others` says that there are others.
+    `patterns` are the formats of columns. With `has_torn_rows` rows may span several lines. With `links` inserts
+    are linked with deletes before them that are the same key change. `partitions` are the partitions of a topic by
+    the paths of files below the landing folder. `has_own_folder` says that the table's folder must have no messages
+    of other tables. If tables share a folder, `must_name` has which of `schema` and `table` a message must name.
+    `earlier` returns the names in the headers of the table's CSV files. With `are_one` all files of messages have
+    the schemas of all of them. With `are_many` Arrow decodes messages of the usual form, and `has_others` says that
+    there are other messages, which SQL decodes.
     """
 
     spark: Callable[[], SparkSession]
@@ -71,34 +72,34 @@ class TableFiles:
 
     @property
     def is_snapshot(self) -> bool:
-        """Whether files are snapshots, each of which takes the place of all rows."""
+        """Whether files are snapshots, each of which replaces all rows."""
         return self.dimension.snapshots is not None
 
     @property
     def dates_snapshots(self) -> bool:
-        """Whether rows are of the time in the name of their snapshot: that is of use to a history alone."""
+        """Whether rows get the time in the name of their snapshot; only a history needs it."""
         return self.is_snapshot and self.dimension.history is not None and self.options.dates_snapshots
 
     @property
     def has_op(self) -> bool:
-        """Whether rows say what they do; those of a snapshot are there, and do nothing."""
+        """Whether rows have an operation; those of a snapshot have none."""
         return not self.is_snapshot and (self.options.is_messages or self.options.operation is not None)
 
     @property
     def operation_column(self) -> str | None:
-        """The column with the operation, where the table has it not itself."""
-        said = self.options.operation
-        return None if said is None or find_field(self.dimension.schema, said.column) else said.column
+        """The column with the operation, if it is no column of the table."""
+        operation, schema = self.options.operation, self.dimension.schema
+        return None if operation is None or find_field(schema, operation.column) else operation.column
 
     @property
-    def told_fields(self) -> Mapping[str, str]:
-        """What the settings name, by setting; rows of a snapshot need not say what they do."""
+    def named_fields(self) -> Mapping[str, str]:
+        """The columns or paths that settings name, by setting; without the operation for snapshots."""
         named = fields_of(self.options)
         return {name: field for name, field in named.items() if name != "operation" or self.has_op}
 
     @property
     def expected(self) -> Expected:
-        """What CSV files should look like; rows of a snapshot do nothing, so that it need not say what."""
+        """The layout that CSV files should have; files of a snapshot may lack the operation."""
         operation = self.operation_column
         dialect = self.reading.dialect
         is_path = operation is not None and "." in operation
@@ -117,7 +118,7 @@ class TableFiles:
 
     @property
     def reading(self) -> Reading:
-        """What the readers of every format are told."""
+        """How the files are read, for the readers of all formats."""
         o = self.options
         operation = o.operation
         names_all = operation is not None and bool(operation.insert or operation.update)
@@ -138,15 +139,15 @@ class TableFiles:
         )
 
     def of_partitions(self, names: Sequence[str]) -> TableFiles:
-        """Return the table with the partitions of a topic that files are of, where their names tell."""
-        told = self.folder.places.of(self.dimension.source).names
+        """Return the table with the partitions of the named files, as far as their names have one."""
+        file_names = self.folder.places.of(self.dimension.source).names
         start = len(self.folder.base.rstrip("/")) + 1
-        found = {self.path_of(name)[start:]: told.partition(name) for name in names}
-        return replace(self, partitions={path: int(own) for path, own in found.items() if own is not None})
+        partitions = {self.path_of(name)[start:]: file_names.partition(name) for name in names}
+        return replace(self, partitions={path: int(one) for path, one in partitions.items() if one is not None})
 
     @property
     def decoder(self) -> Debezium | DmsMessages:
-        """What takes messages apart."""
+        """The decoder of the table's messages."""
         o = self.options
         if o.format == "dms-json":
             return DmsMessages(before_prefix=o.before_image_prefix, must_name=self.must_name)

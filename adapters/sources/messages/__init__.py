@@ -1,1 +1,1 @@
-"""Decoders of change messages, whatever carried them: files, or a topic of Kafka."""
+"""Decoders of change messages of Debezium and DMS, which come in files or from a Kafka topic."""

@@ -1,8 +1,8 @@
-"""The fields that a transform adds to a flattened row, of which none is a column: `__op`, `__source_ts_ms`.
+"""Fields that Debezium's transform adds to a flattened row and that are no columns, such as `__source_ts_ms`.
 
 debezium.io/documentation/reference/stable/transformations/event-flattening.html: `add.fields` names fields of the
-message, of its `source` or of its `transaction`, whose names get `__` before them. Other names that begin so are
-columns, as `__v` of Mongoose.
+message, of its `source` or of its `transaction`; their names get the prefix `__`. Other names with that prefix are
+columns, such as `__v` of Mongoose.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ _OF_TRANSACTION: Final = "id total_order data_collection_order"
 PATTERN: Final = "__({}|(source_)?({})|transaction_({}))".format(
     *(names.replace(" ", "|") for names in (_OF_MESSAGE, _OF_SOURCE, _OF_TRANSACTION))
 )
-"""What the whole name of such a field is, as a regular expression."""
+"""A regular expression that matches the whole name of such a field."""
 
 _PATTERN: Final = re.compile(PATTERN)
 
 
 def is_added(name: str) -> bool:
-    """Return whether a field of a flattened row is one that the transform added.
+    """Return whether the transform added a field to a flattened row, by the field's name.
 
     >>> [is_added(name) for name in ("__op", "__source_ts_ms", "__lsn", "__v", "op")]
     [True, True, True, False, False]

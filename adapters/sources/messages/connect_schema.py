@@ -1,8 +1,9 @@
-"""The schema that Kafka Connect's JSON converter puts beside a payload: types of columns, and how they are written.
+"""Schemas in messages: the types of columns, and how their values are written.
 
-docs.confluent.io/platform/current/connect/concepts.html#connect-converters for the types of Connect, and
-debezium.io/documentation/reference/stable/connectors/postgresql.html#postgresql-data-types, with the same chapter
-of the other connectors, for the names that Debezium gives them.
+Kafka Connect's JSON converter writes the schema of a payload into each message. The types are those of
+docs.confluent.io/platform/current/connect/concepts.html#connect-converters, and the names of Debezium's types those
+of debezium.io/documentation/reference/stable/connectors/postgresql.html#postgresql-data-types and the same chapter
+for the other connectors.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ _PLAIN: Final[Mapping[str, str]] = {
     "string": "string",
     "bytes": "binary",
 }
-"""Types of Connect, and of the lake."""
+"""Types of the lake by types of Connect."""
 
 _NAMED: Final[Mapping[str, tuple[str, Wire]]] = {
     "org.apache.kafka.connect.data.Date": ("date", Wire.PLAIN),
@@ -46,7 +47,7 @@ _NAMED: Final[Mapping[str, tuple[str, Wire]]] = {
     "io.debezium.time.IsoTimestamp": ("timestamp_ntz", Wire.PLAIN),
     "io.debezium.time.ZonedTimestamp": ("timestamp", Wire.PLAIN),
 }
-"""Names that say more than their types."""
+"""Types of the lake and forms of values, by names of Connect and Debezium that are more specific than types."""
 
 _COUNTS: Final[Mapping[str, tuple[str, Wire]]] = {
     "org.apache.kafka.connect.data.Time": ("bigint", Wire.MILLIS),
@@ -56,15 +57,16 @@ _COUNTS: Final[Mapping[str, tuple[str, Wire]]] = {
     "io.debezium.time.MicroDuration": ("bigint", Wire.MICROS),
     "io.debezium.time.NanoDuration": ("bigint", Wire.NANOS),
 }
-"""Times of day and durations, for which the lake has no type: they are microseconds, whatever their unit is in a
-message. Within other values, and where they are texts, they stay what they are."""
+"""Times of day and durations, for which the lake has no type. They become whole numbers of microseconds, whatever
+their unit in a message. Within other values, and as texts, they are not converted."""
 
 
 @dataclass(frozen=True, slots=True)
 class Described:
-    """A column as a schema describes it; its type is None where no type of the lake holds it.
+    """A column as a schema describes it.
 
-    The scale of a decimal is as it was told, right or not.
+    `type` is None if no type of the lake can hold its values. `scale` is that of a decimal as it is in the schema,
+    which may be invalid.
     """
 
     name: str
@@ -75,14 +77,14 @@ class Described:
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """A schema of a table's messages: what stands for its text, and the columns that it describes."""
+    """A schema of a table's messages: the digest of its text, and the columns that it describes."""
 
     digest: str
     columns: tuple[Described, ...]
 
 
 def columns_of(schema: str, *, is_flat: bool) -> tuple[Described, ...] | None:
-    """Return the columns that the schema of a message describes, None where it describes no row.
+    """Return the columns that the schema of a message describes; None if it describes no row.
 
     >>> [(c.name, str(c.type)) for c in columns_of('{"fields": [{"type": "int32", "field": "id"}]}', is_flat=True)]
     [('id', 'int')]
@@ -90,8 +92,8 @@ def columns_of(schema: str, *, is_flat: bool) -> tuple[Described, ...] | None:
     fields = _fields(_parsed(schema))
     if not is_flat:
         images = {field.get("field"): field for field in fields}
-        found = images.get("after") or images.get("before")
-        fields = _fields(found)
+        image = images.get("after") or images.get("before")
+        fields = _fields(image)
     own = [field for field in fields if isinstance(field.get("field"), str)]
     rows = tuple(_described(field) for field in own if not (is_flat and is_added(field["field"])))
     return rows or None
@@ -105,8 +107,8 @@ def _parsed(schema: str) -> Any:
 
 
 def _fields(schema: Any) -> Sequence[Mapping[str, Any]]:
-    found = schema.get("fields") if isinstance(schema, dict) else None
-    return [field for field in found if isinstance(field, dict)] if isinstance(found, list) else []
+    fields = schema.get("fields") if isinstance(schema, dict) else None
+    return [field for field in fields if isinstance(field, dict)] if isinstance(fields, list) else []
 
 
 def _described(field: Mapping[str, Any]) -> Described:
@@ -118,14 +120,14 @@ def _described(field: Mapping[str, Any]) -> Described:
     named = _NAMED.get(called) or _COUNTS.get(called)
     if named is not None:
         return Described(name, Type(named[0]), named[1])
-    found = _type(field)
-    is_bytes = found is not None and found.name == "binary"
-    return Described(name, found, Wire.BASE64 if is_bytes else Wire.PLAIN)
+    type_ = _type(field)
+    is_bytes = type_ is not None and type_.name == "binary"
+    return Described(name, type_, Wire.BASE64 if is_bytes else Wire.PLAIN)
 
 
 def _decimal(name: str, field: Mapping[str, Any]) -> Described:
-    told = field.get("parameters")
-    parameters = told if isinstance(told, dict) else {}
+    parameters_ = field.get("parameters")
+    parameters = parameters_ if isinstance(parameters_, dict) else {}
     scale, precision = (_whole(parameters.get(key)) for key in ("scale", "connect.decimal.precision"))
     precision = MOST_DIGITS if precision is None else precision
     fits = scale is not None and 0 <= scale <= precision <= MOST_DIGITS and precision > 0
@@ -171,26 +173,26 @@ def _parts(kind: str, field: Mapping[str, Any]) -> Sequence[tuple[str, Any]] | N
 
 
 def _inner(field: Any) -> Type | None:
-    """Return the type of a part of a value; None where its name says that it is written in a way of its own."""
+    """Return the type of a part of a value; None if its name says that it is written in a special form."""
     called = str(field.get("name")) if isinstance(field, dict) else ""
     return None if called in (_DECIMAL, _VARIABLE, *_NAMED) else _type(field)
 
 
 def merged(versions: Iterable[Version], conflict: Callable[[str, Type, Type], Exception]) -> tuple[Column, ...]:
-    """Return the columns of several schemas, each in the wider type; raises `conflict` where none holds both."""
-    found: dict[str, Type] = {}
-    known = [(item.name, item.type) for version in versions for item in version.columns]
-    for name, type_ in ((name, type_) for name, type_ in known if type_ is not None):
-        before = found.get(name, type_)
+    """Return the columns of several schemas, each in the wider type; raises `conflict` if there is no wider one."""
+    types: dict[str, Type] = {}
+    typed = [(item.name, item.type) for version in versions for item in version.columns]
+    for name, type_ in ((name, type_) for name, type_ in typed if type_ is not None):
+        before = types.get(name, type_)
         wider = wider_of(before, type_)
         if wider is None:
             raise conflict(name, before, type_)
-        found[name] = wider
-    return tuple(Column(name, type_) for name, type_ in found.items())
+        types[name] = wider
+    return tuple(Column(name, type_) for name, type_ in types.items())
 
 
 def wider_of(one: Type, other: Type) -> Type | None:
-    """Return the type that holds the values of both, or None.
+    """Return the type that can hold the values of both types; None if there is none.
 
     >>> str(wider_of(Type("int"), Type("bigint"))), str(wider_of(Type("decimal", 5, 2), Type("decimal", 4, 3)))
     ('bigint', 'decimal(6,3)')

@@ -1,9 +1,8 @@
-"""Messages of Debezium, in their envelope or flattened (`ExtractNewRecordState`), with and without a schema.
+"""Decoder of Debezium messages in SQL, in their envelope or flattened (`ExtractNewRecordState`).
 
 debezium.io/documentation/reference/stable/connectors/postgresql.html#postgresql-events and
-debezium.io/documentation/reference/stable/transformations/event-flattening.html. A frame has the columns of
-`lakeward.adapters.sources.messages.message`, whatever carried the messages; Spark's expressions decode it, row by
-row.
+debezium.io/documentation/reference/stable/transformations/event-flattening.html. Its input is a frame with the
+columns of `lakeward.adapters.sources.messages.message`. Spark's expressions decode it row by row.
 """
 
 from __future__ import annotations
@@ -58,10 +57,10 @@ from lakeward.core.dimension import TableName
 from lakeward.core.schema import Column
 
 OPERATIONS: Final = {"c": "insert", "u": "update", "d": "delete", "r": "read", "t": "truncate"}
-"""What the letters mean, those of messages that are no rows apart (`m`)."""
+"""The meaning of the letters in `op`, except for messages that are no rows (`m`)."""
 
 INITIAL_SNAPSHOT: Final = (*("true", "first", "first_in_data_collection", "last_in_data_collection", "last"),)
-"""What `snapshot` is in rows of an initial snapshot; in those of an incremental one it is `incremental`."""
+"""The values of `source.snapshot` in rows of an initial snapshot; in an incremental one it is `incremental`."""
 
 _PARSED, _IS_OBJECT, IS_TOMBSTONE = "_lakeward_parsed", "_lakeward_is_object", "_lakeward_is_tombstone"
 _KEY_PARSED, _KEY_INNER, _KEYS = "_lakeward_key_parsed", "_lakeward_key_inner", "_lakeward_keys"
@@ -78,9 +77,10 @@ _PARTS: Final = {_AFTER: "after", _BEFORE: "before", _SOURCE: "source", _OP: "op
 HEARTBEAT: Final = "ts_ms"
 MARKER: Final = frozenset(("status", "id", "event_count", "data_collections"))
 SCHEMA_CHANGE: Final = frozenset(("source", "databaseName", "ddl"))
-"""What a heartbeat has and nothing else, what a BEGIN or an END has beside that, and what a change of a schema has.
+"""The only field of a heartbeat, the fields of a transaction marker (BEGIN or END), which may have that field too,
+and the fields of a schema change.
 
-A row whose only column is `ts_ms` is no heartbeat where that is the key.
+A row whose only column is `ts_ms` is no heartbeat if that column is the key.
 """
 
 IMAGE_AS_TEXT: Final = (
@@ -89,20 +89,23 @@ IMAGE_AS_TEXT: Final = (
 )
 
 NO_ROW: Final = r'\A\{\s*("schema"\s*:\s*null\s*,\s*)?"payload"\s*:\s*null\s*(,\s*"schema"\s*:\s*null\s*)?\}\z'
-"""A tombstone of a converter that puts a schema beside it."""
+"""Matches a tombstone of a converter that writes schemas."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Debezium:
-    """How a connector writes; a tombstone is a delete where nothing else says that a row was deleted.
+    """The decoder of one table's messages, by the settings of its connector.
 
-    A key change comes as a delete and an insert, which headers link. With `links_all` they are always
-    one key change, else only where it matters: where the insert has values that were not logged, or another row
-    leaves its key behind it in the transaction. It is one only where the keys of messages tell the whole `key` of
-    the table. `before_images` says of which columns an image before a delete has the true values. `partitions` are
-    those of the topic, by file, where names tell. `has_places` says that places in the source's log order changes,
-    not their arrival alone. Where tables share a folder, `must_name` says what a message must name of its table.
-    `documents` rewrites messages of the connector for MongoDB.
+    `unavailable` is the placeholder of values that were not logged. With `tombstones` = "delete" a tombstone
+    deletes the row of its key. `has_places` says that log positions order changes, and not only arrival. `key` is
+    the key of the table. `before_images` says for which columns the before image of a delete has true values.
+    `partitions` are the topic's partitions by file, as far as names have one. If tables share a folder, `must_name`
+    says which parts of its table's name a message must have. `documents` rewrites messages of the connector for
+    MongoDB.
+
+    A key change comes as a delete and an insert, which headers link. With `links_all` they always become one
+    update. Otherwise they do only if it matters: if the insert has values that were not logged, or if another row
+    leaves that key later in the transaction. They never do if the keys of messages lack a column of `key`.
     """
 
     form: Literal["envelope", "flattened"] = "envelope"
@@ -117,25 +120,25 @@ class Debezium:
     documents: MongoMessages | None = None
 
     row: ClassVar[str] = _AFTER
-    """The image of a row, in messages that were opened."""
+    """The column with the after image of a row, in parsed messages."""
 
     @property
     def is_flat(self) -> bool:
-        """Whether the columns of a row are those of its message."""
+        """Whether messages are flattened: the columns of a row are fields of its message."""
         return self.form == "flattened"
 
     @property
     def without_op(self) -> str:
-        """What a flattened message does that has no operation: a table without a key takes no updates."""
+        """The operation of a flattened message without one: a table without a key takes no updates."""
         return "update" if self.key else "insert"
 
     @property
     def not_columns(self) -> str | None:
-        """What names are that are no columns, as a regular expression."""
+        """A regular expression for fields of a row that are no columns; None if there are none."""
         return ADDED if self.is_flat else None
 
     def opened(self, messages: DataFrame, table: TableName) -> DataFrame:
-        """Return messages taken apart, with whether each is of another table, and of which."""
+        """Return parsed messages, with flags for those of other tables and the names of these."""
         if self.documents is not None:
             messages = _rewritten(messages, self.documents)
         frame = with_parsed(messages, {_PARSED: BODY}, CELLS if self.is_flat else ENVELOPE)
@@ -178,7 +181,7 @@ class Debezium:
         return self._by_headers(frame)
 
     def _by_headers(self, frame: DataFrame) -> DataFrame:
-        """Tell the halves of key changes by their headers."""
+        """Add the columns that link halves of key changes by their headers."""
         needs = f"coalesce(arrays_overlap(map_values({_AFTER}), array({self._unavailable()})), false)"
         links = "true" if self.links_all else _NEEDS
         left = f"CASE WHEN {links} AND {self._enters()} THEN {_OTHER} END"
@@ -190,7 +193,7 @@ class Debezium:
         )
 
     def linked(self, opened: DataFrame, order: Sequence[str]) -> DataFrame:
-        """Link inserts that lack values with the deletes before them, where headers did not, in the given order."""
+        """Link inserts that lack values with the deletes before them in `order`, if headers did not link them."""
         is_row = f"coalesce({_SAID} IN ({', '.join(map(text, OPERATIONS.values()))}), false)"
         told = ", ".join(cell(_KEYS, name) for name in self.key)
         half = Half(
@@ -208,15 +211,15 @@ class Debezium:
 
     @property
     def has_halves(self) -> bool:
-        """Whether the two halves of a key change count as a delete and an insert of rows with a key."""
+        """Whether the two halves of a key change are applied as a delete and an insert of rows with a key."""
         return bool(self.key) and not self.links_all
 
     def _enters(self) -> str:
-        """Whether a message is the insert of a key change, by its headers."""
+        """Return whether a message is the insert of a key change by its headers, as SQL."""
         return self._is_half("insert", OLD_KEY)
 
     def _leaves(self) -> str:
-        """Whether a message is the delete of a key change, by its headers."""
+        """Return whether a message is the delete of a key change by its headers, as SQL."""
         return self._is_half("delete", NEW_KEY)
 
     def _is_half(self, said: str, header: str) -> str:
@@ -224,32 +227,32 @@ class Debezium:
         return f"coalesce({_SAID} = {text(said)} AND {header} IS NOT NULL AND {is_told}, false)"
 
     def key_half(self) -> str:
-        """Return whether a message that was `opened` is a `KEY_HALF`, as SQL with its name."""
+        """Return the flag `KEY_HALF` of a parsed message, as SQL with its name."""
         return f"{f'({self._enters()} OR {self._leaves()})' if self.has_halves else 'false'} AS {KEY_HALF}"
 
     def tombstone(self) -> str:
-        """Return whether a message that was `opened` is a `TOMBSTONE` of the table, as SQL with its name."""
+        """Return the flag `TOMBSTONE` of a parsed message of the table, as SQL with its name."""
         return f"coalesce({IS_TOMBSTONE} AND NOT {OF_OTHER} AND {bare(VALUE)} != '', false) AS {TOMBSTONE}"
 
     def has_deleted(self) -> str:
-        """Return whether a message that was `opened` `HAS_DELETED`, as SQL with its name."""
+        """Return the flag `HAS_DELETED` of a parsed message, as SQL with its name."""
         return f"{has(_AFTER, '__deleted') if self.is_flat else 'false'} AS {HAS_DELETED}"
 
     def old_key_unknown(self) -> str:
-        """Return `OLD_KEY_UNKNOWN` of a message that was `opened`, as SQL with its name."""
+        """Return the flag `OLD_KEY_UNKNOWN` of a parsed message, as SQL with its name."""
         lacks = " OR ".join(f"({cell(_KEYS, name)} IS NULL AND {self._before(name)} IS NULL)" for name in self.key)
         is_update = f"{_KEYS} IS NOT NULL AND {_OPERATION} = 'update'"
         return f"{f'coalesce({is_update} AND ({lacks}), false)' if lacks else 'false'} AS {OLD_KEY_UNKNOWN}"
 
     def initial(self) -> str:
-        """Return whether a message that was `opened` has a row of an `INITIAL` snapshot, as SQL with its name."""
+        """Return the flag `INITIAL` of a parsed message with a row of an initial snapshot, as SQL with its name."""
         told = f"{self._field('snapshot')} IN ({', '.join(map(text, INITIAL_SNAPSHOT))})"
         return f"coalesce({_IS_READ} AND {told}, false) AS {INITIAL}"
 
     def database(self) -> str:
-        """Return the `DATABASE` of a message that was `opened`, as SQL with its name: its connector and database.
+        """Return the `DATABASE` of a parsed message, its connector and database, as SQL with its name.
 
-        Where nothing names a schema, the database stands for it, and is compared with that of the table.
+        A message without a schema has the database as schema, so that the database is compared with the table's.
         """
         database = f"CASE WHEN {self._field('schema')} IS NOT NULL THEN nullif({self._field('db')}, '') END"
         name = f"concat_ws('.', nullif({self._field('name')}, ''), {database})"
@@ -257,10 +260,10 @@ class Debezium:
         return f"CASE WHEN {is_own} THEN nullif(lower(left({name}, {LONGEST_NAME})), '') END AS {DATABASE}"
 
     def decoded(self, telling: Telling) -> Decoded:
-        """Return what stands where in messages that were `opened`.
+        """Return the cells and the other parts of parsed messages, as SQL.
 
-        Of a row that is gone nothing but its key counts: other cells of an image before may
-        be made up. What was not logged of the key of another is in the message's key, or nowhere.
+        A deleted row has only its key, because other cells of the before image may be invented. A key cell that was
+        not logged is taken from the message's key.
         """
         schema, key = telling.dimension.schema, telling.dimension.key
         is_gone = f"coalesce({_OPERATION} IN ('delete', 'truncate'), false)"
@@ -296,11 +299,11 @@ class Debezium:
         return log_positions.sequence(self._field, _IS_READ, commit)
 
     def _tells(self, keys: str) -> str:
-        """Return whether the key of a message has each column of the table's."""
+        """Return whether the key of a message has each column of the table's key, as SQL."""
         return " AND ".join([f"{keys} IS NOT NULL", *(f"{cell(keys, name)} IS NOT NULL" for name in self.key)])
 
     def _partition(self) -> str | None:
-        """Return the partition of a message, None where the topic may have but one: the first is 0."""
+        """Return the partition of a message as SQL; None if all files are of partition 0, or of none."""
         files: dict[int, list[str]] = defaultdict(list)
         for name, partition in self.partitions.items():
             files[partition].append(text(name))
@@ -310,7 +313,7 @@ class Debezium:
         return f"CASE {' '.join(cases)} ELSE -1 END"
 
     def _gone_key(self) -> str:
-        """Return the cells of the key of a row that is gone, NULL where one of them is not told."""
+        """Return the key cells of a deleted row as SQL; NULL if one of them is missing."""
         told = {name: self._gone(name) for name in self.key}
         if not told:
             return f"CAST(NULL AS {CELLS})"
@@ -320,18 +323,18 @@ class Debezium:
         )
 
     def _gone(self, name: str) -> str:
-        """Return a cell of the key of a row that is gone; what the message's key has not, its image may make up."""
+        """Return a key cell of a deleted row as SQL, from the message's key, else from its image."""
         own, image = cell(_KEYS, name), cell(_AFTER if self.is_flat else _BEFORE, name)
         if self.before_images == "whole":
             return f"coalesce({own}, {image})"
         return f"CASE WHEN {_KEYS} IS NULL THEN {image} ELSE {own} END"
 
     def _before(self, name: str) -> str:
-        """Return a cell of the key that an update left; flattened, only another message tells it."""
+        """Return a cell of the old key of an update; for a flattened message only a linked message has it."""
         return cell(LEFT, name) if self.is_flat else f"coalesce({cell(LEFT, name)}, {cell(_BEFORE, name)})"
 
     def _has_image(self, columns: Sequence[str]) -> str:
-        """Return whether the image before a change has all columns, with the values that they had."""
+        """Return whether the before image has all columns with their true values, as SQL."""
         if self.is_flat or self.before_images != "whole":
             return "false"
         listed = ", ".join(map(text, columns))
@@ -340,15 +343,15 @@ class Debezium:
         return f"coalesce(NOT ({lacks}) AND NOT coalesce({unlogged}, false), false)"
 
     def _field(self, name: str) -> str:
-        """Return a field of the source: flattened, it is a column whose name begins with `__` or `__source_`."""
+        """Return a field of the source as SQL; in a flattened row its name begins with `__` or `__source_`."""
         if not self.is_flat:
             return cell(_SOURCE, name)
         return f"coalesce({cell(_AFTER, f'__{name}')}, {cell(_AFTER, f'__source_{name}')})"
 
     def _said(self) -> str:
-        """Return the operation; flattened, what leaves a row without a word for it counts as a change.
+        """Return the operation of a message as SQL; a flattened row without one is a change.
 
-        It may have been none (a row of a snapshot), but what looks for lost changes must not pass it over.
+        It may be a row of a snapshot, but the checks for lost changes must not pass it over.
         """
         said = cell(_AFTER, "__op") if self.is_flat else _OP
         cases = [f"WHEN {IS_TOMBSTONE} THEN 'delete'"] if self.tombstones == "delete" else []
@@ -361,26 +364,26 @@ class Debezium:
         return f"CASE {' '.join(cases)} ELSE {other} END"
 
     def _is_of_other(self, table: TableName) -> str:
-        """Whether a message says that it is of another table; names are compared without case."""
+        """Return whether a message names another table, as SQL; case is ignored."""
         return " OR ".join(
             f"coalesce({found} != {text(own)} AND lower({found}) != {text(own.lower())}, false)"
             for found, own in zip(self._names(), (table.schema, table.table), strict=True)
         )
 
     def _names(self) -> tuple[str, str]:
-        """Return the schema and the table that a message names, itself or by its topic."""
+        """Return the schema and the table that a message names in its source or by its topic, as SQL."""
         parts = f"split({TOPIC}, '[.]')"
         schema = f"coalesce({self._field('schema')}, {self._field('db')}, try_element_at({parts}, -2))"
         return schema, f"coalesce({self._field('table')}, {self._field('collection')}, try_element_at({parts}, -1))"
 
     def _has_row(self) -> str:
-        """Whether a message has a row of any table: it is no heartbeat, transaction marker or tombstone."""
+        """Return whether a message has a row of any table, as SQL: heartbeats, markers and tombstones have none."""
         if not self.is_flat:
             return f"coalesce({_OP} IN ({', '.join(map(text, OPERATIONS))}), false)"
         return f"{_AFTER} IS NOT NULL AND NOT {IS_TOMBSTONE}"
 
     def _is_unset(self, column: Column) -> str:
-        """Whether a column was not sent: not logged, or, by an update, not in the event's schema."""
+        """Return whether a column was not sent, as SQL: not logged, or missing in the after image of an update."""
         found = cell(_AFTER, column.name)
         is_absent = f"{_OPERATION} = 'update' AND NOT {has(_AFTER, column.name)}"
         return f"coalesce(({found} IN ({self._unavailable()}) OR ({is_absent})) AND {_AFTER} IS NOT NULL, false)"
@@ -389,17 +392,17 @@ class Debezium:
         return ", ".join(text(form) for form in placeholders(self.unavailable))
 
     def _times(self) -> Mapping[str, str]:
-        """Return the fields with the time of the change, in the order in which they count, by their names."""
+        """Return the fields with the time of the change as SQL, by name, in order of precedence."""
         of, prefix = (_AFTER, "__source_ts_") if self.is_flat else (_SOURCE, "ts_")
         return {prefix + unit: cell(of, prefix + unit) for unit in ("us", "ns", "ms")}
 
     def _micros(self) -> str:
-        """Return when the change was made, not when the connector came to it; 0 is no time."""
+        """Return the source's time of the change in microseconds since 1970, as SQL; 0 means none."""
         micros, nanos, millis = map(number, self._times().values())
         return f"coalesce({micros}, {nanos} div 1000, try_multiply({millis}, 1000BD))"
 
     def _written_time(self) -> str:
-        """Return the first time as it stands in the message, with its name; NULL where there is none."""
+        """Return the first time of a message as its text, with the name of its field, as SQL; NULL without one."""
         named = [f"concat('{name}: ', {written})" for name, written in self._times().items()]
         return f"coalesce({', '.join(named)})"
 
@@ -429,14 +432,14 @@ class Debezium:
         )
 
     def _is_nameless(self) -> str:
-        """Whether a message with a row, or a tombstone that deletes one, does not name the table as it must."""
+        """Return whether a message with a row, or a tombstone that deletes, lacks a required name, as SQL."""
         named = zip(("schema", "table"), self._names(), strict=True)
         lacks = " OR ".join(f"{name} IS NULL" for part, name in named if part in self.must_name)
         deletes = IS_TOMBSTONE if self.tombstones == "delete" else "false"
         return f"coalesce(({lacks}) AND ({self._has_row()} OR {deletes}), false)" if lacks else "false"
 
     def _is_of_none(self, it: str) -> str:
-        """Whether an object without an operation is a heartbeat, of a transaction, or of a change of the schema."""
+        """Return whether an object is a heartbeat, a transaction marker or a schema change, as SQL."""
         of_marker = [has(it, name) for name in sorted(MARKER)]
         found = [" AND ".join([*of_marker, f"cardinality({it}) - int({has(it, HEARTBEAT)}) = {len(MARKER)}"])]
         found.append(" AND ".join(has(it, name) for name in sorted(SCHEMA_CHANGE)))
@@ -445,9 +448,9 @@ class Debezium:
         return f"({' OR '.join(f'({one})' for one in found)})"
 
     def _blank(self) -> str:
-        """Whether a message is of no row: a tombstone, a heartbeat, the beginning or end of a transaction.
+        """Return whether a message is skipped, as SQL: tombstone, heartbeat, transaction marker, of another table.
 
-        What has no operation is only passed over where it is known to be no row.
+        A message without an operation is skipped only if it is known to be no row.
         """
         is_told = _IS_OF_NONE if self.is_flat else f"{_OPERATION} IS NULL AND {_IS_OF_NONE}"
         is_of_none = f"{_IS_OBJECT} AND ({_OPERATION} = 'm' OR ({is_told})) AND NOT {IS_TOMBSTONE}"
@@ -460,7 +463,7 @@ _IS_READ: Final = f"{_OPERATION} = 'read'"
 
 
 def _rewritten(messages: DataFrame, documents: MongoMessages) -> DataFrame:
-    """Return messages of MongoDB's connector as those of others, which Python writes: Spark reads no such JSON."""
+    """Return messages of MongoDB's connector in the form of other connectors; Spark cannot read extended JSON."""
     envelope, key_of = (F.udf(of, "string", useArrow=False) for of in (documents.envelope, documents.key))
     body, key = (F.expr(f"CASE WHEN {is_valid_utf8(of)} THEN {of} END") for of in (BODY, KEY))
     found = {BODY: envelope(body, key), KEY: key_of(key)}
@@ -470,19 +473,19 @@ def _rewritten(messages: DataFrame, documents: MongoMessages) -> DataFrame:
 
 
 def _enveloped() -> Sequence[str]:
-    """Return the parts of an envelope, which a schema may stand beside."""
+    """Return the parts of an envelope, which may be wrapped with a schema, as SQL with their names."""
     it = f"{_PARSED}.it"
     return [f"coalesce({it}.payload.{name}, {it}.{name}) AS {part}" for part, name in _PARTS.items()]
 
 
 def _is_wrapped() -> str:
-    """Whether a flattened row is one that a schema stands beside, which is parsed once more."""
+    """Return whether a flattened row is wrapped with a schema, as SQL; it is parsed once more then."""
     it = f"{_PARSED}.it"
     return f"{has(it, 'payload')} AND cardinality({it}) - int({has(it, 'schema')}) = 1"
 
 
 def is_tombstone() -> str:
-    """Return whether a message has no value, as SQL: none at all, an empty one, or a schema of nothing."""
+    """Return whether a message has no value, as SQL: none at all, an empty one, or a schema with empty payload."""
     body = bare(BODY)
     is_null = f"{BODY} IS NULL OR {body} IN ('', 'null', '{{}}')"
     return f"coalesce({is_null} OR (length({BODY}) < 100 AND {body} RLIKE {text(NO_ROW)}), false)"

@@ -1,4 +1,4 @@
-"""Rows of decoded messages, as every reader returns rows: cells of their types, and what is wrong with them."""
+"""Conversion of decoded messages to rows: typed cells, and the reasons why cells do not fit."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ PLAIN = Writing()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decoded:
-    """What a decoder found in a message, each as SQL over its frame.
+    """The parts of a decoded message, each as SQL over its frame.
 
-    `cells` are texts by column, `before` those of columns as they were, and `has_image` says whether all of those
-    are told; `unset` says for each column whether it was not sent. `time` is in microseconds since 1970;
-    `unread_time` is the text of a time that cannot be read, with the name of its field before it.
-    `log` names the source's log, as `core.checks.log_steps.LogName` reads it. `texts` are those of JSON with
-    cells: none where no number of JSON passed for a text, and none was rounded, on the way to the cells. Cells of
-    columns that are `typed` have the type of their column already.
+    `cells` are texts by column, `before` the texts before the change, and `has_image` says whether all of these are
+    present. `unset` says for each column whether it was not sent. `time` is in microseconds since 1970.
+    `unread_time` is the text of a time that cannot be read, after the name of its field. `log` names the source's
+    log, as `core.checks.log_steps.LogName` reads it. `broken` says in words why the message cannot be read, and
+    `blank` whether it is skipped. `texts` are the JSON texts of the cells, by which rounded numbers are found; they
+    are empty if the decoder rounds none. Cells of the columns in `typed` have the type of their column already.
     """
 
     cells: Mapping[str, str]
@@ -67,56 +67,56 @@ class Decoded:
 
 
 OF_OTHER: Final = "_lakeward_of_other_table"
-"""Flags a message that says, itself or by its topic, that it is not of the table."""
+"""Flags a message that names another table, in its source or by its topic."""
 
 OTHER_TABLE: Final = "_lakeward_other_table"
-"""The other table that a message with a row names, as `schema.table`; NULL for all other messages."""
+"""The other table that a message with a row names, as `schema.table`; NULL for any other message."""
 
 NAMELESS: Final = "the message names no table, and those of several tables are in its folder"
-"""Why a message cannot be read that may be of another table, but does not say so."""
+"""Why a message that names no table cannot be read if several tables share its folder."""
 
 TOMBSTONE: Final = "_lakeward_tombstone"
 """Flags a message without a value; an empty line is no message."""
 
 ROWS_GONE: Final = "_lakeward_rows_gone"
-"""Flags a message of the table which says that it was truncated or dropped, and which is skipped."""
+"""Flags a skipped message which says that the table was truncated or dropped."""
 
 HAS_DELETED: Final = "_lakeward_has_deleted"
-"""Flags a flattened message that has the field `__deleted`, which tells of each row whether it is deleted."""
+"""Flags a flattened message with the field `__deleted`, by which deletes are known."""
 
 OLD_KEY_UNKNOWN: Final = "_lakeward_old_key_unknown"
-"""Flags an update of a message whose key and image before lack a column of the table's key: it may change that."""
+"""Flags an update whose key and before image lack a column of the table's key, which it may therefore change."""
 
 KEY_HALF: Final = "_lakeward_key_half"
-"""Flags half of a key change that headers tell, where the two halves count as a delete and an insert."""
+"""Flags half of a key change with headers, if its halves are applied as a delete and an insert."""
 
 UNDECODED: Final = "_lakeward_undecoded"
-"""Flags a message that Arrow did not decode (`adapters.sources.messages.envelopes`), so that SQL must."""
+"""Flags a message that Arrow did not decode (`adapters.sources.messages.envelopes`), so that SQL must decode it."""
 
 MESSAGE_FLAGS: Final = (TOMBSTONE, ROWS_GONE, HAS_DELETED, OLD_KEY_UNKNOWN, KEY_HALF, UNDECODED)
-"""Columns that say yes or no of a message."""
+"""Boolean columns of messages."""
 
 LONGEST_NAME: Final = 200
 
 
 def other_table(schema: str, table: str, has_row: str) -> str:
-    """Return the `OTHER_TABLE` of a message flagged `OF_OTHER`, as SQL; a part that nothing names is `*`."""
+    """Return the `OTHER_TABLE` of a message flagged `OF_OTHER`, as SQL; a part without a name is `*`."""
     name = f"left(concat(coalesce({schema}, '*'), '.', coalesce({table}, '*')), {LONGEST_NAME})"
     return f"CASE WHEN {OF_OTHER} AND {has_row} THEN {name} END AS {OTHER_TABLE}"
 
 
 def bare(value: str) -> str:
-    """Return a text without what JSON takes for white space around it, as SQL: lines may end in CR."""
+    """Return a text without the white space of JSON around it, as SQL; lines may end in CR."""
     return f"btrim({value}, ' \\t\\r\\n')"
 
 
 def to_rows(
     frame: DataFrame, telling: Telling, found: Decoded, written: Mapping[str, Writing], strange: str, *beside: str
 ) -> DataFrame:
-    """Return decoded messages as rows; of what was not sent no cell is looked at.
+    """Return decoded messages as rows, with their cells converted to types; unsent cells are not read.
 
-    `written` says how the cells of columns are written, where it is not plainly; `strange` and what stands
-    `beside` it are columns beside those of the row, as SQL with their names.
+    `written` says how the cells of columns are written, if they are not plain. `strange` and `beside` are
+    additional columns of the rows, as SQL with their names.
     """
     schema = telling.dimension.schema
     cells = {c.name: f"_lakeward_cell_{index}" for index, c in enumerate(schema)}
@@ -129,7 +129,7 @@ def to_rows(
     before = [f"{values(was[c.name], c)} AS {before_column(index)}" for index, c in told]
     key_misfits, others = _misfits(telling, cells, was, written, found)
     return (
-        # What is used more than once is a column of its own: else it would be worked out each time.
+        # An expression that is used more than once is a column of its own, or Spark would compute it each time.
         frame.selectExpr(
             "*",
             f"{_unset(found)} AS {names.UNSET}",
@@ -160,7 +160,7 @@ def to_rows(
 
 
 def _told_of_row(found: Decoded) -> Sequence[str]:
-    """Return what a message says of its row, as SQL with the names of the columns."""
+    """Return operation, time, sequence and the other columns about a row, as SQL with their names."""
     return (
         f"{found.operation} AS {OP_TEXT}",
         f"coalesce(string(timestamp_micros({found.time})), {found.unread_time}) AS {TIME_TEXT}",
@@ -179,7 +179,7 @@ def _misfits(
     written: Mapping[str, Writing],
     found: Decoded,
 ) -> tuple[list[str], list[str]]:
-    """Return what is wrong with each cell, and with that of before the change: of key columns, and of others."""
+    """Return why each cell and each value before the change does not fit, as SQL: of key columns, and of others."""
     of_key: list[str] = []
     others: list[str] = []
     key, texts = telling.dimension.key, found.texts
@@ -201,23 +201,23 @@ def _misfits(
 
 
 def _rounded(cell: str, column: Column, texts: Sequence[str]) -> str:
-    """Return in words that a text is that of a number which may be rounded, as SQL, NULL where it is not."""
+    """Return in words that a text is a number which may be rounded, as SQL; NULL if it is not."""
     words = text(f'" may be another number than its line has, of more digits (column {column.name})')
     return f"CASE WHEN {is_rounded(cell, texts, _HAS_LONG)} THEN concat('\"', {cell}, {words}) END"
 
 
 def _altered(cell: str, column: Column, texts: Sequence[str]) -> str | None:
-    """Return in words that a number is another one than its line has, as SQL, NULL where it is not."""
+    """Return in words that a number differs from the one in its line, as SQL; NULL if it does not."""
     is_altered = _is_altered(cell, column.type, texts)
     words = text(f'" is not the number that its line has (column {column.name})')
     return None if is_altered is None else f"CASE WHEN {is_altered} THEN concat('\"', {cell}, {words}) END"
 
 
 def _is_altered(cell: str, type_: Type, texts: Sequence[str]) -> str | None:
-    """Return whether a cell is another number than its line has, as SQL; None for a type that has no numbers.
+    """Return whether a number differs from the one in its line, as SQL; None for a type without numbers.
 
-    For a float it is one that is infinite, or 0 where its line has digits; for a decimal or a whole number, each
-    that may be rounded. Of a nested column a part may be, where it has a double, and its line such a number.
+    A float differs if it became infinite, or 0 although its line has digits. A decimal or a whole number differs if
+    it may have been rounded. A nested column may differ if it has a double and its line such a number.
     """
     if type_.name in ("float", "double"):
         is_zero = f"{cell} IN ('0.0', '-0.0') AND {has_match(texts, TINY)}"
@@ -234,16 +234,16 @@ def _has_exact_numbers(type_: Type) -> bool:
 
 
 _HAS_LONG, _HAS_DOUBLE = "_lakeward_has_long_number", "_lakeward_has_long_double"
-"""Flag a message that has a `LONG` number, and one that has a `LONG_DOUBLE` or a `TINY` one: few messages do."""
+"""Flags for messages with a `LONG` number, and for those with a `LONG_DOUBLE` or `TINY` one; few have any."""
 
 TINY: Final = "[1-9][0-9.]*[eE]-[0-9]{3}|[.]0{300}"
-"""Whether a text has a number that is so close to 0 that a double may be 0."""
+"""Matches a text with a number so close to 0 that a double may be 0."""
 
 LONG_DOUBLE: Final = "([0-9][.]?){16}[0-9.]*[eE]|([0-9][.]?){39}"
-"""Whether a text has a number that a parser of JSON makes a double of, and that has more digits than one keeps."""
+"""Matches a text with a number that a JSON parser reads as a double, and that has more digits than a double."""
 
 _DOUBLE_WITHIN: Final = "[0-9]E-?[0-9]|[0-9][.]0[^0-9]"
-"""Whether the text of an object or a list has a double, as Spark writes it, of few digits."""
+"""Matches the text of an object or a list with a double of few digits, as Spark writes it."""
 
 
 def _is_base64(column: Column, written: Mapping[str, Writing]) -> bool:
@@ -253,7 +253,7 @@ def _is_base64(column: Column, written: Mapping[str, Writing]) -> bool:
 def _value(
     cell: str, column: Column, written: Mapping[str, Writing], numbers: Mapping[str, str], typed: Set[str]
 ) -> str:
-    """Return the value of a cell as SQL; what stands in a message as a number is no base64."""
+    """Return the typed value of a cell as SQL; a cell that is a JSON number is not read as base64."""
     if column.name in typed:
         return cell
     value = value_of(cell, column.type, written.get(column.name, PLAIN))
@@ -270,7 +270,7 @@ def _sent(found: Decoded, name: str) -> str:
 
 
 def _unset(found: Decoded) -> str:
-    """Return the names of the columns that a message did not send, NULL where it sent all."""
+    """Return the names of the columns that a message did not send, as SQL; NULL if it sent all."""
     if not found.unset:
         return "CAST(NULL AS array<string>)"
     marked = ", ".join(f"CASE WHEN {is_unset} THEN {text(name)} END" for name, is_unset in found.unset.items())

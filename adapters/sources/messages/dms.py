@@ -1,7 +1,7 @@
-"""Messages of AWS DMS: JSON of `data` and `metadata`, as its targets Kafka and Kinesis write them.
+"""Decoder of messages of AWS DMS in SQL: JSON of `data` and `metadata`, as for its targets Kafka and Kinesis.
 
 docs.aws.amazon.com/dms/latest/userguide/CHAP_Target.Kafka.html. NULLs are left out of `data` unless the endpoint
-has IncludeNullAndEmpty; images of a row before its change stand in `before-image`, or in columns with a prefix.
+has IncludeNullAndEmpty. Values before a change are in `before-image`, or in columns with a prefix.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ from lakeward.core.dimension import TableName
 from lakeward.core.schema import Type
 
 OPERATIONS: Final = {"load": "read", "insert": "insert", "update": "update", "delete": "delete"}
-"""What the words of `metadata.operation` mean for a row."""
+"""The operations of rows by the words in `metadata.operation`."""
 
 GONE: Final = ("truncate-table", "drop-table")
-"""What `metadata.operation` of a control message says where all rows of a table are gone."""
+"""The words in `metadata.operation` of control messages after which a table has no rows."""
 
 _ROOT, _DATA = "_lakeward_root", "_lakeward_data"
 _META, _BEFORE, _PARSED = "_lakeward_metadata", "_lakeward_before", "_lakeward_parsed"
@@ -47,24 +47,25 @@ NO_IMAGE: Final = "its before-image is no object"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DmsMessages:
-    """How a task writes; columns whose names begin with `before_prefix` are from before the change.
+    """The decoder of one table's messages, by the settings of its replication task.
 
-    Where tables share a folder, `must_name` says what a message must name of its table.
+    Columns whose names begin with `before_prefix` have values before the change. If tables share a folder,
+    `must_name` says which parts of its table's name a message must have.
     """
 
     before_prefix: str | None = None
     must_name: frozenset[str] = frozenset()
 
     row: ClassVar[str] = _DATA
-    """The image of a row, in messages that were opened."""
+    """The column with the image of a row, in parsed messages."""
 
     @property
     def not_columns(self) -> str | None:
-        """What names are that are no columns, as a regular expression."""
+        """A regular expression for fields of a row that are no columns; None if there are none."""
         return None if self.before_prefix is None else rf"{re.escape(self.before_prefix)}.*"
 
     def opened(self, messages: DataFrame, table: TableName) -> DataFrame:
-        """Return messages taken apart, with whether each is of another table, and of which."""
+        """Return parsed messages, with flags for those of other tables and the names of these."""
         frame = with_parsed(messages, {_PARSED: BODY}, MESSAGE_OF_DMS).selectExpr(
             "*",
             f"{_PARSED}.it IS NOT NULL AND {_PARSED}.broken IS NULL AS {_ROOT}",
@@ -80,7 +81,7 @@ class DmsMessages:
         return frame.selectExpr("*", other_table(schema, name, has_row))
 
     def decoded(self, telling: Telling) -> Decoded:
-        """Return what stands where in messages that were `opened`."""
+        """Return the cells and the other parts of parsed messages, as SQL."""
         schema, told, said = telling.dimension.schema, telling.dimension.told_before, cell(_META, "operation")
         known = " ".join(f"WHEN '{word}' THEN '{meaning}'" for word, meaning in OPERATIONS.items())
         is_change = f"{said} = 'update'" if telling.dimension.key else f"{said} IN ('update', 'delete')"
@@ -100,7 +101,7 @@ class DmsMessages:
         )
 
     def rows_gone(self) -> str:
-        """Return whether a message that was `opened` is one of `ROWS_GONE`, as SQL with its name."""
+        """Return the flag `ROWS_GONE` of a parsed message, as SQL with its name."""
         is_gone = f"{cell(_META, 'operation')} IN ({', '.join(map(text, GONE))})"
         return f"coalesce(NOT {_IS_ROW} AND {is_gone} AND NOT {OF_OTHER}, false) AS {ROWS_GONE}"
 
@@ -109,7 +110,7 @@ class DmsMessages:
         return f"coalesce({is_none}, false) OR {OF_OTHER}"
 
     def _has_image(self, columns: Sequence[str], said: str) -> str:
-        """Return whether a message has all columns as they were before the change; one left out may not be NULL."""
+        """Return whether a message has all values before the change, as SQL; a missing one may not be NULL."""
         images = {name: has(_BEFORE, name) for name in columns}
         if self.before_prefix is not None:
             images = {name: f"({has(_DATA, self.before_prefix + name)} OR {sql})" for name, sql in images.items()}
@@ -135,5 +136,5 @@ class DmsMessages:
         )
 
     def _is_nameless(self) -> str:
-        """Whether metadata do not name the table as they must."""
+        """Return whether metadata lack a name that they must have, as SQL."""
         return " OR ".join(f"{cell(_META, f'{part}-name')} IS NULL" for part in sorted(self.must_name)) or "false"

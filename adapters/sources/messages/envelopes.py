@@ -1,10 +1,9 @@
-"""Messages of Debezium in their envelope, taken apart by Arrow: thousands at once, no object of Python for a row.
+"""Decoder of Debezium envelopes in Arrow: it decodes thousands of messages at once, without Python objects of rows.
 
-Arrow's reader of JSON is strict: a name that is not expected, one that stands twice, a number where a text should
-be, or a text where a number should be is an error. So a message is taken here where nothing in it can be doubted,
-and is left to `lakeward.adapters.sources.messages.debezium` where anything can: a value that was not logged,
-headers that tell a key, another table, a schema beside the message, a column that nobody declared. What is taken
-says the same in both.
+Arrow's JSON reader is strict. An unexpected name, a repeated name, a number in place of a text and a text in place
+of a number are errors. So Arrow decodes only messages of the usual form. All others are left to
+`lakeward.adapters.sources.messages.debezium`: messages with values that were not logged, with headers of a key
+change, of another table, with a schema, or with an undeclared column. Both decoders give the same results.
 """
 
 from __future__ import annotations
@@ -24,10 +23,10 @@ from lakeward.adapters.spark.frames.source_rows import LINE, NAME, VALUE
 from lakeward.core.schema import Column
 
 IS_DECODED: Final = "_lakeward_is_decoded"
-"""Whether a message was taken apart here."""
+"""Whether Arrow decoded a message."""
 
 HAS_NO_VALUE: Final = "_lakeward_no_value"
-"""Whether a message that was taken has no value: it is a tombstone."""
+"""Whether a decoded message has no value, so that it is a tombstone."""
 
 OP: Final = "_lakeward_op"
 BLOCK: Final = "_lakeward_transaction_id"
@@ -40,7 +39,7 @@ FIELDS: Final = (
     *("db", "schema", "table", "name", "snapshot", "sequence", "txId", "lsn"),
     *("server_id", "gtid", "file", "pos", "row", "commit_lsn", "scn", "commit_scn", "ts_ms"),
 )
-"""The fields of a message's source that are returned, as texts."""
+"""The fields of a message's source that are returned as texts."""
 
 _NUMBERS: Final = frozenset(
     (
@@ -50,7 +49,7 @@ _NUMBERS: Final = frozenset(
     )
 )
 _EITHER: Final = ("txId", "redo_thread")
-"""Numbers of some connectors and texts of others."""
+"""Fields that are numbers with some connectors, and texts with others."""
 
 _OTHER_FIELDS: Final = (
     *("version", "connector", "ts_us", "ts_ns", "xmin", "origin", "origin_lsn", "thread", "query"),
@@ -71,33 +70,32 @@ _ENVELOPE: Final = ("before", "after", "source", "op", "transaction", "ts_ms", "
 _NAMES: Final = frozenset(
     (*_ENVELOPE, *FIELDS, *_OTHER_FIELDS, "id", "total_order", "data_collection_order", *_RECORD.names)
 )
-"""All names that a message has beside those of its row."""
+"""All names in a message other than those of its columns."""
 
 _LEAST_BLOCK: Final = 1024 * 1024
 _MOST_BYTES: Final = 64 * 1024 * 1024
 _LEAST_FAILURES, _LINES_A_FAILURE = 64, 2
-"""How many parts of a batch may fail before the rest is left: so many at least, and one for so many lines."""
+"""How many parts of a batch may fail before the rest is left to SQL: a minimum, and one for so many lines."""
 
 _SHOWN: Final = 8
-"""How many messages of a part are looked at for the types that its cells have."""
+"""How many messages of a part are sampled for the types of its cells."""
 
 _MOST_MILLIS: Final = 2**52
 _TINY_FLOAT: Final = "[1-9][0-9.]*[eE]-[0-9]{2}|[.]0{37}"
-"""Whether a text has a number that is so close to 0 that a float may be 0."""
+"""Matches a text with a number so close to 0 that a float may be 0."""
 
 _EXPONENT: Final = "[0-9][eE][+-]?[0-9]"
 
 
 @dataclass(frozen=True, slots=True)
 class Envelopes:
-    """How the messages of one table are taken apart.
+    """The decoder of the messages of one table.
 
-    `columns` has the `native_type` of each column, by its name, and `numbers` the type of the numbers that may
-    stand in columns without one. The table is called `schema` and `table` at its source. `before` are the columns
-    whose cells before a change are returned, `key` those of the key. With `are_records` a line has a message's key
-    and headers beside its value. `placeholders` are the texts that stand for a value which was not logged, and
-    `key_headers` the names of headers which tell a key. With `skips_tombstones` messages without a value are no
-    rows.
+    `columns` has the `native_type` of each column by name, and `numbers` the type of numbers that may be in columns
+    without a native type. `schema` and `table` are the table's names at its source. `before` are the columns whose
+    cells before a change are returned, `key` those of the key. With `are_records` a line has the key, value and
+    headers of a message. `placeholders` are the texts for a value that was not logged, and `key_headers` the names
+    of headers of a key change. With `skips_tombstones` messages without a value are skipped.
     """
 
     columns: Mapping[str, pa.DataType | None]
@@ -113,7 +111,7 @@ class Envelopes:
 
     @property
     def decoded_schema(self) -> pa.Schema:
-        """The columns that `decode` returns: fields, and cells without a native type, are texts."""
+        """The columns that `decode` returns; fields, and cells without a native type, are texts."""
         flags = (IS_DECODED, HAS_NO_VALUE, HAS_BEFORE, HAS_KEY)
         texts = (OP, BLOCK, COMMIT, *map(field_column, FIELDS))
         given = [(VALUE, pa.string()), (NAME, pa.string()), (LINE, pa.int64()), (MICROS, pa.int64())]
@@ -122,7 +120,7 @@ class Envelopes:
         return pa.schema([*given, *found, *cells])
 
     def _cells(self) -> Iterator[tuple[str, str, str]]:
-        """Return the columns with cells: what each is called, of which image it is, and of which column."""
+        """Yield the columns with cells: the name of each, its image, and the column of the table."""
         for place, name in enumerate(self.columns):
             yield cell_after(place), "after", name
         for place, name in enumerate(self.before):
@@ -131,12 +129,15 @@ class Envelopes:
             yield cell_of_key(place), "key", name
 
     def decode_all(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Take apart batches of lines, as `DataFrame.mapInArrow` hands them."""
+        """Decode batches of lines; it is the function for `DataFrame.mapInArrow`."""
         for batch in batches:
             yield from self.decode(batch)
 
     def decode(self, batch: pa.RecordBatch) -> list[pa.RecordBatch]:
-        """Take apart lines of files (`VALUE`, `NAME`, `LINE`), and return them in their order."""
+        """Decode lines of files (`VALUE`, `NAME`, `LINE`), and return them in their order.
+
+        If a part of the batch fails, it is halved, until it succeeds, is one line, or too many parts failed.
+        """
         found: list[pa.RecordBatch] = []
         failures, waiting = max(_LEAST_FAILURES, batch.num_rows // _LINES_A_FAILURE), [batch]
         while waiting:
@@ -153,7 +154,7 @@ class Envelopes:
         return found
 
     def _undecoded(self, lines: pa.RecordBatch) -> pa.RecordBatch:
-        """Return lines of which none is decoded."""
+        """Return lines flagged as not decoded."""
         return self._batch(lines, pa.repeat(pa.scalar(False), lines.num_rows), {})
 
     def _batch(
@@ -167,7 +168,7 @@ class Envelopes:
         return pa.RecordBatch.from_arrays(arrays, schema=self.decoded_schema)
 
     def _read(self, lines: pa.RecordBatch) -> pa.RecordBatch | None:
-        """Take apart some lines; None where they cannot be read together."""
+        """Decode lines; return None if they cannot be decoded together."""
         if lines.nbytes > _MOST_BYTES:
             return None
         try:
@@ -210,7 +211,7 @@ class Envelopes:
         return self._batch(lines, pc.fill_null(is_decoded, False), found)
 
     def _records(self, values: pa.Array) -> _Records | None:
-        """Return lines as messages; None where a header of one may tell a key, or they cannot be read together."""
+        """Return lines as messages; None if one has a header of a key change, or they cannot be read together."""
         if not self.are_records:
             nothing, every = pa.nulls(len(values), pa.string()), pa.repeat(pa.scalar(True), len(values))
             return _Records(values, nothing, None, every)
@@ -222,7 +223,7 @@ class Envelopes:
         return _Records(bodies, records.column("key"), records.column("topic"), are_right)
 
     def _kinds(self, messages: Sequence[Mapping[str, Any]]) -> Mapping[str, pa.DataType]:
-        """Return the types of JSON that cells of each column have, as messages show them."""
+        """Return the JSON type of each column's cells, as the sampled messages show it."""
         images = [message[name] for message in messages for name in ("after", "before")]
         rows = [image for image in images if isinstance(image, dict)]
         kinds = {}
@@ -238,7 +239,7 @@ class Envelopes:
         return pc.add(cells, pa.scalar(0, cells.type)) if pa.types.is_floating(cells.type) else cells  # -0.0 is 0.0
 
     def _has_value(self, values: pa.Array, bodies: pa.Array) -> pa.Array:
-        """Return which records have a value, which may be NULL; one without is a message of its own."""
+        """Return which records have the field `value`, which may be NULL; a record without it is itself a value."""
         return pc.or_(bodies.is_valid(), pc.equal(_nulls_written(values, "value"), 1))
 
     def _have_keys(self, headers: pa.Array) -> bool:
@@ -246,7 +247,7 @@ class Envelopes:
         return bool(pc.any(pc.is_in(words, value_set=pa.array(self.key_headers, pa.string()))).as_py())
 
     def _is_tombstone(self, topics: pa.Array | None) -> pa.Array | pa.Scalar:
-        """Return which messages are tombstones of the table, if they have no value."""
+        """Return which messages are tombstones of the table if they have no value."""
         if topics is None or not self.skips_tombstones or "." in self.schema + self.table:
             return pa.scalar(False)
         topics = pc.ascii_lower(topics)
@@ -255,7 +256,7 @@ class Envelopes:
         return pc.or_(topics.is_null(), pc.fill_null(is_own, False))
 
     def _is_row(self, messages: _Objects, bodies: pa.Array, images: Mapping[str, pa.Array]) -> pa.Array:
-        """Return which messages are changes of rows of the table, in which nothing is to be doubted."""
+        """Return which messages are changes of rows of the table that are certainly decoded right."""
         source, op = messages.column("source"), messages.column("op")
         named = pc.coalesce(_field(source, "schema"), _field(source, "db"))
         is_own = pc.and_(_is_called(named, self.schema), _is_called(_field(source, "table"), self.table))
@@ -272,7 +273,7 @@ class Envelopes:
         return pc.fill_null(found, False)
 
     def _has_name(self, name: str, bodies: pa.Array, images: Mapping[str, pa.Array]) -> pa.Array:
-        """Return which messages have a name in each of their images: what is NULL there is written as NULL."""
+        """Return which messages have the column `name` in each image: each parsed NULL is written as NULL."""
         lacking = [
             pc.and_(image.is_valid(), _field(image, name).is_null()).cast(pa.int32()) for image in images.values()
         ]
@@ -281,7 +282,7 @@ class Envelopes:
         return pc.or_(pc.equal(expected, 0), pc.and_(is_found, name not in _NAMES))
 
     def _is_certain(self, cells: pa.Array, bodies: pa.Array) -> pa.Array:
-        """Return which cells are logged, and have the number that stands in the message."""
+        """Return which cells were logged, and have exactly the number in the message."""
         if pa.types.is_string(cells.type):
             return pc.invert(pc.is_in(cells, value_set=pa.array(self.placeholders, pa.string())))
         if pa.types.is_decimal(cells.type):
@@ -300,15 +301,15 @@ class Envelopes:
 
 
 def native_type(column: Column, wire: Wire) -> pa.DataType | None:
-    """Return the type in which numbers and truth values of JSON are read to the digit; None for all else.
+    """Return the Arrow type that reads JSON numbers and booleans of a column exactly; None for any other column.
 
-    All else is read as text, by the rules for the type of the column.
+    Other columns are read as texts, by the rules for their type.
     """
     return _NATIVE_TYPES.get(column.type.name) if wire is Wire.PLAIN else None
 
 
 def number_type(column: Column, wire: Wire) -> pa.DataType | None:
-    """Return the type of the numbers that may stand in a column without a native type; None where none may."""
+    """Return the type of numbers that may be in a column without a native type; None if no numbers may be."""
     if column.type.name == "decimal" and wire is Wire.PLAIN:
         return pa.decimal128(column.type.precision, column.type.scale)
     return pa.int64() if wire in UNITS or column.type.name in ("date", "timestamp", "timestamp_ntz") else None
@@ -331,7 +332,7 @@ def _envelope(kinds: Mapping[str, pa.DataType], source: pa.DataType) -> pa.Schem
 
 
 def _source(messages: Sequence[Mapping[str, Any]]) -> pa.DataType:
-    """Return the type of the source of messages: some fields are numbers or texts, by the connector."""
+    """Return the type of the source of messages; some fields are numbers or texts, depending on the connector."""
     sources = [message["source"] for message in messages if isinstance(message.get("source"), dict)]
     kinds = {}
     for name in (*FIELDS, *_OTHER_FIELDS):
@@ -347,7 +348,7 @@ def _first_of(rows: Iterable[Mapping[str, Any]], name: str) -> Any:
 
 
 def _message(body: str | None) -> Mapping[str, Any] | None:
-    """Return a message that has what an envelope has, None for any other."""
+    """Return a message with the fields of an envelope; None for any other."""
     try:
         message = json.loads(body or "null")
     except (ValueError, RecursionError):
@@ -356,28 +357,28 @@ def _message(body: str | None) -> Mapping[str, Any] | None:
 
 
 def field_column(name: str) -> str:
-    """Return what the column of a field of the source is called."""
+    """Return the name of the column for a field of the source."""
     return f"_lakeward_field_{name}"
 
 
 def cell_after(place: int) -> str:
-    """Return what the column is called with the cells after a change, by the place of the table's column."""
+    """Return the name of the column with cells after a change, by the place of the table's column from 0."""
     return f"_lakeward_cell_after_{place}"
 
 
 def cell_before(place: int) -> str:
-    """Return what the column is called with the cells before a change, by the place among those of `before`."""
+    """Return the name of the column with cells before a change, by the place in `Envelopes.before`."""
     return f"_lakeward_cell_before_{place}"
 
 
 def cell_of_key(place: int) -> str:
-    """Return what the column is called with cells of a message's key, by the place in the table's key."""
+    """Return the name of the column with cells of messages' keys, by the place in the table's key."""
     return f"_lakeward_cell_of_key_{place}"
 
 
 @dataclass(frozen=True, slots=True)
 class _Records:
-    """Messages as texts: values and keys, topics where lines have them, and which lines are such messages."""
+    """Messages as texts: values, keys and topics (None if lines have none), and which lines are valid messages."""
 
     bodies: pa.Array
     keys: pa.Array
@@ -387,7 +388,7 @@ class _Records:
 
 @dataclass(frozen=True, slots=True)
 class _Objects:
-    """Texts as objects: `whole` is NULL where a text is none, or NULL."""
+    """Parsed objects of texts; `whole` is NULL for a text that is NULL or no object."""
 
     whole: pa.StructArray
     is_object: pa.Array
@@ -397,9 +398,10 @@ class _Objects:
 
 
 def _parse(texts: pa.Array, schema: pa.Schema) -> _Objects | None:
-    """Return texts as objects; None where they are not one object each. Raises ArrowInvalid for what is no JSON.
+    """Parse texts as objects; return None if a text holds more than one object.
 
-    A text in which NULL follows an object is left: Arrow would take it for a row.
+    Raises ArrowInvalid for a text that is no JSON. Texts that do not end in a brace are not parsed: Arrow would
+    take NULL after an object for another row.
     """
     is_object = pc.and_(pc.starts_with(texts, "{"), pc.ends_with(texts, "}"))
     is_object = pc.fill_null(is_object, False)
@@ -423,12 +425,12 @@ def _parse(texts: pa.Array, schema: pa.Schema) -> _Objects | None:
 
 
 def _field(of: pa.StructArray, name: str) -> pa.Array:
-    """Return a field of structs, NULL where these are."""
+    """Return a field of structs; NULL if the struct is NULL."""
     return pc.struct_field(of, name)
 
 
 def _text(values: pa.Array) -> pa.Array:
-    """Return values as texts; a decimal that is 0 has no exponent, as Arrow would write it."""
+    """Return values as texts; the decimal 0 is written without the exponent that Arrow would write."""
     texts = values if pa.types.is_string(values.type) else values.cast(pa.string())
     if not pa.types.is_decimal(values.type):
         return texts
@@ -446,14 +448,14 @@ def _is_called(names: pa.Array, own: str) -> pa.Array:
 
 
 def _nulls_written(texts: pa.Array, name: str) -> pa.Array:
-    """Return how often a name with NULL behind it stands in texts of JSON; in a value its quotes are escaped."""
+    """Return how often texts of JSON have a name with the value NULL; within a string its quotes are escaped."""
     written = json.dumps(name, ensure_ascii=False)
     counts = (pc.count_substring(texts, f"{written}:{blank}null") for blank in ("", " "))
     return pc.fill_null(pc.add(*counts), 0)
 
 
 def _micros(source: pa.StructArray) -> tuple[pa.Array, pa.Array]:
-    """Return the times of changes in microseconds since 1970, and which of them are certain."""
+    """Return the times of changes in microseconds since 1970, and which of them are certainly right."""
     micros, nanos, millis = (_field(source, name) for name in ("ts_us", "ts_ns", "ts_ms"))
     is_right = [
         pc.or_(pc.fill_null(pc.greater_equal(nanos, 0), True), micros.is_valid()),
@@ -470,7 +472,7 @@ def _is_short(millis: pa.Array) -> pa.Array:
 
 
 def _commit(sequences: pa.Array) -> tuple[pa.Array, pa.Array]:
-    """Return the last commits before changes, as `order.last_commit` reads them, and which of them are certain."""
+    """Return the last commits before changes, as `log_positions.last_commit`, and which are certainly right."""
     found = pc.extract_regex(sequences, r"^\[(?P<commit>null|\"[0-9]{1,20}\"), ?(?:null|\"[0-9]{1,20}\")\]$")
     is_certain = pc.or_(sequences.is_null(), found.is_valid())
     commits = pc.utf8_trim(_field(found, "commit"), '"')

@@ -1,4 +1,4 @@
-"""A key change comes as a delete and an insert: the two are found in messages without headers that would tell.
+"""Linking of key changes: a key change comes as a delete and an insert, which are found here without headers.
 
 debezium.io/documentation/reference/stable/connectors/postgresql.html#postgresql-primary-key-updates.
 """
@@ -16,7 +16,7 @@ from lakeward.adapters.sources.messages.message import TOPIC
 
 LEFT: Final = "_lakeward_left"
 MOVED: Final = "_lakeward_moved"
-"""The key that a row left, whose insert is half of a key change; whether a delete is the other half."""
+"""The old key of a row, in the insert of a key change; whether a message is the delete of a key change."""
 
 _THIS, _BEFORE, _AFTER = "_lakeward_this", "_lakeward_row_before", "_lakeward_row_after"
 _ENTERS, _LEAVES, _IS_SURE = "_lakeward_enters", "_lakeward_leaves", "_lakeward_is_sure"
@@ -25,12 +25,13 @@ _IS_LEFT = "_lakeward_is_left"
 
 @dataclass(frozen=True, slots=True)
 class Half:
-    """What tells whether a message is half of a key change, each as SQL.
+    """The properties by which a message is recognised as half of a key change, each as SQL.
 
-    Its operation, its transaction, the cells of its key (NULL where it does not tell the whole of it), whether
-    it is an insert that lacks values, and whether it is a row at all: a tombstone may lie between the two halves.
-    Where headers tell both halves, and do not make them one, the text of its `key`, whether the row `enters` or
-    `leaves` it, and the `other` key.
+    `said` is its operation, `transaction` its transaction. `keys` are the cells of its key, NULL unless all are
+    present. `lacks` says that it is an insert with values that were not logged, `is_row` that it has a row at all:
+    a tombstone may be between the two halves. If headers mark both halves, which are applied as delete and insert:
+    `key` is the text of the message's key, `enters` and `leaves` say that the row gets or leaves that key, and
+    `other` is the other key.
     """
 
     said: str
@@ -47,19 +48,18 @@ class Half:
 def linked(
     opened: DataFrame, half: Half, operation: str, order: Sequence[str], partition: str | None = None
 ) -> DataFrame:
-    """Link inserts that lack values with the deletes before them, where headers did not, in the given order.
+    """Link inserts that lack values with the deletes before them in `order`, if headers did not link them.
 
-    An insert is always logged whole: one that lacks values is half of a key change. The other half is
-    the row before it, a delete of the same transaction. Where it is not there, the insert is an
-    update of a part of a row, which waits, and is not made up with NULL. `operation` is the column
-    with what a message does.
+    Inserts are always logged whole, so one that lacks values is half of a key change. The other half is the row
+    before it, a delete of the same transaction. Without that delete the insert becomes an update of a part of a
+    row: it waits, and its missing values are not NULL. `operation` is the column with the operation of a message.
 
-    In a topic of several partitions, which the SQL `partition` tells apart, the halves may lie in two, and
-    neighbours of one need not be those of the log. There all deletes and such inserts of a transaction must
-    pair off: a false pair is a delete and an insert further on, and leaves one of those before without its own.
+    In a topic of several partitions (`partition`, as SQL) the halves may be in different ones, and neighbours in a
+    partition need not be neighbours in the log. So a pair counts only if all deletes and all such inserts of its
+    transaction form pairs: a false pair would leave one of them without a partner.
 
-    A row that enters a key which another one leaves behind it in the transaction is no insert, which the delete of
-    the other would take away: it is linked with the key that it left, by the headers.
+    If a row gets a key that another row leaves later in the transaction, the delete of that other row would remove
+    it. Such an insert is linked with its old key by the headers, and becomes an update.
     """
     values = f"'said', {half.said}, 'transaction', {half.transaction}, 'keys', {half.keys}"
     this = f"named_struct({values}, 'lacks', {half.lacks} AND {LEFT} IS NULL)"
@@ -92,7 +92,7 @@ def _is_pair(one: str, other: str) -> str:
 
 
 def _pairs_off(topic: Column) -> Column:
-    """Return whether each delete of a transaction is half of a pair, and each insert that lacks values."""
+    """Return whether each delete and each insert that lacks values is half of a pair, in a transaction."""
     window = Window.partitionBy(topic, F.expr(f"{_THIS}.transaction"))
 
     def count(of: str) -> Column:

@@ -1,9 +1,9 @@
-"""The place of a change in its database's log, as Debezium tells it, as one number that sorts as the places do.
+"""Positions of changes in the log of their database, from Debezium's fields, as one number in the order of the log.
 
 debezium.io/documentation/reference/stable/connectors/: PostgreSQL has the LSN of the last commit and that of the
 change (`source.sequence`, `source.lsn`); MySQL and MariaDB the file of the binlog, the position in it and the row;
 SQL Server the LSN of the commit; Oracle the SCNs of commit and change; MongoDB the time of its cluster and the
-order within a second. Where several changes have one place, the order of arrival parts them, which is that of their
+order within a second. Changes with the same position are ordered by arrival, which is the order in their
 transaction.
 """
 
@@ -24,15 +24,15 @@ _ROWS: Final = "10000000BD"
 
 
 def last_commit(field: Callable[[str], str]) -> str:
-    """Return the LSN of the last commit before a change, as PostgreSQL's connector has it in a text, as SQL."""
+    """Return the LSN of the last commit before a change, from the field `sequence` of PostgreSQL, as SQL."""
     return f"get(from_json({field('sequence')}, 'array<string>'), 0)"
 
 
 def sequence(field: Callable[[str], str], is_read: str, commit: str) -> str:
-    """Return the sequence of a message as a text, as SQL; `field` returns one field of its source, as SQL.
+    """Return the sequence of a message as a text, as SQL; `field` returns a field of its source, as SQL.
 
-    It is that of `no_place` where no known field is there, and the field with its name where that is no place.
-    `commit` is the `last_commit`; `is_read` says whether it is a row of a snapshot.
+    Without a known field it is that of `no_place`. If a field holds no valid position, it is the field with its
+    name. `commit` is the `last_commit`, `is_read` whether the message is a row of a snapshot.
     """
     return (
         f"CASE WHEN {field('lsn')} IS NOT NULL THEN {_place_or_field(_postgresql(field, commit), 'lsn', field)} "
@@ -44,18 +44,18 @@ def sequence(field: Callable[[str], str], is_read: str, commit: str) -> str:
 
 
 def sequence_of_mongodb(field: Callable[[str], str], is_read: str) -> str:
-    """Return the sequence of a message of MongoDB's connector that was rewritten, as `sequence` does."""
+    """Return the sequence of a rewritten message of MongoDB's connector, as `sequence` does."""
     found = _place_or_field(number(field(PLACE)), PLACE, field)
     return f"CASE WHEN {field(PLACE)} IS NOT NULL THEN {found} ELSE {no_place(is_read)} END"
 
 
 def _place_or_field(place: str, name: str, field: Callable[[str], str]) -> str:
-    """Return a place as a text, as SQL; where it is none, the field that should tell it, with its name."""
+    """Return a position as a text, as SQL; if it is NULL, the field that should hold it, with its name."""
     return f"coalesce(string({place}), concat('{name}: ', {field(name)}))"
 
 
 def no_place(is_read: str) -> str:
-    """Return the sequence of a message without a place, as a text, as SQL: a snapshot row is below all changes."""
+    """Return the sequence of a message without a position, as SQL: that of a snapshot row is below all changes."""
     return f"CASE WHEN {is_read} THEN '{READ_SEQUENCE}' ELSE '0' END"
 
 
@@ -64,7 +64,7 @@ def _pair(high: str, low: str, span: str = _SPAN) -> str:
 
 
 def _postgresql(field: Callable[[str], str], commit: str) -> str:
-    """Read the LSNs; at a snapshot, and until the next commit, the last is not known: it is below the change."""
+    """Return the position by LSNs; before the first commit after a snapshot the last commit is not known."""
     lsn = number(field("lsn"))
     return _pair(f"coalesce({number(commit)}, {lsn})", lsn)
 
@@ -76,7 +76,7 @@ def _mysql(field: Callable[[str], str]) -> str:
 
 
 def _sql_server(field: Callable[[str], str]) -> str:
-    """Read `0000002b:00000d08:0003`: file, block and slot, in hexadecimal."""
+    """Return the position by an LSN such as `0000002b:00000d08:0003`: file, block and slot in hexadecimal."""
     digits = f"replace({field('commit_lsn')}, ':', '')"
     high, low = (f"CAST(conv(substring({digits}, {at}, {count}), 16, 10) AS decimal(38,0))" for at, count in _HEX)
     return f"CASE WHEN {digits} RLIKE '^[0-9a-fA-F]{{20}}$' THEN {_pair(high, low, '1099511627776BD')} END"
@@ -90,13 +90,11 @@ def _oracle(field: Callable[[str], str]) -> str:
 
 
 def log(field: Callable[[str], str], commit: str) -> str:
-    """Return the log that the place of a change is in, as `core.checks.log_steps.LogName` reads it, as SQL.
+    """Return the log of a change's position, as `core.checks.log_steps.LogName` reads it, as SQL.
 
-    `commit` is the `last_commit`.
-
-    A binlog has a base name and a server. Transactions overlap where a message has the time of the change and the
-    place of its commit (MySQL, MariaDB, Oracle), or no place of the commit (an LSN alone). An LSN with the last
-    commit before it follows that.
+    `commit` is the `last_commit`. A binlog has a base name and a server. Transactions overlap if a message has the
+    time of the change and the position of its commit (MySQL, MariaDB, Oracle), or no position of the commit (an LSN
+    alone). With an LSN and the last commit, transactions follow each other.
     """
     base = f"regexp_replace({field('file')}, '[0-9]+$', '')"
     server = f"CASE WHEN {field('server_id')} NOT IN ('', '0') THEN {field('server_id')} END"

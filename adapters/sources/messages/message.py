@@ -1,4 +1,4 @@
-"""What every decoder is given: a frame of messages, with what a message says of itself."""
+"""The input of decoders: frames of messages with key, value and headers, and the SQL that parses their JSON."""
 
 from __future__ import annotations
 
@@ -17,84 +17,84 @@ from lakeward.adapters.spark.sql.names import text
 KEY: Final = "_lakeward_message_key"
 BODY: Final = "_lakeward_message"
 TOPIC: Final = "_lakeward_topic"
-"""Key and value of a message as JSON texts, NULL where it has none, and its topic, NULL where nobody tells."""
+"""Columns of messages: key and value as JSON texts, and the topic; NULL if the message has none."""
 
 OLD_KEY: Final = "_lakeward_header_old_key"
 NEW_KEY: Final = "_lakeward_header_new_key"
-"""The key that a row had before, and the one that it gets, as JSON texts, where headers of the message tell."""
+"""Columns with the old and the new key of a row as JSON texts, from headers; NULL if the message has none."""
 
 OLD_KEY_HEADER: Final = "__debezium.oldkey"
 NEW_KEY_HEADER: Final = "__debezium.newkey"
 KEY_HEADERS: Final = (OLD_KEY_HEADER, NEW_KEY_HEADER)
-"""Headers of the two halves of a key change, which tell the key of the other half."""
+"""Headers of the two halves of a key change, with the key of the other half."""
 
 UNAVAILABLE: Final = "__debezium_unavailable_value"
-"""What stands for a value that the database did not log (`unavailable.value.placeholder`)."""
+"""The default placeholder for a value that the database did not log (`unavailable.value.placeholder`)."""
 
 CELLS: Final = "map<string,string>"
-"""The type of an object of which every cell is kept as it was written, to the digit."""
+"""The type of an object whose cells are texts, with numbers exactly as they were written."""
 
 _EVENT: Final = f"before {CELLS}, after {CELLS}, source {CELLS}, op string, transaction struct<id:string>"
 ENVELOPE: Final = f"struct<{_EVENT}, payload:struct<{_EVENT}>>"
-"""The type of a message of Debezium, which may stand beside its schema."""
+"""The type of a Debezium message, which may be wrapped with a schema."""
 
 PARTS_OF_DMS: Final = ("data", "metadata", "before-image")
 MESSAGE_OF_DMS: Final = f"struct<{', '.join(f'`{name}`: {CELLS}' for name in PARTS_OF_DMS)}>"
 """The type of a message of AWS DMS."""
 
 IN_PYTHON: Final = {CELLS: "lakeward_cells", ENVELOPE: "lakeward_envelope", MESSAGE_OF_DMS: "lakeward_dms"}
-"""What takes a text apart, by the type of the object, where Spark has no VARIANT (`json_functions`)."""
+"""The Python functions that parse a text, by the type of the object, for Spark 3.5 (`json.spark_functions`)."""
 
 IS_NUMBER_IN_PYTHON: Final = "lakeward_is_number"
 IS_ROUNDED_IN_PYTHON: Final = "lakeward_is_rounded"
 
 _BROKEN: Final = "broken"
 END: Final = "the end of what lakeward reads"
-"""Stands behind a text that is parsed; nothing of that may follow the text."""
+"""A marker that is put after a text before it is parsed, to see that nothing follows the text's value."""
 
 _PARTS: Final = (
     *("$.payload", "$.after", "$.before", "$.source", "$.payload.after", "$.payload.before", "$.payload.source"),
     *("$.data", "$.metadata", "$.before-image", "$.value"),
 )
-"""The objects of messages in which a key that stands twice is named."""
+"""The objects of messages in which repeated keys are named in errors."""
 
 ESCAPED: Final = "\\"
-"""What begins an escape in JSON; two of them are one character."""
+"""The character that begins an escape in JSON; two of them are one backslash."""
 
 _HIGH, _LOW = r"\\u[dD][89abAB][0-9a-fA-F]{2}", r"\\u[dD][c-fC-F][0-9a-fA-F]{2}"
 HALF: Final = rf"{_HIGH}(?!{_LOW})|(?<!{_HIGH}){_LOW}"
-"""The escape of half of a character (a surrogate without the other one), once `ESCAPED` twice is taken out."""
+"""Matches the escape of half of a character (a lone surrogate), in a text without escaped backslashes."""
 
 HALF_WORDS: Final = "the JSON has half of a character (a surrogate without the other one)"
 
 _NO_UTF_8: Final = "the line is not valid UTF-8"
 
 _IN_SINGLE: Final = r"\A\s*\{\s*'"
-"""How an object begins that is written as Python shows it."""
+"""Matches the beginning of an object with names in single quotes, as Python prints it."""
 _IN_SINGLE_WORDS: Final = "a name in a JSON object is in single quotes: JSON has double ones"
 
 _OTHERS: Final = "a key stands twice in a JSON object, or it is larger than Spark reads"
 _CONTROL: Final = r"[\x00-\x1f][^\x00-\x1f]"
 _CONTROL_WORDS: Final = "a text in a JSON object has a control character, as a TAB, that is no escape"
-"""A control character that does not end a text; outside of texts of JSON some are blanks."""
+"""Words for a control character in a string; outside of strings some of them are white space."""
 
 CONSTANT: Final = r"[:,\[]\s*[-+]?(NaN|Infinity|INF)\s*[,}\]]"
-"""What stands in an object for a number that JSON has not; or it is a part of a text."""
+"""Matches a constant in an object that is no JSON number; it may also be part of a string."""
 _CONSTANT_WORDS: Final = "the message is no JSON, which has no number NaN or Infinity"
 
 _NUMBER: Final = r"\A-?[0-9]+([.][0-9]+)?([eE][+-]?[0-9]+)?\z"
 
 
 def with_parsed(frame: DataFrame, texts: Mapping[str, str], type_: str = CELLS) -> DataFrame:
-    """Return a frame with the object that each text is, as a struct in a column of its own; the texts are SQL.
+    """Return a frame with each text of `texts` (SQL by column name) parsed as an object of the type `type_`.
 
-    In the struct `it` is the object, and `broken` a text that is none. It goes through a variant, which keeps
-    decimals to the digit: `from_json` makes doubles of them on their way to a text. What follows the object makes
-    it none: a parser would pass over it, so the object stands in a list, of which the end must be found. A text
-    with half of a character is no such object, since Java would write a question mark for that; nor is one that is
-    not valid UTF-8, of which Spark would make replacement characters.
+    The new columns are structs: `it` is the object, and `broken` the text if it is no such object. Texts are parsed
+    as VARIANT, which keeps decimals exactly, while `from_json` would convert them to doubles. A text after which
+    anything follows is broken: the parser would ignore the rest, so the text is put into a list with a marker at
+    its end. A text with half of a character is broken, because Java would write a question mark, and so is invalid
+    UTF-8, because Spark would write replacement characters.
 
-    What is used more than once on the way is a column: else Spark would work it out each time.
+    An expression that is used more than once is a column of its own, or Spark would compute it each time.
     """
     if line() == "3.5":
         return frame.selectExpr("*", *(f"{_in_python(value, type_)} AS {name}" for name, value in texts.items()))
@@ -113,7 +113,7 @@ def _in_python(value: str, type_: str) -> str:
 
 
 def _struct(name: str, value: str) -> str:
-    """Return the struct of a text whose variant and whose object are columns already, as SQL."""
+    """Return the struct of a text whose variant and object are columns already, as SQL."""
     variant, it = f"{name}_variant", f"{name}_object"
     ends = f"coalesce(try_variant_get({variant}, '$[1]', 'string') = '{END}', false)"
     is_null = f"is_variant_null(variant_get({variant}, '$[0]', 'variant'))"
@@ -126,28 +126,28 @@ def _alone(value: str) -> str:
 
 
 def cells_of(value: str) -> str:
-    """Return the cells of the object that a text is, as SQL; NULL where it is no object."""
+    """Return the cells of the object in a text, as SQL; NULL if it is no object."""
     if line() == "3.5":
         return f"{IN_PYTHON[CELLS]}({value}).it"
     return f"try_variant_get(try_parse_json({value}), '$', '{CELLS}')"
 
 
 def part(value: str, name: str) -> str:
-    """Return the text of one part of the object that a text is, as SQL."""
+    """Return the text of one part of the object in a text, as SQL."""
     if line() == "3.5":
         return cell(cells_of(value), name)
     return f"variant_get(try_parse_json({value}), '$.{name}', 'string')"
 
 
 def has_half(value: str) -> str:
-    """Return whether a text of JSON escapes half of a character, as SQL."""
+    """Return whether a JSON text has the escape of half of a character, as SQL."""
     is_likely = f"contains({value}, {text(ESCAPED + 'ud')}) OR contains({value}, {text(ESCAPED + 'uD')})"
     is_half = f"replace({value}, {text(ESCAPED * 2)}, ' ') RLIKE {text(HALF)}"
     return f"coalesce(({is_likely}) AND {is_half}, false)"
 
 
 def why_broken(value: str, words: str) -> str:
-    """Return why a text that was parsed is no object, as SQL; `words` where it is no JSON, or another value."""
+    """Return in words why a text is no object, as SQL; it is `words` if the text is no JSON, or another value."""
     objects = [value, *(f"get_json_object({value}, {text(path)})" for path in _PARTS)]
     keys = ", ".join(f"json_object_keys({found})" for found in objects)
     twice = f"transform(array({keys}), k -> get(filter(k, x -> size(filter(k, y -> y = x)) > 1), 0))"
@@ -164,24 +164,24 @@ def why_broken(value: str, words: str) -> str:
 
 
 def whole(of: str) -> str:
-    """Return what was parsed, as SQL; NULL where it was broken."""
+    """Return the parsed object of a struct of `with_parsed`, as SQL; NULL if the text is broken."""
     return f"CASE WHEN {of}.{_BROKEN} IS NULL THEN {of}.it END"
 
 
 def cell(of: str, name: str) -> str:
-    """Return one cell of an object, as SQL; NULL where it is not there, too."""
+    """Return a cell of an object, as SQL; NULL if it is NULL or missing."""
     return f"{of}[{text(name)}]"
 
 
 def has(of: str, name: str) -> str:
-    """Return whether an object has a cell of that name, as SQL; false where there is no object."""
+    """Return whether an object has a cell of that name, as SQL; false if there is no object."""
     return f"coalesce(map_contains_key({of}, {text(name)}), false)"
 
 
 def is_number(cell: str, name: str) -> str:
-    """Return whether a cell of a message stands in it as a number of JSON, and not as a text, as SQL.
+    """Return whether a cell of a message is a JSON number in it, and not a text, as SQL.
 
-    The message is taken apart anew only for a cell that has the form of a number.
+    The message is parsed again only for a cell that has the form of a number.
     """
     if line() == "3.5":
         is_it = f"{IS_NUMBER_IN_PYTHON}({cell}, {text(name)}, {BODY}, {KEY})"
@@ -196,15 +196,16 @@ def is_number(cell: str, name: str) -> str:
 
 
 def has_match(texts: Sequence[str], pattern: str) -> str:
-    """Return whether a pattern is found in one of some texts, as SQL."""
+    """Return whether a pattern matches a part of one of the texts, as SQL."""
     return "(" + " OR ".join(["false", *(f"coalesce({of} RLIKE {text(pattern)}, false)" for of in texts)]) + ")"
 
 
 def is_rounded(cell: str, texts: Sequence[str], has_long: str) -> str:
-    """Return whether a cell is a number that the parser may have rounded, infinite among them, as SQL.
+    """Return whether a cell is a number that the parser may have rounded or made infinite, as SQL.
 
-    It makes a double of a number with an exponent or of more than 38 digits. `texts` are JSON with the cell. They
-    are taken apart anew only where they have a `LONG` number (`has_long`), and the cell the form of a double.
+    The parser reads a number with an exponent, or with more than 38 digits, as a double. `texts` are the JSON texts
+    with the cell. They are parsed again only if they have a `LONG` number (`has_long`), and the cell has the form
+    of a double.
     """
     is_likely = f"{has_long} AND {cell} RLIKE {text(DOUBLE)}"
     if line() == "3.5":
@@ -220,11 +221,11 @@ def is_rounded(cell: str, texts: Sequence[str], has_long: str) -> str:
 
 
 ROWS: Final = ((), ("payload",), ("after",), ("before",), ("payload", "after"), ("payload", "before"))
-"""Where the cells of a row may stand in a message of Debezium, as the names of the objects they are in."""
+"""The objects of a Debezium message that may have the cells of a row, as lists of names."""
 
 
 def path_of(names: Sequence[str]) -> str:
-    """Return the path of an object within another one, as Spark writes it.
+    """Return the JSON path of an object within another one.
 
     >>> path_of(("payload", "after"))
     '$.payload.after'
@@ -233,16 +234,16 @@ def path_of(names: Sequence[str]) -> str:
 
 
 DOUBLE: Final = r"\A-?([0-9]+[.][0-9]+(E-?[0-9]+)?|Infinity)\z"
-"""The text of a double, as Spark writes it."""
+"""Matches the text of a double, as Spark writes it."""
 
 LONG: Final = "[0-9][0-9.]{15}|[eE][+-]?[0-9]{3}"
-"""Whether a text has a number with more digits than a double keeps for certain, or with a great exponent."""
+"""Matches a text with a number of more digits than every double keeps, or with an exponent of three digits."""
 
 
 def header(headers: str, name: str) -> str:
-    """Return a header of a message, as SQL; NULL where it is not there.
+    """Return a header of a message, as SQL; NULL if it is missing.
 
-    Who carries messages as JSON writes headers as an object, or as a list of pairs or of objects.
+    In JSON, headers are an object, a list of pairs, or a list of objects, depending on the program that wrote them.
     """
     pairs = f"from_json({headers}, 'array<array<string>>')"
     objects = f"from_json({headers}, 'array<struct<key:string,value:string>>')"
@@ -255,11 +256,11 @@ def header(headers: str, name: str) -> str:
 
 
 def placeholders(word: str) -> tuple[str, ...]:
-    """Return the texts that stand for a value that was not logged: in a text, in bytes, in lists and in maps.
+    """Return the placeholders of a value that was not logged: in texts, bytes, lists and maps.
 
-    In a list of UUIDs stands that of the word, by Java's `UUID.nameUUIDFromBytes`. A list of numbers or dates has
-    one element for each byte of the word: a number, or a decimal as the connector's modes `string` and `precise`
-    write it. For a `geometry`, a `geography` and a `point` the connector has places of its own, whatever the word.
+    A list of UUIDs has the UUID of the word, by Java's `UUID.nameUUIDFromBytes`. A list of numbers or dates has one
+    element for each byte of the word: a number, or a decimal as the connector's modes `string` and `precise` write
+    it. For a `geometry`, a `geography` and a `point` the connector has fixed values, whatever the word is.
 
     >>> placeholders("no")[:3]
     ('no', 'bm8=', '6e6f')
@@ -280,4 +281,4 @@ _PLACED: Final = (
     '{"srid":4326,"wkb":"AQEAACDmEAAADCHn/f9/ZkAYQs77/39WQA=="}',  # a geography: POINT(179.999999 89.999999)
     '{"srid":null,"wkb":"AQEAAAAAAAD8g9eXwQAAAPyD15fB","x":-9.9999999E7,"y":-9.9999999E7}',
 )
-"""What the connector for PostgreSQL sends for a place that was not logged (its `UnchangedToastedPlaceholder`)."""
+"""The connector's values for geometries of PostgreSQL that were not logged (its `UnchangedToastedPlaceholder`)."""

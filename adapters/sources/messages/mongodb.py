@@ -1,7 +1,7 @@
-"""Messages of Debezium's connector for MongoDB, rewritten as those of its other connectors.
+"""Conversion of messages of Debezium's connector for MongoDB to the form of its other connectors.
 
-debezium.io/documentation/reference/stable/connectors/mongodb.html#mongodb-events. There a row is a document, as a
-text of extended JSON; an update may have nothing but what it changes; the key is the document's `_id`, as a text.
+debezium.io/documentation/reference/stable/connectors/mongodb.html#mongodb-events. A row is a document there, as a
+text of extended JSON. An update may have only the fields that it changes. The key is the document's `_id` as text.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ ID: Final = "_id"
 """The column of a document's key."""
 
 DOCUMENT: Final = "document"
-"""The column of the whole document, where it has one."""
+"""The column of the whole document, if the table has it."""
 
 WHY_NOT_READ: Final = "_lakeward_why_not_read"
-"""The field of a rewritten source that says in words why its message cannot be read."""
+"""The field of a converted source that says in words why its message cannot be read."""
 
 PLACE: Final = "clusterTime"
-"""The field of a rewritten source with the place of the change: cluster time and order within its second."""
+"""The field of a converted source with the position of the change: cluster time and order within its second."""
 
 _CHANGES: Final = ("c", "r", "u", "d")
 _SPAN: Final = 2**32
@@ -34,7 +34,7 @@ _LATER: Final = "; or the document was deleted before it was looked up, and its 
 
 @dataclass(frozen=True, slots=True)
 class MongoMessages:
-    """Rewrites the messages of one table, whose fields are its `columns`, or which has whole documents."""
+    """Converts the messages of one table, which has fields of documents as `columns`, or whole documents."""
 
     form: Literal["columns", "document"]
     columns: tuple[str, ...] = ()
@@ -42,17 +42,17 @@ class MongoMessages:
     def envelope(self, body: str | None, key: str | None = None) -> str | None:
         """Return the value of a message as an envelope whose images are objects of plain JSON.
 
-        Anything but a change of a document is returned as it is. Of one that cannot be read `WHY_NOT_READ` tells
-        why, and it has no images. An image has all columns: a field that a whole document lacks is NULL, and not
-        unsent.
+        A message that is no change of a document is returned unchanged. A change that cannot be read has no images,
+        and the reason in `WHY_NOT_READ`. An image has all columns: a field that a whole document lacks is NULL, and
+        not unsent.
         """
         message = object_of(body)
         payload = None if message is None else message.get("payload")
         event = payload if isinstance(payload, dict) else message
         if event is None or event.get("op") not in _CHANGES:
             return body
-        told = event.get("source")
-        source = _with_place(told) if isinstance(told, dict) else {}
+        origin = event.get("source")
+        source = _with_place(origin) if isinstance(origin, dict) else {}
         try:
             images = self._images(event, key)
         except NotPlainError as error:
@@ -61,12 +61,12 @@ class MongoMessages:
         return json_of({**others, **images, "source": source})
 
     def key(self, key: str | None) -> str | None:
-        """Return the key of a message as an object with the `_id`; one that cannot be read is returned as it is."""
+        """Return the key of a message as an object with the `_id`; an unreadable one is returned unchanged."""
         try:
-            found = _id_in(key)
+            id_ = _id_in(key)
         except NotPlainError:
             return key
-        return key if found is None else json_of({ID: found})
+        return key if id_ is None else json_of({ID: id_})
 
     def _images(self, event: Mapping[str, Any], key: str | None) -> Mapping[str, Any]:
         before, after = self._image(event, "before"), self._image(event, "after")
@@ -78,23 +78,23 @@ class MongoMessages:
 
     def _image(self, event: Mapping[str, Any], name: str) -> Mapping[str, Any] | None:
         """Return a whole document as a row."""
-        told = event.get(name)
-        if told is None:
+        image = event.get(name)
+        if image is None:
             return None
-        document = _document(told, f"the document in `{name}`")
+        document = _document(image, f"the document in `{name}`")
         own = {ID: _id_of(plain_of(document[ID], ID))} if ID in document else {}
         if self.form == "document":
             return {**own, DOCUMENT: json_of(plain_of(document, depth=1))}
         return {**dict.fromkeys(self.columns), **plain_of(document), **own}
 
-    def _update_in_part(self, told: Any, key: str | None) -> Mapping[str, Any]:
-        """Return what an update changes as a row that has no other columns: those were not sent."""
+    def _update_in_part(self, description: Any, key: str | None) -> Mapping[str, Any]:
+        """Return the fields that an update changes, as a row without other columns; raises NotPlainError."""
         if self.form == "document":
             raise NotPlainError(f"an update has a part of its document, which is one column here: {_FULL}{_LATER}")
-        found = _id_in(key)
-        if found is None:
+        id_ = _id_in(key)
+        if id_ is None:
             raise NotPlainError(f"an update has a part of its document, and no key: {_FULL}")
-        update = _document(told, "`updateDescription`")
+        update = _document(description, "`updateDescription`")
         if update.get("truncatedArrays"):
             raise NotPlainError(f"an update cuts an array off, which is a part of a column: {_FULL}{_LATER}")
         removed = update.get("removedFields") or []
@@ -105,38 +105,41 @@ class MongoMessages:
         path = next((name for name in (*fields, *removed) if "." in name), None)
         if path is not None:
             raise NotPlainError(f"an update changes a part of a column, {path}: {_FULL}{_LATER}")
-        return {**plain_of(fields), **dict.fromkeys(removed), ID: found}
+        return {**plain_of(fields), **dict.fromkeys(removed), ID: id_}
 
 
-def _document(told: Any, what: str) -> Mapping[str, Any]:
-    """Return the object that a text of extended JSON is; a converter may have taken it apart before."""
+def _document(value: Any, label: str) -> Mapping[str, Any]:
+    """Return the object of a text of extended JSON, or an object that a converter has parsed already.
+
+    Raises NotPlainError for any other value; `label` names it in the message.
+    """
     try:
-        found = parse(told) if _is_text(told) else told
+        document = parse(value) if _is_text(value) else value
     except NotPlainError as error:
-        raise NotPlainError(f"{what} cannot be read: {error}") from error
-    if not isinstance(found, dict):
-        raise NotPlainError(f"{what} is no object")
-    return found
+        raise NotPlainError(f"{label} cannot be read: {error}") from error
+    if not isinstance(document, dict):
+        raise NotPlainError(f"{label} is no object")
+    return document
 
 
 def _id_in(key: str | None) -> Any:
-    """Return the `_id` that the key of a message has as a text in its field `id`; None where it has no such field.
+    """Return the `_id` in the key of a message, which has it as a text in its field `id`; None without that field.
 
-    Raises NotPlainError where the text cannot be read.
+    Raises NotPlainError if the text cannot be read.
     """
     message = object_of(key)
     payload = None if message is None else message.get("payload")
-    told = (payload if isinstance(payload, dict) else message or {}).get("id")
-    if told is None:
+    value = (payload if isinstance(payload, dict) else message or {}).get("id")
+    if value is None:
         return None
     try:
-        return _id_of(plain_of(parse(told) if _is_text(told) else told, ID))
+        return _id_of(plain_of(parse(value) if _is_text(value) else value, ID))
     except NotPlainError as error:
         raise NotPlainError(f"the `id` in the key of the message cannot be read: {error}") from error
 
 
 def _id_of(value: Any) -> Any:
-    """Return an `_id` as a column has it: one that is a document is its text, with its fields in their order."""
+    """Return the value of an `_id` for its column; one that is a document becomes JSON with its fields in order."""
     return json_of(value) if isinstance(value, dict | list) else value
 
 
@@ -145,10 +148,10 @@ def _is_text(value: Any) -> bool:
 
 
 def _with_place(source: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return a source with the place of its change, and with what names its transaction.
+    """Return a source with the position of its change and the name of its transaction added.
 
-    The place is the timestamp of MongoDB's log as one number: seconds, and the number within one. `ts_ms` are the
-    seconds. Changes of one transaction have one place, or, of a large one, a session and a number in common.
+    The position is the timestamp of MongoDB's log as one number: seconds (`ts_ms`), and the order within a second
+    (`ord`). Changes of a transaction have the same position; those of a large one have the same session and number.
     """
     seconds, order = source.get("ts_ms"), source.get("ord")
     if order is None or seconds in (None, "0"):

@@ -1,1 +1,1 @@
-"""Rows of files of CSV and Parquet, read by Spark or in this process, and read again once they are repaired."""
+"""Rows of CSV and Parquet files: read by Spark or in this process, and read again after a repair."""

@@ -1,7 +1,7 @@
-"""CSV files as frames: one Spark read per layout, however many files.
+"""CSV files as Spark frames: one read for all files of a layout.
 
-The rules are those of `lakeward.adapters.sources.csv.parser`, which this must equal; here they are
-SQL expressions, so that no row passes through Python.
+The rules are those of `lakeward.adapters.sources.csv.parser`, and the results must be equal. Here they are SQL
+expressions, so that no row passes through Python.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 from lakeward.adapters.sources.csv.layout import BEFORE, OP, SEQUENCE, TIME, Layout
-from lakeward.adapters.sources.csv.parser import BOM, Dialect
+from lakeward.adapters.sources.csv.parser import BOM, STRAY_QUOTE, Dialect
 from lakeward.adapters.sources.csv.repeated_header import repeat_of
 from lakeward.adapters.sources.rows.read_spec import Reading, below, escaped
 from lakeward.adapters.spark.execution.parallelism import spread_lines
@@ -46,32 +46,32 @@ WHOLE_FILES: Final = {
 }
 _LINE_MASK: Final = (1 << 33) - 1  # of monotonically_increasing_id: what is below the partition's number
 LINE_NUMBER: Final = f"((monotonically_increasing_id() & {_LINE_MASK}L) + 1)"
-"""The number of a line, as SQL, where a file is a partition of its own."""
+"""The number of a line from 1, as SQL. It requires that each file is one partition (`WHOLE_FILES`)."""
 
 _PARSED: Final = "_lakeward_parsed"
 _RAW: Final = "_lakeward_raw"
 
 _END_OF_INPUT: Final = "\uffff"
-"""What Spark's parser takes for the end of its input: the rest of such a row would be read as the next one's.
+"""The character that Spark's parser takes for the end of its input: it would read the rest as another row.
 
-No row has it, so it stands for a quote and for an escape where there is none.
+Rows with it are refused, so it serves as quote and as escape of a dialect without quotes.
 """
 
 _UNQUOTED_EMPTY: Final = "\ue000\ue001"
 _QUOTED: Final = "\ue002\ue003"
 _QUOTED_NO_SUP: Final = "\ue002\ue004"
 _NO_END: Final = "\ue005"
-"""Marks within one parse: an empty field without quotes, and within quotes the text of NULL, and of a cell
-that was not sent; what ends a row where that is no line feed, since a line has no such end any more."""
+"""Placeholders within one parse: for an unquoted empty field, for the quoted text of NULL, for the quoted text of a
+cell that was not sent, and for the end of a row in a dialect whose rows do not end in a line feed."""
 
 
 def read_csv(
     spark: SparkSession, paths: Sequence[str], layout: Layout, reading: Reading, *, has_torn_rows: bool
 ) -> DataFrame:
-    """Return the rows of CSV files of one layout, typed, with what is wrong with them.
+    """Return the typed rows of CSV files of one layout, with the reasons of those that do not fit.
 
-    `has_torn_rows` says that rows go over several lines: they are put together first,
-    which moves the data once. Otherwise a line of such a row is marked as TORN.
+    With `has_torn_rows` rows may span several lines. Their lines are joined first, which shuffles the data once.
+    Without it a line of such a row is flagged TORN.
     """
     at = layout.first_line
     lines = read_rows(spark, paths, reading.dialect, reading.base, has_torn_rows=has_torn_rows, first=at)
@@ -87,7 +87,7 @@ def read_rows(
     has_torn_rows: bool,
     first: int = 1,
 ) -> DataFrame:
-    """Return the rows of CSV files from the line `first` on, as they were written, each with its file and line."""
+    """Return the unparsed rows of CSV files from the line `first` on, each with its file and line."""
     # Patterns would turn bytes that are no UTF-8 into other ones, and take two line ends for one.
     value = f"CASE WHEN {LINE_NUMBER} = 1 AND startswith(value, '{BOM}') THEN substring(value, 2) ELSE value END"
     lines = read_text(spark, [escaped(path) for path in paths], dialect.row_end).selectExpr(
@@ -103,24 +103,24 @@ def read_rows(
 
 
 def without_cr(rows: DataFrame) -> DataFrame:
-    """Return rows without the carriage return that each of them ends with."""
+    """Return rows without the carriage returns at their ends."""
     ends = f"CASE WHEN endswith({VALUE}, '\\r') THEN left({VALUE}, length({VALUE}) - 1) ELSE {VALUE} END"
     return rows.withColumn(VALUE, F.expr(ends))
 
 
 def typed_rows(rows: DataFrame, layout: Layout, reading: Reading) -> DataFrame:
-    """Return rows, as `read_rows` gives them, typed, with what is wrong with them."""
+    """Return the rows of `read_rows` typed, with the reasons of those that do not fit."""
     return _typed(_split(rows, layout, reading.dialect), layout, reading)
 
 
 def _quotes(dialect: Dialect) -> str:
-    """Return how many quotes a row has, as SQL; a text knows its bytes, while its characters must be counted."""
+    """Return the number of quotes of a row, as SQL; counting bytes is faster than counting characters."""
     without = f"replace({VALUE}, {text(dialect.quote)}, '')"
     return f"((octet_length({VALUE}) - octet_length({without})) div {len(dialect.quote.encode())})"
 
 
 def _whole_rows(lines: DataFrame, is_torn: str, row_end: str) -> DataFrame:
-    """Put together the lines of a row: a line ends a row where its quotes are even so far."""
+    """Join the lines of each row: a row ends at the first line at which its number of quotes is even."""
     so_far = Window.partitionBy(column(NAME)).orderBy(column(LINE))
     before = so_far.rowsBetween(Window.unboundedPreceding, -1)
     torn_before = F.coalesce(F.sum(F.expr(f"int({is_torn})")).over(before), F.lit(0))
@@ -135,10 +135,9 @@ def _whole_rows(lines: DataFrame, is_torn: str, row_end: str) -> DataFrame:
 
 
 def _split(lines: DataFrame, layout: Layout, dialect: Dialect) -> DataFrame:
-    """Add RAW: a struct of one text a field, NULL where the row breaks the rules.
+    """Add the column `_RAW`: a struct with one text for each field, NULL if the row breaks the rules.
 
-    The parse is a column of its own: within one expression Spark would repeat it for
-    each field.
+    The parsed row is a column of its own: within one expression Spark would parse again for each field.
     """
     keeps_rules = f"{is_valid_utf8(VALUE)} AND NOT contains({VALUE}, {text(_END_OF_INPUT)})"
     if dialect.quote:
@@ -160,8 +159,8 @@ def _split(lines: DataFrame, layout: Layout, dialect: Dialect) -> DataFrame:
         "mode": "PERMISSIVE",
         "columnNameOfCorruptRecord": "broken",
     }
-    given = ", ".join(f"{text(name)}, {text(value)}" for name, value in options.items())
-    parse = f"from_csv({_with_marks(dialect)}, {text(schema)}, map({given}))"
+    options_sql = ", ".join(f"{text(name)}, {text(value)}" for name, value in options.items())
+    parse = f"from_csv({_with_marks(dialect)}, {text(schema)}, map({options_sql}))"
     fields = ", ".join(f"{_cell(f'{_PARSED}.f{i}', dialect)} AS f{i}" for i in width)
     if dialect.no_sup_text is not None:
         fields += "".join(f", {_PARSED}.f{i} <=> {text(dialect.no_sup_text)} AS u{i}" for i in width)
@@ -172,10 +171,10 @@ def _split(lines: DataFrame, layout: Layout, dialect: Dialect) -> DataFrame:
 
 
 def _is_well_quoted(dialect: Dialect) -> str:
-    """Whether quotes stand only around fields, and doubled within them.
+    """Return whether a row has quotes only around fields, and doubled within them, as SQL.
 
-    Cut at its quotes, a row's pieces are outside and inside by turns; one outside is
-    empty (a doubled quote), or begins and ends with a delimiter, the row's ends apart.
+    If a row is split at its quotes, its pieces lie outside and inside of quotes in turn. Each piece outside must be
+    empty (a doubled quote), or begin and end with a delimiter, except at the ends of the row.
     """
     pieces = f"split({VALUE}, {text(verbatim(dialect.quote))}, -1)"
     outside = f"filter(transform({pieces}, (p, i) -> struct(p AS p, i AS i)), x -> x.i % 2 = 0)"
@@ -186,7 +185,7 @@ def _is_well_quoted(dialect: Dialect) -> str:
 
 
 def fields_of(dialect: Dialect) -> str:
-    """Return how many fields a row has, as SQL."""
+    """Return the number of fields of a row, as SQL."""
     unquoted = VALUE
     if dialect.quote:
         mark = verbatim(dialect.quote)
@@ -195,12 +194,15 @@ def fields_of(dialect: Dialect) -> str:
 
 
 def verbatim(characters: str) -> str:
-    """Return a Java pattern for exactly these characters."""
+    """Return a Java regular expression that matches exactly these characters."""
     return f"\\Q{characters}\\E"
 
 
 def _with_marks(dialect: Dialect) -> str:
-    """Mark texts within quotes that mean something without, which the parser would not tell apart."""
+    """Replace quoted texts that equal the text of NULL or of an unsent cell by placeholders, as SQL.
+
+    The parser returns quoted and unquoted fields alike, and only the unquoted ones have that meaning.
+    """
     value = VALUE
     for meant, mark in ((dialect.null_text, _QUOTED), (dialect.no_sup_text, _QUOTED_NO_SUP)):
         if not dialect.quote or not meant:
@@ -230,7 +232,7 @@ def _cell(field: str, dialect: Dialect) -> str:
 
 
 def _typed(rows: DataFrame, layout: Layout, reading: Reading) -> DataFrame:
-    """Give the fields their types, and say which of them do not fit."""
+    """Convert the fields to their types, and add the reasons of those that do not fit."""
     raw = {name: f"{_RAW}.f{index}" for index, name in enumerate(layout.columns)}
     schema, key = reading.dimension.schema, reading.dimension.key
     for c in schema:
@@ -239,7 +241,7 @@ def _typed(rows: DataFrame, layout: Layout, reading: Reading) -> DataFrame:
     typed_rows = rows.selectExpr("*", *[f"{sql} AS {quoted(name)}" for name, sql in typed.items()])
     misfits = {c.name: misfit(raw[c.name], c) for c in schema if c.type.name != "string"}
     before = {item.name: _before(raw, item, reading) for item in reading.before_columns}
-    wrong = [*misfits.items(), *((name, said) for name, (_, said) in before.items())]
+    reasons = [*misfits.items(), *((name, reason) for name, (_, reason) in before.items())]
     repeat = repeat_of([f"{_RAW}.f{index}" for index in range(len(layout.columns))], layout.names)
     broken = f"CASE WHEN {_RAW} IS NULL THEN {_why_broken(layout, reading.dialect)} ELSE {repeat} END"
     return typed_rows.selectExpr(
@@ -247,8 +249,8 @@ def _typed(rows: DataFrame, layout: Layout, reading: Reading) -> DataFrame:
         f"{raw.get(OP, 'string(NULL)')} AS {OP_TEXT}",
         f"{raw.get(TIME, 'string(NULL)')} AS {TIME_TEXT}",
         f"{reading.unpadded(raw.get(SEQUENCE, 'string(NULL)'), Type('string'))} AS {SEQUENCE_TEXT}",
-        f"{_first([said for name, said in wrong if name in key])} AS {KEY_MISFIT}",
-        f"{_first([said for name, said in wrong if name not in key])} AS {MISFIT}",
+        f"{_first([reason for name, reason in reasons if name in key])} AS {KEY_MISFIT}",
+        f"{_first([reason for name, reason in reasons if name not in key])} AS {MISFIT}",
         f"{broken} AS {BROKEN}",
         f"{'true' if len(layout.columns) > 1 else 'false'} AND {VALUE} = '' AS {BLANK}",
         *(VALUE, LINE, NAME, TORN),
@@ -259,9 +261,9 @@ def _typed(rows: DataFrame, layout: Layout, reading: Reading) -> DataFrame:
 
 
 def _before(raw: Mapping[str, str], item: Column, reading: Reading) -> tuple[str, str]:
-    """Return what a column was before an update, and what is wrong with that.
+    """Return a column's value before an update, and the reason why it does not fit, both as SQL.
 
-    Inserts and deletes have nothing there; a row of an unknown operation may be an update.
+    The value is NULL for inserts and deletes; a row of an unknown operation may be an update.
     """
     if BEFORE + item.name not in raw or OP not in raw:
         return f"CAST(NULL AS {ddl(item.type)})", "string(NULL)"
@@ -271,7 +273,7 @@ def _before(raw: Mapping[str, str], item: Column, reading: Reading) -> tuple[str
 
 
 def _not_sent(layout: Layout, reading: Reading) -> str:
-    """Return the names of the columns that a row did not send, or NULL where it sent all."""
+    """Return the names of the columns that a row did not send, as SQL; NULL if it sent all."""
     if reading.dialect.no_sup_text is None:
         return "CAST(NULL AS array<string>)"
     own = [(i, name) for i, name in enumerate(layout.columns) if name in reading.dimension.schema.names]
@@ -280,7 +282,7 @@ def _not_sent(layout: Layout, reading: Reading) -> str:
 
 
 def _has_image(layout: Layout, reading: Reading) -> str:
-    """Return whether a row sent all columns as they were before a change; NULL where its file has not all."""
+    """Return whether a row sent all values before the change, as SQL; NULL if its file lacks columns for them."""
     places = {name: index for index, name in enumerate(layout.columns)}
     wanted = [places.get(BEFORE + item.name) for item in reading.before_columns]
     if OP not in places or None in wanted:
@@ -295,10 +297,11 @@ def _first(texts: Sequence[str]) -> str:
 
 
 def _why_broken(layout: Layout, dialect: Dialect) -> str:
+    """Return in words why a row cannot be split into fields, as SQL."""
     count, width = fields_of(dialect), len(layout.columns)
     return (
         f"CASE WHEN NOT {is_valid_utf8(VALUE)} THEN 'the row is not valid UTF-8' "
         f"WHEN contains({VALUE}, {text(_END_OF_INPUT)}) THEN 'the row has U+FFFF, which is no character' "
         f"WHEN {count} != {width} THEN concat('the row has ', {count}, ' fields where {width} are expected') "
-        "ELSE 'a quote stands where none may stand' END"
+        f"ELSE '{STRAY_QUOTE}' END"
     )

@@ -1,8 +1,8 @@
-"""Frames that are kept while tables read them: of two tables of the same files, the second need not read again.
+"""Cached frames of the files that several tables read: the second table does not read them again.
 
-Spark keeps the rows of a frame by its plan, whichever session made it. So a frame has in its plan of which
-versions of files it is: rows of a file are never taken for those of the file as it was written anew since. And
-frames of the same files are let go together: the first that went would take the rows of the other with it.
+Spark caches the rows of a frame by its query plan, in all sessions. The plan of a cached frame therefore contains
+the versions of its files: if a file was rewritten, its old rows are not used. Frames of the same files are released
+together, because Spark would drop their shared rows with the first of them.
 """
 
 from __future__ import annotations
@@ -23,64 +23,65 @@ from lakeward.core.ledger.objects import SourceObject
 
 
 @dataclass(slots=True, eq=False)
-class _Reading:
-    """The same files as tables read them: which tables did so far, all frames of them, and those not done with."""
+class _CachedFiles:
+    """The cached frames of one list of files: the tables that read them, and the numbers of frames in use."""
 
     files: str
+    """The digest of `_versions`."""
     tables: set[TableName] = field(default_factory=set)
     frames: list[DataFrame] = field(default_factory=list)
-    in_hand: set[int] = field(default_factory=set)
+    in_use: set[int] = field(default_factory=set)
 
 
 @dataclass(slots=True)
 class KeptFrames:
-    """The frames of a source. Tables are worked on in threads of their own.
+    """The cached frames of a source; tables may use it from several threads.
 
-    Of each table of the source at most one reading waits for others, the last one.
+    For each table of the source at most one list of files is cached while no table uses it: the last one.
     """
 
-    _readings: dict[TableName, list[_Reading]] = field(default_factory=dict)
+    _readings: dict[TableName, list[_CachedFiles]] = field(default_factory=dict)
     _lock: Lock = field(default_factory=Lock)
 
     def keep(
         self, frame: Frame, dimension: Dimension, objects: Sequence[SourceObject]
     ) -> tuple[Frame, Callable[[], None]]:
-        """Return a frame of these files as it is kept, and what says that its table is done with it.
+        """Return the cached frame of these files, and the function by which its table releases it.
 
-        A small batch is in this process anyway.
+        A small batch is returned as it is: its rows are in this process anyway.
         """
         if isinstance(frame, LocalFrame):
             return frame, lambda: None
         files = _versions(objects)
-        kept = told_apart(frame, files)
+        cached = told_apart(frame, files)
         with self._lock:
             readings = self._readings.setdefault(dimension.source, [])
-            for other in [one for one in readings if one.files != files and not one.in_hand]:
+            for other in [one for one in readings if one.files != files and not one.in_use]:
                 self._forget(dimension.source, other)
             reading = next((one for one in readings if one.files == files), None)
             if reading is None:
-                readings.append(reading := _Reading(files))
+                readings.append(reading := _CachedFiles(files))
             reading.tables.add(dimension.name)
-            reading.in_hand.add(number := len(reading.frames))
-            reading.frames.append(kept.persist(level_of(sum(item.size for item in objects))))
-        return kept, partial(self._done, dimension, reading, number)
+            reading.in_use.add(number := len(reading.frames))
+            reading.frames.append(cached.persist(level_of(sum(item.size for item in objects))))
+        return cached, partial(self._done, dimension, reading, number)
 
-    def _done(self, dimension: Dimension, reading: _Reading, number: int) -> None:
+    def _done(self, dimension: Dimension, reading: _CachedFiles, number: int) -> None:
         with self._lock:
-            if number not in reading.in_hand:
+            if number not in reading.in_use:
                 return
-            reading.in_hand.remove(number)
+            reading.in_use.remove(number)
             is_last = self._readings[dimension.source][-1] is reading
-            if not reading.in_hand and (len(reading.tables) >= dimension.readers or not is_last):
+            if not reading.in_use and (len(reading.tables) >= dimension.readers or not is_last):
                 self._forget(dimension.source, reading)
 
-    def _forget(self, table: TableName, reading: _Reading) -> None:
+    def _forget(self, table: TableName, reading: _CachedFiles) -> None:
         self._readings[table].remove(reading)
         for frame in reading.frames:
             frame.unpersist()
 
 
 def _versions(objects: Sequence[SourceObject]) -> str:
-    """Return what these files, as they are now and in this order, are known by."""
+    """Return a digest of the present versions of these files in this order."""
     listed = "\n".join(f"{item.version} {item.etag}" for item in objects)
     return sha256(listed.encode()).hexdigest()[:32]

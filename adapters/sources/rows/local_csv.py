@@ -1,6 +1,6 @@
-"""CSV files as rows in this process, without Spark: what `adapters.sources.rows.csv_frames` reads, as Arrow.
+"""CSV files read in this process, as Arrow tables equal to the frames of `adapters.sources.rows.csv_frames`.
 
-The rows and fields are those of `adapters.sources.csv.parser`.
+Rows and fields are those of `adapters.sources.csv.parser`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Final, TypeAlias
 import pyarrow as pa
 
 from lakeward.adapters.sources.csv.layout import BEFORE, OP, SEQUENCE, TIME, Layout
-from lakeward.adapters.sources.csv.parser import BOM, Dialect, Field, fields, fields_in
+from lakeward.adapters.sources.csv.parser import BOM, STRAY_QUOTE, Dialect, Field, fields, fields_in, whole_rows
 from lakeward.adapters.sources.csv.repeated_header import find_repeat
 from lakeward.adapters.sources.rows.read_spec import Reading
 from lakeward.adapters.spark.frames.local_casts import SparkNeeded, misfits, typed
@@ -40,7 +40,10 @@ Cells: TypeAlias = Sequence[Sequence[Field]]
 
 
 def read_csv(data: bytes, layout: Layout, reading: Reading) -> pa.Table:
-    """Return the rows of one file, typed, with what is wrong with them; raises SparkNeeded where Spark must."""
+    """Return the typed rows of one file, with the reasons of those that do not fit.
+
+    Raises SparkNeeded if the file has characters or bytes that Spark must handle.
+    """
     rows, last_is_torn = _rows(_content(data), layout, reading.dialect)
     texts = [text for _, text in rows]
     width, is_blank = len(layout.columns), [len(layout.columns) > 1 and not text for text in texts]
@@ -49,11 +52,11 @@ def read_csv(data: bytes, layout: Layout, reading: Reading) -> pa.Table:
     cells: list[Sequence[Field]] = []
     broken: list[str | None] = []
     for text, is_empty in zip(texts, is_blank, strict=True):
-        found = empty if is_empty else _fields(text, reading.dialect)
-        is_whole = found is not None and len(found) == width
-        cells.append(found if found is not None and is_whole else nothing)
-        said = find_repeat(cells[-1], layout.names) if is_whole else _why_broken(text, width, reading.dialect)
-        broken.append(said)
+        values = empty if is_empty else _fields(text, reading.dialect)
+        is_whole = values is not None and len(values) == width
+        cells.append(values if values is not None and is_whole else nothing)
+        reason = find_repeat(cells[-1], layout.names) if is_whole else _why_broken(text, width, reading.dialect)
+        broken.append(reason)
     columns = zip(layout.columns, _columns(cells, width), strict=True)
     own = {name: _Cells(column, reading.dialect) for name, column in columns}
     return pa.table(
@@ -80,7 +83,7 @@ def _content(data: bytes) -> str:
 
 
 def _rows(content: str, layout: Layout, dialect: Dialect) -> tuple[Sequence[tuple[int, str]], bool]:
-    """Return the rows behind the header, each with the line that it begins on, and whether the last is torn."""
+    """Return the rows after the header, each with the line that it begins on, and whether the last one is torn."""
     lines = content.split(dialect.row_end)
     if not lines[-1]:
         lines.pop()
@@ -88,54 +91,37 @@ def _rows(content: str, layout: Layout, dialect: Dialect) -> tuple[Sequence[tupl
     numbered = enumerate(lines[first - 1 :], first)
     rows, is_torn = (list(numbered), False)
     if dialect.quote and dialect.quote in content:
-        rows, is_torn = _whole_rows(rows, dialect)
+        joined = [*whole_rows(rows, dialect)]
+        rows, is_torn = [(line, text) for line, text, _ in joined], bool(joined) and not joined[-1][2]
     if layout.is_crlf:
         rows = [(line, text.removesuffix("\r")) for line, text in rows]
     return rows, is_torn
 
 
-def _whole_rows(lines: Sequence[tuple[int, str]], dialect: Dialect) -> tuple[list[tuple[int, str]], bool]:
-    """Put together the lines of a row: a line ends a row where its quotes are even so far."""
-    rows: list[tuple[int, str]] = []
-    gathered: list[str] = []
-    start, is_open = 1, False
-    for number, line in lines:
-        if not gathered:
-            start = number
-        gathered.append(line)
-        is_open ^= line.count(dialect.quote) % 2 == 1
-        if not is_open:
-            rows.append((start, dialect.row_end.join(gathered)))
-            gathered = []
-    if gathered:
-        rows.append((start, dialect.row_end.join(gathered)))
-    return rows, bool(gathered)
-
-
 def _fields(text: str, dialect: Dialect) -> Sequence[Field] | None:
-    """Return the fields of a row as `csv.fields` does; faster for rows without a quote within a field."""
+    """Return the fields of a row as `csv.parser.fields` does; it is faster for rows without a quote in a field."""
     if not dialect.quote or dialect.quote not in text:
         return _plain_fields(text, dialect)
     if dialect.quote * 2 in text:
         return fields(text, dialect)
-    pieces = text.split(dialect.quote)  # by turns outside and inside of quotes
+    pieces = text.split(dialect.quote)  # in turn outside and inside of quotes
     last = len(pieces) - 1
     if last % 2:
         return None
-    found: list[Field] = []
+    values: list[Field] = []
     for place, piece in enumerate(pieces):
         if place % 2:
-            found.append(piece)
+            values.append(piece)
         elif piece != dialect.delimiter or place in (0, last):
             plain = _between(piece, dialect, is_first=place == 0, is_last=place == last)
             if plain is None:
                 return None
-            found += plain
-    return found
+            values += plain
+    return values
 
 
 def _between(piece: str, dialect: Dialect, *, is_first: bool, is_last: bool) -> Sequence[Field] | None:
-    """Return the fields before, between or behind those with quotes; None where no delimiter parts them."""
+    """Return the fields before, between or after quoted fields; None if no delimiter separates them from these."""
     if (is_first or is_last) and not piece:
         return ()
     begins, ends = is_first or piece.startswith(dialect.delimiter), is_last or piece.endswith(dialect.delimiter)
@@ -145,12 +131,12 @@ def _between(piece: str, dialect: Dialect, *, is_first: bool, is_last: bool) -> 
 
 
 def _plain_fields(text: str, dialect: Dialect) -> Sequence[Field]:
-    found: list[Field] = [*text.split(dialect.delimiter)]
-    if dialect.no_sup_text is not None and dialect.no_sup_text in found:
-        found = [UNSET if cell == dialect.no_sup_text else cell for cell in found]
-    if dialect.null_text in found:
-        found = [None if cell == dialect.null_text else cell for cell in found]
-    return found
+    values: list[Field] = [*text.split(dialect.delimiter)]
+    if dialect.no_sup_text is not None and dialect.no_sup_text in values:
+        values = [UNSET if cell == dialect.no_sup_text else cell for cell in values]
+    if dialect.null_text in values:
+        values = [None if cell == dialect.null_text else cell for cell in values]
+    return values
 
 
 def _columns(cells: Cells, width: int) -> Iterator[tuple[Field, ...]]:
@@ -158,7 +144,7 @@ def _columns(cells: Cells, width: int) -> Iterator[tuple[Field, ...]]:
 
 
 class _Cells:
-    """The fields of a column of a file: as texts, NULL where there is none, and which were not sent."""
+    """The fields of one column of a file as texts, and flags for those that were not sent (empty without any)."""
 
     def __init__(self, found: Sequence[Field], dialect: Dialect) -> None:
         self.unset = [] if dialect.no_sup_text is None else [cell is UNSET for cell in found]
@@ -170,30 +156,30 @@ def _why_broken(text: str, width: int, dialect: Dialect) -> str:
     count = fields_in(text, dialect)
     if count != width:
         return f"the row has {count} fields where {width} are expected"
-    return "a quote stands where none may stand"
+    return STRAY_QUOTE
 
 
 def _typed(own: Mapping[str, _Cells], count: int, reading: Reading) -> Mapping[str, pa.Array]:
-    """Return the columns of the table and those that tell of the rows, and what does not fit."""
+    """Return the table's columns, the texts of operation, time and sequence, and why values do not fit."""
     schema, key = reading.dimension.schema, reading.dimension.key
-    wrong: list[tuple[str, Sequence[tuple[int, str]]]] = []
-    found: dict[str, pa.Array] = {}
+    column_reasons: list[tuple[str, Sequence[tuple[int, str]]]] = []
+    columns: dict[str, pa.Array] = {}
     for item in schema:
         texts = _unpadded(own[item.name].texts if item.name in own else _nothing(count), item, reading)
-        found[item.name] = typed(texts, item.type, reading.format_of(item.name))
-        wrong.append((item.name, misfits(texts, item, found[item.name])))
+        columns[item.name] = typed(texts, item.type, reading.format_of(item.name))
+        column_reasons.append((item.name, misfits(texts, item, columns[item.name])))
     for index, item in enumerate(reading.before_columns):
         texts = _before(own, item, count, reading)
-        found[before_column(index)] = typed(texts, item.type, reading.format_of(item.name))
-        wrong.append((item.name, misfits(texts, item, found[before_column(index)])))
+        columns[before_column(index)] = typed(texts, item.type, reading.format_of(item.name))
+        column_reasons.append((item.name, misfits(texts, item, columns[before_column(index)])))
     sequence = _unpadded(own[SEQUENCE].texts if SEQUENCE in own else _nothing(count), None, reading)
     return {
-        **found,
+        **columns,
         OP_TEXT: own[OP].texts if OP in own else _nothing(count),
         TIME_TEXT: own[TIME].texts if TIME in own else _nothing(count),
         SEQUENCE_TEXT: sequence,
-        KEY_MISFIT: _first([said for name, said in wrong if name in key], count),
-        MISFIT: _first([said for name, said in wrong if name not in key], count),
+        KEY_MISFIT: _first([reasons for name, reasons in column_reasons if name in key], count),
+        MISFIT: _first([reasons for name, reasons in column_reasons if name not in key], count),
     }
 
 
@@ -202,34 +188,34 @@ def _nothing(count: int) -> pa.Array:
 
 
 def _unpadded(texts: pa.Array, item: Column | None, reading: Reading) -> pa.Array:
-    """Return texts without the blanks that the endpoint put behind them."""
+    """Return texts without the trailing blanks that the endpoint adds."""
     if not reading.is_padded or (item is not None and item.type.name != "string"):
         return texts
     return pa.array([None if text is None else text.rstrip(" ") for text in texts.to_pylist()], pa.string())
 
 
 def _before(own: Mapping[str, _Cells], item: Column, count: int, reading: Reading) -> pa.Array:
-    """Return what a column was before an update; inserts and deletes have nothing there."""
+    """Return a column's values before an update; they are NULL for inserts and deletes."""
     before = own.get(BEFORE + item.name)
     if before is None or OP not in own:
         return _nothing(count)
     texts = _unpadded(before.texts, item, reading).to_pylist()
     operations = own[OP].texts.to_pylist()
-    told = [None if op in ("I", "D") else text for op, text in zip(operations, texts, strict=True)]
-    return pa.array(told, pa.string())
+    sent = [None if op in ("I", "D") else text for op, text in zip(operations, texts, strict=True)]
+    return pa.array(sent, pa.string())
 
 
-def _first(wrong: Sequence[Sequence[tuple[int, str]]], count: int) -> pa.Array:
-    """Return what is said first of each row, NULL where nothing is."""
-    found: list[str | None] = [None] * count
-    for column in reversed(wrong):
-        for row, said in column:
-            found[row] = said
-    return pa.array(found, pa.string())
+def _first(columns: Sequence[Sequence[tuple[int, str]]], count: int) -> pa.Array:
+    """Return the first reason of each row; NULL for a row without one."""
+    reasons: list[str | None] = [None] * count
+    for column in reversed(columns):
+        for row, reason in column:
+            reasons[row] = reason
+    return pa.array(reasons, pa.string())
 
 
 def _sent(own: Mapping[str, _Cells], count: int, layout: Layout, reading: Reading) -> Mapping[str, pa.Array]:
-    """Return the names of the columns that each row did not send, and whether it sent its image."""
+    """Return for each row the columns that were not sent, and whether all values before the change were sent."""
     unset: list[list[str] | None] = [None] * count
     for name in layout.columns:
         if reading.dimension.schema.find(name) is None or not any(own[name].unset):
@@ -241,7 +227,7 @@ def _sent(own: Mapping[str, _Cells], count: int, layout: Layout, reading: Readin
 
 
 def _has_image(own: Mapping[str, _Cells], count: int, reading: Reading) -> pa.Array:
-    """Return whether each row sent all columns as they were before; NULL where its file has not all."""
+    """Return whether each row sent all values before the change; NULL if its file lacks columns for them."""
     wanted = [own.get(BEFORE + item.name) for item in reading.before_columns]
     if OP not in own or None in wanted:
         return pa.nulls(count, pa.bool_())

@@ -1,4 +1,4 @@
-"""The files of a small batch, read in this process; why Spark reads them, where it does."""
+"""The files of a small batch, read in this process, or the reason why Spark reads them."""
 
 from __future__ import annotations
 
@@ -28,19 +28,22 @@ from lakeward.core.text.numbers import format_count
 log = structlog.get_logger()
 
 BYTES_OF_A_ROW: Final = 1024
-"""How many bytes the files of a small batch have at most for each of its rows."""
+"""The size limit of a small batch: so many bytes for each row that a small batch may have."""
 
-_PACKED: Final = (".bz2", ".zst", ".snappy", ".lz4", ".deflate", ".gz")
-Tell: TypeAlias = Callable[[pa.Table], pa.Table]
+PACKED_ENDINGS: Final = (".bz2", ".zst", ".snappy", ".lz4", ".deflate", ".gz")
+"""The endings by which Hadoop unpacks files, in any case but gzip's, which must be in lower case."""
+
+RowMapper: TypeAlias = Callable[[pa.Table], pa.Table]
 
 _GZIP: Final = 16 + zlib.MAX_WBITS
 
 
 @dataclass(frozen=True, slots=True)
 class SmallFile:
-    """A file of a small batch: its name and size in bytes, what opens it, and how it gives its rows.
+    """A file of a small batch: its name, its size in bytes, how it is opened, and the place of its rows.
 
-    One of CSV has a `layout`, one of Parquet a `footer`, with what it calls columns that have other names now.
+    A CSV file has a `layout`, a Parquet file a `footer`. `called` has the names in the file of columns that were
+    renamed, by their present names.
     """
 
     name: str
@@ -53,22 +56,27 @@ class SmallFile:
 
 
 def why_in_spark(files: Sequence[SmallFile], reading: Reading, small_batch: int) -> str | None:
-    """Return why Spark reads these files, in words; None where they are read here, as far as one can tell."""
+    """Return in words why Spark must read these files; None if nothing is known against reading them here."""
     size = sum(file.size for file in files)
     if size > small_batch * BYTES_OF_A_ROW:
         return f"its files have {format_count(size, 'byte')}, more than a small batch"
     for file in files:
         if file.layout is None and (file.footer is None or file.footer.forms or file.footer.written):
             return f"{file.name} is not CSV, or Parquet of plain types, named as they are wanted"
-        if file.layout is not None and file.name.lower().endswith(_PACKED) and not file.name.endswith(".gz"):
+        if file.layout is not None and is_packed_otherwise(file.name):
             return f"{file.name} is not packed by gzip"
-    wrong = [local_source_rows.why_not_here(reading)]
+    reasons = [local_source_rows.why_not_here(reading)]
     if any(file.layout is None for file in files):
-        wrong.append(local_parquet.why_not_here(reading))
+        reasons.append(local_parquet.why_not_here(reading))
     if any(file.layout is not None for file in files):
         formats = ((item, reading.format_of(item.name)) for item in reading.dimension.schema)
-        wrong += [local_casts.why_not_here(item, written) for item, written in formats]
-    return next(filter(None, wrong), None)
+        reasons += [local_casts.why_not_here(item, written) for item, written in formats]
+    return next(filter(None, reasons), None)
+
+
+def is_packed_otherwise(name: str) -> bool:
+    """Return whether the name of a file says that it is packed by something else than gzip."""
+    return name.lower().endswith(PACKED_ENDINGS) and not name.endswith(".gz")
 
 
 def read_frame(
@@ -77,9 +85,9 @@ def read_frame(
     read_here: Callable[[], pa.Table],
     read_in_spark: Callable[[], DataFrame],
 ) -> Frame:
-    """Return the event frame of a batch: read in this process, or by Spark where `read_here` raises SparkNeeded.
+    """Return the event frame of a batch: read in this process, or by Spark if `read_here` raises SparkNeeded.
 
-    The reason is logged at the level debug.
+    The reason for Spark is logged at the level debug.
     """
     try:
         return LocalFrame(read_here(), spark)
@@ -92,12 +100,12 @@ def read_files(
     files: Sequence[SmallFile],
     reading: Reading,
     small_batch: int,
-    tell: Tell = lambda rows: rows,
+    map_rows: RowMapper = lambda rows: rows,
     also: Sequence[str] = (),
 ) -> pa.Table:
-    """Return the event frame of the files of a small batch; raises SparkNeeded where Spark must read them.
+    """Return the event frame of the files of a small batch; raises SparkNeeded if Spark must read them.
 
-    `tell` gives the rows of a file what other columns say of operation, order and time; `also` are columns that it
+    `map_rows` fills operation, order and time of a file's rows from other columns. `also` are the columns that it
     adds.
     """
     why = why_in_spark(files, reading, small_batch)
@@ -108,25 +116,25 @@ def read_files(
     for file in files:
         data = _content(file, most)
         most -= len(data)
-        frames.append(_events(file, data, reading, tell, also))
+        frames.append(_events(file, data, reading, map_rows, also))
         count += frames[-1].num_rows
         if count > small_batch:
             raise SparkNeeded(f"its files have more than {format_count(small_batch, 'row')}")
     return pa.concat_tables(frames).combine_chunks()
 
 
-def _events(file: SmallFile, data: bytes, reading: Reading, tell: Tell, also: Sequence[str]) -> pa.Table:
+def _events(file: SmallFile, data: bytes, reading: Reading, map_rows: RowMapper, also: Sequence[str]) -> pa.Table:
     if file.layout is not None:
-        return to_events(tell(read_csv(data, file.layout, reading)), file.place, reading, also)
+        return to_events(map_rows(read_csv(data, file.layout, reading)), file.place, reading, also)
     rows = read_parquet(data, reading, has_op=file.place.has_op, called=file.called)
-    events = to_events(tell(rows), file.place, reading, also)
+    events = to_events(map_rows(rows), file.place, reading, also)
     if events.column(names.REASON).null_count < events.num_rows:
         raise SparkNeeded(f"a row of {file.name} goes into quarantine, with its text")
     return events
 
 
 def _content(file: SmallFile, most: int) -> bytes:
-    """Return the unpacked content of a file; raises SparkNeeded where it has more bytes than `most`."""
+    """Return the unpacked content of a file; raises SparkNeeded if it has more bytes than `most`."""
     try:
         with file.open() as opened:
             data = opened.read(most + 1)
@@ -140,12 +148,15 @@ def _content(file: SmallFile, most: int) -> bytes:
 
 
 def _unpacked(data: bytes, most: int) -> bytes:
-    """Return what gzip packed, in one part or in several; at most one byte more than `most`."""
-    found = b""
-    while data and len(found) <= most:
+    """Return the content of a gzip file of one or more members; at most one byte more than `most`.
+
+    Raises zlib.error if the file is damaged or ends early.
+    """
+    content = b""
+    while data and len(content) <= most:
         part = zlib.decompressobj(_GZIP)
-        found += part.decompress(data, most + 1 - len(found))
-        if not part.eof and len(found) <= most:
+        content += part.decompress(data, most + 1 - len(content))
+        if not part.eof and len(content) <= most:
             raise zlib.error("it ends early")
         data = part.unused_data
-    return found
+    return content

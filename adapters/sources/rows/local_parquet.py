@@ -1,6 +1,6 @@
-"""Parquet files as Arrow rows in this process, equal to what `adapters.sources.rows.parquet_frames` reads.
+"""Parquet files read in this process as Arrow tables, equal to the frames of `rows.parquet_frames`.
 
-Rows that go into quarantine are left to Spark, since it writes their texts.
+Files with rows that go into quarantine are left to Spark, which writes the texts of these rows.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ from lakeward.adapters.spark.sql import names
 from lakeward.core.schema import Column, Type
 
 _YEARS: Final = tuple((day - date(1970, 1, 1)).days for day in (date(1900, 1, 1), date(9999, 12, 31)))
-"""The first and the last day, since 1970, that writers of all calendars mean alike and the lake has."""
+"""The first and the last day, counted from 1970, that are the same in all calendars and that the lake can store."""
 
 _TEXT: Final = Type("string")
 
 
 def why_not_here(reading: Reading) -> str | None:
-    """Return what rows of Parquet have that Spark alone reads, in words; None where they are read here."""
+    """Return in words why Spark must read the Parquet files of a table; None if they may be read here."""
     if reading.dimension.keeps_text:
         return "each row of Parquet is kept as a text"
     nested = [item.name for item in reading.dimension.schema if item.type.is_nested]
@@ -49,9 +49,9 @@ def why_not_here(reading: Reading) -> str | None:
 
 
 def read_parquet(data: bytes, reading: Reading, *, has_op: bool, called: Mapping[str, str]) -> pa.Table:
-    """Return the rows of one file; raises SparkNeeded where Spark must read them.
+    """Return the rows of one file; raises SparkNeeded if Spark must read them.
 
-    `called` says what the file calls columns that have other names now.
+    `called` has the names in the file of columns that were renamed, by their present names.
     """
     try:
         file = pq.ParquetFile(BytesIO(data), coerce_int96_timestamp_unit="us").read()
@@ -62,7 +62,7 @@ def read_parquet(data: bytes, reading: Reading, *, has_op: bool, called: Mapping
 
 
 class _File:
-    """The columns of a file, by their names there."""
+    """The columns of one file, by their names in the file."""
 
     def __init__(self, rows: pa.Table, reading: Reading) -> None:
         self.rows = rows
@@ -73,7 +73,7 @@ class _File:
         return name in self.rows.column_names
 
     def values(self, name: str | None, item: Column) -> pa.Array:
-        """Return the values of a column in the type of the table; NULL where the file has no such column."""
+        """Return the values of a column in the type of the table; NULL if the file has no such column."""
         if name is None or not self.has(name):
             return pa.nulls(self.count, arrow_type(item.type))
         values = self.rows.column(name).combine_chunks().cast(arrow_type(item.type))
@@ -82,7 +82,7 @@ class _File:
         return self._unpadded(values)
 
     def text(self, name: str | None) -> pa.Array:
-        """Return what a file has in a column that says something of its rows, as texts."""
+        """Return a column with the operation, time or sequence of rows, as texts; NULL if the file lacks it."""
         if name is None or not self.has(name):
             return pa.nulls(self.count, pa.string())
         values = self.rows.column(name).combine_chunks()
@@ -95,7 +95,7 @@ class _File:
         return values.cast(pa.string())
 
     def _unpadded(self, values: pa.Array) -> pa.Array:
-        """Return texts without the blanks that the endpoint put behind them."""
+        """Return texts without the trailing blanks that the endpoint adds."""
         is_padded = self.reading.is_padded and pa.types.is_string(values.type)
         return pc.utf8_rtrim(values, characters=" ") if is_padded else values
 
@@ -108,7 +108,7 @@ def _refuse_other_years(name: str, values: pa.Array) -> None:
     days = values.cast(pa.timestamp("us")).cast(pa.date32(), safe=False).cast(pa.int32())
     bounds = pc.min_max(days).as_py()
     if bounds["min"] is not None and not _YEARS[0] <= bounds["min"] <= bounds["max"] <= _YEARS[1]:
-        raise SparkNeeded(f"the column {name} has times before 1900 or behind 9999")
+        raise SparkNeeded(f"the column {name} has times before 1900 or after 9999")
 
 
 def _rows(file: _File, reading: Reading, *, has_op: bool, called: Mapping[str, str]) -> pa.Table:

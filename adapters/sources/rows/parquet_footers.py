@@ -1,4 +1,4 @@
-"""Footers of Parquet files, which declare the types of columns and say how these are written."""
+"""Footers of Parquet files: the types of columns, and the forms in which their values are stored."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ OF_FILES: Final = (
     "Let the writer of the file give the column a type of docs/reference/types.md, such as a text, or leave it out."
 )
 OF_DMS: Final = "Let DMS write the column as a text (a transformation rule `change-data-type`), or leave it out."
-"""What can be done about a type that the lake has not, by who writes the files."""
+"""What to do about a type that the lake does not have: for files of any writer, and for files of DMS."""
 
 
 _AS_NOW: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 class Form(Enum):
-    """How a column is written whose type does not say so: what Spark must be told to read."""
+    """The stored form of a column, if Spark does not derive it from the type. Values are the types for Spark."""
 
     NANOS = "bigint"
     UUID = "binary"
@@ -37,10 +37,10 @@ class Form(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Footer:
-    """The columns of a file in order, those that DMS added included, and the forms of some of them by name.
+    """The columns of a file in order, those that DMS adds included, and the forms of some of them by name.
 
-    A column that is NULL throughout, and that has no type, is none of the schema's. `written` says what the file
-    calls columns that have another name here.
+    `schema` lacks columns without a type, which are NULL in every row. `written` has the names in the file of
+    columns that have another name here.
     """
 
     schema: Schema
@@ -48,9 +48,9 @@ class Footer:
     written: tuple[tuple[str, str], ...] = ()
 
     def with_names(self, wanted: Iterable[str]) -> Footer:
-        """Return the footer with the columns that are wanted named so, where the file has them in another case.
+        """Return the footer with columns renamed to the `wanted` names, if the file has them in another case.
 
-        A name that the file has as it is wanted, or in two cases, stays.
+        A name is kept if the file has the wanted name as well, or has the name in two cases.
         """
         has = [*self.schema.names, *(name for name, _ in self.forms if self.schema.find(name) is None)]
         alike = Counter(map(str.lower, has))
@@ -66,26 +66,26 @@ class Footer:
         )
 
     def with_known(self, *known: Schema | None, renames: Mapping[str, str] = _AS_NOW) -> Footer:
-        """Return the footer with the columns that are NULL throughout, in the types that they are known by.
+        """Return the footer with types for its columns without one, from the first schema of `known` that has them.
 
-        `renames` say what the file's columns are called now, where that is another name.
+        `renames` are the present names of columns, by their names in the file.
         """
         more = []
         for name in (name for name, form in self.forms if form is Form.NOTHING):
             called = (renames.get(name, name), name)
             columns = (schema.find(now) for schema in known if schema is not None for now in called)
-            column = next((found for found in columns if found is not None), None)
+            column = next((one for one in columns if one is not None), None)
             more += [] if column is None else [Column(name, column.type)]
         return replace(self, schema=Schema((*self.schema, *more)))
 
 
-def refuse_unknown(found: Footer, table: str, name: str) -> None:
-    """Raise SourceError for a column that is NULL throughout and that nothing says the type of.
+def refuse_unknown(footer_: Footer, table: str, name: str) -> None:
+    """Raise SourceError for a column without a type, in the file or elsewhere.
 
-    To leave it out would be to say that an update did not send it.
+    The column cannot be left out: that would mean that an update did not send it.
     """
-    for column, form in found.forms:
-        if form is Form.NOTHING and found.schema.find(column) is None:
+    for column, form in footer_.forms:
+        if form is Form.NOTHING and footer_.schema.find(column) is None:
             raise SourceError(
                 f"{table}: column {column} of {name} has no type",
                 found="it is NULL in every row",
@@ -94,26 +94,26 @@ def refuse_unknown(found: Footer, table: str, name: str) -> None:
 
 
 def footer(file: Path | BinaryIO, table: str, name: str = "", todo: str = OF_FILES) -> Footer:
-    """Return what a file's footer declares.
+    """Read a file's footer.
 
-    `name` is what the file is called in messages, where it has a path; `todo` says what can be done about a type
-    that the lake has not.
+    `name` is the name of the file in error messages; without it the path is named. `todo` says what to do about a
+    type that the lake does not have.
 
-    Raises SourceError where the file is no Parquet file, has such a type, or was written in a way that Spark does
-    not read, or with times that it would cut.
+    Raises SourceError if the file is no Parquet file, has such a type, was written in a way that Spark does not
+    read, or has times that Spark would truncate.
     """
     name = name or str(file.name)
     try:
-        found = pq.ParquetFile(file)
+        parquet = pq.ParquetFile(file)
     except (pa.ArrowException, OSError) as error:
         raise SourceError(
             f"{table}: {name} cannot be read as Parquet",
             found=str(error).splitlines()[0],
             todo="Nothing of this batch was applied; other tables go on. Replace the file by a whole one.",
         ) from error
-    old = [c.path for c in map(found.schema.column, range(len(found.schema))) if c.physical_type == "INT96"]
+    old = [c.path for c in map(parquet.schema.column, range(len(parquet.schema))) if c.physical_type == "INT96"]
     columns, forms = [], []
-    for field in found.schema_arrow:
+    for field in parquet.schema_arrow:
         type_, form = (Type("timestamp"), None) if field.name in old else _meaning(field.type)
         if isinstance(type_, pa.DataType):
             raise SourceError(
@@ -123,66 +123,72 @@ def footer(file: Path | BinaryIO, table: str, name: str = "", todo: str = OF_FIL
             )
         columns += [] if type_ is None else [Column(field.name, type_)]
         forms += [] if form is None else [(field.name, form)]
-    _refuse_writing(found.metadata, table, name)
-    is_of_spark = _SPARK in (found.metadata.metadata or {})  # it has microseconds, and writes no finer times
+    _refuse_writing(parquet.metadata, table, name)
+    is_of_spark = _SPARK in (parquet.metadata.metadata or {})  # it has microseconds, and writes no finer times
     for column in () if is_of_spark else old:
         _refuse_finer(file, column, table, name, todo)
     return Footer(Schema(tuple(columns)), tuple(forms))
 
 
 def null_columns(file: BinaryIO) -> Collection[str] | None:
-    """Return the columns that are NULL in every row, by the statistics of a Parquet file; None where it has no row.
+    """Return the columns that are NULL in every row, by the statistics of a Parquet file; None if it has no row.
 
-    A column without statistics, or with parts, is none of them.
+    Nested columns and columns without statistics are not returned.
     """
-    found = pq.ParquetFile(file)
-    metadata, without_type = found.metadata, {c.name for c in found.schema_arrow if pa.types.is_null(c.type)}
+    parquet = pq.ParquetFile(file)
+    metadata, without_type = parquet.metadata, {c.name for c in parquet.schema_arrow if pa.types.is_null(c.type)}
     groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
     groups = [group for group in groups if group.num_rows]
     nulls = [
         {
             column.path_in_schema
             for column in map(group.column, range(metadata.num_columns))
-            if (told := column.statistics) is not None and told.has_null_count and told.null_count == group.num_rows
+            if _null_count(column) == group.num_rows
         }
         for group in groups
     ]
     return set.intersection(*nulls) | without_type if nulls else None
 
 
+def _null_count(column: pq.ColumnChunkMetaData) -> int | None:
+    """Return how many values of a column are NULL, by its statistics; None if these do not tell."""
+    statistics = column.statistics
+    return None if statistics is None or not statistics.has_null_count else statistics.null_count
+
+
 _SPARK: Final = b"org.apache.spark.version"
-"""The key of a footer's metadata by which Spark says that it wrote the file."""
+"""The key in a footer's metadata that files of Spark have."""
 
 _CODECS: Final = ("BROTLI", "LZO")
-"""Compression that Parquet has and Spark cannot undo as it is delivered."""
+"""Codecs of Parquet that Spark cannot read without additional libraries."""
 
 _ENCODING: Final = "BYTE_STREAM_SPLIT"
-"""The encoding of Parquet that Spark's reader does not have (`VectorizedColumnReader`)."""
+"""The encoding of Parquet that Spark's reader does not support (`VectorizedColumnReader`)."""
 
 
 def _refuse_writing(metadata: pq.FileMetaData, table: str, name: str) -> None:
-    """Raise SourceError for the first column whose values Spark would fail to read, in the middle of a batch."""
+    """Raise SourceError for the first column with a codec or an encoding that Spark does not read."""
     for group in range(metadata.num_row_groups):
         row_group = metadata.row_group(group)
         for place in range(metadata.num_columns):
             column = row_group.column(place)
             if column.compression in _CODECS:
-                said, instead = f"compressed with {column.compression}", "with snappy, zstd or gzip"
+                problem, instead = f"compressed with {column.compression}", "with snappy, zstd or gzip"
             elif _ENCODING in column.encodings:
-                said, instead = f"encoded as {_ENCODING}", "with PLAIN or dictionary encoding"
+                problem, instead = f"encoded as {_ENCODING}", "with PLAIN or dictionary encoding"
             else:
                 continue
             raise SourceError(
                 f"{table}: Spark does not read the column {column.path_in_schema} of {name}",
-                found=f"its values are {said}; the file is whole",
+                found=f"its values are {problem}; the file is whole",
                 todo=f"Nothing of this batch was applied; other tables go on. Let the file be written {instead}.",
             )
 
 
 def _refuse_finer(file: Path | BinaryIO, column: str, table: str, name: str, todo: str) -> None:
-    """Raise SourceError where times of the old form INT96 have nanoseconds, which Spark would cut in silence.
+    """Raise SourceError if times of the type INT96 have nanoseconds, which Spark would truncate silently.
 
-    The numbers of nanoseconds go round beyond 1677 and 2262, and so does the difference: it is right nevertheless.
+    Counts of nanoseconds overflow before 1677 and after 2262. The product overflows alike, so they can be compared.
     """
     ways = [pq.ParquetFile(file, coerce_int96_timestamp_unit=unit) for unit in ("ns", "us")]
     for fine, coarse in zip(*[way.iter_batches(columns=[column]) for way in ways], strict=True):
@@ -196,56 +202,56 @@ def _refuse_finer(file: Path | BinaryIO, column: str, table: str, name: str, tod
 
 
 _Meaning = tuple[Type | pa.DataType | None, Form | None]
-"""A type and its form; what no table holds stands for itself, and None for what has no value, and so no type."""
+"""A type and its form. The type is Arrow's if no table can hold it, and None for a column without a type."""
 
 
-def _meaning(found: pa.DataType) -> _Meaning:
-    """Return what a column of a type of Arrow means, whatever Arrow calls it."""
-    if isinstance(found, pa.UuidType):
+def _meaning(arrow_type: pa.DataType) -> _Meaning:
+    """Return the type of the lake and the form of a column, by its type in Arrow."""
+    if isinstance(arrow_type, pa.UuidType):
         return Type("string"), Form.UUID
-    if pa.types.is_null(found):
+    if pa.types.is_null(arrow_type):
         return None, Form.NOTHING
-    if pa.types.is_timestamp(found) and found.unit == "ns":
-        return Type("timestamp" if found.tz else "timestamp_ntz"), Form.NANOS
-    return _type(found), None
+    if pa.types.is_timestamp(arrow_type) and arrow_type.unit == "ns":
+        return Type("timestamp" if arrow_type.tz else "timestamp_ntz"), Form.NANOS
+    return _type(arrow_type), None
 
 
-def _type(found: pa.DataType) -> Type | pa.DataType:
-    """Return the type of a value, also of one within others; what no table holds, or not there, is returned."""
+def _type(arrow_type: pa.DataType) -> Type | pa.DataType:
+    """Return the type of the lake for a type of Arrow; the part of it that no table can hold, if there is one."""
     is_ = pa.types
-    simple = _SIMPLE.get(str(found))
+    simple = _SIMPLE.get(str(arrow_type))
     if simple is not None:
         return Type(simple)
-    if is_.is_uint64(found):
+    if is_.is_uint64(arrow_type):
         return Type("decimal", 20, 0)
-    if isinstance(found, pa.UuidType):
-        return found
-    if isinstance(found, pa.BaseExtensionType):
-        return _type(found.storage_type)
-    if is_.is_dictionary(found):
-        return _type(found.value_type)
-    if is_.is_fixed_size_binary(found) and not is_.is_decimal(found):
+    if isinstance(arrow_type, pa.UuidType):
+        return arrow_type
+    if isinstance(arrow_type, pa.BaseExtensionType):
+        return _type(arrow_type.storage_type)
+    if is_.is_dictionary(arrow_type):
+        return _type(arrow_type.value_type)
+    if is_.is_fixed_size_binary(arrow_type) and not is_.is_decimal(arrow_type):
         return Type("binary")
-    if is_.is_decimal(found) and found.precision <= _MOST_DIGITS:
-        return Type("decimal", found.precision, found.scale)
-    if is_.is_timestamp(found) and found.unit in ("ms", "us"):
-        return Type("timestamp" if found.tz else "timestamp_ntz")
-    return _nested(found)
+    if is_.is_decimal(arrow_type) and arrow_type.precision <= _MOST_DIGITS:
+        return Type("decimal", arrow_type.precision, arrow_type.scale)
+    if is_.is_timestamp(arrow_type) and arrow_type.unit in ("ms", "us"):
+        return Type("timestamp" if arrow_type.tz else "timestamp_ntz")
+    return _nested(arrow_type)
 
 
 _MOST_DIGITS: Final = 38
 
 
-def _nested(found: pa.DataType) -> Type | pa.DataType:
+def _nested(kind: pa.DataType) -> Type | pa.DataType:
     is_ = pa.types
-    if is_.is_map(found):
-        name, parts = "map", [("key", found.key_type), ("value", found.item_type)]
-    elif is_.is_struct(found):
-        name, parts = "struct", [(field.name, field.type) for field in found]
-    elif any(test(found) for test in (is_.is_list, is_.is_large_list, is_.is_fixed_size_list, is_.is_list_view)):
-        name, parts = "list", [("element", found.value_type)]
+    if is_.is_map(kind):
+        name, parts = "map", [("key", kind.key_type), ("value", kind.item_type)]
+    elif is_.is_struct(kind):
+        name, parts = "struct", [(field.name, field.type) for field in kind]
+    elif any(test(kind) for test in (is_.is_list, is_.is_large_list, is_.is_fixed_size_list, is_.is_list_view)):
+        name, parts = "list", [("element", kind.value_type)]
     else:
-        return found
+        return kind
     columns = []
     for part, type_ in parts:
         inner = _type(type_)

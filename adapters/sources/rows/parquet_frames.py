@@ -1,4 +1,4 @@
-"""Rows of Parquet files as frames."""
+"""Rows of Parquet files as Spark frames."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from lakeward.adapters.spark.sql.types import ddl
 from lakeward.core.schema import Column, Type
 
 NOT_UTF8: Final = "_lakeward_not_utf8"
-"""In the JSON of a row: its columns with texts that are not valid UTF-8, whose bytes stand there in hex."""
+"""The key in the JSON of a row that lists its columns with invalid UTF-8, whose texts are in hex there."""
 
 _AS_NOW: Final[Mapping[str, str]] = MappingProxyType({})
 
@@ -54,14 +54,14 @@ def read_parquet(
     has_op: bool,
     called: Mapping[str, str] = _AS_NOW,
 ) -> DataFrame:
-    """Return the rows of Parquet files; of what their types hold, only years and bytes of texts can be wrong.
+    """Return the rows of Parquet files; only years out of range and invalid UTF-8 can make a value not fit.
 
-    `called` says what the files call columns that have other names now.
+    `called` has the names in the files of columns that were renamed, by their present names.
     """
     schema = reading.dimension.schema
     time, place, prefix = reading.timestamp_column, reading.sequence_column, reading.before_prefix
     frame = _named(_with_forms(spark.read, footer).parquet(*[escaped(path) for path in paths]), footer)
-    told = partial(_text_of, reading=reading, footer=footer)
+    text_of = partial(_text_of, reading=reading, footer=footer)
     has = set(frame.columns)
     owns = [_Cell(called.get(c.name, c.name), c, reading, footer, n) for n, c in enumerate(schema)]
     before: list[_Cell] = []
@@ -78,9 +78,9 @@ def read_parquet(
     flags = [f"{is_not_utf8(cell.cast, cell.column.type)} AS {cell.flag}" for cell in cells if cell.flag]
     return frame.selectExpr("*", "_metadata", *flags).selectExpr(
         *[f"{own.value} AS {quoted(own.column.name)}" for own in owns],
-        f"{told(reading.op_column if has_op else None)} AS {OP_TEXT}",
-        f"{told(time)} AS {TIME_TEXT}",
-        f"{reading.unpadded(told(place), Type('string'))} AS {SEQUENCE_TEXT}",
+        f"{text_of(reading.op_column if has_op else None)} AS {OP_TEXT}",
+        f"{text_of(time)} AS {TIME_TEXT}",
+        f"{reading.unpadded(text_of(place), Type('string'))} AS {SEQUENCE_TEXT}",
         f"{_as_json(sent, cells)} AS {VALUE}",
         f"_metadata.row_index + 1 AS {LINE}",
         f"{below(reading.base, paths)} AS {NAME}",
@@ -95,7 +95,7 @@ def read_parquet(
 
 
 def _named(frame: DataFrame, footer: Footer) -> DataFrame:
-    """Return rows with the names of the footer, where files write them in another case."""
+    """Return rows with the names of the footer for columns that the files have in another case."""
     if not footer.written:
         return frame
     return frame.select("*", "_metadata").withColumnsRenamed({written: name for name, written in footer.written})
@@ -106,7 +106,7 @@ def _first(misfits: Iterable[str | None]) -> str:
 
 
 def _as_json(sent: Sequence[str], cells: Iterable[_Cell]) -> str:
-    """Return a row as JSON. One with a text that is not valid UTF-8 names its columns: JSON has no such bytes."""
+    """Return a row as JSON, as SQL; if it has texts that are not valid UTF-8, `NOT_UTF8` names their columns."""
     flags = {cell.flag: cell.name or "" for cell in cells if cell.flag}
     listed = ", ".join(f"CASE WHEN {flag} THEN {text(name)} END" for flag, name in flags.items())
     noted = as_json([*sent, f"concat_ws(', ', {listed}) AS {NOT_UTF8}"])
@@ -114,26 +114,27 @@ def _as_json(sent: Sequence[str], cells: Iterable[_Cell]) -> str:
 
 
 def _text_of(name: str | None, reading: Reading, footer: Footer) -> str:
-    """Return what a file has in a column that says something of its rows, as a text."""
+    """Return a column with the operation, time or sequence of rows as a text, as SQL."""
     return _Cell(name, Column(name or "", Type("string")), reading, footer, number=None).text
 
 
 def _with_forms(reader: DataFrameReader, footer: Footer) -> DataFrameReader:
-    """Return a reader that is told of types which Spark does not know, or would refuse: others it finds itself."""
+    """Return a reader with an explicit schema if the footer has forms that Spark does not know or would refuse."""
     forms = dict(footer.forms)
     if not forms:
         return reader
     types = {c.name: forms[c.name].value if c.name in forms else ddl(c.type) for c in footer.schema}
-    there, written = {n: t for n, t in types.items() if t != Form.NOTHING.value}, dict(footer.written)
-    listed = [f"{quoted(written.get(name, name))} {type_}" for name, type_ in there.items()]
+    readable, written = {n: t for n, t in types.items() if t != Form.NOTHING.value}, dict(footer.written)
+    listed = [f"{quoted(written.get(name, name))} {type_}" for name, type_ in readable.items()]
     return reader.schema(", ".join(listed) if listed else StructType([]))
 
 
 @dataclass(frozen=True, slots=True)
 class _Cell:
-    """What a file has for a column of the table, as SQL; nothing without a name.
+    """The cell of a file for a column of the table, as SQL; NULL if `name` is None.
 
-    Whether its text is valid is a column of its own, called by its `number`; without one it is looked at in place.
+    With a `number` the flag for invalid UTF-8 is a column of its own, which is named by that number. Without it the
+    text is checked where it is used.
     """
 
     name: str | None
@@ -144,25 +145,25 @@ class _Cell:
 
     @property
     def form(self) -> Form | None:
-        """How the file has it, where its type does not say so."""
+        """The stored form of the cell, if its type does not imply it."""
         return Form.NOTHING if self.name is None else dict(self.footer.forms).get(self.name)
 
     @property
     def value(self) -> str:
-        """The value of the column's type, NULL where that does not hold it."""
+        """The value in the column's type, NULL if it does not fit."""
         wrong = [sql for sql in (self.flag, is_outside(self.cast, self.column.type)) if sql is not None]
         return f"CASE WHEN NOT ({' OR '.join(wrong)}) THEN {self.cast} END" if wrong else self.cast
 
     @property
     def flag(self) -> str | None:
-        """What says whether it has a text that is not valid UTF-8; None for a type without texts."""
+        """The name of the column that flags invalid UTF-8; None for a type without texts."""
         is_made_here = self.number is None or self.form in (Form.NOTHING, Form.UUID)
         has_texts = not is_made_here and is_not_utf8("", self.column.type) is not None
         return f"{NOT_UTF8}_{self.number}" if has_texts else None
 
     @property
     def cast(self) -> str:
-        """The value of the column's type, whether every reader of the lake can read it or not."""
+        """The value in the column's type, which may be outside of the limits that every reader of the lake has."""
         item, raw = self.column, quoted(self.name or "")
         match self.form:
             case Form.NOTHING:
@@ -175,12 +176,12 @@ class _Cell:
 
     @property
     def text(self) -> str:
-        """What the file has, as a text; bytes that are no text in hex."""
+        """The cell as a text; in hex if it is not valid UTF-8."""
         raw = quoted(self.name or "")
         match self.form:
             case Form.NANOS:
-                found = None if self.name is None else self.footer.schema.find(self.name)
-                zone = "Z" if found is not None and found.type.name == "timestamp" else ""
+                column = None if self.name is None else self.footer.schema.find(self.name)
+                zone = "Z" if column is not None and column.type.name == "timestamp" else ""
                 return _moment(raw, zone)
             case Form.UUID:
                 return f"regexp_replace(lower(hex({raw})), {text(_PARTS)}, '$1-$2-$3-$4-$5')"
@@ -194,33 +195,33 @@ class _Cell:
 
     @property
     def _is_text(self) -> bool:
-        found = self.footer.schema.find(self.name or "")
-        return found is not None and found.type.name == "string"
+        column = self.footer.schema.find(self.name or "")
+        return column is not None and column.type.name == "string"
 
     @property
     def display(self) -> str:
-        """What the row is shown with, as a column of that name."""
+        """The cell as it is in the JSON of its row, as a column of that name."""
         is_as_it_is = self.form is None and not self._is_text
         return quoted(self.name or "") if is_as_it_is else f"{self.text} AS {quoted(self.name or '')}"
 
     @property
     def misfit(self) -> str | None:
-        """What does not fit, in words, NULL where all does; None for a type that holds whatever files have."""
-        said = None
+        """In words why the value does not fit, NULL if it fits; None for a type in which every value fits."""
+        reason = None
         if self.name is not None and is_outside(quoted(self.name), self.column.type) is not None:
-            said = misfit(self.text, self.column, self.value)
+            reason = misfit(self.text, self.column, self.value)
         if self.flag is None:
-            return said
+            return reason
         words = text(f"the text is not valid UTF-8 (column {self.column.name})")
-        return f"CASE WHEN {self.flag} THEN {words} ELSE {said or 'NULL'} END"
+        return f"CASE WHEN {self.flag} THEN {words} ELSE {reason or 'NULL'} END"
 
 
 _PARTS: Final = "(.{8})(.{4})(.{4})(.{4})(.{12})"
-"""The digits of a UUID as they stand together."""
+"""The groups of a UUID, in its 32 digits without hyphens."""
 
 
 def _moment(nanos: str, zone: str) -> str:
-    """Return nanoseconds since 1970 as a time; its last three digits stand there where they are not zero."""
+    """Return nanoseconds since 1970 as ISO 8601, as SQL, with six digits of a second, or nine if needed."""
     rest = f"pmod({nanos}, 1000)"
     micros = f"timestamp_micros({nanos} div 1000 - IF({nanos} % 1000 < 0, 1, 0))"
     digits = f"CASE WHEN {rest} = 0 THEN '' ELSE lpad({rest}, 3, '0') END"

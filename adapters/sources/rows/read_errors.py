@@ -1,4 +1,4 @@
-"""What to say of a file that Spark fails to read."""
+"""The error for a file that Spark fails to read."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from lakeward.adapters.spark.session.errors import root_cause, said
 from lakeward.core.errors import SourceError
 
 _OVERFLOW: Final = "long overflow"
-"""What Java says where a time in milliseconds has no number of microseconds: it is beyond all years of a type."""
+"""Java's message if a time in milliseconds overflows as microseconds, so that its year is far out of range."""
 
 _REST: Final = "Nothing of this batch was applied; other tables go on."
 
 
 def not_read(table: str, name: str | None, error: BaseException) -> SourceError:
-    """Return the error of a file that Spark does not read; `name` is None where Spark does not say which it is."""
+    """Return the error for a file that Spark fails to read; `name` is None if the file is not known."""
     file = name or "a file of the batch"
     if root_cause(error)[1] == _OVERFLOW:
         return SourceError(

@@ -1,4 +1,4 @@
-"""How the files of a table are read, and the place that each gives its rows."""
+"""How the files of a table are read, and the place of each file, from which its rows get their positions."""
 
 from __future__ import annotations
 
@@ -20,10 +20,11 @@ from lakeward.core.schema import Column, Type
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading(Telling):
-    """How the files of a table are read; `base` is the folder that they all lie below.
+    """How the files of a table are read.
 
-    With `is_padded` texts have blanks behind them. `before_prefix` begins the names of columns
-    that have the key as it was before. `written` says how cells of JSON are written.
+    `base` is a folder that contains all of them. `op_column` is the column with the operation. Columns whose names
+    begin with `before_prefix` have values before the change. With `is_padded` texts have trailing blanks. `written`
+    says how the cells of JSON columns are written, by column.
     """
 
     dialect: Dialect = field(default_factory=Dialect)
@@ -35,14 +36,14 @@ class Reading(Telling):
 
     @property
     def in_part(self) -> frozenset[Capability]:
-        """What rows that are not sent whole may call for."""
-        found = {Capability.UNSET: self.dialect.no_sup_text, Capability.KEY_CHANGE: self.before_prefix}
-        return self.may_need | {need for need, setting in found.items() if setting is not None}
+        """The capabilities that rows may need if they are not sent whole."""
+        settings = {Capability.UNSET: self.dialect.no_sup_text, Capability.KEY_CHANGE: self.before_prefix}
+        return self.may_need | {need for need, setting in settings.items() if setting is not None}
 
     def typed(self, cell: str, column: Column) -> str:
-        """Return the typed value of a cell as SQL, NULL where it does not fit.
+        """Return the typed value of a cell as SQL, NULL if it does not fit.
 
-        Where decimals are base64, one with a point is a number.
+        In a column whose decimals are base64, a text with a point is a number.
         """
         if column.name in self.written:
             written = self.written[column.name]
@@ -54,13 +55,17 @@ class Reading(Telling):
         return to_type(self.unpadded(cell, column.type), column.type, self.format_of(column.name))
 
     def unpadded(self, value: str, type_: Type) -> str:
-        """Return a value without the blanks that the endpoint put behind texts, as SQL."""
+        """Return a value without the trailing blanks that the endpoint adds to texts, as SQL."""
         return f"rtrim({value})" if self.is_padded and type_.name == "string" else value
 
 
 @dataclass(frozen=True, slots=True)
 class Numbered:
-    """A file of a batch: its path and order, its place among the batch's files, and what its layout tells."""
+    """A file of a batch with its order and its rank.
+
+    `order` is the order of the object among all of its table, `rank` its place in the batch from 0. `is_load` says
+    that its rows are of a full load, `has_op` that they have an operation.
+    """
 
     path: str
     order: int
@@ -70,7 +75,7 @@ class Numbered:
 
 
 def escaped(path: str) -> str:
-    r"""Take from the characters of a path the meaning they have in a pattern.
+    r"""Escape the characters of a path that have a meaning in Hadoop's glob patterns.
 
     >>> escaped("a[1]")
     'a\\[1\\]'
@@ -79,9 +84,10 @@ def escaped(path: str) -> str:
 
 
 def below(base: str, paths: Sequence[str]) -> str:
-    """Return the path of a row's file below a folder, as SQL; `paths` are those of all files that are read.
+    """Return the path of a row's file below the folder `base`, as SQL.
 
-    Of files in one folder a row has to tell their last part alone, which is dear enough.
+    `paths` are the paths of all files that are read. If they lie in one folder, only the file name is computed for
+    each row, which is cheaper.
     """
     start = base.rstrip("/") + "/"
     folders = {path.rpartition("/")[0] + "/" for path in paths}
@@ -93,12 +99,12 @@ def below(base: str, paths: Sequence[str]) -> str:
 
 
 def _decoded(uri: str) -> str:
-    """Return a path, or a part of it, which Spark has as that of a URI, as SQL."""
+    """Return the decoded form of a path, or a part of one, that Spark gives as part of a URI, as SQL."""
     return f"CASE WHEN contains({uri}, '%') THEN url_decode(replace({uri}, '+', '%2B')) ELSE {uri} END"
 
 
 def file_frame(spark: SparkSession, files: Sequence[Numbered], reading: Reading) -> DataFrame:
-    """Return the small frame that gives each file's rows their place."""
+    """Return a small frame with the place of each file, to be joined with rows by the file's name."""
     types = {NAME: "string", names.OBJECT: "bigint", RANK: "bigint", IS_LOAD: "boolean", HAS_OP: "boolean"}
     start = len(reading.base.rstrip("/")) + 1
     return inline(spark, types, [(f.path[start:], f.order, f.rank, f.is_load, f.has_op) for f in files])

@@ -1,1 +1,1 @@
-"""Plain files of JSON lines and of messages, read by Spark."""
+"""JSON lines and messages in plain files, read by Spark; their warnings, and their cells in quarantine."""

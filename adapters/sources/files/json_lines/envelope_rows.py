@@ -1,4 +1,4 @@
-"""Rows of messages that Arrow decodes; `adapters.sources.messages.debezium` decodes all others in SQL."""
+"""Rows of Debezium messages that Arrow decodes; `adapters.sources.messages.debezium` decodes the others in SQL."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ _BATCHES: Final = {
     "spark.sql.execution.arrow.maxRecordsPerBatch": "2048",
     "spark.sql.execution.arrow.maxBytesPerBatch": str(32 * 1024 * 1024),  # Spark 3.5 does not know it
 }
-"""How much a worker is handed at once: it holds a few times as much in memory."""
+"""The size of the batches that Spark sends to a Python worker, which needs a few times as much memory."""
 
 _DDL: Final = {
     pa.string(): "string",
@@ -68,16 +68,16 @@ _DDL: Final = {
 
 @dataclass(frozen=True, slots=True)
 class EnvelopeRows:
-    """Takes apart the messages of a table in their usual form."""
+    """Reads the messages of a table in their usual form: Arrow decodes them, and SQL makes rows of their cells."""
 
     envelopes: Envelopes
     decoder: Debezium
 
     @classmethod
     def of(cls, table: TableFiles) -> EnvelopeRows | None:
-        """Return what takes the messages of a table; None where its settings say that they have another form.
+        """Return the reader of a table's messages; None if Arrow cannot decode the form that the settings describe.
 
-        None as well where pandas is not installed, without which PySpark hands nothing of Arrow to Python.
+        It is None as well if pandas is not installed: without it PySpark cannot send Arrow batches to Python.
         """
         decoder, options, schema = table.decoder, table.options, table.dimension.schema
         if not isinstance(decoder, Debezium) or decoder.is_flat or options.types == "schema" or table.links:
@@ -107,14 +107,14 @@ class EnvelopeRows:
         )
 
     def decoded(self, lines: DataFrame) -> DataFrame:
-        """Return lines, whether each of them `IS_DECODED`, and what is in those that are."""
+        """Return the lines with the flag `IS_DECODED`, and the contents of the decoded ones."""
         for name, value in _BATCHES.items():
             lines.sparkSession.conf.set(name, value)
         returned = ", ".join(f"{quoted(field.name)} {_DDL[field.type]}" for field in self.envelopes.decoded_schema)
         return lines.select(VALUE, NAME, LINE).mapInArrow(self.envelopes.decode_all, returned)
 
     def rows(self, table: TableFiles, decoded: DataFrame) -> DataFrame:
-        """Return messages that are decoded as rows, and the others flagged `UNDECODED`."""
+        """Return decoded messages as rows, and the others with the flag `UNDECODED`."""
         flags = (
             f"{HAS_NO_VALUE} AS {TOMBSTONE}",
             f"false AS {HAS_DELETED}",
@@ -166,7 +166,7 @@ class EnvelopeRows:
         return cell_of_key(self.envelopes.key.index(name))
 
     def _gone(self, name: str) -> str:
-        """Return a cell of the key of a row that is gone; what the message's key has not, its image may make up."""
+        """Return a key cell of a deleted row: from the message's key, else from the before image."""
         if self.decoder.before_images == "whole":
             return f"coalesce({self._key(name)}, {self._before(name)})"
         return f"CASE WHEN {HAS_KEY} THEN {self._key(name)} ELSE {self._before(name)} END"
@@ -190,7 +190,7 @@ def _transaction() -> str:
 
 
 def _database() -> str:
-    """Return the connector and the database of a message with a row, as `Debezium.database` does."""
+    """Return the connector and database of a message with a row, as `Debezium.database` does."""
     database = f"CASE WHEN {_field('schema')} IS NOT NULL THEN nullif({_field('db')}, '') END"
     name = f"concat_ws('.', nullif({_field('name')}, ''), {database})"
     return f"CASE WHEN {OP} IS NOT NULL THEN nullif(lower(left({name}, {LONGEST_NAME})), '') END"

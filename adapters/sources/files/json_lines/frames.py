@@ -1,4 +1,4 @@
-"""Lines of JSON as frames: objects as rows, and messages with what their files say of them."""
+"""JSON lines as Spark frames: objects as rows, and lines as messages with key, topic and headers."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from lakeward.adapters.spark.frames.source_rows import LINE, NAME, VALUE
 from lakeward.adapters.spark.sql.names import text
 
 STRANGE: Final = "_lakeward_strange"
-"""The names in a row that nobody declared, NULL where there are none."""
+"""The undeclared names in a row; NULL if there are none."""
 
 _OBJECT: Final = "_lakeward_object_of_line"
 _PARSED: Final = "_lakeward_parsed_line"
@@ -40,7 +40,7 @@ _RECORD: Final = "_lakeward_record"
 
 
 def read_lines(spark: SparkSession, paths: Sequence[str], reading: Reading) -> DataFrame:
-    """Return the lines of files, with their place; a file is read whole, so that lines can be counted."""
+    """Return the lines of files with file and number; each file is one partition, so that lines can be counted."""
     register_functions(spark)
     value = f"CASE WHEN {LINE_NUMBER} = 1 AND startswith(value, '\ufeff') THEN substring(value, 2) ELSE value END"
     lines = spark.read.text([escaped(path) for path in paths], lineSep="\n").selectExpr(
@@ -50,7 +50,11 @@ def read_lines(spark: SparkSession, paths: Sequence[str], reading: Reading) -> D
 
 
 def as_messages(lines: DataFrame, line: str) -> DataFrame:
-    """Return lines as messages: values alone, of the topic that their folder is called by, or whole records."""
+    """Return lines as messages.
+
+    With `line` = "value" a line is the value of a message without key, topic and headers. Otherwise it is a record,
+    which has these as fields; a line without the field `value` is taken for a value.
+    """
     if line == "value":
         nothing = [f"string(NULL) AS {name}" for name in (KEY, TOPIC, OLD_KEY, NEW_KEY)]
         return lines.selectExpr("*", f"{VALUE} AS {BODY}", *nothing)
@@ -69,10 +73,10 @@ def as_messages(lines: DataFrame, line: str) -> DataFrame:
 
 
 def json_rows(lines: DataFrame, reading: Reading, named: Mapping[str, str], *, keeps_absent: bool) -> DataFrame:
-    """Return objects as rows; with `keeps_absent` a name that an object lacks was not sent.
+    """Return JSON objects as rows.
 
-    `named` are the columns and fields that the settings name, by setting
-    (`lakeward.adapters.sources.files.named_fields`).
+    With `keeps_absent` a column that an object lacks was not sent, otherwise it is NULL. `named` are the columns
+    and fields that the settings name, by setting (`lakeward.adapters.sources.files.named_fields`).
     """
     schema, key = reading.dimension.schema, reading.dimension.key
     frame = with_parsed(lines, {_PARSED: VALUE}).selectExpr("*", f"{whole(_PARSED)} AS {_OBJECT}")
@@ -106,7 +110,7 @@ def json_rows(lines: DataFrame, reading: Reading, named: Mapping[str, str], *, k
 
 
 def strange(of: str, known: Sequence[str], not_columns: str | None = None) -> str:
-    """Return the names in an object that are not known, as SQL; those that match say other things."""
+    """Return the names in an object that are not `known`, as SQL; names that match `not_columns` are no columns."""
     listed = f"array({', '.join(map(text, known))})"
     found = f"array_except(map_keys({of}), {listed})"
     if not_columns is not None:

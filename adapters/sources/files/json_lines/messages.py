@@ -1,4 +1,4 @@
-"""Messages in files, one a line: opened, and decoded by the types that are declared or stand beside them."""
+"""Messages in files, one in each line: parsed, and decoded by declared types or by the schemas in the messages."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ from lakeward.core.errors import SchemaConflict
 from lakeward.core.schema import Schema
 
 NO_SCHEMA: Final = "no schema stands beside the message, to tell its types"
-"""Why a message with a row cannot be read where types are from schemas."""
+"""Why a message with a row cannot be read if types are taken from schemas."""
 
 _HAS_SCHEMA: Final = r'"schema\\*"\s*:\s*\{'
-"""Whether a line may have a schema beside a message; in a record the message may be a text in JSON."""
+"""Matches a line that may have a schema; in a record the message may be a JSON text, whose quotes are escaped."""
 
 _DIGEST: Final = "_lakeward_schema"
 _SCHEMA: Final = part(BODY, "schema")
 OF_KEY: Final = "key "
-"""Begins what stands for the schema of a message's key, by which a tombstone that deletes is read."""
+"""The prefix of the digest of a key's schema, by which the key of a tombstone that deletes is read."""
 
 _KEY_SCHEMA: Final = part(KEY, "schema")
 
@@ -45,8 +45,8 @@ _KEY_SCHEMA: Final = part(KEY, "schema")
 def message_rows(table: TableFiles, files: Sequence[File], paths: Sequence[str], places: DataFrame) -> DataFrame:
     """Return the messages of files as rows; `places` has the place of each file in the batch.
 
-    Those in the usual form are taken apart by Arrow, where there are many. The others are flagged, and decoded once
-    it is known that there are such: Java takes its time to compile what decodes them.
+    If there are many, Arrow decodes the messages of the usual form, and the others are flagged. SQL decodes these
+    only once it is known that there are some, because Java needs long to compile that SQL.
     """
     usual = EnvelopeRows.of(table) if table.are_many else None
     if usual is None:
@@ -73,7 +73,7 @@ def _rows_of(
 
 
 def opened_messages(table: TableFiles, paths: Sequence[str]) -> DataFrame:
-    """Return messages taken apart; of those of other tables nothing is kept but that they are there."""
+    """Return parsed messages; those of other tables are flagged, and their contents are dropped."""
     return _opened(table, read_lines(table.spark(), paths, table.reading))
 
 
@@ -97,17 +97,17 @@ def _decoded(
 
 
 def _of_debezium(decoder: Debezium) -> Sequence[str]:
-    """Return what messages of Debezium tell beside their rows, as SQL with the names of the columns."""
+    """Return the flags of Debezium messages, and connector and database, as SQL with the names of the columns."""
     flags = decoder.tombstone(), decoder.has_deleted(), decoder.old_key_unknown(), decoder.key_half()
     return *flags, decoder.database(), decoder.initial()
 
 
 def with_versions(table: TableFiles, files: Sequence[File], stands: Schema | None = None) -> Sequence[File]:
-    """Return files of messages with the schemas in them, found in one pass.
+    """Return files of messages with their schemas, found in one pass.
 
-    A file may have several schemas: its columns are those of all of them, each in the wider type.
-    One without has those of the file before it; where none has any, they have the columns of the table as it
-    `stands`, and without a table no files are returned. Raises SchemaConflict where rows have no schema at all.
+    A file with several schemas has the columns of all of them, each in the wider type. A file without a schema has
+    the columns of the file before it, or, if no file has a schema, those of the table (`stands`). Without a table
+    no files are returned then. Raises SchemaConflict if rows have no schema at all.
     """
     if table.options.types != "schema":
         return files
@@ -118,7 +118,7 @@ def with_versions(table: TableFiles, files: Sequence[File], stands: Schema | Non
 def fill_versions(
     table: TableFiles, files: Sequence[File], versions: Mapping[str, Sequence[Version]], stands: Schema | None
 ) -> Sequence[File]:
-    """Return files with their schemas, as `with_versions` does; `versions` are by path below the landing folder."""
+    """Return files with schemas, as `with_versions` does; `versions` are by file path below the landing folder."""
     paths = {file.item.name: table.path_of(file.item.name) for file in files}
     base = len(table.folder.base.rstrip("/")) + 1
     own = [versions.get(paths[file.item.name][base:], ()) for file in files]
@@ -137,7 +137,7 @@ def fill_versions(
 
 
 def _as_declared(stands: Schema, declared: Schema) -> Schema:
-    """Return the columns of a table, those that are declared as they are declared."""
+    """Return the columns of a table, with declared types where columns are declared."""
     new = (item for item in declared if stands.find(item.name) is None)
     return Schema((*(declared.find(item.name) or item for item in stands), *new))
 
@@ -149,9 +149,9 @@ def _versions(table: TableFiles, paths: Sequence[str]) -> Mapping[str, Sequence[
 
 
 def _schemas_beside(table: TableFiles, paths: Sequence[str]) -> Mapping[str, Version]:
-    """Return the schemas of messages whose columns are declared, by what stands for them.
+    """Return the schemas of messages whose columns are declared, by their digests.
 
-    Messages are not taken apart for it: those of other tables may be among them.
+    Messages are not parsed for it, so schemas of other tables may be among them.
     """
     if not needs_schemas(table.options, table.dimension):
         return {}
@@ -166,7 +166,7 @@ def _schemas_beside(table: TableFiles, paths: Sequence[str]) -> Mapping[str, Ver
 
 
 def versions_of(table: TableFiles, schemas: Iterable[tuple[str, str | None]]) -> Mapping[str, Version]:
-    """Return the schemas that describe rows, by what stands for them; each is given with that and its text."""
+    """Return the schemas that describe rows, by their digests; `schemas` are digests with texts."""
     is_flat = table.options.form == "flattened"
     found = {
         digest: columns_of(schema or "", is_flat=is_flat or digest.startswith(OF_KEY)) for digest, schema in schemas
@@ -177,8 +177,8 @@ def versions_of(table: TableFiles, schemas: Iterable[tuple[str, str | None]]) ->
 def _find_schemas(table: TableFiles, opened: DataFrame) -> Sequence[tuple[str, str, str | None, int, bool]]:
     """Return the schemas of messages: file, digest, text, first line, and whether a row has it.
 
-    What is left of messages of other tables is dropped here: Spark would work a filter out below what takes
-    messages apart, make one expression of all of that, and take minutes to compare its parts.
+    Messages of other tables are dropped here and not by a filter. Spark would push a filter below the parsing,
+    merge it into one expression, and take minutes to compare the parts of that.
     """
     own = f"CASE WHEN NOT {OF_OTHER} THEN {_SCHEMA} END AS schema"
     schemas = opened.selectExpr(NAME, LINE, own, f"{table.decoder.row} IS NOT NULL AS has_row", OF_OTHER)
@@ -191,9 +191,9 @@ def _find_schemas(table: TableFiles, opened: DataFrame) -> Sequence[tuple[str, s
 def versions_by_file(
     table: TableFiles, found: Iterable[tuple[str, str, str | None, bool]]
 ) -> Mapping[str, Sequence[Version]]:
-    """Return the schemas of messages by file. Each is given with its file, its digest, and whether a row has it.
+    """Return the schemas of messages by file; `found` has for each its file, digest, text and whether it has rows.
 
-    Raises SchemaConflict where rows have no schema at all.
+    Raises SchemaConflict if rows have no schema at all.
     """
     versions: dict[str, list[Version]] = defaultdict(list)
     without = []
@@ -209,7 +209,7 @@ def versions_by_file(
 
 
 def no_schema(table: TableFiles, name: str) -> SchemaConflict:
-    """Say that no message of a batch has the schema that should tell the types of columns."""
+    """Return the error for a batch whose messages have no schema although types are taken from schemas."""
     return SchemaConflict(
         f"{table.dimension.name}: no schema stands beside its messages",
         found=f"those of {name} have no `schema` that describes a row",
@@ -219,7 +219,7 @@ def no_schema(table: TableFiles, name: str) -> SchemaConflict:
 
 
 def _by_versions(table: TableFiles, opened: DataFrame, versions: Mapping[str, Version]) -> DataFrame:
-    """Read each message as the schema beside it says; where types are from there, none without one can be read."""
+    """Decode each message by its schema; if types are taken from schemas, a message without one is unreadable."""
     reading, groups = table.reading, defaultdict[tuple[Writing, ...], list[str]](list)
     plain = tuple(reading.written.values())
     for digest, version in versions.items():

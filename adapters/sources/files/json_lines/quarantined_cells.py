@@ -1,4 +1,4 @@
-"""A line of JSON in quarantine, taken apart into cells as the readers of files take it apart."""
+"""The cells of quarantined JSON lines and messages, as the readers of files find them."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _INSERT: Final = "c"
 
 
 def cells_of_line(table: TableFiles, entry: Entry) -> Cells:
-    """Return the cells of a line by columns of its table; none where they cannot be told apart."""
+    """Return the cells of a line by column; none if the line cannot be read."""
     try:
         return _cells(table, entry)
     except RecursionError:  # it is nested deeper than Python goes
@@ -43,43 +43,43 @@ def cells_of_line(table: TableFiles, entry: Entry) -> Cells:
 
 
 def _cells(table: TableFiles, entry: Entry) -> Cells:
-    found = _rewritten(table, object_of(entry.text))
+    line = _in_usual_form(table, object_of(entry.text))
     match table.format_of(entry.object):
-        case _ if found is None:
+        case _ if line is None:
             return Cells()
         case "debezium":
-            return _of_debezium(table, entry, found)
+            return _debezium_cells(table, entry, line)
         case "dms-json":
-            return _of_dms(table, entry, _body(table, found))
+            return _dms_cells(table, entry, _body(table, line))
         case _:
-            return Cells(_of_row(table, found), operation=_operation_in(table, found))
+            return Cells(_row_cells(table, line), operation=_operation_in(table, line))
 
 
 def row_of_message(table: TableFiles, line: Object) -> Object | None:
-    """Return the row that a message leaves, column by column; None where it leaves none."""
-    body = _body(table, _rewritten(table, line) or {}) or {}
+    """Return the row after the change of a message, by column; None if there is none."""
+    body = _body(table, _in_usual_form(table, line) or {}) or {}
     if table.options.format == "dms-json":
         return image_of(body.get("data"))
     return _images(table, body)[0]
 
 
 def reading_of(table: TableFiles, entry: Entry) -> Reading:
-    """Return how the cells of a line are read: as the schema in it says, where one stands beside a message."""
-    found = object_of(entry.text) if table.options.format == "debezium" else None
-    schema = None if found is None else (_body(table, found) or {}).get("schema")
-    is_of_key = found is not None and table.options.reads_keys and is_tombstone(found.get("value"))
-    if found is not None and is_of_key:
-        schema = (object_in(found.get("key")) or {}).get("schema")
+    """Return how the cells of a line are read: by the schema in the message, if there is one."""
+    line = object_of(entry.text) if table.options.format == "debezium" else None
+    schema = None if line is None else (_body(table, line) or {}).get("schema")
+    is_of_key = line is not None and table.options.reads_keys and is_tombstone(line.get("value"))
+    if line is not None and is_of_key:
+        schema = (object_in(line.get("key")) or {}).get("schema")
     columns = columns_of(json.dumps(schema), is_flat=is_of_key or table.options.form == "flattened")
     if columns is None:
         return table.reading
-    renames = _new_names(table)
+    renames = _renames(table)
     described = {renames.get(column.name, column.name): column for column in columns}
     return replace(table.reading, written=writings(table.options, table.dimension, table.patterns, described))
 
 
-def _rewritten(table: TableFiles, line: Object | None) -> Object | None:
-    """Return a line whose message is one of MongoDB's connector as others write theirs, and any other as it is."""
+def _in_usual_form(table: TableFiles, line: Object | None) -> Object | None:
+    """Return a line with the form of other connectors if its message is of MongoDB's; any other line unchanged."""
     decoder = table.decoder
     if line is None or not isinstance(decoder, Debezium) or decoder.documents is None:
         return line
@@ -96,32 +96,32 @@ def _body(table: TableFiles, line: Object) -> Object | None:
 
 
 def _inner(value: object) -> Object:
-    """Return an object, or the payload that a schema stands beside."""
-    found = object_in(value) or {}
-    return object_in(found.get("payload")) or found
+    """Return an object, or the `payload` in it if it is wrapped with a schema."""
+    outer = object_in(value) or {}
+    return object_in(outer.get("payload")) or outer
 
 
-def _new_names(table: TableFiles) -> Mapping[str, str]:
-    """Return what columns are called now that the table has no more under their old names."""
+def _renames(table: TableFiles) -> Mapping[str, str]:
+    """Return the present names of renamed columns, by old names that are no column of the table any more."""
     schema = table.dimension.schema
     return {old: new for old, new in table.dimension.policies.renames.items() if schema.find(old) is None}
 
 
-def _called_now(table: TableFiles, row: Object) -> Object:
-    """Return a row under the names of now; where both are there, the one with a value counts."""
-    renames = _new_names(table)
-    found = {name: value for name, value in row.items() if name not in renames}
+def _with_present_names(table: TableFiles, row: Object) -> Object:
+    """Return a row by present names; if it has both names of a column, the one with a value counts."""
+    renames = _renames(table)
+    row_now = {name: value for name, value in row.items() if name not in renames}
     for old, new in renames.items():
-        if old in row and found.get(new) is None:
-            found[new] = row[old]
-    return found
+        if old in row and row_now.get(new) is None:
+            row_now[new] = row[old]
+    return row_now
 
 
 # Rows, and messages.
 
 
-def _of_row(table: TableFiles, row: Object) -> Mapping[str, Written]:
-    key, own = table.dimension.key, _called_now(table, row)
+def _row_cells(table: TableFiles, row: Object) -> Mapping[str, Written]:
+    key, own = table.dimension.key, _with_present_names(table, row)
     after: dict[str, Written] = {}
     for column in table.dimension.schema:
         is_unset = column.name not in own and table.options.absent == "unset" and column.name not in key
@@ -130,7 +130,7 @@ def _of_row(table: TableFiles, row: Object) -> Mapping[str, Written]:
 
 
 def _operation_in(table: TableFiles, row: Object) -> str | None:
-    """Return the word for the operation of a row; a column of the whole name comes before a path of that name."""
+    """Return the word for the operation of a row; a column with the whole name takes precedence over a path."""
     if table.options.operation is None:
         return None
     name = table.options.operation.column
@@ -143,22 +143,22 @@ def _operation_in(table: TableFiles, row: Object) -> str | None:
     return text_in(value)
 
 
-def _of_dms(table: TableFiles, entry: Entry, message: Object | None) -> Cells:
+def _dms_cells(table: TableFiles, entry: Entry, message: Object | None) -> Cells:
     data = image_of((message or {}).get("data"))
     if message is None or data is None:
         return Cells()
     image, prefix = image_of(message.get("before-image")) or {}, table.options.before_image_prefix
-    then = image if prefix is None else {**image, **_named(data, prefix)}
-    own = _called_now(table, data)
+    then = image if prefix is None else {**image, **_with_prefix(data, prefix)}
+    own = _with_present_names(table, data)
     return Cells(
-        _strange(table, own)
+        _undeclared_values(table, own)
         | {c.name: _text_of(own.get(c.name), c, Wire.PLAIN) for c in table.dimension.schema},
-        _old_key(table, entry, _called_now(table, then)),
+        _old_key(table, entry, _with_present_names(table, then)),
     )
 
 
-def _strange(table: TableFiles, row: Object) -> dict[str, Written]:
-    """Return the values that no column of the table takes: without them a row is not read anew."""
+def _undeclared_values(table: TableFiles, row: Object) -> dict[str, Written]:
+    """Return the values that no column of the table takes; a row with such values is not read again."""
     is_flat, prefix = table.options.form == "flattened", table.options.before_image_prefix
     others = (name for name in row if table.dimension.schema.find(name) is None)
     return {
@@ -168,7 +168,7 @@ def _strange(table: TableFiles, row: Object) -> dict[str, Written]:
     }
 
 
-def _named(data: Object, prefix: str) -> Object:
+def _with_prefix(data: Object, prefix: str) -> Object:
     return {
         name.removeprefix(prefix): value
         for name, value in data.items()
@@ -176,22 +176,22 @@ def _named(data: Object, prefix: str) -> Object:
     }
 
 
-def _of_debezium(table: TableFiles, entry: Entry, line: Object) -> Cells:
+def _debezium_cells(table: TableFiles, entry: Entry, line: Object) -> Cells:
     body, is_record = _body(table, line) or {}, table.options.line == "record"
     keys, headers = (line.get(part) if is_record else None for part in ("key", "headers"))
     images = _images(table, body)
-    after = None if images[0] is None else _called_now(table, images[0])
-    before, of_key = _called_now(table, images[1]), _called_now(table, _inner(keys))
-    left = _called_now(table, _inner(_header(headers))) if _is_insert(table, body) else {}
+    after = None if images[0] is None else _with_present_names(table, images[0])
+    before, of_key = _with_present_names(table, images[1]), _with_present_names(table, _inner(keys))
+    old_key = _with_present_names(table, _inner(_header(headers))) if _is_insert(table, body) else {}
     schema, key = table.dimension.schema, table.dimension.key
     if entry.operation == Operation.DELETE.value:
         image = after or {} if table.options.form == "flattened" else before
-        known = {**_without_null(image), **_without_null(of_key)}
-        return Cells({name: text_in(known.get(name)) if name in key else None for name in schema.names})
+        last_cells = {**_without_null(image), **_without_null(of_key)}
+        return Cells({name: text_in(last_cells.get(name)) if name in key else None for name in schema.names})
     if after is None:
         return Cells()
     written, words = reading_of(table, entry).written, placeholders(table.options.unavailable_value)
-    cells: dict[str, Written] = {**_strange(table, after)}
+    cells: dict[str, Written] = {**_undeclared_values(table, after)}
     for column in schema:
         text = _text_of(after.get(column.name), column, written[column.name].wire)
         is_absent = column.name not in after and entry.operation == Operation.UPDATE.value
@@ -199,12 +199,12 @@ def _of_debezium(table: TableFiles, entry: Entry, line: Object) -> Cells:
             cells[column.name] = UNSET if is_absent or text in words else text
         else:
             cells[column.name] = text_in(of_key.get(column.name)) if text in words else text
-    then = left if table.options.form == "flattened" else {**_without_null(before), **_without_null(left)}
+    then = old_key if table.options.form == "flattened" else {**_without_null(before), **_without_null(old_key)}
     return Cells(cells, _old_key(table, entry, then))
 
 
 def _images(table: TableFiles, body: Object) -> tuple[Object | None, Object]:
-    """Return the images of a row after and before its change; None where there is none after."""
+    """Return the images of a row after and before its change; the first is None if there is none."""
     payload = body.get("payload")
     if table.options.form == "flattened":
         is_wrapped = "payload" in body and len(body) - ("schema" in body) == 1
@@ -214,23 +214,23 @@ def _images(table: TableFiles, body: Object) -> tuple[Object | None, Object]:
 
 
 def _parts(body: Object) -> Object:
-    """Return the parts of an envelope, which a schema may stand beside."""
+    """Return the parts of an envelope, which may be wrapped with a schema."""
     return {**body, **_without_null(image_of(body.get("payload")) or {})}
 
 
 def _is_insert(table: TableFiles, body: Object) -> bool:
-    """Whether a message says that it inserts: that of such a one alone may be half of a key change."""
+    """Return whether the operation of a message is an insert: only such a message can be half of a key change."""
     image, _ = _images(table, body)
-    said = (image or {}).get("__op") if table.options.form == "flattened" else _parts(body).get("op")
-    return text_in(said) == _INSERT
+    word = (image or {}).get("__op") if table.options.form == "flattened" else _parts(body).get("op")
+    return text_in(word) == _INSERT
 
 
 def _header(headers: object) -> object:
-    """Return the header with the old key: headers are an object, or a list of pairs or of objects."""
+    """Return the header with the old key; headers are an object, a list of pairs, or a list of objects."""
     if isinstance(headers, list):
         pairs = [[h.get("key"), h.get("value")] if isinstance(h, dict) else h for h in headers]
-        found = (h[1] for h in pairs if isinstance(h, list) and len(h) == 2 and h[0] == OLD_KEY_HEADER)
-        return next(found, None)
+        values = (h[1] for h in pairs if isinstance(h, list) and len(h) == 2 and h[0] == OLD_KEY_HEADER)
+        return next(values, None)
     return (object_in(headers) or {}).get(OLD_KEY_HEADER)
 
 
@@ -241,12 +241,12 @@ def _old_key(table: TableFiles, entry: Entry, then: Object) -> Mapping[str, Writ
     return {column.name: _text_of(then[column.name], column, written[column.name].wire) for column in columns}
 
 
-def _without_null(found: Object) -> Object:
-    return {name: value for name, value in found.items() if value is not None}
+def _without_null(object_: Object) -> Object:
+    return {name: value for name, value in object_.items() if value is not None}
 
 
 def _text_of(value: object, column: Column, wire: Wire) -> str | None:
-    """Return the text of a value; that of a number has a point where a text of digits would be base64."""
+    """Return the text of a value; a whole number gets a point if its digits would be read as base64."""
     match column.type.name:
         case "string" if wire is Wire.PLAIN:
             text = exact_text_in(value)
@@ -261,8 +261,8 @@ def _text_of(value: object, column: Column, wire: Wire) -> str | None:
     return f"{text}.0" if is_digits and is_base64 else text
 
 
-def grouped(table: TableFiles, entries: Sequence[Entry]) -> Sequence[tuple[Reading, Sequence[Entry]]]:
-    """Return rows with how their cells are read, each way once."""
+def group_by_reading(table: TableFiles, entries: Sequence[Entry]) -> Sequence[tuple[Reading, Sequence[Entry]]]:
+    """Return rows grouped by how their cells are read."""
     groups: list[tuple[Reading, list[Entry]]] = []
     for entry in entries:
         reading = reading_of(table, entry)

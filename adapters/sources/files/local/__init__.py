@@ -1,1 +1,1 @@
-"""Small batches of plain files, read in plain Python, without a job of Spark."""
+"""Readers of small batches of plain files in plain Python, which need no Spark job."""

@@ -1,6 +1,6 @@
-"""Rows of lines as a table of Arrow, with the types that Spark gives the columns of its readers.
+"""Conversion of rows of lines to an Arrow table with the column types of Spark's readers.
 
-A list of names may have NULL in it by its type, as in the tables of other readers.
+Lists of names have elements that may be NULL by their type, as in the tables of other readers.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _FLAGS: Final = (BLANK, TORN, HAS_IMAGE, *MESSAGE_FLAGS, INITIAL, *FIELD_FLAGS)
 
 
 def to_table(lists: RowLists, telling: Telling) -> pa.Table:
-    """Return rows as a table of Arrow, in their order."""
+    """Return rows as an Arrow table, in their order."""
     types = _types(telling)
     return pa.table({name: _column(values, types.get(name) or _type(name)) for name, values in lists.items()})
 
@@ -37,7 +37,7 @@ def _types(telling: Telling) -> Mapping[str, pa.DataType]:
 
 
 def _type(name: str) -> pa.DataType:
-    """Return the type of a column that is none of the table's."""
+    """Return the type of a column that is not a column of the table."""
     if name in _LISTS:
         return NAMES
     return pa.bool_() if name in _FLAGS else pa.int64() if name == LINE else pa.string()

@@ -1,4 +1,4 @@
-"""The rows of a small batch of plain files as the event frame, read in this process."""
+"""Read a small batch of CSV or Parquet files in this process, as an event frame in Arrow."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from lakeward.adapters.spark.frames.local_source_rows import FilePlace
 from lakeward.adapters.spark.frames.source_rows import OP_TEXT, SEQUENCE_TEXT, TIME_TEXT
 
 _FIRST = -2_208_988_800_000_000
-"""The beginning of 1900, in microseconds since 1970: from then on all years have four digits, in all calendars."""
+"""The beginning of 1900 in microseconds since 1970: later times are the same in all calendars."""
 
 
 def read_here(table: TableFiles, files: Sequence[File], small_batch: int) -> pa.Table:
-    """Return the events of a small batch; raises SparkNeeded where Spark must read it."""
+    """Return the events of a small batch; raises SparkNeeded if Spark must read it."""
     why = _why_in_spark(table, files)
     if why is not None:
         raise SparkNeeded(why)
@@ -61,7 +61,7 @@ def _small(table: TableFiles, file: File, rank: int) -> SmallFile:
 
 
 def _with_mapping(table: TableFiles, rows: pa.Table) -> pa.Table:
-    """Return rows with operation, order and time from the columns that say so, as `columns.with_mapping` does."""
+    """Return rows with operation, order and time filled from columns, as `column_mapping.with_mapping` does."""
     named = fields_of(table.options)
     found = {setting: rows.column(name) for setting, name in named.items() if name in rows.column_names}
     operation, order = found.get("operation"), found.get("order_by")
@@ -84,5 +84,5 @@ def _with_mapping(table: TableFiles, rows: pa.Table) -> pa.Table:
 
 
 def _micros(values: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Return times or days as microseconds since 1970."""
+    """Return times or dates as microseconds since 1970."""
     return values.cast(pa.timestamp("us")).cast(pa.int64())

@@ -1,4 +1,4 @@
-"""The rows of a small batch of JSON lines or messages as the event frame, read in this process."""
+"""Read a small batch of JSON lines or messages in this process, as an event frame in Arrow."""
 
 from __future__ import annotations
 
@@ -44,10 +44,10 @@ _ALSO: Final = (STRANGE, OTHER_TABLE, *MESSAGE_FLAGS, DATABASE, INITIAL, LOG, *F
 
 @dataclass(slots=True)
 class SmallLines:
-    """Reads the files of one batch, of at most `small_batch` rows.
+    """Reads the files of one batch of at most `small_batch` rows.
 
-    Messages are opened once where their schemas are looked for before their rows. `needed` says why Spark reads the
-    batch, once that is known.
+    Messages are parsed once, for their schemas and then for their rows. `needed` has the reason why Spark must read
+    the batch, once there is one.
     """
 
     small_batch: int
@@ -58,7 +58,7 @@ class SmallLines:
     def with_versions(
         self, table: TableFiles, files: Sequence[File], stands: Schema | None = None
     ) -> Sequence[File]:
-        """Return files of messages with the schemas in them, as `messages.with_versions` does."""
+        """Return files of messages with their schemas, as `messages.with_versions` does."""
         if table.options.types != "schema":
             return files
         try:
@@ -69,7 +69,7 @@ class SmallLines:
         return fill_versions(table, files, versions, stands)
 
     def other_tables(self, table: TableFiles, files: Sequence[str]) -> OtherTables | None:
-        """Return which other tables the messages of files name, by the names of the files."""
+        """Return the other tables that the messages of the named files name."""
         is_shared = not table.has_own_folder
         if self._messages is not None and self._names == files:
             named = (one.other_table for one in self._messages.opened)
@@ -77,7 +77,7 @@ class SmallLines:
         return other_tables(opened_messages(table, [*map(table.path_of, files)]), is_shared=is_shared)
 
     def read(self, table: TableFiles, files: Sequence[File]) -> pa.Table:
-        """Return the events of files; raises SparkNeeded where Spark must read them."""
+        """Return the events of files; raises SparkNeeded if Spark must read them."""
         self._check(table, files)
         if table.dates_snapshots:
             raise SparkNeeded("rows have the time in the name of their file")
@@ -111,7 +111,7 @@ class SmallLines:
         return self._messages
 
     def _check(self, table: TableFiles, files: Sequence[File]) -> None:
-        """Raise SparkNeeded where settings, or the size of the files, leave them to Spark."""
+        """Raise SparkNeeded if Spark must read the files because of settings or their size."""
         if self.needed is not None:
             raise self.needed
         size = sum(file.item.size for file in files)
@@ -123,12 +123,12 @@ class SmallLines:
 
 
 def is_of_lines(files: Sequence[File]) -> bool:
-    """Return whether any file of a batch has lines of JSON or messages."""
+    """Return whether any file of a batch has JSON lines or messages."""
     return any(file.format in FORMATS for file in files)
 
 
 def _with_places(table: TableFiles, events: pa.Table, files: Sequence[File], paths: Sequence[str]) -> pa.Table:
-    """Return events with the places of their files; `paths` are those of the rows, below the landing folder."""
+    """Return events with the places of their files; `paths` has the file of each row, below the landing folder."""
     start = len(table.folder.base.rstrip("/")) + 1
     ranks = {table.path_of(file.item.name)[start:]: rank for rank, file in enumerate(files)}
     of_rows = [ranks[path] for path in paths]
@@ -141,7 +141,7 @@ def _with_places(table: TableFiles, events: pa.Table, files: Sequence[File], pat
 
 
 def _with_flags(table: TableFiles, events: pa.Table) -> pa.Table:
-    """Add what `frames.frame_of` and `message_cautions.with_missing_order` flag in SQL."""
+    """Add the flags that `event_frame.frame_of` and `message_warnings.with_missing_order` compute in SQL."""
     if table.options.has_places:
         sequences = events.column(names.SEQUENCE)
         unordered = pa.array(sorted(UNORDERED)).cast(sequences.type)

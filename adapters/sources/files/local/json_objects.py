@@ -1,4 +1,4 @@
-"""Rows of JSON lines in plain Python, equal to `json_lines.frames.json_rows` in SQL."""
+"""Rows of JSON lines in plain Python; results are equal to those of `json_lines.frames.json_rows` in SQL."""
 
 from __future__ import annotations
 
@@ -23,7 +23,12 @@ from lakeward.adapters.spark.frames.local_casts import SparkNeeded
 
 @dataclass(frozen=True, slots=True)
 class LocalObjects:
-    """Decodes the objects of one table; `called` are the names that its columns have in them."""
+    """Decoder of the JSON objects of one table.
+
+    `called` are the names that each column may have in an object, old ones included. `known` are all these names
+    and that of the operation. `named` are the fields that settings name, by setting. With `keeps_absent` a column
+    that an object lacks was not sent.
+    """
 
     documents: Documents
     called: Mapping[str, Sequence[str]]
@@ -33,7 +38,7 @@ class LocalObjects:
 
     @classmethod
     def of(cls, table: TableFiles, documents: Documents) -> LocalObjects:
-        """Return what decodes the objects of a table."""
+        """Return the decoder of the objects of a table."""
         schema, renames = table.dimension.schema, table.dimension.policies.renames
         called = {c.name: [c.name, *(old for old, new in renames.items() if new == c.name)] for c in schema}
         named = fields_of(table.options)
@@ -44,7 +49,7 @@ class LocalObjects:
         return cls(documents, called, frozenset(known), named, table.options.absent == "unset")
 
     def beside(self) -> Sequence[str]:
-        """Return the columns of flags."""
+        """Return the columns of flags that rows have in addition."""
         told = [name for name in SETTINGS if name in self.named]
         return [flag for name in told for flag in (LACKS[name], NOT_PLAIN[name])]
 
@@ -76,12 +81,12 @@ class LocalObjects:
         )
 
     def _why_ambiguous(self, of: Object) -> str | None:
-        """Say that an object has two names of one column."""
+        """Return in words that an object has two names of one column; None if it has not."""
         found = (names for names in self.called.values() if len(names) > 1 and sum(n in of for n in names) > 1)
         return next(map(why_ambiguous, found), None)
 
     def _field(self, of: Object | None, name: str) -> tuple[str | None, bool]:
-        """Return the text of a column or of a field in one, and whether an object has it."""
+        """Return the text of a column or nested field, and whether the object has it."""
         own = _column(of, self.called.get(name, [name]))
         root, *rest = name.split(".")
         if not rest or name in self.called:

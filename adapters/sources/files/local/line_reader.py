@@ -1,7 +1,7 @@
-"""Files of JSON lines and of messages, read in plain Python: a small batch needs no job of Spark.
+"""Reader of files of JSON lines and messages in plain Python, so that a small batch needs no Spark job.
 
-It agrees with `lakeward.adapters.sources.files.event_frame` to the letter on all that it takes, and takes nothing
-else: `why_not_local` says what it leaves to Spark by settings, and `SparkNeeded` is raised for what lines show.
+Its results are equal to those of `lakeward.adapters.sources.files.event_frame`. It leaves the rest to Spark:
+`why_not_local` says which tables by their settings, and SparkNeeded is raised for lines that Spark must read.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from lakeward.adapters.sources.messages.decoded import (
 )
 from lakeward.adapters.sources.messages.dms import DmsMessages
 from lakeward.adapters.sources.messages.json.wire_format import Wire, Writing
-from lakeward.adapters.sources.rows.local_files import BYTES_OF_A_ROW
+from lakeward.adapters.sources.rows.local_files import BYTES_OF_A_ROW, is_packed_otherwise
 from lakeward.adapters.spark.frames.event_frame import DATABASE, INITIAL
 from lakeward.adapters.spark.frames.local_casts import SparkNeeded
 from lakeward.adapters.spark.frames.source_rows import OP_TEXT, SEQUENCE_TEXT, TIME_TEXT
@@ -48,20 +48,20 @@ from lakeward.core.schema import Column
 from lakeward.core.text.numbers import format_count
 
 FORMATS: Final = ("json", "debezium", "dms-json")
-"""The formats of files that are read here."""
+"""The formats of files that this module reads."""
 
 _BOM: Final = "\ufeff"
-_PACKED: Final = (".bz2", ".zst", ".snappy", ".lz4", ".deflate", ".gz")
+
 _DAY: Final = 86_400_000_000
 _TIMES: Final = ("timestamp", "timestamp_ntz", "date")
 
 
 def why_not_local(table: TableFiles, names: Sequence[str]) -> str | None:
-    """Return in words why Spark has to read files of a table, None where plain Python can."""
+    """Return in words why Spark must read files of a table; None if plain Python can."""
     other = next((name for name in names if table.format_of(name) not in FORMATS), None)
     if other is not None:
         return f"{other} has the format {table.format_of(other)}"
-    packed = next((name for name in names if _is_packed_otherwise(name)), None)
+    packed = next((name for name in names if is_packed_otherwise(name)), None)
     if packed is not None:
         return f"{packed} is packed by something else than gzip"
     if table.options.path_columns:
@@ -77,12 +77,9 @@ def why_not_local(table: TableFiles, names: Sequence[str]) -> str | None:
     return None
 
 
-def _is_packed_otherwise(name: str) -> bool:
-    return name.lower().endswith(_PACKED) and not name.endswith(".gz")
-
 
 def read_lines_of(table: TableFiles, names: Sequence[str], most: int | None = None) -> list[Line]:
-    """Return the lines of files, in order; raises SparkNeeded where there are more than `most`."""
+    """Return the lines of files, in order; raises SparkNeeded for more than `most`, and for invalid UTF-8."""
     lines: list[Line] = []
     start = len(table.folder.base.rstrip("/")) + 1
     for name in names:
@@ -111,14 +108,14 @@ def _texts(table: TableFiles, name: str, most: int | None) -> list[str]:
     lines = found.split("\n")
     if not lines[-1]:
         lines.pop()
-    lines[0] = lines[0].removeprefix(_BOM).removeprefix(_BOM)  # Hadoop takes one away, and Spark's query another
+    lines[0] = lines[0].removeprefix(_BOM).removeprefix(_BOM)  # Hadoop removes one, and Spark's query another
     return lines
 
 
 def read_local(table: TableFiles, files: Sequence[File], most: int | None = None) -> RowLists:
-    """Return the rows of files, as their readers return them; raises SparkNeeded where Spark has to read them.
+    """Return the rows of files; raises SparkNeeded if Spark must read them, or if there are more than `most`.
 
-    `table` has the columns that the files have; `most` is how many rows are read at the most.
+    `table` has the columns that the files have.
     """
     names = [file.item.name for file in files]
     lines = read_lines_of(table, names, most)
@@ -127,7 +124,7 @@ def read_local(table: TableFiles, files: Sequence[File], most: int | None = None
 
 
 def read_rows(table: TableFiles, lines: Sequence[Line], versions: Mapping[str, Version]) -> RowLists:
-    """Return lines as rows; `versions` are the schemas of messages, where types are from these."""
+    """Return lines as rows; `versions` are the schemas of messages by digest, if types are taken from schemas."""
     decoder, is_record = table.decoder, table.options.line == "record"
     columns, documents = Columns.of(table.dimension), Documents()
     if table.options.format == "debezium" and isinstance(decoder, Debezium):
@@ -147,7 +144,7 @@ def read_rows(table: TableFiles, lines: Sequence[Line], versions: Mapping[str, V
 
 
 class LocalMessages:
-    """The messages of Debezium in the files of a batch, opened once."""
+    """The parsed Debezium messages in the files of a batch."""
 
     def __init__(self, table: TableFiles, lines: Sequence[Line], decoder: Debezium) -> None:
         self._local = LocalDebezium(decoder, table.dimension.source, Documents())
@@ -166,14 +163,14 @@ class LocalMessages:
     def versions(self, table: TableFiles) -> Mapping[str, Sequence[Version]]:
         """Return the schemas of messages by the path of their file, in the order of their lines.
 
-        Raises SchemaConflict where rows have no schema at all.
+        Raises SchemaConflict if rows have no schema at all.
         """
         in_order = sorted(self._schemas().items(), key=lambda item: item[1][0])
         found = ((name, digest, text_of(one.schema), has_row) for (name, digest), (_, one, has_row) in in_order)
         return versions_by_file(table, found)
 
     def _schemas(self) -> Mapping[tuple[str, str], tuple[int, Opened, bool]]:
-        """Return the first line, a message and whether there is a row, by file and schema."""
+        """Return by file and digest of the schema: the first line, its message, and whether a message has a row."""
         found: dict[tuple[str, str], tuple[int, Opened, bool]] = {}
         for one in self.opened:
             line = one.message.line
@@ -186,14 +183,14 @@ class LocalMessages:
         return found
 
     def _schemas_beside(self, table: TableFiles) -> Mapping[str, Version]:
-        """Return the schemas of messages whose columns are declared, by what stands for them."""
+        """Return the schemas of messages whose columns are declared, by their digests."""
         if not needs_schemas(table.options, table.dimension):
             return {}
         schemas = {self.digest(one): self._schema(one) for one in self.opened if not one.is_of_other}
         return versions_of(table, ((digest, text_of(schema)) for digest, schema in schemas.items()))
 
     def digest(self, opened: Opened) -> str:
-        """Return what stands for the text of the schema of a message, '' where it has none."""
+        """Return the digest of a message's schema; '' if it has none."""
         schema, of = self._schema(opened), "" if opened.schema is not None else OF_KEY
         if schema is None:
             return ""
@@ -205,12 +202,12 @@ class LocalMessages:
         return of + known[1]
 
     def _schema(self, opened: Opened) -> Any:
-        """Return the schema by which a message is read: that of its key, where it is a tombstone that deletes."""
+        """Return the schema by which a message is read; for a tombstone that deletes it is that of the key."""
         is_of_key = opened.schema is None and opened.is_tombstone and self._reads_keys
         return (opened.message.whole_key or {}).get("schema") if is_of_key else opened.schema
 
     def rows(self, table: TableFiles, versions: Mapping[str, Version]) -> RowLists:
-        """Return the messages as rows, each read as the schema beside it says."""
+        """Return the messages as rows, each decoded by its schema."""
         flags = (TOMBSTONE, HAS_DELETED, OLD_KEY_UNKNOWN, KEY_HALF, INITIAL)
         rows = Rows(table.reading, (OTHER_TABLE, DATABASE, *flags))
         columns, made = Columns.of(table.dimension), DebeziumRows(self._local)
@@ -231,7 +228,11 @@ class LocalMessages:
 
 @dataclass(frozen=True, slots=True)
 class _Way:
-    """How the cells of messages are read: `unscaled` are the columns whose decimals are base64, or numbers."""
+    """How the cells of messages with one schema are read.
+
+    `unscaled` are the columns whose decimals are base64 or numbers. `no_schema` says in words why a message with a
+    row cannot be read, if it needs a schema.
+    """
 
     cells: Mapping[str, Cell]
     unscaled: frozenset[str]
@@ -241,7 +242,7 @@ class _Way:
     def of(
         cls, rows: Rows, table: TableFiles, written: Mapping[str, Writing], no_schema: str | None = None
     ) -> _Way:
-        """Return how cells are read that are written so."""
+        """Return how cells are read that are written as `written` says."""
         decimals = [c.name for c in table.dimension.schema if c.type.name == "decimal"]
         unscaled = frozenset(name for name in decimals if written.get(name, PLAIN).wire is Wire.UNSCALED)
         return cls(rows.cells(written), unscaled, no_schema)
@@ -252,11 +253,11 @@ def _described(table: TableFiles, version: Version) -> Mapping[str, Writing]:
     return writings(table.options, table.dimension, table.patterns, described)
 
 
-# What columns say of operation, order and time.
+# Mapping of columns to operation, order and time.
 
 
 def with_mapping_of(table: TableFiles, rows: RowLists) -> RowLists:
-    """Return rows with operation, order and time from the columns that say so, as `with_mapping` does in SQL."""
+    """Return rows with operation, order and time filled from columns, as `with_mapping` does in SQL."""
     schema = table.dimension.schema
     named = {setting: find_field(schema, name) for setting, name in fields_of(table.options).items()}
     found = {setting: known[1] for setting, known in named.items() if known is not None}

@@ -1,9 +1,8 @@
-"""Rows of lines in plain Python: what the readers return as a frame, as lists by column.
+"""Rows of lines in plain Python, as lists by column: the input of `to_events`, once they are an Arrow table.
 
 `RowLists` has the columns that `lakeward.adapters.spark.frames.source_rows` documents (NAME, LINE, VALUE, OP_TEXT,
-…), those of the table, `before_column`s, and what stands beside them (STRANGE, LOG, OTHER_TABLE): the input of
-`to_events`. Values of the table's columns are what `pyarrow.array` takes for the type: dates are days, times are
-microseconds since 1970.
+…), those of the table, `before_column`s, and additional ones (STRANGE, LOG, OTHER_TABLE). Values of the table's
+columns are what `pyarrow.array` takes for the type: dates are days, times are microseconds since 1970.
 """
 
 from __future__ import annotations
@@ -69,7 +68,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """The columns of a table: all with their places, those of the key, the others, those told as they were."""
+    """The columns of a table: all with their places, those of the key, the others, and those with before values."""
 
     names: tuple[str, ...]
     places: Mapping[str, int]
@@ -80,7 +79,7 @@ class Columns:
 
     @classmethod
     def of(cls, dimension: Dimension) -> Columns:
-        """Return those of a table."""
+        """Return the columns of a table."""
         every = dimension.schema.names
         others = tuple(name for name in every if name not in dimension.key)
         places = {name: place for place, name in enumerate(every)}
@@ -89,11 +88,11 @@ class Columns:
 
 @dataclass(slots=True)
 class Row:
-    """What a decoder found in a line; `adapters.sources.messages.decoded.Decoded` defines each field.
+    """A decoded line; `adapters.sources.messages.decoded.Decoded` defines the fields that are not described here.
 
-    `cells` are values of JSON in the order of the table's columns, `was` those of the columns as they were; a cell
-    that was not sent is None. `numbers` are the columns whose cells stand in the message as numbers. `strange` are
-    the names that nobody declared; `beside` are other columns of the row.
+    `cells` are JSON values in the order of the table's columns, `was` the values before the change in the order of
+    `Columns.told`; an unsent cell is None. `numbers` are the columns whose cells are numbers in the message.
+    `strange` are undeclared names, `beside` additional columns of the row.
     """
 
     line: Line
@@ -117,7 +116,10 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """How a column is read, `plainly` where its cell is a number in a message, and what a misfit is called."""
+    """How a column is read: by `read`, or by `plainly` if the cell is a number in the message.
+
+    `misfit` is the end of the words for a value that does not fit; None for a plain text, which always fits.
+    """
 
     column: Column
     read: Read
@@ -126,7 +128,7 @@ class Cell:
 
 
 class Rows:
-    """Takes rows one by one, and has them as lists."""
+    """Collects rows as lists by column."""
 
     def __init__(self, telling: Telling, beside: Sequence[str] = (OTHER_TABLE,)) -> None:
         schema = telling.dimension.schema
@@ -140,11 +142,11 @@ class Rows:
         self._images = [self.lists[before_column(n)].append for n in range(len(self._before))]
 
     def cells(self, written: Mapping[str, Writing]) -> Mapping[str, Cell]:
-        """Return how columns are read that are written so; raises SparkNeeded where Spark has to."""
+        """Return how columns are read that are written as `written` says; raises SparkNeeded if Spark must."""
         return {column.name: _cell(column, written.get(column.name, PLAIN)) for column in self._schema}
 
     def add(self, row: Row, cells: Mapping[str, Cell]) -> None:
-        """Add a row."""
+        """Add a row, with its cells converted to their types."""
         key_misfit = misfit = None
         for cell, value, append in zip(cells.values(), row.cells, self._values, strict=True):
             if value is None:
@@ -184,7 +186,7 @@ class Rows:
 
 
 def _refuse_rounded(cell: str | None, line: str) -> None:
-    """Raise SparkNeeded for a text as a double of its line has it, which the parser may have rounded."""
+    """Raise SparkNeeded for a text that may be a number of its line that Spark's parser rounds to a double."""
     if cell is not None and _AS_DOUBLE.fullmatch(cell) and _LONG.search(line) and _HAS_DOUBLE.search(line):
         raise SparkNeeded("a number in a column of texts may be rounded")
 
@@ -214,7 +216,7 @@ def time_text(micros: int | None) -> str | None:
 
 
 def strange_names(of: Object | None, known: AbstractSet[str], not_columns: str | None = None) -> list[str] | None:
-    """Return the names in an object that are not known, None where there are none; those that match are known."""
+    """Return the names in an object that are not `known` and do not match `not_columns`; None without any."""
     if of is None or of.keys() <= known:
         return None
     found = [name for name in of if name not in known]

@@ -1,1 +1,1 @@
-"""What the paths of plain files say: their order, their snapshot, and values of columns."""
+"""Paths of plain files: the order of files, their snapshots, and values of columns."""

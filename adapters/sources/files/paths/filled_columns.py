@@ -1,4 +1,7 @@
-"""Which columns of a file have a value: one that a folder of its path names may be NULL in all of its rows."""
+"""The columns of a file that have a value in at least one row.
+
+If a folder of the path names a column that is NULL in all rows, its values are only in the path.
+"""
 
 from __future__ import annotations
 
@@ -17,9 +20,10 @@ from lakeward.core.schema import Schema
 def columns_with_values(
     table: TableFiles, name: str, schema: Schema | None, layout: Layout | None
 ) -> Collection[str] | None:
-    """Return the columns with a value in a file, by the names of now; None where it has no row that tells.
+    """Return the columns with a value in a file, by their present names; None if no row is known.
 
-    `schema` is of a Parquet file, whose statistics tell, `layout` of a CSV file. Of others the beginning is read.
+    Parquet files have a `schema`, and their statistics are read. CSV files have a `layout`. The beginning of files
+    other than Parquet is read.
     """
     if schema is not None:
         with table.folder.open(table.dimension.source, name) as file:
@@ -27,7 +31,7 @@ def columns_with_values(
         if nulls is None:
             return None
         of_case = {name.lower() for name in nulls}
-        return _called_now(table, [own for own in schema.names if own.lower() not in of_case])
+        return _with_present_names(table, [own for own in schema.names if own.lower() not in of_case])
     head = table.head(name)
     if layout is not None:
         return _in_csv(table, head, layout)
@@ -38,17 +42,17 @@ def columns_with_values(
 
 def _in_rows(table: TableFiles, rows: Sequence[Mapping[str, Any]]) -> Collection[str] | None:
     named = [name for row in rows for name, value in row.items() if value is not None]
-    return _called_now(table, named) if rows else None
+    return _with_present_names(table, named) if rows else None
 
 
 def _in_csv(table: TableFiles, head: str, layout: Layout) -> Collection[str] | None:
-    """Return the columns with a cell that is not empty; a row of another width has none of its own."""
+    """Return the columns with a cell that is not empty; rows of another width than the layout do not count."""
     dialect = table.reading.dialect
     rows = [row.fields for row in records(head, dialect) if row.line >= layout.first_line and row.text.strip()]
     cells = [dict(zip(layout.columns, row, strict=True)) for row in rows if row and len(row) == len(layout.columns)]
     return {name for row in cells for name, cell in row.items() if cell} if rows else None
 
 
-def _called_now(table: TableFiles, names: Sequence[str]) -> Collection[str]:
+def _with_present_names(table: TableFiles, names: Sequence[str]) -> Collection[str]:
     renames = table.dimension.policies.renames
     return {renames.get(name, name) for name in names}

@@ -1,4 +1,4 @@
-"""Columns whose values are in the path of a file, in folders called `name=value` as Hive calls them."""
+"""Path columns: columns whose values are in the path of a file, in folders named `name=value` as by Hive."""
 
 from __future__ import annotations
 
@@ -24,27 +24,27 @@ from lakeward.core.errors import ConfigError, SchemaConflict
 from lakeward.core.schema import Column, Schema
 
 HIVE_NULL: Final = "__HIVE_DEFAULT_PARTITION__"
-"""What Hive and Spark call the folder of the rows in which the column is NULL."""
+"""The value in the folder name by which Hive and Spark mean NULL."""
 
 _CELL: Final = "_lakeward_path_cell_"
 _REST: Final = "Nothing of this batch was applied; other tables go on."
 
 
 def folder_values(name: str) -> Sequence[tuple[str, str | None]]:
-    """Return the columns that the folders of a file's path name, in small letters, and their values.
+    """Return the columns that the folders of a file's path name, in lower case, with their decoded values.
 
-    Raises ValueError for a value that is no UTF-8 once it is decoded.
+    Raises ValueError for a value that is no UTF-8.
 
     >>> folder_values("dt=2026-01-01/City=K%C3%B6ln/part-0.csv")
     [('dt', '2026-01-01'), ('city', 'Köln')]
     """
     folders = [part.split("=", 1) for part in PurePosixPath(name).parts[:-1] if "=" in part.lstrip("=")]
-    found = [(unquote(column).lower(), unquote(value, errors="strict")) for column, value in folders]
-    return [(column, None if value == HIVE_NULL else value) for column, value in found]
+    pairs = [(unquote(column).lower(), unquote(value, errors="strict")) for column, value in folders]
+    return [(column, None if value == HIVE_NULL else value) for column, value in pairs]
 
 
 def _values(table: TableFiles, name: str) -> Sequence[tuple[str, str | None]]:
-    """Return the same of a file of a table: below its folder, and of other columns in the path of that folder."""
+    """Return the `folder_values` of a file of a table, those of the table's folder itself included."""
     inner, place = folder_values(name), table.folder.places.of(table.dimension.source)
     folders = [part.folder for part in place.parts(table.dimension.source) if not part.is_shared]
     is_below = len(folders) == 1 and not place.is_split
@@ -53,8 +53,8 @@ def _values(table: TableFiles, name: str) -> Sequence[tuple[str, str | None]]:
 
 
 def path_columns(table: TableFiles) -> Sequence[Column]:
-    """Return the columns that are from the path; raises ConfigError for one whose type is not declared."""
-    found = []
+    """Return the columns that are taken from the path; raises ConfigError for one that is not declared."""
+    columns = []
     for name in table.options.path_columns:
         column = table.dimension.schema.find(name)
         if column is None:
@@ -64,12 +64,12 @@ def path_columns(table: TableFiles) -> Sequence[Column]:
                 todo=f'Declare its type under [tables."{table.dimension.name}".columns]. Where the files have the '
                 "column themselves, take it out of `path_columns`.",
             )
-        found.append(column)
-    return found
+        columns.append(column)
+    return columns
 
 
 def without_path_columns(table: TableFiles) -> TableFiles:
-    """Return the table as its files have it: without the columns that are from the path."""
+    """Return the table without its path columns, as its files have it."""
     of_path = path_columns(table)
     if not of_path:
         return table
@@ -81,7 +81,7 @@ def without_path_columns(table: TableFiles) -> TableFiles:
 
 
 def with_path_schema(dimension: Dimension, declared: Schema, of_path: Sequence[Column]) -> Dimension:
-    """Return the dimension of files with the columns that are from the path, in the order of declaration."""
+    """Return the dimension of files with the path columns added, in the order of declaration."""
     own = [column for column in dimension.schema if column not in of_path]
     if not of_path:
         return dimension
@@ -90,10 +90,10 @@ def with_path_schema(dimension: Dimension, declared: Schema, of_path: Sequence[C
     return replace(dimension, schema=Schema(tuple(every)))
 
 
-def lost_with_the_path(table: TableFiles, name: str, has: Collection[str]) -> Sequence[str]:
-    """Return the columns whose values folders in the path of a file have alone, where none is from the path now.
+def lost_path_columns(table: TableFiles, name: str, has: Collection[str]) -> Sequence[str]:
+    """Return the columns whose values are only in the path of a file, and which are no path columns any more.
 
-    `has` are the names of the values in a row of it. No value of a message is from a path.
+    `has` are the names of the values in a row of the file. No value of a message is from a path.
     """
     if table.options.is_messages:
         return ()
@@ -106,9 +106,9 @@ def lost_with_the_path(table: TableFiles, name: str, has: Collection[str]) -> Se
 
 
 def path_cells(table: TableFiles, name: str) -> Mapping[str, str | None]:
-    """Return the values of the columns that are from a file's path, as texts.
+    """Return the values of the path columns of a file, as texts.
 
-    Raises SchemaConflict where the path has none, or several, or one that is no text.
+    Raises SchemaConflict if the path has no value of a column, several, or one that is no UTF-8.
     """
     of_path = path_columns(table)
     if not of_path:
@@ -119,26 +119,26 @@ def path_cells(table: TableFiles, name: str) -> Mapping[str, str | None]:
         raise _conflict(table, name, f"a value in its path is no UTF-8: {error}") from error
     cells = {}
     for column in of_path:
-        found = [value for called, value in values if called == column.name.lower()]
-        if len(found) != 1:
-            count = "no folder" if not found else "several folders"
+        matches = [value for called, value in values if called == column.name.lower()]
+        if len(matches) != 1:
+            count = "no folder" if not matches else "several folders"
             raise _conflict(table, name, f"its path has {count} `{column.name}=…`")
-        cells[column.name] = found[0]
+        cells[column.name] = matches[0]
     return cells
 
 
-def _conflict(table: TableFiles, name: str, found: str) -> SchemaConflict:
+def _conflict(table: TableFiles, name: str, reason: str) -> SchemaConflict:
     return SchemaConflict(
         f"{table.dimension.name}: the path of {name} does not tell the columns that `path_columns` names",
-        found=found,
+        found=reason,
         todo=f"{_REST} Put the file into such a folder, or take the column out of `path_columns`.",
     )
 
 
 def with_path_values(rows: DataFrame, table: TableFiles, names: Sequence[str], *, is_parquet: bool) -> DataFrame:
-    """Return rows with the columns that are from the path of their file; `names` are those of the files.
+    """Return rows with their path columns; `names` are the names of the files.
 
-    A value that does not fit its type is told as one in a row is.
+    A value that does not fit its type is reported like a value in a row.
     """
     of_path, reading = path_columns(table), table.reading
     if not of_path:
@@ -150,16 +150,16 @@ def with_path_values(rows: DataFrame, table: TableFiles, names: Sequence[str], *
     wrong = {c: misfit(cell, c, typed[c]) for c, cell in zip(of_path, cells, strict=True)}
     key = reading.dimension.key
     before = [f"CAST(NULL AS {ddl(c.type)}) AS {before_column(n)}" for n, c in enumerate(reading.before_columns)]
-    made = {KEY_MISFIT, MISFIT, *(before_column(n) for n in range(len(before)))}
-    made_rows = rows.join(F.broadcast(frame), NAME).selectExpr(
-        *[quoted(name) for name in rows.columns if name not in made],
+    replaced = {KEY_MISFIT, MISFIT, *(before_column(n) for n in range(len(before)))}
+    filled = rows.join(F.broadcast(frame), NAME).selectExpr(
+        *[quoted(name) for name in rows.columns if name not in replaced],
         *[f"{sql} AS {quoted(c.name)}" for c, sql in typed.items()],
         _first(KEY_MISFIT, [sql for c, sql in wrong.items() if c.name in key]),
         _first(MISFIT, [sql for c, sql in wrong.items() if c.name not in key]),
         *before,
         *cells,
     )
-    return (_with_path_text(made_rows, of_path) if is_parquet else made_rows).drop(*cells)
+    return (_with_path_text(filled, of_path) if is_parquet else filled).drop(*cells)
 
 
 def _first(name: str, texts: Sequence[str]) -> str:
@@ -167,9 +167,9 @@ def _first(name: str, texts: Sequence[str]) -> str:
 
 
 def _with_path_text(rows: DataFrame, of_path: Sequence[Column]) -> DataFrame:
-    """Return rows of Parquet files, whose text is JSON, with the values from the path in that.
+    """Return rows of Parquet files, whose text is JSON, with the values of path columns added to the JSON.
 
-    One that does not fit stands there as it is written, so that no replay takes it for NULL.
+    A value that does not fit is added as it is written, so that a replay does not take it for NULL.
     """
     parts = [_inner(VALUE)]
     for number, column in enumerate(of_path):
@@ -184,8 +184,8 @@ def _inner(json: str) -> str:
     return f"substring({json}, 2, length({json}) - 2)"
 
 
-def only_in_path(table: TableFiles, name: str, lacking: Sequence[str]) -> SchemaConflict:
-    """Say that columns are in the path of a file alone: they would be NULL in every row."""
+def column_only_in_path(table: TableFiles, name: str, lacking: Sequence[str]) -> SchemaConflict:
+    """Return the error for columns that only the path of a file has: they would be NULL in every row."""
     listed = ", ".join(f'"{column}"' for column in (*table.options.path_columns, *lacking))
     todo = (
         f"Set `path_columns = [{listed}]` for its files: the values are then from the path, and no file has them."
@@ -200,8 +200,8 @@ def only_in_path(table: TableFiles, name: str, lacking: Sequence[str]) -> Schema
     )
 
 
-def in_both(dimension: Dimension, name: str, column: str) -> SchemaConflict:
-    """Say that a file has a column that should be from its path."""
+def column_in_file_and_path(dimension: Dimension, name: str, column: str) -> SchemaConflict:
+    """Return the error for a file with a column that is taken from its path."""
     return SchemaConflict(
         f"{dimension.name}: {name} has the column {column}, which `path_columns` names",
         found="nothing says which of the two values is meant",
@@ -210,23 +210,23 @@ def in_both(dimension: Dimension, name: str, column: str) -> SchemaConflict:
 
 
 def hidden_columns(table: TableFiles, name: str) -> Sequence[str]:
-    """Return the declared columns that folders of a file's path name, though `path_columns` does not."""
+    """Return the columns of the settings that folders of a file's path name and `path_columns` does not."""
     try:
         named = {column for column, _ in _values(table, name)}
     except ValueError:
         named = set()
-    known = (*table.dimension.schema.names, *table.dimension.key, *_ordering(table))
-    return [c for c in dict.fromkeys(known) if c.lower() in named and c not in table.options.path_columns]
+    columns = (*table.dimension.schema.names, *table.dimension.key, *_ordering(table))
+    return [c for c in dict.fromkeys(columns) if c.lower() in named and c not in table.options.path_columns]
 
 
 def _ordering(table: TableFiles) -> Sequence[str]:
     return [name for name in (table.options.order_by, table.options.time) if name is not None]
 
 
-def folders_of_no_column(declared: Schema, files: Schema, paths: Mapping[str, int]) -> Mapping[str, int]:
-    """Return how many rows have a value in their path that no column takes, by what a person should know of that.
+def count_unused_path_values(declared: Schema, files: Schema, paths: Mapping[str, int]) -> Mapping[str, int]:
+    """Return warnings about values in paths that no column takes, each with the number of its rows.
 
-    `paths` has the number of rows of each file. Where columns are declared, nothing is said.
+    `paths` has the number of rows of each file. There is no warning if columns are declared.
     """
     rows: Counter[str] = Counter()
     for path, number in paths.items() if not len(declared) else ():

@@ -1,4 +1,4 @@
-"""Which folders of a table are its snapshots, where each snapshot has a folder of its own."""
+"""Snapshots that are folders: which folder is the snapshot of a file, and which folders are ambiguous."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from lakeward.core.dimension import TableName
 from lakeward.core.errors import SourceError
 
 _NAMES: Final = ("year", "y", "month", "m", "day", "d", "hour", "h", "date", "dt", "ds", "time")
-"""What folders of a date are called, as `dt=2026-11-21` or `year=2026/month=11`."""
+"""The names of folders of dates, as in `dt=2026-11-21` or `year=2026/month=11`."""
 
 _YEAR, _TWO = r"\d{4}", r"\d{1,2}"
 _DATE: Final = re.compile(
@@ -21,10 +21,10 @@ _DATE: Final = re.compile(
 
 
 def snapshot_folder(path_columns: Collection[str]) -> Callable[[str], str]:
-    """Return what tells of a file, by its path below the table's folder, which folder its snapshot is.
+    """Return a function that returns the folder of a file's snapshot, by the file's path below the table's folder.
 
-    It is the folder that the file lies in, or the one above those of `path_columns`, which part a snapshot. Folders
-    of a date are no parts.
+    It is the folder of the file, or the one above the folders of `path_columns`, which are parts of a snapshot.
+    Folders of dates are no parts.
 
     >>> snapshot_folder(["region"])("2026-11-21/region=eu/part-0.csv")
     '2026-11-21'
@@ -43,15 +43,15 @@ def _snapshot_folder(path_columns: Collection[str], path: str) -> str:
 
 
 def refuse_nested(table: TableName, snapshots: Iterable[str]) -> None:
-    """Raise SourceError for a folder within another one that may as well be a part of a snapshot.
+    """Raise SourceError for a nested folder that may be a snapshot or a part of one.
 
-    Only folders that together tell a date are known to be one, as `2026/11/21`.
+    Nested folders are certainly snapshots only if they form a date together, as `2026/11/21`.
     """
     nested = next((folder for folder in sorted(snapshots) if "/" in folder and not _is_date(folder)), None)
     if nested is not None:
         raise SourceError(
             f"{table}: whether the folder {nested} is a snapshot, or a part of one, cannot be told",
-            found="it lies in another folder, and the two tell no date together",
+            found="it lies in another folder, and the two form no date together",
             todo="Nothing of this batch was applied. Let each snapshot have one folder below that of the table, or "
             "folders of a date, as 2026/11/21. A folder within it, as region=eu, is a part of the snapshot where "
             '`path_columns` names its column: path_columns = ["region"].',

@@ -1,1 +1,1 @@
-"""Values of JSON: how messages write them, and how they become values of a type."""
+"""JSON values: the forms in which messages write them, and their conversion to typed values."""

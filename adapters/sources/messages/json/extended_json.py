@@ -1,7 +1,7 @@
-"""Extended JSON of MongoDB as plain JSON: values that are objects there (`{"$oid": "…"}`) become plain ones.
+"""Conversion of MongoDB's extended JSON to plain JSON: objects such as `{"$oid": "…"}` become plain values.
 
-mongodb.com/docs/manual/reference/mongodb-extended-json: version 2, canonical and relaxed, and what version 1 writes
-otherwise, as Debezium's connector does for documents. No number passes through a float on the way.
+mongodb.com/docs/manual/reference/mongodb-extended-json: version 2, canonical and relaxed, and the other forms of
+version 1, which Debezium's connector writes for documents. No number is converted to a float.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from lakeward.adapters.sources.messages.json.variant_values import Number
 from lakeward.adapters.sources.messages.message import ESCAPED, HALF
 
 _MOST_DEPTH: Final = 200
-"""How deep values may stand in each other; MongoDB has at most 100."""
+"""The maximum depth of nested values; MongoDB allows 100."""
 
 _MOST_DIGITS: Final = 38
-"""The digits of the widest decimal: a number of more is written as a text."""
+"""The digits of the widest decimal; a number with more digits becomes a text."""
 
 _HALF: Final = re.compile(HALF)
 _WHOLE: Final = re.compile(r"-?(0|[1-9][0-9]*)")
@@ -33,23 +33,23 @@ _OBJECT_ID: Final = re.compile("[0-9a-fA-F]{24}")
 _UUID: Final = re.compile("[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _SUBTYPE: Final = re.compile("[0-9a-fA-F]{1,2}")
 _OF_UUID: Final = 4
-"""The subtype of bytes that are a UUID; those of subtype 3 are one, too, whose order of bytes is not told."""
+"""The subtype of bytes that are a UUID. Subtype 3 means a UUID as well, but in an unknown order of bytes."""
 
 _MOMENT: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d([.]\d{1,3})?(Z|[+-]\d\d:?\d\d)")
 _START: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLI: Final = timedelta(milliseconds=1)
 _FIRST, _LAST = -62_135_596_800_000, 253_402_300_799_999
-"""The years 1 to 9999, in milliseconds since 1970: those that a text of ISO 8601 has."""
+"""The years 1 to 9999 in milliseconds since 1970: those that ISO 8601 can express."""
 
 
 class NotPlainError(ValueError):
-    """Says in words why a text has no plain value."""
+    """Raised with the reason, in words, why a text has no plain value."""
 
 
 def parse(text: str) -> Any:
-    """Return the value that a text of extended JSON is, as it is written: numbers are `Number`.
+    """Return the value of a text of extended JSON, not converted yet; numbers are `Number`.
 
-    NaN and infinity without quotes, which version 1 writes, are texts. Raises NotPlainError for what is no JSON.
+    NaN and infinity without quotes, which version 1 writes, become texts. Raises NotPlainError if it is no JSON.
     """
     if _HALF.search(text.replace(ESCAPED * 2, " ")):
         raise NotPlainError("a text has half of a character")
@@ -64,10 +64,10 @@ def parse(text: str) -> Any:
 
 
 def plain_of(value: Any, path: str = "", depth: int = 0) -> Any:
-    """Return the plain value of one of extended JSON; `path` names its field, as `address.city`.
+    """Return the plain value of a value of extended JSON; `path` names its field, as `address.city`.
 
-    A date is a number of milliseconds since 1970 in a field of its own, and a text of ISO 8601 within another
-    value. Raises NotPlainError where an object has the name of a known form and is none.
+    A date becomes a number of milliseconds since 1970 in a field of a document, and a text of ISO 8601 within
+    another value. Raises NotPlainError for an object with the name of a known form and another content.
     """
     if depth > _MOST_DEPTH:
         raise NotPlainError(_TOO_DEEP)
@@ -80,17 +80,17 @@ def plain_of(value: Any, path: str = "", depth: int = 0) -> Any:
         start = f"{path}." if path else ""
         return {name: plain_of(inner, f"{start}{name}", depth + 1) for name, inner in value.items()}
     try:
-        found = form(value)
+        plain = form(value)
     except _OTHER_FORM as error:
         where = f"the field {path}" if path else "a value"
         raise NotPlainError(f"{where} has a `{next(iter(value))}` that is none of extended JSON") from error
     if "$date" in value:
-        return iso_text(found) if depth > 1 and _FIRST <= found <= _LAST else Number(found)
-    return found if "$scope" not in value else {**value, "$scope": plain_of(value["$scope"], path, depth + 1)}
+        return iso_text(plain) if depth > 1 and _FIRST <= plain <= _LAST else Number(plain)
+    return plain if "$scope" not in value else {**value, "$scope": plain_of(value["$scope"], path, depth + 1)}
 
 
 def iso_text(millis: int) -> str:
-    """Return a moment of the years 1 to 9999 as ISO 8601, with milliseconds.
+    """Return a time in milliseconds since 1970 as ISO 8601; its year must be 1 to 9999.
 
     >>> iso_text(1735934393769)
     '2025-01-03T19:59:53.769Z'
@@ -99,7 +99,7 @@ def iso_text(millis: int) -> str:
 
 
 def json_of(value: Any) -> str:
-    """Return a plain value as JSON: numbers as they are written, names in their order.
+    """Return a plain value as JSON, with numbers as they are written, and names in their order.
 
     >>> json_of({"b": Number("1.10"), "a": ["x", None, True]})
     '{"b":1.10,"a":["x",null,true]}'
@@ -114,10 +114,10 @@ def json_of(value: Any) -> str:
 
 
 def _named_once(pairs: list[tuple[str, Any]]) -> Mapping[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    object_ = dict(pairs)
+    if len(object_) < len(pairs):
         raise NotPlainError("a name stands twice in an object")
-    return found
+    return object_
 
 
 _TOO_DEEP: Final = "it is nested too deeply"
@@ -126,18 +126,18 @@ _DECODER: Final = json.JSONDecoder(
 )
 
 _OTHER_FORM: Final = (ValueError, TypeError, KeyError, AttributeError)
-"""What a form raises for an object that has its names and other values."""
+"""What the reader of a form raises for an object with the form's names and other values."""
 
 
 def _text(value: Any, form: re.Pattern[str] | None = None) -> str:
-    """Return a text; raises ValueError for what is none, or has not the given form."""
+    """Return a text; raises ValueError for any other value, and for a text that does not match `form`."""
     if not isinstance(value, str) or isinstance(value, Number) or (form is not None and not form.fullmatch(value)):
         raise ValueError(value)
     return value
 
 
 def _whole_number(value: Any, lowest: int, highest: int) -> Number:
-    """Return a whole number that stands as such or in a text."""
+    """Return a whole number, which may be in a text; raises ValueError if it is none, or out of range."""
     if not isinstance(value, str) or not _WHOLE.fullmatch(value) or not lowest <= int(value) <= highest:
         raise ValueError(value)
     return Number(value)
@@ -152,63 +152,63 @@ def _long(value: Mapping[str, Any]) -> Number:
 
 
 def _double(value: Mapping[str, Any]) -> str:
-    told = value["$numberDouble"]
-    if not isinstance(told, str):
-        raise TypeError(told)
-    return str(told) if told in _NO_NUMBER else Number(_matched(told, _DOUBLE))
+    number = value["$numberDouble"]
+    if not isinstance(number, str):
+        raise TypeError(number)
+    return str(number) if number in _NO_NUMBER else Number(_matched(number, _DOUBLE))
 
 
 def _decimal(value: Mapping[str, Any]) -> str:
-    """Return a number of up to 38 digits, else its text: as a number of JSON it would be taken for a double."""
-    told = _text(value["$numberDecimal"])
-    if told in _NO_NUMBER:
-        return told
-    number = Decimal(_matched(told, _DECIMAL))
+    """Return a number of up to 38 digits, else its text, because a longer JSON number would be read as a double."""
+    text = _text(value["$numberDecimal"])
+    if text in _NO_NUMBER:
+        return text
+    number = Decimal(_matched(text, _DECIMAL))
     _, digits, exponent = number.as_tuple()
     places = int(exponent)
     if not number:
         return Number(f"{Decimal(0).scaleb(places):f}" if -_MOST_DIGITS <= places < 0 else "0")
     is_wide = max(len(digits) + max(places, 0), -places) > _MOST_DIGITS
-    return told if is_wide else Number(f"{number:f}")
+    return text if is_wide else Number(f"{number:f}")
 
 
-def _matched(told: str, form: re.Pattern[str]) -> str:
-    if not form.fullmatch(told):
-        raise ValueError(told)
-    return told
+def _matched(text: str, form: re.Pattern[str]) -> str:
+    if not form.fullmatch(text):
+        raise ValueError(text)
+    return text
 
 
 def _date(value: Mapping[str, Any]) -> int:
     """Return milliseconds since 1970."""
-    told = value["$date"]
-    if isinstance(told, dict):
-        if told.keys() != {"$numberLong"}:
-            raise ValueError(told)
-        return int(_long(told))
-    if isinstance(told, Number):
-        return int(_whole_number(told, -(2**63), 2**63 - 1))
-    return (datetime.fromisoformat(_text(told, _MOMENT)) - _START) // _MILLI
+    date = value["$date"]
+    if isinstance(date, dict):
+        if date.keys() != {"$numberLong"}:
+            raise ValueError(date)
+        return int(_long(date))
+    if isinstance(date, Number):
+        return int(_whole_number(date, -(2**63), 2**63 - 1))
+    return (datetime.fromisoformat(_text(date, _MOMENT)) - _START) // _MILLI
 
 
 def _seconds(value: Mapping[str, Any]) -> Number:
-    """Return the seconds of a timestamp of MongoDB's log, without the number that orders those of one second."""
-    told = value["$timestamp"]
-    if told.keys() != {"t", "i"}:
-        raise ValueError(told)
-    _whole_number(told["i"], 0, 2**32 - 1)
-    return _whole_number(told["t"], 0, 2**32 - 1)
+    """Return the seconds of a timestamp of MongoDB's log, without the order within a second."""
+    timestamp = value["$timestamp"]
+    if timestamp.keys() != {"t", "i"}:
+        raise ValueError(timestamp)
+    _whole_number(timestamp["i"], 0, 2**32 - 1)
+    return _whole_number(timestamp["t"], 0, 2**32 - 1)
 
 
 def _binary(value: Mapping[str, Any]) -> str:
-    """Return bytes in base64, and a UUID as its text."""
-    told, subtype = value["$binary"], value.get("$type")
+    """Return bytes as base64, and a UUID as its text."""
+    content, subtype = value["$binary"], value.get("$type")
     if subtype is None:
-        if told.keys() != {"base64", "subType"}:
-            raise ValueError(told)
-        told, subtype = told["base64"], told["subType"]
-    data = base64.b64decode(_text(told), validate=True)
+        if content.keys() != {"base64", "subType"}:
+            raise ValueError(content)
+        content, subtype = content["base64"], content["subType"]
+    data = base64.b64decode(_text(content), validate=True)
     if int(_matched(subtype, _SUBTYPE), 16) != _OF_UUID:
-        return str(told)
+        return str(content)
     return str(uuid.UUID(bytes=data))
 
 
@@ -218,17 +218,17 @@ def _regex(value: Mapping[str, Any]) -> str:
 
 
 def _regular_expression(value: Mapping[str, Any]) -> str:
-    told = value["$regularExpression"]
-    if told.keys() != {"pattern", "options"}:
-        raise ValueError(told)
-    return f"/{_text(told['pattern'])}/{_text(told['options'])}"
+    expression = value["$regularExpression"]
+    if expression.keys() != {"pattern", "options"}:
+        raise ValueError(expression)
+    return f"/{_text(expression['pattern'])}/{_text(expression['options'])}"
 
 
 def _pointer(value: Mapping[str, Any]) -> Mapping[str, Any]:
-    told = value["$dbPointer"]
-    if told.keys() != {"$ref", "$id"}:
-        raise ValueError(told)
-    return {"$ref": _text(told["$ref"]), "$id": plain_of(told["$id"])}
+    pointer = value["$dbPointer"]
+    if pointer.keys() != {"$ref", "$id"}:
+        raise ValueError(pointer)
+    return {"$ref": _text(pointer["$ref"]), "$id": plain_of(pointer["$id"])}
 
 
 def _code(value: Mapping[str, Any]) -> str:
@@ -242,11 +242,11 @@ def _code_with_scope(value: Mapping[str, Any]) -> Mapping[str, Any]:
     return value
 
 
-def _marker(name: str, is_marker: Callable[[Any], bool], found: str | None) -> Callable[[Mapping[str, Any]], Any]:
+def _marker(name: str, is_marker: Callable[[Any], bool], plain: str | None) -> Callable[[Mapping[str, Any]], Any]:
     def read(value: Mapping[str, Any]) -> str | None:
         if not is_marker(value[name]):
             raise ValueError(value)
-        return found
+        return plain
 
     return read
 
@@ -276,4 +276,4 @@ _FORMS: Final[Mapping[tuple[str, ...], Callable[[Mapping[str, Any]], Any]]] = {
     ("$undefined",): _marker("$undefined", lambda value: value is True, None),
     ("$dbPointer",): _pointer,
 }
-"""What reads an object, by its names in their order: one with other names beside them is a document like any."""
+"""The readers of forms by their sorted names; an object with additional names is an ordinary document."""

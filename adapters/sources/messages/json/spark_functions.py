@@ -1,7 +1,7 @@
-"""Functions of SQL that take JSON apart in Python, for Spark 3.5.
+"""SQL functions in Python that parse JSON, for Spark 3.5.
 
-It has no VARIANT, which keeps numbers to the digit: these give what one gives. The SQL of
-`lakeward.adapters.sources.messages.message` names them on that line.
+Spark 3.5 has no VARIANT, which keeps numbers exactly. These functions give the results that VARIANT gives. The SQL
+of `lakeward.adapters.sources.messages.message` calls them on Spark 3.5.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from lakeward.adapters.sources.messages.message import IN_PYTHON, IS_NUMBER_IN_P
 from lakeward.adapters.spark.session.compatibility import line
 
 Shape: TypeAlias = "str | Mapping[str, Shape]"
-"""What a value becomes: `CELLS`, `TEXT`, or an object of such parts."""
+"""The shape of a parsed value: `CELLS`, `TEXT`, or an object of such parts."""
 
 CELLS: Final = "cells"
 TEXT: Final = "text"
 
 
 def register_functions(spark: SparkSession) -> None:
-    """Let SQL of a session call them, where it has no VARIANT."""
+    """Register the functions in a session of Spark 3.5; do nothing in any other."""
     if line() != "3.5":
         return
     for type_, name in IN_PYTHON.items():
@@ -49,9 +49,9 @@ def _shape(type_: DataType) -> Shape:
 
 
 def taken_apart(value: str | None, shape: Shape) -> tuple[Any, str | None]:
-    """Return the object that a text is in a shape, and the text itself where it is no object.
+    """Return the object of a text in a shape, and the text itself if it is no object.
 
-    A part of it that has another shape is None.
+    A part that has another shape is None.
 
     >>> taken_apart('{"id":1.10,"of":{"b":1,"a":null}}', CELLS)
     ({'id': '1.1', 'of': '{"a":null,"b":1}'}, None)
@@ -79,7 +79,7 @@ def _in_shape(value: Any, shape: Shape) -> Any:
 
 
 def is_number(cell: str, name: str, *messages: str | None) -> bool:
-    """Return whether a cell of that name stands in a message as a number, and not as a text."""
+    """Return whether a cell of that name is a number in a message, and not a text."""
     return any(
         not _is_text(row[name]) and text_in(row[name]) == cell
         for row in _parts(messages, ROWS)
@@ -88,7 +88,7 @@ def is_number(cell: str, name: str, *messages: str | None) -> bool:
 
 
 def is_rounded(cell: str, messages: Sequence[str | None]) -> bool:
-    """Return whether a cell is that of a number of which a double was made."""
+    """Return whether a cell is a number that was converted to a double."""
     rows = _parts(messages, (*ROWS, ("data",)))
     return any(is_double(value) and text_in(value) == cell for row in rows for value in row.values())
 
@@ -98,7 +98,7 @@ def _is_text(value: object) -> bool:
 
 
 def _parts(messages: Sequence[str | None], paths: Sequence[Sequence[str]]) -> Sequence[Object]:
-    """Return the objects that stand in messages at some paths."""
+    """Return the objects at the given paths in messages."""
     found = []
     for message in messages:
         for path in paths:

@@ -1,4 +1,4 @@
-"""JSON as Spark keeps it in the type VARIANT: which text is an object, and what the text of a value in it is."""
+"""JSON in Python as Spark parses it to the type VARIANT: which texts are objects, and the texts of their values."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from typing import Any, Final, TypeAlias
 from lakeward.adapters.sources.messages.message import ESCAPED, HALF
 
 _MOST_DIGITS: Final = 38
-"""Digits of the widest decimal; what has more is a double."""
+"""The digits of the widest decimal; a number with more digits is a double."""
 
 _DOUBLE_DIGITS: Final = 15
-"""Digits that each double has exactly."""
+"""The number of digits that every double keeps exactly."""
 
 Object: TypeAlias = Mapping[str, Any]
 
 
 class Number(str):
-    """A number of JSON, as it is written."""
+    """A JSON number as it is written."""
 
     __slots__ = ()
 
 
 def object_of(text: str | None) -> Object | None:
-    """Return the object that a text is, or None; of white space around it only that of JSON is passed over.
+    """Return the object of a text, which may have JSON's white space around it; None if it is no object.
 
-    A text that escapes half of a character is none: no text in UTF-8 has it, and Java writes a question mark.
+    A text with the escape of half of a character is none: UTF-8 cannot express it, and Java writes a question mark.
     """
     try:
         return image_of(None if text is None else value_of(text))
@@ -38,7 +38,7 @@ def object_of(text: str | None) -> Object | None:
 
 
 def value_of(text: str) -> Any:
-    """Return the value that a text is; raises ValueError where it is none."""
+    """Return the JSON value of a text; raises ValueError if it is none."""
     if _HALF.search(text.replace(ESCAPED * 2, " ")):
         raise ValueError("a text has half of a character")
     try:
@@ -48,17 +48,17 @@ def value_of(text: str) -> Any:
 
 
 def object_in(value: object) -> Object | None:
-    """Return the object that the text of a value is: what stands in an object is taken apart by its text, too."""
+    """Return the object of a value by its text, so that an object within a string is found as well; else None."""
     return object_of(text_in(value))
 
 
 def image_of(value: object) -> Object | None:
-    """Return the object that a value is; one in a text is none."""
+    """Return a value that is an object; None for any other, an object within a string included."""
     return value if isinstance(value, dict) else None
 
 
 def _named_once(pairs: Sequence[tuple[str, Any]]) -> Object:
-    """Return an object; one that has a name twice is none, as in a VARIANT."""
+    """Return an object; raises ValueError for a repeated name, which VARIANT does not accept."""
     found = dict(pairs)
     if len(found) < len(pairs):
         raise ValueError("a name stands twice")
@@ -99,17 +99,17 @@ def text_in(value: object) -> str | None:
 
 
 def by_utf_16(name: str) -> bytes:
-    """Return what the names in an object are sorted by."""
+    """Return the sort key of names in an object."""
     return name.encode("utf-16-be")
 
 
 def exact_text_in(value: object) -> str | None:
-    """Return the text of a value for a column of texts: a number that a double would round stands as it was."""
+    """Return the text of a value for a column of texts; a number that a double would round is kept as written."""
     return str(value) if isinstance(value, Number) and _is_rounded(value) else text_in(value)
 
 
 def number_text_in(value: object) -> str | None:
-    """Return the text of a value for a float: a number that is another one then stands as it was."""
+    """Return the text of a value for a column of floats; a number that would change is kept as it is written."""
     found = text_in(value)
     if not isinstance(value, Number) or found is None or not _is_rounded(value):
         return found
@@ -119,12 +119,12 @@ def number_text_in(value: object) -> str | None:
 
 
 def is_double(value: object) -> bool:
-    """Return whether a value is a number that is kept as a double: it has an exponent, or too many digits."""
+    """Return whether VARIANT stores a value as a double: a number with an exponent, or with too many digits."""
     return isinstance(value, Number) and ("e" in value.lower() or not _is_decimal(Decimal(value)))
 
 
 def _is_rounded(text: Number) -> bool:
-    """Whether a number is another one once it is a decimal or a double."""
+    """Return whether a number changes when VARIANT stores it."""
     if not is_double(text):
         return False
     value = float(text)
@@ -137,7 +137,7 @@ def _json(value: object) -> str:
 
 
 def _is_quoted(value: object) -> bool:
-    """Whether a value stands in quotes in JSON: a text, or a number that JSON cannot write."""
+    """Return whether a value is quoted in JSON: a text, or a number that JSON cannot express."""
     return isinstance(value, str) and (not isinstance(value, Number) or "Infinity" in of_number(value))
 
 
@@ -147,7 +147,7 @@ def _quoted(text: str) -> str:
 
 
 def of_number(text: str) -> str:
-    """Return a number: a decimal of up to 38 digits without zeros at its end, others as Java writes a double."""
+    """Return the text of a number: a decimal without trailing zeros if one can hold it, else Java's double."""
     if "e" not in text.lower() and _is_decimal(Decimal(text)):
         plain = text.rstrip("0").rstrip(".") if "." in text else text
         return "0" if plain == "-0" else str(plain)
@@ -163,6 +163,6 @@ def of_number(text: str) -> str:
 
 
 def _is_decimal(value: Decimal) -> bool:
-    """Whether a decimal type has all digits of a number."""
+    """Return whether a decimal type can hold all digits of a number."""
     _, digits, exponent = value.as_tuple()
     return max(len(digits), -int(exponent)) <= _MOST_DIGITS

@@ -1,9 +1,9 @@
-"""How a value travels in a JSON message, and how it becomes a value of its type again: as SQL.
+"""The forms in which JSON messages write values, and their conversion to typed values as SQL.
 
 The forms are those of Debezium's documentation
-(debezium.io/documentation/reference/stable/connectors/postgresql.html#postgresql-data-types) and of Kafka
-Connect's converter for JSON. A cell is the text of what stood in the JSON, to the digit; no number passes
-through a double on its way to a decimal.
+(debezium.io/documentation/reference/stable/connectors/postgresql.html#postgresql-data-types) and of Kafka Connect's
+JSON converter. A cell is the exact text of a JSON value. No number is converted to a double on its way to a
+decimal.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from lakeward.core.schema import Type
 
 
 class Wire(Enum):
-    """What the text of a cell is; for `PLAIN`, what the type's own rules take."""
+    """The form of the text of a cell; `PLAIN` is the form that the rules of its type read."""
 
     PLAIN = "plain"
     UNSCALED = "unscaled"
@@ -37,10 +37,10 @@ class Wire(Enum):
 
 
 UNITS: Final = {Wire.SECONDS: 1, Wire.MILLIS: 10**3, Wire.MICROS: 10**6, Wire.NANOS: 10**9}
-"""How many of a unit make a second."""
+"""How many of a unit are a second."""
 
 EPOCHS: Final = tuple(wire.value for wire in UNITS)
-"""Formats of times that are numbers, as the settings write them."""
+"""The formats of times as numbers, as they are written in settings."""
 
 _WHOLE: Final = r"\A-?[0-9]{1,38}\z"
 _BASE64: Final = r"\A([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?\z"
@@ -48,7 +48,7 @@ _BASE64: Final = r"\A([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?\
 
 @dataclass(frozen=True, slots=True)
 class Writing:
-    """How the cells of one column are written; `scale` is that of an unscaled decimal, where it is known."""
+    """How the cells of one column are written; `scale` is the scale of an unscaled decimal, None if not known."""
 
     wire: Wire = Wire.PLAIN
     text: TextFormat = TextFormat()  # noqa: RUF009  # frozen, and the same for all
@@ -56,7 +56,7 @@ class Writing:
 
 
 def value_of(cell: str, type_: Type, written: Writing) -> str:
-    """Return the typed value of a cell as SQL, NULL where it does not fit (or is NULL)."""
+    """Return the typed value of a cell as SQL; NULL if it is NULL or does not fit."""
     if type_.name in NESTED:
         return _nested(cell, type_, written.text.zone)
     if type_.name == "decimal" and written.wire is Wire.UNSCALED:
@@ -77,7 +77,7 @@ def value_of(cell: str, type_: Type, written: Writing) -> str:
 
 
 def number(cell: str) -> str:
-    """Return the whole number that a text writes, as SQL, NULL where it is none."""
+    """Return the whole number of up to 38 digits in a text, as SQL; NULL if it is none."""
     return f"CASE WHEN {cell} RLIKE {text(_WHOLE)} THEN try_cast({cell} AS decimal(38,0)) END"
 
 
@@ -85,9 +85,10 @@ def number(cell: str) -> str:
 
 
 def _whole_number(cell: str, type_: Type) -> str:
-    """Read a whole number, also one with a fraction of zeros, or with an exponent.
+    """Return a whole number as SQL; it may have a fraction of zeros, or an exponent.
 
-    JSON's parser makes a double of one with an exponent, which has 15 digits exactly: others are not taken.
+    The JSON parser reads a number with an exponent as a double, which keeps 15 digits exactly. One with more digits
+    does not fit.
     """
     digits = f"length(regexp_replace({cell}, {text(NO_DIGITS)}, ''))"
     value = f"try_cast({cell} AS decimal(38,15))"
@@ -98,16 +99,16 @@ def _whole_number(cell: str, type_: Type) -> str:
 
 _DOUBLE: Final = r"\A-?[0-9]{1,19}[.][0-9]{1,15}(E[0-9]{1,2})?\z"
 NO_DIGITS: Final = r"^[-0.]+|[0.]*(E[0-9]+)?$|[.]"
-"""A double as JSON's parser writes it, and what of it is none of its digits."""
+"""Patterns of a double as the JSON parser writes it, and of the characters that are not its significant digits."""
 
 
 def bound(value: str, name: str, of: str) -> str:
-    """Return what is made of a value, as SQL that has it once: `of` calls it by a name."""
+    """Return the SQL expression `of` with the variable `name` bound to `value`, which is computed once."""
     return f"get(transform(array({value}), {name} -> {of}), 0)"
 
 
 def _decimal(cell: str, type_: Type, scale: int) -> str:
-    """Read `org.apache.kafka.connect.data.Decimal`, and `VariableScaleDecimal`, which tells its scale."""
+    """Return a decimal of `org.apache.kafka.connect.data.Decimal`, or of `VariableScaleDecimal`, as SQL."""
     known = f"named_struct('scale', {scale}, 'value', c)"
     told = f"CASE WHEN startswith(c, '{{') THEN from_json(c, 'scale int, value string') ELSE {known} END"
     number_of = bound(_unscaled("v.value"), "u", _with_scale("u", "v.scale", type_))
@@ -115,7 +116,7 @@ def _decimal(cell: str, type_: Type, scale: int) -> str:
 
 
 def _digits(cell: str) -> str:
-    """Read a `VariableScaleDecimal` as its digits, since no type of a table has every scale."""
+    """Return the digits of a `VariableScaleDecimal` as a text, as SQL: no type of a table has every scale."""
     told = f"from_json({cell}, 'scale int, value string')"
     padded = "lpad(string(abs(u)), greatest(v.scale + 1, length(string(abs(u)))), '0')"
     whole = "concat(string(u), repeat('0', if(u = 0, 0, -v.scale)))"
@@ -125,7 +126,7 @@ def _digits(cell: str) -> str:
 
 
 def _unscaled(cell: str) -> str:
-    """Return the whole number in base64, big-endian in two's complement, as SQL: 16 bytes hold 38 digits."""
+    """Return the whole number of a base64 text, big-endian in two's complement, as SQL; 16 bytes hold 38 digits."""
     digits = f"hex(CASE WHEN {cell} RLIKE {text(_BASE64)} THEN try_to_binary({cell}, 'base64') END)"
     is_below = "left(d, 1) IN ('8', '9', 'A', 'B', 'C', 'D', 'E', 'F')"
     padded = f"lpad(d, 32, CASE WHEN {is_below} THEN 'F' ELSE '0' END)"
@@ -138,7 +139,7 @@ def _unscaled(cell: str) -> str:
 
 
 def _with_scale(unscaled: str, scale: str, type_: Type) -> str:
-    """Return a number with its point set, as SQL; NULL where the type has too few places for it."""
+    """Return an unscaled number with its scale applied, as SQL; NULL if the type cannot hold it exactly."""
     surplus = f"greatest({scale} - {type_.scale}, 0)"
     is_exact = f"endswith({unscaled}, repeat('0', {surplus})) OR {unscaled} = 0"
     return f"CASE WHEN {is_exact} THEN try_cast(concat({unscaled}, 'E', string(-({scale}))) AS {ddl(type_)}) END"
@@ -148,7 +149,7 @@ def _with_scale(unscaled: str, scale: str, type_: Type) -> str:
 
 
 def _date(cell: str, written: Writing) -> str:
-    """Read ISO text, which may end in Z (`io.debezium.time.IsoDate`), or days since 1970 where they are written."""
+    """Return a date as SQL, from ISO text, which may end in Z (`io.debezium.time.IsoDate`), or days since 1970."""
     as_text = to_type(_without_zone(cell), Type("date"), written.text)
     if written.wire is not Wire.DAYS:
         return as_text
@@ -158,7 +159,7 @@ def _date(cell: str, written: Writing) -> str:
 
 
 def _moment(cell: str, type_: Type, written: Writing) -> str:
-    """Read a number of the column's unit, or ISO text; what lies between microseconds is not bent."""
+    """Return a time as SQL, from a number of the column's unit or ISO text; it must be whole microseconds."""
     is_wall_clock = type_.name == "timestamp_ntz"
     as_text = to_type(_without_zone(cell) if is_wall_clock else cell, type_, written.text)
     if written.wire not in UNITS:
@@ -170,7 +171,7 @@ def _moment(cell: str, type_: Type, written: Writing) -> str:
 
 
 def _micros(count: str, unit: int) -> str:
-    """Return microseconds, of a count of a unit, as SQL; NULL for what lies between them, or is too great."""
+    """Return a count of a unit as microseconds, as SQL; NULL if it is not whole, or too great."""
     if unit <= 10**6:
         return f"try_cast(try_multiply({count}, {10**6 // unit}BD) AS bigint)"
     nanos = unit // 10**6
@@ -181,7 +182,7 @@ def _without_zone(cell: str) -> str:
     return f"regexp_replace({cell}, 'Z$', '')"
 
 
-# Bytes, and values that have parts.
+# Bytes and nested values.
 
 
 def _binary(cell: str, wire: Wire) -> str:
@@ -194,13 +195,15 @@ def _binary(cell: str, wire: Wire) -> str:
 
 
 def _nested(cell: str, type_: Type, zone: str) -> str:
-    """Read JSON by Spark's rules, all or nothing.
+    """Return a nested value as SQL, by Spark's reader of JSON; NULL if any part of it does not fit.
 
-    Those round decimals, which are read with more digits and compared, and make too great a number infinite. They
-    make a day of an hour, and cut digits of a second off: dates and times are read as texts, and those by our own
-    rules, in the `zone` where they name none. They pass over a field in other letters than the struct has it.
+    Spark rounds decimals, so they are read with more digits and compared. It makes a number that is too great
+    infinite, which is refused. It accepts an hour as a date, and truncates digits of a second, so dates and times
+    are read as texts and then by our own rules, in the `zone` if they name none. It ignores a field whose name
+    differs from that of the struct by case, which is refused.
 
-    The text is one value and no more: what closes the object around it, or goes on in it, is none in a list.
+    The text must be exactly one value: it is read as the value of an object, and must also be one element in a
+    list, so that it cannot close the object or go on after it.
     """
     wide = _as_read(type_)
     schema = f"value {ddl(wide)}, broken string"
@@ -217,7 +220,7 @@ def _nested(cell: str, type_: Type, zone: str) -> str:
 
 
 def _misnamed(cell: str, type_: Type) -> list[str]:
-    """Return, for each struct outside of lists, whether it has a field twice, or in other letters, as SQL."""
+    """Return for each struct outside of lists whether it has a repeated field, or one in another case, as SQL."""
     if type_.name != "struct":
         return []
     names = [part.name for part in type_.parts]
@@ -234,7 +237,7 @@ def _misnamed(cell: str, type_: Type) -> list[str]:
 
 
 def _repeated(value: str, type_: Type, depth: int = 0) -> str | None:
-    """Return whether a map, wherever it is in a value, has a key twice, as SQL; None where there are no maps."""
+    """Return whether a map anywhere in a value has a repeated key, as SQL; None for a type without maps."""
     item = f"map_{depth}"
     found: list[str | None]
     match type_.name:
@@ -251,16 +254,16 @@ def _repeated(value: str, type_: Type, depth: int = 0) -> str | None:
 
 
 _SIMPLE: Final = re.compile("[A-Za-z0-9_]+")
-"""A name that a path of JSON may have without quotes."""
+"""Matches a name that needs no quotes in a JSON path."""
 
 
 _IN_TIME: Final = ("date", "timestamp", "timestamp_ntz")
 
 
 def _as_read(type_: Type) -> Type:
-    """Return the type that JSON is read with: dates and times are texts.
+    """Return the type with which Spark reads JSON: dates and times are texts.
 
-    Decimals have as many places before the point as they had, and the most behind it.
+    Decimals have the same number of digits before the point, and as many as possible after it.
     """
     if type_.name == "decimal":
         return Type("decimal", 38, 38 - type_.precision + type_.scale)
@@ -270,7 +273,7 @@ def _as_read(type_: Type) -> Type:
 
 
 def _typed(value: str, type_: Type, zone: str, depth: int = 0) -> str:
-    """Return a value that was read with another type as one of its own, as SQL."""
+    """Return a value that was read with the type `_as_read`, converted to its own type, as SQL."""
     if type_ == _as_read(type_):
         return value
     item = f"item_{depth}"

@@ -49,20 +49,20 @@ def refusal(head: str, columns: dict[str, str], **others: object) -> SchemaConfl
 @pytest.mark.parametrize(
     ("head", "columns", "found"),
     [
-        ("full_name,code\nBob,B2\n", STRINGS, "it has code as the table has, and full_name, which it has not"),
-        ("name,en\nname,de\n", STRINGS, "it has name as the table has, and en, which it has not"),
-        ("kode,menge\nA1,5\nA2,6\n", STRINGS, "the rows behind it have values as 5 in menge"),
-        ("nummer,wann\n5,2026-01-01 10:00:00\n", {"id": "int", "at": "timestamp"}, "values as 5 in nummer"),
-        ('"kode", "menge"\nA1,5\n', STRINGS, "the rows behind it have values as 5 in menge"),
+        ("full_name,code\nBob,B2\n", STRINGS, "and full_name, which the table does not have"),
+        ("name,en\nname,de\n", STRINGS, "it has name as the table has, and en, which the table does not have"),
+        ("kode,menge\nA1,5\nA2,6\n", STRINGS, "the rows after it have values such as 5 in menge"),
+        ("nummer,wann\n5,2026-01-01 10:00:00\n", {"id": "int", "at": "timestamp"}, "values such as 5 in nummer"),
+        ('"kode", "menge"\nA1,5\n', STRINGS, "the rows after it have values such as 5 in menge"),
         (
             "code,2025,2026\nA,1,2\n",
             {"code": "string", "q1": "int", "q2": "int"},
-            "and 2025, 2026, which it has not",
+            "and 2025, 2026, which the table does not have",
         ),
         ("Report,2026\nname,code\nAda,A1\n", STRINGS, "row 2 names columns of the table: name, code"),
         ("# export\n\ncode,name\nA1,Ada\n", STRINGS, "names columns of the table: code, name"),
-        ("code;name\nA1;Ada\n", {"code": "string"}, "it has code, name, parted by another delimiter"),
-        ("region,code,,\nx,A1,,\n", ADDRESS, "it has code as the table has, and region, which it has not"),
+        ("code;name\nA1;Ada\n", {"code": "string"}, "it has code, name, separated by another delimiter"),
+        ("region,code,,\nx,A1,,\n", ADDRESS, "code as the table has, and region, which the table does not have"),
     ],
 )
 @pytest.mark.parametrize("policies", [DEFAULT_POLICIES, IGNORING])
@@ -154,7 +154,7 @@ def test_a_line_of_unknown_names_stops_the_table_where_other_files_have_a_header
     assert not layout("B2,b@x\n", STRINGS, earlier=named).has_header
 
 
-def test_other_files_are_looked_at_for_headers(tmp_path: Path) -> None:
+def test_names_are_collected_from_the_headers_of_other_files(tmp_path: Path) -> None:
     """Those that cannot be read, or have another format, tell none."""
     table, place = TableName("shop", "item"), Place(FileNames())
     folder = Folder(tmp_path, Places(place), tmp_path.parent / "archive")
@@ -254,7 +254,7 @@ def test_rows_that_are_like_names_stay_rows_where_all_are_so(rows: list[tuple[st
 
 
 @given(st.lists(st.text(max_size=6), min_size=1, max_size=4), st.data())
-def test_what_quotes_enclose_in_a_header_is_taken_as_it_is(names: list[str], data: st.DataObject) -> None:
+def test_quoted_names_of_a_header_are_unchanged(names: list[str], data: st.DataObject) -> None:
     quoted = ['"' + name.replace('"', '""') + '"' for name in names]
     blanks = [data.draw(BLANK) + name + data.draw(BLANK) for name in quoted]
     assert header_fields(",".join(blanks), Dialect()) == tuple(names)

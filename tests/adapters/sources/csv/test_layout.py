@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -85,7 +86,7 @@ def test_a_file_without_lines_has_no_order(empty: str) -> None:
 
 
 @pytest.mark.parametrize("heads", [(OTHER, BARE), (DECLARED, OTHER, BARE), ("city,id,name\n", "", BARE)])
-def test_a_file_without_a_header_behind_one_of_another_order_is_refused(heads: tuple[str, ...]) -> None:
+def test_a_file_without_a_header_after_one_of_another_order_is_refused(heads: tuple[str, ...]) -> None:
     with pytest.raises(SchemaConflict, match="nothing tells the order of the columns in") as refused:
         order(*heads)
     assert "declared are id, name, city" in str(refused.value.found)
@@ -100,75 +101,104 @@ def test_settings_or_a_catalogue_may_tell_the_order_of_files_without_a_header() 
     assert order(BARE, known=ORDER, expected=without) == ORDER
 
 
-# Without a header: by the number of columns.
+# Layouts, without a header by the number of columns, with one by name.
 
-
-def test_changes_begin_with_op() -> None:
-    assert layout("I,1,Ada,Köln\n") == Layout((OP, *COLUMNS), has_header=False, is_crlf=False, names=NAMES)
+LOAD, TIMED = {"is_load": True}, {"time": "ts"}
+IGNORING = Policies(add=Policy.IGNORE)
+RENAMED = Policies(renames={"Town": "city", "place": "city", "gone": "elsewhere"})
+OF_PATHS = Policies(paths={"zip": {Kind.ADD: Policy.IGNORE}, "city": {Kind.DROP: Policy.FAIL}})
 
 
 @pytest.mark.parametrize(
-    ("head", "is_load", "time", "columns"),
+    ("head", "options", "columns"),
     [
-        # Without a header: by the number of columns in most rows.
-        ("1,Ada,Köln\n", True, None, COLUMNS),
-        ("I,1,Ada,Köln\n", True, None, (OP, *COLUMNS)),
-        ("I,2026-11-21 10:00:00,1,Ada,Köln\n", False, "ts", (OP, TIME, *COLUMNS)),
-        ("2026-11-21 10:00:00,1,Ada,Köln\n", True, "ts", (TIME, *COLUMNS)),
-        ('I,1,A"da,Köln\nI,2\nI,3,Bo,Kiel\nU,4,Cy,Ulm\n', False, None, (OP, *COLUMNS)),
-        # A key may be a letter.
-        ("I,Ada,Köln\n", True, None, COLUMNS),
-        ("I,Ada,Köln\nD,Bo,Kiel\n", True, None, COLUMNS),
-        ("U,Ada,Köln\n", True, None, COLUMNS),
-        # An empty file has the expected columns.
-        ("", False, None, (OP, *COLUMNS)),
-        ("", True, None, COLUMNS),
-        # With a header: by name, in any case, quoted or not.
-        ('"OP","ID","Name",CITY\n', False, None, (OP, *COLUMNS)),
-        ("Op,ts,id,name,city\n", False, "ts", (OP, TIME, *COLUMNS)),
-        ("id,name,city\n", True, None, COLUMNS),
-        ("Op,id,name,city\n", True, None, (OP, *COLUMNS)),
+        ("I,1,Ada,Köln\n", {}, (OP, *COLUMNS)),
+        ("I,1,Ada,Köln\n", LOAD, (OP, *COLUMNS)),
+        ("1,Ada,Köln\n", LOAD, COLUMNS),
+        ("I,2026-11-21 10:00:00,1,Ada,Köln\n", TIMED, (OP, TIME, *COLUMNS)),
+        ("2026-11-21 10:00:00,1,Ada,Köln\n", {**LOAD, **TIMED}, (TIME, *COLUMNS)),
+        ('I,1,A"d"a,Köln\nI,2\nI,3,Bo,Kiel\nU,4,Cy,Ulm\n', LOAD, (OP, *COLUMNS)),  # most rows decide
+        ("", {}, (OP, *COLUMNS)),
+        ("", LOAD, COLUMNS),
+        ("I|1|'A|da'|Köln\n", {"dialect": Dialect("|", "'")}, (OP, *COLUMNS)),
+        ("I,1,city,Köln\n", {}, (OP, *COLUMNS)),  # a row that names few columns is no header
+        ("Op,city,id,name\nI,Köln,1,Ada\n", {}, (OP, "city", "id", "name")),
+        ('"OP","ID","Name",CITY\n', {}, (OP, *COLUMNS)),
+        ("Op,ts,id,name,city\n", TIMED, (OP, TIME, *COLUMNS)),
+        ("Op,ts,id\nI,2026-01-01 00:00:00,1\n", TIMED, (OP, TIME, "id")),
+        ("id,name,city\n", LOAD, COLUMNS),
+        ("Op,id,name,city\n", LOAD, (OP, *COLUMNS)),
+        ("Op,id,name\n", {}, (OP, "id", "name")),
+        ("Op,id,zip,name,city\n", {"policies": IGNORING}, (OP, "id", f"{IGNORED}2", *COLUMNS[1:])),
+        ("Op,id,zip,city\n", {"policies": OF_PATHS}, (OP, "id", f"{IGNORED}2", "city")),
+        *((f"Op,id,{old},name\n", {"policies": RENAMED}, (OP, "id", "city", "name")) for old in ("town", "PLACE")),
     ],
 )
-def test_a_file_has_the_columns_of_its_header_or_its_width(
-    head: str, is_load: bool, time: str | None, columns: tuple[str, ...]
-) -> None:
-    assert layout(head, is_load=is_load, time=time).columns == columns
+def test_a_file_has_these_columns(head: str, options: dict[str, Any], columns: tuple[str, ...]) -> None:
+    assert layout(head, **options).columns == columns
 
 
-LACKS_ONE = "found {} columns and no header, and the first is an Op column"
+UNKNOWN_ZIP = "it has zip, which the table has not"
 
 
 @pytest.mark.parametrize(
-    ("head", "is_load", "time", "found"),
+    ("head", "options", "found"),
     [
-        ("1,Ada,Köln\n", False, None, "it lacks Op (the operation)"),
-        # Its letters would be the key, and every other value one column further to the right.
-        ("I,1,Ada\nI,2,Bo\n", True, None, LACKS_ONE.format(3)),
-        ("I,2026-11-21 10:00:00,1,Ada\n", True, "ts", LACKS_ONE.format(4)),
-        ("Op,id,name,city,zip\n", False, None, "it has zip, which the table has not"),
-        ("Op,name,city\n", False, None, "it lacks id"),
-        ("id,name,city\n", False, None, "it lacks Op (the operation)"),
-        ("Op,id,name,town\n", False, None, "it has town, which the table has not; it lacks city"),
-        ("Op,id,name,city\n", False, "ts", "it lacks ts"),
-        ("Op,id,name,city,\nI,1,a,b,2\n", False, None, "field 5 of its header has no name"),
+        ("1,Ada,Köln\n", {}, "it lacks Op (the operation)"),
+        ("Op,id,name,city,zip\n", {}, UNKNOWN_ZIP),
+        ("Op,name,city\n", {}, "it lacks id"),
+        ("id,name,city\n", {}, "it lacks Op (the operation)"),
+        ("Op,id,name,town\n", {}, "it has town, which the table has not; it lacks city"),
+        ("Op,id,name,city\n", TIMED, "it lacks ts"),
+        ("Op,id,name\n", {"policies": Policies(drop=Policy.FAIL)}, "it lacks city"),
+        ("Op,id,name\n", {"policies": OF_PATHS}, "it lacks city"),
+        ("Op,id,name,city,land\n", {"policies": OF_PATHS}, "it has land, which the table has not"),
+        ("Op,id,name,city,gone\n", {"policies": RENAMED}, "it has gone, which the table has not"),
         (
-            "Op,id,,name,city,\n",
-            False,
-            None,
+            "Op,id,name,town,city\n",
+            {"policies": RENAMED},
+            "it has town and city, which are one column, as `schema.rename` says",
+        ),
+        ("Op,id,name,city,\nI,1,Ada,Köln,2\n", {}, "field 5 of its header has no name"),
+        (
+            "Op,id,,name,city,\nI,1,Ada,Köln,2\n",
+            {},
             "field 3 of its header has no name; field 6 of its header has no name",
         ),
-        # Characters that a terminal obeys are shown as text.
-        ("Op,id,name,city,x\x1b\n", False, None, r"it has 'x\x1b', which the table has not"),
+        ("Op,id,name,city,x\x1b\nI,1,Ada,Köln,2\n", {}, r"it has 'x\x1b', which the table has not"),
+        (  # the columns that DMS adds show a header: else rows of renamed columns would be read by their places
+            "Op,id,x,y\nI,1,a,b\n",
+            {},
+            "it has x, which the table has not; it has y, which the table has not; it lacks name; it lacks city",
+        ),
+        (
+            "ts,x\n2026-01-01 00:00:00,a\n",
+            {**LOAD, **TIMED},
+            "it has x, which the table has not; it lacks id; it lacks name; it lacks city",
+        ),
+        *(
+            (twice + "\nI,1,Ada,Köln,2\n", {}, f"it has {both}, and nothing says which of them is meant")
+            for twice, both in (
+                ("Op,id,name,city,ID", "id and ID"),
+                ("Op,OP,id,name,city", "Op and OP"),
+                ("Op,id,name,city,name", "name and name"),
+            )
+        ),
     ],
 )
-def test_a_file_with_other_columns_is_refused_with_the_difference(
-    head: str, is_load: bool, time: str | None, found: str
+def test_a_file_of_other_columns_is_refused_with_the_difference(
+    head: str, options: dict[str, Any], found: str
 ) -> None:
-    assert refusal(head, is_load=is_load, time=time) == found
+    assert refusal(head, **options) == found
 
 
-def test_what_rules_add_stands_behind_the_columns_of_the_table() -> None:
+def test_a_layout_without_a_header_has_the_names_of_one() -> None:
+    assert layout("I,1,Ada,Köln\n") == Layout((OP, *COLUMNS), has_header=False, is_crlf=False, names=NAMES)
+    found = layout("Op,city,id,name\nI,Köln,1,Ada\n")
+    assert found == Layout((OP, "city", "id", "name"), True, False, names=("op", "city", "id", "name"))
+
+
+def test_columns_that_rules_add_follow_those_of_the_table() -> None:
     """The sequence, then the key as it was; a header says it for itself."""
     expected = Expected(DIMENSION, Dialect(), "Op", "ts", "BI_", "change_seq")
     for head in ("U,2026-11-21 10:00:00,1,Ada,Bonn,7,1\n", "op,ts,id,name,city,Change_Seq,bi_id\n"):
@@ -178,6 +208,7 @@ def test_what_rules_add_stands_behind_the_columns_of_the_table() -> None:
         find_layout("file.csv", "Op,ts,id,name,city,BI_id\n", expected, is_load=False)
     assert "it lacks change_seq" in str(refused.value.found)
     assert "Correct `timestamp_column` or `sequence_column` under [source]" in str(refused.value.todo)
+
 
 
 def test_changes_whose_header_may_lack_op_are_refused_without_a_header_alone() -> None:
@@ -192,18 +223,24 @@ def test_a_load_with_one_column_more_that_is_no_op_is_refused() -> None:
     assert "found 4 columns and no header" in refusal("1,Ada,Köln,NRW\n", is_load=True)
 
 
+def test_a_load_with_op_that_has_one_column_less_is_refused() -> None:
+    """Its letters would be the key, and every other value stand one column further."""
+    lacks_one = "found 3 columns and no header, and the first is an Op column"
+    assert refusal("I,1,Ada\nI,2,Bo\n", is_load=True) == lacks_one
+    assert refusal("I,2026-11-21 10:00:00,1,Ada\n", is_load=True, time="ts") == lacks_one.replace("3", "4")
+
+
+@pytest.mark.parametrize("head", ["I,Ada,Köln\n", "I,Ada,Köln\nD,Bo,Kiel\n", "U,Ada,Köln\n"])
+def test_a_key_may_be_a_letter(head: str) -> None:
+    assert layout(head, is_load=True).columns == COLUMNS
+
+
 def test_a_key_of_several_columns_may_begin_with_a_letter_in_each_row() -> None:
     expected = Expected(replace(DIMENSION, key=("id", "name")), Dialect(), "Op", None)
     assert find_layout("file.csv", "I,1,Köln\nI,2,Kiel\n", expected, is_load=True).columns == COLUMNS
 
 
-# With a header: by name.
-
-
-def test_a_header_names_the_columns_in_the_order_of_the_file() -> None:
-    names = ("city", "id", "name")
-    found = layout("Op,city,id,name\nI,Köln,1,Ada\n")
-    assert found == Layout((OP, *names), True, False, names=("op", *names))
+# With a header.
 
 
 @pytest.mark.parametrize(
@@ -216,10 +253,11 @@ def test_a_header_names_the_columns_in_the_order_of_the_file() -> None:
         ("\n1,Ada,Köln\n", 1),
     ],
 )
-def test_rows_begin_behind_the_header_whatever_lines_stand_before_it(head: str, first: int) -> None:
+def test_rows_begin_after_the_header_even_if_empty_lines_precede_it(head: str, first: int) -> None:
     """Else the header would be a row where the columns are texts."""
     found = layout(head, is_load=True, policies=Policies(add=Policy.IGNORE))
     assert found.first_line == first
+
 
 
 def test_a_header_of_changes_says_what_the_key_was_before() -> None:
@@ -234,47 +272,13 @@ def test_a_header_of_changes_says_what_the_key_was_before() -> None:
     assert find_layout("LOAD1.csv", "id,name,city\n1,Ada,Köln\n", expected, is_load=True).has_header
 
 
-def test_a_header_may_have_old_names_and_never_both() -> None:
-    renamed = Policies(renames={"Town": "city", "place": "city", "gone": "elsewhere"})
-    for old in ("town", "PLACE", "city"):
-        assert layout(f"Op,id,{old},name\n", policies=renamed).columns == (OP, "id", "city", "name")
-    assert refusal("Op,id,name,town,city\n", policies=renamed) == (
-        "it has town and city, which are one column, as `schema.rename` says"
-    )
-    assert refusal("Op,id,name,city,gone\n", policies=renamed) == "it has gone, which the table has not"
-
-
-@pytest.mark.parametrize("twice", ["Op,id,name,city,ID", "Op,OP,id,name,city", "Op,id,name,city,name"])
-def test_a_header_that_names_a_column_twice_is_refused_in_whatever_case(twice: str) -> None:
-    """Taken, the last would win, even as the key."""
-    assert "nothing says which of them is meant" in refusal(twice + "\nI,1,Ada,Köln,2\n")
-
-
-def test_a_policy_of_one_column_counts_for_it_alone() -> None:
-    policies = Policies(paths={"zip": {Kind.ADD: Policy.IGNORE}, "city": {Kind.DROP: Policy.FAIL}})
-    assert layout("Op,id,zip,city\n", policies=policies).columns[1] == "id"
-    assert refusal("Op,id,name,city,land\n", policies=policies) == "it has land, which the table has not"
-    assert refusal("Op,id,name\n", policies=policies) == "it lacks city"
-
-
-def test_a_header_may_lack_a_column_or_have_one_that_is_ignored_where_the_policies_say_so() -> None:
-    assert layout("Op,id,name\n").columns == (OP, "id", "name")
-    assert refusal("Op,id,name\n", policies=Policies(drop=Policy.FAIL)) == "it lacks city"
-    found = layout("Op,id,zip,name,city\n", policies=Policies(add=Policy.IGNORE))
-    assert found.columns == (OP, "id", f"{IGNORED}2", "name", "city")
-
-
-def test_columns_that_nobody_declared_are_looked_at_where_rows_that_have_them_are_refused() -> None:
-    """One without a name, or of which there are two, could not be told in a replay."""
+def test_undeclared_columns_are_kept_in_the_layout_if_their_rows_go_into_quarantine() -> None:
+    """A replay could not find a column without a name, or one of two of the same name."""
     found = layout("Op,id,zip,name,city\n", policies=(policies := Policies(add=Policy.QUARANTINE)))
     assert found.columns == (OP, "id", "zip", "name", "city")
     assert found.undeclared(DIMENSION.schema) == ["zip"]
-    assert refusal("Op,id,zip,name,city,ZIP\n", policies=policies).startswith("it has zip, which the table has not")
+    assert refusal("Op,id,zip,name,city,ZIP\n", policies=policies).startswith(UNKNOWN_ZIP)
     assert refusal('Op,id,"",name,city\n', policies=policies) == "field 3 of its header has no name"
-
-
-def test_a_row_that_names_few_of_the_columns_is_no_header() -> None:
-    assert not layout("I,1,city,Köln\n").has_header
 
 
 # Line ends.
@@ -308,9 +312,6 @@ def test_rows_and_their_header_may_end_otherwise() -> None:
     assert not layout(f"{names}\n{rows[0]}\r\n{rows[1]}\n").is_crlf, "a row ends otherwise"
 
 
-def test_the_dialect_of_the_endpoint_is_followed() -> None:
-    assert layout("I|1|'A|da'|Köln\n", dialect=Dialect("|", "'")).columns == (OP, *COLUMNS)
-
 
 def test_a_head_that_ends_within_a_row_still_shows_the_line_ends() -> None:
     """The cut row has lost its own line end."""
@@ -319,14 +320,6 @@ def test_a_head_that_ends_within_a_row_still_shows_the_line_ends() -> None:
     assert has_crlf(head, Dialect())
     assert not has_crlf(head.replace("\r", ""), Dialect())
 
-
-def test_a_header_is_known_by_the_columns_that_dms_adds_whatever_else_it_names() -> None:
-    """Else rows of renamed columns would be read by their places."""
-    assert refusal("Op,id,x,y\nI,1,a,b\n") == (
-        "it has x, which the table has not; it has y, which the table has not; it lacks name; it lacks city"
-    )
-    assert refusal("ts,x,y,z\n2026-01-01 00:00:00,a,b,c\n", is_load=True, time="ts").startswith("it has x")
-    assert layout("Op,ts,id\nI,2026-01-01 00:00:00,1\n", time="ts").columns == (OP, TIME, "id")
 
 
 # Endpoints without deletes.
@@ -449,5 +442,5 @@ def test_a_file_that_gzip_packed_is_named_so() -> None:
 
 
 @pytest.mark.parametrize("head", ["I,1,a;b,c;d\n", "I,1,a\0,b\n", "I,1,\ufffd\ufffd,b\n", "x\n", ""])
-def test_a_file_of_the_declared_form_is_none_of_those(head: str) -> None:
+def test_a_file_of_the_declared_form_is_not_refused(head: str) -> None:
     assert not layout(head, is_load=True).has_header

@@ -62,12 +62,12 @@ def test_an_empty_null_text_makes_an_unquoted_empty_field_null_and_no_quoted_one
         (" a , b ", (" a ", " b ")),
     ],
 )
-def test_what_quotes_enclose_is_one_field_and_a_doubled_quote_is_one(text: str, values: tuple[str, ...]) -> None:
+def test_quoted_text_is_one_field_and_a_doubled_quote_is_one_quote(text: str, values: tuple[str, ...]) -> None:
     assert fields(text, DMS) == values
 
 
 @pytest.mark.parametrize("text", ['a"b', 'a"b"c,d', '"a"b', '"a" ,b', '"NULL" ', ' "a"', '"a""', '"', 'a,"b'])
-def test_a_quote_where_none_may_stand_breaks_the_row(text: str) -> None:
+def test_a_quote_in_a_wrong_place_breaks_the_row(text: str) -> None:
     assert fields(text, DMS) is None
 
 
@@ -139,7 +139,7 @@ def written(value: str | None) -> str:
 
 
 @given(ROWS)
-def test_what_is_written_by_the_rules_is_read_as_it_was(table: list[list[str | None]]) -> None:
+def test_rows_that_are_written_by_the_rules_are_read_back(table: list[list[str | None]]) -> None:
     content = "".join(",".join(map(written, row)) + "\n" for row in table)
     assert rows(content) == [tuple(row) for row in table]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 from collections.abc import Mapping
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from random import Random
@@ -36,6 +37,7 @@ COLUMNS = ("a", "b", "c")
 DIMENSION = Dimension(
     name=TableName("s", "t"), schema=Schema(tuple(Column(name, Type("string")) for name in COLUMNS)), key=("a",)
 )
+DIALECT, LAYOUT = Dialect(), Layout(COLUMNS, has_header=False, is_crlf=False)
 DIALECTS = {
     "as DMS writes by default": Dialect(),
     "NULL is empty": Dialect(null_text=""),
@@ -45,6 +47,23 @@ DIALECTS = {
     "rows end in two characters": Dialect(row_end="~~"),
     "rows end in a semicolon, nothing is quoted": Dialect(quote="", row_end=";"),
 }
+
+
+def read(
+    spark: SparkSession,
+    folder: Path,
+    *files: str,
+    layout: Layout = LAYOUT,
+    dialect: Dialect = DIALECT,
+    has_torn_rows: bool = False,
+) -> DataFrame:
+    """Return the rows of files in a folder."""
+    paths = [str(folder / file) for file in files or ("t.csv",)]
+    return read_csv(spark, paths, layout, reading(folder, dialect), has_torn_rows=has_torn_rows)
+
+
+def reading(folder: Path, dialect: Dialect = DIALECT) -> Reading:
+    return Reading(dimension=DIMENSION, operations=OPERATIONS, dialect=dialect, base=str(folder))
 
 
 def piece(random: Random, dialect: Dialect) -> str:
@@ -101,15 +120,8 @@ def test_every_row_is_read_by_the_rules(spark: SparkSession, tmp_path: Path, nam
         (tmp_path / file).write_bytes(gzip.compress(data) if file.endswith(".gz") else data)
     for key, value in WHOLE_FILES.items():
         spark.conf.set(key, value)
-    layout = Layout(COLUMNS, has_header=False, is_crlf=is_crlf)
-    paths = [str(tmp_path / file) for file in texts]
-    frame = read_csv(
-        spark,
-        paths,
-        layout,
-        Reading(dimension=DIMENSION, operations=OPERATIONS, dialect=dialect, base=str(tmp_path)),
-        has_torn_rows=bool(dialect.quote),
-    )
+    layout = replace(LAYOUT, is_crlf=is_crlf)
+    frame = read(spark, tmp_path, *texts, layout=layout, dialect=dialect, has_torn_rows=bool(dialect.quote))
     rows = {(row[NAME], row[LINE]): row for row in frame.collect()}
     wanted = {
         (file, line): record
@@ -132,11 +144,12 @@ def test_every_row_is_read_by_the_rules(spark: SparkSession, tmp_path: Path, nam
 
 
 @pytest.mark.parametrize("has_torn_rows", [False, True])
-def test_rows_are_read_from_behind_the_header(spark: SparkSession, tmp_path: Path, has_torn_rows: bool) -> None:
+def test_rows_are_read_from_the_line_after_the_header(
+    spark: SparkSession, tmp_path: Path, has_torn_rows: bool
+) -> None:
     (tmp_path / "t.csv").write_text("\na,b,c\n1,x,y\n")
-    layout = Layout(COLUMNS, has_header=True, is_crlf=False, header_end=2)
-    reading = Reading(dimension=DIMENSION, operations=OPERATIONS, base=str(tmp_path))
-    rows = read_csv(spark, [str(tmp_path / "t.csv")], layout, reading, has_torn_rows=has_torn_rows)
+    layout = replace(LAYOUT, has_header=True, header_end=2)
+    rows = read(spark, tmp_path, layout=layout, has_torn_rows=has_torn_rows)
     assert [(row[LINE], row["a"]) for row in rows.collect()] == [(3, "1")]
 
 
@@ -145,65 +158,54 @@ def test_lines_of_a_large_file_that_all_cores_take_apart_keep_their_numbers(
 ) -> None:
     """The first is that of the header, and a byte order mark is before it alone."""
     (tmp_path / "t.csv").write_text("\ufeffa,b,c\n" + "".join(f"{n},\"x,{n}\",\n" for n in range(500)), "utf-8")
-    layout = Layout(COLUMNS, has_header=True, is_crlf=False)
-    reading = Reading(dimension=DIMENSION, operations=OPERATIONS, base=str(tmp_path))
     monkeypatch.setattr(parallelism, "_LARGE", 0)
-    rows = read_csv(spark, [str(tmp_path / "t.csv")], layout, reading, has_torn_rows=False)
+    rows = read(spark, tmp_path, layout=replace(LAYOUT, has_header=True))
     assert rows.rdd.getNumPartitions() == spark.sparkContext.defaultParallelism > 1
     found = sorted((row[LINE], row["a"], row["b"], row[BROKEN]) for row in rows.collect())
     assert found == [(n + 2, str(n), f"x,{n}", None) for n in range(500)]
 
 
 @pytest.mark.parametrize("files", [("a b%20.csv", "c+d.csv"), ("x/a b%20.csv", "x/ü.csv"), ("x/1.csv", "y/1.csv")])
-def test_a_row_tells_where_its_file_lies_below_the_landing_folder(
+def test_a_row_has_the_path_of_its_file_below_the_landing_folder(
     spark: SparkSession, tmp_path: Path, files: tuple[str, ...]
 ) -> None:
     """Also where all files lie in one folder, of which only the last part is told."""
     for file in files:
         (tmp_path / file).parent.mkdir(exist_ok=True)
         (tmp_path / file).write_text("1,2,3\n")
-    reading = Reading(dimension=DIMENSION, operations=OPERATIONS, base=str(tmp_path))
-    layout = Layout(COLUMNS, has_header=False, is_crlf=False)
-    rows = read_csv(spark, [str(tmp_path / file) for file in files], layout, reading, has_torn_rows=False)
+    rows = read(spark, tmp_path, *files)
     assert sorted(row[NAME] for row in rows.collect()) == sorted(files)
 
 
-def test_a_header_that_stands_again_is_found_as_the_reference_does(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_repeated_header_is_found_as_by_the_reference(spark: SparkSession, tmp_path: Path) -> None:
     """In any case, with what may stand around a name, in its order or in another; NULL is an empty name."""
     pieces = ("a", "B", " b", "c", "C\r", "\ufeffa", "\u00a0a\t", '"c"', "x", "", "NULL")
     lines = [",".join(row) for row in product(pieces, repeat=3) if any(row)]
     (tmp_path / "t.csv").write_text("a,b,c\n" + "\n".join(lines) + "\n", newline="")
-    reading = Reading(dimension=DIMENSION, operations=OPERATIONS, base=str(tmp_path))
     kinds = set()
     for header in (COLUMNS, ("a", "", "c"), ()):
-        layout = Layout(COLUMNS, has_header=True, is_crlf=False, names=header)
-        rows = read_csv(spark, [str(tmp_path / "t.csv")], layout, reading, has_torn_rows=False).collect()
-        wanted = [find_repeat(fields(line, reading.dialect) or (), header) for line in lines]
+        rows = read(spark, tmp_path, layout=replace(LAYOUT, has_header=True, names=header)).collect()
+        wanted = [find_repeat(fields(line, DIALECT) or (), header) for line in lines]
         assert [row[BROKEN] for row in rows] == wanted
         kinds.update(wanted)
     assert kinds == {None, SAME_ORDER, OTHER_ORDER}
 
 
-def read_file(spark: SparkSession, folder: Path, content: bytes) -> tuple[DataFrame, Reading]:
-    """Return the rows of a file without a header, line by line, and how they were read."""
-    (folder / "t.csv").write_bytes(content)
-    layout = Layout(COLUMNS, has_header=False, is_crlf=False)
-    reading = Reading(dimension=DIMENSION, operations=OPERATIONS, base=str(folder))
-    return read_csv(spark, [str(folder / "t.csv")], layout, reading, has_torn_rows=False), reading
-
-
-def test_lines_of_a_row_with_a_line_end_are_marked_as_torn(spark: SparkSession, tmp_path: Path) -> None:
-    rows, _ = read_file(spark, tmp_path, b'1,"a\nb",c\n2,x,y\n')
-    marks = [(row[LINE], row[TORN]) for row in rows.orderBy(LINE).collect()]
-    assert marks == [(1, True), (2, True), (3, False)]
-
-
-def test_a_row_that_is_not_utf_8_is_broken_and_its_text_is_in_hexadecimal(
+def test_a_line_of_a_torn_row_is_flagged_unless_lines_are_joined(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    """No reader of the quarantine could read back the bytes as a text."""
-    rows, reading = read_file(spark, tmp_path, b"1,caf\xe9,c\n2,x,y\n")
-    assert [row[BROKEN] for row in rows.orderBy(LINE).collect()] == ["the row is not valid UTF-8", None]
-    files = file_frame(spark, [Numbered(str(tmp_path / "t.csv"), 1, 0, is_load=True, has_op=False)], reading)
-    events = to_events(rows, files, reading).where(f"{names.TEXT} IS NOT NULL").collect()
-    assert [row[names.TEXT] for row in events] == ["0x" + b"1,caf\xe9,c".hex().upper()]
+    (tmp_path / "t.csv").write_text('1,"a\nb",c\n2,x,y\n')
+    rows = read(spark, tmp_path).orderBy(LINE).collect()
+    assert [(row[LINE], row[TORN]) for row in rows] == [(1, True), (2, True), (3, False)]
+
+
+def test_a_row_that_is_no_utf_8_is_refused_and_kept_in_hex(spark: SparkSession, tmp_path: Path) -> None:
+    """Stored as a text, no reader of the quarantine could read it back."""
+    (tmp_path / "t.csv").write_bytes(b"1,caf\xe9,c\n2,x,y\n")
+    places = [Numbered(str(tmp_path / "t.csv"), 1, 0, is_load=True, has_op=False)]
+    files = file_frame(spark, places, reading(tmp_path))
+    rows = to_events(read(spark, tmp_path), files, reading(tmp_path)).orderBy(names.ROW).collect()
+    assert [(row[names.DETAIL], row[names.TEXT]) for row in rows] == [
+        ("the row is not valid UTF-8", "0x" + b"1,caf\xe9,c".hex().upper()),
+        (None, None),
+    ]

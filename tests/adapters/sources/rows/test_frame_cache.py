@@ -63,7 +63,7 @@ class Source:
         return frame, done
 
 
-def test_a_frame_that_one_table_reads_is_let_go_once_it_is_done_with() -> None:
+def test_a_frame_of_one_table_is_released_when_the_table_is_done() -> None:
     frame, done = Source().read(ALONE, FIRST)
     done()
     assert not frame.is_kept
@@ -76,7 +76,7 @@ def test_rows_of_large_files_are_kept_on_disk_alone() -> None:
     assert [frame.is_in_memory for frame in frames] == [True, True, False]
 
 
-def test_frames_of_the_same_files_stay_until_both_tables_are_done_with_them() -> None:
+def test_frames_of_the_same_files_are_cached_until_both_tables_release_them() -> None:
     source = Source()
     mirror, mirror_is_done = source.read(MIRROR, FIRST)
     mirror_is_done()
@@ -91,7 +91,7 @@ def test_frames_of_the_same_files_stay_until_both_tables_are_done_with_them() ->
     assert [frame.is_kept for frame in (mirror, history, again)] == [False] * 3
 
 
-def test_a_table_that_goes_on_lets_go_what_the_other_did_not_read() -> None:
+def test_a_table_that_goes_on_releases_frames_that_the_other_did_not_read() -> None:
     source = Source()
     first, done = source.read(MIRROR, FIRST)
     done()
@@ -99,7 +99,7 @@ def test_a_table_that_goes_on_lets_go_what_the_other_did_not_read() -> None:
     assert not first.is_kept
 
 
-def test_a_file_that_was_written_anew_is_another() -> None:
+def test_a_rewritten_file_is_another_file() -> None:
     source = Source()
     first, done = source.read(MIRROR, FIRST)
     done()
@@ -109,7 +109,7 @@ def test_a_file_that_was_written_anew_is_another() -> None:
     assert (anew.is_kept, tagged.is_kept) == (True, True), "the history has it in hand"
 
 
-def test_what_a_table_has_in_hand_stays_while_the_other_goes_on() -> None:
+def test_a_frame_in_use_is_cached_while_the_other_table_goes_on() -> None:
     source = Source()
     slow, slow_is_done = source.read(HISTORY, FIRST)
     _, done = source.read(MIRROR, SECOND)
@@ -188,7 +188,7 @@ def test_the_second_of_two_tables_does_not_read_the_files_again(landing: Landing
 
 
 @pytest.mark.spark
-def test_what_rules_made_for_one_table_does_not_go_with_that_of_the_other(landing: Landing) -> None:
+def test_shaped_rows_of_one_table_outlive_those_of_the_other(landing: Landing) -> None:
     rules = TableRules(columns=(Trim(column="a", characters="n"),), source=ALONE.schema)
     landing.write("Ann", "Bob")
     mirror, history = landing.read(MIRROR, rules), landing.read(HISTORY, rules)
@@ -198,7 +198,7 @@ def test_what_rules_made_for_one_table_does_not_go_with_that_of_the_other(landin
 
 
 @pytest.mark.spark
-def test_a_file_that_was_written_anew_is_read_anew_while_the_other_table_has_the_old_one(landing: Landing) -> None:
+def test_a_rewritten_file_is_read_again_while_the_other_table_has_the_old_one(landing: Landing) -> None:
     landing.write("Ann", "Bob")
     mirror = landing.read(MIRROR)
     landing.write("Eve", "Ida", "Una")

@@ -253,7 +253,7 @@ def test_rows_are_those_of_the_reference(given_: tuple[Dialect, str]) -> None:
         (b"1,2026-11-21 08:59:58+17:00\n", "timestamp", "a zone"),
     ],
 )
-def test_what_spark_alone_reads_is_left_to_it(data: bytes, type_: str, why: str) -> None:
+def test_files_that_only_spark_reads_are_left_to_spark(data: bytes, type_: str, why: str) -> None:
     table = dimension([], ["int", type_])
     with pytest.raises(SparkNeeded, match=why):
         read_csv(data, Layout(("c int", f"c {type_}"), False, False), reading(table))

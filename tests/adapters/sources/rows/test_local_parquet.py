@@ -130,14 +130,14 @@ def table_of(name: str, values: Sequence[Any], type_: pa.DataType) -> pa.Table:
     ("name", "values", "type_", "why"),
     [
         ("day", [date(1899, 12, 31)], pa.date32(), "before 1900"),
-        ("at", [253_402_300_800_000_000], pa.timestamp("us", "UTC"), "behind 9999"),
+        ("at", [253_402_300_800_000_000], pa.timestamp("us", "UTC"), "after 9999"),
         ("at", [1_001], pa.timestamp("ns", "UTC"), "plain types"),
         ("id_", [None], pa.null(), "plain types"),
         ("parts", [[1]], pa.list_(pa.int32()), "nested"),
         ("name", [b"\xff"], pa.binary(), "cannot be read here"),
     ],
 )
-def test_what_spark_alone_reads_is_left_to_it(
+def test_files_that_only_spark_reads_are_left_to_spark(
     tmp_path: Path, name: str, values: Sequence[Any], type_: pa.DataType, why: str
 ) -> None:
     path, found = write(tmp_path, table_of(name, values, type_), "a.parquet")
@@ -149,17 +149,15 @@ def test_what_spark_alone_reads_is_left_to_it(
         read_files([small(path, found)], reading, 10)
 
 
-def test_a_row_that_goes_into_quarantine_is_left_to_spark(tmp_path: Path) -> None:
-    path, found = write(tmp_path, pa.table({"Op": ["I", "X"], "id": [1, 2]}), "a.parquet")
+@pytest.mark.parametrize(
+    ("operations", "keeps_text", "why"), [("IX", False, "goes into quarantine"), ("I", True, "kept as a text")]
+)
+def test_rows_whose_texts_are_kept_are_left_to_spark(
+    tmp_path: Path, operations: str, keeps_text: bool, why: str
+) -> None:
+    rows = pa.table({"Op": [*operations], "id": [*range(len(operations))]})
+    path, found = write(tmp_path, rows, "a.parquet")
     schema = Schema((Column("id", parse_type("bigint")),))
-    reading = Reading(dimension=replace(TABLE, schema=schema, key=("id",)), operations=OPERATIONS)
-    with pytest.raises(SparkNeeded, match="goes into quarantine"):
-        read_files([small(path, found)], reading, 10)
-
-
-def test_a_table_that_keeps_each_row_as_a_text_is_left_to_spark(tmp_path: Path) -> None:
-    path, found = write(tmp_path, pa.table({"Op": ["I"], "id": [1]}), "a.parquet")
-    schema = Schema((Column("id", parse_type("bigint")),))
-    table = replace(TABLE, schema=schema, key=("id",), keeps_text=True)
-    with pytest.raises(SparkNeeded, match="kept as a text"):
+    table = replace(TABLE, schema=schema, key=("id",), keeps_text=keeps_text)
+    with pytest.raises(SparkNeeded, match=why):
         read_files([small(path, found)], Reading(dimension=table, operations=OPERATIONS), 10)

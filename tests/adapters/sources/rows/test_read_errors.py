@@ -11,6 +11,6 @@ def test_a_time_beyond_all_years_is_no_broken_file() -> None:
     assert "the file is whole" in str(error.found)
 
 
-def test_another_failure_is_said_as_spark_says_it() -> None:
+def test_another_failure_has_the_words_of_spark() -> None:
     error = not_read("shop.item", None, ValueError("not a Parquet file\nat line 1"))
     assert (error.what, error.found) == ("shop.item: a file of the batch cannot be read", "not a Parquet file")

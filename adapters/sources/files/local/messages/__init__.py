@@ -1,1 +1,1 @@
-"""Decoders of messages in plain Python; they equal those of `lakeward.adapters.sources.messages`, which are SQL."""
+"""Decoders of messages in plain Python, with results equal to those of the SQL in `adapters.sources.messages`."""

@@ -1,4 +1,4 @@
-"""Messages of Debezium in plain Python, as `lakeward.adapters.sources.messages.debezium` decodes them in SQL."""
+"""Debezium messages parsed in plain Python, as `lakeward.adapters.sources.messages.debezium` parses them in SQL."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from lakeward.core.dimension import TableName
 
 _NO_ROW: Final = re.compile(NO_ROW.removeprefix(r"\A").removesuffix(r"\z"), re.ASCII)
 NUMBER: Final = re.compile(r"-?[0-9]+([.][0-9]+)?([eE][+-]?[0-9]+)?")
-"""The text of a number of JSON."""
+"""Matches the text of a JSON number."""
 
 _BLANK: Final = " \t\r\n"
 _TRANSACTION: Final = ("txId", "gtid", "commit_lsn", "commit_scn", "ts_ms")
@@ -33,7 +33,16 @@ _TRANSACTION: Final = ("txId", "gtid", "commit_lsn", "commit_scn", "ts_ms")
 
 @dataclass(slots=True)
 class Opened:
-    """A message taken apart: its images, what it does, of which table it is, which half of a key change it is."""
+    """A parsed message.
+
+    `after`, `before`, `source` and `block` (the transaction's id) are its parts. `said` is the operation in the
+    message, `operation` the one after key changes were linked. `other` is the other key of a key change, by the
+    message's headers. `broken` says in words what is wrong with the message. `is_of_none` marks messages of no row,
+    `is_of_other` those of another table, which is `other_table` if the message has a row, and `is_nameless` those
+    that do not name a table although they must. The rest concerns key changes: `needs` marks an insert with values
+    that were not logged, `left` is the old key of its row, `moved` marks a delete that is half of a key change, and
+    `enters` and `leaves` mark halves by headers that are applied as a delete and an insert.
+    """
 
     message: Message
     after: Object | None = None
@@ -58,13 +67,13 @@ class Opened:
 
     @property
     def schema(self) -> Object | None:
-        """The schema that stands beside the message."""
+        """The schema in the message."""
         return (self.message.body or {}).get("schema")
 
 
 @dataclass(slots=True)
 class LocalDebezium:
-    """Decodes messages of one table."""
+    """Parser of the messages of one table; `words` are the texts that stand for values that were not logged."""
 
     decoder: Debezium
     table: TableName
@@ -75,12 +84,12 @@ class LocalDebezium:
         self.words = frozenset(placeholders(self.decoder.unavailable))
 
     def why_not(self) -> str | None:
-        """Return in words why Spark has to decode the messages, None where it need not."""
+        """Return in words why Spark must decode the messages; None if plain Python can."""
         is_other = any(NUMBER.fullmatch(word) or word in ("true", "false") for word in self.words)
         return "`unavailable_value` may be a number" if is_other else None
 
     def open(self, message: Message) -> Opened:
-        """Take a message apart."""
+        """Parse a message."""
         found = Opened(message, broken=message.wrong)
         found.is_tombstone = is_tombstone(message.value)
         op = self._open_row(found) if self.decoder.is_flat else self._open_envelope(found)
@@ -138,7 +147,7 @@ class LocalDebezium:
         return op
 
     def field_of(self, found: Opened) -> Callable[[str], str | None]:
-        """Return what finds a field of the source: flattened, its name begins with `__` or `__source_`."""
+        """Return a function for the fields of the source; in a flattened row their names have a prefix."""
         if not self.decoder.is_flat:
             source = found.source or {}
             return lambda name: text_of(source.get(name))
@@ -179,7 +188,7 @@ class LocalDebezium:
         return op if op is None else OPERATIONS.get(op, op)
 
     def _is_of_none(self, it: Object | None) -> bool:
-        """Whether an object without an operation is a heartbeat, of a transaction, or of a change of the schema."""
+        """Return whether an object without an operation is a heartbeat, a transaction marker or a schema change."""
         if it is None:
             return False
         is_heartbeat = it.keys() == {HEARTBEAT} and HEARTBEAT not in self.decoder.key
@@ -189,7 +198,7 @@ class LocalDebezium:
     # Key changes.
 
     def _link(self, found: Opened) -> None:
-        """Tell the halves of key changes by their headers."""
+        """Set the fields of halves of key changes that have headers."""
         message, links_all = found.message, self.decoder.links_all
         found.needs = found.said == "insert" and found.after is not None and self.has_word(found.after)
         if message.old_key is None and message.new_key is None:
@@ -211,17 +220,17 @@ class LocalDebezium:
             return any(self.is_word(value) for value in row.values())
 
     def is_word(self, value: Any) -> bool:
-        """Return whether a value stands for one that was not logged."""
+        """Return whether a value is a placeholder for one that was not logged."""
         if value.__class__ is str:
             return value in self.words
         return value.__class__ in (list, dict) and text_of(value) in self.words
 
     def tells(self, keys: Object | None) -> bool:
-        """Return whether the key of a message has each column of the table's."""
+        """Return whether the key of a message has each column of the table's key."""
         return keys is not None and all(keys.get(name) is not None for name in self.decoder.key)
 
     def gone(self, found: Opened, name: str) -> Any:
-        """Return a cell of the key of a row that is gone."""
+        """Return a key cell of a deleted row."""
         keys = found.message.key
         own = None if keys is None else keys.get(name)
         image = found.after if self.decoder.is_flat else found.before
@@ -231,7 +240,7 @@ class LocalDebezium:
         return made_up if keys is None else own
 
     def transaction(self, found: Opened) -> str | None:
-        """Return what names the transaction of a message."""
+        """Return the name of a message's transaction; None without one."""
         field = self.field_of(found)
         own = found.block
         if self.decoder.is_flat and found.after is not None:
@@ -246,7 +255,7 @@ def _first_object(*values: Any) -> Object | None:
 
 
 def _database(*names: str | None) -> str | None:
-    """Return the names of a connector and a database in small letters, None where there are none."""
+    """Return the names of a connector and a database in lower case, joined by a dot; None if both are missing."""
     found = ".".join(name for name in names if name)
     if not found.isascii():
         raise SparkNeeded("a message names a connector or a database in letters beyond ASCII")
@@ -254,12 +263,12 @@ def _database(*names: str | None) -> str | None:
 
 
 def or_star(name: str | None) -> str:
-    """Return a part of a table's name; one that nothing names is `*`."""
+    """Return a part of a table's name; `*` if the message does not name it."""
     return "*" if name is None else name
 
 
 def differs(found: str | None, own: str) -> bool:
-    """Return whether a name is another; names are compared without case."""
+    """Return whether a name differs from `own`; case is ignored, and a missing name does not differ."""
     if found is None or (found == own and found == found.lower()):
         return False
     if not found.isascii():
@@ -268,7 +277,7 @@ def differs(found: str | None, own: str) -> bool:
 
 
 def is_tombstone(value: Any) -> bool:
-    """Return whether a message has no value: none at all, an empty one, or a schema of nothing."""
+    """Return whether a message has no value: none at all, an empty one, or a schema with an empty payload."""
     if value is None:
         return True
     if value.__class__ is dict:

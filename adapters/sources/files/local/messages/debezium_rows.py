@@ -1,4 +1,4 @@
-"""Rows of Debezium messages in plain Python, equal to `adapters.sources.messages.debezium` in SQL."""
+"""Rows of parsed Debezium messages in plain Python, equal to those of `adapters.sources.messages.debezium`."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ _IMAGES: Final = ("after", "before")
 
 @dataclass(frozen=True, slots=True)
 class DebeziumRows:
-    """Makes rows of the messages of one table, which were opened before."""
+    """Converts the parsed messages of one table to rows."""
 
     local: LocalDebezium
 
     def row_of(self, found: Opened, columns: Columns, own_words: str | None = None) -> Row:
-        """Return the row of a message; `own_words` say why one that has a row cannot be read."""
+        """Return the row of a message; `own_words` say why no message with a row can be read, if that is so."""
         after, operation, field = found.after, found.operation, self.local.field_of(found)
         broken = self._broken(found)
         if broken is None and after is not None:
@@ -80,7 +80,7 @@ class DebeziumRows:
         )
 
     def _place(self, field: Field, is_read: bool) -> tuple[str, str | None]:
-        """Return the sequence of a message, and the log that its place is in."""
+        """Return the sequence of a message, and the log of its position."""
         if not self.local.decoder.has_places:
             return no_place(is_read), None
         if self.local.decoder.documents is not None:
@@ -88,7 +88,7 @@ class DebeziumRows:
         return place_and_log(field, is_read)
 
     def _cells(self, found: Opened, unset: Sequence[str], columns: Columns) -> list[Any]:
-        """Return the cells of a row; of one that is gone nothing but its key counts."""
+        """Return the cells of a row; a deleted row has only its key."""
         operation, after = found.operation, found.after
         if after is None or operation in ("delete", "truncate"):
             cells: list[Any] = [None] * len(columns.names)
@@ -104,7 +104,7 @@ class DebeziumRows:
         return cells
 
     def _unset(self, after: Object, operation: str | None, columns: Columns) -> list[str] | None:
-        """Return the columns that were not sent: not logged, or, by an update, not in the event's schema."""
+        """Return the columns that were not sent: not logged, or missing in the after image of an update."""
         may_lack = operation == "update"
         if not (may_lack and not after.keys() >= columns.others_set) and not self.local.has_word(after):
             return None
@@ -133,9 +133,9 @@ class DebeziumRows:
         return all(name in found.before for name in columns.told) and not self.local.has_word(found.before)
 
     def _time(self, found: Opened) -> tuple[int | None, str | None]:
-        """Return when the change was made, in microseconds, not when the connector came to it.
+        """Return the time of the change in microseconds since 1970, and the text of a time that cannot be read.
 
-        Behind it stands the text of a time that cannot be read, None where there is none.
+        It is the time of the source, not that of the connector. At least one of the two is None.
         """
         of, prefix = (found.after, "__source_ts_") if self.local.decoder.is_flat else (found.source, "ts_")
         texts = {f"{prefix}{unit}": text_of((of or {}).get(f"{prefix}{unit}")) for unit in ("us", "ns", "ms")}
@@ -171,7 +171,7 @@ class DebeziumRows:
         return "the header with the other key of a key change tells no key" if is_lost else None
 
     def _is_blank(self, found: Opened) -> bool:
-        """Whether a message is of no row: a tombstone, a heartbeat, the beginning or end of a transaction."""
+        """Return whether a message is skipped: tombstone, heartbeat, transaction marker, or of another table."""
         if found.is_tombstone:
             is_none = self.local.decoder.tombstones != "delete"
         else:
@@ -182,7 +182,7 @@ class DebeziumRows:
         return found.is_tombstone and not found.is_of_other and found.message.line.text.strip(_BLANK) != ""
 
     def is_number(self, found: Opened, value: Any, name: str) -> bool:
-        """Return whether a cell of a column stands in a message as a number of JSON, and not as a text."""
+        """Return whether a cell of a column is a JSON number in its message, and not a text."""
         text = text_of(value)
         if text is None or not NUMBER.fullmatch(text):
             return False
@@ -199,7 +199,7 @@ class DebeziumRows:
 
 
 def _has_text(body: Object) -> bool:
-    """Return whether the image after a change is a text of JSON."""
+    """Return whether the after image is a JSON object in a text."""
     payload = body.get("payload")
     image = payload.get("after") if payload.__class__ is dict else None
     image = body.get("after") if image is None else image

@@ -1,4 +1,4 @@
-"""Messages of AWS DMS in plain Python, as `lakeward.adapters.sources.messages.dms` decodes them in SQL."""
+"""Messages of AWS DMS decoded in plain Python, as `lakeward.adapters.sources.messages.dms` decodes them in SQL."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ _MOMENT: Final = reader_of(Type("timestamp"), PLAIN)
 
 @dataclass(frozen=True, slots=True)
 class LocalDms:
-    """Decodes messages of one table."""
+    """Decoder of the messages of one table."""
 
     decoder: DmsMessages
     table: TableName
 
     def row_of(self, message: Message, columns: Columns) -> Row:
-        """Return the row of a message; of one of another table nothing is kept but that it is there."""
+        """Return the row of a message; a message of another table is a skipped row without contents."""
         body = message.body or {}
         image = body.get("before-image")
         parts = (body.get("data"), body.get("metadata"), image)
@@ -78,7 +78,7 @@ class LocalDms:
         return [image.get(name) if own.get(name) is None else own[name] for name in columns.told]
 
     def _has_image(self, said: str | None, data: Object | None, before: Object | None, columns: Columns) -> bool:
-        """Return whether a message has all columns as they were before the change; one left out may not be NULL."""
+        """Return whether a message has all values before the change; a missing one is not certainly NULL."""
         prefix, image, cells = self.decoder.before_prefix, before or {}, data or {}
 
         def was(name: str) -> bool:

@@ -1,4 +1,4 @@
-"""Key changes among messages in plain Python, equal to `adapters.sources.messages.key_changes` in SQL."""
+"""Linking of the halves of key changes in plain Python, equal to `adapters.sources.messages.key_changes` in SQL."""
 
 from __future__ import annotations
 
@@ -16,7 +16,11 @@ _ROWS = frozenset(OPERATIONS.values())
 
 @dataclass(slots=True)
 class _Half:
-    """What tells whether a message is half of a key change."""
+    """A message that may be half of a key change; `adapters.sources.messages.key_changes.Half` defines the fields.
+
+    `enters` is the key that the row left, if the message before is its delete. `leaves` says that the message after
+    it is its insert.
+    """
 
     message: Opened
     transaction: str | None
@@ -28,7 +32,7 @@ class _Half:
 
 
 def link(opened: Sequence[Opened], decoder: LocalDebezium) -> None:
-    """Link inserts that lack values with the deletes before them; messages are in the order of files and lines."""
+    """Link inserts that lack values with the deletes before them; messages must be in order of files and lines."""
     halves = [_half(message, decoder) for message in opened]
     for alike in _by_topic(halves, decoder.decoder.partitions).values():
         for one, other in pairwise(alike):
@@ -55,7 +59,7 @@ def _half(found: Opened, decoder: LocalDebezium) -> _Half:
 
 
 def _left_behind(halves: Sequence[_Half], key: Sequence[str]) -> Iterator[Opened]:
-    """Yield the rows that enter a key which another one leaves behind them in the transaction, by their headers."""
+    """Yield the rows that get a key which another row leaves later in the transaction, by their headers."""
     left: set[tuple[str, str, Sequence[str | None]]] = set()
     for half in reversed(halves):
         message, cells = half.message, half.message.message.key
@@ -73,7 +77,7 @@ def _has_partitions(partitions: Mapping[str, int]) -> bool:
 
 
 def _by_topic(halves: Sequence[_Half], partitions: Mapping[str, int]) -> Mapping[object, list[_Half]]:
-    """Return the messages with a row by topic and partition, in their order."""
+    """Return the messages with rows, by topic and partition, in order."""
     found: dict[object, list[_Half]] = defaultdict(list)
     for half in halves:
         if half.message.said in _ROWS:
@@ -84,7 +88,7 @@ def _by_topic(halves: Sequence[_Half], partitions: Mapping[str, int]) -> Mapping
 
 
 def _sure(halves: Sequence[_Half]) -> set[tuple[str, str | None]]:
-    """Return the transactions in which each delete is half of a pair, and each insert that lacks values."""
+    """Return the transactions in which each delete and each insert that lacks values is half of a pair."""
     counts: dict[tuple[str, str | None], list[int]] = defaultdict(lambda: [0, 0, 0])
     for half in halves:
         count = counts[half.topic, half.transaction]

@@ -1,4 +1,4 @@
-"""The place of a change in its database's log, equal to `adapters.sources.messages.log_positions` in SQL."""
+"""Positions of changes in the logs of databases, equal to `adapters.sources.messages.log_positions` in SQL."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from lakeward.core.checks.log_steps import FOLLOWS, OVERLAP
 from lakeward.core.events import READ_SEQUENCE
 
 Field: TypeAlias = Callable[[str], str | None]
-"""Return one field of the source of a message as a text."""
+"""Returns a field of a message's source as a text, by its name."""
 
 _SPAN: Final = 10**19
 _POSITIONS: Final = 10**16
@@ -28,10 +28,10 @@ _COMMIT_LSN: Final = re.compile(r"[0-9a-fA-F]{20}")
 
 
 def place_and_log(field: Field, is_read: bool) -> tuple[str, str | None]:
-    """Return the sequence of a message as a text, and the log that its place is in.
+    """Return the sequence of a message as a text, and the log of its position.
 
-    The sequence is that of `no_place` where no known field is there, and the field with its name where that is no
-    place. `core.checks.log_steps.LogName` reads the log.
+    Without a known field the sequence is that of `no_place`. If a field holds no valid position, the sequence is
+    the field with its name. `core.checks.log_steps.LogName` reads the log.
 
     >>> place_and_log({"lsn": "0/16B3748"}.get, is_read=False)[0]
     'lsn: 0/16B3748'
@@ -53,18 +53,18 @@ def place_and_log(field: Field, is_read: bool) -> tuple[str, str | None]:
 
 
 def place_of_mongodb(field: Field, is_read: bool) -> str:
-    """Return the sequence of a message of MongoDB's connector that was rewritten; no log of it has a name."""
+    """Return the sequence of a rewritten message of MongoDB's connector; its log has no name."""
     place = field(PLACE)
     return no_place(is_read) if place is None else _place_or_field(number(place), PLACE, place)
 
 
 def no_place(is_read: bool) -> str:
-    """Return the sequence of a message without a place: a snapshot row is below all changes."""
+    """Return the sequence of a message without a position: that of a snapshot row is below all changes."""
     return str(READ_SEQUENCE) if is_read else "0"
 
 
 def _log(field: Field) -> str | None:
-    """Return the log of a place that is no binlog: that of Oracle has transactions that overlap."""
+    """Return the log of a position outside of binlogs: in Oracle's, transactions overlap."""
     return None if field("scn") is None else f"{OVERLAP} "
 
 
@@ -75,12 +75,12 @@ def _plain(text: str) -> str:
 
 
 def _place_or_field(place: int | None, name: str, value: str) -> str:
-    """Return a place as a text; where it is none, the field that should tell it, with its name."""
+    """Return a position as a text; if it is None, the field that should hold it, with its name."""
     return f"{name}: {value}" if place is None else str(place)
 
 
 def _pair(high: int | None, low: int | None, span: int = _SPAN) -> int | None:
-    """Return two numbers as one, None where it has more digits than a decimal."""
+    """Return `high * span + low`; None if it has more digits than a decimal."""
     if high is None or low is None or abs(high * span) >= _MOST:
         return None
     found = high * span + low
@@ -88,7 +88,7 @@ def _pair(high: int | None, low: int | None, span: int = _SPAN) -> int | None:
 
 
 def _commit(field: Field) -> int | None:
-    """Return the LSN of the last commit, the first of those that a text of JSON lists."""
+    """Return the LSN of the last commit: the first element of the JSON list in the field `sequence`."""
     told = field("sequence")
     if told is None:
         return None

@@ -1,4 +1,4 @@
-"""Lines as messages in plain Python (values alone, or records), equal to `json_lines.frames` in SQL."""
+"""Lines parsed as messages in plain Python, equal to `json_lines.frames.as_messages` in SQL."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ _BLANK: Final = " \t\r\n"
 
 @dataclass(slots=True)
 class Message:
-    """A message: its line, its body, what is wrong with that in words, its key, its topic, its headers with keys.
+    """A message of a line.
 
-    `value` is what it was made of, a text or a value of JSON; `body` is an object, else None. `key` is that of the
-    row, `whole_key` has what stands beside it, too.
+    `value` is its value as a text or JSON value, and `body` the object in it, or None; `wrong` says in words why
+    there is none. `key` is the key of the row, `whole_key` the key with its schema. `old_key` and `new_key` are the
+    headers of a key change.
     """
 
     line: Line
@@ -35,7 +36,7 @@ class Message:
 
     @property
     def is_bare(self) -> bool:
-        """Whether it has no value, an empty one, or NULL."""
+        """Whether the message has no value, an empty one, or NULL."""
         value = self.value
         return value is None or (value.__class__ is str and value.strip(_BLANK) in ("", "null"))
 
@@ -43,9 +44,10 @@ class Message:
 def message_of(
     line: Line, documents: Documents, *, is_record: bool, of_mongodb: MongoMessages | None = None
 ) -> Message:
-    """Return the message of a line; raises SparkNeeded where Spark has to tell what it says.
+    """Return the message of a line; raises SparkNeeded if Spark must read it.
 
-    `of_mongodb` rewrites messages of that connector.
+    With `is_record` a line has key, value, topic and headers as fields, else it is the value. `of_mongodb` rewrites
+    messages of that connector.
     """
     if not is_record:
         text = line.text if of_mongodb is None else of_mongodb.envelope(line.text)
@@ -72,7 +74,7 @@ def message_of(
 
 
 def inner_of(documents: Documents, value: Any) -> tuple[Object | None, Object | None]:
-    """Return the object of a key's text, and the key in it, beside which a schema may stand."""
+    """Return the object of a key's text, and the key in it, which may be wrapped with a schema."""
     whole, _ = documents.parse_part(value)
     if whole is None:
         return None, None
@@ -81,7 +83,10 @@ def inner_of(documents: Documents, value: Any) -> tuple[Object | None, Object | 
 
 
 def _header(headers: Any, name: str) -> Any:
-    """Return a header; None where it is not there. Headers are an object, or a list of pairs or of objects."""
+    """Return a header, or None; headers are an object, a list of pairs, or a list of objects.
+
+    Raises SparkNeeded for any other form.
+    """
     match headers:
         case dict():
             found = headers.get(name)

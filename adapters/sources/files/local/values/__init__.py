@@ -1,1 +1,1 @@
-"""Values of JSON in plain Python, converted as Spark converts them."""
+"""JSON values in plain Python, converted to typed values exactly as Spark converts them."""

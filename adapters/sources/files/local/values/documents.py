@@ -1,7 +1,7 @@
-"""JSON of lines as plain Python values, for batches that are read without Spark.
+"""JSON lines parsed to plain Python values, for batches that are read without Spark.
 
-A text is taken only where it is known what Spark makes of it; else `SparkNeeded` is raised, and Spark reads the
-batch. Values are str, int, `Number` (a decimal without zeros at its end), `Double`, bool, None, dict and list.
+A text is parsed only if Spark's result for it is known. Otherwise SparkNeeded is raised, and Spark reads the batch.
+Values are str, int, `Number` (a decimal without trailing zeros), `Double`, bool, None, dict and list.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from lakeward.adapters.spark.frames.local_casts import SparkNeeded
 Object = dict[str, Any]
 
 NO_OBJECT: Final = "no object"
-"""Stands for the words that a reader has for a text that is no JSON object."""
+"""The problem of a text that is no JSON object; readers replace it by words of their own."""
 
 _BLANK: Final = " \t\r\n"
 _LONGEST: Final = 1 << 20
@@ -38,13 +38,13 @@ _CONSTANTS: Final = ("NaN", "Infinity", "-Infinity")
 
 
 class Double(Number):
-    """A number of JSON that is a double: it has an exponent, or more digits than a decimal."""
+    """A JSON number that Spark reads as a double: it has an exponent, or more digits than a decimal."""
 
     __slots__ = ()
 
 
 class Documents:
-    """Parses texts. Schemas that stand beside messages are parsed once: most of such a message is its schema."""
+    """Parser of texts. Schemas in messages are parsed once, because they are most of the text of such a message."""
 
     def __init__(self) -> None:
         self._schemas: list[tuple[str, Object]] = []
@@ -55,20 +55,20 @@ class Documents:
         )
 
     def parse_line(self, text: str) -> tuple[Object | None, str | None]:
-        """Parse a line, as `parse` does; what is parsed after that is a part of it."""
+        """Parse a line as `parse` does; later calls of `parse_part` are for parts of this line."""
         self._has_doubles = False
         return self.parse(text)
 
     def parse_part(self, value: Any) -> tuple[Object | None, str | None]:
-        """Parse the text of a value that stands in the line; only doubles are read otherwise by their texts."""
+        """Parse a value of the line by its text; without doubles in the line, an object is returned as it is."""
         if value.__class__ is dict and not self._has_doubles:
             return value, None
         return self.parse(text_of(value))
 
     def parse(self, text: str | None) -> tuple[Object | None, str | None]:
-        """Return the object that a text is, and what is wrong with it in words; neither for NULL, also in JSON.
+        """Return the object of a text, and in words what is wrong with the text; both are None for NULL.
 
-        A value that is no object has the words `NO_OBJECT`. Raises SparkNeeded where Spark has to tell.
+        The words for a value that is no object are `NO_OBJECT`. Raises SparkNeeded if Spark's result is not known.
         """
         if text is None:
             return None, None
@@ -84,7 +84,7 @@ class Documents:
         return value, None
 
     def _without_schemas(self, text: str) -> str:
-        """Return a text with constants for the schemas in it that are known; JSON itself has no such constants."""
+        """Return a text with known schemas replaced by the constants NaN and Infinity, which JSON does not have."""
         self._constants, rest, count = {}, text, 0
         for constant, (written, schema) in zip(_CONSTANTS, self._schemas, strict=False):
             parts = rest.split(written)
@@ -106,10 +106,10 @@ class Documents:
         return found
 
     def _keep_schema(self, text: str) -> None:
-        """Keep the schemas of a text; a pattern begins with the key, so that it is found in no string."""
+        """Remember the schemas of a text together with their key, so that they are not found within a string."""
         for start in list(_SCHEMA.finditer(text))[: len(_CONSTANTS)]:
             had, self._has_doubles = self._has_doubles, False
-            with suppress(ValueError):  # the key stands within a string
+            with suppress(ValueError):  # the key is within a string
                 schema, end = self._decoder.raw_decode(text, start.end())
                 if end - start.start() > _SHORTEST_SCHEMA and not self._has_doubles:
                     written = text[start.start() : end]
@@ -152,7 +152,7 @@ def _fraction(text: str) -> Number:
 
 
 def refuse_rounded(value: Any) -> None:
-    """Raise SparkNeeded for a number that is another one once it is a double: Spark tells what becomes of it."""
+    """Raise SparkNeeded for a number that changes when it becomes a double."""
     if value.__class__ is Double and _ROUNDED.search(value):
         raise SparkNeeded("a number has more digits than a double")
 
@@ -165,7 +165,7 @@ _LENIENT: Final = json.JSONDecoder(strict=False, parse_constant=_refuse)
 
 
 def _check_broken(text: str) -> None:
-    """Raise SparkNeeded for a text that is no JSON, of which a part of Spark may think otherwise."""
+    """Raise SparkNeeded for a text that is no JSON by the standard, but may be by some of Spark's parsers."""
     if END in text:
         raise SparkNeeded("a line has a text in it that marks the end of a line")
     if "'" in text and "'" in _STRING.sub("", text):
@@ -183,7 +183,7 @@ def _check_broken(text: str) -> None:
 
 
 def _check_limits(value: object, depth: int) -> None:
-    """Raise SparkNeeded for what is nested deeply, or has a long name: Spark's parser has limits for both."""
+    """Raise SparkNeeded for deep nesting and for long names: Spark's parser has limits for both."""
     if depth > _MOST_DEPTH:
         raise SparkNeeded("a line is nested too deeply")
     if isinstance(value, dict):
@@ -197,9 +197,10 @@ def _check_limits(value: object, depth: int) -> None:
 
 
 def text_of(value: Any) -> str | None:
-    """Return the text of a value, as Spark writes one of the type VARIANT; raises SparkNeeded where that differs.
+    """Return the text of a value, as Spark writes a value of the type VARIANT.
 
-    Java before 19 may write more digits of a double than tell it (JDK-4511638), above 10^15 alone.
+    Raises SparkNeeded for numbers that Java may write otherwise: before Java 19 doubles above 10^15 may have more
+    digits than needed (JDK-4511638).
     """
     kind = value.__class__
     if kind is str or value is None:

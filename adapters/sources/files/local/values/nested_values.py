@@ -1,7 +1,7 @@
-"""Lists, maps and structs from values of JSON in plain Python; Spark reads all of these but the plainest ones.
+"""Lists, maps and structs from JSON values in plain Python, for the simplest of them.
 
-Spark takes such a value as its text, by rules of its own (`adapters.sources.messages.json.wire_format`). Where each
-part is a JSON value of the part's own kind, there is one way to read it; any other value is left to Spark.
+Spark reads such a value from its text, by rules of its own (`adapters.sources.messages.json.wire_format`). If each
+part is a JSON value of the kind of its type, the result is certain. Any other value is left to Spark.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ _PLAIN: Final = ("int", "bigint", "double", "boolean", "string", "decimal")
 
 
 def is_plain(type_: Type) -> bool:
-    """Return whether values of a type are read here where they are plain."""
+    """Return whether plain values of a type can be read without Spark."""
     if type_.name == "map" and type_.parts[0].type.name != "string":
         return False
     return type_.name in _PLAIN or (type_.is_nested and all(is_plain(part.type) for part in type_.parts))
 
 
 def nested_reader(type_: Type) -> Part:
-    """Return what reads values of a type that `is_plain`: a struct is a dict, a map is a list of pairs."""
+    """Return a reader of values of a type that `is_plain`: a struct becomes a dict, a map a list of pairs."""
     read = _reader(type_)
 
     def of_column(value: Any) -> Any:
@@ -44,7 +44,7 @@ def nested_reader(type_: Type) -> Part:
 
 
 def _reader(type_: Type) -> Part:
-    """Return what reads a value of a type, or NULL; it raises SparkNeeded for any other."""
+    """Return a reader of values of a type or NULL; the reader raises SparkNeeded for any other value."""
     match type_.name:
         case "struct":
             return _struct({part.name: _reader(part.type) for part in type_.parts})

@@ -1,4 +1,4 @@
-"""Texts of values in plain Python, as Spark's casts take them."""
+"""Texts of JSON values in plain Python, as Spark's casts read them."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ _NUMBER_TEXT: Final = re.compile(r"-?[0-9]{1,38}")
 
 
 def number(text: str | None) -> int | None:
-    """Return the whole number that a text writes, None where it is none; it has up to 38 digits."""
+    """Return the whole number of up to 38 digits in a text; None if the text is none."""
     return int(text) if text is not None and _NUMBER_TEXT.fullmatch(text) else None
 
 
 def plain_text(value: Any) -> str:
-    """Return the text of a value; raises SparkNeeded where a control character is in it."""
+    """Return the text of a value; raises SparkNeeded if it has a control character."""
     found = text_of(value) or ""
     refuse_control(found)
     return found
 
 
 def refuse_control(text: str) -> None:
-    """Raise SparkNeeded for a text with a control character, which Spark may pass over."""
+    """Raise SparkNeeded for a text with a control character, which Spark may ignore."""
     if _CONTROL.search(text):
         raise SparkNeeded("a value that is no text has a control character")

@@ -1,4 +1,4 @@
-"""Dates and times from values of JSON in plain Python: days and microseconds since 1970, None for what is none."""
+"""Dates and times from JSON values in plain Python: days and microseconds since 1970, None for any other value."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _days(text: str) -> int | None:
 
 
 def date_reader(*, has_days: bool) -> Callable[[Any], int | None]:
-    """Return what reads dates as days; with `has_days` numbers are that already."""
+    """Return a reader of dates as days since 1970; with `has_days` numbers are such days."""
 
     def read(value: Any) -> int | None:
         if has_days and value.__class__ is int and -(10**9) < value < 10**9:
@@ -51,7 +51,7 @@ def date_reader(*, has_days: bool) -> Callable[[Any], int | None]:
 
 
 def moment_reader(type_: Type, written: Writing) -> Callable[[Any], int | None]:
-    """Return what reads times as microseconds: numbers of the column's unit, or texts."""
+    """Return a reader of times as microseconds since 1970, from numbers of the column's unit or from texts."""
     unit = UNITS.get(written.wire)
     is_wall_clock, zone = type_.name == "timestamp_ntz", written.text.zone
 
@@ -72,7 +72,7 @@ def moment_reader(type_: Type, written: Writing) -> Callable[[Any], int | None]:
 
 
 def micros_reader(unit: int) -> Callable[[Any], int | None]:
-    """Return what reads whole numbers of a unit of time as microseconds that have 64 bits."""
+    """Return a reader of whole numbers of a unit of time as microseconds of 64 bits."""
 
     def read(value: Any) -> int | None:
         count = value if value.__class__ is int and -_MOST < value < _MOST else number(text_of(value))
@@ -83,7 +83,7 @@ def micros_reader(unit: int) -> Callable[[Any], int | None]:
 
 
 def _of_unit(value: int, unit: int) -> int | None:
-    """Return microseconds; what lies between two of them is not bent."""
+    """Return a count of a unit (`unit` of them are a second) as microseconds; None if it is not a whole number."""
     if unit <= 10**6:
         return value * (10**6 // unit)
     if abs(value) >= 10**21:

@@ -1,7 +1,7 @@
-"""From texts and values of JSON to typed values in plain Python, as `wire.value_of` and `casts.to_type` say in SQL.
+"""Typed values from JSON values in plain Python, equal to `wire_format.value_of` and `casts.to_type` in SQL.
 
 A typed value is what `pyarrow.array` takes for the column's type: dates are days since 1970, times microseconds
-since 1970, decimals have the scale of their type. None stands for a value that does not fit.
+since 1970, decimals have the scale of their type. None means that a value does not fit.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from lakeward.adapters.spark.sql.casts import NESTED
 from lakeward.core.schema import Type
 
 Read: TypeAlias = Callable[[Any], Any]
-"""Return the typed value of a value of JSON that is not NULL; None where it does not fit its type."""
+"""Returns the typed value of a JSON value that is not NULL; None if it does not fit its type."""
 
 _BOUNDS: Final = {"int": (-(2**31), 2**31 - 1), "bigint": (-(2**63), 2**63 - 1)}
 _WIDE: Final = Context(prec=80)
@@ -46,7 +46,7 @@ _URL_SAFE: Final = str.maketrans("-_", "+/")
 
 
 def why_not_read(type_: Type, written: Writing) -> str | None:
-    """Return in words why values of a type are left to Spark, None where they are not."""
+    """Return in words why Spark must read values of a type; None if plain Python can."""
     if type_.name in NESTED and not is_plain(type_):
         return f"a column is {type_.with_article}"
     is_time = type_.name in ("date", "timestamp", "timestamp_ntz")
@@ -54,7 +54,7 @@ def why_not_read(type_: Type, written: Writing) -> str | None:
 
 
 def reader_of(type_: Type, written: Writing) -> Read:
-    """Return what reads the values of a column."""
+    """Return the reader of a column's values."""
     if type_.name in NESTED:
         return nested_reader(type_)
     match type_.name:
@@ -119,7 +119,7 @@ def _decimal_reader(type_: Type) -> Read:
 
 
 def _unscaled_reader(type_: Type, scale: int) -> Read:
-    """Read `org.apache.kafka.connect.data.Decimal`, and `VariableScaleDecimal`, which tells its scale."""
+    """Return a reader of `org.apache.kafka.connect.data.Decimal` and of `VariableScaleDecimal`."""
     most = 10**type_.precision
 
     def read(value: Any) -> Decimal | None:
@@ -143,7 +143,7 @@ def _parts(value: dict[str, Any]) -> tuple[int, str]:
 
 
 def _unscaled(data: str) -> int | None:
-    """Return the whole number in base64, big-endian in two's complement: 16 bytes hold 38 digits."""
+    """Return the whole number of a base64 text, big-endian in two's complement; 16 bytes hold 38 digits."""
     if not _BASE64.fullmatch(data):
         if data.startswith("{"):
             raise SparkNeeded("a decimal is an object in a text")
@@ -157,7 +157,7 @@ def _unscaled(data: str) -> int | None:
 
 
 def _digits(value: Any) -> str | None:
-    """Read a `VariableScaleDecimal` as its digits, since no type of a table has every scale."""
+    """Return the digits of a `VariableScaleDecimal` as a text, because no type of a table has every scale."""
     if value.__class__ is not dict:
         raise SparkNeeded("a number that tells its scale is no object")
     scale, data = _parts(value)
@@ -186,7 +186,7 @@ def _double(value: Any) -> float | None:
 
 
 def _double_of(value: Number) -> float:
-    """Return a number of JSON as a double; raises SparkNeeded where none is near it."""
+    """Return a JSON number as a double; raises SparkNeeded if it is too great for one, or becomes 0."""
     found = float(value)
     if not isfinite(found) or (found == 0 and not _is_zero(value)):
         raise SparkNeeded("a number is too great for a double, or too close to 0")
@@ -241,7 +241,7 @@ def _base64(value: Any) -> bytes | None:
 
 
 def _base64_url(value: Any) -> bytes | None:
-    """Read bytes whose padding may be left out."""
+    """Return the bytes of a URL-safe base64 text, whose padding may be missing."""
     text = plain_text(value).translate(_URL_SAFE)
     text += "=" * (-len(text) % 4)
     return a2b_base64(text) if _BASE64.fullmatch(text) else None
