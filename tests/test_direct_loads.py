@@ -84,7 +84,7 @@ def test_what_can_be_applied_whole_is_written_as_it_is_read_and_all_else_as_ever
 @pytest.mark.parametrize("project", ["iceberg"], indirect=True)
 def test_a_key_that_nobody_looks_for_stands_twice(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     """The rows of the test above show what each look is for: without it they are wrong."""
-    for look in ("repeats_a_key", "meets_a_row"):
+    for look in ("has_repeated_key", "has_stored_key"):
         monkeypatch.setattr(direct_load, look, lambda *_: False)
     project.configure(TABLES + BY_SPARK, 'timestamp_column = "at"')
     at = "2026-11-01 10:00:00"

@@ -32,7 +32,7 @@ from lakeward.adapters.formats.shared.change_log.entries import (
 from lakeward.adapters.formats.shared.rows.system_columns import position_of
 from lakeward.adapters.formats.shared.side_tables.side_table import CHANGES, OpenSideTable
 from lakeward.adapters.spark.history.version_rows import previous_columns
-from lakeward.adapters.spark.merge.fold.fold_items import said_nothing_of, with_all
+from lakeward.adapters.spark.merge.fold.fold_items import unset_columns, with_all
 from lakeward.adapters.spark.merge.resolution import stored_column
 from lakeward.adapters.spark.schema_changes.schema_alignment import fitted
 from lakeward.adapters.spark.sql import names
@@ -117,7 +117,7 @@ class ChangeLogTable:
         events, waiting = self.events(upto), self.waiting(upto)
         if events is not None and names.CAME_SINCE in events.columns:
             events = with_all(events)
-            events = events.withColumn(names.UNSET, F.expr(said_nothing_of(events))).drop(names.CAME_SINCE)
+            events = events.withColumn(names.UNSET, F.expr(unset_columns(events))).drop(names.CAME_SINCE)
         return [found for found in (events, waiting) if found is not None]
 
     def bases(self, upto: int) -> DataFrame | None:

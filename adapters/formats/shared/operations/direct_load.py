@@ -11,10 +11,10 @@ from pyspark.sql import functions as F
 
 from lakeward.adapters.formats.shared.resolution.merge_result import MergeDetail
 from lakeward.adapters.formats.shared.resolution.strategies.full_load import (
+    has_repeated_key,
+    has_stored_key,
     is_load_alone,
     load_result,
-    meets_a_row,
-    repeats_a_key,
 )
 from lakeward.adapters.formats.shared.rows.new_rows import as_stored
 from lakeward.adapters.formats.shared.rows.table_rows import Rows
@@ -97,7 +97,7 @@ def write_directly(
         files.write(as_stored(plan, fitted(observed.where(is_plain), plan.dimension.schema)))
         observed_values = observation.get
         written = None if observed_values["odd"] else _as_events(files.read(), plan, observed_values["time"])
-        if written is None or repeats_a_key(written, plan.dimension) or meets_a_row(written, stored):
+        if written is None or has_repeated_key(written, plan.dimension) or has_stored_key(written, stored):
             files.close()
             return None
     except BaseException as error:

@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame, Row
 from lakeward.adapters.formats.shared.rows.text_sets import TextSet
 from lakeward.adapters.spark.frames.event_frame import IS_EVENT, LEAVES_VALUES, count_operations
 from lakeward.adapters.spark.frames.local_frame import Frame, LocalFrame, in_spark
-from lakeward.adapters.spark.merge.resolution import rejected
+from lakeward.adapters.spark.merge.resolution import reject_rows
 from lakeward.adapters.spark.schema_changes.schema_alignment import fitted
 from lakeward.adapters.spark.sql import names
 from lakeward.adapters.spark.sql.names import quoted
@@ -79,7 +79,7 @@ class Partitions:
             return plan, batch
         for texts in lossy_texts:
             is_wrong = f"coalesce({_IS_SENT} AND {texts.condition}, false)"
-            frame = rejected(frame, plan.dimension, is_wrong, Reason.CAST, f"{texts.why}, {texts.becomes}")
+            frame = reject_rows(frame, plan.dimension, is_wrong, Reason.CAST, f"{texts.why}, {texts.becomes}")
         operations = Counter(plan.facts.operations) - Counter(counts)
         rejects = Counter(plan.facts.rejects) + Counter({Reason.CAST: sum(counts.values())})
         return replace(plan, facts=replace(plan.facts, operations=operations, rejects=rejects)), frame
