@@ -21,10 +21,10 @@ from lakeward.adapters.formats.shared.small_batches import (
 )
 from lakeward.adapters.formats.shared.small_batches.batch import SmallBatch, read_batch
 from lakeward.adapters.formats.shared.small_batches.change_log_entries import Entries
-from lakeward.adapters.formats.shared.small_batches.change_log_reader import _Entries, read_memory
+from lakeward.adapters.formats.shared.small_batches.change_log_reader import _Entries, read_change_log
 from lakeward.adapters.formats.shared.small_batches.settled_batch import SettledBatch
 from lakeward.adapters.formats.shared.small_batches.stored_rows import StoredRows
-from lakeward.adapters.formats.shared.small_batches.version_rows import ShownVersions
+from lakeward.adapters.formats.shared.small_batches.version_rows import VersionWriter
 from lakeward.core.dimension import Dimension
 from lakeward.core.events import Cell, ChangeEvent, Key, Operation
 from lakeward.core.history.surrogate_numbers import Numbers, assign_numbers
@@ -132,7 +132,7 @@ class JoinsNoKeys(Whole):
     @classmethod
     def spoil(cls, patch: pytest.MonkeyPatch) -> None:
         """Join none."""
-        patch.setattr(_Entries, "joined", lambda _self, touched: frozenset(touched))
+        patch.setattr(_Entries, "linked", lambda _self, touched: frozenset(touched))
 
 
 class TakesCopiesForNews(Whole):
@@ -145,10 +145,10 @@ class TakesCopiesForNews(Whole):
         def wrongly(
             kept: SideTables, plan: MergePlan, touched: Collection[Key]
         ) -> tuple[ChangeLogContents, frozenset[Key]]:
-            memory, keys = read_memory(kept, plan, touched)
+            memory, keys = read_change_log(kept, plan, touched)
             return replace(memory, records=[], changes={}), keys
 
-        patch.setattr(settled_batch, "read_memory", wrongly)
+        patch.setattr(settled_batch, "read_change_log", wrongly)
 
 
 class AddsFactsOfAnObjectAgain(Whole):
@@ -231,7 +231,7 @@ class RemembersWhatWasNotSentAsNull(Whole):
     @classmethod
     def spoil(cls, patch: pytest.MonkeyPatch) -> None:
         """Write down no path."""
-        patch.setattr(change_log_entries, "_not_sent", lambda _column, _value: [])
+        patch.setattr(change_log_entries, "unset_paths", lambda _column, _value: [])
 
 
 class RemembersNothingThatWaits(Whole):
@@ -271,15 +271,15 @@ class DropsWhatWasBelieved(Whole):
     @classmethod
     def spoil(cls, patch: pytest.MonkeyPatch) -> None:
         """Show what is believed now alone."""
-        believed = ShownVersions._believed
+        believed = VersionWriter._known_rows
 
         def now(
-            self: ShownVersions, key: Key, versions: Versions, stored: Sequence[Mapping[str, Any]]
+            self: VersionWriter, key: Key, versions: Versions, stored: Sequence[Mapping[str, Any]]
         ) -> Iterator[dict[str, Cell]]:
             name = self.history.shown.known_to
             return (row for row in believed(self, key, versions, stored) if row[name] is None)
 
-        patch.setattr(ShownVersions, "_believed", now)
+        patch.setattr(VersionWriter, "_known_rows", now)
 
 
 _IN_PART = "rows_that_are_sent_in_part_and_keys_that_change_give_their_databases"

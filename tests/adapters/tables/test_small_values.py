@@ -17,13 +17,13 @@ from types_of_columns import DECIMALS, SIMPLE, TYPES
 
 from lakeward.adapters.formats.shared.change_log import entries as change_log
 from lakeward.adapters.formats.shared.change_log.batch_record import BatchRecord
+from lakeward.adapters.formats.shared.rows.arrow_types import arrow_type
 from lakeward.adapters.formats.shared.rows.system_columns import row_columns
-from lakeward.adapters.formats.shared.small_batches.arrow_values import arrow_type, key_rows
 from lakeward.adapters.formats.shared.small_batches.batch import read_batch
-from lakeward.adapters.formats.shared.small_batches.change_log_entries import Entries, plain
-from lakeward.adapters.formats.shared.small_batches.change_log_reader import _Entries, read_memory
-from lakeward.adapters.formats.shared.small_batches.key_texts import KeyTexts
-from lakeward.adapters.formats.shared.small_batches.version_rows import ShownVersions, VersionReader
+from lakeward.adapters.formats.shared.small_batches.change_log_entries import Entries, without_unset
+from lakeward.adapters.formats.shared.small_batches.change_log_reader import _Entries, read_change_log
+from lakeward.adapters.formats.shared.small_batches.keys import KeyTexts, key_rows
+from lakeward.adapters.formats.shared.small_batches.version_rows import VersionReader, VersionWriter
 from lakeward.adapters.spark.history.version_rows import remembered_types
 from lakeward.adapters.spark.sql import names
 from lakeward.core.dimension import Dimension, TableName, Unbounded
@@ -217,7 +217,7 @@ def read_state(
     kept = kept_of(entries, records)
     rows = entries.select(list(plan.dimension.key)).to_pylist()
     touched = [found for row in rows if (found := key_of(row, plan.dimension.key)) is not None]
-    memory, _ = read_memory(kept, plan, touched)
+    memory, _ = read_change_log(kept, plan, touched)
     return memory
 
 
@@ -264,9 +264,9 @@ def test_of_what_is_remembered_all_that_matters_is_read(found: Drawn, data: st.D
     own = _Entries._near
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(_Entries, "_near", near)
-        memory, joined = read_memory(kept_of(entries), plan, touched)
+        memory, joined = read_change_log(kept_of(entries), plan, touched)
         patch.setattr(_Entries, "_near", all_of)
-        whole, joined_of_all = read_memory(kept_of(entries), plan, touched)
+        whole, joined_of_all = read_change_log(kept_of(entries), plan, touched)
     assert (memory.changes.keys(), joined) == (whole.changes.keys(), joined_of_all)
     firsts = {key[0] for key in joined}
     of_others = [
@@ -407,14 +407,14 @@ def test_versions_are_read_back_as_they_are_shown_and_remembered(
     versions = tuple(data.draw(versions_of(dimension, own)))
     plan, this = plan_of(dimension, BATCH), key(dimension, own)
     numbers = {(this, one.valid_from): place for place, one in enumerate(versions)}
-    rows = [*ShownVersions(dimension, history, BATCH, numbers).rows(this, versions, [])]
+    rows = [*VersionWriter(dimension, history, BATCH, numbers).rows(this, versions, [])]
     types = {c.name: c.type for c in plan.stored.schema} | row_columns(dimension)
     wide = {
         names.SEQUENCE: lambda n: pa.scalar(n, pa.decimal128(38, 0)).as_py() if dimension.sequences.are_wide else n
     }
     stored = pa.table(
         {
-            name: pa.array([wide.get(name, plain)(row.get(name)) for row in rows], arrow_type(type_))
+            name: pa.array([wide.get(name, without_unset)(row.get(name)) for row in rows], arrow_type(type_))
             for name, type_ in types.items()
         }
     )

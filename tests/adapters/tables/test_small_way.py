@@ -16,9 +16,9 @@ from lakeward.adapters.formats.shared.resolution.resolver import resolve_plan
 from lakeward.adapters.formats.shared.rows.partition_values import Partitions
 from lakeward.adapters.formats.shared.rows.text_sets import TextSet
 from lakeward.adapters.formats.shared.small_batches import settled_batch
-from lakeward.adapters.formats.shared.small_batches.change_log_reader import MOST_ENTRIES, read_memory
-from lakeward.adapters.formats.shared.small_batches.eligibility import CORE, NotSmall, reason_for_spark
-from lakeward.adapters.formats.shared.small_batches.resolver import resolve_small_batch
+from lakeward.adapters.formats.shared.small_batches.batch import NotSmall, reason_for_spark
+from lakeward.adapters.formats.shared.small_batches.change_log_reader import MOST_ENTRIES, read_change_log
+from lakeward.adapters.formats.shared.small_batches.resolver import CORE, resolve_small_batch
 from lakeward.adapters.spark.frames.local_frame import LocalFrame
 from lakeward.adapters.spark.sql import names
 from lakeward.core.dimension import Deletes, Dimension, Match, TableName
@@ -120,7 +120,7 @@ def lies_behind_the_calendar(_patch: pytest.MonkeyPatch) -> str:
 def remembers_too_much(_patch: pytest.MonkeyPatch) -> str:
     kept = keeping()
     kept.change_log.table = SimpleNamespace(rows=lambda *_: SimpleNamespace(num_rows=MOST_ENTRIES + 1))
-    return not_small(lambda: read_memory(kept, plan_of(recalls=True), [(1,)]))
+    return not_small(lambda: read_change_log(kept, plan_of(recalls=True), [(1,)]))
 
 
 def test_the_rows_of_joined_tables_are_worked_out_in_modules_that_do_not_know_this_way() -> None:
@@ -148,7 +148,7 @@ CASES: Mapping[str, tuple[Callable[[pytest.MonkeyPatch], str], str]] = {
     ),
     "that meets a time outside the years 1 to 9999, written by another program": (
         lies_behind_the_calendar,
-        "none of Python",
+        "Python cannot hold a value",
     ),
 }
 """Of each row of the page a case, and what is said of it."""

@@ -23,8 +23,8 @@ from lakeward.adapters.formats.iceberg.side_tables import side_table as iceberg
 from lakeward.adapters.formats.iceberg.side_tables.side_table import IcebergSideTable
 from lakeward.adapters.formats.shared.change_log import retention
 from lakeward.adapters.formats.shared.change_log.entries import KIND, RECORD
+from lakeward.adapters.formats.shared.rows.arrow_types import arrow_type
 from lakeward.adapters.formats.shared.side_tables.side_table import CHANGES
-from lakeward.adapters.formats.shared.small_batches.arrow_values import arrow_type
 from lakeward.adapters.spark.sql import names
 from lakeward.core.dimension import Dimension, TableName, Within
 from lakeward.core.errors import CommitConflict
@@ -49,9 +49,9 @@ def test_a_map_of_times_without_a_zone_is_kept_in_delta(tmp_path: Path) -> None:
     """delta-rs makes no such table, and adds such a column to one that has the feature."""
     times = parse_type("struct<a: map<string, list<timestamp_ntz>>>")
     found = {"a": [("b", [datetime(2026, 1, 1)])]}
-    plain = parse_type("struct<b: int>")
+    without_unset = parse_type("struct<b: int>")
     for more in (
-        {**COLUMNS, "third": plain},
+        {**COLUMNS, "third": without_unset},
         {**COLUMNS, "first": times},
         {**COLUMNS, "first": times, "second": times},
     ):

@@ -12,7 +12,7 @@ import pyarrow as pa
 from lakeward.adapters.formats.delta.writes.data_files import Add, DataFiles
 from lakeward.adapters.formats.delta.writes.deletion_vectors import read_vector
 from lakeward.adapters.formats.delta_rs.columns import column_of
-from lakeward.adapters.formats.shared.small_batches.arrow_values import arrow_type
+from lakeward.adapters.formats.shared.rows.arrow_types import arrow_type
 from lakeward.adapters.formats.shared.storage.folder import Folder
 from lakeward.adapters.formats.shared.storage.parquet_files import StoredFile, read_rows
 

@@ -18,8 +18,8 @@ from lakeward.adapters.formats.delta.java import Jvm
 from lakeward.adapters.formats.delta.writes.deletion_vectors import Deletion, encode_vectors
 from lakeward.adapters.formats.delta.writes.local_files import MODE, PHYSICAL, action_fields
 from lakeward.adapters.formats.delta_rs.columns import column_of
+from lakeward.adapters.formats.shared.rows.arrow_types import arrow_type
 from lakeward.adapters.formats.shared.side_tables.side_table import with_schema
-from lakeward.adapters.formats.shared.small_batches.arrow_values import arrow_type
 
 _WRITTEN: Final = frozenset(
     {

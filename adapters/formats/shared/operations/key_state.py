@@ -13,13 +13,14 @@ from lakeward.adapters.formats.shared.change_log import entries
 from lakeward.adapters.formats.shared.change_log.batch_record import is_ordered, renames_of
 from lakeward.adapters.formats.shared.rows.conditions import All, AtLeast, AtMost, Condition, Is, OneOf
 from lakeward.adapters.formats.shared.rows.system_columns import batch_of, position_of
+from lakeward.adapters.formats.shared.rows.unset_cells import with_unset
 from lakeward.adapters.formats.shared.side_tables import quarantine
 from lakeward.adapters.formats.shared.side_tables.side_table import CHANGES, QUARANTINE
 from lakeward.adapters.spark.history.version_rows import ENDS
 from lakeward.adapters.spark.sql import names
 from lakeward.adapters.spark.sql.names import quoted
 from lakeward.core.dimension import DELETED, Dimension, Ordered
-from lakeward.core.events import UNSET, ChangeEvent, Key, Operation, Position, canonical
+from lakeward.core.events import ChangeEvent, Key, Operation, Position, canonical
 from lakeward.core.history.version_rows import current_row
 from lakeward.core.merge.change_log import HOLDING, BaseRow, Reason
 from lakeward.core.merge.fold import Row
@@ -161,7 +162,7 @@ class _Search:
             operation=operation,
             position=position_of(row),
             key=() if operation is Operation.TRUNCATE else self._key(row),
-            cells={n: _sent(row[n], quoted(n), not_sent) for n in self.dimension.schema.names if n in row},
+            cells={n: with_unset(row[n], quoted(n), not_sent) for n in self.dimension.schema.names if n in row},
             old_key=None if old is None else self._key(old),
             transaction=row.get(names.TRANSACTION),
             time=row[names.TIME],
@@ -197,15 +198,6 @@ class _Search:
             if reason in HOLDING and overruling:
                 given_up.setdefault(place, min(overruling))
         return [_refused(row, given_up) for row in refused if position_of(row) not in replayed]
-
-
-def _sent(value: Any, path: str, not_sent: Collection[str]) -> Any:
-    """Return a cell with UNSET in place of itself, or of fields within it, that were not sent."""
-    if path in not_sent:
-        return UNSET
-    if not isinstance(value, dict):
-        return value
-    return {name: _sent(part, f"{path}.{quoted(name)}", not_sent) for name, part in value.items()}
 
 
 def _refused(row: Entry, given_up: Mapping[Position, int]) -> Refused:

@@ -29,7 +29,7 @@ from lakeward.adapters.formats.shared.rows.new_rows import rows_to_write
 from lakeward.adapters.formats.shared.rows.partition_values import Partitions
 from lakeward.adapters.formats.shared.rows.table_rows import Rows, TableSnapshot
 from lakeward.adapters.formats.shared.side_tables.side_table_pair import SideTables
-from lakeward.adapters.formats.shared.small_batches.eligibility import NotSmall, reason_for_spark
+from lakeward.adapters.formats.shared.small_batches.batch import NotSmall, reason_for_spark
 from lakeward.adapters.formats.shared.small_batches.resolver import resolve_small_batch
 from lakeward.adapters.spark.execution.cached_frames import freed_on_failure
 from lakeward.adapters.spark.execution.parallelism import ROWS_A_PART

@@ -9,7 +9,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from lakeward.adapters.formats.shared.change_log.entries import columns_in_part
-from lakeward.adapters.formats.shared.small_batches.arrow_values import arrow_type
+from lakeward.adapters.formats.shared.rows.arrow_types import arrow_type
 from lakeward.adapters.formats.shared.small_batches.change_log_entries import Entries
 from lakeward.adapters.formats.shared.small_batches.settled_batch import SettledBatch
 from lakeward.adapters.spark.frames.event_frame import IS_REJECT
@@ -56,19 +56,19 @@ def refused_rows(settled: SettledBatch, rejects: Sequence[Reject]) -> DataFrame 
 
 def _with_waiting_rows(settled: SettledBatch, rejects: Sequence[Reject]) -> tuple[pa.Table, Mapping[Position, int]]:
     """Return the rows of the batch, followed by those of waiting events, and the index of each by its position."""
-    rows, places, changes = settled.batch.rows, settled.batch.places, settled.memory.changes
+    rows, places, changes = settled.batch.rows, settled.batch.places, settled.change_log.changes
     waiting = [changes[reject.position].event for reject in rejects if reject.position not in places]
     if not waiting:
         return rows, places
     entries = Entries(settled.plan, settled.texts, [])
     entries.add_waiting(waiting)
     first = 1 + max(rows[names.ARRIVAL].to_pylist(), default=-1)
-    rows_behind = [{**entry, names.ARRIVAL: first + index} for index, entry in enumerate(entries.found)]
+    waiting_rows = [{**entry, names.ARRIVAL: first + index} for index, entry in enumerate(entries.entries)]
     types = {name: arrow_type(type_) for name, type_ in columns_in_part(settled.plan.dimension).items()}
     types |= {field.name: field.type for field in rows.schema}
-    more = {name: pa.array([entry.get(name) for entry in rows_behind], type_) for name, type_ in types.items()}
-    own = {event.position: rows.num_rows + index for index, event in enumerate(waiting)}
-    return pa.concat_tables([rows, pa.table(more)], promote_options="default"), {**places, **own}
+    columns = {name: pa.array([entry.get(name) for entry in waiting_rows], type_) for name, type_ in types.items()}
+    waiting_places = {event.position: rows.num_rows + index for index, event in enumerate(waiting)}
+    return pa.concat_tables([rows, pa.table(columns)], promote_options="default"), {**places, **waiting_places}
 
 
 def held_keys(batch: SettledBatch) -> set[str]:
@@ -89,8 +89,8 @@ def _keys_of_waiting_changes(batch: SettledBatch) -> set[str]:
     ).moved()
     if plan.replaces or not (plan.holds or plan.releases):
         return texts
-    own = {place[2:] for place in batch.memory.changes}
-    return texts | batch.side_tables.change_log.waiters(plan.batch - 1).moved(own)
+    known_places = {place[2:] for place in batch.change_log.changes}
+    return texts | batch.side_tables.change_log.waiters(plan.batch - 1).moved(known_places)
 
 
 def _with_reasons(
