@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from deltalake import CommitProperties, DeltaTable, Transaction
 
-from lakeward.adapters.formats.delta.checks import check
+from lakeward.adapters.formats.delta.checks import check_options
 from lakeward.adapters.formats.delta.metadata.progress import APP, PROGRESS, commits_of, read_table_state
 from lakeward.adapters.formats.delta.operations.rollback import DeltaLineage
 from lakeward.adapters.formats.delta.options import TableOptions
@@ -101,7 +101,7 @@ def test_a_table_that_would_forget_its_batch_is_refused() -> None:
     dimension = Dimension(name=ITEM, schema=Schema((Column("id", Type("int")),)))
     options = TableOptions(properties={"delta.setTransactionRetentionDuration": "interval 7 days"})
     with pytest.raises(ConfigError, match="is not for `properties` to say"):
-        check(dimension, options)
+        check_options(dimension, options)
 
 
 def forget(places: Places) -> Path:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from lakeward.adapters.formats.hudi.checks import check, check_change, check_place
+from lakeward.adapters.formats.hudi.checks import check_change, check_place, check_table
 from lakeward.adapters.formats.hudi.metadata.columns import KEY, META_COLUMNS, columns_of
 from lakeward.adapters.formats.hudi.operations.layout import RECORD_KEY, Layout
 from lakeward.adapters.formats.hudi.options import TableOptions
@@ -86,25 +86,25 @@ def test_a_table_of_others_is_told_apart() -> None:
 @pytest.mark.parametrize("name", ["a b", "1a", "a-b", "a.b", "", "m²", "é"])
 def test_names_that_avro_has_not_are_refused(name: str) -> None:
     with pytest.raises(ConfigError, match="Hudi has no column"):
-        check(dimension(**{"id": "int", name: "int"}), TableOptions())
+        check_table(dimension(**{"id": "int", name: "int"}), TableOptions())
 
 
 def test_names_within_columns_are_looked_at_too() -> None:
     inner = Type("struct", parts=(Column("a b", Type("int")),))
     odd = Schema((Column("id", Type("int")), Column("s", Type("list", parts=(Column("element", inner),)))))
     with pytest.raises(ConfigError, match="'a b'"):
-        check(Dimension(name=TableName("shop", "item"), schema=odd, key=("id",)), TableOptions())
+        check_table(Dimension(name=TableName("shop", "item"), schema=odd, key=("id",)), TableOptions())
 
 
 def test_maps_of_other_keys_than_texts_are_refused() -> None:
     with pytest.raises(ConfigError, match="cannot hold the column 'm'"):
-        check(dimension(id="int", m="list<map<int,string>>"), TableOptions())
+        check_table(dimension(id="int", m="list<map<int,string>>"), TableOptions())
 
 
 @pytest.mark.parametrize("name", ["_hoodie_file_name", "_hoodie_is_deleted"])
 def test_columns_of_hudi_are_not_for_others(name: str) -> None:
     with pytest.raises(ConfigError, match=name):
-        check(dimension(**{"id": "int", name: "string"}), TableOptions())
+        check_table(dimension(**{"id": "int", name: "string"}), TableOptions())
 
 
 @pytest.mark.parametrize(
@@ -118,7 +118,7 @@ def test_columns_of_hudi_are_not_for_others(name: str) -> None:
 )
 def test_options_that_cannot_be_are_refused(options: TableOptions, says: str) -> None:
     with pytest.raises(ConfigError) as refused:
-        check(dimension(id="int", price="double", at="timestamp"), options)
+        check_table(dimension(id="int", price="double", at="timestamp"), options)
     assert says in f"{refused.value} {refused.value.todo}"
 
 
@@ -137,11 +137,11 @@ def test_options_that_cannot_be_are_refused(options: TableOptions, says: str) ->
 )
 def test_properties_that_may_change_rows_are_refused(name: str) -> None:
     with pytest.raises(ConfigError, match="not for `properties` to say"):
-        check(dimension(id="int"), TableOptions(properties={name: "x"}))
+        check_table(dimension(id="int"), TableOptions(properties={name: "x"}))
 
 
 def test_properties_of_the_writer_are_taken() -> None:
-    check(dimension(id="int"), TableOptions(properties={"hoodie.compact.inline.max.delta.commits": "3"}))
+    check_table(dimension(id="int"), TableOptions(properties={"hoodie.compact.inline.max.delta.commits": "3"}))
 
 
 @pytest.mark.parametrize(

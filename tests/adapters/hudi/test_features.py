@@ -120,12 +120,12 @@ def test_a_class_that_merges_rows_is_no_reason_and_is_known(tmp_path: Path) -> N
         hoodie__record__merge__property__hoodie__payload__delete__marker="D",
     )
     assert refused(found) == []
-    assert found.merged_otherwise == [
+    assert found.other_merge_properties == [
         "hoodie.record.merge.mode",
         "hoodie.record.merge.property.hoodie.payload.delete.marker",
         "hoodie.table.ordering.fields",
     ]
-    assert features(tmp_path).merged_otherwise == []
+    assert features(tmp_path).other_merge_properties == []
 
 
 def test_how_rows_lie_is_what_each_write_is_told(tmp_path: Path) -> None:
@@ -135,7 +135,7 @@ def test_how_rows_lie_is_what_each_write_is_told(tmp_path: Path) -> None:
         hoodie__table__keygenerator__type="COMPLEX",
         hoodie__datasource__write__hive_style_partitioning="true",
     )
-    told = found.theirs({"hoodie.index.type": "SIMPLE"})
+    told = found.write_options({"hoodie.index.type": "SIMPLE"})
     write = "hoodie.datasource.write."
     assert told[f"{write}recordkey.field"] == "id,name"
     assert told[f"{write}keygenerator.class"] == "org.apache.hudi.keygen.ComplexKeyGenerator"

@@ -33,8 +33,13 @@ METADATA = {
 
 
 def theirs(key: str, generator: str, index: str = "SIMPLE", encoded: str = "true") -> Layout:
-    said = {RECORD_KEY: key, GENERATOR: f"org.apache.hudi.keygen.{generator}", INDEX: index, ENCODED: encoded}
-    return Layout(["day"], "copy-on-write", 4, said)
+    extra_metadata = {
+        RECORD_KEY: key,
+        GENERATOR: f"org.apache.hudi.keygen.{generator}",
+        INDEX: index,
+        ENCODED: encoded,
+    }
+    return Layout(["day"], "copy-on-write", 4, extra_metadata)
 
 
 def instant(layout: str) -> Instant:
@@ -64,19 +69,19 @@ def test_a_row_lies_by_its_record_key_and_its_partition_each_column_once() -> No
 
 
 def test_texts_are_mixed_up_in_tables_of_others_alone() -> None:
-    assert Layout.of(TableOptions()).mixed(DIMENSION) == {}
-    assert theirs("id", "SimpleKeyGenerator").mixed(DIMENSION) == {"id": TextSet(words=("",))}
+    assert Layout.of(TableOptions()).ambiguous_texts(DIMENSION) == {}
+    assert theirs("id", "SimpleKeyGenerator").ambiguous_texts(DIMENSION) == {"id": TextSet(words=("",))}
 
 
 def test_a_text_with_a_comma_and_a_colon_may_be_two_in_a_key_of_several_columns() -> None:
-    of_several = theirs("id,no", "ComplexKeyGenerator").mixed(DIMENSION)
+    of_several = theirs("id,no", "ComplexKeyGenerator").ambiguous_texts(DIMENSION)
     assert set(of_several) == {"id", "no"}
     assert of_several["id"].has("1,no:2")
-    of_buckets = theirs("id", "NonpartitionedKeyGenerator", "BUCKET").mixed(DIMENSION)["id"]
+    of_buckets = theirs("id", "NonpartitionedKeyGenerator", "BUCKET").ambiguous_texts(DIMENSION)["id"]
     assert [of_buckets.has(text) for text in ("a:1,b", "a,b", "", "__null__")] == [True, False, True, True]
 
 
 def test_a_path_that_is_not_encoded_must_not_have_an_empty_part() -> None:
-    found = theirs("id", "SimpleKeyGenerator", encoded="false").mixed(DIMENSION)["day"]
+    found = theirs("id", "SimpleKeyGenerator", encoded="false").ambiguous_texts(DIMENSION)["day"]
     texts = ["a//b", "a/", "/a", "", "..", "a/./b", ".hoodie_x/b", "a/b", "a.b/..c", "x.hoodie"]
     assert [text for text in texts if not found.has(text)] == ["a/b", "a.b/..c", "x.hoodie"]

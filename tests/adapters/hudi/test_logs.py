@@ -110,7 +110,7 @@ def test_a_group_of_logs_alone_is_all_changes() -> None:
 def test_a_table_is_whole_from_where_its_cleanings_left_it(tmp_path: Path) -> None:
     timeline, folder = Timeline(DiskFolder(tmp_path)), tmp_path / ".hoodie" / "timeline"
     folder.mkdir(parents=True)
-    assert timeline.whole_from() == ""
+    assert timeline.readable_from() == ""
     instant = {"type": "record", "name": "i", "fields": [{"name": "timestamp", "type": "string"}]}
     fields = [
         {"name": "earliestInstantToRetain", "type": ["null", instant]},
@@ -120,4 +120,4 @@ def test_a_table_is_whole_from_where_its_cleanings_left_it(tmp_path: Path) -> No
         with (folder / f"{at:017}.clean.requested").open("wb") as file:
             plan = {"earliestInstantToRetain": earliest, "lastCompletedCommitTimestamp": f"{at - 1:04}"}
             fastavro.writer(file, {"type": "record", "name": "plan", "fields": fields}, [plan])
-    assert timeline.whole_from() == "0006"
+    assert timeline.readable_from() == "0006"

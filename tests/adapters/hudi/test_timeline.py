@@ -43,7 +43,7 @@ def instant(number: int) -> str:
     return f"202611220000{number:02}000"
 
 
-def said(batch: int | None = None) -> bytes:
+def extra_metadata(batch: int | None = None) -> bytes:
     extra: dict[str, Any] = {"schema": COLUMNS}
     if batch is not None:
         extra[PROGRESS] = Progress(batch=batch).to_json()
@@ -64,7 +64,7 @@ def folder(places: Places) -> Path:
 
 
 def complete(places: Places, number: int, batch: int | None, action: str = "deltacommit", by: int = 0) -> None:
-    (folder(places) / f"{instant(number)}_{instant(by or number)}.{action}").write_bytes(said(batch))
+    (folder(places) / f"{instant(number)}_{instant(by or number)}.{action}").write_bytes(extra_metadata(batch))
 
 
 def archive(places: Places, version: int, files: dict[str, list[tuple[int, int | None]]]) -> None:
@@ -74,7 +74,7 @@ def archive(places: Places, version: int, files: dict[str, list[tuple[int, int |
                 "instantTime": instant(n),
                 "completionTime": instant(n),
                 "action": "commit",
-                "metadata": None if batch == 0 else said(batch),
+                "metadata": None if batch == 0 else extra_metadata(batch),
             }
             for n, batch in instants
         ]
@@ -160,23 +160,23 @@ def test_a_timeline_that_cannot_be_read_is_an_error(places: Places, monkeypatch:
         read_table_state(places, TABLE)
 
 
-def line(places: Places, whole_from: int = 0) -> HudiLineage:
+def line(places: Places, readable_from: int = 0) -> HudiLineage:
     """Return the writes of a table, whose files are there from an instant on."""
     timeline = Timeline(places.at(TABLE))
     table: Any = SimpleNamespace(timeline=timeline)
-    return HudiLineage(table, list(timeline.active()), instant(whole_from))
+    return HudiLineage(table, list(timeline.active()), instant(readable_from))
 
 
 @pytest.mark.parametrize(
-    ("whole_from", "shown"),
+    ("readable_from", "shown"),
     [(0, [1, 2, None]), (2, [None, 2, None]), (3, [None, 4, None]), (4, [None, 4, None]), (9, [None, 4, None])],
 )
 def test_rows_of_a_commit_whose_files_are_gone_are_those_that_others_made_of_them(
-    places: Places, whole_from: int, shown: list[int | None]
+    places: Places, readable_from: int, shown: list[int | None]
 ) -> None:
     for number, batch in ((1, 1), (2, 2), (3, None), (4, None)):
         complete(places, number, batch)
-    found = line(places, whole_from)
+    found = line(places, readable_from)
     assert [found.commit_showing(batch) for batch in (1, 2, 3)] == [one and instant(one) for one in shown]
     assert [(one.name, one.progress.batch) for one in found.commits()] == [(instant(2), 2), (instant(1), 1)]
 

@@ -18,11 +18,11 @@ from lakeward.adapters.formats.iceberg.options import IcebergOptions
 from lakeward.adapters.formats.iceberg.side_tables.side_table import IcebergSideTable
 from lakeward.adapters.formats.shared.side_tables import quarantine
 from lakeward.adapters.formats.shared.side_tables.quarantine import (
-    BESIDE,
     FINAL,
     GIVEN_UP,
     HELD,
-    MENDED,
+    HELD_OTHER_KEY,
+    REPAIRED,
     REPLAYED,
     QuarantineTable,
 )
@@ -77,8 +77,8 @@ def test_only_what_holds_is_read_and_no_text_of_it(tmp_path: Path, read: list[tu
             row(HELD, 3, key='["3"]'),
             row(REPLAYED, 3, 2),
             row(HELD, 4, key='["5"]'),
-            row(BESIDE, 4, key='["4"]'),
-            row(MENDED, 1, 2),
+            row(HELD_OTHER_KEY, 4, key='["4"]'),
+            row(REPAIRED, 1, 2),
             *[row(FINAL, number, key='["9"]', reason="too_late") for number in range(10, 60)],
             row(HELD, 5, 9, key='["6"]'),
         ]

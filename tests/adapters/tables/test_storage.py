@@ -38,16 +38,16 @@ def names(folder: Folder) -> list[str]:
 
 
 def test_its_files_are_listed_with_their_sizes(folder: Folder) -> None:
-    assert {file.name: file.size for file in folder.every()} == {name: len(FILES[name]) for name in FILES}
+    assert {file.name: file.size for file in folder.all_files()} == {name: len(FILES[name]) for name in FILES}
     assert names(folder) == ["two.parquet"]
     assert names(folder.within("_delta_log")) == ["0.json"]
-    assert all(file.seconds > 1_700_000_000 for file in folder.every())
+    assert all(file.seconds > 1_700_000_000 for file in folder.all_files())
 
 
 def test_one_that_is_not_there_holds_nothing(folder: Folder) -> None:
     assert (folder.holds(), folder.within("_delta_log").holds()) == ("_delta_log", "0.json")
     none = folder.within("none")
-    assert (none.holds(), list(none.files()), list(none.every())) == (None, [], [])
+    assert (none.holds(), list(none.files()), list(none.all_files())) == (None, [], [])
 
 
 def test_a_file_is_read_from_anywhere_and_removed(folder: Folder) -> None:
@@ -62,7 +62,7 @@ def test_a_file_is_read_from_anywhere_and_removed(folder: Folder) -> None:
 
 
 def test_a_place_is_seen_from_it_or_whole(folder: Folder) -> None:
-    is_there = folder.presence()
+    is_there = folder.existence_check()
     whole = folder.place("two.parquet")
     assert whole == f"{folder}/two.parquet"
     assert folder.place(whole if "://" in whole else f"file:{whole}") == whole
@@ -72,7 +72,7 @@ def test_a_place_is_seen_from_it_or_whole(folder: Folder) -> None:
 
 def test_a_place_in_another_folder_is_asked_for(folder: Folder) -> None:
     """Tables that are copied without their files name those of another."""
-    is_there, around = folder.presence(), str(folder).removesuffix("/item")
+    is_there, around = folder.existence_check(), str(folder).removesuffix("/item")
     assert (is_there(f"{around}/item2/other"), is_there(f"{around}/item2/none")) == (True, False)
 
 

@@ -31,7 +31,7 @@ class Columns:
     partitions: Sequence[str]
 
 
-def columns_of_then(what: str, earlier: deltalake.DeltaTable, now: deltalake.DeltaTable) -> Columns:
+def columns_of_then(table_name: str, earlier: deltalake.DeltaTable, now: deltalake.DeltaTable) -> Columns:
     """Return the columns of an earlier version, for the files of now. Raises TableError if that is not possible.
 
     If columns were mapped since, the earlier names refer to the names in files.
@@ -43,20 +43,22 @@ def columns_of_then(what: str, earlier: deltalake.DeltaTable, now: deltalake.Del
         try:
             schema = _mapped(schema, current)
         except KeyError as error:
-            raise _refused(what, earlier, f"the column {error.args[0]!r} of then was dropped since") from error
+            raise _refused(
+                table_name, earlier, f"the column {error.args[0]!r} of then was dropped since"
+            ) from error
     elif before != after:
-        raise _refused(what, earlier, f"columns were mapped by {before!r} then, and are by {after!r} now")
+        raise _refused(table_name, earlier, f"columns were mapped by {before!r} then, and are by {after!r} now")
     if _physical(schema, partitions) != _physical(current, now.metadata().partition_columns):
-        raise _refused(what, earlier, "rows were partitioned by other columns then")
+        raise _refused(table_name, earlier, "rows were partitioned by other columns then")
     return Columns(json.dumps(schema), partitions)
 
 
-def _refused(what: str, earlier: deltalake.DeltaTable, found: str) -> TableError:
+def _refused(table_name: str, earlier: deltalake.DeltaTable, found: str) -> TableError:
     return TableError(
-        f"{what} cannot be taken back to version {earlier.version()}",
+        f"{table_name} cannot be taken back to version {earlier.version()}",
         found=found,
-        todo=f"Nothing was changed. Name a later one (`lakeward rollback {what}` lists them), or load the table "
-        f"anew: `lakeward reload {what}`.",
+        todo=f"Nothing was changed. Name a later one (`lakeward rollback {table_name}` lists them), or load the "
+        f"table anew: `lakeward reload {table_name}`.",
     )
 
 

@@ -61,10 +61,10 @@ def record_text(plan: MergePlan) -> str:
         content["spliced"] = True
     if isinstance(plan.dimension.lateness, Ordered):
         content["ordered"] = True
-    return _line(content)
+    return _to_json(content)
 
 
-def _line(content: Mapping[str, Any]) -> str:
+def _to_json(content: Mapping[str, Any]) -> str:
     return json.dumps(content, separators=(",", ":"))
 
 
@@ -128,7 +128,7 @@ def _object_of(
 
 def decision_text(decision: OperatorDecision) -> str:
     """Return an operator decision as JSON."""
-    return _line(asdict(decision))
+    return _to_json(asdict(decision))
 
 
 def read_decision(kind: type[OperatorDecision], line: str) -> OperatorDecision:

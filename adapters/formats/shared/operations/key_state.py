@@ -91,13 +91,15 @@ class _Search:
     def stored(self) -> Stored | None:
         """Return the stored row; in a history the current version."""
         history = self.dimension.history
-        live_rows = (row for row in self.rows if not self._went(row))
+        live_rows = (row for row in self.rows if not self._is_soft_deleted(row))
         row = next(live_rows, None) if history is None else current_row(history, self.rows)
         return None if row is None else Stored(self._row(row), batch_of(row))
 
     def gone(self) -> Stored | None:
         """Return the soft-deleted row, if there is one."""
-        return next((Stored(self._row(row), batch_of(row)) for row in self.rows if self._went(row)), None)
+        return next(
+            (Stored(self._row(row), batch_of(row)) for row in self.rows if self._is_soft_deleted(row)), None
+        )
 
     @cached_property
     def rows(self) -> Sequence[Entry]:
@@ -106,9 +108,9 @@ class _Search:
 
     def _row(self, row: Entry) -> Row:
         cells = {name: row[name] for name in self.dimension.schema.names if name in row}
-        return Row(cells, position_of(row), deleted=self._went(row))
+        return Row(cells, position_of(row), deleted=self._is_soft_deleted(row))
 
-    def _went(self, row: Entry) -> bool:
+    def _is_soft_deleted(self, row: Entry) -> bool:
         """Return whether a row is soft-deleted."""
         return self.dimension.is_soft and bool(row.get(DELETED))
 
@@ -173,8 +175,11 @@ class _Search:
         paths = [name if name.startswith("`") else quoted(name) for name in row.get(names.UNSET) or ()]
         for batch, renames in self.renames.items():
             for old, new in renames.items() if _batch(row) < batch else ():
-                was = quoted(old)
-                paths = [quoted(new) + p.removeprefix(was) if f"{p}.".startswith(f"{was}.") else p for p in paths]
+                old_path = quoted(old)
+                paths = [
+                    quoted(new) + p.removeprefix(old_path) if f"{p}.".startswith(f"{old_path}.") else p
+                    for p in paths
+                ]
         return paths
 
     def _key(self, row: Entry) -> Key:

@@ -1,4 +1,4 @@
-"""Check options of tables against the columns that the settings declare, before a run starts."""
+"""Read the settings of a target and of its tables, and check them against declared columns before a run starts."""
 
 from __future__ import annotations
 
@@ -10,11 +10,17 @@ from pydantic import BaseModel
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import ConfigError, LakewardError
 from lakeward.core.ports import Target
-from lakeward.plugins import Runtime
+from lakeward.plugins import Options, Runtime
 from lakeward.plugins.options import validated
 
-Made = TypeVar("Made")
+T = TypeVar("T")
 M = TypeVar("M", bound=BaseModel)
+
+
+def target_options(model: type[M], options: Options, runtime: Runtime) -> M:
+    """Return the validated settings of [target], without the options of tables. Raises ConfigError."""
+    settings = {name: value for name, value in options.items() if name != "tables"}
+    return validated(model, settings, str(runtime.file), within="target")
 
 
 def options_of(
@@ -32,7 +38,7 @@ def options_of(
 
 
 def check_declared(
-    lake: Target[Any], tables: Mapping[TableName, Made], runtime: Runtime, check: Callable[[Dimension, Made], None]
+    lake: Target[Any], tables: Mapping[TableName, T], runtime: Runtime, check: Callable[[Dimension, T], None]
 ) -> None:
     """Raise ConfigError for options with which a table of the declared columns could not be created.
 

@@ -16,7 +16,7 @@ from lakeward.adapters.spark.sql.names import quoted
 
 
 @dataclass(frozen=True, slots=True)
-class HudiVersion:
+class HudiSnapshot:
     """A table at an instant of its timeline."""
 
     path: str
