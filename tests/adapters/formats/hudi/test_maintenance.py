@@ -75,11 +75,11 @@ def test_logs_and_files_of_old_commits_go_and_the_next_batch_follows(shop: Proje
     configure(shop, more=layout)
     fed(shop)
     before, has_logs = files(shop), "copy-on-write" not in layout
-    extra_metadata = maintain(shop, "--dry-run")
-    assert bool(extra_metadata["files"]) is has_logs
+    report = maintain(shop, "--dry-run")
+    assert bool(report["files"]) is has_logs
     assert files(shop) == before
     done = maintain(shop)
-    assert (done["files"], done["bytes"], done["orphans"]) == (extra_metadata["files"], extra_metadata["bytes"], [])
+    assert (done["files"], done["bytes"], done["orphans"]) == (report["files"], report["bytes"], [])
     assert shop.rows() == ROWS
     again = maintain(shop, "--dry-run")
     assert (again["files"], again["snapshots"]) == (0, 0)
@@ -97,8 +97,8 @@ def test_what_is_not_due_is_left_as_it_is(shop: Project) -> None:
     configure(shop, deleted=0, small=50, age="1d")
     fed(shop)
     before, newest = files(shop), Timeline(DiskFolder(path_of(shop))).newest()
-    extra_metadata = maintain(shop)
-    assert (extra_metadata["files"], extra_metadata["snapshots"]) == (0, 0)
+    report = maintain(shop)
+    assert (report["files"], report["snapshots"]) == (0, 0)
     assert (files(shop), Timeline(DiskFolder(path_of(shop))).newest()) == (before, newest)
 
 
@@ -152,5 +152,5 @@ def test_a_pipeline_that_runs_is_left_alone(shop: Project) -> None:
 
 def test_a_table_that_was_never_written_needs_nothing(shop: Project) -> None:
     configure(shop)
-    extra_metadata = maintain(shop)
-    assert (extra_metadata["files"], extra_metadata["snapshots"], extra_metadata["orphans"]) == (0, 0, [])
+    report = maintain(shop)
+    assert (report["files"], report["snapshots"], report["orphans"]) == (0, 0, [])

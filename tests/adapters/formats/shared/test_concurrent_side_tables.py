@@ -49,9 +49,9 @@ def test_a_map_of_times_without_a_zone_is_kept_in_delta(tmp_path: Path) -> None:
     """delta-rs makes no such table, and adds such a column to one that has the feature."""
     times = parse_type("struct<a: map<string, list<timestamp_ntz>>>")
     found = {"a": [("b", [datetime(2026, 1, 1)])]}
-    without_unset = parse_type("struct<b: int>")
+    plain = parse_type("struct<b: int>")
     for more in (
-        {**COLUMNS, "third": without_unset},
+        {**COLUMNS, "third": plain},
         {**COLUMNS, "first": times},
         {**COLUMNS, "first": times, "second": times},
     ):

@@ -199,8 +199,8 @@ def test_a_compaction_that_is_completed_behind_a_later_batch_hides_none_of_it(sh
     """So it is where a process is killed in a compaction: the next batch comes first, and then completes it."""
 
     def with_compaction(inline: str, schedule: str, after: int) -> None:
-        extra_metadata = {"inline": inline, "schedule.inline": schedule, "inline.max.delta.commits": str(after)}
-        properties = ", ".join(f'"hoodie.compact.{name}" = "{value}"' for name, value in extra_metadata.items())
+        options = {"inline": inline, "schedule.inline": schedule, "inline.max.delta.commits": str(after)}
+        properties = ", ".join(f'"hoodie.compact.{name}" = "{value}"' for name, value in options.items())
         shop.configure(item(ITEM, f"properties = {{ {properties} }}"), source="max_files = 1")
 
     with_compaction("false", "true", 1)

@@ -45,10 +45,10 @@ def path_of(project: Project) -> Path:
 
 def upsert(project: Project, rows: list[Any], **options: str) -> None:
     """Write rows as the quick start of Hudi does; an option without a value is none."""
-    extra_metadata = {"hoodie.table.name": "items", f"{WRITE}recordkey.field": "id", **options}
-    extra_metadata = {name: value for name, value in extra_metadata.items() if value}
+    options = {"hoodie.table.name": "items", f"{WRITE}recordkey.field": "id", **options}
+    options = {name: value for name, value in options.items() if value}
     frame = SparkSession.active().createDataFrame(rows, "id int, name string, part string, at bigint")
-    frame.write.format("hudi").options(**extra_metadata).mode("append").save(str(path_of(project)))
+    frame.write.format("hudi").options(**options).mode("append").save(str(path_of(project)))
 
 
 def put(project: Project, hour: int, *lines: str) -> None:
@@ -237,9 +237,9 @@ def test_lists_of_an_older_form_and_nested_columns_stay_whole(shop: Project, set
     schema = "id int, name string, part string, at bigint, tags array<string>, pair struct<x: int, of: array<int>>"
     nested = [(["p", "q"], (1, [1, 2])), (None, None), ([], (2, []))]
     wide = [(*row, *more) for row, more in zip(ROWS, nested, strict=True)]
-    extra_metadata = {"hoodie.table.name": "items", f"{WRITE}recordkey.field": "id", **options}
+    options = {"hoodie.table.name": "items", f"{WRITE}recordkey.field": "id", **options}
     frame = SparkSession.active().createDataFrame(wide, schema)
-    frame.write.format("hudi").options(**extra_metadata).mode("append").save(str(path_of(shop)))
+    frame.write.format("hudi").options(**options).mode("append").save(str(path_of(shop)))
     adopt(shop)
     put(shop, 10, "U,1,A,x,5", "U,3,C,x,5")
     shop.run()
