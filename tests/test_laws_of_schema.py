@@ -45,9 +45,9 @@ packed = settings(
 """An example is many columns at once, each with a change of its own, or several tables."""
 
 CHECKS: Mapping[str, tuple[Callable[[Dimension, Any], None], Any]] = {
-    "iceberg": (iceberg.check, IcebergOptions()),
-    "delta": (delta.check, DeltaOptions()),
-    "hudi": (hudi.check, HudiOptions()),
+    "iceberg": (iceberg.check_options, IcebergOptions()),
+    "delta": (delta.check_options, DeltaOptions()),
+    "hudi": (hudi.check_table, HudiOptions()),
 }
 """What each format says of the columns that it has, before anything is written."""
 
