@@ -5,53 +5,27 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
-from typing import NoReturn
 
 import deltalake
 import pyarrow as pa
 import pytest
-from deltalake import CommitProperties, DeltaTable, Transaction
+from delta_logs import ITEM, lineage_of, make_table
+from deltalake import DeltaTable
 
 from lakeward.adapters.formats.delta.metadata.commit_files import File, changed_by
-from lakeward.adapters.formats.delta.metadata.progress import APP, PROGRESS
-from lakeward.adapters.formats.delta.operations.rollback import DeltaLineage
 from lakeward.adapters.formats.delta_rs.columns import to_delta
 from lakeward.adapters.formats.delta_rs.locations import Places
 from lakeward.adapters.formats.delta_rs.version_notes import NOTE, clean_up, noted_versions
 from lakeward.adapters.formats.shared.change_log.entries import KIND, RECORD
-from lakeward.adapters.formats.shared.rows.system_columns import SYSTEM_COLUMNS
 from lakeward.adapters.formats.shared.storage.folder import DiskFolder
-from lakeward.core.dimension import TableName
 from lakeward.core.errors import TableError
-from lakeward.core.progress import Progress
 from lakeward.core.schema import Type
-
-ITEM = TableName("shop", "item")
-
-
-def no_spark() -> NoReturn:
-    raise AssertionError("a look at the log starts no Spark")
 
 
 @pytest.fixture
 def places(tmp_path: Path) -> Places:
-    """A table of four batches, in the versions 1 to 4; each takes the place of all rows."""
-    found = Places("lake", "{schema}", tmp_path)
-    found.prepare(ITEM)
-    DeltaTable.create(found.of(ITEM), to_delta({"id": Type("int"), **SYSTEM_COLUMNS}))
-    for batch in (1, 2, 3, 4):
-        said = {"userMetadata": json.dumps({PROGRESS: Progress(batch=batch).to_json()})}
-        properties = CommitProperties(custom_metadata=said, app_transactions=[Transaction(APP, batch)])
-        table = DeltaTable(found.of(ITEM))
-        rows = pa.Table.from_pylist([{"id": batch}], schema=pa.schema(table.schema().to_arrow()))
-        deltalake.write_deltalake(table, rows, mode="overwrite", commit_properties=properties)
-    return found
-
-
-def line_of(places: Places) -> DeltaLineage:
-    found = DeltaLineage.of(places, ITEM, no_spark)
-    assert found is not None
-    return found
+    """A table of four batches, in the versions 1 to 4; each replaces all rows."""
+    return make_table(Places("lake", "{schema}", tmp_path), 4, "overwrite")
 
 
 def files_of(places: Places, version: int) -> list[Path]:
@@ -80,14 +54,14 @@ def test_a_deletion_vector_lies_where_the_protocol_says(tmp_path: Path) -> None:
 
 
 def test_a_version_without_a_file_of_its_own_is_none_to_go_back_to(places: Places) -> None:
-    assert [version.name for version in line_of(places).versions()] == ["4", "3", "2", "1"]
+    assert [version.name for version in lineage_of(places).versions()] == ["4", "3", "2", "1"]
     (gone,) = files_of(places, 2)
     gone.unlink()
-    line = line_of(places)
-    assert [version.name for version in line.versions()] == ["4", "3", "1"]
-    line.check("1")
+    lineage = lineage_of(places)
+    assert [version.name for version in lineage.versions()] == ["4", "3", "1"]
+    lineage.check("1")
     with pytest.raises(TableError, match="were removed, by VACUUM"):
-        line.check("2")
+        lineage.check("2")
 
 
 def test_a_version_that_the_log_cannot_make_any_more_is_none_either(places: Places) -> None:
@@ -95,16 +69,16 @@ def test_a_version_that_the_log_cannot_make_any_more_is_none_either(places: Plac
     table.create_checkpoint()
     log = Path(places.of(ITEM)) / "_delta_log"
     (log / f"{0:020}.json").unlink()
-    assert [version.name for version in line_of(places).versions()] == ["4", "3"]
+    assert [version.name for version in lineage_of(places).versions()] == ["4", "3"]
 
 
 def test_a_line_knows_versions_of_others_by_the_batch_before_them(places: Places) -> None:
     DeltaTable(places.of(ITEM)).alter.set_table_properties({"delta.logRetentionDuration": "interval 60 days"})
-    line = line_of(places)
-    found = line.find("5")
+    lineage = lineage_of(places)
+    found = lineage.find("5")
     assert found is not None
-    assert (found.progress.batch, line.is_at("5"), line.is_at("4")) == (4, True, False)
-    assert [line.find(name) for name in ("0", "6", "four", "")] == [None] * 4
+    assert (found.progress.batch, lineage.is_at("5"), lineage.is_at("4")) == (4, True, False)
+    assert [lineage.find(name) for name in ("0", "6", "four", "")] == [None] * 4
 
 
 def test_a_companion_says_which_of_its_versions_are_kept(tmp_path: Path) -> None:

@@ -2,54 +2,30 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import NoReturn
 from unittest.mock import MagicMock
 
 import deltalake
-import pyarrow as pa
 import pytest
 from buckets import Buckets
-from deltalake import CommitProperties, Transaction
+from delta_logs import ITEM, commit, make_table, no_spark
 
 from lakeward.adapters.formats import delta
-from lakeward.adapters.formats.delta.metadata.progress import APP, PROGRESS, commits_of, log_of, read_table_state
+from lakeward.adapters.formats.delta.metadata.progress import commits_of, read_table_state
 from lakeward.adapters.formats.delta.operations.adoption import DeltaExternalTable
-from lakeward.adapters.formats.delta.operations.rollback import DeltaLineage
-from lakeward.adapters.formats.delta_rs.columns import to_delta
 from lakeward.adapters.formats.delta_rs.commit_failures import lost_race
 from lakeward.adapters.formats.delta_rs.locations import Places
-from lakeward.adapters.formats.shared.rows.system_columns import SYSTEM_COLUMNS
 from lakeward.adapters.formats.shared.storage import bucket
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import TableError
 from lakeward.core.progress import Progress
-from lakeward.core.schema import Type
 from lakeward.plugins import Runtime
-
-ITEM = TableName("shop", "item")
-
-
-def no_spark() -> NoReturn:
-    raise AssertionError("a look at the log starts no Spark")
 
 
 @pytest.fixture
 def places(s3: Buckets, tmp_path: Path) -> Places:
-    """A table of three batches, in the versions 1 to 3; each takes the place of all rows."""
-    found = Places(f"s3://{s3.make()}/lake", "{schema}", tmp_path)
-    found.create_table(ITEM, "", to_delta({"id": Type("int"), **SYSTEM_COLUMNS}), None, {})
-    for batch in (1, 2, 3):
-        commit(found, found.open_version(ITEM), batch)
-    return found
-
-
-def commit(places: Places, table: deltalake.DeltaTable, batch: int) -> None:
-    said = {"userMetadata": json.dumps({PROGRESS: Progress(batch=batch).to_json()})}
-    properties = CommitProperties(custom_metadata=said, app_transactions=[Transaction(APP, batch)])
-    rows = pa.Table.from_pylist([{"id": batch}], schema=pa.schema(table.schema().to_arrow()))
-    deltalake.write_deltalake(table, rows, mode="overwrite", commit_properties=properties)
+    """A table of three batches, in the versions 1 to 3; each replaces all rows."""
+    return make_table(Places(f"s3://{s3.make()}/lake", "{schema}", tmp_path), 3, "overwrite")
 
 
 def test_the_last_batch_stands_and_a_look_at_it_lists_and_reads_little(s3: Buckets, places: Places) -> None:
@@ -60,30 +36,11 @@ def test_the_last_batch_stands_and_a_look_at_it_lists_and_reads_little(s3: Bucke
     assert {batch: made.commit for batch, made in commits_of(places, ITEM).items()} == {1: "1", 2: "2", 3: "3"}
 
 
-def test_progress_is_found_in_a_checkpoint_when_the_log_forgot_it(places: Places) -> None:
-    places.open_version(ITEM).create_checkpoint()
-    log = log_of(places, ITEM)
-    for file in log.files():
-        if file.name.startswith(f"{0:020}"):
-            log.remove(file.name)
-    line = DeltaLineage.of(places, ITEM, no_spark)
-    assert line is not None
-    assert [version.name for version in line.versions()] == ["3"]
-
-
-def test_a_version_without_a_file_of_its_own_is_none_to_go_back_to(places: Places) -> None:
-    (gone,) = places.open_version(ITEM, version=2).file_uris()
-    places.at(ITEM).remove(gone.rsplit("/", 1)[1])
-    line = DeltaLineage.of(places, ITEM, no_spark)
-    assert line is not None
-    assert [version.name for version in line.versions()] == ["3", "1"]
-
-
 def test_of_two_commits_of_delta_rs_the_second_is_refused_by_s3(places: Places) -> None:
     one, other = places.open_version(ITEM), places.open_version(ITEM)
-    commit(places, one, 4)
+    commit(places, 4, one)
     with pytest.raises(deltalake.exceptions.DeltaError) as failed:
-        commit(places, other, 4)
+        commit(places, 4, other)
     assert lost_race(failed.value)
     assert places.open_version(ITEM).version() == 4
 

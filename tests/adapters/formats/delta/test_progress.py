@@ -9,41 +9,25 @@ from pathlib import Path
 import deltalake
 import pyarrow as pa
 import pytest
-from deltalake import CommitProperties, DeltaTable, Transaction
+from delta_logs import ITEM, commit, lineage_of, make_table
+from deltalake import DeltaTable
 
 from lakeward.adapters.formats.delta.checks import check_options
-from lakeward.adapters.formats.delta.metadata.progress import APP, PROGRESS, commits_of, read_table_state
-from lakeward.adapters.formats.delta.operations.rollback import DeltaLineage
+from lakeward.adapters.formats.delta.metadata.progress import APP, commits_of, read_table_state
 from lakeward.adapters.formats.delta.options import TableOptions
 from lakeward.adapters.formats.delta_rs.columns import to_delta
 from lakeward.adapters.formats.delta_rs.locations import Places
-from lakeward.adapters.formats.delta_rs.side_table import DeltaSideTable, arrow_of
-from lakeward.adapters.formats.shared.rows.system_columns import SYSTEM_COLUMNS
-from lakeward.core.dimension import Dimension, TableName
+from lakeward.adapters.formats.delta_rs.side_table import DeltaSideTable
+from lakeward.core.dimension import Dimension
 from lakeward.core.errors import ConfigError, TableError
 from lakeward.core.progress import Progress
 from lakeward.core.schema import Column, Schema, Type
 
-ITEM = TableName("shop", "item")
-
 
 @pytest.fixture
 def places(tmp_path: Path) -> Places:
-    """A table that was made as version 0, and has two batches, one in each of the versions 1 and 2."""
-    found = Places("lake", "{schema}", tmp_path)
-    found.prepare(ITEM)
-    DeltaTable.create(found.of(ITEM), to_delta({"id": Type("int"), **SYSTEM_COLUMNS}))
-    for batch in (1, 2):
-        commit(found, batch)
-    return found
-
-
-def commit(places: Places, batch: int) -> None:
-    table = DeltaTable(places.of(ITEM))
-    said = {"userMetadata": json.dumps({PROGRESS: Progress(batch=batch).to_json()})}
-    properties = CommitProperties(custom_metadata=said, app_transactions=[Transaction(APP, batch)])
-    rows = pa.Table.from_pylist([{"id": batch}], schema=arrow_of(table))
-    deltalake.write_deltalake(table, rows, mode="append", commit_properties=properties)
+    """A table of two batches, in the versions 1 and 2."""
+    return make_table(Places("lake", "{schema}", tmp_path), 2)
 
 
 def restore(places: Places, version: int | None, timestamp: str | None = None) -> None:
@@ -189,15 +173,9 @@ def test_of_a_restore_that_was_itself_undone_only_the_last_counts(forgotten: Pla
         read_table_state(forgotten, ITEM)
 
 
-def line(places: Places) -> DeltaLineage:
-    found = DeltaLineage.of(places, ITEM, lambda: pytest.fail("it needs no Spark"))
-    assert found is not None
-    return found
-
-
 def shown(places: Places) -> list[str | None]:
     """Return the versions that have the rows of each batch."""
-    return [line(places).commit_showing(batch) for batch in (1, 2, 3)]
+    return [lineage_of(places).commit_showing(batch) for batch in (1, 2, 3)]
 
 
 def compact(places: Places) -> None:
@@ -209,22 +187,20 @@ def compact(places: Places) -> None:
 def test_rows_of_a_commit_whose_files_are_gone_are_those_that_others_made_of_them(places: Places) -> None:
     assert shown(places) == ["1", "2", None]
     compact(places)
-    assert line(places).versions() == []
+    assert lineage_of(places).versions() == []
     [_, rows, _] = shown(places)
     assert rows is not None
     assert sorted(DeltaTable(places.of(ITEM), version=int(rows)).to_pyarrow_table()["id"].to_pylist()) == [1, 2]
     commit(places, 3)
     assert shown(places)[:2] == [None, rows]
-    assert [one.progress.batch for one in line(places).commits()] == [3, 2, 1]
+    assert [one.progress.batch for one in lineage_of(places).commits()] == [3, 2, 1]
 
 
 def test_the_commits_of_a_table_that_is_made_anew_have_other_names(places: Places) -> None:
-    before = [one.name for one in line(places).commits()]
+    before = [one.name for one in lineage_of(places).commits()]
     shutil.rmtree(places.of(ITEM))
-    DeltaTable.create(places.of(ITEM), to_delta({"id": Type("int"), **SYSTEM_COLUMNS}))
-    for batch in (1, 2):
-        commit(places, batch)
-    after = [one.name for one in line(places).commits()]
+    make_table(places, 2)
+    after = [one.name for one in lineage_of(places).commits()]
     assert len(after) == len(before) == 2
     assert not {*after} & {*before}
 
@@ -235,5 +211,5 @@ def test_a_commit_that_the_log_has_forgotten_is_still_shown(places: Places) -> N
     compact(places)
     for file in sorted((Path(places.of(ITEM)) / "_delta_log").glob("*.json"))[:3]:
         file.unlink()
-    assert line(places).commits() == []
-    assert line(places).commit_showing(2) is not None
+    assert lineage_of(places).commits() == []
+    assert lineage_of(places).commit_showing(2) is not None

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from decimal import Decimal
-from typing import Any
 
 import pytest
 from delta_lake import by_duckdb
 from deltalake import DeltaTable
+from format_project import item, path_of, put, roll_back, versions
 from project import ITEM, Project
 from pyspark.sql import SparkSession
 
@@ -25,29 +25,6 @@ def shop(project: Project) -> Project:
     return project
 
 
-def item(columns: str, more: str = "") -> str:
-    return f'[tables."shop.item"]\nkey = ["id"]\n{more}\ncolumns = {{ {columns} }}\n'
-
-
-def path_of(project: Project) -> str:
-    return str(project.folder / "lake/shop/item")
-
-
-def put(project: Project, hour: int, *lines: str) -> None:
-    project.put(f"20261121-{hour:02}0000000.csv", "".join(f"{line}\n" for line in lines))
-
-
-def versions(project: Project) -> dict[int, str]:
-    found = project.call("rollback", "shop.item", "--json").document["versions"]
-    return {one["batch"]: one["name"] for one in found}
-
-
-def take_back(project: Project, to: str, code: int = 0) -> Any:
-    ended = project.call("rollback", "shop.item", "--to", to, "--json")
-    assert ended.code == code, ended.out + ended.err
-    return ended
-
-
 @pytest.mark.long
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_columns_that_were_renamed_widened_and_added_since_are_those_of_then(shop: Project, layout: str) -> None:
@@ -62,9 +39,12 @@ def test_columns_that_were_renamed_widened_and_added_since_are_those_of_then(sho
     put(shop, 12, "Op,id,title,price", f"U,1,d,1.50\nI,{2**40},e,2.00")
     shop.run()
     after = shop.rows(columns=("id", "title", "price"))
-    take_back(shop, then)
+    roll_back(shop, then)
     assert shop.rows(columns=("id", "name")) == [(1, "a"), (2, "b")]
-    assert [name for name in by_duckdb(path_of(shop)).column_names if not name.startswith("_")] == ["id", "name"]
+    assert [name for name in by_duckdb(str(path_of(shop))).column_names if not name.startswith("_")] == [
+        "id",
+        "name",
+    ]
     assert [batch["batch"] for batch in shop.run()["shop.item"]["batches"]] == [2, 3]
     assert shop.rows(columns=("id", "title", "price")) == after == [(1, "d", D("1.50")), (2**40, "e", D(2))]
     assert [*versions(shop)] == [2, 1]
@@ -80,7 +60,7 @@ def test_a_column_of_then_that_others_dropped_refuses_it(shop: Project, spark: S
     shop.configure(item('id = "int", price = "decimal(8,2)", colour = "string"'), source="max_files = 1")
     put(shop, 11, "Op,id,price,colour", "U,1,2.00,red")
     shop.run()
-    ended = take_back(shop, str(then), code=1)
+    ended = roll_back(shop, str(then), code=1)
     assert "the column 'name' of then was dropped since" in ended.err
     assert shop.rows(columns=("id", "colour")) == [(1, "red")]
 
@@ -98,7 +78,7 @@ def test_vacuum_ends_the_way_back(shop: Project, spark: SparkSession) -> None:
     finally:
         spark.conf.unset("spark.databricks.delta.retentionDurationCheck.enabled")
     assert [*versions(shop)] == [3], "that of the last batch, before the commits of VACUUM"
-    assert "were removed, by VACUUM, say" in take_back(shop, before[2], code=1).err
+    assert "were removed, by VACUUM, say" in roll_back(shop, before[2], code=1).err
     assert shop.rows() == [(1, "c", D("3.00"))]
     assert shop.run()["shop.item"]["batches"] == []
 
@@ -113,9 +93,9 @@ def test_a_compaction_of_another_writer_is_gone_back_to_and_behind(shop: Project
     purged, first = str(DeltaTable(path_of(shop)).version()), versions(shop)[1]
     put(shop, 12, "D,1,a,1.00")
     shop.run()
-    take_back(shop, purged)
+    roll_back(shop, purged)
     assert shop.rows() == [(1, "a", D("1.00")), (2, "y", D("2.50"))]
-    take_back(shop, first)
+    roll_back(shop, first)
     assert [row[0] for row in shop.rows()] == [1, 2, 3]
     shop.run()
     assert shop.rows() == [(2, "y", D("2.50"))]
@@ -130,21 +110,8 @@ def test_a_change_data_feed_tells_what_went_and_came(shop: Project, spark: Spark
     put(shop, 10, "I,1,a,1.00", "I,2,b,2.00")
     put(shop, 11, "U,2,y,2.50", "I,3,c,3.00")
     shop.run()
-    take_back(shop, versions(shop)[1])
+    roll_back(shop, versions(shop)[1])
     version = DeltaTable(path_of(shop)).version()
     feed = spark.read.format("delta").option("readChangeFeed", "true").option("startingVersion", version)
-    told = feed.load(path_of(shop)).select("_change_type", "id", "name").collect()
+    told = feed.load(str(path_of(shop))).select("_change_type", "id", "name").collect()
     assert sorted(map(tuple, told)) == [("delete", 2, "y"), ("delete", 3, "c"), ("insert", 2, "b")]
-
-
-def test_a_table_that_was_dropped_alone_is_told_so(shop: Project) -> None:
-    for hour, line in ((10, "I,1,a,1.00"), (11, "U,1,b,2.00")):
-        put(shop, hour, line)
-    shop.run()
-    folder = shop.folder / "lake/shop/item"
-    folder.rename(shop.folder / "elsewhere")
-    said = shop.fails()
-    assert "has no batch, and its side tables have" in said
-    assert "drop shop.item__changes as well, and shop.item__quarantine where there is one" in said
-    (shop.folder / "elsewhere").rename(folder)
-    assert shop.run()["shop.item"]["batches"] == []

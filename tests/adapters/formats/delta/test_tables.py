@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from decimal import Decimal
 from operator import itemgetter
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -17,6 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 from delta_lake import by_delta_rs, by_duckdb
 from deltalake import DeltaTable
+from format_project import item, path_of, put, roll_back, versions
 from project import ITEM, Project
 from pyspark.sql import SparkSession
 
@@ -39,18 +39,6 @@ def shop(project: Project) -> Project:
     project.kind = "delta"
     project.configure(source="max_files = 1")
     return project
-
-
-def item(columns: str, more: str = "", key: str = "id") -> str:
-    return f'[tables."shop.item"]\nkey = ["{key}"]\n{more}\ncolumns = {{ {columns} }}\n'
-
-
-def path_of(project: Project, table: str = "item") -> str:
-    return str(project.folder / "lake" / "shop" / table)
-
-
-def put(project: Project, hour: int, *lines: str) -> None:
-    project.put(f"20261121-{hour:02}0000000.csv", "".join(f"{line}\n" for line in lines))
 
 
 BOTH = [(2, "y", D("2.50")), (3, "c", D("3.00"))]
@@ -151,7 +139,7 @@ def test_two_readers_that_are_not_spark_see_the_same(shop: Project, layout: str)
     shop.configure(ITEM.replace("columns", f"{layout}\ncolumns"), source="max_files = 1")
     first(shop)
     second(shop)
-    found = sorted(by_duckdb(path_of(shop)).to_pylist(), key=itemgetter("id"))
+    found = sorted(by_duckdb(str(path_of(shop))).to_pylist(), key=itemgetter("id"))
     assert sorted(by_delta_rs(DeltaTable(path_of(shop))).to_pylist(), key=itemgetter("id")) == found
     has_vectors = "deletionVectors" in (DeltaTable(path_of(shop)).protocol().reader_features or ())
     assert has_vectors is (not layout)
@@ -189,7 +177,7 @@ def test_a_table_is_kept_in_shape(shop: Project) -> None:
 
 def test_progress_outlives_the_commits_that_the_log_forgets(shop: Project) -> None:
     first(shop)
-    log = Path(path_of(shop)) / "_delta_log"
+    log = path_of(shop) / "_delta_log"
     DeltaTable(path_of(shop)).create_checkpoint()
     for commit in log.glob("*.json"):
         commit.unlink()
@@ -205,24 +193,24 @@ def test_a_race_is_tried_again_on_the_new_state(
     races = []
 
     class Raced(delta.Change):
-        def check(self, what: str, batch: int, written: int, removed: int) -> None:
+        def check(self, table_name: str, batch: int, written: int, removed: int) -> None:
             if len(races) < 2:
-                races.append(what)
+                races.append(table_name)
                 spark.sql(f"UPDATE delta.`{path_of(shop)}` SET price = price WHERE id = 2")
-            super().check(what, batch, written, removed)
+            super().check(table_name, batch, written, removed)
 
     monkeypatch.setattr(delta, "Change", Raced)
     second(shop)
     assert len(races) == 2
     kept = {file.rsplit("/", 1)[-1] for file in DeltaTable(path_of(shop)).file_uris()}
-    there = {file.name for file in Path(path_of(shop)).glob("*.parquet")}
+    there = {file.name for file in path_of(shop).glob("*.parquet")}
     assert kept <= there
     lost = [line for line in _adds(shop) if line not in there]
     assert lost == [], "no file that was committed was taken back"
 
 
 def _adds(project: Project) -> list[str]:
-    files = sorted((Path(path_of(project)) / "_delta_log").glob("*.json"))
+    files = sorted((path_of(project) / "_delta_log").glob("*.json"))
     actions: list[dict[str, Any]] = [json.loads(line) for file in files for line in file.read_text().splitlines()]
     return [action["add"]["path"] for action in actions if "add" in action]
 
@@ -240,12 +228,6 @@ def test_a_table_that_was_restored_is_refused_until_it_is_restored_forward(
     spark.sql(f"RESTORE TABLE {name} TO VERSION AS OF {version}")
     shop.run()
     assert shop.rows() == [*BOTH, (4, "d", D("4.00"))]
-
-
-def test_a_table_of_another_writer_is_left_alone(shop: Project, spark: SparkSession) -> None:
-    spark.range(3).write.format("delta").save(path_of(shop))
-    put(shop, 10, "I,1,a,1.00")
-    assert "lakeward did not make it" in shop.fails()
 
 
 def test_a_partition_by_a_column_that_files_do_not_bring_is_refused_before_anything_is_written(
@@ -287,7 +269,7 @@ def test_what_was_written_for_a_commit_that_fails_is_taken_back(
     shop: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first(shop)
-    before = {*Path(path_of(shop)).rglob("*.parquet"), *Path(path_of(shop)).rglob("*.bin")}
+    before = {*path_of(shop).rglob("*.parquet"), *path_of(shop).rglob("*.bin")}
 
     def fail(*_: object) -> None:
         raise TableError("no more", todo="x")
@@ -295,7 +277,7 @@ def test_what_was_written_for_a_commit_that_fails_is_taken_back(
     monkeypatch.setattr(delta.Change, "commit", fail)
     put(shop, 11, "D,1,a,1.00", "U,2,y,2.50")
     assert "no more" in shop.fails()
-    assert {*Path(path_of(shop)).rglob("*.parquet"), *Path(path_of(shop)).rglob("*.bin")} == before
+    assert {*path_of(shop).rglob("*.parquet"), *path_of(shop).rglob("*.bin")} == before
     monkeypatch.undo()
 
 
@@ -336,8 +318,8 @@ def test_files_of_nobody_go_with_age_and_what_the_table_keeps_stays(shop: Projec
     shop.configure(item('id = "int", name = "string"', policy))
     put(shop, 10, "Op,id,name", "I,1,a", "I,2,b")
     shop.run()
-    before = by_duckdb(path_of(shop)).num_rows
-    folder = Path(path_of(shop))
+    before = by_duckdb(str(path_of(shop))).num_rows
+    folder = path_of(shop)
     old, young = folder / "left-by-a-crash.parquet", folder / "of-six-days.parquet"
     for file, days in ((old, 8), (young, 6)):
         file.write_bytes(b"nothing")
@@ -349,7 +331,7 @@ def test_files_of_nobody_go_with_age_and_what_the_table_keeps_stays(shop: Projec
     assert (old.exists(), young.exists()) == (False, True), (
         "a week is what the table keeps, unless it says otherwise"
     )
-    assert by_duckdb(path_of(shop)).num_rows == before == 2
+    assert by_duckdb(str(path_of(shop))).num_rows == before == 2
     assert shop.run()["shop.item"]["batches"] == []
     shop.configure(item('id = "int", name = "string"', policy.replace('orphans = "1d"', 'orphans = "never"')))
     old.write_bytes(b"nothing")
@@ -377,8 +359,7 @@ def test_a_commit_is_made_apart_from_others_that_commit(shop: Project, monkeypat
     assert shop.call("maintain").code == 0
     shop.configure(ITEM + policy + 'cluster_by = ["id"]\n', source="max_files = 1")
     assert shop.call("maintain").code == 0
-    version = shop.call("rollback", "shop.item", "--json").document["versions"][-1]["name"]
-    assert shop.call("rollback", "shop.item", "--to", version, "--json").code == 0
+    roll_back(shop, versions(shop)[1])
     assert [before for before, _ in seen[1:]] == [after for _, after in seen[:-1]], "a version was made by others"
     assert seen[-1][1] == DeltaTable(path_of(shop)).version()
     assert len(seen) == 5

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
+from format_project import item, path_of, put, roll_back
 from hudi_lake import by_hudi_rs
 from project import Project
 from pyspark.sql import SparkSession
@@ -35,12 +35,8 @@ def shop(project: Project, active: SparkSession) -> Project:
     return project
 
 
-def configure(project: Project, more: str = "", key: str = '"id"') -> None:
-    project.configure(f'[tables."shop.item"]\nkey = [{key}]\n{more}\ncolumns = {{ {COLUMNS} }}\n')
-
-
-def path_of(project: Project) -> Path:
-    return project.folder / "lake" / "shop" / "item"
+def configure(project: Project, more: str = "", key: str = "id") -> None:
+    project.configure(item(COLUMNS, more, key))
 
 
 def upsert(project: Project, rows: list[Any], **options: str) -> None:
@@ -49,10 +45,6 @@ def upsert(project: Project, rows: list[Any], **options: str) -> None:
     options = {name: value for name, value in options.items() if value}
     frame = SparkSession.active().createDataFrame(rows, "id int, name string, part string, at bigint")
     frame.write.format("hudi").options(**options).mode("append").save(str(path_of(project)))
-
-
-def put(project: Project, hour: int, *lines: str) -> None:
-    project.put(f"20261121-{hour:02}0000000.csv", "".join(f"{line}\n" for line in lines))
 
 
 def adopt(project: Project, code: int = 0) -> Any:
@@ -137,7 +129,7 @@ def test_a_table_of_any_layout_is_gone_on_with(shop: Project, layout: str) -> No
     assert shop.call("maintain", "shop.item", "--json").code == 0
     assert rows(shop) == [(1, "A", "x", 5), (2, "again", "x", 0), (3, "C", "x", 0)]
     (*_, version) = shop.call("rollback", "shop.item", "--json").document["versions"]
-    assert shop.call("rollback", "shop.item", "--to", version["name"], "--json").code == 0
+    roll_back(shop, version["name"])
     assert rows(shop) == ROWS
     shop.run()
     assert rows(shop) == [(1, "A", "x", 5), (2, "again", "x", 0), (3, "C", "x", 0)]
@@ -145,7 +137,7 @@ def test_a_table_of_any_layout_is_gone_on_with(shop: Project, layout: str) -> No
 
 @pytest.mark.long
 def test_a_key_of_several_columns_is_found_by_the_record_key_that_it_has(shop: Project) -> None:
-    configure(shop, f'{COPIED}\npartition_by = ["part"]', key='"id", "name"')
+    configure(shop, f'{COPIED}\npartition_by = ["part"]', key="id,name")
     options = {f"{WRITE}recordkey.field": "name,id", f"{WRITE}partitionpath.field": "part"}
     upsert(shop, ROWS, **options)
     adopt(shop)

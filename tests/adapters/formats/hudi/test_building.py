@@ -11,7 +11,7 @@ from lakeward.adapters.formats import hudi
 from lakeward.adapters.formats.hudi import lake
 from lakeward.adapters.spark.session import spark_session
 from lakeward.core.dimension import Dimension, TableName
-from lakeward.core.errors import ConfigError, SetupError
+from lakeward.core.errors import SetupError
 from lakeward.core.ports import TableState
 from lakeward.core.progress import Progress
 from lakeward.core.schema import Column, Schema, Type
@@ -29,20 +29,17 @@ def runtime(tmp_path: Path) -> Runtime:
     return Runtime(no_spark, tmp_path)  # type: ignore[arg-type]
 
 
-def test_on_another_line_it_says_which_extra_has_hudi(runtime: Runtime, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lake, "line", lambda: "4.1")
-    made = hudi.build({"warehouse": "lake", "tables": {}}, runtime)
-    for use in (lambda: made.open(ITEM), lambda: made.known(ITEM, (1,))):
-        with pytest.raises(SetupError, match=r"no Hudi for Spark 4\.1") as refused:
-            use()
-        assert "lakeward[spark-3.5,hudi]" in str(refused.value.todo)
-
-
-def test_on_another_line_it_says_where_a_table_stands(runtime: Runtime, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_on_another_line_it_says_which_extra_has_hudi_and_where_a_table_stands(
+    runtime: Runtime, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(lake, "line", lambda: "4.1")
     made = hudi.build({"warehouse": "lake", "tables": {}}, runtime)
     assert made.standing(ITEM) == TableState(Progress(), None)
     assert not made.schema_changes(ITEM)
+    for use in (lambda: made.open(ITEM), lambda: made.known(ITEM, (1,))):
+        with pytest.raises(SetupError, match=r"no Hudi for Spark 4\.1") as refused:
+            use()
+        assert "lakeward[spark-3.5,hudi]" in str(refused.value.todo)
 
 
 def test_a_session_that_a_platform_started_is_taken_on_any_line(
@@ -64,8 +61,3 @@ def test_a_warehouse_in_s3_is_told_to_spark(s3: Buckets, runtime: Runtime) -> No
     assert runtime.jars == {"hudi", "s3"}
     assert runtime.settings["spark.hadoop.fs.s3a.endpoint"] == s3.endpoint
     assert not list(runtime.base.iterdir())
-
-
-def test_a_warehouse_that_is_in_no_store_of_ours_is_refused(runtime: Runtime) -> None:
-    with pytest.raises(ConfigError, match="is neither a folder nor in S3"):
-        hudi.build({"warehouse": "gs://bucket/lake", "tables": {}}, runtime)

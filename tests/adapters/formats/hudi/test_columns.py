@@ -83,61 +83,42 @@ def test_a_table_of_others_is_told_apart() -> None:
         columns_of(foreign, "shop.item")
 
 
-@pytest.mark.parametrize("name", ["a b", "1a", "a-b", "a.b", "", "m²", "é"])
-def test_names_that_avro_has_not_are_refused(name: str) -> None:
-    with pytest.raises(ConfigError, match="Hudi has no column"):
-        check_table(dimension(**{"id": "int", name: "int"}), TableOptions())
+def with_column(name: str, type_: str = "int") -> Dimension:
+    return dimension(**{"id": "int", name: type_})
 
 
-def test_names_within_columns_are_looked_at_too() -> None:
-    inner = Type("struct", parts=(Column("a b", Type("int")),))
-    odd = Schema((Column("id", Type("int")), Column("s", Type("list", parts=(Column("element", inner),)))))
-    with pytest.raises(ConfigError, match="'a b'"):
-        check_table(Dimension(name=TableName("shop", "item"), schema=odd, key=("id",)), TableOptions())
-
-
-def test_maps_of_other_keys_than_texts_are_refused() -> None:
-    with pytest.raises(ConfigError, match="cannot hold the column 'm'"):
-        check_table(dimension(id="int", m="list<map<int,string>>"), TableOptions())
-
-
-@pytest.mark.parametrize("name", ["_hoodie_file_name", "_hoodie_is_deleted"])
-def test_columns_of_hudi_are_not_for_others(name: str) -> None:
-    with pytest.raises(ConfigError, match=name):
-        check_table(dimension(**{"id": "int", name: "string"}), TableOptions())
+INNER = Type("list", parts=(Column("element", Type("struct", parts=(Column("a b", Type("int")),))),))
+NESTED = Dimension(
+    name=TableName("shop", "item"), schema=Schema((Column("id", Type("int")), Column("s", INNER))), key=("id",)
+)
+PRICES = dimension(id="int", price="double", at="timestamp")
+OF_ROWS = [
+    *("hoodie.index.type", "hoodie.storage.layout.type", "hoodie.populate.meta.fields", "path"),
+    *("hoodie.schema.on.read.enable", "hoodie.write.table.version", "hoodie.write.concurrency.mode"),
+    *("as.of.instant", "hoodie.metadata.enable"),
+]
+"""Properties that may change rows."""
 
 
 @pytest.mark.parametrize(
-    ("options", "says"),
+    ("table", "options", "error"),
     [
-        (TableOptions(partition_by=["idd"]), "Did you mean 'id'?"),
-        (TableOptions(partition_by=["price"]), "rows cannot be partitioned by 'price'"),
-        (TableOptions(partition_by=["at"]), "rows cannot be partitioned by 'at'"),
-        (TableOptions(properties={"hoodie.index.type": "SIMPLE"}), "not for `properties` to say"),
+        *[(with_column(name), {}, "Hudi has no column") for name in ["a b", "1a", "a-b", "a.b", "", "m²", "é"]],
+        (NESTED, {}, "'a b'"),
+        (with_column("m", "list<map<int,string>>"), {}, "cannot hold the column 'm'"),
+        *[(with_column(name), {}, name) for name in ["_hoodie_file_name", "_hoodie_is_deleted"]],
+        (PRICES, {"partition_by": ["idd"]}, "Did you mean 'id'?"),
+        (PRICES, {"partition_by": ["price"]}, "rows cannot be partitioned by 'price'"),
+        (PRICES, {"partition_by": ["at"]}, "rows cannot be partitioned by 'at'"),
+        *[(PRICES, {"properties": {name: "x"}}, "not for `properties` to say") for name in OF_ROWS],
     ],
 )
-def test_options_that_cannot_be_are_refused(options: TableOptions, says: str) -> None:
+def test_columns_and_options_that_cannot_be_are_refused(
+    table: Dimension, options: dict[str, Any], error: str
+) -> None:
     with pytest.raises(ConfigError) as refused:
-        check_table(dimension(id="int", price="double", at="timestamp"), options)
-    assert says in f"{refused.value} {refused.value.todo}"
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        "hoodie.storage.layout.type",
-        "hoodie.populate.meta.fields",
-        "hoodie.schema.on.read.enable",
-        "path",
-        "hoodie.write.table.version",
-        "hoodie.write.concurrency.mode",
-        "as.of.instant",
-        "hoodie.metadata.enable",
-    ],
-)
-def test_properties_that_may_change_rows_are_refused(name: str) -> None:
-    with pytest.raises(ConfigError, match="not for `properties` to say"):
-        check_table(dimension(id="int"), TableOptions(properties={name: "x"}))
+        check_table(table, TableOptions(**options))
+    assert error in f"{refused.value} {refused.value.todo}"
 
 
 def test_properties_of_the_writer_are_taken() -> None:
@@ -152,21 +133,20 @@ def test_what_says_where_rows_lie_cannot_change(made: TableOptions) -> None:
         check_change(dimension(id="int"), TableOptions(), Layout.of(made), Evolution(Schema(())))
 
 
-@pytest.mark.parametrize("wanted", ["id", "no"])
-def test_a_column_that_rows_are_partitioned_by_keeps_its_name(wanted: str) -> None:
-    rename = SchemaChange(Kind.RENAME, "id", None, None, to="no")
-    changes = Evolution(Schema(()), ((rename, Policy.EVOLVE),))
-    made = Layout.of(TableOptions(partition_by=["id"]))
-    with pytest.raises(ConfigError, match="'id' cannot be renamed: the table is partitioned by it"):
-        check_change(dimension(no="int"), TableOptions(partition_by=[wanted]), made, changes)
+RENAME = Evolution(Schema(()), ((SchemaChange(Kind.RENAME, "id", None, None, to="no"), Policy.EVOLVE),))
 
 
-def test_a_column_of_the_record_key_of_another_job_keeps_its_name() -> None:
-    rename = SchemaChange(Kind.RENAME, "id", None, None, to="no")
-    changes = Evolution(Schema(()), ((rename, Policy.EVOLVE),))
-    made = Layout([], "merge-on-read", 4, {RECORD_KEY: "id"})
-    with pytest.raises(ConfigError, match="'id' cannot be renamed: its record key has it"):
-        check_change(dimension(no="int"), TableOptions(), made, changes)
+@pytest.mark.parametrize(
+    ("wanted", "layout", "reason"),
+    [
+        (["id"], Layout.of(TableOptions(partition_by=["id"])), "the table is partitioned by it"),
+        (["no"], Layout.of(TableOptions(partition_by=["id"])), "the table is partitioned by it"),
+        ([], Layout([], "merge-on-read", 4, {RECORD_KEY: "id"}), "its record key has it"),
+    ],
+)
+def test_a_column_that_says_where_rows_lie_keeps_its_name(wanted: list[str], layout: Layout, reason: str) -> None:
+    with pytest.raises(ConfigError, match=f"'id' cannot be renamed: {reason}"):
+        check_change(dimension(no="int"), TableOptions(partition_by=wanted), layout, RENAME)
 
 
 def test_a_folder_with_something_else_is_left_alone(tmp_path: Path) -> None:

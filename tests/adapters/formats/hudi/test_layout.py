@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import io
 import json
 
-import fastavro
 import pytest
+from hudi_files import commit_metadata
 
 from lakeward.adapters.formats.hudi.metadata.timeline import LAYOUT, Instant
 from lakeward.adapters.formats.hudi.operations.layout import (
@@ -25,34 +24,27 @@ from lakeward.core.schema import Column, Schema, Type
 
 SCHEMA = Schema((Column("id", Type("string")), Column("no", Type("string")), Column("day", Type("string"))))
 DIMENSION = Dimension(name=TableName("shop", "item"), schema=SCHEMA, key=("id",))
-METADATA = {
-    "type": "record",
-    "name": "HoodieCommitMetadata",
-    "fields": [{"name": "extraMetadata", "type": ["null", {"type": "map", "values": "string"}]}],
-}
 
 
-def theirs(key: str, generator: str, index: str = "SIMPLE", encoded: str = "true") -> Layout:
-    extra_metadata = {
+def external(key: str, generator: str, index: str = "SIMPLE", encoded: str = "true") -> Layout:
+    options = {
         RECORD_KEY: key,
         GENERATOR: f"org.apache.hudi.keygen.{generator}",
         INDEX: index,
         ENCODED: encoded,
     }
-    return Layout(["day"], "copy-on-write", 4, extra_metadata)
+    return Layout(["day"], "copy-on-write", 4, options)
 
 
 def instant(layout: str) -> Instant:
-    written = io.BytesIO()
-    fastavro.writer(written, fastavro.parse_schema(METADATA), [{"extraMetadata": {LAYOUT: layout}}])
-    return Instant("2", "1", written.getvalue())
+    return Instant("2", "1", commit_metadata(extraMetadata={LAYOUT: layout}))
 
 
-OURS = Layout.of(TableOptions(partition_by=["day"]))
+OWN = Layout.of(TableOptions(partition_by=["day"]))
 
 
-@pytest.mark.parametrize("made", [OURS, theirs("id", "SimpleKeyGenerator")], ids=["ours", "theirs"])
-def test_a_commit_says_it_whole(made: Layout) -> None:
+@pytest.mark.parametrize("made", [OWN, external("id", "SimpleKeyGenerator")], ids=["own", "external"])
+def test_a_layout_is_read_back_from_a_commit(made: Layout) -> None:
     assert layout_of([instant(made.to_json())], "shop.item") == made
     assert layout_of([], "shop.item") is None
 
@@ -65,23 +57,23 @@ def test_a_form_of_record_keys_that_is_not_known_is_refused() -> None:
 
 def test_a_row_lies_by_its_record_key_and_its_partition_each_column_once() -> None:
     assert Layout.of(TableOptions(partition_by=["day"])).place(DIMENSION) == ["_lakeward_key", "day"]
-    assert theirs("day,id", "ComplexKeyGenerator").place(DIMENSION) == ["day", "id"]
+    assert external("day,id", "ComplexKeyGenerator").place(DIMENSION) == ["day", "id"]
 
 
-def test_texts_are_mixed_up_in_tables_of_others_alone() -> None:
+def test_only_tables_of_other_jobs_have_ambiguous_texts() -> None:
     assert Layout.of(TableOptions()).ambiguous_texts(DIMENSION) == {}
-    assert theirs("id", "SimpleKeyGenerator").ambiguous_texts(DIMENSION) == {"id": TextSet(words=("",))}
+    assert external("id", "SimpleKeyGenerator").ambiguous_texts(DIMENSION) == {"id": TextSet(words=("",))}
 
 
 def test_a_text_with_a_comma_and_a_colon_may_be_two_in_a_key_of_several_columns() -> None:
-    of_several = theirs("id,no", "ComplexKeyGenerator").ambiguous_texts(DIMENSION)
+    of_several = external("id,no", "ComplexKeyGenerator").ambiguous_texts(DIMENSION)
     assert set(of_several) == {"id", "no"}
     assert of_several["id"].has("1,no:2")
-    of_buckets = theirs("id", "NonpartitionedKeyGenerator", "BUCKET").ambiguous_texts(DIMENSION)["id"]
+    of_buckets = external("id", "NonpartitionedKeyGenerator", "BUCKET").ambiguous_texts(DIMENSION)["id"]
     assert [of_buckets.has(text) for text in ("a:1,b", "a,b", "", "__null__")] == [True, False, True, True]
 
 
 def test_a_path_that_is_not_encoded_must_not_have_an_empty_part() -> None:
-    found = theirs("id", "SimpleKeyGenerator", encoded="false").ambiguous_texts(DIMENSION)["day"]
+    found = external("id", "SimpleKeyGenerator", encoded="false").ambiguous_texts(DIMENSION)["day"]
     texts = ["a//b", "a/", "/a", "", "..", "a/./b", ".hoodie_x/b", "a/b", "a.b/..c", "x.hoodie"]
     assert [text for text in texts if not found.has(text)] == ["a/b", "a.b/..c", "x.hoodie"]

@@ -2,48 +2,19 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import fastavro
 import pytest
+from hudi_files import commit_metadata
 
 from lakeward.adapters.formats.hudi.metadata.log_files import Group, with_logs
 from lakeward.adapters.formats.hudi.metadata.timeline import Instant, Timeline
 from lakeward.adapters.formats.hudi.operations.maintenance import due_of
 from lakeward.adapters.formats.shared.storage.folder import DiskFolder
 from lakeward.core.ports import MaintenancePolicy
-
-STAT = ("fileId", "path"), ("numWrites", "numDeletes", "fileSizeInBytes")
-SCHEMA = {
-    "type": "record",
-    "name": "HoodieCommitMetadata",
-    "fields": [
-        {
-            "name": "partitionToWriteStats",
-            "type": {
-                "type": "map",
-                "values": {
-                    "type": "array",
-                    "items": {
-                        "type": "record",
-                        "name": "Stat",
-                        "fields": [
-                            *({"name": name, "type": "string"} for name in STAT[0]),
-                            *({"name": name, "type": "long"} for name in STAT[1]),
-                        ],
-                    },
-                },
-            },
-        },
-        {
-            "name": "partitionToReplaceFileIds",
-            "type": {"type": "map", "values": {"type": "array", "items": "string"}},
-        },
-    ],
-}
 
 
 def stat(file: str, *, log: bool = False, rows: int = 0, deletes: int = 0) -> Mapping[str, Any]:
@@ -54,10 +25,10 @@ def stat(file: str, *, log: bool = False, rows: int = 0, deletes: int = 0) -> Ma
 def write(
     at: int, *stats: Mapping[str, Any], completed: int | None = None, replaces: Sequence[str] = ()
 ) -> Instant:
-    content = {"partitionToWriteStats": {"p": [*stats]}, "partitionToReplaceFileIds": {"p": [*replaces]}}
-    written = io.BytesIO()
-    fastavro.writer(written, fastavro.parse_schema(SCHEMA), [content])
-    return Instant(f"{at if completed is None else completed:04}", f"{at:04}", written.getvalue())
+    content = commit_metadata(
+        partitionToWriteStats={"p": [*stats]}, partitionToReplaceFileIds={"p": [*replaces]}
+    )
+    return Instant(f"{at if completed is None else completed:04}", f"{at:04}", content)
 
 
 def test_logs_behind_the_newest_rows_count_and_those_before_do_not() -> None:

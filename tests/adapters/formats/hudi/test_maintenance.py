@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from decimal import Decimal
-from pathlib import Path
 from typing import Any
 
 import pytest
+from format_project import maintain, path_of
 from project import ITEM, Project
 
 from lakeward.adapters.formats.hudi.java import Jvm
@@ -48,16 +48,6 @@ def fed(shop: Project, batches: Sequence[Sequence[str]] = BATCHES) -> None:
     for number, lines in enumerate(batches):
         shop.put(f"20261121-1{number}0000000.csv", "".join(f"{line}\n" for line in lines))
     shop.run()
-
-
-def maintain(shop: Project, *more: str) -> dict[str, Any]:
-    ended = shop.call("maintain", "--json", *more)
-    assert ended.code == 0, ended.out + ended.err
-    return dict(ended.document["tables"][0])
-
-
-def path_of(shop: Project) -> Path:
-    return shop.folder / "lake" / "shop" / "item"
 
 
 def files(shop: Project) -> set[str]:
@@ -145,12 +135,5 @@ def test_a_batch_that_was_not_completed_is_taken_back_first(shop: Project) -> No
 
 def test_a_pipeline_that_runs_is_left_alone(shop: Project) -> None:
     configure(shop)
-    fed(shop)
     with locked(shop.folder / "state"):
         assert shop.call("maintain").code == 75
-
-
-def test_a_table_that_was_never_written_needs_nothing(shop: Project) -> None:
-    configure(shop)
-    report = maintain(shop)
-    assert (report["files"], report["snapshots"], report["orphans"]) == (0, 0, [])

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from decimal import Decimal
-from typing import Any
 
 import pytest
+from format_project import item, path_of, put, roll_back, versions
 from hudi_lake import by_hudi_rs
 from project import Project
 
@@ -22,25 +22,6 @@ def shop(project: Project) -> Project:
     return project
 
 
-def item(columns: str, more: str = "") -> str:
-    return f'[tables."shop.item"]\nkey = ["id"]\n{more}\ncolumns = {{ {columns} }}\n'
-
-
-def put(project: Project, hour: int, *lines: str) -> None:
-    project.put(f"20261121-{hour:02}0000000.csv", "".join(f"{line}\n" for line in lines))
-
-
-def versions(project: Project) -> dict[int, str]:
-    found = project.call("rollback", "shop.item", "--json").document["versions"]
-    return {one["batch"]: one["name"] for one in found}
-
-
-def take_back(project: Project, to: str, code: int = 0) -> Any:
-    ended = project.call("rollback", "shop.item", "--to", to, "--json")
-    assert ended.code == code, ended.out + ended.err
-    return ended
-
-
 @pytest.mark.parametrize("layout", [pytest.param(LAYOUTS[0], marks=pytest.mark.long), *LAYOUTS[1:]])
 def test_columns_that_were_renamed_widened_and_added_since_are_those_of_then(shop: Project, layout: str) -> None:
     shop.configure(item('id = "int", name = "string", n = "int"', layout), source="max_files = 1")
@@ -54,8 +35,8 @@ def test_columns_that_were_renamed_widened_and_added_since_are_those_of_then(sho
     shop.run()
     columns = ("id", "title", "n", "price")
     after = shop.rows(columns=columns)
-    take_back(shop, then)
-    read = by_hudi_rs(shop.folder / "lake/shop/item")
+    roll_back(shop, then)
+    read = by_hudi_rs(path_of(shop))
     assert [name for name in read.column_names if not name.startswith("_")] == ["id", "name", "n"]
     assert str(read.schema.field("n").type) == "int32"
     assert shop.rows(columns=("id", "name", "n")) == [(1, "a", 1), (2, "b", 2)]
@@ -75,12 +56,12 @@ def test_a_compaction_is_gone_back_to_and_behind_and_cleaning_ends_the_way(shop:
     put(shop, 12, "D,1,a")
     shop.run()
     assert [*versions(shop)] == [2, 1]
-    take_back(shop, first)
+    roll_back(shop, first)
     assert [row[0] for row in shop.rows(columns=("id",))] == [1, 2, 3]
     shop.run()
     assert shop.rows(columns=("id", "name")) == [(2, "y")]
     assert shop.call("maintain", "--json").document["tables"][0]["snapshots"] > 0
     assert first not in versions(shop).values()
-    assert "`hoodie.clean.commits.retained` under `properties`" in take_back(shop, first, code=1).err
+    assert "`hoodie.clean.commits.retained` under `properties`" in roll_back(shop, first, code=1).err
     assert shop.rows(columns=("id", "name")) == [(2, "y")]
     assert shop.run()["shop.item"]["batches"] == []

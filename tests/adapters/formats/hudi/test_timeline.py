@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import io
 import json
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NoReturn
 
-import fastavro
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from hudi_files import commit_metadata
 
 from lakeward.adapters.formats.delta_rs.locations import Places
 from lakeward.adapters.formats.hudi.metadata.columns import META_COLUMNS
@@ -24,11 +23,6 @@ from lakeward.core.dimension import TableName
 from lakeward.core.errors import TableError
 from lakeward.core.progress import Progress
 
-SCHEMA = {
-    "type": "record",
-    "name": "HoodieCommitMetadata",
-    "fields": [{"name": "extraMetadata", "type": ["null", {"type": "map", "values": "string"}]}],
-}
 TABLE = TableName("shop", "item")
 COLUMNS = json.dumps(
     {
@@ -47,9 +41,7 @@ def extra_metadata(batch: int | None = None) -> bytes:
     extra: dict[str, Any] = {"schema": COLUMNS}
     if batch is not None:
         extra[PROGRESS] = Progress(batch=batch).to_json()
-    written = io.BytesIO()
-    fastavro.writer(written, fastavro.parse_schema(SCHEMA), [{"extraMetadata": extra}])
-    return written.getvalue()
+    return commit_metadata(extraMetadata=extra)
 
 
 @pytest.fixture

@@ -19,39 +19,40 @@ def catalog(folder: Path, warehouse: str, **more: object) -> IcebergCatalog:
     return IcebergCatalog(IcebergOptions.model_validate({"warehouse": warehouse, **more}), folder)
 
 
-def test_a_catalog_on_a_disk_says_nothing_of_s3(s3: Buckets, tmp_path: Path) -> None:
-    found = catalog(tmp_path, "lake/")
-    assert found.jars == ("iceberg", "sqlite")
-    assert not [name for name in found.spark_settings if "s3" in name or "io-impl" in name]
-
-
-@pytest.fixture
-def on_the_older_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lakeward.adapters.formats.iceberg.metadata.catalog.line", lambda: "3.5")
-
-
-@pytest.mark.usefixtures("on_the_older_line")
-def test_on_the_older_line_the_bundle_has_what_its_jars_of_s3_lack(s3: Buckets, tmp_path: Path) -> None:
-    """Those are of the SDK's first version; Iceberg's classes need the second."""
-    found = catalog(tmp_path, "s3://shop-lake/tables")
-    assert found.jars == ("iceberg", "sqlite", "aws")
-    assert FACTORY not in found.spark_settings
+@pytest.mark.parametrize(
+    ("line", "warehouse", "kind", "jars", "has_factory"),
+    [
+        ("4.1", "lake/", "sqlite", ("iceberg", "sqlite"), False),
+        ("4.1", "s3://shop-lake/tables", "sqlite", ("iceberg", "sqlite", "s3"), True),
+        # The jars of S3 are of the SDK's first version there, and Iceberg's classes need the second.
+        ("3.5", "s3://shop-lake/tables", "sqlite", ("iceberg", "sqlite", "aws"), False),
+        ("4.1", "s3://shop-lake/tables", "glue", ("iceberg", "aws"), False),
+    ],
+)
+def test_a_catalog_names_the_jars_that_it_needs(
+    s3: Buckets,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    line: str,
+    warehouse: str,
+    kind: str,
+    jars: tuple[str, ...],
+    has_factory: bool,
+) -> None:
+    monkeypatch.setattr("lakeward.adapters.formats.iceberg.metadata.catalog.line", lambda: line)
+    found = catalog(tmp_path, warehouse, catalog=kind)
+    assert (found.jars, FACTORY in found.spark_settings) == (jars, has_factory)
+    settings = [name for name in found.spark_settings if "s3" in name or "io-impl" in name]
+    assert bool(settings) is warehouse.startswith("s3://")
 
 
 def test_a_catalog_in_s3_says_how_and_has_its_file_beside_the_settings(s3: Buckets, tmp_path: Path) -> None:
     found = catalog(tmp_path, "s3a://shop-lake/tables/")
-    assert found.jars == ("iceberg", "sqlite", "s3")
     assert found.spark_settings["spark.sql.catalog.lake.warehouse"] == "s3://shop-lake/tables"
     assert found.spark_settings["spark.sql.catalog.lake.uri"] == f"jdbc:sqlite:{tmp_path}/catalog.db"
     assert found.spark_settings["spark.sql.catalog.lake.s3.endpoint"] == s3.endpoint
     assert found.spark_settings[FACTORY].endswith(".DefaultS3FileIOAwsClientFactory")
     assert found.location(TableName("shop", "../item")).startswith("s3://shop-lake/tables/shop/_item-")
-
-
-def test_with_glue_the_bundle_is_enough(s3: Buckets, tmp_path: Path) -> None:
-    found = catalog(tmp_path, "s3://shop-lake/tables", catalog="glue")
-    assert found.jars == ("iceberg", "aws")
-    assert FACTORY not in found.spark_settings
 
 
 def test_what_the_settings_say_of_a_catalog_counts(s3: Buckets, tmp_path: Path) -> None:

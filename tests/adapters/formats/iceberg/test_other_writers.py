@@ -127,16 +127,16 @@ def test_a_concurrent_commit_is_retried_on_the_new_state(
     races = []
 
     class Raced(iceberg.Change):
-        def check(self, what: str, written: int, removed: int) -> None:
+        def check(self, table_name: str, written: int, removed: int) -> None:
             if len(races) < 2:
-                races.append(what)
+                races.append(table_name)
                 with opened(project) as table:
                     row = table.scan(row_filter="id = 2").to_arrow()
                     if has_rows:  # the same row, in another file
                         table.overwrite(row, overwrite_filter="id = 2")
                     else:
                         table.append(row.slice(0, 0))
-            super().check(what, written, removed)
+            super().check(table_name, written, removed)
 
     monkeypatch.setattr(iceberg, "Change", Raced)
     assert list(batches) == []
@@ -180,12 +180,3 @@ def test_a_commit_of_unknown_outcome_keeps_its_files(project: Project, monkeypat
         assert "did not say whether the commit was made" in project.fails()
     assert project.run()["shop.item"]["batches"] == []
     assert project.rows() == AFTER_BOTH
-
-
-def test_the_companion_must_not_be_dropped(project: Project) -> None:
-    project.put("LOAD00000001.csv", LOAD)
-    project.run()
-    catalog = load_catalog("lake", type="sql", uri=f"sqlite:///{project.folder}/lake/catalog.db")
-    catalog.drop_table(("shop", "item__changes"))
-    catalog.close()
-    assert "Restore the change log table" in project.fails()

@@ -24,6 +24,7 @@ def by_spark(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have Spark work out the batches, whose plans these tests look at."""
     use_spark_in_commands(monkeypatch)
 
+
 SCAN = re.compile(r"BatchScan \S*\.item\S*\[")
 
 

@@ -74,3 +74,21 @@ def test_what_a_crash_left_is_that_of_nobody_though_an_operator_writes_meanwhile
         found.refuse_others()
     found.objects(Progress(batch=1))
     found.refuse_others()
+
+
+@pytest.mark.parametrize(
+    ("batches", "batch", "error"),
+    [
+        ((1, 2), 0, "has no batch, and its side tables have"),
+        ((1, 2, 3), 1, "was rolled back to batch 1"),
+        ((), 1, "is at batch 1, and its change log has no record of it"),
+    ],
+)
+def test_a_table_that_does_not_fit_its_change_log_is_refused(
+    batches: Sequence[int], batch: int, error: str
+) -> None:
+    with pytest.raises(TableError, match=error) as refused:
+        known(Written(*batches), batch)
+    if not batch:
+        drop = "drop shop.item__changes as well, and shop.item__quarantine where there is one"
+        assert drop in str(refused.value.todo)
