@@ -2,7 +2,7 @@
 
 Each image that the batch removes gets a number. A join gives this number to the equal rows of the table; all other
 rows are left alone. A fold over the events of each chain of images, in order, counts the rows of each image and so
-tells which changes find a row. The oldest rows of an image are removed first.
+shows which changes find a row. The oldest rows of an image are removed first.
 """
 
 from __future__ import annotations

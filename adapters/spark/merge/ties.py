@@ -35,18 +35,18 @@ _DIFFERS: Final = (
 
 
 def find_ties(
-    frame: DataFrame, plan: MergePlan, known: Sequence[DataFrame], row_facts: DataFrame | None
+    frame: DataFrame, plan: MergePlan, remembered: Sequence[DataFrame], row_facts: DataFrame | None
 ) -> DataFrame | None:
     """Return the events that tie with an earlier one, each with the place of that one; None if there are none.
 
-    `known` are remembered events. `row_facts` are stored rows as the facts that may have written them
+    `remembered` are remembered events. `row_facts` are stored rows as the facts that may have written them
     (`stored_facts`). Events of objects that were delivered before are not compared again.
     """
     if plan.facts.least is None:
         return None
     is_new = f"{names.OBJECT} NOT IN ({', '.join(map(str, sorted(plan.copies)))})" if plan.copies else "true"
     arrived = _facts(with_absent(frame.where(f"{IS_EVENT} AND {is_new}"), plan), plan, is_known=False)
-    facts = [arrived, *[_facts(within_batch_range(events, plan), plan, is_known=True) for events in known]]
+    facts = [arrived, *[_facts(within_batch_range(events, plan), plan, is_known=True) for events in remembered]]
     if row_facts is not None:
         facts.append(_facts(within_batch_range(row_facts, plan), plan, is_known=True, is_row=True))
     places = _differing_places(reduce(DataFrame.unionByName, facts)).localCheckpoint()

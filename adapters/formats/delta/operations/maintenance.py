@@ -88,8 +88,8 @@ class DeltaMaintenance:
     def _check_age(self, policy: MaintenancePolicy, retention: int) -> None:
         """Raise ConfigError for an age of versions beyond the retention of removed files.
 
-        A checkpoint does not name files that were removed longer ago. VACUUM takes such a file for an unreferenced
-        one, whatever it is told to retain, once the file itself is as old.
+        A checkpoint does not name files that were removed longer ago. Once such a file itself is as old, VACUUM
+        removes it as unreferenced, whatever its RETAIN says.
         """
         keep = policy.keep or 0
         if keep <= retention:

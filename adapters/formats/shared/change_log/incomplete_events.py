@@ -114,7 +114,7 @@ def _scalar(column: pa.ChunkedArray, value: int) -> Any:
 
 
 def _without_row(rows: pa.Table) -> pa.Table:
-    """Return the partial events of keys without key changes that no row stands before."""
+    """Return the partial events of keys without key changes that no row precedes."""
     parts = rows.filter(rows[_IS_PART])
     complete_events = rows.filter(pc.invert(rows[_IS_PART])).select([RECORD, *_PLACE, _LEAVES])
     if not parts.num_rows:

@@ -84,7 +84,7 @@ def _passed(change_log: ChangeLogTable, progress: Progress, holds: Sequence[Hold
     upto, lateness = progress.batch, change_log.dimension.lateness
     if isinstance(lateness, Ordered):
         upto = beyond(
-            {batch: len(found.facts) for batch, found in change_log.batches.records.items()}, lateness.redelivery
+            {batch: len(record.facts) for batch, record in change_log.batches.records.items()}, lateness.redelivery
         )
     elif low_watermark is None or low_watermark.epoch != progress.epoch:
         upto = 0

@@ -75,7 +75,7 @@ class ChangeLogTable:
 
     @property
     def counts(self) -> str:
-        """The condition for entries that still say how a key stands."""
+        """The condition for entries that still count for the state of a key."""
         key_changes = f" or {OLD_RECORD} is not null" if self.has_parts else ""
         return f"({names.BATCH} > {self.batches.ordered_until} or {KIND} = '{DELETE}'{key_changes})"
 

@@ -54,7 +54,7 @@ def record_batch(
         columns |= columns_in_part(dimension)
     columns |= remembered_types(dimension)
     frames = [entries_of(dimension, frame, kind, plan) for kind, frame in entries.items() if frame is not None]
-    size = sum(found.object.size for found in plan.facts.objects)
+    size = sum(item.object.size for item in plan.facts.objects)
     row = pa.table({KIND: [BATCH], names.BATCH: [plan.batch], RECORD: [batch_record.record_text(plan)]})
     own = rows.select([name for name in rows.column_names if name in columns])
     rows = pa.concat_tables([row, own], promote_options="permissive")

@@ -102,9 +102,9 @@ class SparkTableReader:
     def compare(
         self, source: Frame, columns: ComparedColumns, among: Collection[str] | None
     ) -> Comparison:
-        """Compare the rows that stand with those of the source, which are read first."""
+        """Compare the current rows with those of the source, which are read first."""
         dimension = self.side_tables.dimension
-        there = comparison_queries.digest_source(in_spark(source), columns)
+        source_digest = comparison_queries.digest_source(in_spark(source), columns)
         with reading(str(dimension.name)):
             snapshot = self.load()
             if snapshot is None:
@@ -114,7 +114,9 @@ class SparkTableReader:
                 rows = rows.where(as_of.is_current(dimension.history))
             elif dimension.is_soft:
                 rows = rows.where(STANDS)
-            return comparison_queries.compare(there, comparison_queries.digest_table(rows, columns), columns, among)
+            return comparison_queries.compare(
+                source_digest, comparison_queries.digest_table(rows, columns), columns, among
+            )
 
     def _rows(self, wanted: Selection) -> DataFrame:
         dimension, snapshot = self.side_tables.dimension, self.load()

@@ -99,17 +99,17 @@ class Partitions:
             texts = lossy_texts[row[_WHICH]]
             has = ", ".join(f"{column} {row[column]!r}" for column in plan.dimension.key)
             todo = "Nothing was applied. Let a rule of the columns give another text, or take another column for "
-            again = "`partition_by`; an existing table has to be dropped with its side tables for that."
+            reload_hint = "`partition_by`; an existing table has to be dropped with its side tables for that."
             raise TableError(
                 f"{plan.dimension.name}: a row has {row[texts.column]!r} in {texts.column!r}, and {texts.becomes}",
                 found=f"{texts.why}; the row: {has}",
-                todo=f"{todo}`partition_by`." if plan.creates else f"{todo}{again}",
+                todo=f"{todo}`partition_by`." if plan.creates else f"{todo}{reload_hint}",
             )
 
     def _lossy_texts(self, rows: Frame) -> list[_LossyTexts]:
         texts = _texts_of(rows)
         nulls, others = f"{self.format} would make it NULL", f"{self.format} would take it for another"
-        lost = [
+        lossy_texts = [
             _LossyTexts(name, _NULLS, f"no partition by {name} has its text", nulls)
             for name in self.columns
             if name in texts
@@ -119,7 +119,7 @@ class Partitions:
             for name, mixed in self.mixed.items()
             if name in texts
         ]
-        return lost + mixed
+        return lossy_texts + mixed
 
     def _mended(self, plan: MergePlan, row: Row, texts: _LossyTexts) -> RepairError:
         return RepairError(

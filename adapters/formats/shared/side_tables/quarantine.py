@@ -83,8 +83,8 @@ class QuarantineTable:
         rows_to_add = to_arrow(with_exact_columns(rows, {c.name: ddl(c.type) for c in self._columns()}))
         if not rows_to_add.num_rows:
             return
-        known = {position_of(row) for row in self._unsettled(progress, (HELD, FINAL)).to_pylist()}
-        new = [position_of(row) not in known for row in rows_to_add.select(_PLACE).to_pylist()]
+        present = {position_of(row) for row in self._unsettled(progress, (HELD, FINAL)).to_pylist()}
+        new = [position_of(row) not in present for row in rows_to_add.select(_PLACE).to_pylist()]
         if any(new):
             self.table.add({c.name: c.type for c in self._columns()}, [], rows_to_add.filter(new), count=0)
 
@@ -95,14 +95,14 @@ class QuarantineTable:
     def _rejected(self, rejects: DataFrame, objects: Mapping[int, str], epoch: int, batch: int) -> DataFrame:
         key = self.dimension.key
         types = {names.OBJECT: "bigint", OBJECT_NAME: "string"}
-        known = inline(self.spark(), types, list(objects.items()))
+        object_names = inline(self.spark(), types, list(objects.items()))
         state = f"CASE WHEN {IS_HOLDING} THEN '{HELD}' ELSE '{FINAL}' END"
         rejects = rejects.selectExpr("*", f"{state} AS {STATE}")
         if names.OLD in rejects.columns:
             old = {name: column(names.OLD)[name] for name in key}
             moved = rejects.where(f"{IS_HOLDING} AND {names.OLD} IS NOT NULL")
             rejects = rejects.unionByName(moved.withColumns({**old, STATE: F.lit(HELD_OTHER_KEY)}))
-        return rejects.join(F.broadcast(known), names.OBJECT).selectExpr(
+        return rejects.join(F.broadcast(object_names), names.OBJECT).selectExpr(
             STATE,
             f"{epoch} AS {names.EPOCH}",
             f"{batch}L AS {names.BATCH}",

@@ -53,7 +53,8 @@ def refuse_others(
 ) -> None:
     """Raise CommitConflict if another process has written a side table `since` a version.
 
-    `table_name` is the table, `beside` the name of its side table, `version` the current version of that.
+    `table_name` is for messages. `name` has the parts of the name of the side table, `version` is its current
+    version, `todo` says what to do.
     """
     if since not in (UNKNOWN, version):
         raise CommitConflict(

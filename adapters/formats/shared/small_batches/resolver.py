@@ -85,8 +85,8 @@ def _entries(batch: SettledBatch) -> pa.Table:
     entries.add_waiting(event for place, event in waiting.items() if place not in waiting_before)
     entries.add_released(before[place].event for place in waiting_before - waiting.keys())
     if plan.in_part and not isinstance(plan.dimension.lateness, Ordered):
-        known = {key for event in (*remembered, *waiting.values()) for key in event.keys}
-        loaded = {event.key for event in changes if _is_in_table(batch, event)} - known
+        entered_keys = {key for event in (*remembered, *waiting.values()) for key in event.keys}
+        loaded = {event.key for event in changes if _is_in_table(batch, event)} - entered_keys
         entries.add_bases(base for base in settled.bases if base.key not in loaded)
     types = {**columns_of(plan.dimension.sequences), **{c.name: c.type for c in plan.folded}}
     return entries.rows({**types, **columns_in_part(plan.dimension), **remembered_types(plan.dimension)})

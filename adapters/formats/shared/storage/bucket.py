@@ -44,8 +44,8 @@ class BucketFolder:
         bucket, key = split(self.url)
         pages = self.access.client.get_paginator("list_objects_v2")
         with explain_s3_errors(self.url):
-            found = pages.paginate(Bucket=bucket, Prefix=_prefix(key), Delimiter="/")
-            prefixes = [item["Prefix"] for page in found for item in page.get("CommonPrefixes", ())]
+            listing = pages.paginate(Bucket=bucket, Prefix=_prefix(key), Delimiter="/")
+            prefixes = [item["Prefix"] for page in listing for item in page.get("CommonPrefixes", ())]
         return [prefix.removeprefix(_prefix(key)).rstrip("/") for prefix in prefixes]
 
     def holds(self) -> str | None:
@@ -53,8 +53,8 @@ class BucketFolder:
         bucket, key = split(self.url)
         with explain_s3_errors(self.url):
             answer = self.access.client.list_objects_v2(Bucket=bucket, Prefix=_prefix(key), MaxKeys=2)
-        found = (item["Key"].removeprefix(_prefix(key)).split("/")[0] for item in answer.get("Contents", ()))
-        return next(filter(None, found), None)  # the placeholder object of the folder has an empty name
+        first_names = (item["Key"].removeprefix(_prefix(key)).split("/")[0] for item in answer.get("Contents", ()))
+        return next(filter(None, first_names), None)  # the placeholder object of the folder has an empty name
 
     def _listed(self, **asked: str) -> Iterator[tuple[str, Any]]:
         """Return the objects with their names relative to the folder, without placeholder objects for folders."""
@@ -85,7 +85,7 @@ class BucketFolder:
         return f"s3://{named.netloc}{named.path}"
 
     def existence_check(self) -> Callable[[str], bool]:
-        """Return a function that tells whether an object exists. It lists the folder once, at its first call."""
+        """Return a function that says whether an object exists. It lists the folder once, at its first call."""
         return _Presence(self).exists
 
     @contextmanager
@@ -122,7 +122,7 @@ class _Presence:
 
     @cached_property
     def _names(self) -> Collection[str]:
-        return {found.name for found in self.folder.all_files()}
+        return {file.name for file in self.folder.all_files()}
 
     def exists(self, place: str) -> bool:
         """Return whether an object exists, by its URL."""

@@ -65,7 +65,7 @@ class Folder(Protocol):
         ...
 
     def existence_check(self) -> Callable[[str], bool]:
-        """Return a function that tells whether a file exists, by its path or URL, as of now."""
+        """Return a function that says whether a file exists, by its path or URL, as of now."""
         ...
 
     def alone(self, table_name: str) -> AbstractContextManager[None]:
@@ -132,7 +132,7 @@ class DiskFolder:
         return str(self.path / (urlsplit(written).path if is_url else written))
 
     def existence_check(self) -> Callable[[str], bool]:
-        """Return a function that tells whether a file exists."""
+        """Return a function that says whether a file exists."""
         return lambda place: Path(place).exists()
 
     @contextmanager

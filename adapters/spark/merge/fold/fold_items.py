@@ -139,13 +139,13 @@ def links_of_all(spark: SparkSession, events: DataFrame) -> DataFrame | None:
     return _components_by_joins(links) if collected is None else _chains(spark, collected)
 
 
-def reached_links(spark: SparkSession, arrived: DataFrame, known: DataFrame) -> DataFrame | None:
+def reached_links(spark: SparkSession, arrived: DataFrame, remembered: DataFrame) -> DataFrame | None:
     """Return the chain of each joined key, for the keys that the events of a batch reach.
 
     Where too many key changes are remembered for the driver, only those that the batch reaches are read. So the
     batch can still be applied, the low watermark rises, and old key changes are forgotten.
     """
-    links = _key_links([arrived, known])
+    links = _key_links([arrived, remembered])
     collected = _collect_links(links)
     if collected is not None:
         return _chains(spark, collected)
@@ -153,9 +153,9 @@ def reached_links(spark: SparkSession, arrived: DataFrame, known: DataFrame) -> 
     reached, before = keys_of(arrived).localCheckpoint(), -1
     while before < (count := reached.count()) <= 2 * MOST_LINKS:
         before = count
-        near = links.join(reached, KEY, "left_semi").selectExpr(f"{OLD_KEY} AS {KEY}")
-        far = links.join(reached.withColumnRenamed(KEY, OLD_KEY), OLD_KEY, "left_semi").select(KEY)
-        reached = reached.union(near).union(far).distinct().localCheckpoint()
+        old_keys = links.join(reached, KEY, "left_semi").selectExpr(f"{OLD_KEY} AS {KEY}")
+        new_keys = links.join(reached.withColumnRenamed(KEY, OLD_KEY), OLD_KEY, "left_semi").select(KEY)
+        reached = reached.union(old_keys).union(new_keys).distinct().localCheckpoint()
     return chains_of(spark, links.join(reached, KEY, "left_semi"), "key changes")
 
 
@@ -195,11 +195,11 @@ def _components_by_joins(links: DataFrame) -> DataFrame:
     """Return the result of `components` by joins, as many as the longest chain has links."""
     one, other, before = (f"{names.PREFIX}{name}" for name in ("one", "other", "before"))
     ends = [(KEY, OLD_KEY), (OLD_KEY, KEY), (KEY, KEY), (OLD_KEY, OLD_KEY)]
-    near = reduce(DataFrame.union, [links.selectExpr(f"{a} AS {one}", f"{b} AS {other}") for a, b in ends])
-    near = near.distinct().localCheckpoint()
-    labels = near.groupBy(F.col(one).alias(KEY)).agg(F.min(other).alias(LINKED)).localCheckpoint()
+    pairs = reduce(DataFrame.union, [links.selectExpr(f"{a} AS {one}", f"{b} AS {other}") for a, b in ends])
+    pairs = pairs.distinct().localCheckpoint()
+    labels = pairs.groupBy(F.col(one).alias(KEY)).agg(F.min(other).alias(LINKED)).localCheckpoint()
     while True:
-        neighbours = near.join(labels.withColumnRenamed(KEY, other), other)
+        neighbours = pairs.join(labels.withColumnRenamed(KEY, other), other)
         least = neighbours.groupBy(F.col(one).alias(KEY)).agg(F.min(LINKED).alias(LINKED)).localCheckpoint()
         lowered = least.join(labels.withColumnRenamed(LINKED, before), KEY).where(f"{LINKED} < {before}")
         if lowered.isEmpty():
@@ -216,13 +216,13 @@ def components(one: pa.ChunkedArray, other: pa.ChunkedArray) -> pa.Table:
     """
     ends = np.concatenate([one.to_numpy(), other.to_numpy()])
     nodes, places = np.unique(ends, return_inverse=True)
-    left, right = places[: len(one)], places[len(one) :]
+    ones, others = places[: len(one)], places[len(one) :]
     label = np.arange(len(nodes))
     while True:
         before = label.copy()
-        least = np.minimum(label[left], label[right])
-        np.minimum.at(label, left, least)
-        np.minimum.at(label, right, least)
+        least = np.minimum(label[ones], label[others])
+        np.minimum.at(label, ones, least)
+        np.minimum.at(label, others, least)
         label = label[label]
         if np.array_equal(before, label):
             return pa.table({KEY: pa.array(nodes, pa.string()), LINKED: pa.array(nodes[label], pa.string())})

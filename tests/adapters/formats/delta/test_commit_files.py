@@ -53,7 +53,7 @@ def test_a_deletion_vector_lies_where_the_protocol_says(tmp_path: Path) -> None:
     assert removed == {File(f"{tmp_path}/a b/one.parquet", None), File("/elsewhere/two.parquet", None)}
 
 
-def test_a_version_without_a_file_of_its_own_is_none_to_go_back_to(places: Places) -> None:
+def test_a_version_whose_file_is_missing_cannot_be_rolled_back_to(places: Places) -> None:
     assert [version.name for version in lineage_of(places).versions()] == ["4", "3", "2", "1"]
     (gone,) = files_of(places, 2)
     gone.unlink()
@@ -64,7 +64,7 @@ def test_a_version_without_a_file_of_its_own_is_none_to_go_back_to(places: Place
         lineage.check("2")
 
 
-def test_a_version_that_the_log_cannot_make_any_more_is_none_either(places: Places) -> None:
+def test_a_version_that_the_log_no_longer_describes_cannot_be_rolled_back_to(places: Places) -> None:
     table = DeltaTable(places.of(ITEM), version=3)
     table.create_checkpoint()
     log = Path(places.of(ITEM)) / "_delta_log"
@@ -72,7 +72,7 @@ def test_a_version_that_the_log_cannot_make_any_more_is_none_either(places: Plac
     assert [version.name for version in lineage_of(places).versions()] == ["4", "3"]
 
 
-def test_a_line_knows_versions_of_others_by_the_batch_before_them(places: Places) -> None:
+def test_versions_of_other_writers_have_the_batch_before_them(places: Places) -> None:
     DeltaTable(places.of(ITEM)).alter.set_table_properties({"delta.logRetentionDuration": "interval 60 days"})
     lineage = lineage_of(places)
     found = lineage.find("5")
@@ -81,7 +81,7 @@ def test_a_line_knows_versions_of_others_by_the_batch_before_them(places: Places
     assert [lineage.find(name) for name in ("0", "6", "four", "")] == [None] * 4
 
 
-def test_a_companion_says_which_of_its_versions_are_kept(tmp_path: Path) -> None:
+def test_a_change_log_notes_which_of_its_versions_are_kept(tmp_path: Path) -> None:
     path = str(tmp_path / "beside")
     DeltaTable.create(
         path, to_delta({KIND: Type("string"), "_lakeward_batch": Type("bigint"), RECORD: Type("string")})
@@ -95,7 +95,7 @@ def test_a_companion_says_which_of_its_versions_are_kept(tmp_path: Path) -> None
     assert noted_versions(DeltaTable(other)) == {}
 
 
-def test_of_an_old_log_stays_what_is_kept_and_what_the_last_checkpoint_needs(places: Places) -> None:
+def test_cleaning_a_log_keeps_noted_versions_and_what_the_last_checkpoint_needs(places: Places) -> None:
     path = places.of(ITEM)
     for version in (2, 4):
         DeltaTable(path, version=version).create_checkpoint()

@@ -75,7 +75,7 @@ def archive(places: Places, version: int, files: dict[str, list[tuple[int, int |
     (folder(places) / "history" / f"manifest_{version}").write_text(listed, "utf-8")
 
 
-def test_a_table_that_is_not_there_stands_at_nothing(places: Places) -> None:
+def test_a_table_that_does_not_exist_has_no_progress(places: Places) -> None:
     assert read_table_state(places, TABLE) == read_table_state(places, TableName("a", "b"))
     assert read_table_state(places, TABLE).schema is None
     assert not Timeline(places.at(TABLE)).is_there
@@ -93,7 +93,7 @@ def test_compactions_and_other_writers_hide_no_progress(places: Places) -> None:
     assert found.committed == 1_795_305_603_000_000
 
 
-def test_what_is_not_completed_is_not_there(places: Places) -> None:
+def test_writes_that_were_not_completed_do_not_count(places: Places) -> None:
     complete(places, 1, 1)
     for name in (f"{instant(2)}.deltacommit.requested", f"{instant(2)}.deltacommit.inflight", "x.clean"):
         (folder(places) / name).touch()

@@ -20,7 +20,7 @@ from lakeward.core.schema import Column, Schema, Type
 ITEM = TableName("shop", "item")
 
 
-def test_a_commit_that_is_listed_is_found_though_one_between_has_expired(tmp_path: Path) -> None:
+def test_a_listed_commit_is_found_although_one_between_has_expired(tmp_path: Path) -> None:
     catalog = IcebergCatalog(IcebergOptions(warehouse="lake"), tmp_path)
     catalog.prepare(ITEM)
     schema = to_iceberg(Schema((Column("id", Type("bigint")),)))

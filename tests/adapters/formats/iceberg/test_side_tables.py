@@ -23,7 +23,7 @@ from lakeward.core.errors import TableError
 pytestmark = pytest.mark.spark
 
 
-def test_what_is_too_much_for_this_process_is_written_by_spark(
+def test_spark_writes_side_tables_that_are_too_large_for_this_process(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Deletes are remembered, rows wait and are rejected as ever."""
@@ -37,7 +37,7 @@ def test_what_is_too_much_for_this_process_is_written_by_spark(
     assert [name for _, name, _ in project.rows()] == ["bb", "c"]
 
 
-def test_what_spark_appends_behind_another_process_is_taken_out_again(
+def test_rows_that_spark_appends_after_another_process_are_removed_again(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The batch is worked out anew then, and is remembered once."""

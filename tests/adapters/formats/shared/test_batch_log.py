@@ -40,7 +40,7 @@ def known(written: Written, batch: int) -> BatchLog:
     return found
 
 
-def test_what_two_processes_left_above_the_batch_of_the_table_is_that_of_none() -> None:
+def test_leftovers_of_two_processes_above_the_batch_of_the_table_count_for_none() -> None:
     """Both wrote what they were to remember, and neither committed."""
     found = known(Written(1, 2, 3, 3), 2)
     assert (sorted(found.records), found.has_leftovers) == ([1, 2], True)
@@ -48,7 +48,7 @@ def test_what_two_processes_left_above_the_batch_of_the_table_is_that_of_none() 
         known(Written(1, 2, 3, 3), 3)
 
 
-def test_what_another_process_writes_meanwhile_is_refused_until_it_is_looked_at() -> None:
+def test_writes_of_another_process_are_refused_until_they_are_read() -> None:
     written = Written(1)
     found = known(written, 1)
     found.refuse_others()
@@ -65,7 +65,7 @@ def test_what_another_process_writes_meanwhile_is_refused_until_it_is_looked_at(
     found.refuse_others()
 
 
-def test_what_a_crash_left_is_that_of_nobody_though_an_operator_writes_meanwhile() -> None:
+def test_leftovers_of_a_crash_count_for_none_although_an_operator_writes_meanwhile() -> None:
     written = Written(1, 2)
     found = known(written, 1)
     assert found.has_leftovers

@@ -60,7 +60,7 @@ def resolve_joined(patch: pytest.MonkeyPatch, found: Difference) -> None:
     joint._resolved(SimpleNamespace(since=(), before=(), whole=()), None, None, None)
 
 
-def test_of_a_joined_table(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_frames_of_a_joined_table_are_freed(monkeypatch: pytest.MonkeyPatch) -> None:
     cached: Any = Frame(is_kept=True)
     with pytest.raises(Full):
         resolve_joined(monkeypatch, Difference(cached, cached, cached))
@@ -68,7 +68,7 @@ def test_of_a_joined_table(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("step", ["counts", "winners"])
-def test_of_a_batch_of_whole_rows(monkeypatch: pytest.MonkeyPatch, step: str) -> None:
+def test_frames_of_a_batch_of_whole_rows_are_freed(monkeypatch: pytest.MonkeyPatch, step: str) -> None:
     judged = Frame()
     kept, plan, arrived, rows = (cast("Any", SimpleNamespace()) for _ in range(4))
     plan.recalls, plan.releases, arrived.frame, rows.table = False, (), Frame(), None
@@ -84,7 +84,7 @@ def test_of_a_batch_of_whole_rows(monkeypatch: pytest.MonkeyPatch, step: str) ->
     assert not judged.is_kept
 
 
-def test_of_verdicts_that_cannot_be_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_verdicts_that_cannot_be_counted_are_freed(monkeypatch: pytest.MonkeyPatch) -> None:
     judged = Frame()
     monkeypatch.setattr(verdicts, "verdicts", lambda *_: judged)
     monkeypatch.setattr(verdicts, "has_few_rows", lambda _: False)
@@ -95,7 +95,7 @@ def test_of_verdicts_that_cannot_be_counted(monkeypatch: pytest.MonkeyPatch) -> 
     assert not judged.is_kept
 
 
-def test_of_a_full_load_that_takes_the_place_of_all_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_frames_of_a_full_load_that_replaces_all_rows_are_freed(monkeypatch: pytest.MonkeyPatch) -> None:
     judged = Frame(is_kept=True)
     resolved = MergeResult(counts=Counts(), written=0, removed=0, detail=SimpleNamespace(), close=judged.unpersist)
     kept: Any = SimpleNamespace(spark=fails)

@@ -86,7 +86,7 @@ def written(beside: Any) -> list[tuple[str, int]]:
 
 
 @pytest.mark.parametrize("make", [in_iceberg, in_delta])
-def test_of_two_that_write_one_batch_down_at_once_one_does(
+def test_of_two_processes_that_record_a_batch_at_once_one_succeeds(
     make: Callable[[Path], Open], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Both had looked before either wrote: of two records of a batch nobody could tell which one counts."""
@@ -100,7 +100,7 @@ def test_of_two_that_write_one_batch_down_at_once_one_does(
     assert written(its) == [("batch", 1), ("batch", 2)]
 
 
-def test_who_writes_it_anew_for_a_wider_type_takes_nothing_from_another_that_writes_meanwhile(
+def test_rewriting_for_a_wider_type_loses_no_rows_of_another_process(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     mine, its = in_delta(tmp_path)(), in_delta(tmp_path)()
@@ -120,7 +120,7 @@ def test_who_writes_it_anew_for_a_wider_type_takes_nothing_from_another_that_wri
     assert written(its) == [("batch", 1), ("batch", 2), ("batch", 3)]
 
 
-def test_a_wider_type_in_iceberg_is_one_of_the_columns_alone(
+def test_iceberg_widens_a_column_without_rewriting(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     mine, its = in_iceberg(tmp_path)(), in_iceberg(tmp_path)()
@@ -132,7 +132,7 @@ def test_a_wider_type_in_iceberg_is_one_of_the_columns_alone(
     assert written(its) == [("batch", 1), ("batch", 2), ("batch", 3)]
 
 
-def test_who_has_loaded_it_before_it_is_trimmed_reads_it_for_an_hour(
+def test_a_version_loaded_before_a_trim_is_readable_for_an_hour(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     reading, trimming = in_delta(tmp_path)(), in_delta(tmp_path)()
@@ -174,7 +174,7 @@ def script() -> Script:
 @pytest.mark.spark
 @pytest.mark.long
 @pytest.mark.parametrize("kind", LAKES)
-def test_who_trims_keeps_what_another_process_has_remembered_of_the_next_batch(
+def test_a_trim_keeps_what_another_process_has_recorded_of_the_next_batch(
     kind: str, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(retention, "_TRIM_EVERY", 1)
@@ -202,7 +202,7 @@ def test_who_trims_keeps_what_another_process_has_remembered_of_the_next_batch(
 
 @pytest.mark.spark
 @pytest.mark.parametrize("kind", LAKES)
-def test_who_trims_what_another_process_has_changed_since_is_told_so(
+def test_a_trim_of_a_change_log_that_changed_since_is_refused(
     kind: str, spark: SparkSession, tmp_path: Path
 ) -> None:
     lake = LAKES[kind](spark, tmp_path)
@@ -216,7 +216,7 @@ def test_who_trims_what_another_process_has_changed_since_is_told_so(
 
 
 @pytest.mark.spark
-def test_a_companion_in_iceberg_is_read_for_an_hour_and_keeps_few_snapshots(
+def test_a_change_log_in_iceberg_is_readable_for_an_hour_and_keeps_few_snapshots(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     beside = LAKES["iceberg"](spark, tmp_path).open(DIMENSION).change_log.change_log.table

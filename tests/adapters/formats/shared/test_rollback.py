@@ -108,7 +108,7 @@ def trimmed_with_32(kept: RestorableSideTables) -> None:
 
 @pytest.mark.parametrize("make", [in_iceberg, in_delta])
 @pytest.mark.parametrize("stands", [40, 10])
-def test_what_was_trimmed_comes_back_also_where_others_took_the_table_back_before(
+def test_trimmed_entries_are_restored_also_after_others_rolled_the_table_back(
     tmp_path: Path, make: Callable[[Path], RestorableSideTables], stands: int
 ) -> None:
     """A rollback that was killed leaves what others leave."""
@@ -124,7 +124,7 @@ def test_what_was_trimmed_comes_back_also_where_others_took_the_table_back_befor
     assert found == [{"id": 7, "_lakeward_batch": 3}]
 
 
-def test_what_others_removed_of_a_companion_is_missed_before_the_table_goes_back(tmp_path: Path) -> None:
+def test_missing_files_of_a_change_log_are_noticed_before_the_table_is_rolled_back(tmp_path: Path) -> None:
     kept = in_delta(tmp_path)
     trimmed_with_32(kept)
     change_log, line = kept.change_log.table, Line(40)
@@ -140,7 +140,7 @@ def test_what_others_removed_of_a_companion_is_missed_before_the_table_goes_back
 
 
 @pytest.mark.parametrize("make", [in_iceberg, in_delta])
-def test_behind_a_killed_rollback_a_run_stops_unless_one_batch_was_undone_that_did_not_trim(
+def test_after_a_killed_rollback_a_run_stops_unless_one_batch_without_a_trim_was_undone(
     tmp_path: Path, make: Callable[[Path], RestorableSideTables]
 ) -> None:
     """See docs/how-to/rollback.md: what one batch leaves looks as behind a crash in it, and is forgotten so."""
@@ -161,7 +161,7 @@ def test_behind_a_killed_rollback_a_run_stops_unless_one_batch_was_undone_that_d
 
 
 @pytest.mark.parametrize("make", [in_iceberg, in_delta])
-def test_who_looks_again_at_a_table_that_went_on_finds_what_was_said_by_then(
+def test_a_second_look_at_a_table_that_went_on_finds_later_decisions(
     tmp_path: Path, make: Callable[[Path], RestorableSideTables]
 ) -> None:
     """The first look was at batch 5, and what stands beside the table was at batch 7 already."""
@@ -178,7 +178,7 @@ def test_who_looks_again_at_a_table_that_went_on_finds_what_was_said_by_then(
 
 
 @pytest.mark.parametrize("make", [in_iceberg, in_delta])
-def test_a_companion_that_is_brought_back_takes_nothing_from_another_process(
+def test_a_restored_change_log_loses_no_entry_of_another_process(
     tmp_path: Path, make: Callable[[Path], RestorableSideTables], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is put together of what was read: what was written since is not in it."""

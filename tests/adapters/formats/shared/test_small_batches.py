@@ -223,7 +223,7 @@ def read_state(
 
 @settings(max_examples=tries(150, 2000))
 @given(found=drawn())
-def test_a_frame_is_read_as_the_events_and_rejects_that_it_is_of(found: Drawn) -> None:
+def test_a_frame_is_read_as_its_events_and_rejects(found: Drawn) -> None:
     batch = read_batch(event_frame(found.dimension, found.items, found.columns), found.plan)
     names_of = found.dimension.schema.names
     assert [told(event, names_of) for event in batch.events] == [told(event, names_of) for event in found.events]
@@ -234,7 +234,7 @@ def test_a_frame_is_read_as_the_events_and_rejects_that_it_is_of(found: Drawn) -
 
 @settings(max_examples=tries(150, 2000))
 @given(found=drawn())
-def test_what_is_remembered_of_a_batch_is_what_was_read(found: Drawn) -> None:
+def test_a_remembered_batch_is_the_batch_that_was_read(found: Drawn) -> None:
     events = read_batch(event_frame(found.dimension, found.items, found.columns), found.plan).events
     waiting = [event for event in events if event.transaction is not None]
     applied = [event for event in events if event not in waiting]
@@ -247,7 +247,7 @@ def test_what_is_remembered_of_a_batch_is_what_was_read(found: Drawn) -> None:
 
 @settings(max_examples=tries(150, 2000))
 @given(found=drawn(), data=st.data())
-def test_of_what_is_remembered_all_that_matters_is_read(found: Drawn, data: st.DataObject) -> None:
+def test_all_entries_that_matter_are_read_and_few_others(found: Drawn, data: st.DataObject) -> None:
     """And values are made of little else: of keys that begin as those that are touched, or are joined to them."""
     entries = record_batch(found.plan, found.events)
     every = sorted({key for event in found.events for key in event.keys}, key=repr)
@@ -279,7 +279,7 @@ def test_of_what_is_remembered_all_that_matters_is_read(found: Drawn, data: st.D
 
 @settings(max_examples=tries(50, 500))
 @given(data=st.data(), dimension=dimensions())
-def test_of_rows_before_what_is_remembered_those_of_other_keys_are_left(
+def test_base_rows_of_other_keys_are_not_read(
     data: st.DataObject, dimension: Dimension
 ) -> None:
     one, other = (key(dimension, data.draw(keys(dimension))) for _ in range(2))
@@ -296,7 +296,7 @@ def test_of_rows_before_what_is_remembered_those_of_other_keys_are_left(
 
 @settings(max_examples=tries(50, 500))
 @given(found=drawn())
-def test_what_was_released_waits_no_more(found: Drawn) -> None:
+def test_a_released_event_no_longer_waits(found: Drawn) -> None:
     events = [event for event in found.events if event.operation is not Operation.TRUNCATE]
     waits = Entries(found.plan, KeyTexts(found.plan.dimension), [])
     waits.add_waiting(events)
@@ -317,7 +317,7 @@ def renamed(draw: Callable[[st.SearchStrategy[Any]], Any], found: Drawn) -> tupl
 
 @settings(max_examples=tries(150, 2000))
 @given(data=st.data(), found=drawn())
-def test_what_is_remembered_is_recalled_with_the_columns_of_now(data: st.DataObject, found: Drawn) -> None:
+def test_remembered_events_are_read_with_the_current_columns(data: st.DataObject, found: Drawn) -> None:
     """Under their new names; a column that was added since, or a field, no update has sent."""
     renames, with_this = data.draw(renamed(found))
     fields = [column.name for column in found.dimension.schema if column.type.name == "struct"]
@@ -370,7 +370,7 @@ def event_of_now(event: ChangeEvent, renames: Mapping[str, str], grown: str | No
 
 @settings(max_examples=tries(100, 1000))
 @given(data=st.data(), dimension=dimensions())
-def test_the_row_before_what_is_remembered_is_the_one_that_was(data: st.DataObject, dimension: Dimension) -> None:
+def test_a_base_row_is_read_back_as_it_was_written(data: st.DataObject, dimension: Dimension) -> None:
     own = data.draw(keys(dimension))
     at = Position(1, data.draw(places(dimension)), 3, 4)
     others = {c.name: data.draw(cells(c.type)) for c in dimension.schema if c.name not in dimension.key}
@@ -397,7 +397,7 @@ SHOWN = [
 
 @settings(max_examples=tries(150, 2000))
 @given(data=st.data(), shown=st.sampled_from(SHOWN), previous_key=st.booleans())
-def test_versions_are_read_back_as_they_are_shown_and_remembered(
+def test_versions_are_read_back_as_they_were_stored_and_remembered(
     data: st.DataObject, shown: Shown, previous_key: bool
 ) -> None:
     before = data.draw(st.sampled_from([*ODD, "other"]))

@@ -44,7 +44,7 @@ def test_its_files_are_listed_with_their_sizes(folder: Folder) -> None:
     assert all(file.seconds > 1_700_000_000 for file in folder.all_files())
 
 
-def test_one_that_is_not_there_holds_nothing(folder: Folder) -> None:
+def test_a_folder_that_does_not_exist_is_empty(folder: Folder) -> None:
     assert (folder.holds(), folder.within("_delta_log").holds()) == ("_delta_log", "0.json")
     none = folder.within("none")
     assert (none.holds(), list(none.files()), list(none.all_files())) == (None, [], [])
@@ -61,7 +61,7 @@ def test_a_file_is_read_from_anywhere_and_removed(folder: Folder) -> None:
         folder.open("_delta_log/0.json").read()
 
 
-def test_a_place_is_seen_from_it_or_whole(folder: Folder) -> None:
+def test_a_file_is_named_relative_to_the_folder_or_in_full(folder: Folder) -> None:
     is_there = folder.existence_check()
     whole = folder.place("two.parquet")
     assert whole == f"{folder}/two.parquet"
@@ -70,13 +70,13 @@ def test_a_place_is_seen_from_it_or_whole(folder: Folder) -> None:
     assert told == {**dict.fromkeys(FILES, True), "three.parquet": False, "two": False}
 
 
-def test_a_place_in_another_folder_is_asked_for(folder: Folder) -> None:
+def test_a_file_in_another_folder_is_found_too(folder: Folder) -> None:
     """Tables that are copied without their files name those of another."""
     is_there, around = folder.existence_check(), str(folder).removesuffix("/item")
     assert (is_there(f"{around}/item2/other"), is_there(f"{around}/item2/none")) == (True, False)
 
 
-def test_who_is_alone_with_it_lets_the_next_one_in(folder: Folder) -> None:
+def test_a_lock_of_the_folder_is_free_afterwards(folder: Folder) -> None:
     for _ in range(2):
         with folder.alone("shop.item"):
             pass

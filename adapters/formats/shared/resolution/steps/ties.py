@@ -38,8 +38,8 @@ def without_ties(
     if plan.dimension.ties is Ties.ARRIVAL or plan.releases:
         return plan, frame
     compares = plan.recalls and not plan.replaces
-    known = change_log.facts(plan.batch - 1) if compares else []
-    ties = find_ties(frame, plan, known, facts_of_stored_rows(plan, rows) if compares else None)
+    remembered = change_log.facts(plan.batch - 1) if compares else []
+    ties = find_ties(frame, plan, remembered, facts_of_stored_rows(plan, rows) if compares else None)
     if ties is None:
         return plan, frame
     objects = {
