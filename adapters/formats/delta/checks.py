@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from lakeward.adapters.formats.delta.metadata.column_mapping import MODE
 from lakeward.adapters.formats.delta.options import TableOptions
 from lakeward.adapters.formats.shared.options.refusals import reserved_property, unknown_column
 from lakeward.core.dimension import Dimension
@@ -13,7 +14,7 @@ from lakeward.core.errors import ConfigError
 _RESERVED: Final = (
     "delta.appendOnly",
     "delta.enableDeletionVectors",
-    "delta.columnMapping.mode",
+    MODE,
     "delta.setTransactionRetentionDuration",  # the table would forget at which batch it is
 )
 
