@@ -83,7 +83,7 @@ long: setup ## Run what the gate has no time for: 2,000 endpoints of DMS, and ex
 	LAKEWARD_LONG=1 LAKEWARD_EXAMPLES=new $(BIN)/python -m pytest tests/core tests/test_laws*
 	LAKEWARD_LONG=1 $(BIN)/python -m pytest tests/test_cases_of_messages.py tests/test_plain_files.py tests/test_kills.py \
 		tests/test_two_machines.py tests/test_broken_formats.py tests/test_adopt.py tests/test_equivalence.py \
-		tests/test_hundreds_of_commits.py tests/test_example_plugins.py tests/adapters/iceberg/test_rest.py \
+		tests/test_hundreds_of_commits.py tests/test_example_plugins.py tests/adapters/formats/iceberg/test_rest.py \
 		tests/test_disk_full.py tests/test_snapshots.py tests/test_joined.py tests/test_rows_in_part.py \
 		tests/test_renamed_columns.py tests/test_rollback.py tests/test_less_remembered.py tests/test_histories.py \
 		tests/test_facts.py tests/test_lateness.py tests/test_restarted_logs.py tests/test_refused_files.py \

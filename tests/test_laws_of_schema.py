@@ -45,9 +45,9 @@ packed = settings(
 """One example has many columns, each with its own change, or several tables."""
 
 CHECKS: Mapping[str, tuple[Callable[[Dimension, Any], None], Any]] = {
-    "iceberg": (iceberg.check, IcebergOptions()),
-    "delta": (delta.check, DeltaOptions()),
-    "hudi": (hudi.check, HudiOptions()),
+    "iceberg": (iceberg.check_options, IcebergOptions()),
+    "delta": (delta.check_options, DeltaOptions()),
+    "hudi": (hudi.check_table, HudiOptions()),
 }
 """The checks of columns that each format makes before it writes."""
 

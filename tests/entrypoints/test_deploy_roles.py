@@ -281,7 +281,7 @@ def write_files(deployed: Deployed, configured: Configured) -> None:
     folder = BucketFolder("s3://deployed-lake/tables/shop/orders", find_access())
     folder.prepare()
     with folder.alone("shop.orders"):
-        assert [one.name for one in folder.every()] == ["a"]
+        assert [one.name for one in folder.all_files()] == ["a"]
         assert folder.open("a").read() == b"x"
         folder.remove("a")
 

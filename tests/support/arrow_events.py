@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 from hypothesis import strategies as st
 
-from lakeward.adapters.formats.shared.small_batches.arrow_values import arrow_type
+from lakeward.adapters.formats.shared.rows.arrow_types import arrow_type
 from lakeward.adapters.spark.frames.event_frame import SKIPPED
 from lakeward.adapters.spark.sql import names
 from lakeward.core.dimension import Dimension

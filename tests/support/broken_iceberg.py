@@ -194,7 +194,7 @@ def takes_what_comes_too_late(patch: pytest.MonkeyPatch, _player: Player) -> Non
 @by_spark
 def takes_copies_for_news(patch: pytest.MonkeyPatch, _player: Player) -> None:
     """Resolves the events of a repeated object again."""
-    patch.setattr(arrivals, "without_copies", lambda frame, _plan: (frame, resolution.Known()))
+    patch.setattr(arrivals, "without_copies", lambda frame, _plan: (frame, resolution.CopyCounts()))
 
 
 def forgets_deletes_above_the_mark(patch: pytest.MonkeyPatch, _player: Player) -> None:
@@ -237,7 +237,7 @@ def forgets_what_was_mended(patch: pytest.MonkeyPatch, _player: Player) -> None:
 @by_spark
 def holds_a_copy_again(patch: pytest.MonkeyPatch, _player: Player) -> None:
     """Treats a copy of a row that is or was in quarantine as a new row."""
-    patch.setattr(arrivals, "without_copies", lambda frame, _plan: (frame, resolution.Known()))
+    patch.setattr(arrivals, "without_copies", lambda frame, _plan: (frame, resolution.CopyCounts()))
 
 
 @by_spark
@@ -266,14 +266,14 @@ def knows_no_transactions(patch: pytest.MonkeyPatch, _player: Player) -> None:
 @by_spark
 def lets_key_changes_pass_held_keys(patch: pytest.MonkeyPatch, _player: Player) -> None:
     """Does not hold key changes of a held key."""
-    part = hold_filter.part_chains
+    part = hold_filter.split_chains
 
     def apart(plan: MergePlan, events: DataFrame, barriers: DataFrame) -> tuple[DataFrame, DataFrame]:
         is_move = f"{names.OLD} IS NOT NULL"
         passes, waits = part(plan, events.where(f"NOT ({is_move})"), barriers)
         return passes.unionByName(events.where(is_move), allowMissingColumns=True), waits
 
-    patch.setattr(hold_filter, "part_chains", apart)
+    patch.setattr(hold_filter, "split_chains", apart)
 
 
 @by_spark

@@ -21,10 +21,10 @@ from lakeward.adapters.formats.shared.small_batches import (
 )
 from lakeward.adapters.formats.shared.small_batches.batch import SmallBatch, read_batch
 from lakeward.adapters.formats.shared.small_batches.change_log_entries import Entries
-from lakeward.adapters.formats.shared.small_batches.change_log_reader import _Entries, read_memory
+from lakeward.adapters.formats.shared.small_batches.change_log_reader import _Entries, read_change_log
 from lakeward.adapters.formats.shared.small_batches.settled_batch import SettledBatch
 from lakeward.adapters.formats.shared.small_batches.stored_rows import StoredRows
-from lakeward.adapters.formats.shared.small_batches.version_rows import ShownVersions
+from lakeward.adapters.formats.shared.small_batches.version_rows import VersionWriter
 from lakeward.core.dimension import Dimension
 from lakeward.core.events import Cell, ChangeEvent, Key, Operation
 from lakeward.core.history.surrogate_numbers import Numbers, assign_numbers
@@ -124,7 +124,7 @@ class JoinsNoKeys(AnyTable):
 
     @classmethod
     def spoil(cls, patch: pytest.MonkeyPatch) -> None:
-        patch.setattr(_Entries, "joined", lambda _self, touched: frozenset(touched))
+        patch.setattr(_Entries, "linked", lambda _self, touched: frozenset(touched))
 
 
 class AppliesCopies(AnyTable):
@@ -135,10 +135,10 @@ class AppliesCopies(AnyTable):
         def wrongly(
             kept: SideTables, plan: MergePlan, touched: Collection[Key]
         ) -> tuple[ChangeLogContents, frozenset[Key]]:
-            memory, keys = read_memory(kept, plan, touched)
+            memory, keys = read_change_log(kept, plan, touched)
             return replace(memory, records=[], changes={}), keys
 
-        patch.setattr(settled_batch, "read_memory", wrongly)
+        patch.setattr(settled_batch, "read_change_log", wrongly)
 
 
 class AppendsRepeatedObjects(AnyTable):
@@ -212,7 +212,7 @@ class RemembersUnsentCellsAsNull(AnyTable):
 
     @classmethod
     def spoil(cls, patch: pytest.MonkeyPatch) -> None:
-        patch.setattr(change_log_entries, "_not_sent", lambda _column, _value: [])
+        patch.setattr(change_log_entries, "unset_paths", lambda _column, _value: [])
 
 
 class RemembersNoWaitingEvents(AnyTable):
@@ -247,15 +247,15 @@ class DropsSupersededVersions(AnyTable):
 
     @classmethod
     def spoil(cls, patch: pytest.MonkeyPatch) -> None:
-        believed = ShownVersions._believed
+        believed = VersionWriter._known_rows
 
         def now(
-            self: ShownVersions, key: Key, versions: Versions, stored: Sequence[Mapping[str, Any]]
+            self: VersionWriter, key: Key, versions: Versions, stored: Sequence[Mapping[str, Any]]
         ) -> Iterator[dict[str, Cell]]:
             name = self.history.shown.known_to
             return (row for row in believed(self, key, versions, stored) if row[name] is None)
 
-        patch.setattr(ShownVersions, "_believed", now)
+        patch.setattr(VersionWriter, "_known_rows", now)
 
 
 _IN_PART = "partial_rows_and_key_changes_give_the_rows_of_the_source"

@@ -73,7 +73,7 @@ def lets_the_progress_expire(patch: pytest.MonkeyPatch) -> None:
         if table.refs().containsKey(TAG):
             table.manageSnapshots().removeTag(TAG).commit()
 
-    patch.setattr(IcebergMaintenance, "_hold_ours", let_go)
+    patch.setattr(IcebergMaintenance, "_tag_last_commit", let_go)
 
 
 def tells_what_it_did_not_do(patch: pytest.MonkeyPatch) -> None:
@@ -82,7 +82,7 @@ def tells_what_it_did_not_do(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(
         IcebergMaintenance, "_compact", lambda self, jvm, policy, is_dry: compact(self, jvm, policy, is_dry=True)
     )
-    patch.setattr(DeltaMaintenance, "_write_anew", lambda *_, **__: None)
+    patch.setattr(DeltaMaintenance, "_rewrite_files", lambda *_, **__: None)
     patch.setattr(HudiMaintenance, "_compact", lambda _: None)
 
 

@@ -19,7 +19,13 @@ INSTANT: Final = "20261122000001000"
 _STATS: Final = {
     "type": "record",
     "name": "HoodieWriteStat",
-    "fields": [{"name": name, "type": ["null", "string"], "default": None} for name in ("fileId", "path")],
+    "fields": [
+        *({"name": name, "type": ["null", "string"], "default": None} for name in ("fileId", "path")),
+        *(
+            {"name": name, "type": ["null", "long"], "default": None}
+            for name in ("numWrites", "numDeletes", "fileSizeInBytes")
+        ),
+    ],
 }
 _COMMIT: Final = {
     "type": "record",
@@ -28,6 +34,11 @@ _COMMIT: Final = {
         {
             "name": "partitionToWriteStats",
             "type": ["null", {"type": "map", "values": {"type": "array", "items": _STATS}}],
+            "default": None,
+        },
+        {
+            "name": "partitionToReplaceFileIds",
+            "type": ["null", {"type": "map", "values": {"type": "array", "items": "string"}}],
             "default": None,
         },
         {"name": "extraMetadata", "type": ["null", {"type": "map", "values": "string"}], "default": None},
@@ -70,10 +81,15 @@ def write_table(
         put(f"{folder}.hoodie_partition_metadata", b"commitTime=1\npartitionDepth=1\n")
     schema = json.dumps({"type": "record", "name": "orders", "fields": [*_meta(), *fields]})
     extra = {"schema": schema, PROGRESS: Progress(batch=1).to_json()}
+    content = commit_metadata(partitionToWriteStats=stats, extraMetadata=extra)
+    put(f".hoodie/timeline/{INSTANT}_{INSTANT}.commit", content)
+
+
+def commit_metadata(**fields: Mapping[str, Any]) -> bytes:
+    """Return the Avro file of a commit with these fields of its metadata."""
     written = io.BytesIO()
-    content = {"partitionToWriteStats": stats, "extraMetadata": extra}
-    fastavro.writer(written, fastavro.parse_schema(_COMMIT), [content])
-    put(f".hoodie/timeline/{INSTANT}_{INSTANT}.commit", written.getvalue())
+    fastavro.writer(written, fastavro.parse_schema(_COMMIT), [fields])
+    return written.getvalue()
 
 
 def _meta() -> Sequence[Mapping[str, Any]]:

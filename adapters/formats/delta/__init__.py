@@ -5,13 +5,12 @@ from __future__ import annotations
 import importlib.util
 from typing import Any
 
-from lakeward.adapters.formats.delta.checks import check
+from lakeward.adapters.formats.delta.checks import check_options
 from lakeward.adapters.formats.delta.options import DeltaOptions, TableOptions
-from lakeward.adapters.formats.shared.options.declared_columns import check_declared, options_of
+from lakeward.adapters.formats.shared.options.settings import check_declared, options_of, target_options
 from lakeward.core.errors import SetupError
 from lakeward.core.ports import Target
 from lakeward.plugins import Options, Registry, Runtime, hookimpl
-from lakeward.plugins.options import validated
 
 
 def build(options: Options, runtime: Runtime) -> Target[Any]:
@@ -23,10 +22,9 @@ def build(options: Options, runtime: Runtime) -> Target[Any]:
         )
     from lakeward.adapters.formats.delta.lake import DeltaLake  # noqa: PLC0415  # deltalake is imported when it is needed
 
-    own = {name: value for name, value in options.items() if name != "tables"}
     tables = options_of(TableOptions, options["tables"], runtime)
-    lake = DeltaLake(validated(DeltaOptions, own, str(runtime.file), within="target"), tables, runtime)
-    check_declared(lake, tables, runtime, check)
+    lake = DeltaLake(target_options(DeltaOptions, options, runtime), tables, runtime)
+    check_declared(lake, tables, runtime, check_options)
     return lake
 
 

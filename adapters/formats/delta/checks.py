@@ -2,39 +2,41 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
 from typing import Final
 
+from lakeward.adapters.formats.delta.metadata.column_mapping import MODE
 from lakeward.adapters.formats.delta.options import TableOptions
+from lakeward.adapters.formats.shared.options.refusals import reserved_property, unknown_column
 from lakeward.core.dimension import Dimension
 from lakeward.core.errors import ConfigError
 
-_CHANGES_OF_OURS: Final = (
+_RESERVED: Final = (
     "delta.appendOnly",
     "delta.enableDeletionVectors",
-    "delta.columnMapping.mode",
+    MODE,
     "delta.setTransactionRetentionDuration",  # the table would forget at which batch it is
 )
 
 FEED: Final = "delta.enableChangeDataFeed"
 
-_UNORDERED: Final = {"partition_by": (), "cluster_by": ("boolean",)}
-"""Types without least and greatest values in Delta, by which it clusters."""
+_WITHOUT_BOUNDS: Final = {"partition_by": (), "cluster_by": ("boolean",)}
+"""Types that an option does not take. Delta clusters by bounds of values, which booleans do not have."""
 
 
-def check(dimension: Dimension, options: TableOptions) -> None:
+def check_options(dimension: Dimension, options: TableOptions) -> None:
     """Raise ConfigError for options that the table could not be created with."""
     for name in options.partition_by:
         _check_column(dimension, "partition_by", name)
     for name in options.cluster_by:
         _check_column(dimension, "cluster_by", name)
     for name in options.properties:
-        if name in _CHANGES_OF_OURS:
-            raise ConfigError(
-                f"{dimension.name}: {name} is not for `properties` to say",
-                todo="`write_mode` says whether there are deletion vectors; lakeward maps columns where it must, "
-                "and asks the table at which batch it is.",
+        if name in _RESERVED:
+            raise reserved_property(
+                dimension,
+                name,
+                "`write_mode` says whether there are deletion vectors; lakeward maps columns where it must, and "
+                "asks the table at which batch it is.",
             )
 
 
@@ -54,13 +56,8 @@ def check_renames(dimension: Dimension, renames: Mapping[str, str], *, has_feed:
 def _check_column(dimension: Dimension, option: str, name: str) -> None:
     column = dimension.schema.find(name)
     if column is None:
-        near = difflib.get_close_matches(name, dimension.schema.names, n=1)
-        raise ConfigError(
-            f"{dimension.name}: {name!r} under {option} names no column",
-            found="the columns are " + ", ".join(dimension.schema.names),
-            todo=f"Did you mean {near[0]!r}?" if near else "Delta knows no transforms: name a column.",
-        )
-    if column.type.is_nested or column.type.name in ("binary", *_UNORDERED[option]):
+        raise unknown_column(dimension, option, name, "Delta knows no transforms: name a column.")
+    if column.type.is_nested or column.type.name in ("binary", *_WITHOUT_BOUNDS[option]):
         raise ConfigError(
             f"{dimension.name}: rows cannot be put together by {name!r}",
             found=f"it is {column.type}, under {option}",

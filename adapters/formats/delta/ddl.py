@@ -17,7 +17,7 @@ from lakeward.core.dimension import Dimension
 RESERVED: Final = frozenset({"_metadata"})
 """Spark's name for the column of file metadata."""
 
-OURS: Final = {"delta.feature.domainMetadata": "supported"}
+DOMAIN_METADATA: Final = {"delta.feature.domainMetadata": "supported"}
 """The property that lets the table's own metadata carry progress, which no cleaning of the log removes."""
 
 
@@ -25,7 +25,7 @@ def create(spark: SparkSession, path: str, dimension: Dimension, options: TableO
     """Create the table of a dimension."""
     columns = {**{c.name: c.type for c in dimension.stored.schema}, **row_columns(dimension)}
     properties = {
-        **OURS,
+        **DOMAIN_METADATA,
         "delta.enableDeletionVectors": str(options.write_mode == "merge-on-read").lower(),
         **(MAPPING if needs_mapping(dimension.stored.schema) else {}),
         **options.properties,

@@ -93,6 +93,6 @@ def lost_race(error: BaseException) -> bool:
     return is_raced or any(name.startswith(_LOST_RACE) for name in names)
 
 
-def committing(what: str) -> AbstractContextManager[None]:
+def committing(table_name: str) -> AbstractContextManager[None]:
     """Raise an error that people understand if a commit fails."""
-    return translating_commit_failures(what, (DeltaError,), lost_race)
+    return translating_commit_failures(table_name, (DeltaError,), lost_race)

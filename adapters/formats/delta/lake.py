@@ -74,17 +74,13 @@ class DeltaLake:
         check_spark()
         from lakeward.adapters.formats.delta.operations.layout import DeltaLayout  # noqa: PLC0415  # Spark is imported late
         from lakeward.adapters.formats.delta.operations.maintenance import DeltaMaintenance  # noqa: PLC0415  # so is it here
-        from lakeward.adapters.formats.shared.operations.adoption import TableAdoption  # noqa: PLC0415  # and here
         from lakeward.adapters.formats.shared.operations.full_loads import TableLoads  # noqa: PLC0415  # and here
-        from lakeward.adapters.formats.shared.operations.rollback import TableVersions  # noqa: PLC0415  # and here
-        from lakeward.adapters.formats.shared.operations.table_reader import SparkTableReader  # noqa: PLC0415  # and here
+        from lakeward.adapters.formats.shared.operations.opened_table import opened_table  # noqa: PLC0415  # and here
 
         table = self._table(dimension)
-        parts, versions = self.places.name(dimension.name), TableVersions(table.side_tables, table.lineage)
-        policy, adoption = DeltaMaintenance(table), TableAdoption(table.side_tables, table.external)
-        layout, reader = DeltaLayout(table), SparkTableReader(table.side_tables, table.snapshot)
-        ports = (versions, policy, adoption, layout, reader, TableLoads(table))
-        return Opened(".".join(parts), table, table.side_tables, table.side_tables, *ports, parts)
+        return opened_table(
+            table, self.places.name(dimension.name), DeltaMaintenance(table), DeltaLayout(table), TableLoads(table)
+        )
 
     def joined(self, joining: Joining) -> JoinedLakeTable:
         """Return a joined table; its first commit creates it."""

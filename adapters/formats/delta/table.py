@@ -7,89 +7,48 @@ progress.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from functools import partial
 from types import MappingProxyType
 from typing import Any
 
-import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from lakeward.adapters.formats.delta import ddl
-from lakeward.adapters.formats.delta.checks import FEED, check, check_renames
+from lakeward.adapters.formats.delta.checks import check_options, check_renames
 from lakeward.adapters.formats.delta.java import Jvm, committing
 from lakeward.adapters.formats.delta.metadata.progress import read_table_state
 from lakeward.adapters.formats.delta.operations.adoption import DeltaExternalTable
 from lakeward.adapters.formats.delta.operations.rollback import DeltaLineage, oldest_batch
 from lakeward.adapters.formats.delta.options import TableOptions
+from lakeward.adapters.formats.delta.snapshot import DeltaSnapshot
 from lakeward.adapters.formats.delta.writes.change import Change
 from lakeward.adapters.formats.delta.writes.data_files import DataFiles
-from lakeward.adapters.formats.delta.writes.local_files import find_rows
 from lakeward.adapters.formats.delta.writes.schema_evolution import name_after, properties_for
 from lakeward.adapters.formats.delta.writes.staged_files import DeltaFiles
 from lakeward.adapters.formats.delta_rs.change_log_versions import DeltaChangeLogVersions
 from lakeward.adapters.formats.delta_rs.locations import Places
 from lakeward.adapters.formats.delta_rs.side_table import DeltaSideTable
-from lakeward.adapters.formats.shared.operations.commit_failures import discarding_on_failure
+from lakeward.adapters.formats.shared.operations.commit_failures import another_writer, discarding_on_failure
 from lakeward.adapters.formats.shared.operations.rollback import RestorableSideTables
 from lakeward.adapters.formats.shared.resolution.merge_result import MergeDetail
 from lakeward.adapters.formats.shared.resolution.resolver import Resolve, resolve_plan
-from lakeward.adapters.formats.shared.rows.new_rows import rows_to_write, stored_rows
+from lakeward.adapters.formats.shared.rows.new_rows import remaining_rows, rows_to_write, stored_rows
 from lakeward.adapters.formats.shared.rows.partition_values import Partitions
-from lakeward.adapters.formats.shared.rows.system_columns import check_names, of_source
+from lakeward.adapters.formats.shared.rows.system_columns import check_names
 from lakeward.adapters.formats.shared.rows.table_rows import TableSnapshot
 from lakeward.adapters.formats.shared.side_tables.keys import identity_columns
 from lakeward.adapters.formats.shared.side_tables.side_table import CHANGES
 from lakeward.adapters.spark.frames.local_frame import Frame, in_spark
 from lakeward.adapters.spark.merge.resolution import FILE, POS
-from lakeward.adapters.spark.schema_changes.schema_alignment import called_now, fitted
 from lakeward.adapters.spark.sql.names import quoted
 from lakeward.core.dimension import Dimension
-from lakeward.core.errors import CommitConflict
 from lakeward.core.merge.facts import Capability
 from lakeward.core.plan import MergePlan
 from lakeward.core.ports import Commit, MergeResult, TableState
 from lakeward.core.progress import Progress
-from lakeward.core.schema_changes.evolution import with_new_names
 from lakeward.plugins.registry import SMALL_BATCH
-
-
-@dataclass(frozen=True, slots=True)
-class _Version:
-    """A table at a version; `java` is Delta's own snapshot."""
-
-    path: str
-    java: Any
-    spark: SparkSession
-    has_vectors: bool
-    files: DataFiles
-
-    @property
-    def is_written(self) -> bool:
-        """Whether there is a version after the first, which creates the table without rows."""
-        return bool(self.java.version())
-
-    def partitions(self, jvm: Jvm) -> Sequence[str]:
-        """Return the partition columns."""
-        return list(map(str, jvm.items(self.java.metadata().partitionColumns())))
-
-    @property
-    def has_feed(self) -> bool:
-        """Whether it has a change data feed."""
-        value = self.java.metadata().configuration().get(FEED)
-        return bool(value.isDefined()) and str(value.get()).lower() == "true"
-
-    def rows(self) -> DataFrame:
-        """Return all rows with their files; row numbers are read only if deletion vectors need them."""
-        place = "_metadata.row_index" if self.has_vectors else "CAST(NULL AS bigint)"
-        rows = self.spark.read.format("delta").option("versionAsOf", int(self.java.version())).load(self.path)
-        return rows.selectExpr("*", f"_metadata.file_path AS {FILE}", f"{place} AS {POS}")
-
-    def find(self, keys: pa.Table, wanted: Sequence[str]) -> pa.Table | None:
-        """Return these columns of the rows with some keys and their places; None if Spark must read them."""
-        return find_rows(self.files, keys, wanted)
 
 
 class DeltaTable:
@@ -124,10 +83,7 @@ class DeltaTable:
 
     def standing(self) -> TableState:
         """Return the table state as of the last commit of ours, and use its columns from now on."""
-        state = of_source(read_table_state(self.places, self.dimension.name), self.dimension)
-        if state.schema is not None:
-            self.side_tables.set_schema(with_new_names(state.schema, self.dimension.policies.renames))
-        return state
+        return self.side_tables.follow(read_table_state(self.places, self.dimension.name))
 
     def lineage(self) -> DeltaLineage | None:
         """Return the commits that its state comes from, or None if it does not exist."""
@@ -169,7 +125,7 @@ class DeltaTable:
         jvm = Jvm(self.spark())
         check_names(self.dimension, ddl.RESERVED, "Spark")
         if plan.creates:
-            check(self.dimension.stored, self.options)
+            check_options(self.dimension.stored, self.options)
         with committing(str(self.dimension.name)):
             version = None if plan.creates else self._version(jvm)
             if version is not None:
@@ -182,23 +138,23 @@ class DeltaTable:
         with committing(str(self.dimension.name)), self.places.apart(self.dimension.name):
             return DeltaFiles(self._begin_change(plan, table), is_new=table is None)
 
-    def _version(self, jvm: Jvm) -> _Version:
+    def _version(self, jvm: Jvm) -> DeltaSnapshot:
         snapshot = jvm.snapshot(self.path)
         vectors = jvm.single(jvm.delta.commands, "DeletionVectorUtils")
         has_vectors = bool(vectors.deletionVectorsWritable(snapshot.protocol(), snapshot.metadata()))
         files = DataFiles(jvm, self.places.at(self.dimension.name), snapshot)
-        return _Version(self.path, snapshot, jvm.spark, has_vectors, files)
+        return DeltaSnapshot(self.path, snapshot, jvm.spark, has_vectors, files)
 
     def commit(self, plan: MergePlan, resolved: MergeResult, progress: Progress) -> Commit:
         """Make rows and progress visible in one commit."""
         self.side_tables.change_log.batches.refuse_others()
         detail: MergeDetail = resolved.detail
-        what = str(self.dimension.name)
-        with committing(what), self.places.apart(self.dimension.name):
+        table_name = str(self.dimension.name)
+        with committing(table_name), self.places.apart(self.dimension.name):
             change = detail.staged or self._begin_change(plan, detail.table)
-            with discarding_on_failure(what, change, "Delta"):
+            with discarding_on_failure(table_name, change, "Delta"):
                 self._stage(change, plan, resolved)
-                change.check(what, plan.batch, resolved.written, resolved.removed)
+                change.check(table_name, plan.batch, resolved.written, resolved.removed)
                 return change.commit(progress, resolved.written, resolved.removed, self.run_ids)
 
     def _begin_change(self, plan: MergePlan, table: TableSnapshot | None) -> Change:
@@ -207,7 +163,7 @@ class DeltaTable:
         The table is created if it does not exist yet.
         """
         jvm = Jvm(self.spark())
-        version = table if isinstance(table, _Version) else self._create_table(jvm)
+        version = table if isinstance(table, DeltaSnapshot) else self._create_table(jvm)
         changes = () if plan.creates else plan.changes
         snapshot = self._enabled(jvm, version.java, properties_for(changes))
         files = version.files if snapshot is version.java else None
@@ -216,7 +172,7 @@ class DeltaTable:
             change.evolve(changes)
         return change
 
-    def _create_table(self, jvm: Jvm) -> _Version:
+    def _create_table(self, jvm: Jvm) -> DeltaSnapshot:
         """Create the table."""
         self.places.prepare(self.dimension.name)
         ddl.create(jvm.spark, self.path, self.dimension, self.options)
@@ -231,10 +187,7 @@ class DeltaTable:
         ddl.enable(jvm.spark, self.path, lacking)
         next_snapshot = jvm.snapshot(self.path)
         if next_snapshot.version() != snapshot.version() + 1:
-            raise CommitConflict(
-                f"{self.dimension.name}: another writer committed to the table in between",
-                todo="Nothing of this batch was applied. Run again when the other writer is done.",
-            )
+            raise another_writer(str(self.dimension.name))
         return next_snapshot
 
     def _stage(self, change: Change, plan: MergePlan, resolved: MergeResult) -> None:
@@ -255,7 +208,6 @@ class DeltaTable:
     def _rewrite(self, change: Change, plan: MergePlan, resolved: MergeResult, removed: DataFrame) -> None:
         """Stage new files in place of those with rows that go, together with the new rows."""
         removed_keys = removed.selectExpr(*map(quoted, identity_columns(plan.stored)))
-        others = called_now(change.rewrite(removed), plan.renames)
-        others = fitted(others, plan.stored.schema).join(removed_keys, removed_keys.columns, "left_anti")
+        others = remaining_rows(plan, change.rewrite(removed), removed_keys)
         rows = others.unionByName(rows_to_write(plan, resolved), allowMissingColumns=True)
         change.add(rows.select(*[F.col(quoted(name)) for name in rows.columns]))

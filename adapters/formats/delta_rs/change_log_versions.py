@@ -46,7 +46,7 @@ class DeltaChangeLogVersions:
         table = self.change_log.load()
         if table is None:
             return ()
-        is_there = self.change_log.folder.presence()
+        is_there = self.change_log.folder.existence_check()
         return [batch for batch, version in noted_versions(table).items() if self._is_whole(version, is_there)]
 
     def _is_whole(self, version: int, is_there: Callable[[str], bool]) -> bool:

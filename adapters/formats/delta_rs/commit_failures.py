@@ -19,6 +19,6 @@ def lost_race(error: BaseException) -> bool:
     return isinstance(error, CommitFailedError) and _RACED.search(str(error)) is not None
 
 
-def committing(what: str) -> AbstractContextManager[None]:
+def committing(table_name: str) -> AbstractContextManager[None]:
     """Raise an error that people understand if a commit fails."""
-    return translating_commit_failures(what, (DeltaError,), lost_race)
+    return translating_commit_failures(table_name, (DeltaError,), lost_race)

@@ -125,8 +125,10 @@ class DeltaSideTable(SideTable):
         wanted = self.wanted()
         for name in wanted if names_before else ():
             if name not in names_before and name not in pending.values():
-                known = {name, *(old for old, new in self.renames.items() if new == name)}
-                present_name = next((column for column, former in names_before.items() if known & {*former}), None)
+                all_names = {name, *(old for old, new in self.renames.items() if new == name)}
+                present_name = next(
+                    (column for column, former in names_before.items() if all_names & {*former}), None
+                )
                 pending |= {present_name: name} if present_name is not None and present_name not in wanted else {}
         return pending
 

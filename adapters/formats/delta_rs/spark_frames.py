@@ -59,7 +59,7 @@ def write_files(root: Folder, table: DeltaTable, rows: DataFrame) -> Sequence[Ad
     name = f"{_LARGE}{uuid4()}"
     partitions, folder = table.metadata().partition_columns, root.within(name)
     rows.write.partitionBy(*partitions).parquet(str(folder))
-    files = [file for file in sorted(folder.every()) if file.name.endswith(".parquet")]
+    files = [file for file in sorted(folder.all_files()) if file.name.endswith(".parquet")]
     return [_added(name, file, _rows_in(folder, file), partitions) for file in files]
 
 

@@ -6,11 +6,10 @@ import importlib.util
 from typing import Any
 
 from lakeward.adapters.formats.hudi.options import HudiOptions, TableOptions
-from lakeward.adapters.formats.shared.options.declared_columns import check_declared, options_of
+from lakeward.adapters.formats.shared.options.settings import check_declared, options_of, target_options
 from lakeward.core.errors import SetupError
 from lakeward.core.ports import Target
 from lakeward.plugins import Options, Registry, Runtime, hookimpl
-from lakeward.plugins.options import validated
 
 
 def build(options: Options, runtime: Runtime) -> Target[Any]:
@@ -24,9 +23,8 @@ def build(options: Options, runtime: Runtime) -> Target[Any]:
     from lakeward.adapters.formats.hudi.checks import check_options  # noqa: PLC0415  # fastavro, of an extra, comes with it
     from lakeward.adapters.formats.hudi.lake import HudiLake  # noqa: PLC0415  # and with this
 
-    own = {name: value for name, value in options.items() if name != "tables"}
     tables = options_of(TableOptions, options["tables"], runtime)
-    lake = HudiLake(validated(HudiOptions, own, str(runtime.file), within="target"), tables, runtime)
+    lake = HudiLake(target_options(HudiOptions, options, runtime), tables, runtime)
     check_declared(lake, tables, runtime, check_options)
     return lake
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
 from fnmatch import fnmatchcase
 from typing import Final
@@ -12,6 +11,7 @@ from lakeward.adapters.formats.hudi.metadata.timeline import METADATA, Timeline
 from lakeward.adapters.formats.hudi.operations.layout import Layout, has_record_key
 from lakeward.adapters.formats.hudi.options import LASTING, TableOptions, is_harmless
 from lakeward.adapters.formats.hudi.writes.property_names import closest_property
+from lakeward.adapters.formats.shared.options.refusals import reserved_property, unknown_column
 from lakeward.adapters.formats.shared.rows.system_columns import check_names
 from lakeward.adapters.formats.shared.storage.folder import Folder
 from lakeward.core.dimension import Dimension
@@ -22,7 +22,7 @@ _PARTITIONS: Final = ("boolean", "int", "bigint", "decimal", "string", "date")
 """The types of partition columns: Hudi reads back the text that it writes of their values."""
 
 
-def check(dimension: Dimension, options: TableOptions) -> None:
+def check_table(dimension: Dimension, options: TableOptions) -> None:
     """Raise ConfigError for columns and options that no Hudi table of lakeward can have."""
     stored = dimension.stored
     reserved = [name for name in stored.schema.names if name.startswith("_hoodie_")]
@@ -38,12 +38,7 @@ def check_options(dimension: Dimension, options: TableOptions) -> None:
     for name in options.partition_by:
         column = dimension.schema.find(name)
         if column is None:
-            near = difflib.get_close_matches(name, dimension.schema.names, n=1)
-            raise ConfigError(
-                f"{dimension.name}: {name!r} under partition_by names no column",
-                found="the columns are " + ", ".join(dimension.schema.names),
-                todo=f"Did you mean {near[0]!r}?" if near else "Hudi knows no transforms: name a column.",
-            )
+            raise unknown_column(dimension, "partition_by", name, "Hudi knows no transforms: name a column.")
         if column.type.name not in _PARTITIONS:
             raise ConfigError(
                 f"{dimension.name}: rows cannot be partitioned by {name!r}",
@@ -54,13 +49,14 @@ def check_options(dimension: Dimension, options: TableOptions) -> None:
 
 def _check_property(dimension: Dimension, name: str) -> None:
     if not is_harmless(name):
-        raise ConfigError(
-            f"{dimension.name}: {name} is not for `properties` to say",
-            todo="It may say how files are written, compacted and cleaned up. `write_mode`, `partition_by` and "
+        raise reserved_property(
+            dimension,
+            name,
+            "It may say how files are written, compacted and cleaned up. `write_mode`, `partition_by` and "
             "`buckets` say how a table is made; lakeward says how a row is found and which one counts.",
         )
-    if (near := closest_property(name)) is not None:
-        raise ConfigError(f"{dimension.name}: Hudi knows no setting {name!r}", todo=f"Did you mean {near!r}?")
+    if (similar := closest_property(name)) is not None:
+        raise ConfigError(f"{dimension.name}: Hudi knows no setting {name!r}", todo=f"Did you mean {similar!r}?")
 
 
 def check_place(dimension: Dimension, folder: Folder) -> None:
@@ -96,19 +92,19 @@ def check_record_key(dimension: Dimension, properties: Mapping[str, str]) -> Non
     has_keys, needs_keys = bool(properties.get("hoodie.table.recordkey.fields")), has_record_key(dimension)
     if has_keys == needs_keys:
         return
-    made, say = ("with", "do not say") if has_keys else ("without", "say")
+    was_made, say = ("with", "do not say") if has_keys else ("without", "say")
     raise ConfigError(
         f"{dimension.name}: `match` of a Hudi table cannot change",
-        found=f'the table was made {made} `match = "image"`, and the settings {say} so',
+        found=f'the table was made {was_made} `match = "image"`, and the settings {say} so',
         todo="Put it back. Or drop the table and its side tables to load it anew.",
     )
 
 
-def check_change(dimension: Dimension, options: TableOptions, made: Layout, changes: Evolution) -> None:
-    """Raise ConfigError for changes that need the table to be loaded anew; `made` is its layout."""
-    renamed = [name for name in made.place(dimension) if name in changes.renames]
+def check_change(dimension: Dimension, options: TableOptions, layout: Layout, changes: Evolution) -> None:
+    """Raise ConfigError for changes that need the table to be loaded anew; `layout` is its layout."""
+    renamed = [name for name in layout.place(dimension) if name in changes.renames]
     if renamed:
-        why = "the table is partitioned by it" if renamed[0] in made.partition_by else "its record key has it"
+        why = "the table is partitioned by it" if renamed[0] in layout.partition_by else "its record key has it"
         raise ConfigError(
             f"{dimension.name}: {renamed[0]!r} cannot be renamed: {why}",
             found=f"it would be called {changes.renames[renamed[0]]!r}",
@@ -116,7 +112,7 @@ def check_change(dimension: Dimension, options: TableOptions, made: Layout, chan
             "anew.",
         )
     for name in LASTING:
-        wanted, present = getattr(options, name), getattr(made, name)
+        wanted, present = getattr(options, name), getattr(layout, name)
         if wanted != present:
             raise ConfigError(
                 f"{dimension.name}: `{name}` of a Hudi table cannot change",

@@ -78,17 +78,12 @@ class HudiLake:
         """Return the table of a dimension; its first commit creates it."""
         _check_line()
         from lakeward.adapters.formats.hudi.operations.layout import HudiLayout  # noqa: PLC0415  # Spark is imported late
-        from lakeward.adapters.formats.hudi.operations.maintenance import HudiMaintenance  # noqa: PLC0415  # and here
-        from lakeward.adapters.formats.shared.operations.adoption import TableAdoption  # noqa: PLC0415  # and here
-        from lakeward.adapters.formats.shared.operations.rollback import TableVersions  # noqa: PLC0415  # and here
-        from lakeward.adapters.formats.shared.operations.table_reader import SparkTableReader  # noqa: PLC0415  # and here
+        from lakeward.adapters.formats.hudi.operations.maintenance import HudiMaintenance  # noqa: PLC0415  # so is it here
+        from lakeward.adapters.formats.shared.operations.opened_table import opened_table  # noqa: PLC0415  # and here
 
         table = self._table(dimension)
-        parts, versions = self.places.name(dimension.name), TableVersions(table.side_tables, table.lineage)
-        policy, adoption = HudiMaintenance(table), TableAdoption(table.side_tables, table.external)
-        layout, reader = HudiLayout(table), SparkTableReader(table.side_tables, table.snapshot)
-        ports = (versions, policy, adoption, layout, reader, None)  # no direct loads: Hudi commits each write
-        return Opened(".".join(parts), table, table.side_tables, table.side_tables, *ports, parts)
+        # Hudi commits each write, so there are no direct loads.
+        return opened_table(table, self.places.name(dimension.name), HudiMaintenance(table), HudiLayout(table))
 
     def joined(self, joining: Joining) -> JoinedLakeTable:
         """Return a joined table; its first commit creates it."""

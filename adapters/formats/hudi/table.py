@@ -20,7 +20,7 @@ from lakeward.adapters.formats.delta_rs.change_log_versions import DeltaChangeLo
 from lakeward.adapters.formats.delta_rs.commit_failures import lost_race
 from lakeward.adapters.formats.delta_rs.locations import Places
 from lakeward.adapters.formats.delta_rs.side_table import DeltaSideTable
-from lakeward.adapters.formats.hudi.checks import check, check_change, check_place, check_record_key
+from lakeward.adapters.formats.hudi.checks import check_change, check_place, check_record_key, check_table
 from lakeward.adapters.formats.hudi.java import Jvm
 from lakeward.adapters.formats.hudi.metadata.clock import MACHINE, Clock, wait_until_past
 from lakeward.adapters.formats.hudi.metadata.columns import KEY, META_COLUMNS
@@ -33,26 +33,25 @@ from lakeward.adapters.formats.hudi.operations.rollback import HudiLineage, olde
 from lakeward.adapters.formats.hudi.operations.unsupported_features import Features
 from lakeward.adapters.formats.hudi.options import TableOptions
 from lakeward.adapters.formats.hudi.session import reader, ready
-from lakeward.adapters.formats.hudi.version import HudiVersion
+from lakeward.adapters.formats.hudi.snapshot import HudiSnapshot
 from lakeward.adapters.formats.hudi.writes import write_options
 from lakeward.adapters.formats.hudi.writes.change import Change
 from lakeward.adapters.formats.shared.operations.commit_failures import (
+    another_writer,
     discarding_on_failure,
     translating_commit_failures,
 )
 from lakeward.adapters.formats.shared.operations.rollback import RestorableSideTables
 from lakeward.adapters.formats.shared.resolution.merge_result import MergeDetail
 from lakeward.adapters.formats.shared.resolution.resolver import Resolve, resolve_plan
-from lakeward.adapters.formats.shared.rows.new_rows import rows_to_write
+from lakeward.adapters.formats.shared.rows.new_rows import remaining_rows, rows_to_write
 from lakeward.adapters.formats.shared.rows.partition_values import Partitions
-from lakeward.adapters.formats.shared.rows.system_columns import of_source
 from lakeward.adapters.formats.shared.rows.table_rows import TableSnapshot
 from lakeward.adapters.formats.shared.side_tables.keys import identity_columns
 from lakeward.adapters.formats.shared.side_tables.side_table import CHANGES
 from lakeward.adapters.formats.shared.storage.folder import PATIENCE, DiskFolder, lock_timeout
 from lakeward.adapters.spark.frames.local_frame import Frame, in_spark
 from lakeward.adapters.spark.merge.resolution import FILE, POS
-from lakeward.adapters.spark.schema_changes.schema_alignment import called_now, fitted
 from lakeward.adapters.spark.sql.names import quoted
 from lakeward.core.dimension import Dimension
 from lakeward.core.errors import CommitConflict, TableError
@@ -60,7 +59,6 @@ from lakeward.core.merge.facts import Capability
 from lakeward.core.plan import MergePlan
 from lakeward.core.ports import Commit, MergeResult, TableState
 from lakeward.core.progress import Progress
-from lakeward.core.schema_changes.evolution import with_new_names
 from lakeward.plugins.registry import SMALL_BATCH
 
 _PATIENCE: Final = PATIENCE
@@ -111,10 +109,7 @@ class HudiTable:
 
     def standing(self) -> TableState:
         """Return the table state as of the last commit of ours, and use its columns from now on."""
-        state = of_source(read_table_state(self.places, self.dimension.name), self.dimension)
-        if state.schema is not None:
-            self.side_tables.set_schema(with_new_names(state.schema, self.dimension.policies.renames))
-        return state
+        return self.side_tables.follow(read_table_state(self.places, self.dimension.name))
 
     def lineage(self) -> HudiLineage | None:
         """Return the writes that its state comes from, or None if it does not exist."""
@@ -129,7 +124,7 @@ class HudiTable:
     def snapshot(self) -> TableSnapshot | None:
         """Return its current version, of whichever writer, or None if it does not exist."""
         newest = self.timeline.newest()
-        return None if newest is None else self._at(newest)
+        return None if newest is None else self._snapshot_at(newest)
 
     def as_of(self, name: str) -> DataFrame:
         """Return its rows as of an instant."""
@@ -144,14 +139,14 @@ class HudiTable:
         """Resolve a plan by a given function against the table as it is. Nothing is written."""
         self.side_tables.set_schema(plan.evolution.schema, {plan.batch: plan.evolution.added})
         if plan.creates:
-            check(self.dimension, self.options)
+            check_table(self.dimension, self.options)
             check_place(self.dimension, self.folder)
         with self.committing():
-            version = None if plan.creates else self._version(plan)
-            mixed = self.layout.mixed(self.dimension)
-            return work(version, Partitions("Hudi", self.options.partition_by, mixed))
+            snapshot = None if plan.creates else self._snapshot_for(plan)
+            ambiguous_texts = self.layout.ambiguous_texts(self.dimension)
+            return work(snapshot, Partitions("Hudi", self.options.partition_by, ambiguous_texts))
 
-    def _version(self, plan: MergePlan) -> HudiVersion:
+    def _snapshot_for(self, plan: MergePlan) -> HudiSnapshot:
         newest = self.timeline.newest()
         if newest is None:
             raise CommitConflict(
@@ -161,11 +156,11 @@ class HudiTable:
         check_change(self.dimension, self.options, self.layout, plan.evolution)
         if not self.layout.theirs:
             check_record_key(self.dimension, properties_of(self.folder))
-        check(self.dimension, self.options)
-        return self._at(newest)
+        check_table(self.dimension, self.options)
+        return self._snapshot_at(newest)
 
-    def _at(self, instant: Instant) -> HudiVersion:
-        return HudiVersion(
+    def _snapshot_at(self, instant: Instant) -> HudiSnapshot:
+        return HudiSnapshot(
             path=self.path,
             instant=instant,
             as_of=self.timeline.greatest(),
@@ -178,16 +173,16 @@ class HudiTable:
         self.side_tables.change_log.batches.refuse_others()
         detail: MergeDetail = resolved.detail
         ready(self.spark())
-        what = str(self.dimension.name)
-        version_read = detail.table if isinstance(detail.table, HudiVersion) else None
+        table_name = str(self.dimension.name)
+        snapshot_read = detail.table if isinstance(detail.table, HudiSnapshot) else None
         self.places.prepare(self.dimension.name)
         with self.committing(), self.alone():
-            self._check_unchanged(plan, None if version_read is None else version_read.instant)
+            self._check_unchanged(plan, None if snapshot_read is None else snapshot_read.instant)
             change = Change(self.timeline, plan.batch)
             layout = self.layout
             rows = write_options.as_records(rows_to_write(plan, resolved), self.dimension.stored, layout)
-            with discarding_on_failure(what, change, "Hudi"), _cached(rows, detail.removed is not None):
-                records, replaces = self._records(plan, detail, rows, version_read)
+            with discarding_on_failure(table_name, change, "Hudi"), _cached(rows, detail.removed is not None):
+                records, replaces = self._records(plan, detail, rows, snapshot_read)
                 options = {
                     **write_options.options_of(self.dimension, self.options, layout.theirs),
                     **write_options.operation_of(plan, replaces=replaces),
@@ -198,15 +193,16 @@ class HudiTable:
 
     def instant_of_batch(self, batch: int) -> str:
         """Return the instant of a batch that was just written. Raises TableError if the timeline lacks it."""
-        ours = self.timeline.newest_of_ours()
-        if ours is None or ours[1].batch != batch:
+        last_commit = self.timeline.newest_with_progress()
+        if last_commit is None or last_commit[1].batch != batch:
+            newest = "nothing" if last_commit is None else f"batch {last_commit[1].batch}"
             raise TableError(
                 f"{self.dimension.name}: Hudi wrote the batch, and its timeline does not have it",
-                found=f"{self.timeline.folder} ends with {'nothing' if ours is None else f'batch {ours[1].batch}'}",
+                found=f"{self.timeline.folder} ends with {newest}",
                 todo="Is it another Hudi than 1.2, with which lakeward was tested? Let nobody write the table "
                 "until this is known.",
             )
-        return ours[0].requested
+        return last_commit[0].requested
 
     def committing(self) -> AbstractContextManager[None]:
         """Raise an error that people understand if a commit fails. Lost races are noticed before the commit."""
@@ -220,9 +216,9 @@ class HudiTable:
         Instants written under the lock sort after all others: raises TableError if the clock is too far behind for
         that.
         """
-        what = str(self.dimension.name)
-        with self.folder.alone(what), self._java_alone():
-            wait_until_past(self.timeline, what, self.clock)
+        table_name = str(self.dimension.name)
+        with self.folder.alone(table_name), self._java_alone():
+            wait_until_past(self.timeline, table_name, self.clock)
             yield
 
     @contextmanager
@@ -240,33 +236,32 @@ class HudiTable:
 
     def _check_unchanged(self, plan: MergePlan, instant_read: Instant | None) -> None:
         """Raise CommitConflict if anybody has committed since the rows were read."""
-        newest, ours = self.timeline.newest(), self.timeline.newest_of_ours()
-        batch = 0 if ours is None else ours[1].batch
+        newest, last_commit = self.timeline.newest(), self.timeline.newest_with_progress()
+        batch = 0 if last_commit is None else last_commit[1].batch
         if newest != instant_read or batch != plan.batch - 1:
-            raise CommitConflict(
-                f"{self.dimension.name}: another writer committed to the table in between",
-                found=None if newest is None else f"its newest instant is {newest.requested}, at batch {batch}",
-                todo="Nothing of this batch was applied. Run again when the other writer is done.",
-            )
+            found = None if newest is None else f"its newest instant is {newest.requested}, at batch {batch}"
+            raise another_writer(str(self.dimension.name), found)
 
     def _records(
-        self, plan: MergePlan, detail: MergeDetail, rows: DataFrame, version_read: HudiVersion | None
+        self, plan: MergePlan, detail: MergeDetail, rows: DataFrame, snapshot_read: HudiSnapshot | None
     ) -> tuple[DataFrame, bool]:
         """Return the records to write, with those that delete others, and whether they replace all rows."""
-        if version_read is None or detail.drops_all:
+        if snapshot_read is None or detail.drops_all:
             return rows, detail.drops_all
         if plan.renames:
-            return self._others(plan, detail, version_read).unionByName(rows, allowMissingColumns=True), True
+            remaining = self._remaining_records(plan, detail, snapshot_read)
+            return remaining.unionByName(rows, allowMissingColumns=True), True
         if detail.removed is None:
             return rows, False
-        return rows.unionByName(write_options.deletes_of(in_spark(detail.removed), rows, version_read.place)), False
+        return rows.unionByName(
+            write_options.deletes_of(in_spark(detail.removed), rows, snapshot_read.place)
+        ), False
 
-    def _others(self, plan: MergePlan, detail: MergeDetail, version_read: HudiVersion) -> DataFrame:
-        """Return the rows that stay, with the new names of their columns: Hudi rewrites all of them."""
-        others = fitted(called_now(version_read.rows().drop(FILE, POS), plan.renames), plan.stored.schema)
-        if detail.removed is not None:
-            removed_keys = in_spark(detail.removed).selectExpr(*map(quoted, identity_columns(plan.stored)))
-            others = others.join(removed_keys, removed_keys.columns, "left_anti")
+    def _remaining_records(self, plan: MergePlan, detail: MergeDetail, snapshot_read: HudiSnapshot) -> DataFrame:
+        """Return the records of the rows that stay, under their new names: a rename rewrites all rows."""
+        identity = map(quoted, identity_columns(plan.stored))
+        removed_keys = None if detail.removed is None else in_spark(detail.removed).selectExpr(*identity)
+        others = remaining_rows(plan, snapshot_read.rows().drop(FILE, POS), removed_keys)
         return write_options.as_records(others, plan.stored, self.layout)
 
 

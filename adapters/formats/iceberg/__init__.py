@@ -4,22 +4,20 @@ from __future__ import annotations
 
 from typing import Any
 
-from lakeward.adapters.formats.iceberg.checks import check
+from lakeward.adapters.formats.iceberg.checks import check_options
 from lakeward.adapters.formats.iceberg.options import IcebergOptions, TableOptions
-from lakeward.adapters.formats.shared.options.declared_columns import check_declared, options_of
+from lakeward.adapters.formats.shared.options.settings import check_declared, options_of, target_options
 from lakeward.core.ports import Target
 from lakeward.plugins import Options, Registry, Runtime, hookimpl
-from lakeward.plugins.options import validated
 
 
 def build(options: Options, runtime: Runtime) -> Target[Any]:
     """Build the lake from the settings [target] and the options of each table."""
     from lakeward.adapters.formats.iceberg.lake import IcebergLake  # noqa: PLC0415  # Spark is imported when it is needed
 
-    own = {name: value for name, value in options.items() if name != "tables"}
     tables = options_of(TableOptions, options["tables"], runtime)
-    lake = IcebergLake(validated(IcebergOptions, own, str(runtime.file), within="target"), tables, runtime)
-    check_declared(lake, tables, runtime, check)
+    lake = IcebergLake(target_options(IcebergOptions, options, runtime), tables, runtime)
+    check_declared(lake, tables, runtime, check_options)
     return lake
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Mapping
 from typing import Final
 
 from lakeward.adapters.formats.iceberg.options import TableOptions
+from lakeward.adapters.formats.shared.options.refusals import reserved_property, unknown_column
 from lakeward.adapters.spark.sql.names import quoted
 from lakeward.core.dimension import Dimension
 from lakeward.core.errors import ConfigError
@@ -16,31 +16,31 @@ MODES: Final = ("write.delete.mode", "write.update.mode", "write.merge.mode")
 """The properties that tell engines how to write. lakeward follows its setting if there is one, else the last of
 these."""
 
-_KEPT_BY_ICEBERG: Final = (
+_OF_ICEBERG: Final = (
     *("uuid", "snapshot-count", "current-snapshot-id", "current-snapshot-summary", "current-snapshot-timestamp-ms"),
     *("current-schema", "default-partition-spec", "default-sort-order"),
 )
 """Iceberg's `TableProperties.RESERVED_PROPERTIES` without the format version: writers must not set them."""
 
-_NOT_FOR_PROPERTIES: Final[Mapping[str, str]] = {
+_RESERVED: Final[Mapping[str, str]] = {
     "format-version": "Say it by `format_version`.",
     **dict.fromkeys(MODES, "Say it by `write_mode`: lakeward goes by that, and other engines are told so."),
-    **dict.fromkeys(_KEPT_BY_ICEBERG, "Take it out: Iceberg keeps that itself."),
+    **dict.fromkeys(_OF_ICEBERG, "Take it out: Iceberg keeps that itself."),
 }
 
 _TRANSFORMS: Final = ("day", "days", "hour", "hours", "month", "months", "year", "years")
 _CALL: Final = re.compile(r"^\s*(?P<name>\w+)\s*\(\s*(?:(?P<number>\d+)\s*,\s*)?(?P<column>.+?)\s*\)\s*$")
 
 
-def check(dimension: Dimension, options: TableOptions) -> None:
+def check_options(dimension: Dimension, options: TableOptions) -> None:
     """Raise ConfigError for options with unknown columns or transforms, and for reserved properties."""
     for item in options.partition_by:
         _refuse_floating(item, dimension)
     for item in options.sort_by:
         sort_field(item, dimension)
     for name in options.properties:
-        if (todo := _NOT_FOR_PROPERTIES.get(name)) is not None:
-            raise ConfigError(f"{dimension.name}: {name} is not for `properties` to say", todo=todo)
+        if (todo := _RESERVED.get(name)) is not None:
+            raise reserved_property(dimension, name, todo)
 
 
 def _refuse_floating(item: str, dimension: Dimension) -> None:
@@ -80,7 +80,7 @@ def transform_parts(item: str, dimension: Dimension) -> tuple[str, int | None, s
         return "identity", None, item
     call = _CALL.match(item)
     if call is None or dimension.schema.find(call["column"]) is None:
-        raise _unknown_column(item, dimension, "partition_by")
+        raise unknown_column(dimension, "partition_by", item)
     name, number = call["name"].lower(), call["number"]
     if name in _TRANSFORMS and number is None:
         return name.rstrip("s"), None, call["column"]
@@ -98,14 +98,5 @@ def sort_field(item: str, dimension: Dimension) -> tuple[str, bool]:
     if direction.lower() not in ("asc", "desc") or dimension.schema.find(item) is not None:
         name, direction = item, "asc"
     if dimension.schema.find(name) is None:
-        raise _unknown_column(item, dimension, "sort_by")
+        raise unknown_column(dimension, "sort_by", item)
     return name, direction.lower() == "desc"
-
-
-def _unknown_column(item: str, dimension: Dimension, where: str) -> ConfigError:
-    near = difflib.get_close_matches(item, dimension.schema.names, n=1)
-    return ConfigError(
-        f"{dimension.name}: {item!r} under {where} names no column",
-        found="the columns are " + ", ".join(dimension.schema.names),
-        todo=f"Did you mean {near[0]!r}?" if near else None,
-    )

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from pyspark.sql import SparkSession
 
-from lakeward.adapters.formats.iceberg.checks import MODES, check, sort_field, transform
+from lakeward.adapters.formats.iceberg.checks import MODES, check_options, sort_field, transform
 from lakeward.adapters.formats.iceberg.java import Jvm
 from lakeward.adapters.formats.iceberg.options import TableOptions
 from lakeward.adapters.formats.shared.rows.system_columns import row_columns
@@ -64,18 +64,20 @@ def order(jvm: Jvm, table: Any, dimension: Dimension, sort_by: Sequence[str]) ->
     sorting.commit()
 
 
-def check_options(jvm: Jvm, dimension: Dimension, options: TableOptions) -> None:
+def check_all_options(jvm: Jvm, dimension: Dimension, options: TableOptions) -> None:
     """Raise ConfigError for options that the table could not be created with, before anything is written."""
-    check(dimension, options)
+    check_options(dimension, options)
     if not options.properties:
         return
-    known = set(known_properties(jvm))
+    known_names = set(known_properties(jvm))
     for name in options.properties:
-        if name not in known and not name.startswith(_PER_COLUMN):
-            near = difflib.get_close_matches(name, known, n=1)
+        if name not in known_names and not name.startswith(_PER_COLUMN):
+            similar = difflib.get_close_matches(name, known_names, n=1)
             raise ConfigError(
                 f"{dimension.name}: Iceberg knows no table property {name!r}",
-                todo=f"Did you mean {near[0]!r}?" if near else "See iceberg.apache.org/docs/latest/configuration.",
+                todo=f"Did you mean {similar[0]!r}?"
+                if similar
+                else "See iceberg.apache.org/docs/latest/configuration.",
             )
 
 

@@ -142,6 +142,6 @@ def _is_busy(error: BaseException) -> bool:
     return "SQLITE_BUSY" in message or "database is locked" in message
 
 
-def committing(what: str) -> AbstractContextManager[None]:
+def committing(table_name: str) -> AbstractContextManager[None]:
     """Raise an error that people understand if a commit fails."""
-    return translating_commit_failures(what, (CommitFailedException, *failures()), lost_race)
+    return translating_commit_failures(table_name, (CommitFailedException, *failures()), lost_race)

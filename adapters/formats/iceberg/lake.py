@@ -83,18 +83,11 @@ class IcebergLake:
         check_spark()
         from lakeward.adapters.formats.iceberg.operations.layout import IcebergLayout  # noqa: PLC0415  # Spark is imported late
         from lakeward.adapters.formats.iceberg.operations.maintenance import IcebergMaintenance  # noqa: PLC0415  # so is it here
-        from lakeward.adapters.formats.shared.operations.adoption import TableAdoption  # noqa: PLC0415  # and here
         from lakeward.adapters.formats.shared.operations.full_loads import TableLoads  # noqa: PLC0415  # and here
-        from lakeward.adapters.formats.shared.operations.rollback import TableVersions  # noqa: PLC0415  # and here
-        from lakeward.adapters.formats.shared.operations.table_reader import SparkTableReader  # noqa: PLC0415  # and here
+        from lakeward.adapters.formats.shared.operations.opened_table import opened_table  # noqa: PLC0415  # and here
 
         table = self._table(dimension)
-        versions = TableVersions(table.side_tables, table.lineage)
-        policy, adoption = IcebergMaintenance(table), TableAdoption(table.side_tables, table.external)
-        layout, reader = IcebergLayout(table), SparkTableReader(table.side_tables, table.snapshot)
-        parts = table.name
-        ports = (versions, policy, adoption, layout, reader, TableLoads(table))
-        return Opened(".".join(parts), table, table.side_tables, table.side_tables, *ports, parts)
+        return opened_table(table, table.name, IcebergMaintenance(table), IcebergLayout(table), TableLoads(table))
 
     def joined(self, joining: Joining) -> JoinedLakeTable:
         """Return a joined table; its first commit creates it."""
@@ -108,6 +101,11 @@ class IcebergLake:
     def _table(self, dimension: Dimension) -> IcebergTable:
         from lakeward.adapters.formats.iceberg.table import IcebergTable  # noqa: PLC0415  # Spark is imported late
 
-        options = self.tables.get(dimension.name, TableOptions())
-        runtime = self.runtime
-        return IcebergTable(self.catalog, dimension, options, runtime.spark, runtime.small_batch, runtime.run_ids)
+        return IcebergTable(
+            self.catalog,
+            dimension,
+            self.tables.get(dimension.name, TableOptions()),
+            self.runtime.spark,
+            self.runtime.small_batch,
+            self.runtime.run_ids,
+        )

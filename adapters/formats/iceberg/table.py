@@ -6,14 +6,12 @@ transaction: new data files, deletes of the rows that they replace, and the prog
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from functools import partial
 from types import MappingProxyType
 from typing import Any
 
 import pyarrow as pa
-from pyiceberg.io import FileIO
 from pyiceberg.transforms import BucketTransform
 from pyspark.sql import DataFrame, SparkSession
 
@@ -29,9 +27,9 @@ from lakeward.adapters.formats.iceberg.operations.rollback import IcebergLineage
 from lakeward.adapters.formats.iceberg.options import TableOptions
 from lakeward.adapters.formats.iceberg.side_tables.change_log_versions import IcebergChangeLogVersions
 from lakeward.adapters.formats.iceberg.side_tables.side_table import IcebergSideTable
+from lakeward.adapters.formats.iceberg.snapshot import IcebergSnapshot
 from lakeward.adapters.formats.iceberg.writes.change import Change
 from lakeward.adapters.formats.iceberg.writes.data_files import DataFiles
-from lakeward.adapters.formats.iceberg.writes.local_files import find_rows
 from lakeward.adapters.formats.iceberg.writes.position_deletes import by_file, positions_in, runs
 from lakeward.adapters.formats.iceberg.writes.staged_files import IcebergFiles
 from lakeward.adapters.formats.shared.operations.commit_failures import discarding_on_failure
@@ -40,11 +38,11 @@ from lakeward.adapters.formats.shared.resolution.merge_result import MergeDetail
 from lakeward.adapters.formats.shared.resolution.resolver import Resolve, resolve_plan
 from lakeward.adapters.formats.shared.rows.new_rows import rows_to_write, stored_rows
 from lakeward.adapters.formats.shared.rows.partition_values import Partitions
-from lakeward.adapters.formats.shared.rows.system_columns import check_names, of_source
+from lakeward.adapters.formats.shared.rows.system_columns import check_names
 from lakeward.adapters.formats.shared.rows.table_rows import TableSnapshot
 from lakeward.adapters.formats.shared.side_tables.keys import identity_columns
 from lakeward.adapters.spark.frames.local_frame import Frame, in_spark
-from lakeward.adapters.spark.merge.resolution import FILE, POS
+from lakeward.adapters.spark.merge.resolution import FILE
 from lakeward.adapters.spark.session.compatibility import from_arrow, to_arrow
 from lakeward.adapters.spark.sql.names import quoted
 from lakeward.core.dimension import Dimension
@@ -53,40 +51,8 @@ from lakeward.core.merge.facts import Capability
 from lakeward.core.plan import MergePlan
 from lakeward.core.ports import Commit, MergeResult, TableState
 from lakeward.core.progress import Progress
-from lakeward.core.schema_changes.evolution import Kind, with_new_names
+from lakeward.core.schema_changes.evolution import Kind
 from lakeward.plugins.registry import SMALL_BATCH
-
-
-@dataclass(frozen=True, slots=True)
-class _Snapshot:
-    """A table at a snapshot, which is None if it has none yet.
-
-    `java` is Iceberg's table object, which moves on with commits.
-    """
-
-    name: str
-    java: Any
-    snapshot: Any
-    spark: SparkSession
-    files: DataFiles
-    io: Callable[[], FileIO]
-
-    @property
-    def is_written(self) -> bool:
-        """Whether it has a snapshot."""
-        return self.snapshot is not None
-
-    def rows(self) -> DataFrame:
-        """Return all rows, with file and row number."""
-        reader = self.spark.read
-        if self.is_written:
-            reader = reader.option("versionAsOf", str(self.snapshot.snapshotId()))
-        rows = reader.table(self.name)
-        return rows.selectExpr("*", f"_file AS {FILE}", f"_pos AS {POS}")
-
-    def find(self, keys: pa.Table, wanted: Sequence[str]) -> pa.Table | None:
-        """Return these columns of the rows with some keys and their places; None if Spark must read them."""
-        return find_rows(Jvm(self.spark), self.java, self.snapshot, self.files, self.io(), keys, wanted)
 
 
 class IcebergTable:
@@ -125,10 +91,7 @@ class IcebergTable:
 
     def standing(self) -> TableState:
         """Return the table state as of the last commit of ours, and use its columns from now on."""
-        state = of_source(read_table_state(self.catalog, self.dimension.name), self.dimension)
-        if state.schema is not None:
-            self.side_tables.set_schema(with_new_names(state.schema, self.dimension.policies.renames))
-        return state
+        return self.side_tables.follow(read_table_state(self.catalog, self.dimension.name))
 
     def lineage(self) -> IcebergLineage | None:
         """Return the snapshots that its state comes from, or None if it does not exist."""
@@ -177,7 +140,7 @@ class IcebergTable:
         check_paths(self.dimension.name, plan.evolution.schema)
         self._refuse_wider_partitions(plan)
         if plan.creates:
-            ddl.check_options(jvm, self.dimension.stored, self.options)
+            ddl.check_all_options(jvm, self.dimension.stored, self.options)
         with committing(str(self.dimension.name)):
             return None if plan.creates else self._loaded(jvm), Partitions()
 
@@ -208,12 +171,12 @@ class IcebergTable:
         """Make rows and progress visible in one transaction."""
         self.side_tables.change_log.batches.refuse_others()
         detail: MergeDetail = resolved.detail
-        what = str(self.dimension.name)
-        with committing(what):
+        table_name = str(self.dimension.name)
+        with committing(table_name):
             change = detail.staged or self._begin_change(plan, detail.table)
-            with discarding_on_failure(what, change, "the catalog"):
+            with discarding_on_failure(table_name, change, "the catalog"):
                 self._stage(change, plan, resolved)
-                change.check(what, resolved.written, resolved.removed)
+                change.check(table_name, resolved.written, resolved.removed)
                 return change.commit(progress, resolved.written, resolved.removed, self.run_ids)
 
     def _begin_change(self, plan: MergePlan, table: TableSnapshot | None) -> Change:
@@ -222,7 +185,7 @@ class IcebergTable:
         The table is created if it does not exist yet.
         """
         jvm = Jvm(self.spark())
-        loaded = table if isinstance(table, _Snapshot) else self._create_table(jvm)
+        loaded = table if isinstance(table, IcebergSnapshot) else self._create_table(jvm)
         if plan.batch == 1 and self.options.sort_by:  # a crash may have come right after the creation
             ddl.order(jvm, loaded.java, plan.stored, self.options.sort_by)
         change = Change(jvm, loaded.java, self.catalog.io(self.dimension.name), loaded.snapshot, loaded.files)
@@ -230,12 +193,12 @@ class IcebergTable:
             change.evolve(plan.changes)
         return change
 
-    def _loaded(self, jvm: Jvm) -> _Snapshot:
+    def _loaded(self, jvm: Jvm) -> IcebergSnapshot:
         table = jvm.table(*self.name)
         snapshot, io = table.currentSnapshot(), partial(self.catalog.io, self.dimension.name)
-        return _Snapshot(quoted(*self.name), table, snapshot, jvm.spark, DataFiles(jvm, table, snapshot), io)
+        return IcebergSnapshot(quoted(*self.name), table, snapshot, jvm.spark, DataFiles(jvm, table, snapshot), io)
 
-    def _create_table(self, jvm: Jvm) -> _Snapshot:
+    def _create_table(self, jvm: Jvm) -> IcebergSnapshot:
         """Create the table."""
         self.catalog.prepare(self.dimension.name)
         location = self.catalog.location(self.dimension.name)

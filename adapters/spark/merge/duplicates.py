@@ -1,4 +1,4 @@
-"""Find events that were delivered before by another object, for sources whose sequences are unique.
+"""Find events that another object delivered before, for sources whose sequences are unique.
 
 A fact is (epoch, sequence, key, operation) with its content. Of equal facts in one batch, the first to arrive is
 applied. A fact that is already in the change log is not applied again.
@@ -36,28 +36,28 @@ def without_facts(frame: DataFrame, plan: MergePlan, known: list[DataFrame]) -> 
         return frame, 0
     events = with_absent(frame.where(f"{IS_EVENT} AND NOT {IS_LOAD}"), plan)  # as the change log stores them
     arrived = _facts(events, plan, names.ARRIVAL)
-    known_facts = [_facts(in_question(facts, plan), plan, "bigint(NULL)") for facts in known]
+    known_facts = [_facts(within_batch_range(facts, plan), plan, "bigint(NULL)") for facts in known]
     repeated = (
         reduce(DataFrame.unionByName, [arrived, *known_facts])
         .groupBy(names.SEQUENCE, _CONTENT)
         .agg(
             F.expr(f"min({names.ARRIVAL}) AS first"),
             F.expr(f"count({names.ARRIVAL}) AS arrived"),
-            F.expr("count(*) AS every"),
+            F.expr("count(*) AS total"),
         )
-        .where("arrived > 0 AND every > 1")
+        .where("arrived > 0 AND total > 1")
         .localCheckpoint()
     )
     if repeated.isEmpty():
         return frame, 0
-    is_copy = f"every > arrived OR {names.ARRIVAL} != first"
+    is_copy = f"total > arrived OR {names.ARRIVAL} != first"
     copies = (
         arrived.join(repeated, [names.SEQUENCE, _CONTENT]).where(is_copy).select(names.ARRIVAL).localCheckpoint()
     )
     return _without(frame, copies)
 
 
-def without_shown(frame: DataFrame, plan: MergePlan, stored_rows: DataFrame) -> tuple[DataFrame, int]:
+def without_stored_facts(frame: DataFrame, plan: MergePlan, stored_rows: DataFrame) -> tuple[DataFrame, int]:
     """Return the frame without events that a stored row already shows, and how many events were left out.
 
     `stored_rows` are stored rows as facts (`stored_facts`). Columns that keep their first value are not compared.
@@ -66,7 +66,9 @@ def without_shown(frame: DataFrame, plan: MergePlan, stored_rows: DataFrame) -> 
         return frame, 0
     skipped = first_value_columns(plan)
     events = with_absent(frame.where(f"{IS_EVENT} AND NOT {IS_LOAD}"), plan)
-    stored = _facts(in_question(stored_rows, plan), plan, "bigint(NULL)", skipped).drop(names.ARRIVAL).distinct()
+    stored = (
+        _facts(within_batch_range(stored_rows, plan), plan, "bigint(NULL)", skipped).drop(names.ARRIVAL).distinct()
+    )
     arrived = _facts(events, plan, names.ARRIVAL, skipped)
     copies = arrived.join(stored, [names.SEQUENCE, _CONTENT]).select(names.ARRIVAL).localCheckpoint()
     return _without(frame, copies)
@@ -96,6 +98,7 @@ def stored_facts(rows: DataFrame, plan: MergePlan) -> DataFrame:
 
 
 def _facts(events: DataFrame, plan: MergePlan, arrival: str, left_out: Collection[str] = ()) -> DataFrame:
+    """Return sequence and content of events. `arrival` is SQL for the arrival of each, NULL for a known event."""
     content = _content(events, plan, left_out)
     return events.selectExpr(names.SEQUENCE, f"{content} AS {_CONTENT}", f"{arrival} AS {names.ARRIVAL}")
 
@@ -107,15 +110,15 @@ def _content(events: DataFrame, plan: MergePlan, left_out: Collection[str]) -> s
     """
     unset = f"array_sort({names.UNSET})" if names.UNSET in events.columns else "NULL"
     old = f"CASE WHEN {names.OLD} IS NULL THEN '' ELSE {as_json([names.OLD])} END"
-    how = f"coalesce({unset}, CAST(array() AS array<string>)), {old if names.OLD in events.columns else text('')}"
-    content = f"xxhash64({hashed(plan, left_out)}, {how})"
+    unset = f"coalesce({unset}, CAST(array() AS array<string>))"
+    content = f"xxhash64({hashed(plan, left_out)}, {unset}, {old if names.OLD in events.columns else text('')})"
     if not isinstance(plan.dimension.lateness, Ordered):
         return content
     key = ", ".join(map(quoted, plan.dimension.key))
     return f"CASE WHEN {names.OPERATION} = 'delete' THEN xxhash64({key}) ELSE {content} END"
 
 
-def in_question(known: DataFrame, plan: MergePlan) -> DataFrame:
+def within_batch_range(known: DataFrame, plan: MergePlan) -> DataFrame:
     """Return the known facts between the least and greatest position of the batch, above the low watermark."""
     bounds = [bound for bound in (plan.facts.least, plan.facts.greatest) if bound is not None]
     least, greatest = (sequence_literal(plan, bound.sequence) for bound in bounds)

@@ -2,7 +2,7 @@
 
 Each image that the batch removes gets a number. A join gives this number to the equal rows of the table; all other
 rows are left alone. A fold over the events of each chain of images, in order, counts the rows of each image and so
-tells which changes find a row. The oldest rows of an image are removed first.
+shows which changes find a row. The oldest rows of an image are removed first.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from lakeward.adapters.spark.sql.types import ddl
 from lakeward.core.plan import MergePlan
 from lakeward.core.schema import Column, Schema, Type
 
-IS_TAKE: Final = f"{names.OPERATION} IN ('update', 'delete')"
+IS_REMOVAL: Final = f"{names.OPERATION} IN ('update', 'delete')"
 """SQL: whether an event removes a row."""
 
-_VALUES, _NUMBER, _TAKES, _RANK = (f"{names.PREFIX}{name}" for name in ("values", "number", "takes", "rank"))
+_VALUES, _NUMBER, _REMOVALS, _RANK = (f"{names.PREFIX}{name}" for name in ("values", "number", "removals", "rank"))
 """Columns: the values of a row or image; the number of an image; how many changes remove it; the rank of a row
 among equal rows, from 1.
 """
 
-_REMOVED, _ADDED = "_lakeward_taken", "_lakeward_added"
+_REMOVED, _ADDED = "_lakeward_removed", "_lakeward_added"
 """Columns of an event: the number of the image that it removes, and of the image that it adds, if a change removes
 that.
 """
@@ -86,8 +86,12 @@ class Images:
     @cached_property
     def _images(self) -> DataFrame:
         """The images that the batch removes, each with its number."""
-        takes = self.events.where(IS_TAKE).selectExpr(f"{values_in(self.plan, names.IMAGE + '.')} AS {_VALUES}", ID)
-        images = takes.groupBy(_VALUES).agg(F.expr(f"min({ID}) AS {_NUMBER}"), F.expr(f"count(*) AS {_TAKES}"))
+        removals = self.events.where(IS_REMOVAL).selectExpr(
+            f"{values_in(self.plan, names.IMAGE + '.')} AS {_VALUES}", ID
+        )
+        images = removals.groupBy(_VALUES).agg(
+            F.expr(f"min({ID}) AS {_NUMBER}"), F.expr(f"count(*) AS {_REMOVALS}")
+        )
         return F.broadcast(images) if self.plan.facts.read <= SMALL else images
 
     @cached_property
@@ -100,15 +104,15 @@ class Images:
         rows = self.rows.selectExpr(f"{values_in(self.plan)} AS {_VALUES}", *names.POSITION, FILE, POS)
         ranked = rows.join(self._images, _VALUES).drop(_VALUES)
         ranked = ranked.selectExpr("*", f"row_number() OVER ({order}) AS {_RANK}")
-        return ranked.where(f"{_RANK} <= {_TAKES}").persist()
+        return ranked.where(f"{_RANK} <= {_REMOVALS}").persist()
 
     @cached_property
     def _matching_events(self) -> DataFrame:
         """Events that remove a row, or add one that the batch also removes, with place and image numbers."""
         selection, added = (self._images.select(_VALUES, F.col(_NUMBER).alias(name)) for name in (_REMOVED, _ADDED))
         leaves = f"CASE WHEN {names.OPERATION} != 'delete' THEN {values_in(self.plan)} END AS {_VALUES}"
-        takes = f"CASE WHEN {IS_TAKE} THEN {values_in(self.plan, names.IMAGE + '.')} END AS {_BEFORE}"
-        both = self.events.selectExpr(ID, f"{EVENT_PLACE} AS place", leaves, takes)
+        removals = f"CASE WHEN {IS_REMOVAL} THEN {values_in(self.plan, names.IMAGE + '.')} END AS {_BEFORE}"
+        both = self.events.selectExpr(ID, f"{EVENT_PLACE} AS place", leaves, removals)
         both = both.join(added, _VALUES, "left").drop(_VALUES).withColumnRenamed(_BEFORE, _VALUES)
         both = both.join(selection, _VALUES, "left").drop(_VALUES)
         return both.where(f"{_REMOVED} IS NOT NULL OR {_ADDED} IS NOT NULL").localCheckpoint()
@@ -120,7 +124,7 @@ class Images:
         moves = self._matching_events.where(f"{_REMOVED} != {_ADDED}").selectExpr(*ends).distinct()
         links = chains_of(moves.sparkSession, moves, "images of rows that become another")
         image = f"string(coalesce({_REMOVED}, {_ADDED})) AS {KEY}"
-        item = f"struct(place, {ID} AS id, {_REMOVED} AS taken, {_ADDED} AS added) AS item"
+        item = f"struct(place, {ID} AS id, {_REMOVED} AS removed, {_ADDED} AS added) AS item"
         items = _chained(self._matching_events.selectExpr(image, item), links).groupBy(CHAIN)
         stock = (
             self.stored_rows.groupBy(_NUMBER).count().selectExpr(f"string({_NUMBER}) AS {KEY}", _NUMBER, "count")
@@ -135,16 +139,16 @@ class Images:
         """The added rows that the batch may also remove: how many rows precede each, and how many are removed."""
         good = self._matching_events.join(F.broadcast(self.failed), ID, "left_anti")
         removals = good.groupBy(_REMOVED).count().selectExpr(f"{_REMOVED} AS {_NUMBER}", "count AS gone")
-        stand = self.stored_rows.groupBy(_NUMBER).count().selectExpr(_NUMBER, "count AS stood")
+        stored_counts = self.stored_rows.groupBy(_NUMBER).count().selectExpr(_NUMBER, "count AS stored")
         adds = good.where(f"{_ADDED} IS NOT NULL").selectExpr(
             ID, f"{_ADDED} AS {_NUMBER}", f"row_number() OVER (PARTITION BY {_ADDED} ORDER BY place) AS {_RANK}"
         )
-        return adds.join(removals, _NUMBER).join(stand, _NUMBER, "left")
+        return adds.join(removals, _NUMBER).join(stored_counts, _NUMBER, "left")
 
     @cached_property
     def superseded(self) -> DataFrame:
         """The IDs of the events whose rows are removed again in the same batch."""
-        return self._added_rows.where(f"{_RANK} + coalesce(stood, 0) <= gone").select(ID).localCheckpoint()
+        return self._added_rows.where(f"{_RANK} + coalesce(stored, 0) <= gone").select(ID).localCheckpoint()
 
     @cached_property
     def removed(self) -> DataFrame:
@@ -180,8 +184,8 @@ def _counted(stock: str, number: str, by: str) -> str:
     return f"CASE WHEN {count} = 0 THEN {others} ELSE map_concat({others}, map({number}, {count})) END"
 
 
-_LACKS: Final = "e.taken IS NOT NULL AND coalesce(try_element_at(s.stock, e.taken), 0L) = 0"
-_REST: Final = f"CASE WHEN e.taken IS NULL THEN s.stock ELSE {_counted('s.stock', 'e.taken', '- 1L')} END"
+_LACKS: Final = "e.removed IS NOT NULL AND coalesce(try_element_at(s.stock, e.removed), 0L) = 0"
+_REST: Final = f"CASE WHEN e.removed IS NULL THEN s.stock ELSE {_counted('s.stock', 'e.removed', '- 1L')} END"
 _AFTER: Final = let(
     {"rest": _REST}, f"CASE WHEN e.added IS NULL THEN rest ELSE {_counted('rest', 'e.added', '+ 1L')} END"
 )

@@ -63,20 +63,20 @@ WRITTEN, REMOVED, MIXED = "written", "removed", "mixed"
 _FIRST: Final = "_lakeward_first"
 """Column of a key: its first event that is newer than the stored state."""
 
-_IS_WRONG, _REASON, _EXPLANATION = "_lakeward_is_wrong", "_lakeward_why", "_lakeward_said"
+_IS_WRONG, _REASON, _DETAIL = "_lakeward_is_wrong", "_lakeward_new_reason", "_lakeward_new_detail"
 _BARRIER: Final = "_lakeward_barrier"
 
 NO_KEY: Final = "the table has no key to find the row by"
 INCOMPLETE: Final = "it sends a part of a row, and there is no row of that key"
-_NOT_KEPT: Final = "string(NULL)"
-AT_THE_MARK: Final = "at or below the mark: by `lateness`, nothing may come there any more"
+_UNKNOWN_TEXT: Final = "string(NULL)"
+BELOW_WATERMARK: Final = "at or below the mark: by `lateness`, nothing may come there any more"
 
 _KINDS: Final = {"read": 0, "insert": 1, "update": 2, "delete": 3}
 _IS_READ, _IS_INSERT, _IS_UPDATE, _IS_DELETE = (f"& 3 = {code}" for code in _KINDS.values())
 _PLACE: Final = (names.SEQUENCE, names.OBJECT, names.ROW)
 
-_AS_WRITTEN: Final = (Reason.HISTORY, Reason.TIE, Reason.UNDATED, Reason.NO_KEY)
-"""Reasons whose events are shown in quarantine with their source text, if it is known."""
+_WITH_SOURCE_TEXT: Final = (Reason.HISTORY, Reason.TIE, Reason.UNDATED, Reason.NO_KEY)
+"""Reasons for which a row in quarantine keeps its source text, if that is known."""
 
 
 def stored_column(name: str) -> str:
@@ -91,7 +91,7 @@ def stored_column(name: str) -> str:
 _STORED: Final = tuple(stored_column(name) for name in names.POSITION)
 
 
-def no_place(dimension: Dimension, locators: Sequence[str] = ()) -> list[str]:
+def null_place(dimension: Dimension, locators: Sequence[str] = ()) -> list[str]:
     """Return SQL for the position columns of a key without a stored row, all NULL, and for its `locators`."""
     types = {stored_column(names.SEQUENCE): names.sequence_type(dimension.sequences)}
     return [f"CAST(NULL AS {types.get(name, 'bigint')}) AS {name}" for name in (*_STORED, *locators)]
@@ -108,58 +108,57 @@ def events_of(frame: DataFrame) -> DataFrame:
     return frame.where(IS_EVENT).selectExpr("*", f"{identifier} AS {ID}")
 
 
-class Known(NamedTuple):
-    """Counts of the rows from objects that were delivered before: events, and rejects by reason."""
+class CopyCounts(NamedTuple):
+    """Counts of the rows of objects that were delivered before: events, and rejects by reason."""
 
     events: int = 0
     rejects: Mapping[Reason, int] = MappingProxyType({})
 
     @property
     def rows(self) -> int:
-        """The number of all these rows."""
+        """The number of events and rejects."""
         return self.events + sum(self.rejects.values())
 
 
-def without_copies(frame: DataFrame, plan: MergePlan) -> tuple[DataFrame, Known]:
+def without_copies(frame: DataFrame, plan: MergePlan) -> tuple[DataFrame, CopyCounts]:
     """Return the frame without the rows of objects that were delivered before, and the counts of these rows.
 
     In an `ordered` table with a key only rejects are left out. Repeated events are recognized by the stored rows
     and the change log.
     """
     if not plan.copies:
-        return frame, Known()
+        return frame, CopyCounts()
     is_copy = f"{names.OBJECT} IN ({', '.join(map(str, sorted(plan.copies)))})"
     if isinstance(plan.dimension.lateness, Ordered) and plan.dimension.key:
         is_copy = f"({is_copy} AND coalesce({IS_REJECT}, false))"
-    alike = frame.where(is_copy).groupBy(names.REASON).count().collect()
-    rows = {row[names.REASON]: row["count"] for row in alike}
+    counts_by_reason = frame.where(is_copy).groupBy(names.REASON).count().collect()
+    rows = {row[names.REASON]: row["count"] for row in counts_by_reason}
     rejects = {reason: rows[reason.value] for reason in Reason if reason.value in rows}
-    return frame.where(f"NOT {is_copy}"), Known(rows.get(None, 0), rejects)
+    return frame.where(f"NOT {is_copy}"), CopyCounts(rows.get(None, 0), rejects)
 
 
 def late_as_rejects(frame: DataFrame, plan: MergePlan) -> tuple[DataFrame, Mapping[Reason | None, int]]:
     """Reject the events at or below the low watermark.
 
-    Return the frame and the number of such rows by earlier reason.
-
-    A reject at or below the low watermark no longer holds its key: later events of the key may be applied already.
+    Return the frame, and the number of these rows by the reason they had before (None: no reason). A reject at or
+    below the low watermark no longer holds its key: later events of the key may be applied already.
     """
     if plan.low_watermark is None or not plan.has_late:
         return frame, {}
-    explanation = f"its place in the order lies {AT_THE_MARK}"
+    message = f"its place in the order lies {BELOW_WATERMARK}"
     is_below = f"{names.SEQUENCE} <= {sequence_literal(plan, plan.low_watermark.sequence)}"
     has_place = f"NOT ({names.REASON} = '{Reason.SEQUENCE.value}' AND {IS_LOAD})"
     is_late, holds = f"({IS_EVENT} AND {is_below})", f"coalesce({IS_HOLDING} AND {has_place} AND {is_below}, false)"
-    alike = frame.where(f"{is_late} OR {holds}").groupBy(names.REASON).count().collect()
+    counts_by_reason = frame.where(f"{is_late} OR {holds}").groupBy(names.REASON).count().collect()
     changed = {
         names.REASON: text(Reason.TOO_LATE.value),
-        names.DETAIL: f"concat_ws('; ', {names.DETAIL}, {text(explanation)})",
+        names.DETAIL: f"concat_ws('; ', {names.DETAIL}, {text(message)})",
     }
     frame = frame.withColumns(
         {n: F.expr(f"CASE WHEN {holds} THEN {sql} ELSE {n} END") for n, sql in changed.items()}
     )
-    late = rejected(frame, plan.dimension, is_late, Reason.TOO_LATE, explanation)
-    return late, {None if row[0] is None else Reason(row[0]): row["count"] for row in alike}
+    late = reject_rows(frame, plan.dimension, is_late, Reason.TOO_LATE, message)
+    return late, {None if row[0] is None else Reason(row[0]): row["count"] for row in counts_by_reason}
 
 
 def sequence_literal(plan: MergePlan, sequence: int) -> str:
@@ -168,52 +167,66 @@ def sequence_literal(plan: MergePlan, sequence: int) -> str:
 
 
 def as_incomplete(events: DataFrame, dimension: Dimension) -> DataFrame:
-    """Return remembered events as rejects: each sends a part of a row, and the rest never came."""
+    """Return remembered partial events as rejects, because no row to complete has arrived."""
     rejects = events.selectExpr(
         "*", *[f"string(NULL) AS {name}" for name in (names.REASON, names.DETAIL, names.TEXT)]
     )
-    return rejected(rejects, dimension, "true", Reason.INCOMPLETE_ROW, INCOMPLETE)
+    return reject_rows(rejects, dimension, "true", Reason.INCOMPLETE_ROW, INCOMPLETE)
 
 
 def as_rejects(
-    frame: DataFrame, plan: MergePlan, ids: DataFrame, reason: Reason, words: str, written: str = _NOT_KEPT
+    frame: DataFrame,
+    plan: MergePlan,
+    ids: DataFrame,
+    reason: Reason,
+    message: str,
+    source_text: str = _UNKNOWN_TEXT,
 ) -> DataFrame:
     """Turn the events with these IDs into rejects.
 
-    `written` is SQL for the source text of each, NULL if unknown.
+    `source_text` is SQL for the source text of each, NULL if unknown.
     """
     wrong = F.broadcast(ids.selectExpr(f"shiftright({ID}, 2) AS {names.ARRIVAL}", f"true AS {_IS_WRONG}"))
-    marked = frame.join(wrong, names.ARRIVAL, "left")
-    marked = _rejected(marked, plan.dimension, _IS_WRONG, f"'{reason.value}'", text(words), written)
-    return marked.drop(_IS_WRONG)
+    with_reasons = frame.join(wrong, names.ARRIVAL, "left")
+    with_reasons = _reject_rows(
+        with_reasons, plan.dimension, _IS_WRONG, f"'{reason.value}'", text(message), source_text
+    )
+    return with_reasons.drop(_IS_WRONG)
 
 
 def reject_each(frame: DataFrame, plan: MergePlan, refused: DataFrame) -> DataFrame:
-    """Turn events into rejects: `refused` has their IDs, and a `reason` and an explanation (`words`) for each."""
+    """Turn events into rejects. `refused` has their IDs, each with a `reason` and a `message`."""
     reasons = refused.selectExpr(
-        f"shiftright({ID}, 2) AS {names.ARRIVAL}", f"reason AS {_REASON}", f"words AS {_EXPLANATION}"
+        f"shiftright({ID}, 2) AS {names.ARRIVAL}", f"reason AS {_REASON}", f"message AS {_DETAIL}"
     )
-    marked = frame.join(F.broadcast(reasons), names.ARRIVAL, "left")
-    repairable = ", ".join(f"'{reason.value}'" for reason in _AS_WRITTEN)
-    written = f"CASE WHEN {_REASON} IN ({repairable}) THEN {names.TEXT} END"
-    marked = _rejected(marked, plan.dimension, f"{_REASON} IS NOT NULL", _REASON, _EXPLANATION, written)
-    return marked.drop(_REASON, _EXPLANATION)
+    with_reasons = frame.join(F.broadcast(reasons), names.ARRIVAL, "left")
+    repairable = ", ".join(f"'{reason.value}'" for reason in _WITH_SOURCE_TEXT)
+    source_text = f"CASE WHEN {_REASON} IN ({repairable}) THEN {names.TEXT} END"
+    with_reasons = _reject_rows(
+        with_reasons, plan.dimension, f"{_REASON} IS NOT NULL", _REASON, _DETAIL, source_text
+    )
+    return with_reasons.drop(_REASON, _DETAIL)
 
 
-def rejected(frame: DataFrame, dimension: Dimension, is_wrong: str, reason: Reason, words: str) -> DataFrame:
-    """Turn the rows for which `is_wrong` (SQL) holds into rejects with a reason and an explanation."""
-    return _rejected(frame, dimension, is_wrong, f"'{reason.value}'", text(words))
+def reject_rows(frame: DataFrame, dimension: Dimension, is_wrong: str, reason: Reason, message: str) -> DataFrame:
+    """Turn the rows for which `is_wrong` (SQL) holds into rejects with a reason and a message."""
+    return _reject_rows(frame, dimension, is_wrong, f"'{reason.value}'", text(message))
 
 
-def reject_explained(frame: DataFrame, dimension: Dimension, reason: Reason, words: str) -> DataFrame:
-    """Turn rows into rejects for a reason. `words` is SQL for the explanation, NULL for a row that is right."""
-    return _rejected(frame, dimension, f"{words} IS NOT NULL", f"'{reason.value}'", words, names.TEXT)
+def reject_explained(frame: DataFrame, dimension: Dimension, reason: Reason, message: str) -> DataFrame:
+    """Turn rows into rejects for a reason. `message` is SQL, NULL for a row that is right."""
+    return _reject_rows(frame, dimension, f"{message} IS NOT NULL", f"'{reason.value}'", message, names.TEXT)
 
 
-def _rejected(
-    frame: DataFrame, dimension: Dimension, is_wrong: str, reason: str, words: str, written: str = _NOT_KEPT
+def _reject_rows(
+    frame: DataFrame,
+    dimension: Dimension,
+    is_wrong: str,
+    reason: str,
+    message: str,
+    source_text: str = _UNKNOWN_TEXT,
 ) -> DataFrame:
-    """Turn rows into rejects. `written` is SQL for the source text of each.
+    """Turn rows into rejects. `source_text` is SQL for the source text of each.
 
     Where that is NULL, the text is the row as JSON, with its before image if rows are matched by image.
     """
@@ -223,16 +236,16 @@ def _rejected(
     return frame.withColumns(
         {
             names.REASON: F.expr(f"CASE WHEN {is_wrong} THEN {reason} ELSE {names.REASON} END"),
-            names.DETAIL: F.expr(f"CASE WHEN {is_wrong} THEN {words} ELSE {names.DETAIL} END"),
-            names.TEXT: F.expr(f"CASE WHEN {is_wrong} THEN coalesce({written}, {row}) ELSE {names.TEXT} END"),
+            names.DETAIL: F.expr(f"CASE WHEN {is_wrong} THEN {message} ELSE {names.DETAIL} END"),
+            names.TEXT: F.expr(f"CASE WHEN {is_wrong} THEN coalesce({source_text}, {row}) ELSE {names.TEXT} END"),
         }
     )
 
 
-def as_no_key(frame: DataFrame, dimension: Dimension, is_wrong: str, words: str) -> DataFrame:
+def as_no_key(frame: DataFrame, dimension: Dimension, is_wrong: str, message: str) -> DataFrame:
     """Turn the events for which `is_wrong` (SQL) holds into rejects: the table has no key to find their rows by."""
     no_key = f"'{Reason.NO_KEY.value}'"
-    return _rejected(frame, dimension, f"({IS_EVENT} AND {is_wrong})", no_key, text(words), names.TEXT)
+    return _reject_rows(frame, dimension, f"({IS_EVENT} AND {is_wrong})", no_key, text(message), names.TEXT)
 
 
 def holding_rejects(frame: DataFrame, plan: MergePlan) -> DataFrame:
@@ -240,42 +253,41 @@ def holding_rejects(frame: DataFrame, plan: MergePlan) -> DataFrame:
     return keys_of_both(frame.where(IS_HOLDING), plan.dimension.key)
 
 
-def keys_of_both(frame: DataFrame, key: Sequence[str], beside: Sequence[str] = ()) -> DataFrame:
-    """Return key, position and further columns (`beside`) of each row.
+def keys_of_both(frame: DataFrame, key: Sequence[str], more_columns: Sequence[str] = ()) -> DataFrame:
+    """Return key, position and further columns (`more_columns`) of each row.
 
     A key change also gives a row for its old key.
     """
-    further = (*_PLACE, *beside)
-    rows = frame.selectExpr(*map(quoted, key), *further)
+    columns = (*_PLACE, *more_columns)
+    rows = frame.selectExpr(*map(quoted, key), *columns)
     if names.OLD not in frame.columns:
         return rows
     old = [f"{names.OLD}.{name} AS {name}" for name in map(quoted, key)]
-    return rows.unionByName(frame.where(f"{names.OLD} IS NOT NULL").selectExpr(*old, *further))
+    return rows.unionByName(frame.where(f"{names.OLD} IS NOT NULL").selectExpr(*old, *columns))
 
 
-def part_at_barriers(events: DataFrame, barriers: DataFrame, plan: MergePlan) -> tuple[DataFrame, DataFrame]:
+def split_at_barriers(events: DataFrame, barriers: DataFrame, plan: MergePlan) -> tuple[DataFrame, DataFrame]:
     """Split the events into those that pass and those that wait behind a hold of their key."""
     place = f"struct({', '.join(_PLACE)})"
     lowest = barriers.groupBy(*_key(plan)).agg(F.expr(f"min({place}) AS {_BARRIER}"))
-    marked = events.join(F.broadcast(lowest), list(plan.dimension.key), "left")
-    waits = f"{_BARRIER} IS NOT NULL AND {place} > {_BARRIER}"
-    return marked.where(f"NOT ({waits})").drop(_BARRIER), marked.where(waits).drop(_BARRIER)
+    with_barriers = events.join(F.broadcast(lowest), list(plan.dimension.key), "left")
+    is_waiting = f"{_BARRIER} IS NOT NULL AND {place} > {_BARRIER}"
+    return with_barriers.where(f"NOT ({is_waiting})").drop(_BARRIER), with_barriers.where(is_waiting).drop(_BARRIER)
 
 
-def verdicts(events: DataFrame, found: DataFrame | None, plan: MergePlan, locators: Sequence[str]) -> DataFrame:
+def verdicts(events: DataFrame, stored: DataFrame | None, plan: MergePlan, locators: Sequence[str]) -> DataFrame:
     """Return one row for each key: the winning event, and how many events had each outcome.
 
-    `found` has the stored state of the keys of the batch: the position (columns named by `stored_column`),
-    `IS_LIVE`, and where the row lies (`locators`).
+    `stored` has the stored state of the keys of the batch: the position (columns named by `stored_column`),
+    `IS_LIVE`, and where the row lies (`locators`). It is None if the table does not exist.
     """
-    stored = (*_STORED, IS_LIVE, *locators)
-    compares = (
-        plan.recalls and found is not None
-    )  # else each event is newer than the stored row, which is joined last
-    key = [*_key(plan), *(stored if compares else ())]
+    stored_columns = (*_STORED, IS_LIVE, *locators)
+    compares = plan.recalls and stored is not None
+    # Without a comparison each event is newer than the stored row of its key, which is joined last, once a key.
+    key = [*_key(plan), *(stored_columns if compares else ())]
     is_same = " AND ".join(f"{name} <=> {stored_column(name)}" for name in _PLACE) if compares else "false"
     by_sequence = (
-        _with_stored_state(events, found if compares else None, plan)
+        _with_stored_state(events, stored if compares else None, plan)
         .groupBy(*key, names.SEQUENCE)
         .agg(
             F.expr(f"count(*) AS {_EVENTS}"),
@@ -292,8 +304,8 @@ def verdicts(events: DataFrame, found: DataFrame | None, plan: MergePlan, locato
     )
     tied = f"CASE WHEN {_LEAST} != {_MOST} AND {has_order()} THEN {_NEWER} - 1 ELSE 0 END"
     if plan.dimension.unique_sequences and compares:
-        stands = f"{_STORED[0]} = {plan.epoch} AND {_STORED[1]} = {names.SEQUENCE}"
-        tied = f"CASE WHEN {stands} AND {has_order()} THEN {_NEWER} ELSE {tied} END"
+        meets_stored = f"{_STORED[0]} = {plan.epoch} AND {_STORED[1]} = {names.SEQUENCE}"
+        tied = f"CASE WHEN {meets_stored} AND {has_order()} THEN {_NEWER} ELSE {tied} END"
     sums = [F.expr(f"sum({name}) AS {name}") for name in (_EVENTS, _NEWER, _SAME, INSERTS, WHOLES, DELETES)]
     by_key = by_sequence.groupBy(*key).agg(
         F.expr(f"max_by({ID}, {names.SEQUENCE}) AS {ID}"),
@@ -301,12 +313,14 @@ def verdicts(events: DataFrame, found: DataFrame | None, plan: MergePlan, locato
         F.expr(f"sum({tied}) AS {_TIES}"),
         *sums,
     )
-    if found is None:
-        by_key = by_key.selectExpr("*", *no_place(plan.dimension, locators), f"boolean(NULL) AS {IS_LIVE}")
+    if stored is None:
+        by_key = by_key.selectExpr("*", *null_place(plan.dimension, locators), f"boolean(NULL) AS {IS_LIVE}")
     elif not compares:
-        by_key = by_key.join(found, list(plan.dimension.key), "left")
+        by_key = by_key.join(stored, list(plan.dimension.key), "left")
     counted = [f"bigint({sql}) AS {_count_column(name)}" for name, sql in _counts().items()]
-    return by_key.selectExpr(*_key(plan), *stored, ID, WHOLES, DELETES, f"{_NEWER} > 0 AS {IS_NEWS}", *counted)
+    return by_key.selectExpr(
+        *_key(plan), *stored_columns, ID, WHOLES, DELETES, f"{_NEWER} > 0 AS {IS_NEWS}", *counted
+    )
 
 
 def _counts() -> Mapping[str, str]:
@@ -337,16 +351,16 @@ def _count_column(name: str) -> str:
     return f"_lakeward_count_{name}"
 
 
-def _with_stored_state(events: DataFrame, found: DataFrame | None, plan: MergePlan) -> DataFrame:
+def _with_stored_state(events: DataFrame, stored: DataFrame | None, plan: MergePlan) -> DataFrame:
     """Join each event with the stored state of its key, and add whether the event is newer.
 
-    Without `found`, each event is newer.
+    Without `stored`, each event is newer.
     """
     narrow = events.selectExpr(*_key(plan), *_PLACE, ID, f"xxhash64({hashed(plan)}) AS {_CONTENT}")
-    if found is None:
+    if stored is None:
         return narrow.selectExpr("*", f"true AS {_IS_NEWER}")
-    stored = F.broadcast(found) if plan.facts.read <= SMALL else found
-    events_with_state = narrow.join(stored, list(plan.dimension.key), "left")
+    joinable = F.broadcast(stored) if plan.facts.read <= SMALL else stored
+    events_with_state = narrow.join(joinable, list(plan.dimension.key), "left")
     return events_with_state.selectExpr("*", f"{_is_newer(plan)} AS {_IS_NEWER}")
 
 
@@ -376,19 +390,19 @@ def _is_newer(plan: MergePlan) -> str:
     return f"({_STORED[0]} IS NULL OR {event_place} > named_struct({stored_place}))"
 
 
-def sums_of(judged: DataFrame) -> Mapping[str, int]:
+def sums_of(verdict_rows: DataFrame) -> Mapping[str, int]:
     """Return the sum of each count over a frame of verdicts."""
-    row = judged.agg(*[F.expr(f"sum({_count_column(name)}) AS {name}") for name in _counts()]).collect()[0]
+    row = verdict_rows.agg(*[F.expr(f"sum({_count_column(name)}) AS {name}") for name in _counts()]).collect()[0]
     return {name: value or 0 for name, value in row.asDict().items()}
 
 
-def sums_in(judged: pa.Table) -> Mapping[str, int]:
+def sums_in(verdict_rows: pa.Table) -> Mapping[str, int]:
     """Return the sum of each count over verdicts in Arrow columns."""
-    return {name: pc.sum(judged[_count_column(name)]).as_py() or 0 for name in _counts()}
+    return {name: pc.sum(verdict_rows[_count_column(name)]).as_py() or 0 for name in _counts()}
 
 
 def counts(
-    sums: Mapping[str, int], judged: DataFrame, events: DataFrame, plan: MergePlan
+    sums: Mapping[str, int], verdict_rows: DataFrame, events: DataFrame, plan: MergePlan
 ) -> tuple[Counts, int, int]:
     """Return the counts of the events that pass, and how many rows are written and removed.
 
@@ -397,19 +411,19 @@ def counts(
     totals = dict(sums)
     written, removed, mixed = (totals.pop(name) for name in (WRITTEN, REMOVED, MIXED))
     if mixed:
-        more = _count_in_order(judged.where(f"{_count_column(MIXED)} > 0"), events, plan)
+        more = _count_in_order(verdict_rows.where(f"{_count_column(MIXED)} > 0"), events, plan)
         totals = {name: value + more.get(name, 0) for name, value in totals.items()}
     return Counts(**totals), written, removed
 
 
 def _count_in_order(mixed: DataFrame, events: DataFrame, plan: MergePlan) -> dict[str, int]:
     """Count inserts of existing rows and updates of missing ones, for keys with events after a delete."""
-    of_keys = mixed.selectExpr(*_key(plan), *_STORED, IS_LIVE)
+    key_texts = mixed.selectExpr(*_key(plan), *_STORED, IS_LIVE)
     order = f"PARTITION BY {', '.join(_key(plan))} ORDER BY {names.SEQUENCE}, {ID}"
     before = f"lag({ID}) OVER ({order})"
     was_there = f"CASE WHEN {before} IS NULL THEN coalesce({IS_LIVE}, false) ELSE NOT {before} {_IS_DELETE} END"
     row = (
-        events.join(F.broadcast(of_keys), list(plan.dimension.key))
+        events.join(F.broadcast(key_texts), list(plan.dimension.key))
         .where(_is_newer(plan))
         .selectExpr(ID, f"{was_there} AS was_there")
         .agg(
@@ -422,10 +436,10 @@ def _count_in_order(mixed: DataFrame, events: DataFrame, plan: MergePlan) -> dic
     return more
 
 
-def winners(events: DataFrame, judged: DataFrame, *, deletes: bool) -> DataFrame:
+def winners(events: DataFrame, verdict_rows: DataFrame, *, deletes: bool) -> DataFrame:
     """Return the winning events: those that leave a row, or with `deletes` those that leave none."""
     wanted = f"{IS_NEWS} AND {'' if deletes else 'NOT '}{ID} {_IS_DELETE}"
-    return events.join(judged.where(wanted).select(ID), ID, "left_semi")
+    return events.join(verdict_rows.where(wanted).select(ID), ID, "left_semi")
 
 
 def reject_without_key(frame: DataFrame, dimension: Dimension) -> DataFrame:

@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from lakeward.adapters.spark.frames.event_frame import IS_EVENT, has_order
-from lakeward.adapters.spark.merge.duplicates import first_value_columns, in_question
+from lakeward.adapters.spark.merge.duplicates import first_value_columns, within_batch_range
 from lakeward.adapters.spark.merge.fold.fold_items import KEY, OLD_KEY, Key, with_absent
 from lakeward.adapters.spark.merge.resolution import SMALL, hashed
 from lakeward.adapters.spark.sql import names
@@ -20,7 +20,9 @@ OTHER_OBJECT, OTHER_ROW = "_lakeward_other_object", "_lakeward_other_row"
 """Columns of a tied event: object and row of the event that it ties with."""
 
 _CONTENT, _KNOWN, _IS_ROW, _FIRST = (f"_lakeward_{name}" for name in ("content", "known", "is_row", "first"))
-_LEAST, _MOST, _ROW_CONTENTS, _SHOWN_CONTENT = (f"_lakeward_{name}" for name in ("least", "most", "shown", "told"))
+_LEAST, _MOST, _ROW_CONTENTS, _SHOWN_CONTENT = (
+    f"_lakeward_{name}" for name in ("least", "most", "row_contents", "shown_content")
+)
 _PLACE: Final = (names.SEQUENCE, KEY, OLD_KEY)
 """Columns that are equal for events that tie."""
 
@@ -32,22 +34,22 @@ _DIFFERS: Final = (
 """SQL: whether an event differs from a known event, from what a row shows, or else from the first event."""
 
 
-def tied(
-    frame: DataFrame, plan: MergePlan, known: Sequence[DataFrame], shown: DataFrame | None
+def find_ties(
+    frame: DataFrame, plan: MergePlan, remembered: Sequence[DataFrame], row_facts: DataFrame | None
 ) -> DataFrame | None:
     """Return the events that tie with an earlier one, each with the place of that one; None if there are none.
 
-    `known` are remembered events. `shown` are stored rows as the facts that may have written them. Events of
-    objects that were delivered before are not compared again.
+    `remembered` are remembered events. `row_facts` are stored rows as the facts that may have written them
+    (`stored_facts`). Events of objects that were delivered before are not compared again.
     """
     if plan.facts.least is None:
         return None
     is_new = f"{names.OBJECT} NOT IN ({', '.join(map(str, sorted(plan.copies)))})" if plan.copies else "true"
     arrived = _facts(with_absent(frame.where(f"{IS_EVENT} AND {is_new}"), plan), plan, is_known=False)
-    parts = [arrived, *[_facts(in_question(facts, plan), plan, is_known=True) for facts in known]]
-    if shown is not None:
-        parts.append(_facts(in_question(shown, plan), plan, is_known=True, is_row=True))
-    places = _differing_places(reduce(DataFrame.unionByName, parts)).localCheckpoint()
+    facts = [arrived, *[_facts(within_batch_range(events, plan), plan, is_known=True) for events in remembered]]
+    if row_facts is not None:
+        facts.append(_facts(within_batch_range(row_facts, plan), plan, is_known=True, is_row=True))
+    places = _differing_places(reduce(DataFrame.unionByName, facts)).localCheckpoint()
     if places.isEmpty():
         return None
     joinable = F.broadcast(places) if plan.facts.read <= SMALL else places

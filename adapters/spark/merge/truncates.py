@@ -24,9 +24,10 @@ def without_truncates(frame: DataFrame, plan: MergePlan) -> tuple[DataFrame, Dat
         if plan.low_watermark is None
         else f" AND {names.SEQUENCE} > {sequence_literal(plan, plan.low_watermark.sequence)}"
     )
-    is_one, listed = f"({IS_TRUNCATE}{in_time})", ", ".join(literal(plan, t) for t in plan.truncates.arrived)
-    rest = frame.where(f"NOT coalesce({is_one}, false)")
-    return rest, frame.where(f"{is_one} AND {place_of(str(plan.epoch))} IN ({listed})") if listed else None
+    is_truncate = f"({IS_TRUNCATE}{in_time})"
+    rest = frame.where(f"NOT coalesce({is_truncate}, false)")
+    places = ", ".join(literal(plan, truncate) for truncate in plan.truncates.arrived)
+    return rest, frame.where(f"{is_truncate} AND {place_of(str(plan.epoch))} IN ({places})") if places else None
 
 
 def in_force(plan: MergePlan) -> list[Hold]:
@@ -39,8 +40,8 @@ def not_overruled(plan: MergePlan, rows: DataFrame) -> DataFrame:
     if not plan.truncates.all:
         return rows
     is_above = f"{place_of(str(plan.epoch))} > {literal(plan, plan.truncates.all[-1])}"
-    unplaced = f"{names.REASON} <=> '{Reason.SEQUENCE.value}'"
-    return rows.where(f"{unplaced} OR {is_above}" if names.REASON in rows.columns else is_above)
+    has_no_place = f"{names.REASON} <=> '{Reason.SEQUENCE.value}'"
+    return rows.where(f"{has_no_place} OR {is_above}" if names.REASON in rows.columns else is_above)
 
 
 def place_of(epoch: str) -> str:

@@ -26,7 +26,7 @@ from lakeward.core.schema import Column, Schema, Type
 
 pytestmark = pytest.mark.spark
 
-COLUMNS = ("is_wrong", "why", "said", "reason", "words", "first", "last", "base", "odd.name", "tick`s")
+COLUMNS = ("is_wrong", "why", "said", "reason", "message", "first", "last", "base", "odd.name", "tick`s")
 
 
 def dimension(**more: Any) -> Dimension:
@@ -52,7 +52,7 @@ def test_events_that_are_refused_keep_their_columns(spark: SparkSession) -> None
     texts = dict.fromkeys((names.REASON, names.DETAIL, names.TEXT), "string(NULL)")
     given = {names.OPERATION: "'update'", names.TIME: "0L", names.ARRIVAL: "1L", **texts}
     frame = rows(spark, **given)
-    refused = spark.range(1).selectExpr(f"4L AS {ID}", "'key_shift' AS reason", "'it is so' AS words")
+    refused = spark.range(1).selectExpr(f"4L AS {ID}", "'key_shift' AS reason", "'it is so' AS message")
     for marked in (
         reject_each(frame, plan, refused),
         as_rejects(frame, plan, refused, Reason.KEY_SHIFT, "it is so"),

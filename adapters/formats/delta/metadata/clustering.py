@@ -12,11 +12,11 @@ from typing import Any, Final
 
 from deltalake import DeltaTable
 
+from lakeward.adapters.formats.delta.metadata.column_mapping import PHYSICAL_NAME
 from lakeward.adapters.formats.delta.metadata.progress import checkpoints, commits_in, domains_of, file_of
 from lakeward.adapters.formats.shared.storage.folder import Folder
 
 _DOMAIN: Final = "delta.clustering"
-_PHYSICAL: Final = "delta.columnMapping.physicalName"
 
 
 def clustered_by(table: DeltaTable, log: Folder) -> Sequence[str]:
@@ -25,7 +25,7 @@ def clustered_by(table: DeltaTable, log: Folder) -> Sequence[str]:
     if domain is None or domain.get("removed"):
         return ()
     fields = json.loads(table.schema().to_json())["fields"]
-    names = {field["metadata"].get(_PHYSICAL, field["name"]): field["name"] for field in fields}
+    names = {field["metadata"].get(PHYSICAL_NAME, field["name"]): field["name"] for field in fields}
     paths = json.loads(domain["configuration"])["clusteringColumns"]
     return tuple(".".join([names.get(first, first), *rest]) for first, *rest in paths)
 

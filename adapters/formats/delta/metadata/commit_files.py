@@ -31,9 +31,9 @@ class File:
     data: str
     vector: str | None
 
-    def is_there(self, tells: Callable[[str], bool]) -> bool:
-        """Return whether both files exist; `tells` tells it for a path."""
-        return tells(self.data) and (self.vector is None or tells(self.vector))
+    def is_there(self, exists: Callable[[str], bool]) -> bool:
+        """Return whether both files exist; `exists` says it of a path."""
+        return exists(self.data) and (self.vector is None or exists(self.vector))
 
 
 def changed_by(table: Folder, version: int) -> tuple[Set[File], Set[File]]:

@@ -13,9 +13,9 @@ _USER_METADATA: Final = "spark.databricks.delta.commitInfo.userMetadata"
 
 
 @contextmanager
-def setting_user_metadata(spark: SparkSession, what: Mapping[str, str]) -> Iterator[None]:
+def setting_user_metadata(spark: SparkSession, metadata: Mapping[str, str]) -> Iterator[None]:
     """Set the user metadata of a session's commits while the context lasts; otherwise it would stay set."""
-    spark.conf.set(_USER_METADATA, json.dumps(what))
+    spark.conf.set(_USER_METADATA, json.dumps(metadata))
     try:
         yield
     finally:

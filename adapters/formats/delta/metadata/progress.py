@@ -162,8 +162,8 @@ def _checkpointed_progress(
     """
     log, upto = log_of(places, name), None if restore_commit is None else restored_by(restore_commit)
     domains = (domain for checkpoint in checkpoints(log, upto) for domain in domains_of(log, checkpoint))
-    ours = (domain for domain in domains if domain["domain"] == APP and not domain.get("removed"))
-    progress = next((Progress.from_json(domain["configuration"]) for domain in ours), None)
+    own_domains = (domain for domain in domains if domain["domain"] == APP and not domain.get("removed"))
+    progress = next((Progress.from_json(domain["configuration"]) for domain in own_domains), None)
     if progress is not None and progress.batch == batch:
         return progress
     if restore_commit is not None:

@@ -15,10 +15,10 @@ from lakeward.adapters.formats.delta.java import Jvm, committing
 from lakeward.adapters.formats.delta.writes.change import Change
 from lakeward.adapters.formats.delta_rs.columns import columns_in
 from lakeward.adapters.formats.delta_rs.locations import Places
-from lakeward.adapters.formats.shared.operations.commit_failures import discarding_on_failure
+from lakeward.adapters.formats.shared.operations.adoption import refused_null
+from lakeward.adapters.formats.shared.operations.commit_failures import discarding_on_failure, table_changed
 from lakeward.adapters.formats.shared.rows.system_columns import check_names
 from lakeward.core.dimension import Dimension, TableName
-from lakeward.core.errors import CommitConflict
 from lakeward.core.ports import Commit
 from lakeward.core.progress import Progress
 from lakeward.core.schema import Schema
@@ -94,19 +94,13 @@ class DeltaExternalTable:
     def _refused_columns(self, key: Sequence[str]) -> Iterator[str]:
         fields: Sequence[Mapping[str, Any]] = json.loads(self.table.schema().to_json())["fields"]
         for field in fields:
-            for name, words in _BY_COLUMN.items():
+            for name, message in _BY_COLUMN.items():
                 if name in field["metadata"]:
-                    yield f"its column {field['name']} {words}"
+                    yield f"its column {field['name']} {message}"
             if not field["nullable"] and field["name"] not in key:
-                yield (
-                    f"its column {field['name']} is NOT NULL, and the source may send NULL "
-                    f"(`ALTER TABLE … ALTER COLUMN {field['name']} DROP NOT NULL`)"
-                )
+                yield refused_null("column", field["name"], "NOT NULL")
             for path in _not_null(field["type"], field["name"]):
-                yield (
-                    f"its field {path} is NOT NULL, and the source may send NULL "
-                    f"(`ALTER TABLE … ALTER COLUMN {path} DROP NOT NULL`)"
-                )
+                yield refused_null("field", path, "NOT NULL")
 
     def rows(self) -> DataFrame:
         """Return all rows."""
@@ -120,13 +114,11 @@ class DeltaExternalTable:
         with committing(str(self.name)), self.places.apart(self.name):
             expected = self.table.version()
             if _DOMAINS not in (self.table.protocol().writer_features or ()):
-                ddl.enable(self.jvm.spark, self.path, dict(ddl.OURS))
+                ddl.enable(self.jvm.spark, self.path, dict(ddl.DOMAIN_METADATA))
                 expected += 1
             snapshot = self.jvm.snapshot(self.path)
             if int(snapshot.version()) != expected:
-                raise CommitConflict(
-                    f"{self.name}: another writer has just committed to the table", todo="Ask again."
-                )
+                raise table_changed(str(self.name))
             change = Change(self.jvm, self.path, snapshot)
             with discarding_on_failure(str(self.name), change, "Delta"):
                 change.evolve(changes)

@@ -20,11 +20,10 @@ from lakeward.adapters.formats.shared.rows.conditions import Condition
 from lakeward.adapters.formats.shared.rows.spark_conditions import as_column
 from lakeward.adapters.spark.session.compatibility import to_arrow
 from lakeward.core.dimension import Dimension, TableName
-from lakeward.core.events import Key, canonical
+from lakeward.core.events import Key
 from lakeward.core.operations.key_state import Known
 from lakeward.core.progress import Progress
 
-_NAN = canonical(float("nan"))
 _WIDENED: Final = "typeWidening"
 
 

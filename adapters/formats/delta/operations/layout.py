@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Final
 from deltalake import DeltaTable as Log
 
 from lakeward.adapters.formats.delta import ddl
-from lakeward.adapters.formats.delta.checks import check
+from lakeward.adapters.formats.delta.checks import check_options
 from lakeward.adapters.formats.delta.java import Jvm, committing
 from lakeward.adapters.formats.delta.metadata.clustering import clustered_by
 from lakeward.adapters.formats.delta.metadata.progress import log_of
 from lakeward.adapters.formats.delta.options import TableOptions
+from lakeward.adapters.formats.shared.options.option_text import option_text
 from lakeward.adapters.formats.shared.storage.folder import Folder
 from lakeward.core.ports import LayoutChange
 
@@ -45,7 +46,7 @@ class DeltaLayout:
 
     def change(self, changes: Sequence[LayoutChange]) -> None:
         """Change the table to its settings: clustering and properties are one commit each, in this order."""
-        check(self.table.dimension.stored, self.table.options)
+        check_options(self.table.dimension.stored, self.table.options)
         spark = Jvm(self.table.spark()).spark
         properties = dict(_property(change) for change in changes if change.option != "cluster_by")
         name = self.table.dimension.name
@@ -61,8 +62,8 @@ def _differences(table: Log, log: Folder, options: TableOptions) -> Iterator[Lay
     if "partition_by" in options_set and options.partition_by != list(metadata.partition_columns):
         yield LayoutChange(
             option="partition_by",
-            before=_listed(metadata.partition_columns),
-            after=_listed(options.partition_by),
+            before=option_text(metadata.partition_columns),
+            after=option_text(options.partition_by),
             refused="Delta partitions a table once, when it is made.",
             todo=f"Write partition_by = {list(metadata.partition_columns)}, or drop the table to load it anew.",
         )
@@ -81,10 +82,10 @@ def _differences(table: Log, log: Folder, options: TableOptions) -> Iterator[Lay
 
 def _clustering(partitions: Sequence[str], before: Sequence[str], after: Sequence[str]) -> LayoutChange:
     how = "of files that OPTIMIZE writes from now on"
-    change = LayoutChange(option="cluster_by", before=_listed(before), after=_listed(after), how=how)
+    change = LayoutChange(option="cluster_by", before=option_text(before), after=option_text(after), how=how)
     if not partitions:
         return change
-    why = f"It is partitioned by {_listed(partitions)}, and Delta clusters no such table."
+    why = f"It is partitioned by {option_text(partitions)}, and Delta clusters no such table."
     return replace(change, refused=why, todo="Take `cluster_by` out, or drop the table to load it anew.")
 
 
@@ -92,7 +93,3 @@ def _property(change: LayoutChange) -> tuple[str, str]:
     if change.option == "write_mode":
         return _VECTORS, str(change.after == "merge-on-read").lower()
     return change.option, change.after
-
-
-def _listed(items: Sequence[str]) -> str:
-    return ", ".join(items) or "none"

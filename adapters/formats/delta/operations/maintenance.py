@@ -6,13 +6,12 @@ Their commits carry no progress: it is found in earlier commits, as after commit
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import DataFrame, SparkSession
 
 from lakeward.adapters.formats.delta.java import Jvm, committing
+from lakeward.adapters.formats.shared.operations.spark_settings import spark_settings
 from lakeward.adapters.spark.sql.names import quoted
 from lakeward.core.errors import ConfigError
 from lakeward.core.ports import MaintenancePolicy, MaintenanceReport
@@ -61,22 +60,24 @@ class DeltaMaintenance:
             files_of_table = DataFrame(jvm.snapshot(self.table.path).allFiles().toDF(), jvm.spark).selectExpr(
                 *_FILES
             )
-            worn, small = _worn(files_of_table, policy), _small(files_of_table, policy)
-            due = worn.unionByName(small).distinct()
+            with_deletions, small = _with_deletions(files_of_table, policy), _small(files_of_table, policy)
+            due = with_deletions.unionByName(small).distinct()
             files, size = due.selectExpr("count(*)", "coalesce(sum(size), 0)").collect()[0]
             if not is_dry and files:
                 with self.table.places.apart(self.table.dimension.name):
-                    self._write_anew(jvm.spark, policy, purges=not worn.isEmpty(), packs=not small.isEmpty())
+                    self._rewrite_files(
+                        jvm.spark, policy, purges=not with_deletions.isEmpty(), packs=not small.isEmpty()
+                    )
             removed = self._vacuum(jvm, policy, is_dry=is_dry)
         return MaintenanceReport(files=int(files), bytes=int(size), orphans=removed)
 
-    def _write_anew(self, spark: SparkSession, policy: MaintenancePolicy, *, purges: bool, packs: bool) -> None:
+    def _rewrite_files(self, spark: SparkSession, policy: MaintenancePolicy, *, purges: bool, packs: bool) -> None:
         name = f"delta.{quoted(self.table.path)}"
         if purges:
             spark.sql(f"REORG TABLE {name} APPLY (PURGE)").collect()
         if packs:
             sizes = {"max": policy.file_size, "min": int(policy.file_size * _IS_SMALL)}
-            with _set(spark, {_SIZE.format(of): str(size) for of, size in sizes.items()}):
+            with spark_settings(spark, {_SIZE.format(of): str(size) for of, size in sizes.items()}):
                 spark.sql(f"OPTIMIZE {name}").collect()
 
     def _retention(self, jvm: Jvm) -> int:
@@ -87,8 +88,8 @@ class DeltaMaintenance:
     def _check_age(self, policy: MaintenancePolicy, retention: int) -> None:
         """Raise ConfigError for an age of versions beyond the retention of removed files.
 
-        A checkpoint does not name files that were removed longer ago. VACUUM takes such a file for an unreferenced
-        one, whatever it is told to retain, once the file itself is as old.
+        A checkpoint does not name files that were removed longer ago. Once such a file itself is as old, VACUUM
+        removes it as unreferenced, whatever its RETAIN says.
         """
         keep = policy.keep or 0
         if keep <= retention:
@@ -123,7 +124,7 @@ def _vacuums(policy: MaintenancePolicy) -> bool:
     return policy.keep is not None and policy.orphans is not None
 
 
-def _worn(files: DataFrame, policy: MaintenancePolicy) -> DataFrame:
+def _with_deletions(files: DataFrame, policy: MaintenancePolicy) -> DataFrame:
     """Return the files with deleted rows, if one of them has the policy's share: REORG takes all of them."""
     if policy.deleted is None or files.where(f"deleted > 0 AND deleted >= {policy.deleted}").isEmpty():
         return files.limit(0)
@@ -137,15 +138,3 @@ def _small(files: DataFrame, policy: MaintenancePolicy) -> DataFrame:
     if policy.small is None or partitions.where(f"count >= {policy.small}").isEmpty():
         return files.limit(0)
     return small.join(partitions.select("partition"), "partition", "left_semi").select(*files.columns)
-
-
-@contextmanager
-def _set(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
-    """Set settings of a session while the context lasts."""
-    for name, value in settings.items():
-        spark.conf.set(name, value)
-    try:
-        yield
-    finally:
-        for name in settings:
-            spark.conf.unset(name)

@@ -12,13 +12,11 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from lakeward.adapters.formats.delta.java import Jvm
+from lakeward.adapters.formats.delta.metadata.column_mapping import ID, MODE, PHYSICAL_NAME
 from lakeward.adapters.formats.delta.writes.transaction import commit, with_columns
 from lakeward.core.errors import TableError
 from lakeward.core.ports import Version
 
-_MODE: Final = "delta.columnMapping.mode"
-_ID: Final = "delta.columnMapping.id"
-_PHYSICAL: Final = "delta.columnMapping.physicalName"
 _KEY: Final = ("path", "coalesce(to_json(deletionVector), '') AS vector")
 """What identifies a file in a version: its path and its deletion vector."""
 
@@ -31,32 +29,34 @@ class Columns:
     partitions: Sequence[str]
 
 
-def columns_of_then(what: str, earlier: deltalake.DeltaTable, now: deltalake.DeltaTable) -> Columns:
+def columns_of_then(table_name: str, earlier: deltalake.DeltaTable, now: deltalake.DeltaTable) -> Columns:
     """Return the columns of an earlier version, for the files of now. Raises TableError if that is not possible.
 
     If columns were mapped since, the earlier names refer to the names in files.
     """
     schema, current = (json.loads(table.schema().to_json()) for table in (earlier, now))
     partitions = earlier.metadata().partition_columns
-    before, after = (table.metadata().configuration.get(_MODE, "none") for table in (earlier, now))
+    before, after = (table.metadata().configuration.get(MODE, "none") for table in (earlier, now))
     if (before, after) == ("none", "name"):
         try:
             schema = _mapped(schema, current)
         except KeyError as error:
-            raise _refused(what, earlier, f"the column {error.args[0]!r} of then was dropped since") from error
+            raise _refused(
+                table_name, earlier, f"the column {error.args[0]!r} of then was dropped since"
+            ) from error
     elif before != after:
-        raise _refused(what, earlier, f"columns were mapped by {before!r} then, and are by {after!r} now")
+        raise _refused(table_name, earlier, f"columns were mapped by {before!r} then, and are by {after!r} now")
     if _physical(schema, partitions) != _physical(current, now.metadata().partition_columns):
-        raise _refused(what, earlier, "rows were partitioned by other columns then")
+        raise _refused(table_name, earlier, "rows were partitioned by other columns then")
     return Columns(json.dumps(schema), partitions)
 
 
-def _refused(what: str, earlier: deltalake.DeltaTable, found: str) -> TableError:
+def _refused(table_name: str, earlier: deltalake.DeltaTable, found: str) -> TableError:
     return TableError(
-        f"{what} cannot be taken back to version {earlier.version()}",
+        f"{table_name} cannot be taken back to version {earlier.version()}",
         found=found,
-        todo=f"Nothing was changed. Name a later one (`lakeward rollback {what}` lists them), or load the table "
-        f"anew: `lakeward reload {what}`.",
+        todo=f"Nothing was changed. Name a later one (`lakeward rollback {table_name}` lists them), or load the "
+        f"table anew: `lakeward reload {table_name}`.",
     )
 
 
@@ -64,7 +64,7 @@ def _mapped(type_: Any, now: Any) -> Any:
     """Return a type of unmapped columns with their present mapping. Raises KeyError for a dropped column."""
     match type_:
         case {"type": "struct", "fields": fields}:
-            fields_now = {field["metadata"][_PHYSICAL]: field for field in now["fields"]}
+            fields_now = {field["metadata"][PHYSICAL_NAME]: field for field in now["fields"]}
             return {**type_, "fields": [_mapped_field(field, fields_now[field["name"]]) for field in fields]}
         case {"type": "array", "elementType": element}:
             return {**type_, "elementType": _mapped(element, now["elementType"])}
@@ -75,13 +75,15 @@ def _mapped(type_: Any, now: Any) -> Any:
 
 
 def _mapped_field(field: Mapping[str, Any], now: Mapping[str, Any]) -> Mapping[str, Any]:
-    mapping = {name: now["metadata"][name] for name in (_ID, _PHYSICAL)}
+    mapping = {name: now["metadata"][name] for name in (ID, PHYSICAL_NAME)}
     return {**field, "type": _mapped(field["type"], now["type"]), "metadata": {**field["metadata"], **mapping}}
 
 
 def _physical(schema: Mapping[str, Any], names: Sequence[str]) -> Sequence[str]:
     """Return the names of columns in files."""
-    names_in_files = {field["name"]: field["metadata"].get(_PHYSICAL, field["name"]) for field in schema["fields"]}
+    names_in_files = {
+        field["name"]: field["metadata"].get(PHYSICAL_NAME, field["name"]) for field in schema["fields"]
+    }
     return [names_in_files[name] for name in names]
 
 

@@ -33,11 +33,12 @@ from lakeward.adapters.formats.delta.metadata.progress import (
 from lakeward.adapters.formats.delta.operations.restored_version import Columns, columns_of_then, restore
 from lakeward.adapters.formats.delta_rs.locations import Places
 from lakeward.adapters.formats.delta_rs.version_notes import checkpoints
+from lakeward.adapters.formats.shared.operations.commit_failures import table_changed
 from lakeward.adapters.formats.shared.operations.rollback import states_of
 from lakeward.adapters.formats.shared.storage.folder import Folder
 from lakeward.adapters.spark.session.errors import said
 from lakeward.core.dimension import TableName
-from lakeward.core.errors import CommitConflict, TableError
+from lakeward.core.errors import TableError
 from lakeward.core.ports import Version
 
 _Commit = Mapping[str, Any]
@@ -74,7 +75,7 @@ class DeltaLineage:
 
     def versions(self) -> Sequence[Version]:
         """Return our commits whose files exist, newest first."""
-        return _ours(self._whole())
+        return _own_versions(self._complete_commits())
 
     def commits(self) -> Sequence[Version]:
         """Return our commits that are in the log, newest first.
@@ -82,7 +83,8 @@ class DeltaLineage:
         Names include the table's id, since versions of every table count from 0.
         """
         return [
-            replace(version, name=f"{self.table.metadata().id}/{version.name}") for version in _ours(self._commits)
+            replace(version, name=f"{self.table.metadata().id}/{version.name}")
+            for version in _own_versions(self._commits)
         ]
 
     def commit_showing(self, batch: int) -> str | None:
@@ -91,7 +93,7 @@ class DeltaLineage:
         oldest = min(map(int, states), default=0)
         complete = {
             str(commit["version"])
-            for commit in takewhile(lambda commit: commit["version"] >= oldest, self._whole())
+            for commit in takewhile(lambda commit: commit["version"] >= oldest, self._complete_commits())
         }
         return next((name for name in states if name in complete), None)
 
@@ -112,7 +114,7 @@ class DeltaLineage:
 
     def check(self, name: str) -> None:
         """Raise TableError if files or log entries of the version are gone, or its columns cannot be restored."""
-        if int(name) not in {commit["version"] for commit in self._whole()}:
+        if int(name) not in {commit["version"] for commit in self._complete_commits()}:
             raise TableError(
                 f"{self.name} cannot be taken back to version {name}",
                 found="files that it had then were removed, by VACUUM, say, or so was what the log had before it",
@@ -126,16 +128,14 @@ class DeltaLineage:
             jvm, path = Jvm(self.spark()), self.places.of(self.name)
             now = jvm.snapshot(path)
             if int(now.version()) != self.table.version():
-                raise CommitConflict(
-                    f"{self.name}: another writer has just committed to the table", todo="Ask again."
-                )
+                raise table_changed(str(self.name))
             restore(jvm, path, now, version, self._columns(version.name))
 
-    def _whole(self) -> Iterator[_Commit]:
+    def _complete_commits(self) -> Iterator[_Commit]:
         """Yield the commits whose log entries and files all exist, newest first."""
         first, missing = self._first_version, frozenset[File]()
         folder = self.places.at(self.name)
-        is_there = folder.presence()
+        is_there = folder.existence_check()
         for commit in self._commits:
             if commit["version"] < first:
                 return
@@ -168,7 +168,7 @@ class DeltaLineage:
         return columns_of_then(str(self.name), earlier, self.table)
 
 
-def _ours(commits: Iterable[_Commit]) -> list[Version]:
+def _own_versions(commits: Iterable[_Commit]) -> list[Version]:
     """Return our commits. A rollback and the commit that it went back to are one, if the latter still exists."""
     versions = {}
     for commit in commits:

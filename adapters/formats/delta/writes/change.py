@@ -172,11 +172,11 @@ class Change:
         )
         return str(self.jvm.single(paths, "SparkPath").fromPath(absolute_path).urlEncoded())
 
-    def check(self, what: str, batch: int, written: int, removed: int) -> None:
+    def check(self, table_name: str, batch: int, written: int, removed: int) -> None:
         """Compare the files with the planned rows. Raises ConservationError or CommitConflict before any commit."""
         if max(self.batch, 0) != batch - 1:
             raise CommitConflict(
-                f"{what}: another process committed batch {self.batch} of the table",
+                f"{table_name}: another process committed batch {self.batch} of the table",
                 todo="Nothing of this batch was applied. Only one may write a table: run again when it is done.",
             )
         added = sum(_rows(file) or 0 for file in self.added)
@@ -184,7 +184,7 @@ class Change:
         is_exact = (added, deleted) == (written, removed)
         if added - deleted != written - removed or not (is_exact or self.rewrites):
             raise ConservationError(
-                f"{what}: what was written is not what was planned",
+                f"{table_name}: what was written is not what was planned",
                 found=f"planned {written} rows written and {removed} removed; the files add {added} and "
                 f"delete {deleted}",
                 todo="Nothing was applied. This is a defect of lakeward: please report it.",

@@ -80,13 +80,13 @@ def read_log(table: Folder, version: int) -> Sequence[Add] | None:
     names = _read_for(version, sizes)
     if not sizes.keys() >= {*names} or sum(sizes[name] for name in names) > _MOST_BYTES:
         return None
-    adds, seen = list[Add](), set[tuple[Any, ...]]()
+    adds, newest_keys = list[Add](), set[tuple[Any, ...]]()
     for name in names:
         for kind, action in _actions(log, name):
             if kind not in _KINDS or not _PLAIN.fullmatch(action["path"]):
                 return None
-            if (key := _key(action)) not in seen:
-                seen.add(key)
+            if (key := _key(action)) not in newest_keys:
+                newest_keys.add(key)
                 adds += [action] if kind == "add" else []
     return adds
 

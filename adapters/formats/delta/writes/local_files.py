@@ -9,10 +9,11 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from lakeward.adapters.formats.delta.metadata.column_mapping import MODE, PHYSICAL_NAME
 from lakeward.adapters.formats.delta.writes.data_files import Add, DataFiles
 from lakeward.adapters.formats.delta.writes.deletion_vectors import read_vector
 from lakeward.adapters.formats.delta_rs.columns import column_of
-from lakeward.adapters.formats.shared.small_batches.arrow_values import arrow_type
+from lakeward.adapters.formats.shared.rows.arrow_types import arrow_type
 from lakeward.adapters.formats.shared.storage.folder import Folder
 from lakeward.adapters.formats.shared.storage.parquet_files import StoredFile, read_rows
 
@@ -29,8 +30,6 @@ _READ: Final = frozenset(
 )
 """Table features that this process can read."""
 
-MODE: Final = "delta.columnMapping.mode"
-PHYSICAL: Final = "delta.columnMapping.physicalName"
 _DEFAULT: Final = "EXISTS_DEFAULT"
 _LEGACY: Final = (b"org.apache.spark.legacyDateTime", b"org.apache.spark.legacyINT96")
 _VERSION: Final = b"org.apache.spark.version"
@@ -50,7 +49,7 @@ def find_rows(files: DataFiles, keys: pa.Table, wanted: Sequence[str]) -> pa.Tab
     columns = [column_of(field, str(files.table)) for field in wanted_fields]
     schema = pa.schema([(column.name, arrow_type(column.type)) for column in columns])
     names = partial(
-        _names, {field["name"]: field["metadata"].get(PHYSICAL, field["name"]) for field in wanted_fields}
+        _names, {field["name"]: field["metadata"].get(PHYSICAL_NAME, field["name"]) for field in wanted_fields}
     )
     return read_rows([_stored(files.table, url, add) for url, add in adds.items()], names, schema, keys)
 

@@ -15,11 +15,12 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from lakeward.adapters.formats.delta.java import Jvm
+from lakeward.adapters.formats.delta.metadata.column_mapping import ID, MODE, PHYSICAL_NAME
 from lakeward.adapters.formats.delta.writes.deletion_vectors import Deletion, encode_vectors
-from lakeward.adapters.formats.delta.writes.local_files import MODE, PHYSICAL, action_fields
+from lakeward.adapters.formats.delta.writes.local_files import action_fields
 from lakeward.adapters.formats.delta_rs.columns import column_of
+from lakeward.adapters.formats.shared.rows.arrow_types import arrow_type
 from lakeward.adapters.formats.shared.side_tables.side_table import with_schema
-from lakeward.adapters.formats.shared.small_batches.arrow_values import arrow_type
 
 _WRITTEN: Final = frozenset(
     {
@@ -42,8 +43,7 @@ _WRITTEN: Final = frozenset(
 )
 """Table features with which this process can write, if no column or property uses those of rows."""
 
-_ID: Final = "delta.columnMapping.id"
-_OF_COLUMNS: Final = frozenset({_ID, PHYSICAL, "comment", "delta.typeChanges"})
+_OF_COLUMNS: Final = frozenset({ID, PHYSICAL_NAME, "comment", "delta.typeChanges"})
 """Metadata of columns that this process can handle; everything else (defaults, generated values) needs Delta's
 writer."""
 
@@ -146,9 +146,9 @@ def _column(field: Mapping[str, Any], table: str) -> pa.Field:
 
 def _in_file(field: Mapping[str, Any], column: pa.Field) -> pa.Field:
     """Return a column as it is in files: with the name and id of the column mapping, if there is one."""
-    id_ = field["metadata"].get(_ID)
+    id_ = field["metadata"].get(ID)
     metadata = None if id_ is None else {"PARQUET:field_id": str(id_)}
-    return pa.field(field["metadata"].get(PHYSICAL, field["name"]), column.type, metadata=metadata)
+    return pa.field(field["metadata"].get(PHYSICAL_NAME, field["name"]), column.type, metadata=metadata)
 
 
 def _is_ancient(column: pa.ChunkedArray) -> bool:

@@ -7,12 +7,13 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
+from lakeward.adapters.formats.delta.metadata.column_mapping import MODE
 from lakeward.adapters.formats.delta_rs.columns import field_of, type_json
 from lakeward.core.schema import Column
 from lakeward.core.schema_changes.evolution import Kind, SchemaChange
 
 WIDENING: Final = {"delta.enableTypeWidening": "true"}
-MAPPING: Final = {"delta.columnMapping.mode": "name"}
+MAPPING: Final = {MODE: "name"}
 """The properties that allow wider types and new names of columns without rewriting files."""
 
 _UNMAPPED: Final = re.compile(r"[ ,;{}()\n\t=]")

@@ -25,7 +25,7 @@ def read_batch(jvm: Jvm, transaction: Any, snapshot: Any) -> int:
 
 
 def operation_of(jvm: Jvm, batch: int, *, changes_columns: bool) -> Any:
-    """Return the operation that Delta is told for the commit of a batch.
+    """Return the Delta operation for the commit of a batch.
 
     After an update of a stream Delta counts the table's files on from the last version. After a manual update,
     which may change partition columns as well, it counts all of them with a Spark job.

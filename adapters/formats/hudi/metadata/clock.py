@@ -46,10 +46,10 @@ MACHINE: Final = Clock()
 def describe_clock_lag(timeline: Timeline, clock: Clock) -> str | None:
     """Return a message if a timeline is ahead of the clock by more than the longest wait, or None."""
     latest = timeline.latest()
-    return _both(latest, clock) if clock.until_past(latest) > PATIENCE else None
+    return _describe_difference(latest, clock) if clock.until_past(latest) > PATIENCE else None
 
 
-def wait_until_past(timeline: Timeline, what: str, clock: Clock) -> None:
+def wait_until_past(timeline: Timeline, table_name: str, clock: Clock) -> None:
     """Wait, if needed, until an instant written now sorts after all instants of a timeline.
 
     The caller holds the lock of the table and has written nothing. Raises TableError if it would take too long.
@@ -60,15 +60,15 @@ def wait_until_past(timeline: Timeline, what: str, clock: Clock) -> None:
     latest = timeline.latest()
     if clock.until_past(latest) > 0:
         raise TableError(
-            f"{what}: the clock of this machine is behind the table",
-            found=_both(latest, clock),
+            f"{table_name}: the clock of this machine is behind the table",
+            found=_describe_difference(latest, clock),
             todo="Nothing was written. Set the clock, and keep it set (chrony, systemd-timesyncd); if it is right, "
             "another host's was ahead: set that, and wait until the time of the instant. Hudi orders writes by "
             "their times, and this one would count as the earlier.",
         )
 
 
-def _both(latest: str, clock: Clock) -> str:
+def _describe_difference(latest: str, clock: Clock) -> str:
     return f"its timeline has the instant {latest}, and it is {instant_of(clock.now())} in UTC"
 
 

@@ -25,10 +25,10 @@ def read_table_state(places: Places, name: TableName) -> TableState:
     if schema is None:
         return TableState(Progress(), None)
     columns = columns_of(schema, str(name))
-    ours = timeline.newest_of_ours()
-    if ours is None:
+    last_commit = timeline.newest_with_progress()
+    if last_commit is None:
         return TableState(Progress(), columns)
-    instant, progress = ours
+    instant, progress = last_commit
     return TableState(progress, columns, instant.micros())
 
 

@@ -33,14 +33,14 @@ def properties_of(table: Folder) -> Mapping[str, str]:
                 found=error.strerror,
                 todo="Nothing was changed. Mend that, and ask again.",
             ) from error
-        return dict(_said(line) for line in text.splitlines() if line and not line.startswith("#"))
+        return dict(_property(line) for line in text.splitlines() if line and not line.startswith("#"))
     return {}
 
 
-def _said(line: str) -> tuple[str, str]:
+def _property(line: str) -> tuple[str, str]:
     name, _, value = line.partition("=")
-    return _plain(name), _plain(value)
+    return _unescaped(name), _unescaped(value)
 
 
-def _plain(text: str) -> str:
+def _unescaped(text: str) -> str:
     return _ESCAPED.sub(lambda escape: chr(int(escape[1], 16)) if escape[1] else escape[2], text)

@@ -54,14 +54,14 @@ class Instant:
         [content] = fastavro.reader(io.BytesIO(self.metadata))
         return cast("Mapping[str, Any]", content)
 
-    def said(self) -> Mapping[str, str]:
+    def extra_metadata(self) -> Mapping[str, str]:
         """Return the extra metadata that the writer added, with the table's schema."""
         return self.content().get("extraMetadata") or {}
 
     def progress(self) -> Progress | None:
         """Return its progress, or None for another writer's write or a compaction."""
-        line = self.said().get(PROGRESS)
-        return None if line is None else Progress.from_json(line)
+        text = self.extra_metadata().get(PROGRESS)
+        return None if text is None else Progress.from_json(text)
 
     def micros(self) -> int:
         """Return when it was completed, in microseconds since 1970."""
@@ -91,7 +91,7 @@ class Timeline:
 
     def greatest(self) -> str:
         """Return the time up to which all completed writes can be read. A later write may be completed first."""
-        return max((requested for _, requested, _ in self._named()), default="")
+        return max((requested for _, requested, _ in self._completed_files()), default="")
 
     def latest(self) -> str:
         """Return the latest time at which anything was requested or completed, of any action and outcome.
@@ -104,26 +104,26 @@ class Timeline:
 
     def instants(self) -> Iterator[Instant]:
         """Yield all writes, newest first. Archived ones are read only if they are needed."""
-        seen = set()
+        active_instants = set()
         for instant in self.active():
-            seen.add(instant.requested)
+            active_instants.add(instant.requested)
             yield instant
-        archived = [instant for instant in self._archived() if instant.requested not in seen]
+        archived = [instant for instant in self._archived() if instant.requested not in active_instants]
         yield from sorted(archived, reverse=True)
 
     def active(self) -> Iterator[Instant]:
         """Yield the writes that are not archived, newest first."""
-        for completed, requested, name in sorted(self._named(), reverse=True):
+        for completed, requested, name in sorted(self._completed_files(), reverse=True):
             if (content := self._read(name)) is not None:
                 yield Instant(completed, requested, content)
 
-    def _named(self) -> Iterator[tuple[str, str, str]]:
+    def _completed_files(self) -> Iterator[tuple[str, str, str]]:
         """Yield completion time, request time and file of the writes that are not archived."""
         for file in self.folder.files():
             if (match := _COMPLETED.fullmatch(file.name)) is not None:
                 yield match[2], match[1], file.name
 
-    def whole_from(self) -> str:
+    def readable_from(self) -> str:
         """Return the time from which on old states can be read; files of earlier ones may be removed."""
         latest = ""
         for file in self.folder.files():
@@ -155,14 +155,14 @@ class Timeline:
                 return [entry["fileName"] for entry in json.loads(content)["files"]]
         return ()
 
-    def newest_of_ours(self) -> tuple[Instant, Progress] | None:
+    def newest_with_progress(self) -> tuple[Instant, Progress] | None:
         """Return the newest write that carries progress, with its progress."""
         with_progress = ((instant, instant.progress()) for instant in self.instants())
         return next(((instant, progress) for instant, progress in with_progress if progress is not None), None)
 
     def schema(self) -> str | None:
         """Return the Avro schema of the table, as JSON."""
-        schemas: Iterator[Any] = (instant.said().get(_SCHEMA) for instant in self.instants())
+        schemas: Iterator[Any] = (instant.extra_metadata().get(_SCHEMA) for instant in self.instants())
         return next((schema for schema in schemas if schema), None)
 
     def _read(self, name: str) -> bytes | None:

@@ -10,21 +10,21 @@ from urllib.parse import unquote
 
 from pyspark.sql import DataFrame
 
-from lakeward.adapters.formats.hudi.checks import check
+from lakeward.adapters.formats.hudi.checks import check_table
 from lakeward.adapters.formats.hudi.java import Jvm
 from lakeward.adapters.formats.hudi.metadata.columns import META_COLUMNS, schema_of
 from lakeward.adapters.formats.hudi.metadata.log_files import groups_of
 from lakeward.adapters.formats.hudi.metadata.timeline import Instant
 from lakeward.adapters.formats.hudi.operations.layout import INDEX, Layout
-from lakeward.adapters.formats.hudi.operations.unsupported_features import MERGED, Features
+from lakeward.adapters.formats.hudi.operations.unsupported_features import MERGE_PROPERTIES, Features
 from lakeward.adapters.formats.hudi.session import reader, ready
 from lakeward.adapters.formats.hudi.writes import write_options
 from lakeward.adapters.formats.hudi.writes.change import Change
-from lakeward.adapters.formats.shared.operations.commit_failures import discarding_on_failure
+from lakeward.adapters.formats.shared.operations.commit_failures import discarding_on_failure, table_changed
 from lakeward.adapters.spark.sql.names import quoted, text
 from lakeward.adapters.spark.sql.types import ddl
 from lakeward.core.dimension import Dimension
-from lakeward.core.errors import CommitConflict, TableError
+from lakeward.core.errors import TableError
 from lakeward.core.ports import Commit
 from lakeward.core.progress import Progress
 from lakeward.core.schema import Schema
@@ -75,22 +75,22 @@ class HudiExternalTable:
         meta_columns = [name for name in dimension.schema.names if name.startswith("_hoodie_")]
         if meta_columns:
             return [*messages, f"its column {meta_columns[0]} says to Hudi what became of a row"]
-        check(dimension, self.table.options)
-        messages += self._logs()
+        check_table(dimension, self.table.options)
+        messages += self._refused_logs()
         if not messages:
-            messages += [*self._keys(), *self._places()]
+            messages += [*self._refused_keys(), *self._misplaced_rows()]
         return messages
 
-    def _logs(self) -> Iterator[str]:
+    def _refused_logs(self) -> Iterator[str]:
         groups = groups_of(self.table.timeline.instants())
-        otherwise = self.features.merged_otherwise
+        otherwise = self.features.other_merge_properties
         if otherwise and any(group.logs for group in groups):
             yield f"it has logs, and Hudi merges their rows by `{otherwise[0]}`: {_COMPACT}"
-        elif not self._is_hashed and any(group.logs and not group.rows for group in groups):
+        elif not self._has_buckets and any(group.logs and not group.rows for group in groups):
             yield f"it has rows in logs alone, where Hudi's indexes look for none: {_COMPACT}"
 
     @property
-    def _is_hashed(self) -> bool:
+    def _has_buckets(self) -> bool:
         """Whether its rows are hashed into buckets, by the names of its files."""
         groups = groups_of(self.table.timeline.instants())
         return bool(groups) and all(_BUCKET.fullmatch(group.name) for group in groups)
@@ -102,7 +102,7 @@ class HudiExternalTable:
         """Return all rows."""
         return self._read().drop(*META_COLUMNS)
 
-    def _keys(self) -> Iterator[str]:
+    def _refused_keys(self) -> Iterator[str]:
         """Yield a message if record keys are not the texts of their columns, or rows are in other buckets."""
         key, rows = self.features.record_key, self._read()
         if not key:
@@ -111,14 +111,14 @@ class HudiExternalTable:
         differing = rows.where(f"NOT (_hoodie_record_key <=> {expected})")
         for row in differing.selectExpr("_hoodie_record_key", f"{expected} AS expected").take(1):
             yield f"a row has the record key {row[0]!r}, and its columns say {row[1]!r}"
-        if self._is_hashed:
+        if self._has_buckets:
             buckets = self.table.options.buckets
             hashed = f"reflect('{_HASHED}', 'getBucketId', _hoodie_record_key, {text(','.join(key))}, {buckets})"
             bucket_sql = "CAST(substr(_hoodie_file_name, 1, 8) AS int)"
             if rows.where(f"NOT ({bucket_sql} <=> CAST({hashed} AS int))").take(1):
                 yield f"its rows are hashed into other buckets than {buckets}: say how many by `buckets`"
 
-    def _places(self) -> Iterator[str]:
+    def _misplaced_rows(self) -> Iterator[str]:
         """Yield a message if rows are in another partition than their columns say."""
         features = self.features
         if not features.partitions:
@@ -138,23 +138,23 @@ class HudiExternalTable:
 
         The properties of the table are set first: they say how lakeward wants rows merged.
         """
-        table, what = self.table, str(self.table.dimension.name)
+        table, table_name = self.table, str(self.table.dimension.name)
         with table.committing(), table.alone():
             if table.timeline.newest() != self.instant:
-                raise CommitConflict(f"{what}: another writer has just committed to the table", todo="Ask again.")
+                raise table_changed(table_name)
             layout = self._layout()
-            self._merge_as_ours()
-            no_rows = self._nothing(changes)
+            self._set_merge_properties()
+            no_rows = self._empty_frame(changes)
             options = {
                 **write_options.options_of(table.dimension, table.options, layout.theirs),
                 "hoodie.datasource.write.operation": "upsert" if self.features.record_key else "insert",
                 **write_options.commit_metadata(progress, layout),
             }
-            with discarding_on_failure(what, Change(table.timeline, progress.batch), "Hudi"):
+            with discarding_on_failure(table_name, Change(table.timeline, progress.batch), "Hudi"):
                 no_rows.write.format("hudi").options(**options).mode("append").save(table.path)
             return Commit(table.instant_of_batch(progress.batch), 0, 0)
 
-    def _nothing(self, changes: Sequence[SchemaChange]) -> DataFrame:
+    def _empty_frame(self, changes: Sequence[SchemaChange]) -> DataFrame:
         """Return a frame without rows that has the columns of the table and the new ones."""
         columns = {column.name: column.type for column in self.table.dimension.schema}
         columns |= {change.names[0]: change.after for change in changes if change.after is not None}
@@ -166,20 +166,20 @@ class HudiExternalTable:
         """Return the layout of the table."""
         options = self.table.options
         index: Mapping[str, str] = {INDEX: "SIMPLE"}
-        if self._is_hashed:
+        if self._has_buckets:
             index = {
                 INDEX: "BUCKET",
                 "hoodie.bucket.index.hash.field": ",".join(self.features.record_key),
                 "hoodie.bucket.index.num.buckets": str(options.buckets),
             }
-        theirs = self.features.theirs(index)
-        return Layout(self.features.partitions, self.features.write_mode, options.buckets, theirs)
+        external_options = self.features.write_options(index)
+        return Layout(self.features.partitions, self.features.write_mode, options.buckets, external_options)
 
-    def _merge_as_ours(self) -> None:
+    def _set_merge_properties(self) -> None:
         """Set its properties so that the row written last counts."""
-        wanted = {**MERGED, "hoodie.table.timeline.timezone": "UTC"}
+        wanted = {**MERGE_PROPERTIES, "hoodie.table.timeline.timezone": "UTC"}
         jvm = Jvm(ready(self.table.spark()))
-        unwanted = [name for name in self.features.merged_otherwise if name not in wanted]
+        unwanted = [name for name in self.features.other_merge_properties if name not in wanted]
         jvm.set_properties(self.table.path, wanted, unwanted)
 
 

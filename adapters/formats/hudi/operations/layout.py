@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 from lakeward.adapters.formats.hudi.metadata.columns import KEY
 from lakeward.adapters.formats.hudi.metadata.timeline import LAYOUT, Instant
 from lakeward.adapters.formats.hudi.options import LASTING, TableOptions
+from lakeward.adapters.formats.shared.options.option_text import option_text
 from lakeward.adapters.formats.shared.rows.text_sets import TextSet
 from lakeward.core.dimension import Dimension, Match
 from lakeward.core.errors import TableError
@@ -31,8 +32,8 @@ ENCODED: Final = "hoodie.datasource.write.partitionpath.urlencode"
 INDEX: Final = "hoodie.index.type"
 """Write options for record keys, paths, and the index."""
 
-_OURS: Final = 1
-_THEIRS: Final = 2
+_OWN_KEYS: Final = 1
+_EXTERNAL_KEYS: Final = 2
 """The forms of record keys. With an unknown form, rows would not be found."""
 
 
@@ -65,7 +66,7 @@ class Layout:
         """Return the columns that decide where a row is stored, each once."""
         return list(dict.fromkeys((*self.record_key(dimension), *self.partition_by)))
 
-    def mixed(self, dimension: Dimension) -> Mapping[str, TextSet]:
+    def ambiguous_texts(self, dimension: Dimension) -> Mapping[str, TextSet]:
         """Return which texts Hudi would take for others in a table of another job, by column.
 
         A record key of several columns is `a:1,b:2`, with placeholders for the empty text and NULL, and the bucket
@@ -74,7 +75,9 @@ class Layout:
         if not self.theirs:
             return {}
         types = {column.name: column.type.name for column in dimension.schema}
-        texts = {name: self._of_key() for name in self.record_key(dimension) if types.get(name) == "string"}
+        texts = {
+            name: self._reserved_key_texts() for name in self.record_key(dimension) if types.get(name) == "string"
+        }
         if self.theirs[ENCODED] == "false":
             for name in self.partition_by:
                 if types.get(name) == "string":
@@ -82,7 +85,7 @@ class Layout:
                     texts[name] = replace(of_key, parts=("", ".", ".."), beginnings=(".hoodie",))
         return texts
 
-    def _of_key(self) -> TextSet:
+    def _reserved_key_texts(self) -> TextSet:
         if self.theirs[INDEX] == "BUCKET":
             return TextSet(words=("", "__empty__", "__null__"), pairs=((",", ":"), (":", ",")))
         if self.theirs[GENERATOR].endswith("ComplexKeyGenerator") or "," in self.theirs[RECORD_KEY]:
@@ -96,7 +99,7 @@ class Layout:
     def to_json(self) -> str:
         """Return it as JSON for a commit."""
         properties = {name: value for name, value in asdict(self).items() if value or name != "theirs"}
-        return json.dumps({**properties, "keys": _THEIRS if self.theirs else _OURS})
+        return json.dumps({**properties, "keys": _EXTERNAL_KEYS if self.theirs else _OWN_KEYS})
 
 
 def layout_of(instants: Iterable[Instant], table: str) -> Layout | None:
@@ -104,15 +107,15 @@ def layout_of(instants: Iterable[Instant], table: str) -> Layout | None:
 
     Raises TableError if a newer lakeward created the table, with another form of record keys.
     """
-    layouts = (instant.said().get(LAYOUT) for instant in instants)
+    layouts = (instant.extra_metadata().get(LAYOUT) for instant in instants)
     properties = next((json.loads(layout) for layout in layouts if layout is not None), None)
     if properties is None:
         return None
     form = properties.pop("keys")
-    if form not in (_OURS, _THEIRS):
+    if form not in (_OWN_KEYS, _EXTERNAL_KEYS):
         raise TableError(
             f"{table}: another lakeward made the table",
-            found=f"its record keys are of form {form}, and this one writes forms {_OURS} and {_THEIRS}",
+            found=f"its record keys are of form {form}, and this one writes forms {_OWN_KEYS} and {_EXTERNAL_KEYS}",
             todo="Nothing was applied. Install that version of lakeward.",
         )
     return Layout(**properties)
@@ -130,8 +133,8 @@ class HudiLayout:
         return [
             LayoutChange(
                 option=name,
-                before=_option_text(getattr(layout, name)),
-                after=_option_text(getattr(options, name)),
+                before=option_text(getattr(layout, name)),
+                after=option_text(getattr(options, name)),
                 refused="Where the rows of a Hudi table lie, and how, is said once, when it is made.",
                 todo=f"Write {name} = {json.dumps(getattr(layout, name))}. Or drop the table and its side "
                 "tables to load it anew.",
@@ -142,7 +145,3 @@ class HudiLayout:
 
     def change(self, changes: Sequence[LayoutChange]) -> None:
         """Do nothing: every change is refused."""
-
-
-def _option_text(value: object) -> str:
-    return ", ".join(value) or "none" if isinstance(value, list) else str(value)

@@ -21,7 +21,7 @@ from lakeward.core.ports import MaintenancePolicy, MaintenanceReport
 if TYPE_CHECKING:
     from lakeward.adapters.formats.hudi.table import HudiTable
 
-_NOW: Final[Mapping[str, str]] = {
+_COMPACT_NOW: Final[Mapping[str, str]] = {
     "hoodie.compact.inline.trigger.strategy": "NUM_COMMITS",
     "hoodie.compact.inline.max.delta.commits": "1",
 }
@@ -29,7 +29,7 @@ _NOW: Final[Mapping[str, str]] = {
 
 
 _RETAINED: Final = "hoodie.clean.commits.retained"
-_FORMERLY: Final = "hoodie.cleaner.commits.retained"
+_RETAINED_FORMERLY: Final = "hoodie.cleaner.commits.retained"
 _RETAINED_BY_DEFAULT: Final = "10"
 _OTHER_CLEANING: Final = ("hoodie.clean.automatic", "hoodie.clean.policy")
 """Properties with which a write removes nothing, or does not go by the number of commits."""
@@ -64,7 +64,7 @@ class HudiMaintenance:
 
     def _check_number(self, keep: int) -> None:
         properties = self.table.options.properties
-        retained = properties.get(_RETAINED, properties.get(_FORMERLY, _RETAINED_BY_DEFAULT))
+        retained = properties.get(_RETAINED, properties.get(_RETAINED_FORMERLY, _RETAINED_BY_DEFAULT))
         if any(name in properties for name in _OTHER_CLEANING) or not retained.isdecimal() or keep <= int(retained):
             return
         raise ConfigError(
@@ -77,7 +77,7 @@ class HudiMaintenance:
 
     def _compact(self) -> None:
         jvm = Jvm(ready(self.table.spark()))
-        with jvm.client(self.table.path, self._schema, {**self._options, **_NOW}) as client:
+        with jvm.client(self.table.path, self._schema, {**self._options, **_COMPACT_NOW}) as client:
             client.rollbackFailedWrites(jvm.table(client).getMetaClient())
             client.runAnyPendingCompactions()
             planned = client.scheduleCompaction(jvm.none)
@@ -90,7 +90,7 @@ class HudiMaintenance:
         if retained is None:
             return 0
         jvm = Jvm(ready(self.table.spark()))
-        with jvm.client(self.table.path, self._schema, {**self._options, **_keeping(retained)}) as client:
+        with jvm.client(self.table.path, self._schema, {**self._options, **_retention_options(retained)}) as client:
             planner = jvm.hudi.table.action.clean.CleanPlanner(
                 client.getEngineContext(), jvm.table(client), client.getConfig()
             )
@@ -98,7 +98,7 @@ class HudiMaintenance:
             if not earliest.isPresent() or not _has_files(planner, earliest):
                 return 0
             first = str(earliest.get().requestedTime())
-            before = self.table.timeline.whole_from()
+            before = self.table.timeline.readable_from()
             expired = sum(before <= instant.requested < first for instant in self.table.timeline.active())
             if not is_dry:
                 client.clean(True)
@@ -135,7 +135,7 @@ def due_of(groups: Sequence[Group], policy: MaintenancePolicy) -> Sequence[Group
     return groups if is_worn or is_many else ()
 
 
-def _keeping(commits: int) -> Mapping[str, str]:
+def _retention_options(commits: int) -> Mapping[str, str]:
     """Return options that keep this many commits, whatever the settings say for the cleaning after each write."""
     return {
         "hoodie.clean.policy": "KEEP_LATEST_COMMITS",

@@ -1,7 +1,7 @@
 """Features of another job's Hudi table that lakeward cannot write.
 
 They are found in its properties and its timeline, without Spark. Harmless differences from tables that lakeward
-creates are respected: `theirs` returns them as write options.
+creates are respected: `write_options` returns them.
 """
 
 from __future__ import annotations
@@ -49,14 +49,14 @@ _GENERATORS: Final[Mapping[str, str]] = {
 _INDEXES: Final = ("files", "column_stats", "partition_stats", "bloom_filters", "record_index")
 """Partitions of the metadata table that Hudi creates by itself."""
 
-MERGED: Final[Mapping[str, str]] = {
+MERGE_PROPERTIES: Final[Mapping[str, str]] = {
     "hoodie.record.merge.mode": "COMMIT_TIME_ORDERING",
     f"{_MERGING}hoodie.payload.delete.field": names.BATCH,
     f"{_MERGING}hoodie.payload.delete.marker": str(DELETED),
 }
 """The properties by which Hudi merges two rows of a key in a table of lakeward."""
 
-_MERGED_OTHERWISE: Final = (
+_OTHER_MERGE_PROPERTIES: Final = (
     "hoodie.compaction.payload.class",
     "hoodie.record.merge.strategy.id",
     "hoodie.table.legacy.payload.class",
@@ -64,14 +64,14 @@ _MERGED_OTHERWISE: Final = (
     "hoodie.table.partial.update.mode",
     "hoodie.table.precombine.field",
 )
-"""Properties by which Hudi merges rows otherwise."""
+"""Properties by which Hudi merges rows in another way."""
 
 _ACTIONS: Final[Mapping[str, str]] = {"deltacommit": "commit", "inflight": "commit", "replacecommit": "commit"}
-_MENDED: Final[Mapping[str, str]] = {
+_COMPLETED_BY: Final[Mapping[str, str]] = {
     "compaction": "`CALL run_compaction(op => 'execute', path => '…')` in Spark",
     "clustering": "`CALL run_clustering(op => 'execute', path => '…')` in Spark",
 }
-_AGAIN: Final = "let the other job write once more: Hudi rolls back what was not completed"
+_WRITE_AGAIN: Final = "let the other job write once more: Hudi rolls back what was not completed"
 """What people call an action that was not completed, and how to complete it."""
 
 _PENDING: Final = re.compile(r"(\d{14,17})\.(\w+)(?:\.\w+)?")
@@ -104,11 +104,11 @@ class Features:
         return self.properties.get("hoodie.table.type", "COPY_ON_WRITE").replace("_", "-").lower()
 
     @property
-    def merged_otherwise(self) -> Sequence[str]:
+    def other_merge_properties(self) -> Sequence[str]:
         """The properties by which Hudi merges two rows of a key in another way than lakeward needs."""
-        known = {*MERGED, *_MERGED_OTHERWISE}
-        properties = [name for name in self.properties if name in known or name.startswith(_MERGING)]
-        return sorted(name for name in properties if self.properties[name] != MERGED.get(name))
+        merge_properties = {*MERGE_PROPERTIES, *_OTHER_MERGE_PROPERTIES}
+        properties = [name for name in self.properties if name in merge_properties or name.startswith(_MERGING)]
+        return sorted(name for name in properties if self.properties[name] != MERGE_PROPERTIES.get(name))
 
     @property
     def is_complex(self) -> bool:
@@ -124,7 +124,7 @@ class Features:
         """Whether values in paths are URL-encoded."""
         return self._is("partitionpath.urlencode")
 
-    def theirs(self, index: Mapping[str, str]) -> Mapping[str, str]:
+    def write_options(self, index: Mapping[str, str]) -> Mapping[str, str]:
         """Return the write options that keep rows where they are; `index` are those of the index."""
         is_hive_style = self._is("hive_style_partitioning")
         return {
@@ -138,13 +138,13 @@ class Features:
 
     def refused(self, dimension: Dimension, options: TableOptions) -> Iterator[str]:
         """Yield messages about what prevents writing, and what to do."""
-        yield from self._old()
-        yield from self._unwritten()
-        yield from self._keys(dimension)
-        yield from self._laid_out_otherwise(options)
-        yield from self._unfinished()
+        yield from self._refused_version()
+        yield from self._refused_properties()
+        yield from self._refused_keys(dimension)
+        yield from self._refused_layout(options)
+        yield from self._pending_actions()
 
-    def _old(self) -> Iterator[str]:
+    def _refused_version(self) -> Iterator[str]:
         version = self.properties.get("hoodie.table.version", "0")
         if version != _VERSION:
             yield (
@@ -152,7 +152,7 @@ class Features:
                 f"(`CALL upgrade_table(table => '…', to_version => 'NINE')` in Spark, with Hudi 1.1 or later)"
             )
 
-    def _unwritten(self) -> Iterator[str]:
+    def _refused_properties(self) -> Iterator[str]:
         for name, (wanted, meaning) in _UNWRITTEN.items():
             value = self.properties.get(name) or wanted
             if value.lower() != wanted.lower():
@@ -164,7 +164,7 @@ class Features:
         if any(file.name.endswith(".schemacommit") for file in evolved):
             yield "its columns were renamed or dropped by `hoodie.schema.on.read.enable`: old files have others"
 
-    def _keys(self, dimension: Dimension) -> Iterator[str]:
+    def _refused_keys(self, dimension: Dimension) -> Iterator[str]:
         wanted, present = sorted(dimension.key), sorted(self.record_key)
         if wanted != present:
             yield (
@@ -190,14 +190,14 @@ class Features:
             return name.replace("Avro", "") if name.replace("Avro", "") in _GENERATORS.values() else None
         return _GENERATORS.get(kind)
 
-    def _laid_out_otherwise(self, options: TableOptions) -> Iterator[str]:
+    def _refused_layout(self, options: TableOptions) -> Iterator[str]:
         if list(options.partition_by) != list(self.partitions):
             present = "[" + ", ".join(f'"{name}"' for name in self.partitions) + "]"
             yield f"`partition_by` differs: say `partition_by = {present}`, as it is partitioned"
         if options.write_mode != self.write_mode:
             yield f'`write_mode` differs: say `write_mode = "{self.write_mode}"`, as it is made'
 
-    def _unfinished(self) -> Iterator[str]:
+    def _pending_actions(self) -> Iterator[str]:
         timeline = Timeline(self.folder)
         names = [file.name for file in timeline.folder.files()]
         completed = {match[1] for match in map(_DONE.fullmatch, names) if match}
@@ -205,8 +205,8 @@ class Features:
             match[1]: match[2] for match in map(_PENDING.fullmatch, names) if match and match[1] not in completed
         }
         for instant, action in sorted(pending.items()):
-            what, todo = _ACTIONS.get(action, action), _MENDED.get(action, _AGAIN)
-            yield f"its {what} of {instant} was not completed ({todo})"
+            action_name, todo = _ACTIONS.get(action, action), _COMPLETED_BY.get(action, _WRITE_AGAIN)
+            yield f"its {action_name} of {instant} was not completed ({todo})"
         if (message := describe_clock_lag(timeline, self.clock)) is not None:
             yield f"{message}: another zone had it so, or another clock (wait until then)"
 

@@ -11,7 +11,7 @@ from lakeward.adapters.formats.hudi.metadata.timeline import RESTORED, Instant, 
 
 
 @dataclass(frozen=True, slots=True)
-class _Written:
+class _TimelineWrite:
     """A write whose outcome is in the timeline."""
 
     timeline: Timeline
@@ -21,19 +21,19 @@ class _Written:
 
 
 @dataclass(frozen=True, slots=True)
-class Change(_Written):
+class Change(_TimelineWrite):
     """The write of a batch."""
 
     batch: int
 
     def may_be_committed(self, _error: BaseException) -> bool:
         """Return whether the timeline has the commit."""
-        ours = self.timeline.newest_of_ours()
-        return ours is not None and ours[1].batch == self.batch
+        last_commit = self.timeline.newest_with_progress()
+        return last_commit is not None and last_commit[1].batch == self.batch
 
 
 @dataclass(frozen=True, slots=True)
-class Restoring(_Written):
+class RestoreChange(_TimelineWrite):
     """The write of a rollback; `before` is the newest instant before it."""
 
     before: Instant
@@ -41,4 +41,4 @@ class Restoring(_Written):
     def may_be_committed(self, _error: BaseException) -> bool:
         """Return whether the timeline has it."""
         newest = self.timeline.newest()
-        return newest is not None and newest != self.before and RESTORED in newest.said()
+        return newest is not None and newest != self.before and RESTORED in newest.extra_metadata()

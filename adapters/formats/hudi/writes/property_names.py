@@ -9,7 +9,7 @@ import difflib
 from collections.abc import Mapping
 from typing import Final
 
-_KNOWN: Final[Mapping[str, str]] = {
+_NAMES_BY_FAMILY: Final[Mapping[str, str]] = {
     "archive": "async automatic beyond.savepoint block.on.latest.clean.ectr delete.parallelism limit.instants",
     "bulkinsert": "are.partitioner.records.sorted overwrite.operation.type schema.ddl shuffle.parallelism "
     "sort.mode sort.suffix.record_key user.defined.partitioner.class user.defined.partitioner.sort.columns",
@@ -36,7 +36,9 @@ _KNOWN: Final[Mapping[str, str]] = {
     "upsert": "shuffle.parallelism",
 }
 
-KNOWN: Final = frozenset(f"hoodie.{family}.{name}" for family, names in _KNOWN.items() for name in names.split())
+KNOWN_PROPERTIES: Final = frozenset(
+    f"hoodie.{family}.{name}" for family, names in _NAMES_BY_FAMILY.items() for name in names.split()
+)
 
 
 def closest_property(name: str) -> str | None:
@@ -46,5 +48,7 @@ def closest_property(name: str) -> str | None:
     'hoodie.clean.commits.retained'
     >>> closest_property("hoodie.clean.by.a.later.hudi")
     """
-    near = () if name in KNOWN else difflib.get_close_matches(name, KNOWN, n=1, cutoff=0.93)
-    return next(iter(near), None)
+    similar = (
+        () if name in KNOWN_PROPERTIES else difflib.get_close_matches(name, KNOWN_PROPERTIES, n=1, cutoff=0.93)
+    )
+    return next(iter(similar), None)

@@ -54,20 +54,20 @@ REPLACING: Final[Mapping[str, str]] = {f"{_WRITE}operation": "insert_overwrite_t
 
 
 def options_of(
-    dimension: Dimension, options: TableOptions, theirs: Mapping[str, str] | None = None
+    dimension: Dimension, options: TableOptions, external_options: Mapping[str, str] | None = None
 ) -> Mapping[str, str]:
-    """Return the options of each write of a table; `theirs` are those of one that another job created."""
+    """Return the options of each write of a table; `external_options` are those of one that another job created."""
     return {
         **(_LOGS if options.write_mode == "merge-on-read" else {}),
         **options.properties,
         **_ALWAYS,
         f"{_WRITE}table.type": options.write_mode.replace("-", "_").upper(),
         **({f"{_WRITE}partitionpath.field": ",".join(options.partition_by)} if options.partition_by else {}),
-        **(theirs or _ours(dimension, options)),
+        **(external_options or _own_options(dimension, options)),
     }
 
 
-def _ours(dimension: Dimension, options: TableOptions) -> Mapping[str, str]:
+def _own_options(dimension: Dimension, options: TableOptions) -> Mapping[str, str]:
     """Return the options for the placement of rows in a table that lakeward creates."""
     generators = {0: "NonpartitionedKeyGenerator", 1: "SimpleKeyGenerator"}
     keys = f"org.apache.hudi.keygen.{generators.get(len(options.partition_by), 'ComplexKeyGenerator')}"

@@ -88,9 +88,9 @@ def _type(iceberg_type: IcebergType) -> Type:
 
 def check_paths(name: TableName, schema: Schema) -> None:
     """Raise SchemaConflict if a column and a nested field have the same path, by which Iceberg finds fields."""
-    known: dict[str, str] = {}
+    descriptions_by_path: dict[str, str] = {}
     for path, description in _paths(schema):
-        other = known.setdefault(path, description)
+        other = descriptions_by_path.setdefault(path, description)
         if other != description:
             raise SchemaConflict(
                 f"{name}: a column and a field within another one have the same path",

@@ -14,11 +14,11 @@ from lakeward.adapters.formats.iceberg import ddl
 from lakeward.adapters.formats.iceberg.java import Jvm, committing
 from lakeward.adapters.formats.iceberg.metadata.columns import columns_in
 from lakeward.adapters.formats.iceberg.writes.change import Change, number_of
-from lakeward.adapters.formats.shared.operations.commit_failures import discarding_on_failure
+from lakeward.adapters.formats.shared.operations.adoption import refused_null
+from lakeward.adapters.formats.shared.operations.commit_failures import discarding_on_failure, table_changed
 from lakeward.adapters.formats.shared.rows.system_columns import check_names
 from lakeward.adapters.spark.sql.names import quoted
 from lakeward.core.dimension import Dimension, TableName
-from lakeward.core.errors import CommitConflict
 from lakeward.core.ports import Commit
 from lakeward.core.progress import Progress
 from lakeward.core.schema import Schema
@@ -59,15 +59,9 @@ class IcebergExternalTable:
             )
         for field in self.table.schema().fields:
             if field.required and field.name not in dimension.key:
-                yield (
-                    f"its column {field.name} is required, and the source may send NULL "
-                    f"(`ALTER TABLE … ALTER COLUMN {field.name} DROP NOT NULL`)"
-                )
+                yield refused_null("column", field.name, "required")
             for path in _required(field.field_type, field.name):
-                yield (
-                    f"its field {path} is required, and the source may send NULL "
-                    f"(`ALTER TABLE … ALTER COLUMN {path} DROP NOT NULL`)"
-                )
+                yield refused_null("field", path, "required")
         files = self.jvm.spark.table(f"{quoted(*self.path)}.delete_files").where("content = 1")
         forms = {str(row[0]) for row in files.select("file_format").distinct().collect()}
         for form in sorted(forms.difference(_READ)):
@@ -83,9 +77,7 @@ class IcebergExternalTable:
             table: Any = self.jvm.table(*self.path)
             snapshot = table.currentSnapshot()
             if number_of(snapshot) != self.table.metadata.current_snapshot_id:
-                raise CommitConflict(
-                    f"{self.name}: another writer has just committed to the table", todo="Ask again."
-                )
+                raise table_changed(str(self.name))
             change = Change(self.jvm, table, self.table.io, snapshot)
             with discarding_on_failure(str(self.name), change, "the catalog"):
                 change.evolve(changes)

@@ -21,6 +21,7 @@ from lakeward.adapters.formats.iceberg.checks import MODES, plain_transform, sor
 from lakeward.adapters.formats.iceberg.java import Jvm, committing
 from lakeward.adapters.formats.iceberg.metadata.columns import columns_of
 from lakeward.adapters.formats.iceberg.options import TableOptions
+from lakeward.adapters.formats.shared.options.option_text import option_text
 from lakeward.core.dimension import Dimension
 from lakeward.core.ports import LayoutChange
 
@@ -57,7 +58,7 @@ class IcebergLayout:
         """Change the table to its settings, in one transaction."""
         dimension, options = self.table.dimension.stored, self.table.options
         jvm, options_to_change = Jvm(self.table.spark()), {change.option for change in changes}
-        ddl.check_options(jvm, dimension, options)
+        ddl.check_all_options(jvm, dimension, options)
         with committing(str(dimension.name)):
             transaction = jvm.table(*self.table.name).newTransaction()
             if properties := {change.option: change.after for change in changes if change.option not in OPTIONS}:
@@ -79,13 +80,17 @@ def _differences(table: Table, options: TableOptions, dimension: Dimension) -> I
     parts = [_part_words(field, schema.find_column_name(field.source_id) or "") for field in _fields(table)]
     wanted = [plain_transform(item, dimension) for item in options.partition_by]
     if "partition_by" in options_set and wanted != parts:
-        yield LayoutChange(option="partition_by", before=_listed(parts), after=_listed(wanted), how=_NEW_FILES)
+        yield LayoutChange(
+            option="partition_by", before=option_text(parts), after=option_text(wanted), how=_NEW_FILES
+        )
     order = [
         _sort_words(field, schema.find_column_name(field.source_id) or "") for field in table.sort_order().fields
     ]
     wanted_order = [_order_words(*sort_field(item, dimension)) for item in options.sort_by]
     if "sort_by" in options_set and wanted_order != order:
-        yield LayoutChange(option="sort_by", before=_listed(order), after=_listed(wanted_order), how=_NEW_FILES)
+        yield LayoutChange(
+            option="sort_by", before=option_text(order), after=option_text(wanted_order), how=_NEW_FILES
+        )
     if "format_version" in options_set and options.format_version != version:
         yield _version(version, options.format_version)
     modes = {table.properties.get(name, DEFAULT_MODE) for name in MODES}
@@ -138,10 +143,6 @@ def _sort_words(field: SortField, column: str) -> str:
 
 def _order_words(column: str, descends: bool) -> str:
     return f"{column} desc" if descends else column
-
-
-def _listed(items: Sequence[str]) -> str:
-    return ", ".join(items) or "none"
 
 
 def _set(transaction: Any, properties: dict[str, str]) -> None:

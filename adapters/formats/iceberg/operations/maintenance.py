@@ -62,24 +62,24 @@ class IcebergMaintenance:
             return 0
         table = jvm.table(*self.table.name)
         target = table.newTransaction() if is_dry else table
-        self._hold_ours(target)
+        self._tag_last_commit(target)
         oldest = time.time_ns() // 1_000_000 - policy.keep // 1000
         expired = target.expireSnapshots().expireOlderThan(oldest).retainLast(policy.keep_last).apply().size()
         if expired and not is_dry:
             table.expireSnapshots().expireOlderThan(oldest).retainLast(policy.keep_last).commit()
         return int(expired)
 
-    def _hold_ours(self, table: Any) -> None:
+    def _tag_last_commit(self, table: Any) -> None:
         """Tag our last snapshot, in a table or in a transaction that is not committed."""
         main = self.table.catalog.load(self.table.dimension.name)
-        ours = None if main is None else last_of_ours(main)
-        if main is None or ours is None:
+        last_commit = None if main is None else last_of_ours(main)
+        if main is None or last_commit is None:
             return
         tagged = main.refs().get(TAG)
         if tagged is None:
-            table.manageSnapshots().createTag(TAG, ours.snapshot_id).commit()
-        elif tagged.snapshot_id != ours.snapshot_id:
-            table.manageSnapshots().replaceTag(TAG, ours.snapshot_id).commit()
+            table.manageSnapshots().createTag(TAG, last_commit.snapshot_id).commit()
+        elif tagged.snapshot_id != last_commit.snapshot_id:
+            table.manageSnapshots().replaceTag(TAG, last_commit.snapshot_id).commit()
 
     def _remove_orphans(self, policy: MaintenancePolicy, *, is_dry: bool) -> tuple[str, ...]:
         """Remove files of the table and its side tables that no snapshot names; return their names."""

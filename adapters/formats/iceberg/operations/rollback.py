@@ -20,8 +20,9 @@ from lakeward.adapters.formats.iceberg.metadata.progress import (
     progress_of,
     properties_of,
 )
+from lakeward.adapters.formats.shared.operations.commit_failures import table_changed
 from lakeward.core.dimension import TableName
-from lakeward.core.errors import CommitConflict, TableError
+from lakeward.core.errors import TableError
 from lakeward.core.ports import Version
 from lakeward.core.progress import Progress
 
@@ -88,9 +89,7 @@ class IcebergLineage:
             operations = table.operations()
             base = operations.current()
             if last_own is None or current is None or base.currentSnapshot().snapshotId() != current.snapshot_id:
-                raise CommitConflict(
-                    f"{self.name}: another writer has just committed to the table", todo="Ask again."
-                )
+                raise table_changed(str(self.name))
             metadata = jvm.iceberg.TableMetadata.buildFrom(base).setBranchSnapshot(target.snapshot_id, "main")
             metadata.setRef(TAG, jvm.iceberg.SnapshotRef.tagBuilder(last_own.snapshot_id).build())
             if self._changes_columns(target) and target.schema_id is not None:

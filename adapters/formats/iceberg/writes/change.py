@@ -17,7 +17,7 @@ from lakeward.adapters.formats.iceberg.metadata.progress import PROPERTY, SCHEMA
 from lakeward.adapters.formats.iceberg.writes.data_files import DataFiles
 from lakeward.adapters.formats.iceberg.writes.local_files import write_rows
 from lakeward.adapters.formats.iceberg.writes.position_deletes import Deletion, deletions, write_deletes
-from lakeward.adapters.spark.schema_changes.schema_alignment import called_now, fitted
+from lakeward.adapters.formats.shared.rows.new_rows import remaining_rows
 from lakeward.adapters.spark.sql import names
 from lakeward.adapters.spark.sql.types import ddl
 from lakeward.core.errors import CommitConflict, ConservationError
@@ -116,13 +116,12 @@ class Change:
         version = self.jvm.iceberg.TableUtil.formatVersion(self.table)
         self.delete_files += write_deletes(self.jvm, self.table, self.io, self.deletions, version=version)
 
-    def rewrite(self, files: Sequence[str], gone: DataFrame, plan: MergePlan, rows: DataFrame | None) -> None:
-        """Rewrite these files without the rows whose keys are in `gone`, and with new `rows`."""
+    def rewrite(self, files: Sequence[str], removed: DataFrame, plan: MergePlan, rows: DataFrame | None) -> None:
+        """Rewrite these files without the rows whose keys are in `removed`, and with new `rows`."""
         tasks = self._tasks(files)
         self.removed_files = [task.file() for task in tasks.values()]
         with self.jvm.reading(self.table, list(tasks.values())) as old:
-            current_rows = fitted(called_now(old, plan.renames), plan.stored.schema)
-            remaining = current_rows.join(gone, gone.columns, "left_anti")
+            remaining = remaining_rows(plan, old, removed)
             all_rows = remaining if rows is None else remaining.unionByName(rows, allowMissingColumns=True)
             self.added += self.jvm.stage(self.target, all_rows)
             live_rows = [self._live_rows(task) for task in tasks.values()]
@@ -167,14 +166,14 @@ class Change:
         files = self.files.all()
         return {path: files[path].task for path in paths}
 
-    def check(self, what: str, written: int, removed: int) -> None:
+    def check(self, table_name: str, written: int, removed: int) -> None:
         """Compare the files with the planned rows. Raises ConservationError before any commit."""
         added = sum(file.recordCount() for file in self.added) - self.rewritten_rows
         deleted = sum(d.newly_deleted for d in self.deletions) + self.dropped_rows
         net = written - (removed - self.dropped_rows) if self.removed_files else written
         if added != net or (not self.removed_files and deleted != removed):
             raise ConservationError(
-                f"{what}: what was written is not what was planned",
+                f"{table_name}: what was written is not what was planned",
                 found=f"planned {written} rows written and {removed} removed; the files add {added} and "
                 f"delete {deleted}",
                 todo="Nothing was applied. This is a defect of lakeward: please report it.",

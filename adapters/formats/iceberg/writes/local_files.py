@@ -19,8 +19,8 @@ from lakeward.adapters.formats.iceberg.java import Jvm
 from lakeward.adapters.formats.iceberg.metadata.columns import columns_in
 from lakeward.adapters.formats.iceberg.writes.data_files import DataFile, DataFiles
 from lakeward.adapters.formats.iceberg.writes.position_deletes import deleted_positions
+from lakeward.adapters.formats.shared.rows.arrow_types import arrow_type
 from lakeward.adapters.formats.shared.side_tables.side_table import with_schema
-from lakeward.adapters.formats.shared.small_batches.arrow_values import arrow_type
 from lakeward.adapters.formats.shared.storage.parquet_files import MOST_FILES, StoredFile, read_rows
 
 _FIELD_ID: Final = b"PARQUET:field_id"

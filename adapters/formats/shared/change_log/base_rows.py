@@ -37,13 +37,13 @@ def fold_into_bases(
         pinned = pinned.unionByName(held)
     truncates = change_log.truncated(upto)
     instants = truncate_instants([truncates], low_watermark.epoch)
-    every = {**dict.fromkeys(change_log.batches.truncates), **instants}
-    found = trim_chains(
-        change_log.dimension, low_watermark, events, bases, pinned, every, change_log.batches.ordered_until
+    all_truncates = {**dict.fromkeys(change_log.batches.truncates), **instants}
+    trimmed = trim_chains(
+        change_log.dimension, low_watermark, events, bases, pinned, all_truncates, change_log.batches.ordered_until
     )
-    give_up(found.incomplete)
+    give_up(trimmed.incomplete)
     place = {stored_column(name): name for name in PLACE}
-    folded = found.bases.withColumnsRenamed(place).selectExpr(
+    folded = trimmed.bases.withColumnsRenamed(place).selectExpr(
         "*",
         f"'{BASE}' AS {KIND}",
         f"{low_watermark.epoch} AS {names.EPOCH}",
@@ -52,10 +52,10 @@ def fold_into_bases(
     )
     type_ = names.sequence_type(change_log.dimension.sequences)
     is_passed = f"{names.SEQUENCE} <= CAST('{low_watermark.sequence}' AS {type_})"
-    entries = [found.events, folded]
+    entries = [trimmed.events, folded]
     if truncates is not None:  # events of a history that stay are folded from before the truncates
-        stays = instants and not (pinned.isEmpty() and found.events.where(is_passed).isEmpty())
-        entries.append(truncates if stays else truncates.where(f"NOT {is_passed}"))
+        keeps_truncates = instants and not (pinned.isEmpty() and trimmed.events.where(is_passed).isEmpty())
+        entries.append(truncates if keeps_truncates else truncates.where(f"NOT {is_passed}"))
     remembered = f"{KIND} IN ('{DELETE}', '{CHANGE}', '{BASE}')"
     if (newer_entries := change_log.table.frame(f"{remembered} AND {names.BATCH} > {upto}")) is not None:
         entries.append(newer_entries)

@@ -97,11 +97,11 @@ class BatchLog:
         of_epoch = [record for record in self.records.values() if record.epoch == progress.epoch]
         return {facts.object.name: facts.object for record in of_epoch for facts in record.facts}
 
-    def _is_ahead(self, here: int, known: int) -> TableError:
+    def _is_ahead(self, table_batch: int, log_batch: int) -> TableError:
         """Return the error for a table at an older batch than its change log. A table at no batch was dropped."""
         name, change_log = self.name, ".".join(self.table.name)
-        found_text = f"its change log {change_log} knows batch {known}"
-        if not here:
+        found_text = f"its change log {change_log} knows batch {log_batch}"
+        if not table_batch:
             return TableError(
                 f"{name} has no batch, and its side tables have",
                 found=f"{found_text}: the table or its commits were removed, and the change log was not",
@@ -109,7 +109,7 @@ class BatchLog:
                 f"{QUARANTINE} where there is one, to load the table anew.",
             )
         return TableError(
-            f"{name} was rolled back to batch {here}",
+            f"{name} was rolled back to batch {table_batch}",
             found=found_text,
             todo=f"`lakeward rollback {name}` rolls back its change log too, where the format can. Or roll it "
             "forward again, or drop the table and its change log to load it anew.",
@@ -169,8 +169,8 @@ class BatchLog:
                 self.records[row[names.BATCH]] = batch_record.read(row[names.BATCH], row[RECORD])
         decision_rows = [row for row in rows if row[KIND] in DECISIONS and row[names.BATCH] <= upto]
         decisions = [batch_record.read_decision(DECISIONS[row[KIND]], row[RECORD]) for row in decision_rows]
-        self.decisions += [word for word in decisions if word not in self.decisions]
-        self.decisions.sort(key=lambda word: word.at)
+        self.decisions += [decision for decision in decisions if decision not in self.decisions]
+        self.decisions.sort(key=lambda decision: decision.at)
 
     def applied(self, progress: Progress, after: int) -> Sequence[ObjectRecord]:
         """Return the objects of the batches above `after`, up to `n`."""

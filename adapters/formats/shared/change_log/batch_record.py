@@ -61,10 +61,10 @@ def record_text(plan: MergePlan) -> str:
         content["spliced"] = True
     if isinstance(plan.dimension.lateness, Ordered):
         content["ordered"] = True
-    return _line(content)
+    return _to_json(content)
 
 
-def _line(content: Mapping[str, Any]) -> str:
+def _to_json(content: Mapping[str, Any]) -> str:
     return json.dumps(content, separators=(",", ":"))
 
 
@@ -128,7 +128,7 @@ def _object_of(
 
 def decision_text(decision: OperatorDecision) -> str:
     """Return an operator decision as JSON."""
-    return _line(asdict(decision))
+    return _to_json(asdict(decision))
 
 
 def read_decision(kind: type[OperatorDecision], line: str) -> OperatorDecision:
@@ -147,7 +147,7 @@ def read(batch: int, line: str) -> BatchRecord:
         facts,
         None if content.get("least") is None else _record(batch, content, facts),
         renames_of(content),
-        _shown(content),
+        _quarantined_changes(content),
         content.get("epoch", 1),
         content.get("spliced", False),
         _added(content),
@@ -163,7 +163,7 @@ def is_ordered(content: Mapping[str, Any]) -> bool:
 def _record(batch: int, content: Mapping[str, Any], facts: Sequence[ObjectFacts]) -> Record:
     return Record(
         batch,
-        frozenset(found.object.order for found in facts),
+        frozenset(item.object.order for item in facts),
         Position(*content["least"]),
         Position(*content["greatest"]),
         content["time"],
@@ -174,7 +174,7 @@ def _record(batch: int, content: Mapping[str, Any], facts: Sequence[ObjectFacts]
     )
 
 
-def _shown(content: Mapping[str, Any]) -> tuple[SchemaChange, ...]:
+def _quarantined_changes(content: Mapping[str, Any]) -> tuple[SchemaChange, ...]:
     differences = [difference_of(recorded) for recorded in content.get("schema", [])]
     return tuple(change for change, policy in differences if policy is Policy.QUARANTINE)
 

@@ -36,11 +36,11 @@ from lakeward.core.ports import Entry
 from lakeward.core.progress import Progress
 
 _PLACE: Final = (names.SEQUENCE, names.OBJECT, names.ROW)
-_WANTED: Final = (
+_COLUMNS: Final = (
     *(KIND, names.EPOCH, *_PLACE, names.BATCH, names.OPERATION, names.TIME),
     *(RECORD, OLD_RECORD, names.UNSET, names.TRANSACTION),
 )
-_IS_PART, _LEAVES, _FOUND = "is_part", "leaves", "found_"
+_IS_PART, _LEAVES, _NEWEST = "is_part", "leaves", "found_"
 """Columns added to events: whether one is partial, whether it leaves a row; and the prefix for the newest event."""
 
 
@@ -65,14 +65,14 @@ def unsettled_of(change_log: ChangeLogTable, progress: Progress) -> Sequence[Ent
 def _waiting(change_log: ChangeLogTable, progress: Progress, among: str) -> Sequence[Entry]:
     """Return the partial events among some entries that find no row in these entries."""
     condition = f"{KIND} in ('{CHANGE}', '{DELETE}', '{BASE}') and {names.EPOCH} = {progress.epoch} and {among}"
-    rows = change_log.table.rows(condition, (*_WANTED, *_end_columns(change_log.dimension)))
-    rows = _after_truncate(max(change_log.batches.truncates, default=None), _marked(_live_rows(rows)))
-    moved = rows.filter(pc.is_valid(rows[OLD_RECORD]))
-    both = [*moved[RECORD].to_pylist(), *moved[OLD_RECORD].to_pylist()]
-    is_joined = pc.is_in(rows[RECORD], value_set=pa.array(both, rows.schema.field(RECORD).type))
+    rows = change_log.table.rows(condition, (*_COLUMNS, *_end_columns(change_log.dimension)))
+    rows = _after_truncate(max(change_log.batches.truncates, default=None), _with_flags(_live_rows(rows)))
+    key_changes = rows.filter(pc.is_valid(rows[OLD_RECORD]))
+    changed_keys = [*key_changes[RECORD].to_pylist(), *key_changes[OLD_RECORD].to_pylist()]
+    is_joined = pc.is_in(rows[RECORD], value_set=pa.array(changed_keys, rows.schema.field(RECORD).type))
     waiting = _without_row(rows.filter(pc.invert(is_joined))).to_pylist()
     mirror = replace(change_log.dimension, history=None)
-    waiting += _folded(mirror, rows.filter(is_joined).to_pylist())
+    waiting += _fold_in_order(mirror, rows.filter(is_joined).to_pylist())
     return _entries(change_log, progress, waiting) if waiting else []
 
 
@@ -89,7 +89,7 @@ def _live_rows(rows: pa.Table) -> pa.Table:
     return rows
 
 
-def _marked(rows: pa.Table) -> pa.Table:
+def _with_flags(rows: pa.Table) -> pa.Table:
     """Add whether each event is partial, and whether it leaves a row."""
     lacks = pc.fill_null(pc.greater(pc.list_value_length(rows[names.UNSET]), 0), False)
     is_update = pc.fill_null(pc.equal(rows[names.OPERATION], Operation.UPDATE.value), False)
@@ -106,7 +106,7 @@ def _after_truncate(newest: Position | None, rows: pa.Table) -> pa.Table:
     if newest is None:
         return rows
     place = dict(zip(names.POSITION, newest, strict=True))
-    return rows.filter(_is_behind({n: rows[n] for n in _PLACE}, {n: _scalar(rows[n], place[n]) for n in _PLACE}))
+    return rows.filter(_is_above({n: rows[n] for n in _PLACE}, {n: _scalar(rows[n], place[n]) for n in _PLACE}))
 
 
 def _scalar(column: pa.ChunkedArray, value: int) -> Any:
@@ -114,36 +114,37 @@ def _scalar(column: pa.ChunkedArray, value: int) -> Any:
 
 
 def _without_row(rows: pa.Table) -> pa.Table:
-    """Return the partial events of keys without key changes that no row stands before."""
+    """Return the partial events of keys without key changes that no row precedes."""
     parts = rows.filter(rows[_IS_PART])
-    whole = rows.filter(pc.invert(rows[_IS_PART])).select([RECORD, *_PLACE, _LEAVES])
+    complete_events = rows.filter(pc.invert(rows[_IS_PART])).select([RECORD, *_PLACE, _LEAVES])
     if not parts.num_rows:
         return parts
-    ordered = whole.sort_by([(name, "ascending") for name in (RECORD, *_PLACE)])
+    ordered = complete_events.sort_by([(name, "ascending") for name in (RECORD, *_PLACE)])
     # Rows are taken by index: Arrow's aggregate `last` does not take decimals.
     numbered = ordered.select([RECORD]).append_column("index", pa.array(range(ordered.num_rows), pa.int64()))
     last = numbered.group_by(RECORD, use_threads=False).aggregate([("index", "last")])["index_last"]
     newest = ordered.take(last)
-    newest = newest.rename_columns([n if n == RECORD else _FOUND + n for n in newest.column_names])
+    newest = newest.rename_columns([n if n == RECORD else _NEWEST + n for n in newest.column_names])
     places = parts.select([RECORD, *_PLACE, names.BATCH]).append_column("index", pa.array(range(parts.num_rows)))
     with_newest = places.join(newest, RECORD, join_type="left outer")
-    behind = _is_behind({n: with_newest[n] for n in _PLACE}, {n: with_newest[_FOUND + n] for n in _PLACE})
+    is_above = _is_above({n: with_newest[n] for n in _PLACE}, {n: with_newest[_NEWEST + n] for n in _PLACE})
     is_newer = pc.or_kleene(
-        pc.is_null(with_newest[_FOUND + _LEAVES]), pc.and_kleene(pc.invert(with_newest[_FOUND + _LEAVES]), behind)
+        pc.is_null(with_newest[_NEWEST + _LEAVES]),
+        pc.and_kleene(pc.invert(with_newest[_NEWEST + _LEAVES]), is_above),
     )
     return parts.take(with_newest.filter(is_newer)["index"].sort())
 
 
-def _is_behind(places: Mapping[str, Any], others: Mapping[str, Any]) -> Any:
+def _is_above(places: Mapping[str, Any], others: Mapping[str, Any]) -> Any:
     """Return which positions lie above others."""
-    behind = None
+    is_above = None
     for name in reversed(_PLACE):
         greater, equal = pc.greater(places[name], others[name]), pc.equal(places[name], others[name])
-        behind = greater if behind is None else pc.or_kleene(greater, pc.and_kleene(equal, behind))
-    return behind
+        is_above = greater if is_above is None else pc.or_kleene(greater, pc.and_kleene(equal, is_above))
+    return is_above
 
 
-def _folded(dimension: Dimension, rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+def _fold_in_order(dimension: Dimension, rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """Return the partial events of keys joined by key changes that found no row."""
     bases: dict[Key, Row] = {}
     for row in sorted((row for row in rows if row[KIND] == BASE), key=lambda row: row[names.BATCH]):

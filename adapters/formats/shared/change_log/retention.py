@@ -79,17 +79,17 @@ def _passed(change_log: ChangeLogTable, progress: Progress, holds: Sequence[Hold
     These are the changes at or below the low watermark, whichever batch brought them. So what is kept of a key is
     never older than what was forgotten. For an `ordered` table it goes by batches.
     """
-    least, mark = min((hold.position.sequence for hold in holds), default=None), progress.low_watermark
+    least, low_watermark = min((hold.position.sequence for hold in holds), default=None), progress.low_watermark
     pinned = "" if least is None else f" and {names.SEQUENCE} < {least}"
     upto, lateness = progress.batch, change_log.dimension.lateness
     if isinstance(lateness, Ordered):
         upto = beyond(
-            {batch: len(found.facts) for batch, found in change_log.batches.records.items()}, lateness.redelivery
+            {batch: len(record.facts) for batch, record in change_log.batches.records.items()}, lateness.redelivery
         )
-    elif mark is None or mark.epoch != progress.epoch:
+    elif low_watermark is None or low_watermark.epoch != progress.epoch:
         upto = 0
     else:
-        pinned += f" and {names.SEQUENCE} <= {mark.sequence}"
+        pinned += f" and {names.SEQUENCE} <= {low_watermark.sequence}"
     return f"({KIND} in ('{DELETE}', '{CHANGE}') and {names.BATCH} <= {upto}{pinned})"
 
 

@@ -32,7 +32,7 @@ from lakeward.adapters.formats.shared.change_log.entries import (
 from lakeward.adapters.formats.shared.rows.system_columns import position_of
 from lakeward.adapters.formats.shared.side_tables.side_table import CHANGES, OpenSideTable
 from lakeward.adapters.spark.history.version_rows import previous_columns
-from lakeward.adapters.spark.merge.fold.fold_items import said_nothing_of, with_all
+from lakeward.adapters.spark.merge.fold.fold_items import unset_columns, with_all
 from lakeward.adapters.spark.merge.resolution import stored_column
 from lakeward.adapters.spark.schema_changes.schema_alignment import fitted
 from lakeward.adapters.spark.sql import names
@@ -75,7 +75,7 @@ class ChangeLogTable:
 
     @property
     def counts(self) -> str:
-        """The condition for entries that still say how a key stands."""
+        """The condition for entries that still count for the state of a key."""
         key_changes = f" or {OLD_RECORD} is not null" if self.has_parts else ""
         return f"({names.BATCH} > {self.batches.ordered_until} or {KIND} = '{DELETE}'{key_changes})"
 
@@ -91,8 +91,8 @@ class ChangeLogTable:
 
     def events(self, upto: int) -> DataFrame | None:
         """Return the remembered events of keys up to `n`, or None if there is no change log."""
-        found = self._changes(upto, f"!= '{Operation.TRUNCATE.value}' AND {self.counts}")
-        return None if found is None else self._with_columns_since(found)
+        entries = self._changes(upto, f"!= '{Operation.TRUNCATE.value}' AND {self.counts}")
+        return None if entries is None else self._with_columns_since(entries)
 
     def _with_columns_since(self, events: DataFrame) -> DataFrame:
         """Add to updates the columns and fields that the table got later: an update says nothing of these."""
@@ -117,14 +117,14 @@ class ChangeLogTable:
         events, waiting = self.events(upto), self.waiting(upto)
         if events is not None and names.CAME_SINCE in events.columns:
             events = with_all(events)
-            events = events.withColumn(names.UNSET, F.expr(said_nothing_of(events))).drop(names.CAME_SINCE)
-        return [found for found in (events, waiting) if found is not None]
+            events = events.withColumn(names.UNSET, F.expr(unset_columns(events))).drop(names.CAME_SINCE)
+        return [frame for frame in (events, waiting) if frame is not None]
 
     def bases(self, upto: int) -> DataFrame | None:
-        """Return the bases, up to `n`; the position of the row is named as that of a row that stands."""
-        found = self._frame(f"{KIND} = '{BASE}' AND {names.BATCH} > {self.batches.ordered_until}", upto)
+        """Return the base rows up to `n`; their position columns are named like those of stored rows."""
+        entries = self._frame(f"{KIND} = '{BASE}' AND {names.BATCH} > {self.batches.ordered_until}", upto)
         place = {name: stored_column(name) for name in PLACE}
-        return None if found is None else found.withColumnsRenamed(place)
+        return None if entries is None else entries.withColumnsRenamed(place)
 
     def deletes(self, upto: int) -> DataFrame | None:
         """Return key and position of the remembered deletes, up to `n`."""
@@ -187,14 +187,14 @@ class ChangeLogTable:
         events.
         """
         within = f"{names.BATCH} <= {upto} AND {names.EPOCH} = {self.batches.epoch}"
-        found = self.table.frame(f"{condition} AND {within}") if upto else None
-        if found is None:
+        entries = self.table.frame(f"{condition} AND {within}") if upto else None
+        if entries is None:
             return None
-        found = fitted(found, self.rows)
-        if names.UNSET not in found.columns:
-            return found
+        entries = fitted(entries, self.rows)
+        if names.UNSET not in entries.columns:
+            return entries
         unset = self._columns_since.with_added(names.UNSET, _WAITS)
-        return found if unset == names.UNSET else found.withColumn(names.UNSET, F.expr(unset))
+        return entries if unset == names.UNSET else entries.withColumn(names.UNSET, F.expr(unset))
 
     @property
     def _columns_since(self) -> ColumnChanges:

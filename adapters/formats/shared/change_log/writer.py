@@ -54,7 +54,7 @@ def record_batch(
         columns |= columns_in_part(dimension)
     columns |= remembered_types(dimension)
     frames = [entries_of(dimension, frame, kind, plan) for kind, frame in entries.items() if frame is not None]
-    size = sum(found.object.size for found in plan.facts.objects)
+    size = sum(item.object.size for item in plan.facts.objects)
     row = pa.table({KIND: [BATCH], names.BATCH: [plan.batch], RECORD: [batch_record.record_text(plan)]})
     own = rows.select([name for name in rows.column_names if name in columns])
     rows = pa.concat_tables([row, own], promote_options="permissive")
@@ -86,12 +86,12 @@ def entries_of(dimension: Dimension, frame: DataFrame, kind: str, plan: MergePla
     )
 
 
-def record_decision(change_log: ChangeLogTable, upto: int, word: OperatorDecision) -> None:
+def record_decision(change_log: ChangeLogTable, upto: int, decision: OperatorDecision) -> None:
     """Write an operator decision at batch `upto`; the change log is created if it does not exist."""
     dimension = change_log.dimension
     columns = {**columns_of(dimension.sequences), **{c.name: c.type for c in dimension.schema}}
-    kind = next(kind for kind, type_ in DECISIONS.items() if isinstance(word, type_))
-    row = pa.table({KIND: [kind], names.BATCH: [upto], RECORD: [batch_record.decision_text(word)]})
+    kind = next(kind for kind, type_ in DECISIONS.items() if isinstance(decision, type_))
+    row = pa.table({KIND: [kind], names.BATCH: [upto], RECORD: [batch_record.decision_text(decision)]})
     change_log.table.add(columns, [], row, count=0, partition_by=KIND)
-    change_log.batches.decisions.append(word)
+    change_log.batches.decisions.append(decision)
     change_log.batches.version = UNKNOWN

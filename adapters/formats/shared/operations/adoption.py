@@ -9,13 +9,14 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from lakeward.adapters.formats.shared.change_log.writer import record_batch
+from lakeward.adapters.formats.shared.operations.commit_failures import table_changed
 from lakeward.adapters.formats.shared.rows.system_columns import system_columns
 from lakeward.adapters.formats.shared.side_tables.keys import key_text
 from lakeward.adapters.formats.shared.side_tables.side_table_pair import SideTables
 from lakeward.adapters.spark.session.errors import FAILURES, said
 from lakeward.adapters.spark.sql.names import quoted
 from lakeward.core.dimension import Dimension
-from lakeward.core.errors import CommitConflict, ConfigError, TableError
+from lakeward.core.errors import ConfigError, TableError
 from lakeward.core.plan import MergePlan
 from lakeward.core.ports import Commit, ExternalTable
 from lakeward.core.progress import Progress
@@ -78,7 +79,7 @@ class TableAdoption:
         key = [name for name in dimension.key if schema.find(name) is not None]
         if not key or len(key) < len(dimension.key):
             return ExternalTable(state=table.state, schema=schema, rows=rows.count(), refused=refused)
-        total, null_keys, twice, example = _counted(rows, self.side_tables.dimension)
+        total, null_keys, twice, example = _count_rows(rows, self.side_tables.dimension)
         return ExternalTable(
             state=table.state,
             schema=schema,
@@ -89,18 +90,16 @@ class TableAdoption:
             refused=refused,
         )
 
-    def adopt(self, foreign: ExternalTable, plan: MergePlan, progress: Progress) -> Commit:
+    def adopt(self, external: ExternalTable, plan: MergePlan, progress: Progress) -> Commit:
         """Write the plan's record to the change log, then add system columns and progress in one commit.
 
         Side tables left by an earlier table of this name are cleared, as before any first batch.
         """
         table = self._loaded()
-        if table.state != foreign.state:
-            raise CommitConflict(
-                f"{plan.dimension.name}: another writer has just committed to the table",
-                todo="Nothing was changed. Stop the other job for good, and ask again.",
-            )
-        self.side_tables.set_schema(foreign.schema)
+        if table.state != external.state:
+            todo = "Nothing was changed. Stop the other job for good, and ask again."
+            raise table_changed(str(plan.dimension.name), todo)
+        self.side_tables.set_schema(external.schema)
         self.side_tables.quarantine.hold(plan, None, {}, count=0)
         record_batch(self.side_tables.change_log, plan, {}, count=0)
         columns = system_columns(plan.dimension.sequences)
@@ -119,15 +118,23 @@ class TableAdoption:
         return table
 
 
-def _counted(rows: DataFrame, dimension: Dimension) -> tuple[int, int, int, str | None]:
+def refused_null(kind: str, path: str, requirement: str) -> str:
+    """Return the message for a column or a field (`kind`) that cannot be NULL, in the words of its format."""
+    return (
+        f"its {kind} {path} is {requirement}, and the source may send NULL "
+        f"(`ALTER TABLE … ALTER COLUMN {path} DROP NOT NULL`)"
+    )
+
+
+def _count_rows(rows: DataFrame, dimension: Dimension) -> tuple[int, int, int, str | None]:
     """Return the numbers of rows, of rows with NULL in the key, and of repeated keys, and one repeated key."""
     of_key = rows.groupBy(*map(quoted, dimension.key)).agg(F.count(F.lit(1)).alias("_lakeward_rows"))
     keys = of_key.selectExpr(f"{key_text(dimension)} AS text", "_lakeward_rows AS rows")
-    is_twice = "text IS NOT NULL AND rows > 1"
+    is_repeated = "text IS NOT NULL AND rows > 1"
     (row,) = keys.selectExpr(
         "coalesce(sum(rows), 0)",
         "coalesce(sum(CASE WHEN text IS NULL THEN rows END), 0)",
-        f"count(CASE WHEN {is_twice} THEN 1 END)",
-        f"min(CASE WHEN {is_twice} THEN text END)",
+        f"count(CASE WHEN {is_repeated} THEN 1 END)",
+        f"min(CASE WHEN {is_repeated} THEN text END)",
     ).collect()
     return int(row[0]), int(row[1]), int(row[2]), row[3]

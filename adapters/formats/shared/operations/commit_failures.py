@@ -10,9 +10,32 @@ from lakeward.adapters.spark.session.errors import FAILURES, refused_by_disk, sa
 from lakeward.core.errors import CommitConflict, LakewardError, TableError
 
 
+def another_writer(table_name: str, found: str | None = None) -> CommitConflict:
+    """Return the error for a batch whose table changed since it was read."""
+    return CommitConflict(
+        f"{table_name}: another writer committed to the table in between",
+        found=found,
+        todo="Nothing of this batch was applied. Run again when the other writer is done.",
+    )
+
+
+def table_changed(table_name: str, todo: str = "Ask again.") -> CommitConflict:
+    """Return the error for an operation that somebody asked for, on a table that changed since it was loaded."""
+    return CommitConflict(f"{table_name}: another writer has just committed to the table", todo=todo)
+
+
+def not_written(table_name: str, found: str) -> TableError:
+    """Return the error for a commit that failed and left the table as it was."""
+    return TableError(
+        f"{table_name}: the table could not be written",
+        found=found,
+        todo="The table is as it was. Mend that, and run again: it goes on where it stopped.",
+    )
+
+
 @contextmanager
 def translating_commit_failures(
-    what: str, failures: tuple[type[BaseException], ...], lost_race: Callable[[BaseException], bool]
+    table_name: str, failures: tuple[type[BaseException], ...], lost_race: Callable[[BaseException], bool]
 ) -> Iterator[None]:
     """Raise an error that people understand if a commit fails. `failures` are the format's errors, besides Spark's.
 
@@ -25,18 +48,10 @@ def translating_commit_failures(
         raise
     except (*FAILURES, OSError, *failures) as error:
         if lost_race(error):
-            raise CommitConflict(
-                f"{what}: another writer committed to the table in between",
-                found=said(error),
-                todo="Nothing of this batch was applied. Run again when the other writer is done.",
-            ) from error
-        if (unreachable_error := unreachable(what, error)) is not None:
+            raise another_writer(table_name, said(error)) from error
+        if (unreachable_error := unreachable(table_name, error)) is not None:
             raise unreachable_error from error
-        raise TableError(
-            f"{what}: the table could not be written",
-            found=refused_by_disk(error) or said(error),
-            todo="The table is as it was. Mend that, and run again: it goes on where it stopped.",
-        ) from error
+        raise not_written(table_name, refused_by_disk(error) or said(error)) from error
 
 
 class StagedChange(Protocol):
@@ -52,10 +67,10 @@ class StagedChange(Protocol):
 
 
 @contextmanager
-def discarding_on_failure(what: str, change: StagedChange, who: str) -> Iterator[None]:
+def discarding_on_failure(table_name: str, change: StagedChange, committer: str) -> Iterator[None]:
     """Discard a change if an error occurs, unless the commit may have been made.
 
-    Then the files stay, since they may be part of the table, and TableError is raised. `who` makes commits: a
+    Then the files stay, since they may be part of the table, and TableError is raised. `committer` makes commits: a
     catalog, say.
     """
     try:
@@ -63,7 +78,7 @@ def discarding_on_failure(what: str, change: StagedChange, who: str) -> Iterator
     except BaseException as error:
         if change.may_be_committed(error):
             raise TableError(
-                f"{what}: {who} did not say whether the commit was made",
+                f"{table_name}: {committer} did not say whether the commit was made",
                 found=str(error).splitlines()[0] if str(error) else type(error).__name__,
                 todo="Run again: the table itself says what is in it, and the run goes on from there.",
             ) from error

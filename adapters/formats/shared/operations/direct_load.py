@@ -9,12 +9,13 @@ from typing import Any, Final, Protocol
 from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as F
 
+from lakeward.adapters.formats.shared.operations.commit_failures import not_written
 from lakeward.adapters.formats.shared.resolution.merge_result import MergeDetail
 from lakeward.adapters.formats.shared.resolution.strategies.full_load import (
+    has_repeated_key,
+    has_stored_key,
     is_load_alone,
     load_result,
-    meets_a_row,
-    repeats_a_key,
 )
 from lakeward.adapters.formats.shared.rows.new_rows import as_stored
 from lakeward.adapters.formats.shared.rows.table_rows import Rows
@@ -24,7 +25,6 @@ from lakeward.adapters.spark.schema_changes.schema_alignment import fitted
 from lakeward.adapters.spark.session.errors import refused_by_disk
 from lakeward.adapters.spark.sql import names
 from lakeward.adapters.spark.sql.names import quoted
-from lakeward.core.errors import TableError
 from lakeward.core.events import Operation
 from lakeward.core.plan import MergePlan
 from lakeward.core.ports import MergeResult
@@ -69,8 +69,8 @@ class DirectLoad:
     def is_by(self, plan: MergePlan) -> bool:
         """Return whether its files are what a plan would write."""
         own = self.plan
-        wrote = (own.batch, own.epoch, own.creates, own.replaces, own.stored, own.changes)
-        same = wrote == (plan.batch, plan.epoch, plan.creates, plan.replaces, plan.stored, plan.changes)
+        written_for = (own.batch, own.epoch, own.creates, own.replaces, own.stored, own.changes)
+        same = written_for == (plan.batch, plan.epoch, plan.creates, plan.replaces, plan.stored, plan.changes)
         return same and is_load_alone(plan)
 
     def resolved(self, plan: MergePlan, rows: Rows) -> MergeResult:
@@ -86,34 +86,28 @@ def write_directly(
 ) -> DirectLoad | None:
     """Write a full load while it is read. Return None, and leave no files, if it holds other rows or repeats a key.
 
-    `plan` is that of a load whose rows can all be applied. None of them may have the key of a row in `stand`.
+    `plan` is that of a load whose rows can all be applied. None of them may have the key of a row in `stored`.
     `begin` creates the files.
     """
     files, observation = begin(), Observation()
     is_plain = f"{IS_EVENT} AND {IS_LOAD} AND {names.OPERATION} = '{Operation.READ.value}'"
-    odd = " OR ".join([f"NOT coalesce({is_plain}, false)", *_flags(frame)])
-    observed = frame.observe(observation, F.expr(f"count_if({odd}) AS odd"), F.expr(f"max({names.TIME}) AS time"))
+    others = " OR ".join([f"NOT coalesce({is_plain}, false)", *_flags(frame)])
+    observed = frame.observe(
+        observation, F.expr(f"count_if({others}) AS others"), F.expr(f"max({names.TIME}) AS time")
+    )
     try:
         files.write(as_stored(plan, fitted(observed.where(is_plain), plan.dimension.schema)))
         observed_values = observation.get
-        written = None if observed_values["odd"] else _as_events(files.read(), plan, observed_values["time"])
-        if written is None or repeats_a_key(written, plan.dimension) or meets_a_row(written, stored):
+        written = None if observed_values["others"] else _as_events(files.read(), plan, observed_values["time"])
+        if written is None or has_repeated_key(written, plan.dimension) or has_stored_key(written, stored):
             files.close()
             return None
     except BaseException as error:
         files.close()
         if (disk_error := refused_by_disk(error)) is not None:
-            raise _not_written(plan, disk_error) from error
+            raise not_written(str(plan.dimension.name), disk_error) from error
         raise
     return DirectLoad(frame, written, files, plan)
-
-
-def _not_written(plan: MergePlan, found: str) -> TableError:
-    return TableError(
-        f"{plan.dimension.name}: the table could not be written",
-        found=found,
-        todo="The table is as it was. Mend that, and run again: it goes on where it stopped.",
-    )
 
 
 def _flags(frame: DataFrame) -> list[str]:

@@ -13,13 +13,14 @@ from lakeward.adapters.formats.shared.change_log import entries
 from lakeward.adapters.formats.shared.change_log.batch_record import is_ordered, renames_of
 from lakeward.adapters.formats.shared.rows.conditions import All, AtLeast, AtMost, Condition, Is, OneOf
 from lakeward.adapters.formats.shared.rows.system_columns import batch_of, position_of
+from lakeward.adapters.formats.shared.rows.unset_cells import with_unset
 from lakeward.adapters.formats.shared.side_tables import quarantine
 from lakeward.adapters.formats.shared.side_tables.side_table import CHANGES, QUARANTINE
 from lakeward.adapters.spark.history.version_rows import ENDS
 from lakeward.adapters.spark.sql import names
 from lakeward.adapters.spark.sql.names import quoted
 from lakeward.core.dimension import DELETED, Dimension, Ordered
-from lakeward.core.events import UNSET, ChangeEvent, Key, Operation, Position, canonical
+from lakeward.core.events import ChangeEvent, Key, Operation, Position, canonical
 from lakeward.core.history.version_rows import current_row
 from lakeward.core.merge.change_log import HOLDING, BaseRow, Reason
 from lakeward.core.merge.fold import Row
@@ -90,13 +91,15 @@ class _Search:
     def stored(self) -> Stored | None:
         """Return the stored row; in a history the current version."""
         history = self.dimension.history
-        live_rows = (row for row in self.rows if not self._went(row))
+        live_rows = (row for row in self.rows if not self._is_soft_deleted(row))
         row = next(live_rows, None) if history is None else current_row(history, self.rows)
         return None if row is None else Stored(self._row(row), batch_of(row))
 
     def gone(self) -> Stored | None:
         """Return the soft-deleted row, if there is one."""
-        return next((Stored(self._row(row), batch_of(row)) for row in self.rows if self._went(row)), None)
+        return next(
+            (Stored(self._row(row), batch_of(row)) for row in self.rows if self._is_soft_deleted(row)), None
+        )
 
     @cached_property
     def rows(self) -> Sequence[Entry]:
@@ -105,9 +108,9 @@ class _Search:
 
     def _row(self, row: Entry) -> Row:
         cells = {name: row[name] for name in self.dimension.schema.names if name in row}
-        return Row(cells, position_of(row), deleted=self._went(row))
+        return Row(cells, position_of(row), deleted=self._is_soft_deleted(row))
 
-    def _went(self, row: Entry) -> bool:
+    def _is_soft_deleted(self, row: Entry) -> bool:
         """Return whether a row is soft-deleted."""
         return self.dimension.is_soft and bool(row.get(DELETED))
 
@@ -161,7 +164,7 @@ class _Search:
             operation=operation,
             position=position_of(row),
             key=() if operation is Operation.TRUNCATE else self._key(row),
-            cells={n: _sent(row[n], quoted(n), not_sent) for n in self.dimension.schema.names if n in row},
+            cells={n: with_unset(row[n], quoted(n), not_sent) for n in self.dimension.schema.names if n in row},
             old_key=None if old is None else self._key(old),
             transaction=row.get(names.TRANSACTION),
             time=row[names.TIME],
@@ -172,8 +175,11 @@ class _Search:
         paths = [name if name.startswith("`") else quoted(name) for name in row.get(names.UNSET) or ()]
         for batch, renames in self.renames.items():
             for old, new in renames.items() if _batch(row) < batch else ():
-                was = quoted(old)
-                paths = [quoted(new) + p.removeprefix(was) if f"{p}.".startswith(f"{was}.") else p for p in paths]
+                old_path = quoted(old)
+                paths = [
+                    quoted(new) + p.removeprefix(old_path) if f"{p}.".startswith(f"{old_path}.") else p
+                    for p in paths
+                ]
         return paths
 
     def _key(self, row: Entry) -> Key:
@@ -197,15 +203,6 @@ class _Search:
             if reason in HOLDING and overruling:
                 given_up.setdefault(place, min(overruling))
         return [_refused(row, given_up) for row in refused if position_of(row) not in replayed]
-
-
-def _sent(value: Any, path: str, not_sent: Collection[str]) -> Any:
-    """Return a cell with UNSET in place of itself, or of fields within it, that were not sent."""
-    if path in not_sent:
-        return UNSET
-    if not isinstance(value, dict):
-        return value
-    return {name: _sent(part, f"{path}.{quoted(name)}", not_sent) for name, part in value.items()}
 
 
 def _refused(row: Entry, given_up: Mapping[Position, int]) -> Refused:

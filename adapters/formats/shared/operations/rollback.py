@@ -185,15 +185,12 @@ class TableVersions:
         if self._is_at(lineage, name, newest):
             raise ConfigError(f"{self.name} stands at {name} already", todo="Nothing was changed.")
         if _is_lost(batch, newest, self.side_tables.change_log_versions.whole()):
-            was = (
-                "removed by others"
-                if next_trim(batch) in self.side_tables.change_log_versions.batches()
-                else "forgotten"
-            )
+            has_version = next_trim(batch) in self.side_tables.change_log_versions.batches()
+            reason = "removed by others" if has_version else "forgotten"
             raise TableError(
                 f"{self.name} cannot be taken back to {name}",
                 found=f"what it remembered at batch {batch}, before it was trimmed with batch {next_trim(batch)}, "
-                f"was {was}",
+                f"was {reason}",
                 todo=f"Nothing was changed. Name a later one (`lakeward rollback {self.name}` lists them), or load "
                 f"the table anew: `lakeward reload {self.name}`.",
             )
@@ -231,11 +228,11 @@ class TableVersions:
         return lineage.is_at(name) and newest <= lineage.batch
 
     def _unknown(self, name: str) -> ConfigError:
-        names_ = [version.name for version in self.versions()]
-        found = f"there are {', '.join(names_[:3])}{' …' if len(names_) > 3 else ''}" if names_ else "there is none"
+        commits = [version.name for version in self.versions()]
+        more = " …" if len(commits) > 3 else ""
         return ConfigError(
             f"{self.name} has no commit {name} that it can be taken back to",
-            found=found,
+            found=f"there are {', '.join(commits[:3])}{more}" if commits else "there is none",
             todo=f"`lakeward rollback {self.name}` lists them. Nothing was changed.",
         )
 
@@ -245,8 +242,8 @@ class TableVersions:
         """Return kind, batch and text of the entries above a batch: batch records and operator decisions."""
         kinds = "', '".join([BATCH, *DECISIONS])
         condition = f"{KIND} in ('{kinds}') and {names.BATCH} > {above}"
-        found = self.side_tables.change_log.table.rows(condition, (KIND, names.BATCH, RECORD))
-        return [(row[KIND], row[names.BATCH], row[RECORD]) for row in found.to_pylist()]
+        rows = self.side_tables.change_log.table.rows(condition, (KIND, names.BATCH, RECORD))
+        return [(row[KIND], row[names.BATCH], row[RECORD]) for row in rows.to_pylist()]
 
     def _newest(self, lineage: TableLineage) -> int:
         """Return the newest batch that the change log may have been trimmed with.
@@ -254,9 +251,10 @@ class TableVersions:
         It is the table's batch. If the table was rolled back by others, or a rollback was not finished, it is the
         newest batch on record.
         """
-        here = lineage.batch
-        known = max((batch for kind, batch, _ in self._entries(here) if kind == BATCH), default=0)
-        return known if known > here + 1 or known in self.side_tables.change_log_versions.batches() else here
+        table_batch = lineage.batch
+        recorded = max((batch for kind, batch, _ in self._entries(table_batch) if kind == BATCH), default=0)
+        was_trimmed = recorded in self.side_tables.change_log_versions.batches()
+        return recorded if recorded > table_batch + 1 or was_trimmed else table_batch
 
 
 def _is_lost(batch: int, newest: int, kept_batches: Collection[int]) -> bool:

@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Final
 
 import pyarrow.parquet as pq
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from lakeward.adapters.formats.shared.operations.key_state import entries_of
+from lakeward.adapters.formats.shared.operations.spark_settings import spark_settings
 from lakeward.adapters.formats.shared.rows.table_rows import TableSnapshot
 from lakeward.adapters.formats.shared.side_tables.side_table_pair import SideTables
 from lakeward.adapters.spark.frames.local_frame import Frame, in_spark
@@ -37,7 +38,7 @@ _PLAIN: Final[Mapping[str, str]] = {
 
 
 @contextmanager
-def reading(what: str) -> Iterator[None]:
+def reading(table_name: str) -> Iterator[None]:
     """Raise an error that people understand if a table cannot be read.
 
     Raises StoreUnreachable if S3 did not answer, and otherwise TableError.
@@ -45,10 +46,10 @@ def reading(what: str) -> Iterator[None]:
     try:
         yield
     except (*FAILURES, OSError) as error:
-        if (unreachable_error := unreachable(what, error)) is not None:
+        if (unreachable_error := unreachable(table_name, error)) is not None:
             raise unreachable_error from error
         raise TableError(
-            f"{what}: the table cannot be read",
+            f"{table_name}: the table cannot be read",
             found=refused_by_disk(error) or said(error),
             todo="Nothing was changed. Mend that, and ask again.",
         ) from error
@@ -75,7 +76,7 @@ class SparkTableReader:
         """Write rows as Parquet files into an empty folder of this machine; return their number."""
         with reading(str(self.side_tables.dimension.name)):
             rows = self._rows(wanted)
-            with _set(rows.sparkSession, _PLAIN):
+            with spark_settings(rows.sparkSession, _PLAIN):
                 rows.write.mode("append").parquet(f"file://{folder}")
             expected = rows.count()
         written = sum(pq.read_metadata(file).num_rows for file in Path(folder).glob("*.parquet"))
@@ -101,9 +102,9 @@ class SparkTableReader:
     def compare(
         self, source: Frame, columns: ComparedColumns, among: Collection[str] | None
     ) -> Comparison:
-        """Compare the rows that stand with those of the source, which are read first."""
+        """Compare the current rows with those of the source, which are read first."""
         dimension = self.side_tables.dimension
-        there = comparison_queries.digest_source(in_spark(source), columns)
+        source_digest = comparison_queries.digest_source(in_spark(source), columns)
         with reading(str(dimension.name)):
             snapshot = self.load()
             if snapshot is None:
@@ -113,7 +114,9 @@ class SparkTableReader:
                 rows = rows.where(as_of.is_current(dimension.history))
             elif dimension.is_soft:
                 rows = rows.where(STANDS)
-            return comparison_queries.compare(there, comparison_queries.digest_table(rows, columns), columns, among)
+            return comparison_queries.compare(
+                source_digest, comparison_queries.digest_table(rows, columns), columns, among
+            )
 
     def _rows(self, wanted: Selection) -> DataFrame:
         dimension, snapshot = self.side_tables.dimension, self.load()
@@ -124,16 +127,3 @@ class SparkTableReader:
             rows = rows.where(as_of.valid_at(dimension.history, wanted.at, wanted.known))
         system_columns = [name for name in rows.columns if name.startswith(names.PREFIX) and name != DELETED]
         return rows if wanted.with_ours else rows.drop(*system_columns)
-
-
-@contextmanager
-def _set(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
-    """Give a session these settings while the context lasts."""
-    before = {name: spark.conf.get(name) for name in settings}
-    for name, value in settings.items():
-        spark.conf.set(name, value)
-    try:
-        yield
-    finally:
-        for name, value_before in before.items():
-            spark.conf.set(name, str(value_before))

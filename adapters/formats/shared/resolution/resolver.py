@@ -2,7 +2,8 @@
 
 The steps are modules of `lakeward.adapters.formats.shared.resolution.steps`. Each passes a value to the next one:
 the new rows of a batch (`Arrivals`), and, where events are folded in order, the events that can be applied
-(`ApplicableEvents`). The table format writes the result (`MergeDetail`).
+(`ApplicableEvents`). `strategies` has a module for each way to resolve a batch. The table format writes the result
+(`MergeDetail`).
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from lakeward.adapters.formats.shared.rows.new_rows import rows_to_write
 from lakeward.adapters.formats.shared.rows.partition_values import Partitions
 from lakeward.adapters.formats.shared.rows.table_rows import Rows, TableSnapshot
 from lakeward.adapters.formats.shared.side_tables.side_table_pair import SideTables
-from lakeward.adapters.formats.shared.small_batches.eligibility import NotSmall, reason_for_spark
+from lakeward.adapters.formats.shared.small_batches.batch import NotSmall, reason_for_spark
 from lakeward.adapters.formats.shared.small_batches.resolver import resolve_small_batch
 from lakeward.adapters.spark.execution.cached_frames import freed_on_failure
 from lakeward.adapters.spark.execution.parallelism import ROWS_A_PART
@@ -97,16 +98,16 @@ def merge(side_tables: SideTables, plan: MergePlan, frame: DataFrame, table: Tab
     rows = Rows(plan, table, side_tables.spark)
     if plan.splices is not None and rows.history is not None:
         return resolve_snapshot_splice(side_tables, plan, rows.history, plan.splices, frame, rows)
-    if meets_no_row(plan, rows) and (loaded := resolve_full_load(plan, frame, rows)) is not None:
-        return loaded
+    if meets_no_row(plan, rows) and (load_result := resolve_full_load(plan, frame, rows)) is not None:
+        return load_result
     if has_few_rows(plan):
         frame = as_leaf(frame.coalesce(1 + plan.facts.read // ROWS_A_PART))
     regressions = find_regressions(side_tables, plan, frame, rows)
-    plan, arrived = sort_arrivals(side_tables, plan, frame, rows)
-    if plan.folds and whole_rows_suffice(side_tables, plan, arrived):
+    plan, arrivals = sort_arrivals(side_tables, plan, frame, rows)
+    if plan.folds and whole_rows_suffice(side_tables, plan, arrivals):
         plan = replace(plan, folds=False)
     resolve = resolve_in_order if plan.folds else resolve_whole_rows
-    return replace(resolve(side_tables, plan, arrived, rows), log_regressions=regressions)
+    return replace(resolve(side_tables, plan, arrivals, rows), log_regressions=regressions)
 
 
 def reload(side_tables: SideTables, plan: MergePlan, frame: DataFrame, table: TableSnapshot | None) -> MergeResult:

@@ -1,4 +1,4 @@
-"""The rows that a plan adds, with the columns of the table."""
+"""The rows that a plan writes, new or rewritten, with the columns of the table."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pyspark.sql import DataFrame
 
 from lakeward.adapters.formats.shared.resolution.merge_result import MergeDetail
 from lakeward.adapters.spark.frames.local_frame import LocalFrame, in_spark
+from lakeward.adapters.spark.schema_changes.schema_alignment import called_now, fitted
 from lakeward.adapters.spark.sql import names
 from lakeward.adapters.spark.sql.names import quoted
 from lakeward.adapters.spark.sql.types import ddl
@@ -40,6 +41,15 @@ def as_stored(plan: MergePlan, rows: DataFrame) -> DataFrame:
         f"{plan.batch}L AS {names.BATCH}",
         *reached,
     )
+
+
+def remaining_rows(plan: MergePlan, stored: DataFrame, removed: DataFrame | None) -> DataFrame:
+    """Return stored rows as they are rewritten: with the columns after the plan, without the removed ones.
+
+    `removed` are the identity columns of the rows to remove, with their names after the plan.
+    """
+    rows = fitted(called_now(stored, plan.renames), plan.stored.schema)
+    return rows if removed is None else rows.join(removed, removed.columns, "left_anti")
 
 
 def stored_rows(plan: MergePlan, detail: MergeDetail) -> pa.Table | None:

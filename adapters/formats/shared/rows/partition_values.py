@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame, Row
 from lakeward.adapters.formats.shared.rows.text_sets import TextSet
 from lakeward.adapters.spark.frames.event_frame import IS_EVENT, LEAVES_VALUES, count_operations
 from lakeward.adapters.spark.frames.local_frame import Frame, LocalFrame, in_spark
-from lakeward.adapters.spark.merge.resolution import rejected
+from lakeward.adapters.spark.merge.resolution import reject_rows
 from lakeward.adapters.spark.schema_changes.schema_alignment import fitted
 from lakeward.adapters.spark.sql import names
 from lakeward.adapters.spark.sql.names import quoted
@@ -79,7 +79,7 @@ class Partitions:
             return plan, batch
         for texts in lossy_texts:
             is_wrong = f"coalesce({_IS_SENT} AND {texts.condition}, false)"
-            frame = rejected(frame, plan.dimension, is_wrong, Reason.CAST, f"{texts.why}, {texts.becomes}")
+            frame = reject_rows(frame, plan.dimension, is_wrong, Reason.CAST, f"{texts.why}, {texts.becomes}")
         operations = Counter(plan.facts.operations) - Counter(counts)
         rejects = Counter(plan.facts.rejects) + Counter({Reason.CAST: sum(counts.values())})
         return replace(plan, facts=replace(plan.facts, operations=operations, rejects=rejects)), frame
@@ -99,17 +99,17 @@ class Partitions:
             texts = lossy_texts[row[_WHICH]]
             has = ", ".join(f"{column} {row[column]!r}" for column in plan.dimension.key)
             todo = "Nothing was applied. Let a rule of the columns give another text, or take another column for "
-            again = "`partition_by`; an existing table has to be dropped with its side tables for that."
+            reload_hint = "`partition_by`; an existing table has to be dropped with its side tables for that."
             raise TableError(
                 f"{plan.dimension.name}: a row has {row[texts.column]!r} in {texts.column!r}, and {texts.becomes}",
                 found=f"{texts.why}; the row: {has}",
-                todo=f"{todo}`partition_by`." if plan.creates else f"{todo}{again}",
+                todo=f"{todo}`partition_by`." if plan.creates else f"{todo}{reload_hint}",
             )
 
     def _lossy_texts(self, rows: Frame) -> list[_LossyTexts]:
         texts = _texts_of(rows)
         nulls, others = f"{self.format} would make it NULL", f"{self.format} would take it for another"
-        lost = [
+        lossy_texts = [
             _LossyTexts(name, _NULLS, f"no partition by {name} has its text", nulls)
             for name in self.columns
             if name in texts
@@ -119,7 +119,7 @@ class Partitions:
             for name, mixed in self.mixed.items()
             if name in texts
         ]
-        return lost + mixed
+        return lossy_texts + mixed
 
     def _mended(self, plan: MergePlan, row: Row, texts: _LossyTexts) -> RepairError:
         return RepairError(

@@ -97,9 +97,9 @@ class Rows:
             return self.history.stored(rows)
         if plan.replaces and plan.dimension.is_soft:
             rows = self._gone_with_load(rows)
-        stands = [f"{name} AS {stored_column(name)}" for name in names.POSITION]
+        places = [f"{name} AS {stored_column(name)}" for name in names.POSITION]
         has = [name for name in (*plan.evolution.schema.names, DELETED) if name in rows.columns]
-        return rows.selectExpr(*map(quoted, has), *stands, FILE, POS)
+        return rows.selectExpr(*map(quoted, has), *places, FILE, POS)
 
     @property
     def history(self) -> VersionRows | None:

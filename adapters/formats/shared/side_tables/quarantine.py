@@ -37,12 +37,12 @@ KEY: Final = "_lakeward_key"
 OLD_KEY: Final = "_lakeward_old_key"
 OBJECT_NAME: Final = "_lakeward_object_name"
 SINCE: Final = "_lakeward_since"
-HELD, BESIDE, FINAL = "held", "held beside", "final"
-MENDED, REPLAYED, GIVEN_UP = "mended", "replayed", "given up"
-REFUSED, SETTLED = (HELD, BESIDE, FINAL), (REPLAYED, GIVEN_UP)
+HELD, HELD_OTHER_KEY, FINAL = "held", "held beside", "final"
+REPAIRED, REPLAYED, GIVEN_UP = "mended", "replayed", "given up"
+REFUSED, SETTLED = (HELD, HELD_OTHER_KEY, FINAL), (REPLAYED, GIVEN_UP)
 """The states of a row: refused, repaired by an operator, or settled.
 
-A key change holds both its keys. It has a second row with the other key, whose state is `BESIDE`.
+A key change holds both its keys. It has a second row with the other key, whose state is `HELD_OTHER_KEY`.
 """
 
 _TEXT: Final = Type("string")
@@ -83,8 +83,8 @@ class QuarantineTable:
         rows_to_add = to_arrow(with_exact_columns(rows, {c.name: ddl(c.type) for c in self._columns()}))
         if not rows_to_add.num_rows:
             return
-        known = {position_of(row) for row in self._unsettled(progress, (HELD, FINAL)).to_pylist()}
-        new = [position_of(row) not in known for row in rows_to_add.select(_PLACE).to_pylist()]
+        present = {position_of(row) for row in self._unsettled(progress, (HELD, FINAL)).to_pylist()}
+        new = [position_of(row) not in present for row in rows_to_add.select(_PLACE).to_pylist()]
         if any(new):
             self.table.add({c.name: c.type for c in self._columns()}, [], rows_to_add.filter(new), count=0)
 
@@ -95,14 +95,14 @@ class QuarantineTable:
     def _rejected(self, rejects: DataFrame, objects: Mapping[int, str], epoch: int, batch: int) -> DataFrame:
         key = self.dimension.key
         types = {names.OBJECT: "bigint", OBJECT_NAME: "string"}
-        known = inline(self.spark(), types, list(objects.items()))
+        object_names = inline(self.spark(), types, list(objects.items()))
         state = f"CASE WHEN {IS_HOLDING} THEN '{HELD}' ELSE '{FINAL}' END"
         rejects = rejects.selectExpr("*", f"{state} AS {STATE}")
         if names.OLD in rejects.columns:
             old = {name: column(names.OLD)[name] for name in key}
             moved = rejects.where(f"{IS_HOLDING} AND {names.OLD} IS NOT NULL")
-            rejects = rejects.unionByName(moved.withColumns({**old, STATE: F.lit(BESIDE)}))
-        return rejects.join(F.broadcast(known), names.OBJECT).selectExpr(
+            rejects = rejects.unionByName(moved.withColumns({**old, STATE: F.lit(HELD_OTHER_KEY)}))
+        return rejects.join(F.broadcast(object_names), names.OBJECT).selectExpr(
             STATE,
             f"{epoch} AS {names.EPOCH}",
             f"{batch}L AS {names.BATCH}",
@@ -118,9 +118,9 @@ class QuarantineTable:
         wanted = tuple(_columns(self.dimension.sequences))
         rows = self.table.rows(f"{names.BATCH} <= {progress.batch}", wanted).to_pylist()
         settled = {position_of(row) for row in rows if row[STATE] in SETTLED}
-        repair_rows = sorted((row for row in rows if row[STATE] == MENDED), key=lambda row: row[SINCE])
+        repair_rows = sorted((row for row in rows if row[STATE] == REPAIRED), key=lambda row: row[SINCE])
         repaired = {position_of(row): read_repair(row, self.table.renames) for row in repair_rows}
-        other_keys = {position_of(row): row[KEY] for row in rows if row[STATE] == BESIDE}
+        other_keys = {position_of(row): row[KEY] for row in rows if row[STATE] == HELD_OTHER_KEY}
         entries = [
             replace(_entry(row, repaired.get(position_of(row))), other_key=other_keys.get(position_of(row)))
             for row in rows
@@ -152,8 +152,8 @@ class QuarantineTable:
         """
         if not progress.held:
             return ()
-        rows = self._unsettled(progress, (HELD, BESIDE), KEY, names.REASON, names.BATCH).to_pylist()
-        other_keys = {position_of(row): row[KEY] for row in rows if row[STATE] == BESIDE}
+        rows = self._unsettled(progress, (HELD, HELD_OTHER_KEY), KEY, names.REASON, names.BATCH).to_pylist()
+        other_keys = {position_of(row): row[KEY] for row in rows if row[STATE] == HELD_OTHER_KEY}
         holds = [
             Hold(place, tuple((key,) for key in (row[KEY], other_keys.get(place)) if key), reason, row[names.BATCH])
             for row in rows
@@ -200,7 +200,7 @@ class QuarantineTable:
         """Return key and position of these holds, as a frame."""
         pending = {new: old for old, new in self.table.pending.items()}
         key = [pending.get(name, name) for name in self.dimension.key]
-        rows = self.table.rows(f"{STATE} in ('{HELD}', '{BESIDE}')", (*key, *_PLACE))
+        rows = self.table.rows(f"{STATE} in ('{HELD}', '{HELD_OTHER_KEY}')", (*key, *_PLACE))
         rows = rows.rename_columns({old: new for new, old in pending.items() if old in key})
         wanted = pa.table(_places([hold.position for hold in holds]))
         wanted = wanted.cast(pa.schema([rows.schema.field(name) for name in _PLACE]))
@@ -234,7 +234,7 @@ def _settled(plan: MergePlan) -> pa.Table:
 def _repair_rows(entries: Sequence[Entry], batch: int) -> pa.Table:
     repaired = [entry.repaired for entry in entries if entry.repaired is not None]
     columns = _position_columns([entry.position for entry in entries], batch)
-    columns[STATE] = [MENDED] * len(entries)
+    columns[STATE] = [REPAIRED] * len(entries)
     columns[names.OPERATION] = [repair.operation.value for repair in repaired]
     columns[names.TEXT] = [repair_text(repair) for repair in repaired]
     return pa.table(columns)

@@ -41,8 +41,7 @@ NOTHING: Final = pa.table({})
 UNKNOWN: Final = -1
 """A version that is not known; it matches any version."""
 
-
-LOST: Final = (
+RUN_AGAIN: Final = (
     "Nothing of this batch was applied. Run again when the other is done. Where processes do not share the folder "
     "`state`, a lease lets one at a time run a pipeline (docs/reference/lease.md)."
 )
@@ -50,15 +49,16 @@ LOST: Final = (
 
 
 def refuse_others(
-    what: object, name: Sequence[str], version: int | None, since: int | None, todo: str = LOST
+    table_name: object, name: Sequence[str], version: int | None, since: int | None, todo: str = RUN_AGAIN
 ) -> None:
     """Raise CommitConflict if another process has written a side table `since` a version.
 
-    `what` is the table, `beside` the name of its side table, `version` the current version of that.
+    `table_name` is for messages. `name` has the parts of the name of the side table, `version` is its current
+    version, `todo` says what to do.
     """
     if since not in (UNKNOWN, version):
         raise CommitConflict(
-            f"{what}: another process works on the table",
+            f"{table_name}: another process works on the table",
             found=f"{'.'.join(name)} was at version {since} when this one looked, and is at {version}",
             todo=todo,
         )

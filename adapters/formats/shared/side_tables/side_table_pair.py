@@ -16,6 +16,7 @@ from lakeward.adapters.formats.shared.change_log.table import ChangeLogTable
 from lakeward.adapters.formats.shared.change_log.writer import record_batch, record_decision
 from lakeward.adapters.formats.shared.operations.direct_load import DirectLoad
 from lakeward.adapters.formats.shared.resolution.merge_result import MergeDetail
+from lakeward.adapters.formats.shared.rows.system_columns import of_source
 from lakeward.adapters.formats.shared.side_tables.quarantine import QuarantineTable
 from lakeward.adapters.formats.shared.side_tables.side_table import UNKNOWN, OpenSideTable
 from lakeward.adapters.spark.frames.event_frame import facts, survey
@@ -30,10 +31,11 @@ from lakeward.core.merge.change_log import Hold, Reason
 from lakeward.core.merge.facts import PARTIAL
 from lakeward.core.merge.truncates import Truncates
 from lakeward.core.plan import MergePlan
-from lakeward.core.ports import Batch, ChangeLogState, Entry, MergeResult, OperatorDecision
+from lakeward.core.ports import Batch, ChangeLogState, Entry, MergeResult, OperatorDecision, TableState
 from lakeward.core.progress import Progress
 from lakeward.core.quarantine.holds import Waiters
 from lakeward.core.schema import Schema
+from lakeward.core.schema_changes.evolution import with_new_names
 from lakeward.plugins.registry import SMALL_BATCH
 
 
@@ -63,11 +65,19 @@ class SideTables:
         self.change_log.dimension, self.change_log.coming_columns = self.dimension, coming
         self.quarantine.dimension = self.dimension
 
+    def follow(self, state: TableState) -> TableState:
+        """Return a table state with the columns of the source only, and use these columns from now on."""
+        state = of_source(state, self.dimension)
+        if state.schema is not None:
+            self.set_schema(with_new_names(state.schema, self.dimension.policies.renames))
+        return state
+
     def read_state(self, progress: Progress) -> ChangeLogState:
         """Return the applied objects, held keys and operator decisions as of the table's batch."""
         objects = self.change_log.batches.objects(progress)
-        records = [found.record for found in self.change_log.batches.records.values() if found.record is not None]
-        shown = {batch: found.shown for batch, found in self.change_log.batches.records.items() if found.shown}
+        batches = self.change_log.batches.records
+        records = [batch.record for batch in batches.values() if batch.record is not None]
+        shown = {number: batch.shown for number, batch in batches.items() if batch.shown}
         decisions, in_part = tuple(self.change_log.batches.decisions), self.change_log.has_parts
         return ChangeLogState(
             objects,
@@ -86,9 +96,9 @@ class SideTables:
             hold for hold in self.quarantine.holds(progress) if not truncates.overrule(hold.position, hold.reason)
         )
 
-    def record_decision(self, progress: Progress, word: OperatorDecision) -> None:
+    def record_decision(self, progress: Progress, decision: OperatorDecision) -> None:
         """Write an operator decision to the change log."""
-        record_decision(self.change_log, progress.batch, word)
+        record_decision(self.change_log, progress.batch, decision)
 
     def applied(self, progress: Progress, after: int) -> Sequence[ObjectRecord]:
         """Return the objects of the batches above `after`."""
@@ -101,7 +111,7 @@ class SideTables:
     def hold(self, plan: MergePlan, resolved: MergeResult) -> None:
         """Write the rejects of a batch to the quarantine, and the settlement of replayed and discarded rows."""
         rejects = resolved.detail.rejects
-        objects = {found.object.order: found.object.name for found in plan.facts.objects}
+        objects = {item.object.order: item.object.name for item in plan.facts.objects}
         if rejects is not None and (plan.releases or plan.truncates.arrived):  # some may be of earlier batches
             objects = {**self._named(rejects), **objects}
         self.quarantine.hold(plan, rejects, objects, count=resolved.counts.quarantined)
@@ -196,7 +206,7 @@ def _with(waiters: Waiters[str], entry: Entry) -> Entry:
 
 
 def _as_entries(rows: DataFrame) -> DataFrame:
-    """Return rows that stand in the form of events."""
+    """Return stored rows with the columns of events."""
     place = {stored_column(name): name for name in names.POSITION}
     return rows.withColumnsRenamed(place).selectExpr(
         "*", f"string(NULL) AS {names.OPERATION}", f"bigint(NULL) AS {names.TIME}"

@@ -1,4 +1,4 @@
-"""The rows of a small batch in Arrow, and as events and rejects of the core."""
+"""Which batches are small, and the rows of a small batch in Arrow and as events and rejects of the core."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from lakeward.adapters.formats.shared.small_batches.arrow_values import columns_of, key_in, keys_in, paths_of, sent
+from lakeward.adapters.formats.shared.rows.unset_cells import quoted_paths, with_unset
+from lakeward.adapters.formats.shared.small_batches.keys import key_in, keys_in
 from lakeward.adapters.spark.frames.event_frame import SKIPPED
 from lakeward.adapters.spark.sql import names
 from lakeward.adapters.spark.sql.names import quoted
@@ -17,6 +18,19 @@ from lakeward.core.merge.change_log import HOLDING, Reason, Reject
 from lakeward.core.plan import MergePlan
 
 _WHOLE: Final = (Operation.INSERT, Operation.READ)
+
+
+class NotSmall(Exception):
+    """Spark must resolve a batch after all; the message says why. Nothing has been written."""
+
+
+def reason_for_spark(plan: MergePlan, most_rows: int) -> str | None:
+    """Return why Spark resolves a batch, or None if the core does. `most_rows` is the setting `small_batch`."""
+    if not most_rows:
+        return "`small_batch` is 0"
+    if plan.facts.read > most_rows:
+        return f"more than {most_rows:,} rows (`small_batch`)"
+    return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,11 +81,11 @@ class _Reader:
         self.lacking = {path: quoted(*path) for path in lacking}
         self.key = plan.dimension.key
         self.keys = keys_in(columns, self.key)
-        nothing = [None] * len(self.keys)
-        self.unset = columns.get(names.UNSET, nothing)
-        self.old = columns.get(names.OLD, nothing)
-        self.images = columns.get(names.IMAGE, nothing)
-        self.transactions = columns.get(names.TRANSACTION, nothing)
+        nulls = [None] * len(self.keys)
+        self.unset = columns.get(names.UNSET, nulls)
+        self.old = columns.get(names.OLD, nulls)
+        self.images = columns.get(names.IMAGE, nulls)
+        self.transactions = columns.get(names.TRANSACTION, nulls)
 
     def position(self, index: int) -> Position:
         columns = self.columns
@@ -103,14 +117,18 @@ class _Reader:
         if operation in _WHOLE:
             cells |= self.absent
         not_sent = self._not_sent(index, operation)
-        return {name: sent(value, quoted(name), not_sent) for name, value in cells.items()} if not_sent else cells
+        return (
+            {name: with_unset(value, quoted(name), not_sent) for name, value in cells.items()}
+            if not_sent
+            else cells
+        )
 
     def _not_sent(self, index: int, operation: Operation) -> Collection[str]:
         """Return the paths of cells that an event did not send, and of nested fields that its file lacks."""
         listed = self.unset[index]
         if not listed and not self.lacking:
             return ()
-        paths = paths_of(listed)
+        paths = quoted_paths(listed)
         if operation is Operation.UPDATE:
             paths |= set(self.lacking.values())
         return paths
@@ -125,3 +143,8 @@ class _Reader:
             time=self.columns[names.TIME][index],
             detail=self.columns[names.DETAIL][index] or "",
         )
+
+
+def columns_of(rows: pa.Table) -> Mapping[str, Sequence[Any]]:
+    """Return the values of each column. Raises OverflowError for a time outside the years 1 to 9999."""
+    return {name: rows[name].to_pylist() for name in rows.column_names}

@@ -20,17 +20,17 @@ from lakeward.adapters.formats.shared.change_log.entries import (
     RELEASED,
     WAITING,
 )
-from lakeward.adapters.formats.shared.small_batches.arrow_values import arrow_type, key_values
-from lakeward.adapters.formats.shared.small_batches.key_texts import KeyTexts
-from lakeward.adapters.formats.shared.small_batches.version_rows import shown_base
+from lakeward.adapters.formats.shared.rows.arrow_types import arrow_type
+from lakeward.adapters.formats.shared.rows.unset_cells import unset_paths, without_unset
+from lakeward.adapters.formats.shared.small_batches.keys import KeyTexts, key_values
+from lakeward.adapters.formats.shared.small_batches.version_rows import base_row_columns
 from lakeward.adapters.spark.sql import names
-from lakeward.adapters.spark.sql.names import quoted
 from lakeward.core.dimension import DELETED
 from lakeward.core.events import UNSET, Cell, ChangeEvent, Key, Operation, Position
 from lakeward.core.merge.change_log import BaseRow
 from lakeward.core.plan import MergePlan
 
-_RELEASED: Final = (KIND, *names.POSITION, names.OPERATION, names.TIME, names.BATCH, RECORD)
+_RELEASED_COLUMNS: Final = (KIND, *names.POSITION, names.OPERATION, names.TIME, names.BATCH, RECORD)
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Entries:
 
     plan: MergePlan
     texts: KeyTexts
-    found: list[dict[str, Any]]
+    entries: list[dict[str, Any]]
 
     @cached_property
     def columns(self) -> Sequence[str]:
@@ -50,17 +50,17 @@ class Entries:
         """Add events that were applied, stale or superseded."""
         for event in events:
             kind = DELETE if event.operation is Operation.DELETE else CHANGE
-            self.found.append(self._event(kind, event))
+            self.entries.append(self._event(kind, event))
 
     def add_waiting(self, events: Iterable[ChangeEvent]) -> None:
         """Add events that wait behind a held key."""
-        self.found.extend(self._event(WAITING, event) for event in events)
+        self.entries.extend(self._event(WAITING, event) for event in events)
 
     def add_released(self, events: Iterable[ChangeEvent]) -> None:
-        """Add notes that events no longer wait."""
+        """Add entries that say that events no longer wait."""
         for event in events:
             entry = self._event(RELEASED, event)
-            self.found.append({name: entry.get(name) for name in (*_RELEASED, *self.plan.dimension.key)})
+            self.entries.append({name: entry.get(name) for name in (*_RELEASED_COLUMNS, *self.plan.dimension.key)})
 
     def add_bases(self, bases: Iterable[BaseRow]) -> None:
         """Add base rows. A key that was absent before its first remembered event has no entry."""
@@ -69,10 +69,10 @@ class Entries:
                 continue
             for version in base.row.versions:
                 entry = self._entry(BASE, version.position, base.key) | self._cells(version.cells)
-                self.found.append(entry | shown_base(self.plan.dimension, version))
+                self.entries.append(entry | base_row_columns(self.plan.dimension, version))
             if self.plan.dimension.history is None:
                 entry = self._entry(BASE, base.row.position, base.key) | self._cells(base.row.cells)
-                self.found.append(entry | {DELETED: base.row.deleted})
+                self.entries.append(entry | {DELETED: base.row.deleted})
 
     def _entry(self, kind: str, place: Position, key: Key) -> dict[str, Any]:
         return {
@@ -91,41 +91,19 @@ class Entries:
         entry |= {names.OPERATION: event.operation.value, names.TIME: event.time, names.INSTANT: event.instant}
         not_sent = []
         if event.operation not in (Operation.DELETE, Operation.TRUNCATE) and event.lacks(columns):
-            not_sent = [path for name in columns for path in _not_sent(name, event.cells.get(name, UNSET))]
+            not_sent = [path for name in columns for path in unset_paths(name, event.cells.get(name, UNSET))]
         if event.old_key is not None:
             entry[names.OLD] = key_values(event.old_key, dimension)
             entry[OLD_RECORD] = self.texts.text(event.old_key)
         return entry | {names.UNSET: not_sent or None, names.TRANSACTION: event.transaction}
 
     def _cells(self, cells: Mapping[str, Cell]) -> dict[str, Any]:
-        return {name: plain(value) for name, value in cells.items()}
+        return {name: without_unset(value) for name, value in cells.items()}
 
     def rows(self, columns: Mapping[str, Any]) -> pa.Table:
         """Return the entries as rows with these columns, given with their types."""
         arrays = {
-            name: pa.array([entry.get(name) for entry in self.found], arrow_type(type_))
+            name: pa.array([entry.get(name) for entry in self.entries], arrow_type(type_))
             for name, type_ in columns.items()
         }
         return pa.table(arrays)
-
-
-def plain(value: Cell) -> Any:
-    """Return a cell for Arrow: NULL in place of cells that were not sent."""
-    if value is UNSET:
-        return None
-    if isinstance(value, dict):
-        return {name: plain(part) for name, part in value.items()}
-    return value
-
-
-def _not_sent(column: str, value: Cell) -> Iterable[str]:
-    """Return what was not sent of a column: its name, or the paths of fields within it."""
-    return [column] if value is UNSET else _fields_not_sent(value, quoted(column))
-
-
-def _fields_not_sent(value: Cell, path: str) -> Iterable[str]:
-    if value is UNSET:
-        yield path
-    elif isinstance(value, dict):
-        for name, part in value.items():
-            yield from _fields_not_sent(part, f"{path}.{quoted(name)}")

@@ -1,4 +1,4 @@
-"""Read the change log of the keys of a small batch into the core's memory."""
+"""Read the change log of the keys of a small batch, as the core takes it."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from lakeward.adapters.formats.shared.change_log.entries import (
     WAITING,
 )
 from lakeward.adapters.formats.shared.rows.system_columns import position_of
+from lakeward.adapters.formats.shared.rows.unset_cells import quoted_paths, with_unset
 from lakeward.adapters.formats.shared.side_tables.side_table_pair import SideTables
-from lakeward.adapters.formats.shared.small_batches.arrow_values import columns_of, key_in, keys_in, paths_of, sent
-from lakeward.adapters.formats.shared.small_batches.eligibility import NotSmall, needs_memory
-from lakeward.adapters.formats.shared.small_batches.key_texts import KeyTexts
+from lakeward.adapters.formats.shared.small_batches.batch import NotSmall, columns_of
+from lakeward.adapters.formats.shared.small_batches.keys import KeyTexts, key_in, keys_in
 from lakeward.adapters.formats.shared.small_batches.version_rows import VersionReader
 from lakeward.adapters.spark.sql import names
 from lakeward.adapters.spark.sql.names import quoted
@@ -41,45 +41,51 @@ MOST_NEAR: Final = 250_000
 """If more entries may concern a batch, Spark resolves it."""
 
 
-def read_memory(
+def read_change_log(
     side_tables: SideTables, plan: MergePlan, touched: Collection[Key]
 ) -> tuple[ChangeLogContents, frozenset[Key]]:
-    """Return the memory of these keys and of all keys that key changes join to them, and all these keys.
+    """Return the change log of these keys and of all keys that key changes join to them, and all these keys.
 
     Raises NotSmall if the change log has too many entries to be read into this process.
     """
     batches = side_tables.change_log.batches
     records = [item.record for item in batches.records.values() if item.record is not None]
-    memory = ChangeLogContents(
+    contents = ChangeLogContents(
         epoch=batches.epoch,
         loaded=max((record.loaded for record in records), default=0),
         low_watermark=plan.low_watermark,
         records=records,
     )
-    if not needs_memory(plan) or plan.batch == 1:
-        return memory, frozenset(touched)
+    if not needs_change_log(plan) or plan.batch == 1:
+        return contents, frozenset(touched)
     entries = _Entries.read(side_tables, plan, touched)
-    joined = entries.joined(touched) if not plan.truncates.arrived else frozenset({*touched, *entries.keys()})
-    memory.changes = {change.event.position: change for change in entries.changes(joined)}
-    memory.bases = entries.bases(joined, memory.changes.values())
-    return memory, joined
+    linked = entries.linked(touched) if not plan.truncates.arrived else frozenset({*touched, *entries.keys()})
+    contents.changes = {change.event.position: change for change in entries.changes(linked)}
+    contents.bases = entries.bases(linked, contents.changes.values())
+    return contents, linked
+
+
+def needs_change_log(plan: MergePlan) -> bool:
+    """Return whether the change log of a key can matter to a batch."""
+    needs = plan.recalls or plan.in_part or plan.holds or plan.releases or plan.truncates.all
+    return bool(needs) and not plan.appends
 
 
 def holds_of(plan: MergePlan, keys: Collection[Key], texts: KeyTexts) -> Iterator[Hold]:
     """Return the holds of these keys. The plan's holds name keys by their texts."""
-    key_of = {texts.text(key): key for key in keys} if plan.holds else {}
+    keys_by_text = {texts.text(key): key for key in keys} if plan.holds else {}
     for hold in plan.holds:
-        own = tuple(key_of[str(text)] for (text,) in hold.keys if str(text) in key_of)
-        if own:
-            yield Hold(hold.position, own, hold.reason, hold.batch, hold.transaction)
+        held_keys = tuple(keys_by_text[str(text)] for (text,) in hold.keys if str(text) in keys_by_text)
+        if held_keys:
+            yield Hold(hold.position, held_keys, hold.reason, hold.batch, hold.transaction)
 
 
 @dataclass(frozen=True)
 class _Entries:
     """The change log entries of the table's epoch, up to its batch.
 
-    They cover the keys of a batch and all keys that key changes join to them. There may be entries of other keys,
-    too.
+    They include all entries of the keys of a batch and of the keys that key changes join to them. There may be
+    entries of other keys too.
     """
 
     side_tables: SideTables
@@ -122,23 +128,23 @@ class _Entries:
     def _near(cls, side_tables: SideTables, plan: MergePlan, rows: pa.Table, touched: Collection[Key]) -> pa.Table:
         """Return the rows that may concern these keys: only they are converted to Python values.
 
-        These are rows whose first key column equals that of a touched or joined key, key changes, and rows without
+        These are rows whose first key column equals that of a touched or linked key, key changes, and rows without
         a key.
         """
-        key_columns, joined = plan.dimension.key, frozenset(touched)
+        key_columns, linked = plan.dimension.key, frozenset(touched)
         kinds, operations = rows.column(KIND), rows.column(names.OPERATION)
         is_truncate = pc.fill_null(pc.equal(operations, Operation.TRUNCATE.value), False)
         is_near = pc.or_(pc.equal(kinds, RELEASED), is_truncate)
         if names.OLD in rows.column_names:
             links = pc.is_valid(rows.column(names.OLD))
             listed = [*dict.fromkeys((*key_columns, names.OLD))]
-            joined = cls._of_rows(side_tables, plan, rows.filter(links).select(listed)).joined(touched)
+            linked = cls._of_rows(side_tables, plan, rows.filter(links).select(listed)).linked(touched)
             is_near = pc.or_(is_near, links)
-        first_parts = {key[0] for key in joined}
+        first_parts = {key[0] for key in linked}
         return rows.filter(pc.or_(is_near, _is_one_of(rows.column(key_columns[0]), first_parts)))
 
     @cached_property
-    def every(self) -> Sequence[str]:
+    def column_names(self) -> Sequence[str]:
         """The names of the folded columns."""
         return self.plan.folded.names
 
@@ -154,22 +160,22 @@ class _Entries:
         """Return all keys of the entries."""
         return (key for key in (*self.key, *self.old) if key is not None)
 
-    def joined(self, touched: Collection[Key]) -> frozenset[Key]:
+    def linked(self, touched: Collection[Key]) -> frozenset[Key]:
         """Return these keys, and all keys that key changes join to them, directly or through others."""
         links: dict[Key, set[Key]] = {}
         for key, old in zip(self.key, self.old, strict=True):
             if key is not None and old is not None:
                 links.setdefault(key, set()).add(old)
                 links.setdefault(old, set()).add(key)
-        joined, rest = set(touched), [key for key in touched if key in links]
+        linked, rest = set(touched), [key for key in touched if key in links]
         while rest:
-            for near in links.get(rest.pop(), ()):
-                if near not in joined:
-                    joined.add(near)
-                    rest.append(near)
-        return frozenset(joined)
+            for neighbour in links.get(rest.pop(), ()):
+                if neighbour not in linked:
+                    linked.add(neighbour)
+                    rest.append(neighbour)
+        return frozenset(linked)
 
-    def _of(self, keys: Collection[Key], *kinds: str) -> Iterator[int]:
+    def _indices(self, keys: Collection[Key], *kinds: str) -> Iterator[int]:
         """Return the indices of entries of these kinds and keys; a truncate belongs to every key."""
         operations = self.columns[names.OPERATION]
         for index, kind in enumerate(self.columns[KIND]):
@@ -182,23 +188,23 @@ class _Entries:
     def changes(self, keys: Collection[Key]) -> Iterator[Change]:
         """Return the remembered and the waiting events of these keys."""
         ordered_until = self.side_tables.change_log.batches.ordered_until
-        released = {self._arrival(index) for index in self._every(RELEASED)}
-        for index in self._of(keys, CHANGE, DELETE, WAITING):
+        released = {self._arrival(index) for index in self._of_kind(RELEASED)}
+        for index in self._indices(keys, CHANGE, DELETE, WAITING):
             kind, batch = self.columns[KIND][index], self.columns[names.BATCH][index]
             if kind == WAITING:
                 if self._arrival(index) not in released:
                     yield Change(self._event(index), batch, waiting=True)
-            elif batch > ordered_until or kind == DELETE or self._leaves_no_row(index):
+            elif batch > ordered_until or kind == DELETE or self._left_no_row(index):
                 yield Change(self._event(index), batch)
 
-    def _leaves_no_row(self, index: int) -> bool:
+    def _left_no_row(self, index: int) -> bool:
         """Return whether an event left no row under its key: it is a truncate, or a key change."""
-        olds = self.columns.get(OLD_RECORD)
-        left = olds is not None and olds[index] is not None
-        return left or self.columns[names.OPERATION][index] == Operation.TRUNCATE.value
+        old_texts = self.columns.get(OLD_RECORD)
+        is_key_change = old_texts is not None and old_texts[index] is not None
+        return is_key_change or self.columns[names.OPERATION][index] == Operation.TRUNCATE.value
 
-    def _every(self, kind: str) -> Iterator[int]:
-        return (index for index, own in enumerate(self.columns[KIND]) if own == kind)
+    def _of_kind(self, kind: str) -> Iterator[int]:
+        return (index for index, other in enumerate(self.columns[KIND]) if other == kind)
 
     def _arrival(self, index: int) -> tuple[int, int]:
         return self.columns[names.OBJECT][index], self.columns[names.ROW][index]
@@ -211,15 +217,18 @@ class _Entries:
         if not self.plan.in_part or isinstance(self.plan.dimension.lateness, Ordered):
             return {}
         ordered_until = self.side_tables.change_log.batches.ordered_until
-        counted = [change for change in changes if not change.waiting and change.batch > ordered_until]
-        absent = {key: BaseRow(key, None, 0) for change in counted for key in change.event.keys if key in keys}
+        remembered = [change for change in changes if not change.waiting and change.batch > ordered_until]
+        absent = {key: BaseRow(key, None, 0) for change in remembered for key in change.event.keys if key in keys}
         indices = dict[Key, list[int]]()
-        for index in self._of(keys, BASE):
+        for index in self._indices(keys, BASE):
             key = self.key[index]
             if key is not None and self.columns[names.BATCH][index] > ordered_until:
                 indices.setdefault(key, []).append(index)
         batches = self.columns[names.BATCH]
-        return absent | {key: BaseRow(key, self._base(own), batches[own[0]]) for key, own in indices.items()}
+        return absent | {
+            key: BaseRow(key, self._base(own_indices), batches[own_indices[0]])
+            for key, own_indices in indices.items()
+        }
 
     def _base(self, indices: Sequence[int]) -> Row:
         """Return the base row that entries describe; a history has one entry for each of its last versions."""
@@ -251,17 +260,21 @@ class _Entries:
         )
 
     def _cells(self, index: int, not_sent: Collection[str]) -> Mapping[str, Cell]:
-        cells = {name: self.columns[name][index] if name in self.columns else None for name in self.every}
-        return {name: sent(value, quoted(name), not_sent) for name, value in cells.items()} if not_sent else cells
+        cells = {name: self.columns[name][index] if name in self.columns else None for name in self.column_names}
+        return (
+            {name: with_unset(value, quoted(name), not_sent) for name, value in cells.items()}
+            if not_sent
+            else cells
+        )
 
     def _not_sent(self, index: int, operation: Operation, listed: Iterable[str] | None) -> Collection[str]:
         """Return the paths of cells that an event did not send, with current names and with columns added later."""
-        paths, batch = paths_of(listed), self.columns[names.BATCH][index]
+        paths, batch = quoted_paths(listed), self.columns[names.BATCH][index]
         if self.columns[KIND][index] == WAITING and names.UNSET not in self.columns:
             return paths  # a whole row waits, and the change log has no column for cells not sent
         for later, renames, added in self.steps:
             if batch < later:
-                paths = {_called_now(path, renames) for path in paths} | _added(added, operation)
+                paths = {_current_path(path, renames) for path in paths} | _added_paths(added, operation)
         return paths
 
 
@@ -280,13 +293,15 @@ def _renamed(fields: Mapping[str, Any] | None, new_names: Mapping[str, str]) -> 
     return None if fields is None else {new_names.get(name, name): value for name, value in fields.items()}
 
 
-def _called_now(path: str, renames: Mapping[str, str]) -> str:
+def _current_path(path: str, renames: Mapping[str, str]) -> str:
+    """Return a quoted path with the current name of its column."""
     for old, new in renames.items():
-        was = quoted(old)
-        if path == was or path.startswith(f"{was}."):
-            return quoted(new) + path.removeprefix(was)
+        old_path = quoted(old)
+        if path == old_path or path.startswith(f"{old_path}."):
+            return quoted(new) + path.removeprefix(old_path)
     return path
 
 
-def _added(changes: Iterable[SchemaChange], operation: Operation) -> set[str]:
+def _added_paths(changes: Iterable[SchemaChange], operation: Operation) -> set[str]:
+    """Return the quoted paths of columns and fields that were added after an event; none unless it is an update."""
     return {quoted(*change.names) for change in changes} if operation is Operation.UPDATE else set()

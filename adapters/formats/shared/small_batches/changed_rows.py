@@ -10,12 +10,13 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from lakeward.adapters.formats.shared.rows.arrow_types import arrow_type
 from lakeward.adapters.formats.shared.rows.system_columns import row_columns
+from lakeward.adapters.formats.shared.rows.unset_cells import without_unset
 from lakeward.adapters.formats.shared.side_tables.keys import identity_columns
-from lakeward.adapters.formats.shared.small_batches.arrow_values import arrow_type, key_rows
-from lakeward.adapters.formats.shared.small_batches.change_log_entries import plain
+from lakeward.adapters.formats.shared.small_batches.keys import key_rows
 from lakeward.adapters.formats.shared.small_batches.settled_batch import SettledBatch, folded_dimension
-from lakeward.adapters.formats.shared.small_batches.version_rows import ShownVersions, VersionReader
+from lakeward.adapters.formats.shared.small_batches.version_rows import VersionReader, VersionWriter
 from lakeward.adapters.spark.frames.local_frame import Frame, LocalFrame
 from lakeward.adapters.spark.merge.resolution import FILE, POS
 from lakeward.adapters.spark.merge.truncates import literal, place_of
@@ -33,13 +34,14 @@ from lakeward.core.plan import MergePlan
 
 @dataclass(frozen=True, slots=True)
 class ChangedRows:
-    """The `fresh` rows to write, and the indices of the stored rows that are `gone`.
+    """The rows that a batch writes and removes.
 
-    `numbered` is the number of versions that got a surrogate number.
+    `new_rows` are the rows to write, `removed` the indices of the stored rows to remove. `numbered` is the number
+    of versions that got a surrogate number.
     """
 
-    fresh: Sequence[Mapping[str, Cell]]
-    gone: Sequence[int]
+    new_rows: Sequence[Mapping[str, Cell]]
+    removed: Sequence[int]
     numbered: int = 0
 
     @classmethod
@@ -49,28 +51,28 @@ class ChangedRows:
         if history is None:
             return cls(*_of_rows(batch))
         numbers = _numbers(batch, history)
-        shown_versions = ShownVersions(folded_dimension(plan), history, plan.batch, numbers)
-        given = sum(number > plan.numbered for number in numbers.values())
-        return cls(*_of_versions(batch, shown_versions), given)
+        writer = VersionWriter(folded_dimension(plan), history, plan.batch, numbers)
+        numbered = sum(number > plan.numbered for number in numbers.values())
+        return cls(*_of_versions(batch, writer), numbered)
 
     def written(self, plan: MergePlan) -> pa.Table:
         """Return the rows to write, with the system columns."""
         types = {c.name: c.type for c in plan.stored.schema if c.name not in plan.recomputed.columns}
         types |= {name: type_ for name, type_ in row_columns(plan.dimension).items() if name != names.BATCH}
         columns = {
-            name: pa.array([plain(row.get(name)) for row in self.fresh], arrow_type(type_))
+            name: pa.array([without_unset(row.get(name)) for row in self.new_rows], arrow_type(type_))
             for name, type_ in types.items()
             if name != names.SEQUENCE
         }
-        sequences = pa.array([row[names.SEQUENCE] for row in self.fresh], pa.decimal128(38, 0))
+        sequences = pa.array([row[names.SEQUENCE] for row in self.new_rows], pa.decimal128(38, 0))
         columns[names.SEQUENCE] = sequences.cast(arrow_type(types[names.SEQUENCE]))
         return pa.table(columns)
 
     def places(self, batch: SettledBatch) -> pa.Table | None:
         """Return file, row number and identity columns of the stored rows to remove; None if there are none."""
-        if not self.gone:
+        if not self.removed:
             return None
-        rows = batch.stored.table.take(pa.array(self.gone, pa.int64()))
+        rows = batch.stored.table.take(pa.array(self.removed, pa.int64()))
         columns = [name for name in identity_columns(batch.plan.stored) if name in rows.column_names]
         return rows.select([*columns, FILE, POS])
 
@@ -110,24 +112,24 @@ def _of_rows(batch: SettledBatch) -> tuple[list[Mapping[str, Cell]], list[int]]:
     if batch.drops_all:
         rows = {**before.by_key, **rows}
     changed = {key: row for key, row in rows.items() if batch.drops_all or row != before.by_key.get(key)}
-    fresh = [_mirror_row(row) for row in changed.values() if row is not None]
-    return fresh, [index for key in changed for index in before.indices.get(key, ())]
+    new_rows = [_mirror_row(row) for row in changed.values() if row is not None]
+    return new_rows, [index for key in changed for index in before.indices.get(key, ())]
 
 
-def _of_versions(batch: SettledBatch, shown_versions: ShownVersions) -> tuple[list[Mapping[str, Cell]], list[int]]:
+def _of_versions(batch: SettledBatch, writer: VersionWriter) -> tuple[list[Mapping[str, Cell]], list[int]]:
     """Return the new rows of a history, and the indices of the rows that they replace."""
-    fresh, removed = list[Mapping[str, Cell]](), list[int]()
+    new_rows, removed = list[Mapping[str, Cell]](), list[int]()
     for key, row in batch.settled.rows.items():
         indices, stored = batch.stored.indices.get(key, ()), batch.stored.of(key)
-        after = list(shown_versions.rows(key, _versions(row), stored))
+        after = list(writer.rows(key, _versions(row), stored))
         for index, stored_row in zip(indices, stored, strict=True):
             same = next((other for other in after if _is_same(other, stored_row)), None)
             if same is None:
                 removed.append(index)
             else:
                 after.remove(same)
-        fresh += after
-    return fresh, removed
+        new_rows += after
+    return new_rows, removed
 
 
 def _numbers(batch: SettledBatch, history: History) -> Numbers:

@@ -9,12 +9,12 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from lakeward.adapters.formats.shared.change_log.entries import columns_in_part
-from lakeward.adapters.formats.shared.small_batches.arrow_values import arrow_type
+from lakeward.adapters.formats.shared.rows.arrow_types import arrow_type
 from lakeward.adapters.formats.shared.small_batches.change_log_entries import Entries
 from lakeward.adapters.formats.shared.small_batches.settled_batch import SettledBatch
 from lakeward.adapters.spark.frames.event_frame import IS_REJECT
 from lakeward.adapters.spark.merge.fold.chain_results import SHIFTED
-from lakeward.adapters.spark.merge.resolution import AT_THE_MARK, ID, INCOMPLETE, NO_KEY, reject_each
+from lakeward.adapters.spark.merge.resolution import BELOW_WATERMARK, ID, INCOMPLETE, NO_KEY, reject_each
 from lakeward.adapters.spark.merge.truncates import in_force
 from lakeward.adapters.spark.session.compatibility import from_arrow
 from lakeward.adapters.spark.sql import names
@@ -23,14 +23,13 @@ from lakeward.core.events import Position
 from lakeward.core.merge.change_log import Reason, Reject
 from lakeward.core.quarantine.holds import Waiter, Waiters
 
-_TOLD: Final = {ID: "bigint", "reason": "string", "words": "string"}
-_WORDS: Final[Mapping[Reason, str]] = {
-    Reason.TOO_LATE: f"its place in the order lies {AT_THE_MARK}",
+_REASON_TYPES: Final = {ID: "bigint", "reason": "string", "message": "string"}
+_MESSAGES: Final[Mapping[Reason, str]] = {
+    Reason.TOO_LATE: f"its place in the order lies {BELOW_WATERMARK}",
     Reason.INCOMPLETE_ROW: INCOMPLETE,
     Reason.KEY_SHIFT: SHIFTED,
     Reason.NO_KEY: NO_KEY,
 }
-
 
 
 def refused_rows(settled: SettledBatch, rejects: Sequence[Reject]) -> DataFrame | None:
@@ -40,38 +39,36 @@ def refused_rows(settled: SettledBatch, rejects: Sequence[Reject]) -> DataFrame 
     """
     if not rejects:
         return None
-    spark, earlier_reasons = (
-        settled.side_tables.spark(),
-        {reject.position: reject.reason for reject in settled.batch.rejects},
-    )
-    batch, places = _with_waited(settled, rejects)
-    rows = batch.take(pa.array([places[reject.position] for reject in rejects], pa.int64()))
+    spark = settled.side_tables.spark()
+    earlier_reasons = {reject.position: reject.reason for reject in settled.batch.rejects}
+    all_rows, places = _with_waiting_rows(settled, rejects)
+    rows = all_rows.take(pa.array([places[reject.position] for reject in rejects], pa.int64()))
     frame = from_arrow(spark, _with_reasons(rows, rejects, earlier_reasons))
     messages = [
-        (arrival << 2, reject.reason.value, reject.detail or _WORDS[reject.reason])
+        (arrival << 2, reject.reason.value, reject.detail or _MESSAGES[reject.reason])
         for arrival, reject in zip(rows[names.ARRIVAL].to_pylist(), rejects, strict=True)
         if reject.position not in earlier_reasons
     ]
     if messages:
-        frame = reject_each(frame, settled.plan, inline(spark, _TOLD, messages))
+        frame = reject_each(frame, settled.plan, inline(spark, _REASON_TYPES, messages))
     return frame.where(IS_REJECT)
 
 
-def _with_waited(settled: SettledBatch, rejects: Sequence[Reject]) -> tuple[pa.Table, Mapping[Position, int]]:
+def _with_waiting_rows(settled: SettledBatch, rejects: Sequence[Reject]) -> tuple[pa.Table, Mapping[Position, int]]:
     """Return the rows of the batch, followed by those of waiting events, and the index of each by its position."""
-    rows, places, changes = settled.batch.rows, settled.batch.places, settled.memory.changes
+    rows, places, changes = settled.batch.rows, settled.batch.places, settled.change_log.changes
     waiting = [changes[reject.position].event for reject in rejects if reject.position not in places]
     if not waiting:
         return rows, places
     entries = Entries(settled.plan, settled.texts, [])
     entries.add_waiting(waiting)
     first = 1 + max(rows[names.ARRIVAL].to_pylist(), default=-1)
-    rows_behind = [{**entry, names.ARRIVAL: first + index} for index, entry in enumerate(entries.found)]
+    waiting_rows = [{**entry, names.ARRIVAL: first + index} for index, entry in enumerate(entries.entries)]
     types = {name: arrow_type(type_) for name, type_ in columns_in_part(settled.plan.dimension).items()}
     types |= {field.name: field.type for field in rows.schema}
-    more = {name: pa.array([entry.get(name) for entry in rows_behind], type_) for name, type_ in types.items()}
-    own = {event.position: rows.num_rows + index for index, event in enumerate(waiting)}
-    return pa.concat_tables([rows, pa.table(more)], promote_options="default"), {**places, **own}
+    columns = {name: pa.array([entry.get(name) for entry in waiting_rows], type_) for name, type_ in types.items()}
+    waiting_places = {event.position: rows.num_rows + index for index, event in enumerate(waiting)}
+    return pa.concat_tables([rows, pa.table(columns)], promote_options="default"), {**places, **waiting_places}
 
 
 def held_keys(batch: SettledBatch) -> set[str]:
@@ -80,10 +77,10 @@ def held_keys(batch: SettledBatch) -> set[str]:
     holds = [] if plan.replaces else [hold for hold in in_force(plan) if hold.position not in settled.closed]
     texts = {str(text) for hold in holds for (text,) in hold.keys}
     texts |= {batch.texts.text(key) for hold in settled.holds for key in hold.keys}
-    return texts | _moved(batch)
+    return texts | _keys_of_waiting_changes(batch)
 
 
-def _moved(batch: SettledBatch) -> set[str]:
+def _keys_of_waiting_changes(batch: SettledBatch) -> set[str]:
     """Return the texts of the keys of waiting key changes."""
     plan = batch.plan
     waiting = [change.event for change in batch.settled.changes if change.waiting]
@@ -92,8 +89,8 @@ def _moved(batch: SettledBatch) -> set[str]:
     ).moved()
     if plan.replaces or not (plan.holds or plan.releases):
         return texts
-    own = {place[2:] for place in batch.memory.changes}
-    return texts | batch.side_tables.change_log.waiters(plan.batch - 1).moved(own)
+    known_places = {place[2:] for place in batch.change_log.changes}
+    return texts | batch.side_tables.change_log.waiters(plan.batch - 1).moved(known_places)
 
 
 def _with_reasons(
@@ -104,7 +101,7 @@ def _with_reasons(
     for index, reject in enumerate(rejects):
         if earlier_reasons.get(reject.position, reject.reason) is not reject.reason:
             reasons[index] = reject.reason.value
-            details[index] = "; ".join(filter(None, (details[index], _WORDS[reject.reason])))
+            details[index] = "; ".join(filter(None, (details[index], _MESSAGES[reject.reason])))
     for name, values in ((names.REASON, reasons), (names.DETAIL, details)):
         rows = rows.set_column(rows.column_names.index(name), name, pa.array(values, pa.string()))
     return rows

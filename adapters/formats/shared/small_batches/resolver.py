@@ -1,9 +1,10 @@
-"""Resolve a small batch with the core: read it and the rows of its keys, settle it, return the result in Arrow."""
+"""Resolve a small batch with the core: read the rows of its keys, settle it, and return the result in Arrow."""
 
 from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
+from typing import Final
 
 import pyarrow as pa
 
@@ -12,9 +13,9 @@ from lakeward.adapters.formats.shared.resolution.merge_result import MergeDetail
 from lakeward.adapters.formats.shared.resolution.steps.hold_filter import cannot_wait
 from lakeward.adapters.formats.shared.rows.table_rows import TableSnapshot
 from lakeward.adapters.formats.shared.side_tables.side_table_pair import SideTables
+from lakeward.adapters.formats.shared.small_batches.batch import NotSmall
 from lakeward.adapters.formats.shared.small_batches.change_log_entries import Entries
 from lakeward.adapters.formats.shared.small_batches.changed_rows import ChangedRows, count_current, removed_rows
-from lakeward.adapters.formats.shared.small_batches.eligibility import CORE, NotSmall
 from lakeward.adapters.formats.shared.small_batches.refused_rows import held_keys, refused_rows
 from lakeward.adapters.formats.shared.small_batches.settled_batch import SettledBatch
 from lakeward.adapters.spark.frames.local_frame import Frame, LocalFrame
@@ -25,6 +26,9 @@ from lakeward.core.events import ChangeEvent
 from lakeward.core.plan import MergePlan
 from lakeward.core.ports import MergeResult
 
+CORE: Final = "core"
+"""The value of `MergeResult.way` for a batch that the core resolved."""
+
 
 def resolve_small_batch(
     side_tables: SideTables, plan: MergePlan, frame: Frame, table: TableSnapshot | None
@@ -33,7 +37,7 @@ def resolve_small_batch(
     try:
         return _resolved(SettledBatch.of(side_tables, plan, frame, table))
     except (OverflowError, ValueError) as error:
-        raise NotSmall(f"a value is none of Python: {error}") from error
+        raise NotSmall(f"Python cannot hold a value: {error}") from error
 
 
 def _resolved(batch: SettledBatch) -> MergeResult:
@@ -55,7 +59,7 @@ def _resolved(batch: SettledBatch) -> MergeResult:
     reasons = Counter(reject.reason for reject in rejects if reject.position in batch.batch.places)
     return MergeResult(
         counts=replace(settled.counts, read=read, skipped=plan.facts.skipped),
-        written=len(changed.fresh),
+        written=len(changed.new_rows),
         removed=count,
         current=count_current(batch),
         numbered=changed.numbered,
@@ -69,7 +73,7 @@ def _resolved(batch: SettledBatch) -> MergeResult:
 
 def _entries(batch: SettledBatch) -> pa.Table:
     """Return the change log entries of a batch. Raises SchemaConflict for waiting rows that lack a column."""
-    plan, settled, before = batch.plan, batch.settled, batch.memory.changes
+    plan, settled, before = batch.plan, batch.settled, batch.change_log.changes
     entries = Entries(plan, batch.texts, [])
     waiting_before = {place for place, change in before.items() if change.waiting}
     changes = [change.event for change in settled.changes if not change.waiting]
@@ -81,8 +85,8 @@ def _entries(batch: SettledBatch) -> pa.Table:
     entries.add_waiting(event for place, event in waiting.items() if place not in waiting_before)
     entries.add_released(before[place].event for place in waiting_before - waiting.keys())
     if plan.in_part and not isinstance(plan.dimension.lateness, Ordered):
-        known = {key for event in (*remembered, *waiting.values()) for key in event.keys}
-        loaded = {event.key for event in changes if _is_in_table(batch, event)} - known
+        entered_keys = {key for event in (*remembered, *waiting.values()) for key in event.keys}
+        loaded = {event.key for event in changes if _is_in_table(batch, event)} - entered_keys
         entries.add_bases(base for base in settled.bases if base.key not in loaded)
     types = {**columns_of(plan.dimension.sequences), **{c.name: c.type for c in plan.folded}}
     return entries.rows({**types, **columns_in_part(plan.dimension), **remembered_types(plan.dimension)})

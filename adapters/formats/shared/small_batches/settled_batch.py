@@ -1,4 +1,4 @@
-"""A small batch with the rows and the memory of its keys, settled by the core."""
+"""A small batch with the stored rows and the change log of its keys, settled by the core."""
 
 from __future__ import annotations
 
@@ -10,10 +10,13 @@ import pyarrow as pa
 
 from lakeward.adapters.formats.shared.rows.table_rows import Rows, TableSnapshot
 from lakeward.adapters.formats.shared.side_tables.side_table_pair import SideTables
-from lakeward.adapters.formats.shared.small_batches.batch import SmallBatch, read_batch
-from lakeward.adapters.formats.shared.small_batches.change_log_reader import holds_of, read_memory
-from lakeward.adapters.formats.shared.small_batches.eligibility import NotSmall, needs_memory, touches_all
-from lakeward.adapters.formats.shared.small_batches.key_texts import KeyTexts
+from lakeward.adapters.formats.shared.small_batches.batch import NotSmall, SmallBatch, read_batch
+from lakeward.adapters.formats.shared.small_batches.change_log_reader import (
+    holds_of,
+    needs_change_log,
+    read_change_log,
+)
+from lakeward.adapters.formats.shared.small_batches.keys import KeyTexts
 from lakeward.adapters.formats.shared.small_batches.stored_rows import StoredRows, find_all, find_images, find_rows
 from lakeward.adapters.spark.frames.local_frame import Frame, LocalFrame, in_spark
 from lakeward.adapters.spark.merge.image_match import fitted_images
@@ -33,7 +36,7 @@ from lakeward.core.plan import MergePlan
 
 @dataclass(frozen=True, slots=True)
 class SettledBatch:
-    """A batch, the stored rows and the memory of its keys, and the result of the core.
+    """A batch, the stored rows and the change log of its keys, and the result of the core.
 
     `keys` are the keys of the batch and all keys that key changes join to them.
     """
@@ -42,7 +45,7 @@ class SettledBatch:
     plan: MergePlan
     rows: Rows
     batch: SmallBatch
-    memory: ChangeLogContents
+    change_log: ChangeLogContents
     keys: Collection[Key]
     texts: KeyTexts
     stored: StoredRows
@@ -50,27 +53,27 @@ class SettledBatch:
 
     @classmethod
     def of(cls, side_tables: SideTables, plan: MergePlan, frame: Frame, table: TableSnapshot | None) -> Self:
-        """Read the rows and the memory of a batch's keys, and settle it.
+        """Read the stored rows and the change log of a batch's keys, and settle it.
 
         Raises NotSmall if Spark must resolve it.
         """
         batch = read_batch(_rows_of(frame, plan), plan)
         touched = {key for event in batch.events for key in event.keys}
         touched |= {key for reject in batch.rejects for key in reject.keys}
-        memory, keys = read_memory(side_tables, plan, touched)
+        change_log, keys = read_change_log(side_tables, plan, touched)
         rows = Rows(plan, table, side_tables.spark)
         stored = stored_rows(side_tables, plan, rows, keys, batch.rows)
-        every_key = {*keys, *stored.by_key}  # a truncate ends rows of any key
-        texts = KeyTexts.of(plan.dimension, every_key, side_tables.spark)
-        if needs_memory(plan):
-            memory.holds = {hold.position: hold for hold in holds_of(plan, keys, texts)}
-        memory.closed |= dict.fromkeys(_held_before(side_tables, plan, batch))
+        all_keys = {*keys, *stored.by_key}  # a truncate ends rows of any key
+        texts = KeyTexts.of(plan.dimension, all_keys, side_tables.spark)
+        if needs_change_log(plan):
+            change_log.holds = {hold.position: hold for hold in holds_of(plan, keys, texts)}
+        change_log.closed |= dict.fromkeys(_repeated_held_events(side_tables, plan, batch))
         dimension, delivery = folded_dimension(plan), _delivery(side_tables, plan, batch)
         if plan.splices is None:
-            settled = _work_of(plan)(dimension, stored.by_key, memory, delivery)
+            settled = _core_function(plan)(dimension, stored.by_key, change_log, delivery)
         else:
-            settled = splice(dimension, stored.by_key, memory, delivery, plan.splices, plan.facts)
-        return cls(side_tables, plan, rows, batch, memory, keys, texts, stored, settled)
+            settled = splice(dimension, stored.by_key, change_log, delivery, plan.splices, plan.facts)
+        return cls(side_tables, plan, rows, batch, change_log, keys, texts, stored, settled)
 
     @property
     def drops_all(self) -> bool:
@@ -91,7 +94,7 @@ def folded_dimension(plan: MergePlan) -> Dimension:
     return replace(plan.dimension, schema=plan.folded)
 
 
-def _work_of(
+def _core_function(
     plan: MergePlan,
 ) -> Callable[[Dimension, Mapping[Key, Row], ChangeLogContents, Delivery], DeliveryResult]:
     """Return the core function that settles a batch that is not a spliced snapshot."""
@@ -113,17 +116,23 @@ def stored_rows(
 ) -> StoredRows:
     """Return the stored rows that a batch meets. Raises NotSmall if they are too many."""
     if plan.dimension.match is Match.IMAGE and not plan.replaces:
-        equal = find_images(rows, batch, side_tables.small_batch)
-        if equal is None:
+        equal_rows = find_images(rows, batch, side_tables.small_batch)
+        if equal_rows is None:
             raise NotSmall(f"the batch touches more than {side_tables.small_batch:,} rows")
-        return equal
-    if touches_all(plan):
-        every = find_all(rows, side_tables.small_batch)
-        if every is None:
+        return equal_rows
+    if _touches_all(plan):
+        all_rows = find_all(rows, side_tables.small_batch)
+        if all_rows is None:
             raise NotSmall(f"the batch touches more than {side_tables.small_batch:,} rows")
-        return every
+        return all_rows
     meets_none = plan.replaces or plan.appends
     return StoredRows() if meets_none else find_rows(rows, keys, with_cells=_needs_cells(plan))
+
+
+def _touches_all(plan: MergePlan) -> bool:
+    """Return whether a batch may end every row of a table that keeps ended rows, or splices a snapshot."""
+    ends_all = plan.dimension.keeps_ended and (plan.replaces or bool(plan.truncates.arrived))
+    return ends_all or plan.splices is not None
 
 
 def _needs_cells(plan: MergePlan) -> bool:
@@ -134,7 +143,7 @@ def _needs_cells(plan: MergePlan) -> bool:
     return completes or compares or bool(plan.holds or plan.releases)
 
 
-def _held_before(side_tables: SideTables, plan: MergePlan, batch: SmallBatch) -> Iterator[Position]:
+def _repeated_held_events(side_tables: SideTables, plan: MergePlan, batch: SmallBatch) -> Iterator[Position]:
     """Return the positions of redelivered events of an `ordered` table that were held: they are duplicates."""
     if not (plan.copies and isinstance(plan.dimension.lateness, Ordered)) or plan.releases or plan.replaces:
         return

@@ -13,7 +13,8 @@ from pyspark.sql import functions as F
 
 from lakeward.adapters.formats.shared.rows.system_columns import position_of, row_columns
 from lakeward.adapters.formats.shared.rows.table_rows import Rows
-from lakeward.adapters.formats.shared.small_batches.arrow_values import columns_of, key_rows, keys_in
+from lakeward.adapters.formats.shared.small_batches.batch import columns_of
+from lakeward.adapters.formats.shared.small_batches.keys import key_rows, keys_in
 from lakeward.adapters.formats.shared.small_batches.version_rows import VersionReader
 from lakeward.adapters.spark.merge.image_match import values_in
 from lakeward.adapters.spark.merge.resolution import FILE, POS
@@ -54,21 +55,21 @@ def find_rows(rows: Rows, keys: Collection[Key], *, with_cells: bool) -> StoredR
     if not rows.are_there or not keys:
         return StoredRows()
     key_table = key_rows(keys, rows.plan.whole)
-    rows_of_keys = _found_here(rows, key_table, with_cells=with_cells)
+    rows_of_keys = _find_locally(rows, key_table, with_cells=with_cells)
     if rows_of_keys is None:
-        wanted = F.broadcast(from_arrow(rows.spark(), key_table))
+        wanted_keys = F.broadcast(from_arrow(rows.spark(), key_table))
         rows_of_keys = to_arrow(
-            _places(rows, with_cells=with_cells).join(wanted, key_table.column_names, "left_semi")
+            _places(rows, with_cells=with_cells).join(wanted_keys, key_table.column_names, "left_semi")
         )
     return _by_key(rows_of_keys, rows.plan, with_cells=with_cells)
 
 
-def _found_here(rows: Rows, keys: pa.Table, *, with_cells: bool) -> pa.Table | None:
+def _find_locally(rows: Rows, keys: pa.Table, *, with_cells: bool) -> pa.Table | None:
     """Return the rows of some keys as read in this process, or None if Spark must read them."""
     plan, history = rows.plan, rows.plan.dimension.history
     if plan.changes or rows.table is None:
         return None
-    rows_of_keys = rows.table.find(keys, _wanted(plan, with_cells=with_cells))
+    rows_of_keys = rows.table.find(keys, _needed_columns(plan, with_cells=with_cells))
     if rows_of_keys is None or history is None or not history.known:
         return rows_of_keys
     return rows_of_keys.filter(pc.is_null(rows_of_keys[history.shown.known_to]))
@@ -83,11 +84,15 @@ def find_images(rows: Rows, batch: pa.Table, most: int) -> StoredRows | None:
     if not rows.are_there or not has_any:
         return StoredRows()
     images = batch.filter(pc.is_valid(batch[names.IMAGE])).select([names.IMAGE])
-    wanted = from_arrow(rows.spark(), images).selectExpr(f"{values_in(rows.plan, f'{names.IMAGE}.')} AS {_VALUES}")
+    wanted_images = from_arrow(rows.spark(), images).selectExpr(
+        f"{values_in(rows.plan, f'{names.IMAGE}.')} AS {_VALUES}"
+    )
     all_rows = rows.all_as_after()
-    columns = [name for name in _wanted(rows.plan, with_cells=True) if name in all_rows.columns]
+    columns = [name for name in _needed_columns(rows.plan, with_cells=True) if name in all_rows.columns]
     all_rows = all_rows.selectExpr(*map(quoted, columns), FILE, POS, f"{values_in(rows.plan)} AS {_VALUES}")
-    equal_rows = to_arrow(all_rows.join(F.broadcast(wanted), _VALUES, "left_semi").drop(_VALUES).limit(most + 1))
+    equal_rows = to_arrow(
+        all_rows.join(F.broadcast(wanted_images), _VALUES, "left_semi").drop(_VALUES).limit(most + 1)
+    )
     return None if equal_rows.num_rows > most else _by_place(equal_rows, rows.plan)
 
 
@@ -102,43 +107,47 @@ def find_all(rows: Rows, most: int) -> StoredRows | None:
 def _places(rows: Rows, *, with_cells: bool) -> DataFrame:
     """Return the rows of the table with the needed columns, their positions, and their places in files."""
     all_rows = rows.all()
-    columns = [name for name in _wanted(rows.plan, with_cells=with_cells) if name in all_rows.columns]
+    columns = [name for name in _needed_columns(rows.plan, with_cells=with_cells) if name in all_rows.columns]
     return all_rows.selectExpr(*map(quoted, columns), FILE, POS)
 
 
-def _wanted(plan: MergePlan, *, with_cells: bool) -> Sequence[str]:
+def _needed_columns(plan: MergePlan, *, with_cells: bool) -> Sequence[str]:
     """Return the columns of stored rows that a batch needs."""
-    wanted = plan.stored.schema.names if with_cells else plan.dimension.key
-    return list(dict.fromkeys((*wanted, *_ours(plan.dimension))))
+    columns = plan.stored.schema.names if with_cells else plan.dimension.key
+    return list(dict.fromkeys((*columns, *_state_columns(plan.dimension))))
 
 
-def _ours(dimension: Dimension) -> Sequence[str]:
+def _state_columns(dimension: Dimension) -> Sequence[str]:
     """Return the system columns that describe the state of a row."""
     return [name for name in (*row_columns(dimension), DELETED) if name != names.BATCH]
 
 
-def _by_key(found: pa.Table, plan: MergePlan, *, with_cells: bool) -> StoredRows:
-    columns, indices = columns_of(found), dict[Key, list[int]]()
+def _by_key(rows: pa.Table, plan: MergePlan, *, with_cells: bool) -> StoredRows:
+    """Return stored rows by their keys."""
+    columns, indices = columns_of(rows), dict[Key, list[int]]()
     for index, key in enumerate(keys_in(columns, plan.dimension.key)):
         if key is not None:
             indices.setdefault(key, []).append(index)
-    stored = StoredRows(found, {}, indices, columns)
+    stored = StoredRows(rows, {}, indices, columns)
     reader = VersionReader.of(plan.dimension, plan.folded)
-    own = [name for name in plan.folded.names if name in columns] if with_cells else []
+    cell_columns = [name for name in plan.folded.names if name in columns] if with_cells else []
     by_key = {
-        key: row_of(reader.versions(stored.of(key))) if reader is not None else _newest(stored.of(key), own)
+        key: row_of(reader.versions(stored.of(key)))
+        if reader is not None
+        else _newest_row(stored.of(key), cell_columns)
         for key in indices
     }
-    return StoredRows(found, by_key, indices, columns)
+    return StoredRows(rows, by_key, indices, columns)
 
 
-def _by_place(found: pa.Table, plan: MergePlan) -> StoredRows:
-    columns = columns_of(found)
-    own = [name for name in plan.folded.names if name in columns]
-    stored = StoredRows(found, {}, {(index,): [index] for index in range(found.num_rows)}, columns)
-    return replace(stored, by_key={key: _newest(stored.of(key), own) for key in stored.indices})
+def _by_place(rows: pa.Table, plan: MergePlan) -> StoredRows:
+    """Return stored rows, each with a key of its own."""
+    columns = columns_of(rows)
+    cell_columns = [name for name in plan.folded.names if name in columns]
+    stored = StoredRows(rows, {}, {(index,): [index] for index in range(rows.num_rows)}, columns)
+    return replace(stored, by_key={key: _newest_row(stored.of(key), cell_columns) for key in stored.indices})
 
 
-def _newest(stored: Sequence[Mapping[str, Any]], own: Sequence[str]) -> Row:
+def _newest_row(stored: Sequence[Mapping[str, Any]], cell_columns: Sequence[str]) -> Row:
     row = max(stored, key=position_of) if len(stored) > 1 else stored[0]
-    return Row({name: row[name] for name in own}, position_of(row), deleted=bool(row.get(DELETED)))
+    return Row({name: row[name] for name in cell_columns}, position_of(row), deleted=bool(row.get(DELETED)))

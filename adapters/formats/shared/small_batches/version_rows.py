@@ -16,7 +16,7 @@ from lakeward.core.history.bitemporal import KnownVersion, update_known_versions
 from lakeward.core.history.instants import instant_of_value
 from lakeward.core.history.options import PREVIOUS_KEY, History
 from lakeward.core.history.surrogate_numbers import Numbers
-from lakeward.core.history.version_rows import rows as shown_rows
+from lakeward.core.history.version_rows import rows as history_rows
 from lakeward.core.history.versions import Version, Versions, order_versions
 from lakeward.core.merge.fold import columns_of
 from lakeward.core.schema import Schema
@@ -56,12 +56,12 @@ class VersionReader:
         return instant
 
     def _end(self, row: Mapping[str, Any]) -> int | None:
-        form = self.history.shown
-        end = self._instant(row[form.valid_to])
-        end = end + 1 if end is not None and form.closed else end
-        if form.is_current is not None:
-            return None if row[form.is_current] else end
-        open_end = None if form.open_end is None else form.open_end + form.closed
+        shown_columns = self.history.shown
+        end = self._instant(row[shown_columns.valid_to])
+        end = end + 1 if end is not None and shown_columns.closed else end
+        if shown_columns.is_current is not None:
+            return None if row[shown_columns.is_current] else end
+        open_end = None if shown_columns.open_end is None else shown_columns.open_end + shown_columns.closed
         return None if end == open_end else end
 
     def _instant(self, value: Any) -> int | None:
@@ -85,8 +85,8 @@ class VersionReader:
 
 
 @dataclass(frozen=True, slots=True)
-class ShownVersions:
-    """Writes the versions of keys as the rows after a batch."""
+class VersionWriter:
+    """Writes the versions of keys as the rows that a table has after a batch."""
 
     dimension: Dimension
     history: History
@@ -96,34 +96,38 @@ class ShownVersions:
     def rows(self, key: Key, versions: Versions, stored: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Cell]]:
         """Yield the rows of a key after the batch. `stored` are its rows before."""
         if self.history.known:
-            yield from self._believed(key, versions, stored)
+            yield from self._known_rows(key, versions, stored)
             return
-        shown = shown_rows(self.dimension, key, versions, self.numbers)
-        for version, cells in zip(versions, shown, strict=True):
+        cells_of_versions = history_rows(self.dimension, key, versions, self.numbers)
+        for version, cells in zip(versions, cells_of_versions, strict=True):
             yield {**cells, **_place(version.position), names.REACHED: version.reached}
 
-    def _believed(
+    def _known_rows(
         self, key: Key, versions: Versions, stored: Sequence[Mapping[str, Any]]
     ) -> Iterator[dict[str, Cell]]:
-        form = self.history.shown
+        shown_columns = self.history.shown
         columns = self.history.schema(self.dimension.schema, self.dimension.key).names
-        own = [name for name in columns if name not in self.history.knowing]
-        beliefs = tuple(
-            KnownVersion({name: row.get(name) for name in own}, position_of(row), row[form.known_from])
+        value_columns = [name for name in columns if name not in self.history.knowing]
+        known_versions = tuple(
+            KnownVersion(
+                {name: row.get(name) for name in value_columns}, position_of(row), row[shown_columns.known_from]
+            )
             for row in stored
         )
         reached = {version.position: version.reached for version in versions}
         reached |= {position_of(row): row[names.REACHED] for row in stored if position_of(row) not in reached}
-        for belief in update_known_versions(self.dimension, key, beliefs, versions, self.batch, self.numbers):
-            row = dict(belief.row(self.history, columns))
-            yield {**row, **_place(belief.position), names.REACHED: reached[belief.position]}
+        for known_version in update_known_versions(
+            self.dimension, key, known_versions, versions, self.batch, self.numbers
+        ):
+            row = dict(known_version.row(self.history, columns))
+            yield {**row, **_place(known_version.position), names.REACHED: reached[known_version.position]}
 
 
 def _place(position: Position) -> dict[str, Cell]:
     return dict(zip(names.POSITION, position, strict=True))
 
 
-def shown_base(dimension: Dimension, version: Version) -> dict[str, Cell]:
+def base_row_columns(dimension: Dimension, version: Version) -> dict[str, Cell]:
     """Return the columns of a base row that describe a version, besides its cells."""
     old = version.previous_key
     return {

@@ -33,19 +33,19 @@ class BucketFolder:
 
     def files(self) -> Collection[ListedFile]:
         """Return the objects directly in it."""
-        return [_found(key, item) for key, item in self._listed(Delimiter="/")]
+        return [_listed_file(key, item) for key, item in self._listed(Delimiter="/")]
 
-    def every(self) -> Collection[ListedFile]:
+    def all_files(self) -> Collection[ListedFile]:
         """Return the objects in it and in its folders."""
-        return [_found(key, item) for key, item in self._listed()]
+        return [_listed_file(key, item) for key, item in self._listed()]
 
     def folders(self) -> Collection[str]:
         """Return the names of the folders directly in it."""
         bucket, key = split(self.url)
         pages = self.access.client.get_paginator("list_objects_v2")
         with explain_s3_errors(self.url):
-            found = pages.paginate(Bucket=bucket, Prefix=_prefix(key), Delimiter="/")
-            prefixes = [item["Prefix"] for page in found for item in page.get("CommonPrefixes", ())]
+            listing = pages.paginate(Bucket=bucket, Prefix=_prefix(key), Delimiter="/")
+            prefixes = [item["Prefix"] for page in listing for item in page.get("CommonPrefixes", ())]
         return [prefix.removeprefix(_prefix(key)).rstrip("/") for prefix in prefixes]
 
     def holds(self) -> str | None:
@@ -53,8 +53,8 @@ class BucketFolder:
         bucket, key = split(self.url)
         with explain_s3_errors(self.url):
             answer = self.access.client.list_objects_v2(Bucket=bucket, Prefix=_prefix(key), MaxKeys=2)
-        found = (item["Key"].removeprefix(_prefix(key)).split("/")[0] for item in answer.get("Contents", ()))
-        return next(filter(None, found), None)  # the placeholder object of the folder has an empty name
+        first_names = (item["Key"].removeprefix(_prefix(key)).split("/")[0] for item in answer.get("Contents", ()))
+        return next(filter(None, first_names), None)  # the placeholder object of the folder has an empty name
 
     def _listed(self, **asked: str) -> Iterator[tuple[str, Any]]:
         """Return the objects with their names relative to the folder, without placeholder objects for folders."""
@@ -84,12 +84,12 @@ class BucketFolder:
         named = urlsplit(written)
         return f"s3://{named.netloc}{named.path}"
 
-    def presence(self) -> Callable[[str], bool]:
-        """Return a function that tells whether an object exists. It lists the folder once, at its first call."""
-        return _Presence(self).tells
+    def existence_check(self) -> Callable[[str], bool]:
+        """Return a function that says whether an object exists. It lists the folder once, at its first call."""
+        return _Presence(self).exists
 
     @contextmanager
-    def alone(self, what: str) -> Iterator[None]:
+    def alone(self, table_name: str) -> Iterator[None]:
         """Hold a lock, which is an object beside the folder.
 
         Raises TableError if it is not free in time, or if it was lost: then two processes may have written.
@@ -100,10 +100,10 @@ class BucketFolder:
             with lock.held(PATIENCE):
                 yield
         except LockTakenError as error:
-            raise lock_timeout(what, f"{lock.url}, and is {error},") from error
+            raise lock_timeout(table_name, f"{lock.url}, and is {error},") from error
         except LockLostError as error:
             raise TableError(
-                f"{what}: another process took the lock of the table while this one worked",
+                f"{table_name}: another process took the lock of the table while this one worked",
                 found=f"{lock.url} was not written for {TERM:.0f} s; was this process stopped for so long?",
                 todo="Run again: the table says what is in it; where it has no key, rows may stand twice. "
                 "Let a lease (docs/reference/lease.md) see to it that one process at a time runs the pipeline.",
@@ -122,9 +122,9 @@ class _Presence:
 
     @cached_property
     def _names(self) -> Collection[str]:
-        return {found.name for found in self.folder.every()}
+        return {file.name for file in self.folder.all_files()}
 
-    def tells(self, place: str) -> bool:
+    def exists(self, place: str) -> bool:
         """Return whether an object exists, by its URL."""
         inside = f"{self.folder.url}/"
         if place.startswith(inside):
@@ -142,5 +142,5 @@ def _prefix(key: str) -> str:
     return f"{key}/" if key else ""
 
 
-def _found(name: str, item: Any) -> ListedFile:
+def _listed_file(name: str, item: Any) -> ListedFile:
     return ListedFile(name, int(item["Size"]), item["LastModified"].timestamp())

@@ -40,7 +40,7 @@ class Folder(Protocol):
         """Return the files directly in it; none if it does not exist."""
         ...
 
-    def every(self) -> Collection[ListedFile]:
+    def all_files(self) -> Collection[ListedFile]:
         """Return the files in it and in its folders."""
         ...
 
@@ -64,12 +64,12 @@ class Folder(Protocol):
         """Return the path or URL of a file that a format names by a relative path or a URL."""
         ...
 
-    def presence(self) -> Callable[[str], bool]:
-        """Return a function that tells whether a file exists, by its path or URL, as of now."""
+    def existence_check(self) -> Callable[[str], bool]:
+        """Return a function that says whether a file exists, by its path or URL, as of now."""
         ...
 
-    def alone(self, what: str) -> AbstractContextManager[None]:
-        """Lock the folder against other processes of lakeward. `what` names the table in errors.
+    def alone(self, table_name: str) -> AbstractContextManager[None]:
+        """Lock the folder against other processes of lakeward. `table_name` names the table in errors.
 
         Raises TableError if the lock is not free in time, or was lost meanwhile.
         """
@@ -95,17 +95,17 @@ class DiskFolder:
 
     def files(self) -> Collection[ListedFile]:
         """Return the files directly in it; none if it does not exist."""
-        return self._found(self.path.iterdir()) if self.path.is_dir() else ()
+        return self._listed_files(self.path.iterdir()) if self.path.is_dir() else ()
 
-    def every(self) -> Collection[ListedFile]:
+    def all_files(self) -> Collection[ListedFile]:
         """Return the files in it and in its folders."""
-        return self._found(self.path.rglob("*"))
+        return self._listed_files(self.path.rglob("*"))
 
     def folders(self) -> Collection[str]:
         """Return the names of the folders directly in it; none if it does not exist."""
         return [path.name for path in self.path.iterdir() if path.is_dir()] if self.path.is_dir() else ()
 
-    def _found(self, paths: Iterable[Path]) -> Collection[ListedFile]:
+    def _listed_files(self, paths: Iterable[Path]) -> Collection[ListedFile]:
         files = []
         for path in paths:
             with suppress(FileNotFoundError):  # it was removed after it was listed
@@ -131,18 +131,18 @@ class DiskFolder:
         is_url = "://" in written or written.startswith("file:/")
         return str(self.path / (urlsplit(written).path if is_url else written))
 
-    def presence(self) -> Callable[[str], bool]:
-        """Return a function that tells whether a file exists."""
+    def existence_check(self) -> Callable[[str], bool]:
+        """Return a function that says whether a file exists."""
         return lambda place: Path(place).exists()
 
     @contextmanager
-    def alone(self, what: str) -> Iterator[None]:
+    def alone(self, table_name: str) -> Iterator[None]:
         """Hold a lock file beside the folder. The operating system frees it when the process ends."""
         try:
             with FileLock(self.path.with_name(f".{self.path.name}.lock"), timeout=PATIENCE):
                 yield
         except Timeout as error:
-            raise lock_timeout(what, error.lock_file) from error
+            raise lock_timeout(table_name, error.lock_file) from error
 
     def prepare(self) -> None:
         """Create it. Raises TableError if that is not allowed."""
@@ -156,10 +156,10 @@ class DiskFolder:
             ) from error
 
 
-def lock_timeout(what: str, lock: str) -> TableError:
+def lock_timeout(table_name: str, lock: str) -> TableError:
     """Return the error for a lock that is held for too long."""
     return TableError(
-        f"{what}: another process is committing to the table",
+        f"{table_name}: another process is committing to the table",
         found=f"it has held {lock} for {PATIENCE:.0f} s",
         todo="Nothing was changed. Run again when it is done.",
     )

@@ -129,7 +129,7 @@ class _Reader:
         parts, columns = [], list(file.names.values())
         for batch in file.parquet.iter_batches(_ROWS_AT_A_TIME, row_groups=[group], columns=columns):
             rows = pa.Table.from_batches([batch])
-            indices = self._found(rows, file.names)
+            indices = self._matching_indices(rows, file.names)
             positions = indices + first
             first += rows.num_rows
             is_live = np.fromiter((position not in deleted for position in positions), bool, len(positions))
@@ -137,7 +137,7 @@ class _Reader:
                 parts.append(self._rows(rows.take(pa.array(indices[is_live])), file, positions[is_live]))
         return parts
 
-    def _found(self, rows: pa.Table, names: Mapping[str, str]) -> np.ndarray[Any, Any]:
+    def _matching_indices(self, rows: pa.Table, names: Mapping[str, str]) -> np.ndarray[Any, Any]:
         """Return the indices of the rows with wanted keys."""
         masks = [pc.is_in(self._column(rows, names, name), self.keys[name]) for name in self.keys.column_names]
         mask = masks[0]

@@ -1,9 +1,9 @@
-"""Fold batches whose events need the change log: cells that were not sent, key changes and histories.
+"""Fold batches whose events need an order: cells that were not sent, key changes and histories.
 
 Keys that are joined by key changes, in this batch or in the change log, form a *chain*. For each chain that the
 batch touches, the base state, the remembered events and the arrived events are collected and folded in order
 (`lakeward.adapters.spark.merge.fold.expression`). This does for frames what `lakeward.core.merge.settling.folding`
-does for its slow keys.
+does for keys that need an order.
 """
 
 from __future__ import annotations
@@ -75,8 +75,8 @@ class TableBefore:
     from which it counts. `ending` are keys whose rows a truncate or a full `load` may end although no event names
     them.
 
-    `turned` is the number of the batch with which the table ceased to be `ordered`. Up to this batch the change log
-    has only events that left no row.
+    `ordered_until` is the number of the batch with which the table ceased to be `ordered`. Up to this batch the
+    change log has only events that left no row.
     """
 
     remembered: DataFrame | None
@@ -86,7 +86,7 @@ class TableBefore:
     truncates: Mapping[Position, int | None] = field(default_factory=dict)
     ending: DataFrame | None = None
     load: Load | None = None
-    turned: int = 0
+    ordered_until: int = 0
 
 
 def fold(plan: MergePlan, events: DataFrame, before: TableBefore) -> Chains:
@@ -96,7 +96,7 @@ def fold(plan: MergePlan, events: DataFrame, before: TableBefore) -> Chains:
     run them.
     """
     history = VersionRows.of(plan.whole, plan.folded, plan.epoch, plan.batch)
-    ending = None if before.ending is None else Key(plan.whole).of_keys(before.ending).localCheckpoint()
+    ending = None if before.ending is None else Key(plan.whole).key_texts(before.ending).localCheckpoint()
     with spread(events.sparkSession, plan.facts.read + (0 if ending is None else ending.count())):
         inputs = _collect_input(plan, events, before, ending, history)
         folded = _fold_chains(plan, inputs, before, history).localCheckpoint()
@@ -124,7 +124,7 @@ class _FoldInput:
     arrived: DataFrame
     single: DataFrame | None
     keys: DataFrame
-    known: DataFrame | None
+    remembered: DataFrame | None
     newest: DataFrame | None
     stored: DataFrame
     first_touched: DataFrame
@@ -142,37 +142,37 @@ def _collect_input(
     """
     key = Key(plan.whole)
     is_small = plan.facts.read <= SMALL and ending is None and not plan.truncates.arrived
-    send = F.broadcast if is_small else unchanged
+    broadcast_if_small = F.broadcast if is_small else unchanged
     arrived = key.named(events.drop(names.TEXT, names.DETAIL, names.REASON))
-    known = None if before.remembered is None else key.named(before.remembered)
-    links = _links(arrived, known, meets_all=ending is not None or bool(plan.truncates.arrived))
+    remembered = None if before.remembered is None else key.named(before.remembered)
+    links = _links(arrived, remembered, meets_all=ending is not None or bool(plan.truncates.arrived))
     chain = key.chained(links)
     arrived = parted(chain(arrived), CHAIN, plan.facts.read).localCheckpoint()
     ending = None if ending is None else chain(ending)
-    if known is not None:
-        known = chain(known)
-        touched_chains = _touched_chains(plan, arrived, known, ending, by_rows=before.by_rows)
-        known = known.join(send(touched_chains), CHAIN, "left_semi").localCheckpoint()
-    keys = chain(key.distinct([arrived] if known is None else [arrived, known]))
+    if remembered is not None:
+        remembered = chain(remembered)
+        touched_chains = _touched_chains(plan, arrived, remembered, ending, by_rows=before.by_rows)
+        remembered = remembered.join(broadcast_if_small(touched_chains), CHAIN, "left_semi").localCheckpoint()
+    keys = chain(key.distinct([arrived] if remembered is None else [arrived, remembered]))
     keys = keys if ending is None else keys.unionByName(ending).dropDuplicates([KEY])
     keys = keys.localCheckpoint()
-    sent = send(keys)
-    stored = before.rows(sent.selectExpr(*map(quoted, plan.dimension.key)))
-    stored = stored.join(sent, list(plan.dimension.key))
+    joinable_keys = broadcast_if_small(keys)
+    stored = before.rows(joinable_keys.selectExpr(*map(quoted, plan.dimension.key)))
+    stored = stored.join(joinable_keys, list(plan.dimension.key))
     stored = (stored if history is None else _with_fold_start(stored, history, before.load)).localCheckpoint()
-    newest = None if known is None else newest_of(known)
-    first_touched, base_rows = _split_state(before, stored, newest, sent, key, history)
+    newest = None if remembered is None else newest_of(remembered)
+    first_touched, base_rows = _split_state(before, stored, newest, joinable_keys, key, history)
     single = None
     if history is not None and not is_small and not plan.truncates.all:
         single, arrived = split_single_events(
-            arrived, [frame for frame in (stored, known, base_rows) if frame is not None]
+            arrived, [frame for frame in (stored, remembered, base_rows) if frame is not None]
         )
         keys = keys.join(single.select(CHAIN), CHAIN, "left_anti")
     return _FoldInput(
         arrived=arrived,
         single=single,
         keys=keys,
-        known=known,
+        remembered=remembered,
         newest=newest,
         stored=stored,
         first_touched=first_touched,
@@ -181,28 +181,28 @@ def _collect_input(
     )
 
 
-def _links(arrived: DataFrame, known: DataFrame | None, *, meets_all: bool) -> DataFrame | None:
+def _links(arrived: DataFrame, remembered: DataFrame | None, *, meets_all: bool) -> DataFrame | None:
     """Return the links between keys that key changes make.
 
-    With `meets_all` they are those of all `known` events, else those that the arrived events reach.
+    With `meets_all` they are those of all `remembered` events, else those that the arrived events reach.
     """
     session = arrived.sparkSession
-    if known is None:
+    if remembered is None:
         return links_of(session, [arrived])
-    return links_of(session, [arrived, known]) if meets_all else reached_links(session, arrived, known)
+    return links_of(session, [arrived, remembered]) if meets_all else reached_links(session, arrived, remembered)
 
 
 def _touched_chains(
-    plan: MergePlan, arrived: DataFrame, known: DataFrame, ending: DataFrame | None, *, by_rows: bool
+    plan: MergePlan, arrived: DataFrame, remembered: DataFrame, ending: DataFrame | None, *, by_rows: bool
 ) -> DataFrame:
-    """Return the chains whose `known` events take part.
+    """Return the chains whose `remembered` events take part.
 
     With `by_rows` these are only the chains of arrived events.
     """
     touched_chains = arrived.select(CHAIN).distinct()
     if by_rows:
         return touched_chains
-    touched_chains = touched_chains.union(_above_truncates(known, plan))
+    touched_chains = touched_chains.union(_above_truncates(remembered, plan))
     touched_chains = touched_chains if ending is None else touched_chains.union(ending.select(CHAIN))
     return touched_chains.distinct().localCheckpoint()
 
@@ -215,19 +215,18 @@ def _fold_chains(
     parts = [items.of_batch(inputs.arrived, plan), items.of_rows(inputs.first_touched)]
     if inputs.base_rows is not None:
         parts.append(items.of_rows(inputs.base_rows))
-    if inputs.known is not None:
-        deletes = before.by_rows
+    if inputs.remembered is not None:
         parts.append(
-            items.of_deletes(newest_deletes(inputs.known, inputs.stored))
-            if deletes
-            else items.of_remembered(inputs.known)
+            items.of_deletes(newest_deletes(inputs.remembered, inputs.stored))
+            if before.by_rows
+            else items.of_remembered(inputs.remembered)
         )
     gathered = reduce(DataFrame.unionByName, parts).groupBy(CHAIN).agg(F.expr("collect_list(item) AS items"))
     place = place_type(plan.dimension.sequences)
-    every = items.with_truncates("items", before.truncates, place)
+    with_truncates = items.with_truncates("items", before.truncates, place)
     fold_starts = [inputs.first_touched] if inputs.base_rows is None else [inputs.first_touched, inputs.base_rows]
-    stands = chain_states(inputs.keys, inputs.stored, inputs.newest, place, history, fold_starts)
-    gathered = gathered.join(stands, CHAIN).withColumn("items", F.expr(every))
+    states = chain_states(inputs.keys, inputs.stored, inputs.newest, place, history, fold_starts)
+    gathered = gathered.join(states, CHAIN).withColumn("items", F.expr(with_truncates))
     writer = Fold(
         plan.folded,
         plan.dimension.sequences,
@@ -247,7 +246,7 @@ def _split_state(
     before: TableBefore,
     stored: DataFrame,
     newest: DataFrame | None,
-    sent: DataFrame,
+    joinable_keys: DataFrame,
     key: Key,
     history: VersionRows | None,
 ) -> tuple[DataFrame, DataFrame | None]:
@@ -259,21 +258,21 @@ def _split_state(
         return stored, None
     base_rows = None
     if before.bases is not None:
-        keys = sent.selectExpr(*map(quoted, key.dimension.key))
+        keys = joinable_keys.selectExpr(*map(quoted, key.dimension.key))
         bases = before.bases.join(keys, list(key.dimension.key), "left_semi")
-        base_rows = newest_bases(bases, key, history).join(sent, KEY).localCheckpoint()
+        base_rows = newest_bases(bases, key, history).join(joinable_keys, KEY).localCheckpoint()
     if newest is None or base_rows is None:
         return stored, base_rows
     place = place_type(key.dimension.sequences)
     with_newest = stored.join(newest.select(KEY, NEWEST, FIRST, SINCE), KEY, "left")
     with_newest = with_newest.join(base_rows.selectExpr(KEY, f"true AS {_HAS_BASE}"), KEY, "left")
     from_rows = with_newest.where(
-        _is_row_the_state([place_literal(p, place) for p in before.truncates], history, before.turned)
+        _is_row_the_state([place_literal(p, place) for p in before.truncates], history, before.ordered_until)
     )
     return from_rows.drop(NEWEST, FIRST, SINCE, _HAS_BASE), base_rows.join(from_rows.select(KEY), KEY, "left_anti")
 
 
-def _is_row_the_state(truncates: Sequence[str], history: VersionRows | None, turned: int) -> str:
+def _is_row_the_state(truncates: Sequence[str], history: VersionRows | None, ordered_until: int) -> str:
     """Return SQL for whether the change log cannot reproduce the stored row of a key.
 
     Then the row itself is the state.
@@ -287,7 +286,7 @@ def _is_row_the_state(truncates: Sequence[str], history: VersionRows | None, tur
     is_newer = f"{place} > {NEWEST}"
     if truncates:  # a truncate ends a version, but is not an event of the key
         is_newer += f" AND {place} NOT IN ({', '.join(truncates)})"
-    conditions = [f"coalesce({SINCE} <= {turned}, true) AND {_HAS_BASE} IS NULL", is_newer]
+    conditions = [f"coalesce({SINCE} <= {ordered_until}, true) AND {_HAS_BASE} IS NULL", is_newer]
     if history is not None:
         begins = f"try_element_at({STORED}, 1).begins"
         conditions.append(f"{_HAS_BASE} IS NULL AND coalesce({begins} < {FIRST}, true)")
@@ -315,9 +314,9 @@ def _with_fold_start(stored: DataFrame, history: VersionRows, load: Load | None)
 
 
 def _end_instant(ends: EndInstants) -> str:
-    """Return SQL for the instant at which a load ends the newest version of a key that it lacks: `Ends.after`."""
-    behind = ">" if ends.is_strict else ">="
-    cases = [f"WHEN {at}L {behind} newest.reached THEN {at}L" for at in ends.instants]
+    """Return SQL for when a load ends the newest version of a key that it lacks: `EndInstants.after`."""
+    is_after = ">" if ends.is_strict else ">="
+    cases = [f"WHEN {at}L {is_after} newest.reached THEN {at}L" for at in ends.instants]
     return f"CASE {' '.join(cases)} END" if cases else "bigint(NULL)"
 
 
@@ -326,15 +325,15 @@ def unchanged(frame: DataFrame) -> DataFrame:
     return frame
 
 
-def _above_truncates(known: DataFrame, plan: MergePlan) -> DataFrame:
+def _above_truncates(remembered: DataFrame, plan: MergePlan) -> DataFrame:
     """Return the chains with remembered events above an arriving truncate.
 
     The truncate removes the rows that these events completed.
     """
     if not plan.truncates.arrived:
-        return known.select(CHAIN).limit(0)
+        return remembered.select(CHAIN).limit(0)
     least = place_literal(plan.truncates.arrived[0], place_type(plan.dimension.sequences))
-    return known.where(f"{EVENT_PLACE} > {least}").select(CHAIN)
+    return remembered.where(f"{EVENT_PLACE} > {least}").select(CHAIN)
 
 
 def newest_bases(bases: DataFrame, key: Key, history: VersionRows | None) -> DataFrame:

@@ -75,29 +75,31 @@ class Chains:
         return int(rows[0]["opened"])
 
     def _live_difference(self) -> int:
-        stand = self.folded.selectExpr(f"explode(map_values({ROWS})) AS row").where("NOT row.gone")
-        return stand.count() - self.stored.where(STANDS).count()
+        live_rows = self.folded.selectExpr(f"explode(map_values({ROWS})) AS row").where("NOT row.gone")
+        return live_rows.count() - self.stored.where(STANDS).count()
 
     def bases(self) -> DataFrame:
         """Return the earlier rows of keys of which nothing was remembered, without keys that break a rule."""
         if self.history is None:
             return self.first_touched
-        right = self._changes().selectExpr(f"c.key AS {KEY}")
-        return self.history.bases(self.first_touched.join(right, KEY, "left_semi"))
+        valid_keys = self._changes().selectExpr(f"c.key AS {KEY}")
+        return self.history.bases(self.first_touched.join(valid_keys, KEY, "left_semi"))
 
     def verdicts(self) -> DataFrame:
         """Return one row for each event of the batch: its ID, its outcome, and what was noted about it."""
         return self.folded.selectExpr(f"inline({VERDICTS})")
 
     def refused(self) -> DataFrame | None:
-        """Return the IDs of events that cannot be applied, each with a `reason` and an explanation (`words`).
+        """Return the IDs of events that cannot be applied, each with a `reason` and a `message`.
 
         These are the first event of each chain for which no rule says which row it means. If there are none, they
         are the first event of each key of a history whose versions would break a rule.
         """
-        wrong = f"filter({VERDICTS}, v -> v.undecided)"
-        columns = (f"'{Reason.KEY_SHIFT.value}' AS reason", f"{text(SHIFTED)} AS words")
-        undecided = self.folded.where(f"size({wrong}) > 0").selectExpr(f"get({wrong}, 0).id AS {ID}", *columns)
+        undecided_verdicts = f"filter({VERDICTS}, v -> v.undecided)"
+        columns = (f"'{Reason.KEY_SHIFT.value}' AS reason", f"{text(SHIFTED)} AS message")
+        undecided = self.folded.where(f"size({undecided_verdicts}) > 0").selectExpr(
+            f"get({undecided_verdicts}, 0).id AS {ID}", *columns
+        )
         if not undecided.isEmpty():
             return undecided
         violations = self._violations()
@@ -106,22 +108,26 @@ class Chains:
     def _violations(self) -> DataFrame | None:
         if self.history is None:
             return None
-        mine = f"filter({VERDICTS}, v -> v.key = c.key OR v.old <=> c.key)"
+        own_verdicts = f"filter({VERDICTS}, v -> v.key = c.key OR v.old <=> c.key)"
         changes = self.folded.selectExpr(VERDICTS, f"explode({CHANGES}) AS c").where("c.wrong IS NOT NULL")
-        first = changes.where(f"size({mine}) > 0").selectExpr(f"get({mine}, 0).id AS {ID}", "c.wrong AS words")
-        return first.groupBy(ID).agg(F.expr(f"'{Reason.HISTORY.value}' AS reason"), F.expr("min(words) AS words"))
+        first = changes.where(f"size({own_verdicts}) > 0").selectExpr(
+            f"get({own_verdicts}, 0).id AS {ID}", "c.wrong AS message"
+        )
+        return first.groupBy(ID).agg(
+            F.expr(f"'{Reason.HISTORY.value}' AS reason"), F.expr("min(message) AS message")
+        )
 
     def counts(self) -> tuple[Counts, int]:
         """Return the counts of the events that pass, and how many events found no row to complete."""
         verdicts = ("stale", "duplicates", "superseded", "applied", "incomplete")
         notes = {"insert_on_existing": "existing", "update_on_missing": "missing", "unset_as_null": "nulled"}
-        took_part = "verdict IN ('applied', 'superseded')"
+        is_counted = "verdict IN ('applied', 'superseded')"
         counted = {name: f"verdict = '{name}'" for name in verdicts}
-        counted |= {name: f"{note} AND {took_part}" for name, note in notes.items()}
-        may_tie = f"{took_part} AND {has_order('sequence')}"
-        tied_events, of_them = f"count_if({may_tie})", f"FILTER (WHERE {may_tie})"
-        meets_stored = f"bool_or(meets) {of_them}" if self.plan.dimension.unique_sequences else "false"
-        differ = f"min(content) {of_them} != max(content) {of_them}"
+        counted |= {name: f"{note} AND {is_counted}" for name, note in notes.items()}
+        may_tie = f"{is_counted} AND {has_order('sequence')}"
+        tied_events, filter_ties = f"count_if({may_tie})", f"FILTER (WHERE {may_tie})"
+        meets_stored = f"bool_or(meets) {filter_ties}" if self.plan.dimension.unique_sequences else "false"
+        differ = f"min(content) {filter_ties} != max(content) {filter_ties}"
         ties = (
             f"CASE WHEN {meets_stored} THEN {tied_events} WHEN {differ} THEN {tied_events} - 1 ELSE 0 END AS ties"
         )
@@ -136,9 +142,9 @@ class Chains:
 
 
 def rows_of(
-    rows: str, folded: DataFrame, schema: Schema, named: Callable[[str], str], *, soft: bool = False
+    rows: str, folded: DataFrame, schema: Schema, column_name: Callable[[str], str], *, soft: bool = False
 ) -> DataFrame:
-    """Return the rows that exist after a fold. `named` gives the name of each position column.
+    """Return the rows that exist after a fold. `column_name` gives the name of each position column.
 
     With `soft` the soft-deleted rows are included, and a column says which they are.
     """
@@ -148,7 +154,7 @@ def rows_of(
         .where("row.cells IS NOT NULL" if soft else "NOT row.gone")
         .selectExpr(
             *[f"row.cells.c{index} AS {quoted(c.name)}" for index, c in enumerate(schema)],
-            *[f"row.place.{part} AS {named(name)}" for name, part in place.items()],
+            *[f"row.place.{part} AS {column_name(name)}" for name, part in place.items()],
             *([f"row.gone AS {DELETED}"] if soft else []),
         )
     )

@@ -35,7 +35,7 @@ ITEM: Final = (
 - `unset`: what was not sent: columns, and fields of structs by path
 - `waits`: whether anything was unset when the event came, so that it waits for its row
 - `cells`: the values
-- `gone`: whether the item is the memory of a delete
+- `gone`: whether the item remembers a delete
 - `content`: a hash of the content
 """
 
@@ -46,14 +46,14 @@ OF_HISTORY: Final = ("instant", "versions")
 BY_PLACE: Final = "(a, b) -> CASE WHEN a.at < b.at THEN -1 WHEN a.at > b.at THEN 1 ELSE 0 END"
 """SQL: the comparator that sorts items."""
 
-_OF_MOVES: Final = ("transaction", "entered", "covered", "taken", "made")
+_OF_MOVES: Final = ("transaction", "entered", "covered", "key_changes", "change_rows")
 """Fields of the state where keys change.
 
 - `transaction`: the current transaction
 - `entered`: the keys that were entered in it
 - `covered`: the rows that were covered in it
-- `taken`: its key changes since it began (or began again), as texts
-- `made`: by these texts, the rows that the key changes wrote when they came first
+- `key_changes`: its key changes since it began (or began again), as texts
+- `change_rows`: by these texts, the rows that the key changes wrote when they came first
 """
 
 _PLACED: Final = "placed"
@@ -113,8 +113,8 @@ class Fold:
             "transaction": "string(NULL)",
             "entered": "CAST(array() AS array<string>)",
             "covered": no_rows,
-            "taken": "CAST(array() AS array<string>)",
-            "made": no_rows,
+            "key_changes": "CAST(array() AS array<string>)",
+            "change_rows": no_rows,
             **dict.fromkeys((*_NOTES, _PLACED), NO_IDS),
         }
         nothing = {name: nothing[name] for name in self._state_fields}
@@ -122,17 +122,19 @@ class Fold:
 
     def _step(self) -> str:
         """Return SQL for the state after one event: the decision, then the row that the event writes, if any."""
-        rows = f"CASE WHEN d.puts THEN {_with('d.rows', 'e.key', 'made')} ELSE d.rows END"
+        rows = f"CASE WHEN d.puts THEN {_with('d.rows', 'e.key', 'new_row')} ELSE d.rows END"
         after = {name: rows if name == "rows" else f"d.{name}" for name in self._state_fields}
         if self.moves:
-            is_first = "d.puts AND d.move IS NOT NULL AND NOT map_contains_key(d.made, d.move)"
-            after["made"] = f"CASE WHEN {is_first} THEN map_concat(d.made, map(d.move, made)) ELSE d.made END"
+            is_first = "d.puts AND d.move IS NOT NULL AND NOT map_contains_key(d.change_rows, d.move)"
+            more_rows = "map_concat(d.change_rows, map(d.move, new_row))"
+            after["change_rows"] = f"CASE WHEN {is_first} THEN {more_rows} ELSE d.change_rows END"
         if self.versions is not None:
             after[_PLACED] = note(f"d.{_PLACED}", "d.puts")
         row = f"CASE WHEN d.puts THEN {self._put('d.base')} END"
-        return let({"d": self._decide(), "made": row}, struct(after))
+        return let({"d": self._decide(), "new_row": row}, struct(after))
 
     def _decide(self) -> str:
+        """Return SQL for the state after one event; `puts`, `base` and `move` describe the row that it writes."""
         stored = {
             **_ROW_OF_EVENT,
             "id": "bigint(NULL)",
@@ -141,76 +143,84 @@ class Fold:
             "origin": f"array_repeat(bigint(NULL), {len(self.schema)})",
             **({} if self.versions is None else {"versions": "e.versions"}),
         }
-        stands = self._state(rows=_with("s.rows", "e.key", struct(stored)))
+        stored_rows = self._state(rows=_with("s.rows", "e.key", struct(stored)))
         is_news = _is_news("s.rows", "e.key")
-        deletes = self._state(rows=_with("s.rows", "e.key", self._gone("e.key")), **self._placed("true"))
+        deletes = self._state(rows=_with("s.rows", "e.key", self._deleted_row("e.key")), **self._placed("true"))
         truncates = self._state(rows=self._truncated)
         return (
-            f"CASE WHEN e.at.rank = 0 THEN {stands} WHEN e.operation = 'truncate' THEN {truncates} "
+            f"CASE WHEN e.at.rank = 0 THEN {stored_rows} WHEN e.operation = 'truncate' THEN {truncates} "
             f"{f'WHEN e.old IS NOT NULL THEN {self._move()}' if self.moves else ''} "
             f"WHEN NOT {is_news} THEN {self._state()} WHEN e.operation = 'delete' THEN {deletes} "
             f"ELSE {self._upsert()} END"
         )
 
     def _upsert(self) -> str:
+        """Return SQL for an insert, update or read row that is newer than the row of its key."""
         partial_update = f"e.operation = 'update' AND {_IS_PARTIAL}"
         is_covered = (
             "e.transaction = s.transaction AND map_contains_key(s.covered, e.key)" if self.moves else "false"
         )
-        put = self._state(
+        with_row = self._state(
             puts="true",
-            base=f"CASE WHEN {partial_update} THEN stood END",
+            base=f"CASE WHEN {partial_update} THEN stored_row END",
             undecided=note("s.undecided", f"{partial_update} AND {is_covered}"),
             nulled=note("s.nulled", f"e.operation != 'update' AND {_IS_PARTIAL}"),
-            existing=note("s.existing", "e.operation = 'insert' AND stood IS NOT NULL"),
-            missing=note("s.missing", "e.operation = 'update' AND stood IS NULL"),
+            existing=note("s.existing", "e.operation = 'insert' AND stored_row IS NOT NULL"),
+            missing=note("s.missing", "e.operation = 'update' AND stored_row IS NULL"),
         )
         waits = self._state(incomplete=note("s.incomplete", "true"))
-        is_waiting = "stood IS NULL AND e.operation = 'update' AND e.waits"
-        body = f"CASE WHEN {is_waiting} THEN {waits} ELSE {put} END"
-        return let({"stood": _live("s.rows", "e.key")}, body)
+        is_waiting = "stored_row IS NULL AND e.operation = 'update' AND e.waits"
+        body = f"CASE WHEN {is_waiting} THEN {waits} ELSE {with_row} END"
+        return let({"stored_row": _live_row("s.rows", "e.key")}, body)
 
     def _move(self) -> str:
         """Return SQL for a key change: the row leaves the old key and enters the new one.
 
         Within a transaction a row that another one covered leaves first.
         """
-        known = "(is_known AND NOT is_copy)"
-        no_rows = "map_filter(s.covered, (k, v) -> false)"
+        is_continued = "(is_current AND NOT is_copy)"
+        no_rows, own = "map_filter(s.covered, (k, v) -> false)", "array(move)"
+        old_row = _live_row("s.rows", "e.old")
+        deleted = _with("s.rows", "e.old", self._deleted_row("e.old"))
         leaves = f"(was_covered IS NULL AND {_is_news('s.rows', 'e.old')})"
         lets = {
-            "is_known": "coalesce(e.transaction = s.transaction, false)",
+            "is_current": "coalesce(e.transaction = s.transaction, false)",
             "move": "to_json(struct(e.place.s, e.old, e.key, e.cells, e.unset))",
-            "is_copy": "is_known AND array_contains(s.taken, move)",
-            "first": "CASE WHEN is_known THEN try_element_at(s.made, move) END",
-            "covered": f"CASE WHEN {known} THEN s.covered ELSE {no_rows} END",
+            "is_copy": "is_current AND array_contains(s.key_changes, move)",
+            "first": "CASE WHEN is_current THEN try_element_at(s.change_rows, move) END",
+            "covered": f"CASE WHEN {is_continued} THEN s.covered ELSE {no_rows} END",
             "was_covered": "try_element_at(covered, e.old)",
-            "mover": f"coalesce(first, CASE WHEN {leaves} THEN {_live('s.rows', 'e.old')} ELSE was_covered END)",
-            "stood": _live("s.rows", "e.key"),
-            "entered": f"CASE WHEN NOT {known} THEN CAST(array() AS array<string>) "
+            "moved_row": f"coalesce(first, CASE WHEN {leaves} THEN {old_row} ELSE was_covered END)",
+            "stored_row": _live_row("s.rows", "e.key"),
+            "entered": f"CASE WHEN NOT {is_continued} THEN CAST(array() AS array<string>) "
             f"WHEN {leaves} THEN array_remove(s.entered, e.old) ELSE s.entered END",
-            "others": f"CASE WHEN {leaves} THEN {_with('s.rows', 'e.old', self._gone('e.old'))} ELSE s.rows END",
+            "others": f"CASE WHEN {leaves} THEN {deleted} ELSE s.rows END",
             "uncovered": _without("covered", "e.old"),
         }
-        begun = {"transaction": "e.transaction", "entered": "entered", "covered": "uncovered", "rows": "others"}
-        begun |= {
-            "taken": f"CASE WHEN {known} THEN array_union(s.taken, array(move)) ELSE array(move) END",
-            "made": f"CASE WHEN is_known THEN s.made ELSE {no_rows} END",
+        after_leaving = {
+            "transaction": "e.transaction",
+            "entered": "entered",
+            "covered": "uncovered",
+            "rows": "others",
+        }
+        after_leaving |= {
+            "key_changes": f"CASE WHEN {is_continued} THEN array_union(s.key_changes, {own}) ELSE {own} END",
+            "change_rows": f"CASE WHEN is_current THEN s.change_rows ELSE {no_rows} END",
             **self._placed(leaves),
         }
-        waits = self._state(**begun, incomplete=note("s.incomplete", "true"))
-        covers = "stood IS NOT NULL AND NOT array_contains(entered, e.key)"
+        waits = self._state(**after_leaving, incomplete=note("s.incomplete", "true"))
+        covers = "stored_row IS NOT NULL AND NOT array_contains(entered, e.key)"
         enters = {
             "entered": "array_union(entered, array(e.key))",
-            "covered": f"CASE WHEN {covers} THEN {_with('uncovered', 'e.key', 'stood')} ELSE uncovered END",
-            "undecided": note("s.undecided", "stood IS NOT NULL AND e.transaction IS NULL"),
+            "covered": f"CASE WHEN {covers} THEN {_with('uncovered', 'e.key', 'stored_row')} ELSE uncovered END",
+            "undecided": note("s.undecided", "stored_row IS NOT NULL AND e.transaction IS NULL"),
         }
-        put = self._state(**{**begun, **enters}, puts="true", base="mover", move="move")
+        with_row = self._state(**{**after_leaving, **enters}, puts="true", base="moved_row", move="move")
         return let(
             lets,
-            f"CASE WHEN coalesce(stood.place = first.place, false) THEN {self._state()} "
-            f"WHEN NOT {_is_news('s.rows', 'e.key')} THEN {self._state(**begun)} "
-            f"WHEN mover IS NULL AND e.waits THEN {waits} ELSE {put} END",
+            f"CASE WHEN coalesce(stored_row.place = first.place, false) THEN {self._state()} "
+            f"WHEN NOT {_is_news('s.rows', 'e.key')} THEN {self._state(**after_leaving)} "
+            f"WHEN moved_row IS NULL AND e.waits THEN {waits} ELSE {with_row} END",
         )
 
     def _put(self, base: str) -> str:
@@ -233,15 +243,15 @@ class Fold:
         opened = self.versions.opened(self._versions_of("d.rows", "e.key", self.versions), image)
         return let({"opened": opened}, struct({**_ROW_OF_EVENT, **fields}))
 
-    def _gone(self, key: str) -> str:
-        """Return SQL for the memory that the event deleted the row of a key."""
+    def _deleted_row(self, key: str) -> str:
+        """Return SQL for the row of a key that the event deleted."""
         if self.versions is None:
-            return struct(self._memory(f"try_element_at(s.rows, {key}).cells"))
+            return struct(self._deleted_fields(f"try_element_at(s.rows, {key}).cells"))
         versions = self.versions.closed(self._versions_of("s.rows", key, self.versions))
-        return struct({**self._memory(), "versions": versions})
+        return struct({**self._deleted_fields(), "versions": versions})
 
-    def _memory(self, cells: str = "NULL") -> dict[str, str]:
-        """Return the fields of the memory of a deleted row. With soft deletes the row keeps its cells."""
+    def _deleted_fields(self, cells: str = "NULL") -> dict[str, str]:
+        """Return the fields of a row that the event deleted. With soft deletes the row keeps its cells."""
         cells_sql = cells if self.soft else "NULL"
         nothing = {"cells": f"CAST({cells_sql} AS {self.cells})", "origin": "CAST(NULL AS array<bigint>)"}
         return {**_ROW_OF_EVENT, "gone": "true", **nothing}
@@ -255,7 +265,7 @@ class Fold:
         if self.versions is None and not self.soft:
             return "map_filter(s.rows, (k, v) -> v.place >= e.place)"
         versions = {} if self.versions is None else {"versions": self.versions.closed("v.versions")}
-        ended, is_kept = struct({**self._memory("v.cells"), **versions}), "v.cells IS NOT NULL"
+        ended, is_kept = struct({**self._deleted_fields("v.cells"), **versions}), "v.cells IS NOT NULL"
         if self.versions is not None:
             is_kept = "size(v.versions) > 0"
         after = (
@@ -287,10 +297,11 @@ def _completed(new: str, stored: str, type_: Type, path: tuple[str, ...]) -> str
         return new
     fields = []
     for part in type_.parts:
-        inner, is_, was = (*path, part.name), f"{new}.{quoted(part.name)}", f"{stored}.{quoted(part.name)}"
-        whole = _completed(is_, was, part.type, inner)
-        is_unset = f"array_contains(e.unset, {text(quoted(*inner))})"
-        fields.append(f"{text(part.name)}, CASE WHEN {is_unset} THEN {was} ELSE {whole} END")
+        part_path = (*path, part.name)
+        new_part, stored_part = f"{new}.{quoted(part.name)}", f"{stored}.{quoted(part.name)}"
+        completed = _completed(new_part, stored_part, part.type, part_path)
+        is_unset = f"array_contains(e.unset, {text(quoted(*part_path))})"
+        fields.append(f"{text(part.name)}, CASE WHEN {is_unset} THEN {stored_part} ELSE {completed} END")
     return f"CASE WHEN {new} IS NOT NULL THEN named_struct({', '.join(fields)}) END"
 
 
@@ -303,10 +314,12 @@ def _without(rows: str, key: str) -> str:
 
 
 def _is_news(rows: str, key: str) -> str:
+    """Return SQL for whether the event is newer than the row of a key, or the key has none."""
     return f"coalesce(try_element_at({rows}, {key}).place < e.place, true)"
 
 
-def _live(rows: str, key: str) -> str:
+def _live_row(rows: str, key: str) -> str:
+    """Return SQL for the row of a key, NULL if it has none or that was deleted."""
     return f"CASE WHEN NOT try_element_at({rows}, {key}).gone THEN try_element_at({rows}, {key}) END"
 
 

@@ -60,8 +60,8 @@ def with_absent(events: DataFrame, plan: MergePlan) -> DataFrame:
     return with_all(events).withColumn(names.UNSET, F.expr(unset))
 
 
-def said_nothing_of(events: DataFrame) -> str:
-    """Return SQL for what remembered events did not send, with the columns that the table got after they came."""
+def unset_columns(events: DataFrame) -> str:
+    """Return SQL for the columns that remembered events did not send, with those that the table got later."""
     return (
         f"array_union({_UNSET_OR_EMPTY}, {names.CAME_SINCE})"
         if names.CAME_SINCE in events.columns
@@ -93,7 +93,7 @@ class Key:
         old = f"CASE WHEN {names.OLD} IS NOT NULL THEN {self.text(names.OLD + '.')} END"
         return events.selectExpr("*", f"{self.text()} AS {KEY}", f"{old} AS {OLD_KEY}")
 
-    def of_keys(self, keys: DataFrame) -> DataFrame:
+    def key_texts(self, keys: DataFrame) -> DataFrame:
         """Return keys with their texts."""
         return keys.selectExpr(*map(quoted, self.dimension.key), f"{self.text()} AS {KEY}")
 
@@ -139,13 +139,13 @@ def links_of_all(spark: SparkSession, events: DataFrame) -> DataFrame | None:
     return _components_by_joins(links) if collected is None else _chains(spark, collected)
 
 
-def reached_links(spark: SparkSession, arrived: DataFrame, known: DataFrame) -> DataFrame | None:
+def reached_links(spark: SparkSession, arrived: DataFrame, remembered: DataFrame) -> DataFrame | None:
     """Return the chain of each joined key, for the keys that the events of a batch reach.
 
     Where too many key changes are remembered for the driver, only those that the batch reaches are read. So the
     batch can still be applied, the low watermark rises, and old key changes are forgotten.
     """
-    links = _key_links([arrived, known])
+    links = _key_links([arrived, remembered])
     collected = _collect_links(links)
     if collected is not None:
         return _chains(spark, collected)
@@ -153,9 +153,9 @@ def reached_links(spark: SparkSession, arrived: DataFrame, known: DataFrame) -> 
     reached, before = keys_of(arrived).localCheckpoint(), -1
     while before < (count := reached.count()) <= 2 * MOST_LINKS:
         before = count
-        near = links.join(reached, KEY, "left_semi").selectExpr(f"{OLD_KEY} AS {KEY}")
-        far = links.join(reached.withColumnRenamed(KEY, OLD_KEY), OLD_KEY, "left_semi").select(KEY)
-        reached = reached.union(near).union(far).distinct().localCheckpoint()
+        old_keys = links.join(reached, KEY, "left_semi").selectExpr(f"{OLD_KEY} AS {KEY}")
+        new_keys = links.join(reached.withColumnRenamed(KEY, OLD_KEY), OLD_KEY, "left_semi").select(KEY)
+        reached = reached.union(old_keys).union(new_keys).distinct().localCheckpoint()
     return chains_of(spark, links.join(reached, KEY, "left_semi"), "key changes")
 
 
@@ -164,15 +164,15 @@ def _key_links(events: Sequence[DataFrame]) -> DataFrame:
     return reduce(DataFrame.unionByName, parts)
 
 
-def chains_of(spark: SparkSession, links: DataFrame, what: str) -> DataFrame | None:
+def chains_of(spark: SparkSession, links: DataFrame, noun: str) -> DataFrame | None:
     """Return the chain of each text that a link joins to another; None if there are no links.
 
-    `what` names the links in an error message. Raises TableError if there are more than `MOST_LINKS`.
+    `noun` names the links in an error message. Raises TableError if there are more than `MOST_LINKS`.
     """
     collected = _collect_links(links)
     if collected is None:
         raise TableError(
-            f"more than {MOST_LINKS:,} {what} meet in one batch",
+            f"more than {MOST_LINKS:,} {noun} meet in one batch",
             found="those that are remembered, and those of the batch",
             todo="Nothing was applied. Make `lateness` or `max_files` smaller.",
         )
@@ -195,11 +195,11 @@ def _components_by_joins(links: DataFrame) -> DataFrame:
     """Return the result of `components` by joins, as many as the longest chain has links."""
     one, other, before = (f"{names.PREFIX}{name}" for name in ("one", "other", "before"))
     ends = [(KEY, OLD_KEY), (OLD_KEY, KEY), (KEY, KEY), (OLD_KEY, OLD_KEY)]
-    near = reduce(DataFrame.union, [links.selectExpr(f"{a} AS {one}", f"{b} AS {other}") for a, b in ends])
-    near = near.distinct().localCheckpoint()
-    labels = near.groupBy(F.col(one).alias(KEY)).agg(F.min(other).alias(LINKED)).localCheckpoint()
+    pairs = reduce(DataFrame.union, [links.selectExpr(f"{a} AS {one}", f"{b} AS {other}") for a, b in ends])
+    pairs = pairs.distinct().localCheckpoint()
+    labels = pairs.groupBy(F.col(one).alias(KEY)).agg(F.min(other).alias(LINKED)).localCheckpoint()
     while True:
-        neighbours = near.join(labels.withColumnRenamed(KEY, other), other)
+        neighbours = pairs.join(labels.withColumnRenamed(KEY, other), other)
         least = neighbours.groupBy(F.col(one).alias(KEY)).agg(F.min(LINKED).alias(LINKED)).localCheckpoint()
         lowered = least.join(labels.withColumnRenamed(LINKED, before), KEY).where(f"{LINKED} < {before}")
         if lowered.isEmpty():
@@ -216,13 +216,13 @@ def components(one: pa.ChunkedArray, other: pa.ChunkedArray) -> pa.Table:
     """
     ends = np.concatenate([one.to_numpy(), other.to_numpy()])
     nodes, places = np.unique(ends, return_inverse=True)
-    left, right = places[: len(one)], places[len(one) :]
+    ones, others = places[: len(one)], places[len(one) :]
     label = np.arange(len(nodes))
     while True:
         before = label.copy()
-        least = np.minimum(label[left], label[right])
-        np.minimum.at(label, left, least)
-        np.minimum.at(label, right, least)
+        least = np.minimum(label[ones], label[others])
+        np.minimum.at(label, ones, least)
+        np.minimum.at(label, others, least)
         label = label[label]
         if np.array_equal(before, label):
             return pa.table({KEY: pa.array(nodes, pa.string()), LINKED: pa.array(nodes[label], pa.string())})
@@ -242,15 +242,15 @@ class Items:
 
     def of_remembered(self, events: DataFrame, identifier: str = "bigint(NULL)") -> DataFrame:
         """Return the items of remembered events."""
-        unset = said_nothing_of(events)
+        unset = unset_columns(events)
         return self._of_events(events, id=identifier, unset=unset)
 
-    def _of_events(self, events: DataFrame, **given: str) -> DataFrame:
+    def _of_events(self, events: DataFrame, **more_fields: str) -> DataFrame:
         at = f"named_struct('rank', 1, 'place', {EVENT_PLACE})"
-        known = {"operation": names.OPERATION, "old": OLD_KEY, "transaction": names.TRANSACTION}
-        known |= {"waits": f"size({_UNSET_OR_EMPTY}) > 0"}
-        known |= {"instant": names.INSTANT} if self.versions is not None else {}
-        return self._items(events, at=at, place=EVENT_PLACE, **known, **given)
+        fields = {"operation": names.OPERATION, "old": OLD_KEY, "transaction": names.TRANSACTION}
+        fields |= {"waits": f"size({_UNSET_OR_EMPTY}) > 0"}
+        fields |= {"instant": names.INSTANT} if self.versions is not None else {}
+        return self._items(events, at=at, place=EVENT_PLACE, **fields, **more_fields)
 
     def of_rows(self, rows: DataFrame) -> DataFrame:
         """Return the items of stored rows; for a history, one row for each key, with the versions to start from."""
@@ -275,9 +275,9 @@ class Items:
 
     def of_deletes(self, deletes: DataFrame) -> DataFrame:
         """Return the items of remembered deletes, given by key and place."""
-        nothing = f"CAST(NULL AS {cells_type(self.schema)})"
+        no_cells = f"CAST(NULL AS {cells_type(self.schema)})"
         at = "named_struct('rank', 0, 'place', place)"
-        return self._items(deletes, at=at, place="place", gone="true", cells=nothing)
+        return self._items(deletes, at=at, place="place", gone="true", cells=no_cells)
 
     def with_truncates(self, items: str, truncates: Mapping[Position, int | None], place: str) -> str:
         """Return SQL for an array of items with these truncates added; `place` is the SQL type of a position.
@@ -289,21 +289,23 @@ class Items:
         truncate_items = []
         for position, instant in truncates.items():
             at = place_literal(position, place)
-            given = {"at": f"named_struct('rank', 1, 'place', {at})", "place": at, "operation": "'truncate'"}
+            fields = {"at": f"named_struct('rank', 1, 'place', {at})", "place": at, "operation": "'truncate'"}
             if instant is not None:
-                given["instant"] = f"{instant}L"
-            truncate_items.append(self._item((), key="''", **given))
+                fields["instant"] = f"{instant}L"
+            truncate_items.append(self._item((), key="''", **fields))
         return f"concat({items}, array({', '.join(truncate_items)}))"
 
-    def _items(self, frame: DataFrame, **given: str) -> DataFrame:
-        return frame.selectExpr(CHAIN, f"{self._item(frame.columns, **given)} AS item")
+    def _items(self, frame: DataFrame, **fields: str) -> DataFrame:
+        """Return an item for each row of a frame. `fields` are SQL by field, in place of the defaults."""
+        return frame.selectExpr(CHAIN, f"{self._item(frame.columns, **fields)} AS item")
 
-    def _item(self, has: Collection[str], **given: str) -> str:
+    def _item(self, columns: Collection[str], **fields: str) -> str:
+        """Return SQL for an item of a row with these columns."""
         cells = [
-            f"'c{i}', CAST({quoted(c.name) if c.name in has else 'NULL'} AS {ddl(c.type)})"
+            f"'c{i}', CAST({quoted(c.name) if c.name in columns else 'NULL'} AS {ddl(c.type)})"
             for i, c in enumerate(self.schema)
         ]
-        known = {
+        all_fields = {
             "id": "bigint(NULL)",
             "operation": "string(NULL)",
             "key": KEY,
@@ -316,11 +318,11 @@ class Items:
             "content": "bigint(NULL)",
             "instant": "bigint(NULL)",
             **({} if self.versions is None else {"versions": self.versions.none}),
-            **given,
+            **fields,
         }
-        listed = ITEM if self.versions is None else (*ITEM, *OF_HISTORY)
-        fields = ", ".join(f"'{name}', {known[name]}" for name in listed)
-        return f"named_struct({fields})"
+        order = ITEM if self.versions is None else (*ITEM, *OF_HISTORY)
+        listed = ", ".join(f"'{name}', {all_fields[name]}" for name in order)
+        return f"named_struct({listed})"
 
 
 def place_of(columns: Sequence[str]) -> str:

@@ -23,10 +23,10 @@ ROWS, VERDICTS, CHANGES = "_lakeward_rows", "_lakeward_verdicts", "_lakeward_cha
 each of its keys.
 """
 
-_STANDS, _LEFT = "_lakeward_stands", "_lakeward_left"
+_STORED_PLACE, _DEPARTURE = "_lakeward_stored_place", "_lakeward_departure"
 NEWEST, FIRST, SINCE = "_lakeward_newest", "_lakeward_first_instant", "_lakeward_since"
-"""Columns of a key: the place of its stored row; of its remembered events the place of the newest that left no row,
-the place of the newest of all, the first instant, and the last batch.
+"""Columns of a key: the place of its stored row; and of its remembered events the place of the newest that left no
+row, the place of the newest of all, the first instant, and the last batch.
 """
 
 IS_INCOMPLETE: Final = (
@@ -42,12 +42,14 @@ def judge_events(writer: Fold, gathered: DataFrame, is_truncated: str, history: 
 
     `is_truncated` is SQL for whether a truncate that was applied before is newer than the event.
     """
-    is_mine = "(t.key = e.key OR t.key <=> e.old)"
-    overtaken = f"({is_truncated} OR exists(stands, t -> {is_mine} AND greatest(t.place, t.newest) > e.place))"
+    is_own_key = "(t.key = e.key OR t.key <=> e.old)"
+    is_overtaken = (
+        f"({is_truncated} OR exists(key_states, t -> {is_own_key} AND greatest(t.place, t.newest) > e.place))"
+    )
     verdict = (
         f"CASE WHEN {IS_INCOMPLETE} THEN 'incomplete' "
-        f"WHEN exists(stands, t -> {is_mine} AND t.place = e.place) THEN 'duplicates' "
-        f"WHEN array_contains(used, e.id) THEN 'applied' WHEN {overtaken} THEN 'stale' ELSE 'superseded' END"
+        f"WHEN exists(key_states, t -> {is_own_key} AND t.place = e.place) THEN 'duplicates' "
+        f"WHEN array_contains(used, e.id) THEN 'applied' WHEN {is_overtaken} THEN 'stale' ELSE 'superseded' END"
     )
     notes = "".join(
         f", '{note}', array_contains(state.{note}, e.id)" for note in ("undecided", "existing", "missing", "nulled")
@@ -56,14 +58,14 @@ def judge_events(writer: Fold, gathered: DataFrame, is_truncated: str, history: 
         f"transform(array_sort(filter(items, e -> e.id IS NOT NULL), {BY_PLACE}), e -> named_struct("
         "'id', e.id, 'operation', e.operation, 'sequence', e.place.s, 'key', e.key, 'old', e.old, "
         f"'content', e.content, "
-        f"'meets', exists(stands, t -> {is_mine} AND t.place.s = e.place.s), "
+        f"'meets', exists(key_states, t -> {is_own_key} AND t.place.s = e.place.s), "
         f"'verdict', {verdict}{notes}))"
     )
     changes = []
     if history is not None:
         versions = f"coalesce(try_element_at(state.rows, t.key).versions, {history.versions.none})"
         changed = history.changed("t.key", "t.stored", "t.base", versions)
-        changes.append(f"transform(stands, t -> {changed}) AS {CHANGES}")
+        changes.append(f"transform(key_states, t -> {changed}) AS {CHANGES}")
     return (
         gathered.selectExpr("*", f"{writer.over('items')} AS state")
         .selectExpr("*", f"{writer.used} AS used")
@@ -80,23 +82,23 @@ def newest_deletes(events: DataFrame, stored: DataFrame) -> DataFrame:
 def _departures(events: DataFrame) -> DataFrame:
     """Return the events that remove the row of a key: deletes, and key changes under their old key."""
     deletes = events.where(f"{names.OPERATION} = 'delete'")
-    moves = events.where(f"{OLD_KEY} IS NOT NULL")
-    return deletes.unionByName(moves.withColumn(KEY, column(OLD_KEY)))
+    key_changes = events.where(f"{OLD_KEY} IS NOT NULL")
+    return deletes.unionByName(key_changes.withColumn(KEY, column(OLD_KEY)))
 
 
-def newest_of(known: DataFrame) -> DataFrame:
+def newest_of(remembered: DataFrame) -> DataFrame:
     """Return for each key of remembered events its newest places, first instant and last batch.
 
     The newest places are that of all its events, and that of the events that left no row.
     """
-    instant = names.INSTANT if names.INSTANT in known.columns else "bigint(NULL)"
-    each = (KEY, f"{EVENT_PLACE} AS place", f"{instant} AS instant", names.BATCH)
-    entered = known.selectExpr(*each, "false AS is_gone")
-    departed = _departures(known).selectExpr(*each, "true AS is_gone")
-    by_key = entered.unionByName(departed).groupBy(KEY)
+    instant = names.INSTANT if names.INSTANT in remembered.columns else "bigint(NULL)"
+    columns = (KEY, f"{EVENT_PLACE} AS place", f"{instant} AS instant", names.BATCH)
+    all_events = remembered.selectExpr(*columns, "false AS is_gone")
+    departures = _departures(remembered).selectExpr(*columns, "true AS is_gone")
+    by_key = all_events.unionByName(departures).groupBy(KEY)
     return by_key.agg(
         F.expr(f"max(place) AS {NEWEST}"),
-        F.expr(f"max(CASE WHEN is_gone THEN place END) AS {_LEFT}"),
+        F.expr(f"max(CASE WHEN is_gone THEN place END) AS {_DEPARTURE}"),
         F.expr(f"min(instant) AS {FIRST}"),
         F.expr(f"max({names.BATCH}) AS {SINCE}"),
     )
@@ -116,18 +118,18 @@ def chain_states(
     """
     place = place_of([stored_column(name) for name in PLACE_COLUMNS])
     versions_column = () if history is None else (STORED,)
-    states = keys.join(stored.selectExpr(KEY, f"{place} AS {_STANDS}", *versions_column), KEY, "left")
+    states = keys.join(stored.selectExpr(KEY, f"{place} AS {_STORED_PLACE}", *versions_column), KEY, "left")
     nothing = f"CAST(NULL AS {place_type})"
     if newest is None:
-        states = states.selectExpr("*", f"{nothing} AS {_LEFT}", f"{nothing} AS {NEWEST}")
+        states = states.selectExpr("*", f"{nothing} AS {_DEPARTURE}", f"{nothing} AS {NEWEST}")
     else:
-        states = states.join(newest.select(KEY, NEWEST, _LEFT), KEY, "left")
-    stands = {"key": KEY, "place": f"coalesce({_STANDS}, {_LEFT})", "newest": NEWEST}
+        states = states.join(newest.select(KEY, NEWEST, _DEPARTURE), KEY, "left")
+    key_states = {"key": KEY, "place": f"coalesce({_STORED_PLACE}, {_DEPARTURE})", "newest": NEWEST}
     if history is not None:
         none, type_ = history.versions.none, ddl_of(stored.schema[STORED].dataType)
-        stands["stored"] = f"coalesce({STORED}, CAST(array() AS {type_}))"
-        stands["base"] = f"coalesce({VERSIONS}, {none})"
+        key_states["stored"] = f"coalesce({STORED}, CAST(array() AS {type_}))"
+        key_states["base"] = f"coalesce({VERSIONS}, {none})"
         versions = reduce(DataFrame.unionByName, [frame.select(KEY, VERSIONS) for frame in fold_starts])
         states = states.join(versions, KEY, "left")
-    listed = states.selectExpr(CHAIN, f"{struct(stands)} AS stands")
-    return listed.groupBy(CHAIN).agg(F.expr("collect_list(stands) AS stands"))
+    structs = states.selectExpr(CHAIN, f"{struct(key_states)} AS key_states")
+    return structs.groupBy(CHAIN).agg(F.expr("collect_list(key_states) AS key_states"))

@@ -49,42 +49,43 @@ class Trimmed:
 
 def trim_chains(
     dimension: Dimension,
-    mark: Mark,
+    low_watermark: Mark,
     remembered: DataFrame,
     bases: DataFrame,
     pinned: DataFrame,
     truncates: Mapping[Position, int | None] = MappingProxyType({}),
-    turned: int = 0,
+    ordered_until: int = 0,
 ) -> Trimmed:
     """Fold the events that the low watermark has passed into the base rows.
 
-    `mark` is the low watermark. The chains of `pinned` keys are not trimmed. `truncates` are the remembered
-    truncates, in a history each with the instant from which it counts; those at or below the low watermark are
-    folded.
+    The chains of `pinned` keys are not trimmed. `truncates` are the remembered truncates, in a history each with
+    the instant from which it counts; those at or below the low watermark are folded.
 
-    `turned` is the batch with which the table ceased to be `ordered`. Events up to it were applied, so none of them
-    waits for a row.
+    `ordered_until` is the batch with which the table ceased to be `ordered`. Events up to it were applied, so none
+    of them waits for a row.
     """
     key = Key(dimension)
     columns = [name for name in remembered.columns if name != names.CAME_SINCE]
-    named = key.named(remembered).selectExpr("*", f"monotonically_increasing_id() AS {ID}")
-    named = named.localCheckpoint()
-    chain = key.chained(links_of_all(named.sparkSession, named))
-    events = chain(named).localCheckpoint()
-    stay = chain(pinned.selectExpr(f"{key.text()} AS {KEY}")).select(CHAIN).distinct()
-    passed = _passed_events(events, mark, dimension).join(stay, CHAIN, "left_anti").localCheckpoint()
+    keyed_events = key.named(remembered).selectExpr("*", f"monotonically_increasing_id() AS {ID}")
+    keyed_events = keyed_events.localCheckpoint()
+    chain = key.chained(links_of_all(keyed_events.sparkSession, keyed_events))
+    events = chain(keyed_events).localCheckpoint()
+    pinned_chains = chain(pinned.selectExpr(f"{key.text()} AS {KEY}")).select(CHAIN).distinct()
+    passed = (
+        _passed_events(events, low_watermark, dimension).join(pinned_chains, CHAIN, "left_anti").localCheckpoint()
+    )
     later = events.join(passed.select(ID), ID, "left_anti")
-    trimming = _Trimming(dimension, VersionRows.of(dimension, dimension.schema, mark.epoch), chain)
-    known = trimming.known(bases)
-    state, new_bases = trimming.trimmed(known, passed, later, stay, mark, truncates)
+    trimming = _Trimming(dimension, VersionRows.of(dimension, dimension.schema, low_watermark.epoch), chain)
+    newest = trimming.newest_bases(bases)
+    state, new_bases = trimming.trim(newest, passed, later, pinned_chains, low_watermark, truncates)
     touched = state.where("size(state.incomplete) > 0").select(CHAIN)
-    events, known = (frame.join(touched, CHAIN, "left_semi") for frame in (events, known))
-    states = trimming.states(events, known, truncates)
+    events, newest = (frame.join(touched, CHAIN, "left_semi") for frame in (events, newest))
+    states = trimming.states(events, newest, truncates)
     incomplete = states.selectExpr(f"explode(transform(filter(items, e -> {IS_INCOMPLETE}), e -> e.id)) AS {ID}")
     return Trimmed(
         events=later.selectExpr(*map(quoted, columns)),
         bases=new_bases,
-        incomplete=passed.where(f"{names.BATCH} > {turned}").join(incomplete, ID, "left_semi"),
+        incomplete=passed.where(f"{names.BATCH} > {ordered_until}").join(incomplete, ID, "left_semi"),
     )
 
 
@@ -96,7 +97,7 @@ class _Trimming:
     history: VersionRows | None
     chain: Callable[[DataFrame], DataFrame]
 
-    def known(self, bases: DataFrame) -> DataFrame:
+    def newest_bases(self, bases: DataFrame) -> DataFrame:
         """Return the newest base row of each key, in the columns that the fold reads."""
         key = Key(self.dimension)
         if self.history is not None:
@@ -110,43 +111,51 @@ class _Trimming:
         writer = Fold(self.dimension.schema, sequences, versions=versions, soft=self.dimension.is_soft)
         parts = items.of_remembered(events, identifier=ID).unionByName(items.of_rows(bases))
         gathered = parts.groupBy(CHAIN).agg(F.expr("collect_list(item) AS items"))
-        every = items.with_truncates("items", truncates, place_type(sequences))
-        return gathered.selectExpr(CHAIN, f"{every} AS items").selectExpr("*", f"{writer.over('items')} AS state")
+        all_items = items.with_truncates("items", truncates, place_type(sequences))
+        return gathered.selectExpr(CHAIN, f"{all_items} AS items").selectExpr(
+            "*", f"{writer.over('items')} AS state"
+        )
 
-    def trimmed(
+    def trim(
         self,
-        known: DataFrame,
-        past: DataFrame,
+        bases: DataFrame,
+        passed: DataFrame,
         later: DataFrame,
-        stay: DataFrame,
-        mark: Mark,
+        pinned_chains: DataFrame,
+        low_watermark: Mark,
         truncates: Mapping[Position, int | None],
     ) -> tuple[DataFrame, DataFrame]:
-        """Return the states of the trimmed chains, and the new base rows."""
-        passed = {place: instant for place, instant in truncates.items() if place.mark <= mark}
+        """Return the states of the trimmed chains, and the new base rows.
+
+        `bases` are the base rows before, `passed` and `later` the events that the low watermark has passed or not.
+        """
+        passed_truncates = {place: instant for place, instant in truncates.items() if place.mark <= low_watermark}
         if self.dimension.keeps_ended:
-            waits = len(passed) < len(truncates)
-            return self._trim_with_ended(known, past, later, stay, passed, waits_for_truncate=waits)
-        key, chains, keep_chains = Key(self.dimension), past.select(CHAIN).distinct(), _chains_to_fold(past, later)
-        touched = known.join(chains, CHAIN, "left_semi")
-        state = self.states(keep_chains(past), keep_chains(touched), passed).localCheckpoint()
+            waits = len(passed_truncates) < len(truncates)
+            return self._trim_with_ended(
+                bases, passed, later, pinned_chains, passed_truncates, waits_for_truncate=waits
+            )
+        key, chains = Key(self.dimension), passed.select(CHAIN).distinct()
+        keep_chains = _chains_to_fold(passed, later)
+        touched = bases.join(chains, CHAIN, "left_semi")
+        state = self.states(keep_chains(passed), keep_chains(touched), passed_truncates).localCheckpoint()
         rows = rows_of("state.rows", state, self.dimension.schema, stored_column)
         rows = rows.selectExpr("*", f"{key.text()} AS {KEY}").join(keys_of(later), KEY, "left_semi")
-        other_bases = known.join(chains, CHAIN, "left_anti")
-        if passed:
-            stands = place_of([stored_column(name) for name in PLACE_COLUMNS])
-            newest = place_literal(max(passed), place_type(self.dimension.sequences))
-            other_bases = other_bases.where(f"{stands} > {newest}")
+        other_bases = bases.join(chains, CHAIN, "left_anti")
+        if passed_truncates:
+            base_place = place_of([stored_column(name) for name in PLACE_COLUMNS])
+            newest = place_literal(max(passed_truncates), place_type(self.dimension.sequences))
+            other_bases = other_bases.where(f"{base_place} > {newest}")
         other_bases = other_bases.select(*[quoted(name) for name in rows.columns if name != KEY])
         return state, rows.drop(KEY).unionByName(other_bases)
 
     def _trim_with_ended(
         self,
-        known: DataFrame,
-        past: DataFrame,
+        bases: DataFrame,
+        passed: DataFrame,
         later: DataFrame,
-        stay: DataFrame,
-        passed: Mapping[Position, int | None],
+        pinned_chains: DataFrame,
+        passed_truncates: Mapping[Position, int | None],
         *,
         waits_for_truncate: bool,
     ) -> tuple[DataFrame, DataFrame]:
@@ -154,12 +163,13 @@ class _Trimming:
 
         The base rows of keys that a truncate above the low watermark ended are kept.
         """
-        known, staying = known.join(stay, CHAIN, "left_anti"), known.join(stay, CHAIN, "left_semi")
-        keep_chains = unchanged if waits_for_truncate else _chains_to_fold(past, later)
-        state = self.states(keep_chains(past), keep_chains(known), passed).localCheckpoint()
+        pinned_bases = bases.join(pinned_chains, CHAIN, "left_semi")
+        bases = bases.join(pinned_chains, CHAIN, "left_anti")
+        keep_chains = unchanged if waits_for_truncate else _chains_to_fold(passed, later)
+        state = self.states(keep_chains(passed), keep_chains(bases), passed_truncates).localCheckpoint()
         rows = self._remaining_rows(state)
         rows = rows if waits_for_truncate else rows.join(keys_of(later), KEY, "left_semi")
-        rows = rows.unionByName(staying.select(*map(quoted, rows.columns)))
+        rows = rows.unionByName(pinned_bases.select(*map(quoted, rows.columns)))
         return state, rows.drop(KEY) if self.history is None else self.history.bases(rows)
 
     def _remaining_rows(self, state: DataFrame) -> DataFrame:
@@ -171,22 +181,22 @@ class _Trimming:
         return rows.selectExpr(f"row.key AS {KEY}", f"{tail('row.value.versions')} AS {VERSIONS}")
 
 
-def _chains_to_fold(past: DataFrame, later: DataFrame) -> Callable[[DataFrame], DataFrame]:
+def _chains_to_fold(passed: DataFrame, later: DataFrame) -> Callable[[DataFrame], DataFrame]:
     """Return a filter for the chains that must be folded.
 
     These have events that remain remembered, or a passed event that may have found no row to complete.
     """
-    in_part = past.where(f"coalesce(size({names.UNSET}), 0) > 0")
+    in_part = passed.where(f"coalesce(size({names.UNSET}), 0) > 0")
     chains = later.select(CHAIN).union(in_part.select(CHAIN)).distinct().localCheckpoint()
     return lambda frame: frame.join(chains, CHAIN, "left_semi")
 
 
-def _passed_events(events: DataFrame, mark: Mark, dimension: Dimension) -> DataFrame:
+def _passed_events(events: DataFrame, low_watermark: Mark, dimension: Dimension) -> DataFrame:
     """Return the events that the low watermark has passed.
 
     They stop before the first event of a transaction that only partly lies at or below it.
     """
-    limit = f"CAST('{mark.sequence}' AS {names.sequence_type(dimension.sequences)})"
+    limit = f"CAST('{low_watermark.sequence}' AS {names.sequence_type(dimension.sequences)})"
     passed = events.where(f"{names.SEQUENCE} <= {limit}")
     if not dimension.sequences.are_wide:
         return passed  # all events of a transaction have one commit time

@@ -31,18 +31,21 @@ from lakeward.core.quarantine import repair
 class ApplicableEvents:
     """The events of a batch that pass, those that wait, and the chains of the events that pass.
 
-    `arrivals` are the rows of the batch. Events that cannot be applied are rejects in them: no rule says what they
-    mean, or another writer has changed the versions of their keys.
+    - `arrivals`: the rows of the batch. Events that the fold refused are rejects in them: no rule decides which row
+      they mean, or another writer has changed the versions of their keys.
+    - `passing`: the events that were folded.
+    - `waiting`: the events of the batch behind a held key, or None.
+    - `chains`: the fold of `passing`.
     """
 
-    arrived: Arrivals
+    arrivals: Arrivals
     passing: DataFrame
     waiting: DataFrame | None
     chains: Chains
 
     def released(self, plan: MergePlan) -> DataFrame | None:
         """Return the events that no longer wait: those that pass, and those that hold their key themselves now."""
-        frame = self.arrived.frame if plan.releases else self.arrived.lifted
+        frame = self.arrivals.frame if plan.releases else self.arrivals.lifted
         if frame is None:
             return None
         rejected = frame.where(f"{names.REASON} IN ('{Reason.KEY_SHIFT.value}', '{Reason.HISTORY.value}')")
@@ -66,7 +69,7 @@ def find_applicable_events(
         arrivals = arrivals.with_refused(plan, refused)
     if arrivals.lifted is not None and waiting is not None:
         waiting = waiting.where(f"{ID} < {RELEASED_ID}")
-    return ApplicableEvents(arrived=arrivals, passing=passing, waiting=waiting, chains=chains)
+    return ApplicableEvents(arrivals=arrivals, passing=passing, waiting=waiting, chains=chains)
 
 
 def _events(plan: MergePlan, arrivals: Arrivals) -> DataFrame:

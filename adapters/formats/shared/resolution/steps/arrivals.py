@@ -1,4 +1,4 @@
-"""Classify the rows of a batch before they are folded: copy, too late, tied or new."""
+"""Classify the rows of a batch before they are resolved: copy, too late, tied or new."""
 
 from __future__ import annotations
 
@@ -9,14 +9,13 @@ from dataclasses import dataclass, field, replace
 from pyspark.sql import DataFrame
 
 from lakeward.adapters.formats.shared.resolution.steps.counts import rejects_of
-from lakeward.adapters.formats.shared.resolution.steps.ties import shown, without_held, without_ties
+from lakeward.adapters.formats.shared.resolution.steps.ties import facts_of_stored_rows, without_held, without_ties
 from lakeward.adapters.formats.shared.rows.table_rows import Rows
 from lakeward.adapters.formats.shared.side_tables.side_table_pair import SideTables
 from lakeward.adapters.spark.frames.event_frame import IS_REJECT
-from lakeward.adapters.spark.merge.duplicates import first_value_columns as kept_columns
-from lakeward.adapters.spark.merge.duplicates import without_facts, without_shown
+from lakeward.adapters.spark.merge.duplicates import first_value_columns, without_facts, without_stored_facts
 from lakeward.adapters.spark.merge.fold.chain_results import RELEASED_ID
-from lakeward.adapters.spark.merge.resolution import ID, Known, late_as_rejects, reject_each, without_copies
+from lakeward.adapters.spark.merge.resolution import ID, CopyCounts, late_as_rejects, reject_each, without_copies
 from lakeward.adapters.spark.merge.truncates import without_truncates
 from lakeward.core.merge.change_log import Reason
 from lakeward.core.plan import MergePlan
@@ -28,7 +27,7 @@ class Arrivals:
 
     - `frame`: its rows without copies and truncates. Late, tied and refused events are rejects in it.
     - `truncates`: its truncates, or None.
-    - `known`: the counts of rows left out because they were delivered before.
+    - `copies`: the counts of the rows that were left out because they were delivered before.
     - `late`: the number of events that came too late, by the reason they had been refused for before (None: none).
     - `lifted`: waiting events of earlier batches that a truncate of this batch may release.
     - `refused`: the number of rows of the batch that became rejects while they were folded, by reason.
@@ -37,7 +36,7 @@ class Arrivals:
 
     frame: DataFrame
     truncates: DataFrame | None
-    known: Known
+    copies: CopyCounts
     late: Mapping[Reason | None, int]
     lifted: DataFrame | None = None
     refused: Mapping[Reason, int] = field(default_factory=dict)
@@ -69,7 +68,7 @@ class Arrivals:
         """Return the number of rows for the quarantine, by reason."""
         earlier_reasons = {reason: rows for reason, rows in self.late.items() if reason is not None}
         return rejects_of(
-            plan, self.known, {Reason.TOO_LATE: sum(self.late.values()), **self.refused}, earlier_reasons
+            plan, self.copies, {Reason.TOO_LATE: sum(self.late.values()), **self.refused}, earlier_reasons
         )
 
 
@@ -81,27 +80,27 @@ def sort_arrivals(
     Returns the plan with the facts changed by ties, and the arrivals.
     """
     frame, truncates = without_truncates(frame, plan)
-    frame, known = without_copies(frame, plan)
-    frame, held_again = without_held(plan, frame, rows, side_tables.quarantine)
+    frame, copies = without_copies(frame, plan)
+    frame, repeated_held = without_held(plan, frame, rows, side_tables.quarantine)
     frame, repeated = _without_known_facts(side_tables, plan, frame, rows)
     frame, late = late_as_rejects(frame, plan)
-    known = known._replace(events=known.events + held_again + repeated)
+    copies = copies._replace(events=copies.events + repeated_held + repeated)
     plan, frame = without_ties(plan, frame, rows, side_tables.change_log)
-    return plan, Arrivals(frame=frame, truncates=truncates, known=known, late=late)
+    return plan, Arrivals(frame=frame, truncates=truncates, copies=copies, late=late)
 
 
 def _without_known_facts(
     side_tables: SideTables, plan: MergePlan, frame: DataFrame, rows: Rows
 ) -> tuple[DataFrame, int]:
-    """Leave out events known by their unique sequence; return how many they are."""
+    """Leave out events of sources with unique sequences whose facts are known; return how many were left out."""
     if not plan.dimension.unique_sequences or plan.releases or plan.replaces:
         return frame, 0
     if not plan.recalls:
         return without_facts(frame, plan, [])
     facts = side_tables.change_log.facts(plan.batch - 1)
-    stored_facts = shown(plan, rows)
-    if stored_facts is None or not kept_columns(plan):
-        return without_facts(frame, plan, facts if stored_facts is None else [*facts, stored_facts])
-    frame, copies = without_facts(frame, plan, facts)
-    frame, further_copies = without_shown(frame, plan, stored_facts)
-    return frame, copies + further_copies
+    row_facts = facts_of_stored_rows(plan, rows)
+    if row_facts is None or not first_value_columns(plan):
+        return without_facts(frame, plan, facts if row_facts is None else [*facts, row_facts])
+    frame, repeated_facts = without_facts(frame, plan, facts)
+    frame, repeated_rows = without_stored_facts(frame, plan, row_facts)
+    return frame, repeated_facts + repeated_rows

@@ -9,7 +9,7 @@ from types import MappingProxyType
 
 from pyspark.sql import DataFrame
 
-from lakeward.adapters.spark.merge.resolution import Known
+from lakeward.adapters.spark.merge.resolution import CopyCounts
 from lakeward.core.dimension import Ties
 from lakeward.core.merge.change_log import Reason
 from lakeward.core.merge.counts import Counts
@@ -17,16 +17,19 @@ from lakeward.core.plan import MergePlan
 
 
 def rejects_of(
-    plan: MergePlan, known: Known, refused: Mapping[Reason, int], moved: Mapping[Reason, int] = MappingProxyType({})
+    plan: MergePlan,
+    copies: CopyCounts,
+    refused: Mapping[Reason, int],
+    earlier_reasons: Mapping[Reason, int] = MappingProxyType({}),
 ) -> Mapping[Reason, int]:
     """Return the number of rows for the quarantine, by reason.
 
-    They are the rejects of the batch without copies, and the `refused` events. `moved` counts the refused events
-    that were rejects for another reason before.
+    They are the rejects of the batch without copies, and the `refused` events. `earlier_reasons` counts the refused
+    events that were rejects for another reason before.
     """
     if plan.releases:
         return {}
-    return Counter(plan.facts.rejects) - Counter(known.rejects) - Counter(moved) + Counter(refused)
+    return Counter(plan.facts.rejects) - Counter(copies.rejects) - Counter(earlier_reasons) + Counter(refused)
 
 
 def counts_of(plan: MergePlan, tally: Counts, waiting: DataFrame | None) -> Counts:

@@ -30,11 +30,11 @@ def with_effective_times(
     if plan.dimension.history is None:
         return plan, frame
     frame = dated(frame, plan.dimension, plan.epoch, plan.ran, is_first=plan.is_first)
-    reason_sql = undated(frame, plan.dimension) if _may_be_undated(plan, plan.dimension.history) else None
-    if reason_sql is None:
+    message = undated(frame, plan.dimension) if _may_be_undated(plan, plan.dimension.history) else None
+    if message is None:
         return plan, frame
-    undated_rows = frame.selectExpr(names.OBJECT, names.ROW, names.OPERATION, f"{reason_sql} AS words").where(
-        "words IS NOT NULL"
+    undated_rows = frame.selectExpr(names.OBJECT, names.ROW, names.OPERATION, f"{message} AS message").where(
+        "message IS NOT NULL"
     )
     if plan.releases:
         for order, row, _, detail in undated_rows.take(1):
@@ -48,7 +48,7 @@ def with_effective_times(
     operations = Counter(plan.facts.operations) - Counter(counts_by_operation)
     rejects = Counter(plan.facts.rejects) + Counter({Reason.UNDATED: sum(counts_by_operation.values())})
     facts = replace(plan.facts, operations=operations, rejects=rejects)
-    return replace(plan, facts=facts), reject_explained(frame, plan.dimension, Reason.UNDATED, reason_sql)
+    return replace(plan, facts=facts), reject_explained(frame, plan.dimension, Reason.UNDATED, message)
 
 
 def _may_be_undated(plan: MergePlan, history: History) -> bool:

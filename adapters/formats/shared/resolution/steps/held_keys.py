@@ -24,14 +24,16 @@ def held_keys(side_tables: SideTables, plan: MergePlan, rows: DataFrame, *, has_
     return keys
 
 
-def moved_keys(side_tables: SideTables, plan: MergePlan, applicable: ApplicableEvents) -> set[str]:
-    """Return the texts of the keys that waiting key changes hold after the batch."""
+def keys_of_waiting_changes(side_tables: SideTables, plan: MergePlan, applicable: ApplicableEvents) -> set[str]:
+    """Return the texts of the keys that waiting key changes, new or old ones, hold after the batch."""
     if applicable.waiting is None or names.OLD not in applicable.waiting.columns:
         return set()
-    moves = f"{names.OLD} IS NOT NULL"
-    keys = side_tables.quarantine.keys_of(applicable.waiting.where(moves))
+    is_key_change = f"{names.OLD} IS NOT NULL"
+    keys = side_tables.quarantine.keys_of(applicable.waiting.where(is_key_change))
     if plan.releases or plan.replaces:
         return keys
     released = applicable.released(plan)
-    released_places = [] if released is None else released.where(moves).select(names.OBJECT, names.ROW).collect()
+    released_places = (
+        [] if released is None else released.where(is_key_change).select(names.OBJECT, names.ROW).collect()
+    )
     return keys | side_tables.change_log.waiters(plan.batch - 1).moved({tuple(row) for row in released_places})

@@ -10,8 +10,8 @@ from pyspark.sql import functions as F
 from lakeward.adapters.formats.shared.resolution.steps.arrivals import Arrivals
 from lakeward.adapters.formats.shared.side_tables.side_table_pair import SideTables
 from lakeward.adapters.spark.merge.fold.chain_results import RELEASED_ID
-from lakeward.adapters.spark.merge.hold_filter import part_chains
-from lakeward.adapters.spark.merge.resolution import holding_rejects, keys_of_both, part_at_barriers
+from lakeward.adapters.spark.merge.hold_filter import split_chains
+from lakeward.adapters.spark.merge.resolution import holding_rejects, keys_of_both, split_at_barriers
 from lakeward.adapters.spark.merge.truncates import in_force, not_overruled
 from lakeward.adapters.spark.sql import names
 from lakeward.core.errors import SchemaConflict
@@ -27,9 +27,9 @@ def split_by_holds(
     if not barriers:
         return events, None
     if not plan.folds:
-        return part_at_barriers(events, reduce(DataFrame.unionByName, barriers), plan)
-    barriers += _moves_that_wait(side_tables, plan)
-    return part_chains(plan, events, reduce(DataFrame.unionByName, barriers))
+        return split_at_barriers(events, reduce(DataFrame.unionByName, barriers), plan)
+    barriers += _waiting_key_changes(side_tables, plan)
+    return split_chains(plan, events, reduce(DataFrame.unionByName, barriers))
 
 
 def _barriers(side_tables: SideTables, plan: MergePlan, arrivals: Arrivals) -> list[DataFrame]:
@@ -41,14 +41,14 @@ def _barriers(side_tables: SideTables, plan: MergePlan, arrivals: Arrivals) -> l
     return barriers
 
 
-def _moves_that_wait(side_tables: SideTables, plan: MergePlan) -> list[DataFrame]:
+def _waiting_key_changes(side_tables: SideTables, plan: MergePlan) -> list[DataFrame]:
     """Return the keys held by waiting key changes, unless these changes are among the events themselves."""
     waiting = side_tables.change_log.waiting(plan.batch - 1)
     is_among_events = plan.releases or plan.replaces or plan.truncates.arrived
     if waiting is None or is_among_events or names.OLD not in waiting.columns:
         return []
-    moves = not_overruled(plan, waiting.where(f"{names.OLD} IS NOT NULL"))
-    return [keys_of_both(moves, plan.dimension.key)]
+    key_changes = not_overruled(plan, waiting.where(f"{names.OLD} IS NOT NULL"))
+    return [keys_of_both(key_changes, plan.dimension.key)]
 
 
 def find_lifted_events(side_tables: SideTables, plan: MergePlan) -> DataFrame | None:
@@ -82,7 +82,7 @@ def leave_out_waiting(
 
 
 def cannot_wait(plan: MergePlan) -> SchemaConflict:
-    """Return the error for whole rows that lack a column and would wait."""
+    """Return the error for a batch whose whole rows lack a column and would wait."""
     return SchemaConflict(
         f"{plan.dimension.name}: rows that lack a column of the table would wait behind a held key",
         found="missing: "

@@ -20,8 +20,8 @@ from lakeward.core.checks.log_steps import LEAST_GAP
 from lakeward.core.events import Position
 from lakeward.core.plan import MergePlan
 
-_PLACE, _TIME, _STANDS, _OF_BATCH = (
-    f"{names.PREFIX}{name}" for name in ("place", "believed_time", "stands", "time_of_batch")
+_PLACE, _TIME, _STORED_PLACE, _TIME_OF_BATCH = (
+    f"{names.PREFIX}{name}" for name in ("place", "believed_time", "stored_place", "time_of_batch")
 )
 _HIGHEST, _LATEST = f"{names.PREFIX}highest_of_key", f"{names.PREFIX}latest_of_key"
 """The highest place and the latest time of earlier events of the same key in the batch."""
@@ -30,9 +30,9 @@ _IS_CHANGE: Final = f"{names.OPERATION} != 'read' AND {_TIME} IS NOT NULL"
 
 
 def find_regressions(side_tables: SideTables, plan: MergePlan, batch: DataFrame, rows: Rows) -> Mapping[int, int]:
-    """Return the first row with such a change of each suspect object, by the order of the object.
+    """Return by suspect object (its order) the number of the first row that is newer by time and lower in the log.
 
-    Copies do not count. It is `lakeward.core.merge.settling.log_regressions.find_regressions` as SQL. The stored
+    Copies do not count. This is `lakeward.core.merge.settling.log_regressions.find_regressions` as SQL. The stored
     rows of the keys are read once more; most sources seldom have suspect objects.
     """
     if not plan.suspect_objects:
@@ -47,9 +47,11 @@ def find_regressions(side_tables: SideTables, plan: MergePlan, batch: DataFrame,
         key = [*map(quoted, plan.dimension.key)]
         wanted = F.broadcast(changes.selectExpr(*key).distinct())
         places = stored.join(wanted, list(plan.dimension.key), "left_semi").groupBy(*key)
-        highest_stored = _with_time_of_batch(places.agg(F.expr(f"max({_PLACE}) AS {_STANDS}")), times_of_objects)
+        highest_stored = _with_time_of_batch(
+            places.agg(F.expr(f"max({_PLACE}) AS {_STORED_PLACE}")), times_of_objects
+        )
         changes = changes.join(highest_stored, list(plan.dimension.key), "left")
-        conditions.append(_is_below(_STANDS, _OF_BATCH))
+        conditions.append(_is_below(_STORED_PLACE, _TIME_OF_BATCH))
     regressions = changes.where(" OR ".join(conditions))
     first = regressions.groupBy(F.expr(f"{_PLACE}.o AS object")).agg(F.expr(f"min({_PLACE}.r) AS row"))
     return {row["object"]: row["row"] for row in first.collect()}
@@ -70,7 +72,7 @@ def _below_truncates(plan: MergePlan, frame: DataFrame, times_of_objects: Mappin
     last, newest = plan.truncates.newest, max(times_of_objects.values(), default=None)
     if last is not None and last.object in times_of_objects:
         yield _is_below(literal(plan, last), f"{times_of_objects[last.object]}L")
-    place = (names.SEQUENCE, names.OBJECT, names.ROW, f"{_believed(plan)} AS time")
+    place = (names.SEQUENCE, names.OBJECT, names.ROW, f"{_believable_time(plan)} AS time")
     arrived = frame.where(IS_TRUNCATE).selectExpr(*place) if plan.facts.truncates else None
     for sequence, order, row, time in [] if arrived is None else arrived.collect():
         if time is not None:
@@ -79,7 +81,7 @@ def _below_truncates(plan: MergePlan, frame: DataFrame, times_of_objects: Mappin
             yield f"({is_behind} AND {_is_below(position, _latest(f'{time}L', newest))})"
 
 
-def _believed(plan: MergePlan) -> str:
+def _believable_time(plan: MergePlan) -> str:
     """Return SQL for the time of an event, NULL where it lies too far ahead of the clock."""
     believed = plan.facts.believed
     return names.TIME if believed is None else f"CASE WHEN {names.TIME} <= {believed} THEN {names.TIME} END"
@@ -89,17 +91,21 @@ def _changes_by_key(frame: DataFrame, plan: MergePlan) -> DataFrame:
     """Return changes and snapshot rows of a batch by key, each with the highest place and latest time before it."""
     events = frame.where(f"{IS_EVENT} AND {names.OPERATION} != 'truncate'")
     by_key = keys_of_both(events, plan.dimension.key, (names.OPERATION, names.TIME))
-    placed = by_key.selectExpr("*", f"{place_of(str(plan.epoch))} AS {_PLACE}", f"{_believed(plan)} AS {_TIME}")
+    placed = by_key.selectExpr(
+        "*", f"{place_of(str(plan.epoch))} AS {_PLACE}", f"{_believable_time(plan)} AS {_TIME}"
+    )
     key = ", ".join(map(quoted, plan.dimension.key))
     before = f"OVER (PARTITION BY {key} ORDER BY {names.OBJECT}, {names.ROW} {ROWS_BEFORE})"
     return placed.selectExpr("*", f"max({_PLACE}) {before} AS {_HIGHEST}", f"max({_TIME}) {before} AS {_LATEST}")
 
 
-def _with_time_of_batch(stands: DataFrame, times_of_objects: Mapping[int, int]) -> DataFrame:
-    """Add the newest time of the batch that brought the stored row of a key."""
+def _with_time_of_batch(highest_stored: DataFrame, times_of_objects: Mapping[int, int]) -> DataFrame:
+    """Add the newest time of the batch in which the stored row of each key arrived."""
     order = f"{names.PREFIX}order_of_batch"
-    times = inline(stands.sparkSession, {order: "bigint", _OF_BATCH: "bigint"}, [*times_of_objects.items()])
-    return stands.join(F.broadcast(times), F.expr(f"{_STANDS}.o = {order}"), "left").drop(order)
+    times = inline(
+        highest_stored.sparkSession, {order: "bigint", _TIME_OF_BATCH: "bigint"}, [*times_of_objects.items()]
+    )
+    return highest_stored.join(F.broadcast(times), F.expr(f"{_STORED_PLACE}.o = {order}"), "left").drop(order)
 
 
 def _stored_places(side_tables: SideTables, plan: MergePlan, frame: DataFrame, rows: Rows) -> DataFrame | None:

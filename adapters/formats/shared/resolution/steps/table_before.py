@@ -29,7 +29,7 @@ from lakeward.core.plan import MergePlan
 
 
 class _EndedRows(TypedDict):
-    """Truncates, and the rows that end though no event names them; see `Before`."""
+    """Truncates, and the rows that end although no event names them; see `TableBefore`."""
 
     truncates: Mapping[Position, int | None]
     ending: DataFrame | None
@@ -45,7 +45,7 @@ class TableBeforeReader:
     rows: Rows
 
     def before(self, frame: DataFrame, truncates: DataFrame | None) -> TableBefore:
-        """Return what the table knows of before a batch of these rows, its truncates apart."""
+        """Return the state of the table before a batch of these rows and `truncates`."""
         plan, upto = self.plan, self.plan.batch - 1
         by_rows = self._is_ordered or not plan.in_part
         return TableBefore(
@@ -53,7 +53,7 @@ class TableBeforeReader:
             bases=None if by_rows or plan.replaces else self.change_log.bases(upto),
             rows=self.rows.of,
             by_rows=by_rows,
-            turned=self.change_log.batches.ordered_until,
+            ordered_until=self.change_log.batches.ordered_until,
             **self._ending(frame, truncates),
         )
 
@@ -62,7 +62,7 @@ class TableBeforeReader:
         return isinstance(self.plan.dimension.lateness, Ordered)
 
     def _ending(self, frame: DataFrame, arrived_truncates: DataFrame | None) -> _EndedRows:
-        """Return the truncates, and the rows that end by a truncate or a full load though no event names them."""
+        """Return the truncates, and the rows that they or a full load end although no event names them."""
         plan, history = self.plan, self.plan.dimension.history
         truncates: dict[Position, int | None] = dict.fromkeys(plan.truncates.all)
         if history is not None:
@@ -76,13 +76,13 @@ class TableBeforeReader:
         return _EndedRows(truncates=truncates, ending=ending, load=None)
 
     def _instants(self, arrived_truncates: DataFrame | None) -> Mapping[Position, int | None]:
-        """Return the truncates that keys of a history meet, each with the instant from which it is valid."""
+        """Return the truncates that count for the batch, each with the instant from which it is valid."""
         frames = [] if self.plan.replaces else [self.change_log.truncated(self.plan.batch - 1)]
         frames += [] if arrived_truncates is None else [arrived_truncates]
         instants = truncate_instants(frames, self.plan.epoch)
         if not self._is_ordered:
             return instants
-        # An `ordered` table folds onto its rows, which have met all other truncates already.
+        # An `ordered` table folds over its rows, to which all other truncates were applied already.
         return {place: instant for place, instant in instants.items() if place in self.plan.truncates.all}
 
     def _remembered_keys(self) -> list[DataFrame]:
@@ -95,7 +95,7 @@ class TableBeforeReader:
         """Return the keys of a full load, quarantined ones included, and when all other keys end."""
         plan, rows = self.plan, frame.where(IS_LOAD)
         newest, time = rows.where(IS_EVENT).agg(F.max(names.INSTANT), F.max(names.TIME)).collect()[0]
-        keys = Key(plan.dimension).of_keys(rows).select(KEY).where(f"{KEY} IS NOT NULL").distinct()
+        keys = Key(plan.dimension).key_texts(rows).select(KEY).where(f"{KEY} IS NOT NULL").distinct()
         own_times, is_first = plan.facts.own_times, plan.is_first
         ends = find_end_instants(history, newest, time, plan.ran, own_times=own_times, is_first=is_first)
         return Load(keys=keys, ends=ends)

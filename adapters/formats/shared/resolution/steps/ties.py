@@ -16,7 +16,7 @@ from lakeward.adapters.spark.frames.event_frame import IS_LOAD
 from lakeward.adapters.spark.history.version_rows import ENDS
 from lakeward.adapters.spark.merge.duplicates import stored_facts
 from lakeward.adapters.spark.merge.resolution import ID, STANDS, reject_each
-from lakeward.adapters.spark.merge.ties import OTHER_OBJECT, OTHER_ROW, tied
+from lakeward.adapters.spark.merge.ties import OTHER_OBJECT, OTHER_ROW, find_ties
 from lakeward.adapters.spark.sql import names
 from lakeward.adapters.spark.sql.inline_rows import inline
 from lakeward.adapters.spark.sql.names import text
@@ -38,8 +38,8 @@ def without_ties(
     if plan.dimension.ties is Ties.ARRIVAL or plan.releases:
         return plan, frame
     compares = plan.recalls and not plan.replaces
-    known = change_log.facts(plan.batch - 1) if compares else []
-    ties = tied(frame, plan, known, shown(plan, rows) if compares else None)
+    remembered = change_log.facts(plan.batch - 1) if compares else []
+    ties = find_ties(frame, plan, remembered, facts_of_stored_rows(plan, rows) if compares else None)
     if ties is None:
         return plan, frame
     objects = {
@@ -54,19 +54,22 @@ def without_ties(
     operations = Counter(plan.facts.operations) - Counter(counts_by_operation)
     rejects = Counter(plan.facts.rejects) + Counter({Reason.TIE: sum(counts_by_operation.values())})
     facts = replace(plan.facts, operations=operations, rejects=rejects)
-    return replace(plan, facts=facts), reject_each(frame, plan, _in_words(ties, objects))
+    return replace(plan, facts=facts), reject_each(frame, plan, _tie_messages(ties, objects))
 
 
-def shown(plan: MergePlan, rows: Rows) -> DataFrame | None:
-    """Return the current rows of an `ordered` table as facts; it remembers no others. None for any other table."""
+def facts_of_stored_rows(plan: MergePlan, rows: Rows) -> DataFrame | None:
+    """Return the current rows of an `ordered` table as facts, since it remembers no others.
+
+    Return None for any other table, and for one without rows.
+    """
     if not (rows.are_there and isinstance(plan.dimension.lateness, Ordered)):
         return None
-    stands = rows.all(plan.facts.key_range).where(f"NOT {IS_LOAD}")
+    stored_rows = rows.all(plan.facts.key_range).where(f"NOT {IS_LOAD}")
     if rows.history is not None:
-        stands = rows.history.read(stands).where(f"{ENDS} IS NULL")
+        stored_rows = rows.history.read(stored_rows).where(f"{ENDS} IS NULL")
     elif plan.dimension.is_soft:
-        stands = stands.where(STANDS)
-    return stored_facts(stands, plan)
+        stored_rows = stored_rows.where(STANDS)
+    return stored_facts(stored_rows, plan)
 
 
 def without_held(
@@ -86,16 +89,16 @@ def without_held(
     return frame.join(held_places, [names.OBJECT, names.ROW], "left_anti"), repeated
 
 
-def _in_words(ties: DataFrame, objects: Mapping[int, str]) -> DataFrame:
+def _tie_messages(ties: DataFrame, objects: Mapping[int, str]) -> DataFrame:
     """Return the IDs of tied events, with reason and message."""
     other_objects = [row[0] for row in ties.select(OTHER_OBJECT).distinct().collect()]
     names_by_order = [(order, objects.get(order, str(order))) for order in other_objects]
     object_names = inline(ties.sparkSession, {OTHER_OBJECT: "bigint", "name": "string"}, names_by_order)
     before, after = tie_detail("\n").split("\n")
-    words = f"concat({text(before)}, name, ':', {OTHER_ROW}, {text(after)}) AS words"
+    message = f"concat({text(before)}, name, ':', {OTHER_ROW}, {text(after)}) AS message"
     identifier = f"shiftleft({names.ARRIVAL}, 2) AS {ID}"
     return ties.join(F.broadcast(object_names), OTHER_OBJECT).selectExpr(
-        identifier, f"'{Reason.TIE.value}' AS reason", words
+        identifier, f"'{Reason.TIE.value}' AS reason", message
     )
 
 

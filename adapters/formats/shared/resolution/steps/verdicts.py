@@ -50,12 +50,12 @@ def judge_events(
 
     `remembers_all` says that the change log entries of the batch are these events alone.
     """
-    judged_events = verdicts(passing, stored, plan, (FILE, POS))
+    verdict_frame = verdicts(passing, stored, plan, (FILE, POS))
     if has_few_rows(plan):
-        return _in_arrow(plan, judged_events, passing if remembers_all and not is_ordered(plan) else None)
-    judged_events = judged_events.persist()
-    with freed_on_failure(judged_events.unpersist):
-        return RowVerdicts(frame=judged_events, sums=sums_of(judged_events), cached=[judged_events])
+        return _in_arrow(plan, verdict_frame, passing if remembers_all and not is_ordered(plan) else None)
+    verdict_frame = verdict_frame.persist()
+    with freed_on_failure(verdict_frame.unpersist):
+        return RowVerdicts(frame=verdict_frame, sums=sums_of(verdict_frame), cached=[verdict_frame])
 
 
 def _in_arrow(plan: MergePlan, verdict_frame: DataFrame, passing: DataFrame | None) -> RowVerdicts:
@@ -78,7 +78,7 @@ def _in_arrow(plan: MergePlan, verdict_frame: DataFrame, passing: DataFrame | No
 
 def has_few_rows(plan: MergePlan) -> bool:
     """Return whether a batch is small enough for its verdicts to be fetched into this process."""
-    size = sum(found.object.size for found in plan.facts.objects)
+    size = sum(item.object.size for item in plan.facts.objects)
     return plan.facts.read <= MOST_IN_ARROW and size <= MOST_BYTES
 
 

@@ -21,13 +21,13 @@ def resolve_append(
     side_tables: SideTables, plan: MergePlan, frame: DataFrame, table: TableSnapshot | None
 ) -> MergeResult:
     """Append inserted and read rows. Updates, deletes and truncates go into quarantine."""
-    frame, known = without_copies(frame, plan)
+    frame, copies = without_copies(frame, plan)
     facts = plan.facts
     operations = count_operations(frame) if plan.copies else facts.operations
     frame = reject_without_key(frame, plan.dimension)
     written = sum(operations.get(operation, 0) for operation in (Operation.INSERT, Operation.READ))
     refused = sum(operations.values()) - written
-    rejects = rejects_of(plan, known, {Reason.NO_KEY: refused})
+    rejects = rejects_of(plan, copies, {Reason.NO_KEY: refused})
     detail = MergeDetail(
         upserts=frame.where(IS_EVENT),
         rejects=frame.where(IS_REJECT) if refused or facts.rejects else None,
@@ -37,7 +37,7 @@ def resolve_append(
     counts = Counts(
         read=facts.read,
         skipped=facts.skipped,
-        duplicates=known.rows,
+        duplicates=copies.rows,
         quarantined=sum(rejects.values()),
         applied=written,
     )

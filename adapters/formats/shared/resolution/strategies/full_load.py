@@ -1,4 +1,4 @@
-"""Resolve full loads of tables without rows: no event meets another, so none is judged."""
+"""Resolve full loads of tables without rows. Each row is written as it is, without a verdict."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from lakeward.core.ports import MergeResult
 
 
 def is_load_alone(plan: MergePlan) -> bool:
-    """Return whether a batch holds only readable rows of full loads, and meets nothing in the change log."""
-    meets = plan.folds or plan.has_late or plan.copies or plan.holds or plan.releases or plan.truncates.all
-    return plan.facts.is_of_loads and not (meets or plan.facts.rejects)
+    """Return whether a batch has only readable rows of full loads, and nothing in the change log concerns it."""
+    needs_order = plan.folds or plan.has_late or plan.copies or plan.holds or plan.releases or plan.truncates.all
+    return plan.facts.is_of_loads and not (needs_order or plan.facts.rejects)
 
 
 def meets_no_row(plan: MergePlan, rows: Rows) -> bool:
-    """Return whether a batch holds only readable rows of full loads, and the table has no rows."""
+    """Return whether a batch has only readable rows of full loads, and the table has no rows."""
     return is_load_alone(plan) and not rows.are_there
 
 
-def meets_a_row(events: DataFrame, rows: Rows) -> bool:
+def has_stored_key(events: DataFrame, rows: Rows) -> bool:
     """Return whether a stored row has the key of an event. Only files whose key range overlaps are read."""
     if not rows.are_there:
         return False
@@ -35,7 +35,7 @@ def meets_a_row(events: DataFrame, rows: Rows) -> bool:
     return not stored.join(events, list(dimension.key), "left_semi").isEmpty()
 
 
-def repeats_a_key(events: DataFrame, dimension: Dimension) -> bool:
+def has_repeated_key(events: DataFrame, dimension: Dimension) -> bool:
     """Return whether two events have the same key."""
     counted = events.groupBy(*map(quoted, dimension.key)).agg(F.expr("count(*) AS rows"))
     return not counted.where("rows > 1").isEmpty()
@@ -53,6 +53,6 @@ def resolve_full_load(plan: MergePlan, frame: DataFrame, rows: Rows) -> MergeRes
     passing = frame.where(IS_EVENT)
     return (
         None
-        if repeats_a_key(passing, plan.dimension)
+        if has_repeated_key(passing, plan.dimension)
         else load_result(plan, MergeDetail(passing, table=rows.table))
     )

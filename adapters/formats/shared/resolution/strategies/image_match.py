@@ -12,8 +12,8 @@ from lakeward.adapters.formats.shared.rows.table_rows import Rows, TableSnapshot
 from lakeward.adapters.formats.shared.side_tables.side_table_pair import SideTables
 from lakeward.adapters.spark.execution.cached_frames import freed_on_failure
 from lakeward.adapters.spark.frames.event_frame import IS_EVENT, IS_REJECT, IS_TRUNCATE
-from lakeward.adapters.spark.merge.image_match import IS_TAKE, Images, fitted_images, is_whole
-from lakeward.adapters.spark.merge.resolution import Known, as_no_key, as_rejects, events_of, without_copies
+from lakeward.adapters.spark.merge.image_match import IS_REMOVAL, Images, fitted_images, is_whole
+from lakeward.adapters.spark.merge.resolution import CopyCounts, as_no_key, as_rejects, events_of, without_copies
 from lakeward.adapters.spark.sql import names
 from lakeward.core.dimension import Match
 from lakeward.core.events import Operation
@@ -24,13 +24,13 @@ from lakeward.core.plan import MergePlan
 from lakeward.core.ports import MergeResult
 from lakeward.core.quarantine.repair import no_image
 
-_TAKES: Final = (Operation.UPDATE, Operation.DELETE)
+_REMOVALS: Final = (Operation.UPDATE, Operation.DELETE)
 
 
 def needs_image_match(plan: MergePlan) -> bool:
     """Return whether a batch must be compared with stored rows. A batch of new rows alone is appended."""
-    is_asked = bool(plan.copies) or any(plan.facts.operations.get(operation) for operation in _TAKES)
-    return plan.dimension.match is Match.IMAGE and is_asked
+    may_remove = bool(plan.copies) or any(plan.facts.operations.get(operation) for operation in _REMOVALS)
+    return plan.dimension.match is Match.IMAGE and may_remove
 
 
 def resolve_by_images(
@@ -39,20 +39,20 @@ def resolve_by_images(
     """Remove one stored row for each before image, and add the after images."""
     _check_repairs(side_tables, plan, frame)
     rows, frame = Rows(plan, table, side_tables.spark), fitted_images(frame, plan.dimension.schema)
-    frame, known = without_copies(frame, plan)
+    frame, copies = without_copies(frame, plan)
     frame = as_no_key(frame, plan.dimension, IS_TRUNCATE, NO_TRUNCATE)
-    frame = as_no_key(frame, plan.dimension, f"{IS_TAKE} AND NOT {is_whole(frame)}", NOT_WHOLE)
-    meets = rows.are_there and not plan.replaces
-    images = Images(plan, events_of(frame), rows.all_as_after() if meets else None)
+    frame = as_no_key(frame, plan.dimension, f"{IS_REMOVAL} AND NOT {is_whole(frame)}", NOT_WHOLE)
+    compares = rows.are_there and not plan.replaces
+    images = Images(plan, events_of(frame), rows.all_as_after() if compares else None)
     with freed_on_failure(images.close):
         frame = as_rejects(frame, plan, images.failed, Reason.NO_KEY, NOT_THERE, names.TEXT)
-        return _resolved(plan, frame, known, images, rows)
+        return _resolved(plan, frame, copies, images, rows)
 
 
-def _resolved(plan: MergePlan, frame: DataFrame, known: Known, images: Images, rows: Rows) -> MergeResult:
+def _resolved(plan: MergePlan, frame: DataFrame, copies: CopyCounts, images: Images, rows: Rows) -> MergeResult:
     """Return the result of a batch; its rejects are in the frame already."""
     refused_count = frame.where(f"{names.REASON} = '{Reason.NO_KEY.value}'").count()
-    rejects = Counter(plan.facts.rejects) - Counter(known.rejects) + Counter({Reason.NO_KEY: refused_count})
+    rejects = Counter(plan.facts.rejects) - Counter(copies.rejects) + Counter({Reason.NO_KEY: refused_count})
     superseded, applied = images.superseded.count(), frame.where(IS_EVENT).count()
     detail = MergeDetail(
         upserts=images.written,
@@ -65,7 +65,7 @@ def _resolved(plan: MergePlan, frame: DataFrame, known: Known, images: Images, r
     counts = Counts(
         read=plan.facts.read,
         skipped=plan.facts.skipped,
-        duplicates=known.rows,
+        duplicates=copies.rows,
         quarantined=sum(rejects.values()),
         superseded=superseded,
         applied=applied - superseded,
@@ -82,7 +82,7 @@ def _resolved(plan: MergePlan, frame: DataFrame, known: Known, images: Images, r
 
 def _check_repairs(side_tables: SideTables, plan: MergePlan, frame: DataFrame) -> None:
     """Raise RepairError if a repaired row updates or deletes another row."""
-    repaired_row = frame.where(IS_TAKE).head() if plan.releases else None
+    repaired_row = frame.where(IS_REMOVAL).head() if plan.releases else None
     if repaired_row is not None:
         order = repaired_row[names.OBJECT]
         raise no_image(

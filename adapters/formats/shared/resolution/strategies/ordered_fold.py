@@ -13,7 +13,7 @@ from lakeward.adapters.formats.shared.resolution.steps.applicable_events import 
 )
 from lakeward.adapters.formats.shared.resolution.steps.arrivals import Arrivals
 from lakeward.adapters.formats.shared.resolution.steps.counts import counts_of
-from lakeward.adapters.formats.shared.resolution.steps.held_keys import held_keys, moved_keys
+from lakeward.adapters.formats.shared.resolution.steps.held_keys import held_keys, keys_of_waiting_changes
 from lakeward.adapters.formats.shared.resolution.steps.hold_filter import leave_out_waiting
 from lakeward.adapters.formats.shared.rows.table_rows import Rows
 from lakeward.adapters.formats.shared.side_tables.side_table_pair import SideTables
@@ -42,7 +42,7 @@ def resolve_in_order(side_tables: SideTables, plan: MergePlan, arrivals: Arrival
     detail = MergeDetail(
         upserts=upserts,
         removed=removed,
-        changes=_with(_changes(plan, applicable.passing, chains), arrivals.truncates),
+        changes=_with_truncates(_changes(plan, applicable.passing, chains), arrivals.truncates),
         bases=chains.bases() if plan.in_part and not _is_ordered(plan) else None,
         waiting=waiting,
         released=applicable.released(plan),
@@ -51,7 +51,7 @@ def resolve_in_order(side_tables: SideTables, plan: MergePlan, arrivals: Arrival
         table=rows.table,
     )
     rejects = with_incomplete.rejects_by_reason(plan)
-    repeated = waiting_again + arrivals.known.rows
+    repeated = waiting_again + arrivals.copies.rows
     tally = replace(tally, duplicates=tally.duplicates + repeated, quarantined=sum(rejects.values()))
     return MergeResult(
         counts=_counts(plan, tally, applicable, detail, incomplete),
@@ -68,7 +68,7 @@ def resolve_in_order(side_tables: SideTables, plan: MergePlan, arrivals: Arrival
 
 def _with_incomplete(plan: MergePlan, applicable: ApplicableEvents, incomplete: int) -> Arrivals:
     """Return the arrivals; on an `ordered` table, events that found no row to complete are rejects."""
-    arrivals = applicable.arrived
+    arrivals = applicable.arrivals
     if not (incomplete and _is_ordered(plan)):
         return arrivals
     ids = applicable.chains.verdicts().where("verdict = 'incomplete'").selectExpr(f"id AS {ID}")
@@ -102,7 +102,7 @@ def _deletes(passing: DataFrame, chains: Chains) -> DataFrame:
     return passing.join(in_force, ID, "left_semi")
 
 
-def _with(changes: DataFrame, truncates: DataFrame | None) -> DataFrame:
+def _with_truncates(changes: DataFrame, truncates: DataFrame | None) -> DataFrame:
     return changes if truncates is None else changes.unionByName(truncates, allowMissingColumns=True)
 
 
@@ -112,7 +112,7 @@ def _counts(
     """Complete the counts. An event that found no row to complete waits for one, where one may still come."""
     counts = counts_of(plan, tally, detail.waiting)
     if plan.releases:
-        refused = sum(applicable.arrived.refused.values())
+        refused = sum(applicable.arrivals.refused.values())
         return replace(counts, released=counts.released + incomplete + refused)
     waiting = counts.waiting if _is_ordered(plan) else counts.waiting + incomplete
     released = 0 if detail.released is None else detail.released.count()
@@ -121,9 +121,9 @@ def _counts(
 
 def _held(side_tables: SideTables, plan: MergePlan, applicable: ApplicableEvents) -> set[str]:
     """Return the texts of the keys that are held afterwards, by quarantined rows and by waiting key changes."""
-    arrivals = applicable.arrived
+    arrivals = applicable.arrivals
     keys = held_keys(side_tables, plan, arrivals.rows, has_refused=arrivals.has_refused)
-    return keys | moved_keys(side_tables, plan, applicable)
+    return keys | keys_of_waiting_changes(side_tables, plan, applicable)
 
 
 def _is_ordered(plan: MergePlan) -> bool:

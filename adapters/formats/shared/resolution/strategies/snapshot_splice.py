@@ -1,4 +1,4 @@
-"""Resolve a snapshot that is older than one a history has already."""
+"""Resolve a snapshot that is older than another one that a history already has."""
 
 from __future__ import annotations
 
@@ -27,7 +27,10 @@ def resolve_snapshot_splice(
     frame: DataFrame,
     rows: Rows,
 ) -> MergeResult:
-    """Splice a snapshot in between others. None of its rows is late, a copy or behind a hold."""
+    """Insert a snapshot between others. None of its rows is late, a copy or behind a hold.
+
+    Raises SourceError if rows of the snapshot cannot be applied, or the versions of a key would break a rule.
+    """
     refuse_incomplete_snapshot(plan.dimension, plan.facts)
     splice = spliced(plan, version_rows, span, rows.all(), events_of(frame))
     if broken := splice.wrong():

@@ -40,15 +40,15 @@ from lakeward.core.ports import MergeResult
 
 
 def whole_rows_suffice(side_tables: SideTables, plan: MergePlan, arrivals: Arrivals) -> bool:
-    """Return True if stored rows decide a batch of whole rows, though partial rows may be remembered.
+    """Return True if stored rows decide a batch of whole rows, although the table may remember partial rows.
 
-    Each event of such a batch is newer than every event that the table has seen, and leaves a row or none, whatever
-    came before. If the table remembers key changes, they join keys to chains, which no single row decides.
+    Each event of such a batch is newer than every event that the table has applied, and leaves a row or none,
+    whatever came before. If the table remembers key changes, they join keys to chains, which no single row decides.
     """
     dimension, facts = plan.dimension, plan.facts
-    may_meet = plan.recalls or plan.replaces or plan.releases or plan.holds or plan.copies or plan.truncates.all
-    has_more = dimension.keeps_ended or plan.recomputed or plan.evolution.lacks or facts.has_loads
-    if is_ordered(plan) or PARTIAL & facts.needs or may_meet or has_more:
+    needs_memory = plan.recalls or plan.replaces or plan.releases or plan.holds or plan.copies or plan.truncates.all
+    needs_cells = dimension.keeps_ended or plan.recomputed or plan.evolution.lacks or facts.has_loads
+    if is_ordered(plan) or PARTIAL & facts.needs or needs_memory or needs_cells:
         return False
     if arrivals.late or any(reason in HOLDING for reason in facts.rejects):
         return False
@@ -89,7 +89,7 @@ def resolve_whole_rows(side_tables: SideTables, plan: MergePlan, arrivals: Arriv
             cached=row_verdicts.cached,
         )
         rejects = arrivals.rejects_by_reason(plan)
-        repeated = waiting_again + arrivals.known.rows
+        repeated = waiting_again + arrivals.copies.rows
         tally = replace(tally, duplicates=tally.duplicates + repeated, quarantined=sum(rejects.values()))
         return MergeResult(
             counts=counts_of(plan, tally, waiting),
@@ -103,10 +103,9 @@ def resolve_whole_rows(side_tables: SideTables, plan: MergePlan, arrivals: Arriv
 
 
 def _base_rows(plan: MergePlan, rows: Rows, row_verdicts: RowVerdicts) -> DataFrame | None:
-    """Return the stored rows of keys of which nothing is remembered, or None if there are none.
+    """Return the stored rows of the keys of which nothing is remembered, or None if there are none.
 
-    Events above the low watermark are remembered. So is the event that a row above it came with, unless that was a
-    full load.
+    A row that an event above the low watermark wrote has that event in the change log, unless a full load wrote it.
     """
     epoch, sequence = stored_column(names.EPOCH), stored_column(names.SEQUENCE)
     above = f"{epoch} = {plan.epoch} AND {sequence} != {LOAD}"

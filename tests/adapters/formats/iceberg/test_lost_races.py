@@ -1,0 +1,82 @@
+"""Which failures of Iceberg mean that another writer was first: then nothing of ours is in the table."""
+
+from __future__ import annotations
+
+import sqlite3
+from types import SimpleNamespace
+from typing import Any
+from unittest.mock import MagicMock
+
+import pytest
+from pyspark.errors import PySparkException
+from sqlalchemy.exc import OperationalError
+
+from lakeward.adapters.formats.iceberg.java import committing, lost_race
+from lakeward.adapters.formats.iceberg.writes.change import Change
+from lakeward.adapters.formats.shared.operations.commit_failures import discarding_on_failure
+from lakeward.core.errors import CommitConflict, LakewardError, TableError
+from lakeward.core.progress import Progress
+
+ICEBERG = "org.apache.iceberg.exceptions"
+BUSY = "[SQLITE_BUSY] The database file is locked (database is locked)"
+
+
+def thrown(*classes: str, message: str = "failed") -> PySparkException:
+    """An error of Spark for a Java exception, the outermost class first; all of them say the same."""
+    java: Any = None
+    for name in reversed(classes):
+        found = SimpleNamespace(getName=lambda name=name: name)
+        java = SimpleNamespace(
+            getClass=lambda found=found: found, getCause=lambda cause=java: cause, getMessage=lambda: message
+        )
+    error = PySparkException("failed")
+    error._origin = java  # type: ignore[attr-defined]
+    return error
+
+
+BUSY_IN_JAVA = thrown("org.apache.iceberg.jdbc.UncheckedSQLException", "org.sqlite.SQLiteException", message=BUSY)
+BUSY_IN_PYTHON = OperationalError("UPDATE …", {}, sqlite3.OperationalError("database is locked"))
+BUSY_ELSEWHERE = thrown(
+    f"{ICEBERG}.CommitStateUnknownException", f"{ICEBERG}.ServiceFailureException", message=f"Server error: {BUSY}"
+)
+
+
+@pytest.mark.parametrize(
+    ("error", "is_lost"),
+    [
+        (thrown(f"{ICEBERG}.CommitFailedException"), True),
+        (thrown(f"{ICEBERG}.ValidationException"), True),
+        (thrown(f"{ICEBERG}.CommitFailedException", "software.amazon.ConcurrentModificationException"), True),
+        (thrown("java.lang.RuntimeException", f"{ICEBERG}.CommitFailedException"), True),
+        (thrown(f"{ICEBERG}.CommitStateUnknownException", "java.net.SocketTimeoutException"), False),
+        (thrown("software.amazon.awssdk.services.glue.model.ValidationException"), False),
+        (thrown("java.io.IOException"), False),
+        (TimeoutError(), False),
+        (BUSY_IN_JAVA, True),
+        (BUSY_IN_PYTHON, True),
+        (BUSY_ELSEWHERE, False),
+    ],
+)
+def test_a_race_is_lost_where_iceberg_or_the_file_of_the_catalog_says_so(error: Exception, is_lost: bool) -> None:
+    """A server that says that its own file is busy may have made the commit."""
+    assert lost_race(error) == is_lost
+
+
+@pytest.mark.parametrize(
+    ("error", "expected", "taken_back"), [(BUSY_IN_JAVA, CommitConflict, 1), (BUSY_ELSEWHERE, TableError, 0)]
+)
+def test_a_commit_that_finds_sqlite_busy_is_taken_back_and_tried_again(
+    error: Exception, expected: type[LakewardError], taken_back: int
+) -> None:
+    table = MagicMock()
+    table.currentSnapshot.return_value = None
+    change = Change(MagicMock(), table, MagicMock(), None)
+    change.added = [MagicMock()]
+    change.transaction.commitTransaction.side_effect = error
+    with (
+        pytest.raises(expected),
+        committing("shop.item"),
+        discarding_on_failure("shop.item", change, "the catalog"),
+    ):
+        change.commit(Progress(batch=1), 1, 0)
+    assert table.io().deleteFile.call_count == taken_back
