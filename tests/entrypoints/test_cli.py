@@ -29,9 +29,9 @@ from lakeward.core.progress import Progress
 from lakeward.entrypoints import cli
 from lakeward.entrypoints.commands import jars
 from lakeward.entrypoints.commands import plan as planning
-from lakeward.entrypoints.container import LateSpark
 from lakeward.entrypoints.runtime.locks.pipeline_lock import locked
 from lakeward.entrypoints.startup import class_archive
+from lakeward.entrypoints.startup.late_spark import LateSpark
 
 
 def every_command() -> Iterator[tuple[str, ...]]:
@@ -185,7 +185,7 @@ def test_a_plugin_that_fails_is_named_and_its_stack_trace_can_be_had(
     assert ended.err.splitlines() == [
         "error: the plugin lakeward_licensed failed in its hook `register`",
         "  RuntimeError: no licence",
-        "  Mend or uninstall it. With --debug the stack trace is shown.",
+        "  Correct or uninstall it. With --debug the stack trace is shown.",
     ]
     with pytest.raises(PluginError) as shown:
         lakeward(*words, "--debug")

@@ -14,9 +14,9 @@ from lakeward.adapters.memory import MemoryLease, MemorySource, MemoryTarget
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import ConfigError, LakewardError, LockedError, StoreUnreachable
 from lakeward.core.ports import LeaseGrant
-from lakeward.entrypoints.container import make_joined_upkeep
 from lakeward.entrypoints.runtime.locks import writer_lease
 from lakeward.entrypoints.runtime.locks.writer_lease import WriterLease
+from lakeward.entrypoints.startup.jobs import make_joined_maintenance
 
 
 class Shared:
@@ -246,7 +246,7 @@ def test_care_of_a_joined_table_asks_for_the_lease_as_that_of_any_other() -> Non
     name, shared = TableName("shop", "sales"), Shared()
     configured: Any = SimpleNamespace(joined={name: SimpleNamespace(history=None)})
     writer_lease = shared.writer_lease()
-    job = make_joined_upkeep(
+    job = make_joined_maintenance(
         configured=configured, source=MemorySource(), target=MemoryTarget(), writer_lease=writer_lease, table=name
     )
     with pytest.raises(LockedError):

@@ -47,10 +47,11 @@ from lakeward.core.reporting.notices import NoticeEntry, RunNotice
 from lakeward.core.schema import parse_type
 from lakeward.core.settings.secrets import SecretName
 from lakeward.entrypoints.container import Container
-from lakeward.entrypoints.deployment.pipeline import DeployedPipeline, Dms, read_pipeline
+from lakeward.entrypoints.deployment.pipeline import DeployedPipeline, Dms
+from lakeward.entrypoints.deployment.pipeline_settings import read_pipeline
 from lakeward.entrypoints.deployment.resources.job_role import job_role
 from lakeward.entrypoints.lambdas import dms_status, history_check, start_run
-from lakeward.entrypoints.settings.configuration import Configured, load
+from lakeward.entrypoints.settings.configuration import Configuration, load
 from lakeward.plugins import Runtime
 from lakeward.plugins.manager import load as load_plugins
 from lakeward.plugins.manager import registry_of
@@ -179,7 +180,7 @@ class Deployed:
         glue_backends.reset()
         lakeformation_backends.reset()
 
-    def configured(self) -> Configured:
+    def configured(self) -> Configuration:
         return load(self.folder / "lakeward.toml")
 
     def calls(self) -> list[Call]:
@@ -211,7 +212,7 @@ def deployed(
 # What the job does.
 
 
-def use_queue(deployed: Deployed, configured: Configured) -> None:
+def use_queue(deployed: Deployed, configured: Configuration) -> None:
     """Receive messages, keep one, delete one."""
     sqs = deployed.client("sqs")
     url = sqs.get_queue_url(QueueName=configured.settings.queue.model_dump()["url"].rpartition("/")[2])["QueueUrl"]
@@ -229,7 +230,7 @@ def use_queue(deployed: Deployed, configured: Configured) -> None:
     queue.give_back([second])
 
 
-def use_ledger(deployed: Deployed, configured: Configured) -> None:
+def use_ledger(deployed: Deployed, configured: Configuration) -> None:
     """Note a file, in as many requests as thousands of them take, and ask for it in every way."""
     found = Container(configured=configured, on_fetch=None).ledger()
     record = ObjectRecord(object=SourceObject("f", 1, 1, 1), state=ObjectState.SEEN)
@@ -239,13 +240,13 @@ def use_ledger(deployed: Deployed, configured: Configured) -> None:
     assert [*found.objects("shop.orders", names=["f"])] == [record]
 
 
-def use_lease(deployed: Deployed, configured: Configured) -> None:
+def use_lease(deployed: Deployed, configured: Configuration) -> None:
     lease = Container(configured=configured, on_fetch=None).lease()
     assert lease is not None
     lease.give_back(lease.renew(lease.take("deployed", "a job")))
 
 
-def look_at_landing(deployed: Deployed, configured: Configured) -> None:
+def look_at_landing(deployed: Deployed, configured: Configuration) -> None:
     """List and read what landed, as the source does on the driver."""
     store = BucketStore(find_access().client)
     folder = "s3://deployed-landing/dms"
@@ -256,12 +257,12 @@ def look_at_landing(deployed: Deployed, configured: Configured) -> None:
     find_access().check(folder)
 
 
-def move_to_archive(deployed: Deployed, configured: Configured) -> None:
+def move_to_archive(deployed: Deployed, configured: Configuration) -> None:
     name = "shop/orders/1.parquet"
     BucketStore(find_access().client).move(f"s3://deployed-landing/dms/{name}", f"s3://deployed-archive/dms/{name}")
 
 
-def write_iceberg(deployed: Deployed, configured: Configured) -> None:
+def write_iceberg(deployed: Deployed, configured: Configuration) -> None:
     """Make, change, read and drop tables of the Glue catalog, as PyIceberg does."""
     options = {name: value for name, value in configured.settings.target.items() if name != "kind"}
     catalog = IcebergCatalog(IcebergOptions.model_validate(options), Path())
@@ -275,7 +276,7 @@ def write_iceberg(deployed: Deployed, configured: Configured) -> None:
     assert catalog.drop_unwritten(ORDERS)
 
 
-def write_files(deployed: Deployed, configured: Configured) -> None:
+def write_files(deployed: Deployed, configured: Configuration) -> None:
     """Look at the files of a table, and remove one, under the lock that Delta Lake and Hudi need."""
     deployed.client("s3").put_object(Bucket="deployed-lake", Key="tables/shop/orders/a", Body=b"x")
     folder = BucketFolder("s3://deployed-lake/tables/shop/orders", find_access())
@@ -286,7 +287,7 @@ def write_files(deployed: Deployed, configured: Configured) -> None:
         folder.remove("a")
 
 
-def stage_rows(deployed: Deployed, configured: Configured) -> None:
+def stage_rows(deployed: Deployed, configured: Configuration) -> None:
     """Write, read, copy, list and remove what Spark's workers read, as the source does on a cluster."""
     if "staging" in configured.settings.source:
         where = {"LocationConstraint": REGION}
@@ -303,7 +304,7 @@ def stage_rows(deployed: Deployed, configured: Configured) -> None:
     prefix.remove(["a", "b", "c"])
 
 
-def send_notice(deployed: Deployed, configured: Configured) -> None:
+def send_notice(deployed: Deployed, configured: Configuration) -> None:
     deployed.client("sns").create_topic(Name=TOPIC.rpartition(":")[2])
     notice = RunNotice(pipeline="deployed", run="1", at=0, entries=[NoticeEntry(table="a", code="b", reason="c")])
     (notifier,) = Container(configured=configured, on_fetch=None).notifiers().values()
@@ -328,7 +329,7 @@ def described(kind: str, *values: str, namespace: str = "shop", name: str = "ord
     )
 
 
-def register_tables(deployed: Deployed, configured: Configured) -> None:
+def register_tables(deployed: Deployed, configured: Configuration) -> None:
     """Register a table, another state of it, its quarantine and its files, as the settings say."""
     said = configured.settings.registration
     assert said is not None

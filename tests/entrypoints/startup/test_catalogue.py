@@ -90,7 +90,7 @@ def test_where_it_does_not_answer_what_it_said_last_counts(lakeward: Command, tm
     (tmp_path / "shop.sql").unlink()
     ended = lakeward("run", "--log", "off")
     assert ended.code == 0
-    assert "What it said last counts" in ended.out
+    assert "Its last answers are used" in ended.out
     assert "shop.sql" in ended.out
     write(tmp_path, more='unreachable = "stop"', sql=None)
     stopped = lakeward("run", "--log", "off")
@@ -114,7 +114,7 @@ def test_other_commands_do_not_ask(lakeward: Command, tmp_path: Path) -> None:
 
 def test_a_table_that_it_lacks_is_said(lakeward: Command, tmp_path: Path) -> None:
     write(tmp_path, 'key = ["id"]\ncolumns = { id = "int", state = "string" }', sql="")
-    assert "The catalogue has no such table: the settings alone count." in warnings(lakeward)
+    assert "The catalogue has no such table: only the settings are used." in warnings(lakeward)
 
 
 def test_a_column_without_a_type_stops_its_table_alone(lakeward: Command, tmp_path: Path) -> None:

@@ -177,7 +177,7 @@ def test_what_is_there_is_left_as_it_is(lakeward: Command, tmp_path: Path, there
     place.mkdir() if there == "folder" else place.write_text("mine", "utf-8")
     ended = lakeward("plugins", "new", "table", NAME, "--to", str(place))
     assert ended.code == 1
-    assert ended.err.startswith(f"error: {place} is there already\n  Nothing was changed.")
+    assert ended.err.startswith(f"error: {place} exists already\n  Nothing was changed.")
     assert {path.name for path in tmp_path.iterdir()} == {"site", "mine"}
     assert [*place.rglob("*")] == []
 
@@ -203,4 +203,4 @@ def test_an_installed_plugin_that_is_broken_does_not_stop_it(
 
 def test_names_may_be_given_as_a_distribution() -> None:
     for given in ("my-lake", "lakeward-my-lake"):
-        assert Project.called("table", given, Registry(), {}) == Project("table", "my_lake")
+        assert Project.named("table", given, Registry(), {}) == Project("table", "my_lake")

@@ -12,7 +12,7 @@ import structlog
 from commands import Command, Ended
 from projects import write
 
-from lakeward.entrypoints.runtime.reporting.logs import bind_run_ids, configure, ids_of_run, undoing
+from lakeward.entrypoints.runtime.reporting.logs import bind_run_ids, configure, ids_of_run, restore_logging
 
 TWO = (
     shop.SETTINGS
@@ -122,7 +122,7 @@ def test_what_a_command_sets_up_ends_with_it_however_it_ends(
 
 
 def test_a_command_within_a_job_keeps_what_an_orchestrator_calls_the_run() -> None:
-    undo = undoing()
+    undo = restore_logging()
     try:
         bind_run_ids({"dag_name": "nightly"})
         assert configure(as_json=True) != configure(as_json=True)

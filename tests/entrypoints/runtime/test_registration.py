@@ -31,7 +31,7 @@ from lakeward.entrypoints.runtime.pipeline_run import run_tables
 from lakeward.entrypoints.runtime.registration import Registrar
 from lakeward.entrypoints.runtime.stop_signal import Stop
 from lakeward.entrypoints.runtime.table_run import TableRun
-from lakeward.entrypoints.settings.configuration import Configured, validate
+from lakeward.entrypoints.settings.configuration import Configuration, validate
 from lakeward.plugins.manager import load
 
 ORDERS = TableName("shop", "orders")
@@ -88,7 +88,7 @@ class Pipeline:
         event = ChangeEvent(operation=Operation.UPDATE, position=position, key=(order,), cells={"id": order})
         self.source.put(ORDERS, order, [event])
 
-    def configured(self, **registration: Any) -> Configured:
+    def configured(self, **registration: Any) -> Configuration:
         content = {
             "pipeline": {"name": "shop", "parallel": 1},
             "source": {"kind": "memory"},
@@ -250,7 +250,7 @@ def test_a_joined_table_that_is_not_registered_is_due_again_after_a_minute(
 ) -> None:
     pipeline.run()
     container = pipeline.container()
-    monkeypatch.setattr(Configured, "sources_of", lambda *_: ())
+    monkeypatch.setattr(Configuration, "sources_of", lambda *_: ())
     monkeypatch.setattr(JoinScheduler, "_keep_up", lambda *_: None)
     join_scheduler = JoinScheduler(container, [ORDERS], Stop(print))
     assert join_scheduler.due({}) == [ORDERS]
@@ -274,7 +274,7 @@ def test_columns_have_the_comments_of_their_source(pipeline: Pipeline) -> None:
     asked = validate({**content, "catalogue": catalogue, "tables": {"shop.orders": table}}, pipeline.folder / "a")
     columns = (SourceColumn(name="id", written="int", type=parse_type("int"), comment="the key"),)
     answer = Answer(0, SourceTable(name=ORDERS, columns=columns, key=("id",), comment="what customers order"))
-    assert asked.with_said(CatalogueAnswers(answers={ORDERS: [answer]})).comments(ORDERS) == (
+    assert asked.with_answers(CatalogueAnswers(answers={ORDERS: [answer]})).comments(ORDERS) == (
         "what customers order",
         {"order_id": "the key"},
     )

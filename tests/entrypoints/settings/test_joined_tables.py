@@ -112,7 +112,7 @@ def test_what_the_format_adds_stands_beside_the_keys(tmp_path: Path) -> None:
         ),
         ([CUSTOMER.replace("dw.dim", "shop.orders")], "another table has that name"),
         ([CUSTOMER.replace("dw.dim", "SHOP.orders")], "another table has that name"),
-        ([CUSTOMER.replace("dw.dim", "dw.*")], "its name stands for many"),
+        ([CUSTOMER.replace("dw.dim", "dw.*")], "its name is a pattern"),
         ([CUSTOMER.replace("dw.dim", "shop.orders__changes")], "a side table of shop.orders"),
         ([f"{HISTORY}known = true\n", CUSTOMER], "`known`"),
         ([CUSTOMER, ORDERS.replace("orders =", '"" =')], "'' cannot name a column"),
@@ -142,7 +142,7 @@ def test_a_key_of_tables_of_a_source_is_none_of_a_joined_one(tmp_path: Path, key
         load(write(tmp_path, MEMORY, TABLES, f'[joined."dw.dim"]\n{words}\n', CUSTOMER))
     assert refused.value.found == (
         f'[joined."dw.dim"]: `{key}` is a key of tables that a source feeds, and a joined table has no such key: '
-        "leave it out, or say it under [tables], of those that it is made of"
+        "leave it out, or set it under [tables], for the tables that are joined"
     )
     assert "Did you mean" not in str(refused.value)
 

@@ -41,7 +41,7 @@ from lakeward.entrypoints.commands import run as run_command
 from lakeward.entrypoints.commands.run import exit_code
 from lakeward.entrypoints.container import Container, remake
 from lakeward.entrypoints.runtime import follower, join_run
-from lakeward.entrypoints.runtime.follower import Followed, follow_pipeline, follow_tables
+from lakeward.entrypoints.runtime.follower import FollowResult, follow_pipeline, follow_tables
 from lakeward.entrypoints.runtime.inbox import Inbox
 from lakeward.entrypoints.runtime.join_run import JoinScheduler, TableSelection
 from lakeward.entrypoints.runtime.reporting.failures import failure_of
@@ -50,7 +50,7 @@ from lakeward.entrypoints.runtime.settings_watch import SettingsWatch
 from lakeward.entrypoints.runtime.stop_signal import Stop
 from lakeward.entrypoints.runtime.table_run import TableRun
 from lakeward.entrypoints.runtime.worker import TableWorker
-from lakeward.entrypoints.settings.configuration import Configured, validate
+from lakeward.entrypoints.settings.configuration import Configuration, validate
 from lakeward.entrypoints.startup.context import complete
 from lakeward.entrypoints.startup.findings import Findings
 from lakeward.plugins.manager import load
@@ -144,7 +144,7 @@ class Lake:
         found = self.target.tables.get(table)
         return {} if found is None else {key: row.cells["state"] for key, row in found.rows.items()}
 
-    def container(self, configured: Configured | None = None) -> Container:
+    def container(self, configured: Configuration | None = None) -> Container:
         container = Container(configured=configured or validate(SETTINGS, Path("lakeward.toml")))
         container.manager.override(providers.Object(plugins()))
         for name in ("source", "target", "ledger", *(["queue"] if self.queue is not None else [])):
@@ -244,7 +244,7 @@ def test_no_more_tables_are_in_hand_than_there_are_hands_and_none_twice() -> Non
     line.begin()
     assert [table for table, _ in given_out] == ["a", "b"]
     given_out[1][1].set_result(TableOutcome.DONE)
-    assert line.ended() == [("b", TableOutcome.DONE)]
+    assert line.finished() == [("b", TableOutcome.DONE)]
     line.begin()
     assert [table for table, _ in given_out] == ["a", "b", "c"]
     assert list(line.waiting) == ["a"], "it waits for its own turn to end"
@@ -665,7 +665,7 @@ class Stores:
 
     def follow(
         self, until: float, wanted: Sequence[TableName] | None = None
-    ) -> tuple[Followed, list[Mapping[str, Any]]]:
+    ) -> tuple[FollowResult, list[Mapping[str, Any]]]:
         """Follow as a process does, until a time of the lake; return the log, too."""
         merged, lake = self.read(), self.lake
         container = lake.container(complete(validate(merged.content, Path("lakeward.toml"), merged=merged)))
@@ -846,7 +846,7 @@ def test_settings_that_are_refused_leave_spark_as_it_was() -> None:
     container = lake.container(complete(validate(content, file, merged=merged(content))))
     asked = container.runtime()
 
-    def refused(before: Container, configured: Configured) -> Container:
+    def refused(before: Container, configured: Configuration) -> Container:
         other = remake(before, configured).runtime()
         assert before.spark().runtime is other is not asked
         raise ConfigError("the source refuses it")
@@ -861,7 +861,7 @@ def test_settings_that_are_refused_leave_spark_as_it_was() -> None:
 
 def test_how_a_table_was_left_is_written_back_only_while_it_is_followed(monkeypatch: pytest.MonkeyPatch) -> None:
     written: list[TableName] = []
-    monkeypatch.setattr(run_command, "look", lambda _container, _tables: Findings())
+    monkeypatch.setattr(run_command, "inspect_source", lambda _container, _tables: Findings())
 
     def write_back(_: object, runs: Sequence[TableRun]) -> Sequence[str]:
         written.extend(run.table for run in runs)

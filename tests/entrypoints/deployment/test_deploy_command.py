@@ -12,7 +12,7 @@ from commands import Command
 from deployments import LEASE, LEDGER, QUEUE, SOURCE, rendered, settings, write_package, write_settings
 
 from lakeward.core.errors import ConfigError
-from lakeward.entrypoints.deployment.pipeline import read_pipeline
+from lakeward.entrypoints.deployment.pipeline_settings import read_pipeline
 from lakeward.entrypoints.settings.configuration import load
 
 RENDER = ("deploy", "render", "--platform", "glue")

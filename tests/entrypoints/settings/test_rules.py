@@ -20,7 +20,7 @@ from lakeward.core.shaping.quality_rules import Action, NotNull, Range
 from lakeward.core.shaping.reshaping_rules import Flatten
 from lakeward.entrypoints.settings.configuration import load
 from lakeward.entrypoints.settings.models.column_rules import Hash, column_rules
-from lakeward.entrypoints.startup.shapers import long_enough
+from lakeward.entrypoints.startup.shapers import read_hash_key
 
 NAME = TableName("shop", "orders")
 ORDERS = """
@@ -117,7 +117,7 @@ def test_a_rule_that_is_wrong_is_named_by_its_number(tmp_path: Path, rules: str,
 
 def test_a_secret_comes_from_the_environment_and_is_never_shown() -> None:
     def pepper(environment: dict[str, str]) -> bytes:
-        return long_enough("env:PEPPER", lambda name: EnvironmentSecrets(environment).read(name.name))
+        return read_hash_key("env:PEPPER", lambda name: EnvironmentSecrets(environment).read(name.name))
 
     assert pepper({"PEPPER": "sixteen bytes, ok"}) == b"sixteen bytes, ok"
     for environment, said in (({}, "is not there"), ({"PEPPER": "hunter2"}, "is too short")):

@@ -14,7 +14,7 @@ from lakeward.core.pipeline.job import Job
 from lakeward.core.progress import Progress
 from lakeward.core.schema_changes.evolution import Kind, Policies, Policy
 from lakeward.entrypoints.container import Container
-from lakeward.entrypoints.settings.configuration import Configured, load
+from lakeward.entrypoints.settings.configuration import Configuration, load
 from lakeward.entrypoints.settings.patterns import table_name
 
 ORDERS = """
@@ -122,7 +122,7 @@ def test_policies_are_those_of_the_table_and_of_paths_in_it(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
-        ('schema.rename = { a = "a" }', "'a' is its new name, too"),
+        ('schema.rename = { a = "a" }', "'a' is renamed to itself"),
         ('schema.rename = { a = "b", b = "c" }', "'b' is renamed itself"),
         ('schema.rename = { a = "_lakeward_row" }', "cannot name a column"),
         ('schema.rename = { id = "no" }\nkey = ["id"]', "`key` names 'id', which is called 'no' now"),
@@ -317,7 +317,7 @@ def test_a_table_may_not_be_called_as_what_is_kept_beside_another(tmp_path: Path
 def test_two_spellings_of_one_table_are_refused(tmp_path: Path) -> None:
     tables = """[tables."shop.orders"]\n[tables."shop.other"]\n[tables.'"shop".orders']"""
     error = refusal(tmp_path, MEMORY, tables)
-    assert "of the same table" in error.what
+    assert "are of one table" in error.what
     assert error.found == 'shop.orders, "shop".orders'
 
 
@@ -399,7 +399,7 @@ def test_control_characters_are_refused_in_column_names(tmp_path: Path, name: st
 @pytest.mark.parametrize("name", ["a/b", "..", "a.b"])
 def test_a_column_may_have_what_only_a_path_may_not(tmp_path: Path, name: str) -> None:
     configured = load(write(tmp_path, MEMORY, f'[tables."shop.orders".columns]\n"{name}" = "int"'))
-    assert isinstance(configured, Configured)
+    assert isinstance(configured, Configuration)
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ from lakeward.core.settings.secrets import SecretName
 from lakeward.entrypoints.api import run
 from lakeward.entrypoints.runtime.stop_signal import Stop
 from lakeward.entrypoints.settings import reference
-from lakeward.entrypoints.settings.configuration import Configured, load, of_program
+from lakeward.entrypoints.settings.configuration import Configuration, from_content, load
 from lakeward.entrypoints.settings.secret_masking import HIDDEN, is_secret, mask_secrets, mask_urls
 from lakeward.entrypoints.settings.stores import address
 from lakeward.entrypoints.startup.context import open_settings
@@ -36,12 +36,12 @@ ORDERS, LINES = TableName("shop", "orders"), TableName("shop", "lines")
 FINE = {"key": ["id"], "columns": {"id": "int"}}
 
 
-def opened(folder: Path, more: dict[str, Any], *parts: str) -> Configured:
+def opened(folder: Path, more: dict[str, Any], *parts: str) -> Configuration:
     (folder / "more.json").write_text(json.dumps(more), "utf-8")
     return open_settings(write(folder, MEMORY, STORE, *parts))
 
 
-def refusal(configured: Configured, name: TableName) -> ConfigError:
+def refusal(configured: Configuration, name: TableName) -> ConfigError:
     with pytest.raises(ConfigError) as refused:
         configured.dimension(name)
     return refused.value
@@ -142,7 +142,7 @@ def test_a_wrong_key_of_the_file_s_defaults_is_said_of_them_once(lakeward: Comma
 def test_a_table_that_fails_is_not_run_by_the_patterns_that_would_take_it(tmp_path: Path) -> None:
     parts = '[tables."shop.*"]\nkey = ["id"]\n'
     configured = opened(tmp_path, {"tables": {"shop.orders": {"ties": "what"}}}, parts)
-    again = configured.with_found([ORDERS, TableName("SHOP", "ORDERS"), LINES])
+    again = configured.with_source_tables([ORDERS, TableName("SHOP", "ORDERS"), LINES])
     assert {*again.tables} == {ORDERS, LINES}
     assert "ties" in str(refusal(again, ORDERS))
     assert again.dimension(LINES).key == ("id",)
@@ -284,7 +284,7 @@ def test_a_program_names_stores_as_a_file_does(tmp_path: Path, monkeypatch: pyte
     monkeypatch.chdir(tmp_path)
     Path("more.toml").write_text('[tables."shop.orders"]\nkey = ["id"]\n', "utf-8")
     said = {"pipeline": {"name": "shop"}, "source": {"kind": "memory"}, "target": {"kind": "memory"}}
-    configured = of_program({**said, "settings": {"stores": [{"kind": "file", "name": "more.toml"}]}}, Path("x"))
+    configured = from_content({**said, "settings": {"stores": [{"kind": "file", "name": "more.toml"}]}}, Path("x"))
     assert configured.merged.places["tables", "shop.orders", "key"] == "more.toml"
 
 
@@ -432,7 +432,7 @@ def test_check_finds_all_that_a_run_would_refuse_at_first_and_writes_nothing(
         "tables": [("asked", None)],
         "ledger": [("asked", None)],
         "queue": [("wrong", "lakeward.toml: the settings are not right")],
-        "rules": [("not tried: that takes Spark (`lakeward plan`)", None)],
+        "rules": [("not tried: that needs Spark (`lakeward plan`)", None)],
     }
     said = lakeward("settings", "check")
     assert said.err.count(missing) == 1
@@ -447,7 +447,7 @@ def test_check_asks_no_service_where_it_is_told_not_to(
     ended = lakeward("settings", "check", "--no-ask", "--json")
     assert ended.code == 0
     outcomes = {name: outcome for name, [(outcome, _)] in parts(ended.document).items()}
-    hides = "not asked: what it gives out is hidden from others"
+    hides = "not asked: receiving notices hides them from other runs"
     not_asked = dict.fromkeys(("catalogue", "source", "tables", "ledger"), "not asked")
     assert {**not_asked, "secrets": "not read", "queue": hides}.items() <= outcomes.items()
 

@@ -90,8 +90,8 @@ def test_with_a_catalogue_nothing_is_guessed(lakeward: Command, shop: Path) -> N
     assert content["catalogue"] == {"kind": "file", "path": "shop.sql", "database": "postgresql"}
     assert content["tables"]["shop.customer"] == {}
     assert todo(shop) == [
-        "the catalogue has no column zip, and the files have",
-        "declare the type of spot (geometry): the catalogue's has none here",
+        "the files have a column zip, and the catalogue does not",
+        "declare the type of spot (geometry): lakeward has no type for the catalogue's",
     ]
 
 

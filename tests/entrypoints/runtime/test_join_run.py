@@ -103,7 +103,7 @@ def test_with_a_joined_table_come_those_that_it_is_made_of_and_no_other() -> Non
 def test_a_joined_table_is_named_where_a_table_has_to_be_and_where_none_is_known() -> None:
     with pytest.raises(ConfigError, match="summary is a joined table") as error:
         CONFIGURED.choose(["dw.summary"])
-    assert error.value.todo == "Name one of them: shop.customer, shop.orders"
+    assert error.value.todo == "Name a source of it: shop.customer, shop.orders"
     with pytest.raises(ConfigError, match="dam is not configured") as error:
         select_tables(CONFIGURED, ["dw.dam"])
     assert "dw.dim" in str(error.value.todo)

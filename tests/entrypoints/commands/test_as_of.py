@@ -135,7 +135,7 @@ def test_until_a_rename_is_carried_out_the_columns_of_the_old_name_are_asked_for
     [
         (["shop.orders", "now"], 1, "shop.orders is a mirror: it has no versions to read as of a time"),
         (["shop.customer", "yesterday"], 1, "`TIME` 'yesterday' is no timestamp: write it as 1900-01-01"),
-        (["shop.customer", "2026-11-02T12:00:00.1234567"], 1, "it; a second may have six digits"),
+        (["shop.customer", "2026-11-02T12:00:00.1234567"], 1, "its end; a second may have six digits"),
         (["shop.customer", "2026-W05"], 1, "`TIME` '2026-W05' is no timestamp: write it as 1900-01-01"),
         (["shop.customer", "20261102"], 1, "`TIME` '20261102' is no timestamp: write it as 1900-01-01"),
         (["shop.customer", "now"], 1, "shop.customer: nothing was applied yet, so there is nothing to read"),

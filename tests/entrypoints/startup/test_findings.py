@@ -11,10 +11,10 @@ from projects import DMS, write
 
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import ConfigError
-from lakeward.entrypoints.settings.configuration import Configured
+from lakeward.entrypoints.settings.configuration import Configuration
 from lakeward.entrypoints.settings.patterns import takes
 from lakeward.entrypoints.startup.context import open_settings
-from lakeward.entrypoints.startup.findings import remember
+from lakeward.entrypoints.startup.findings import store_tables
 
 BASE = DMS + '[defaults]\nlateness = "1h"\nredelivery = 7\n'
 
@@ -24,7 +24,7 @@ def folders(tmp_path: Path, *names: str) -> None:
         (tmp_path / "landing" / name).mkdir(parents=True, exist_ok=True)
 
 
-def tables(configured: Configured) -> list[str]:
+def tables(configured: Configuration) -> list[str]:
     return sorted(map(str, configured.tables))
 
 
@@ -86,7 +86,7 @@ def test_what_a_pattern_takes_may_be_a_mirror_and_a_history(tmp_path: Path) -> N
     configured = open_settings(file)
     assert tables(configured) == ["sales.orders", "sales.orders_history"]
     configured.state.mkdir(parents=True)
-    remember(configured)
+    store_tables(configured)
     (tmp_path / "landing" / "sales" / "orders").rmdir()
     assert tables(open_settings(file)) == ["sales.orders", "sales.orders_history"]
 
@@ -127,7 +127,7 @@ def test_a_table_whose_folder_goes_away_stays_with_its_pattern(tmp_path: Path, l
     file = write(tmp_path, BASE, '[tables."sales.*"]\nkey = ["id"]\n')
     configured = open_settings(file)
     configured.state.mkdir()
-    remember(configured)
+    store_tables(configured)
     (tmp_path / "landing" / "sales" / "lines").rmdir()
     assert tables(open_settings(file)) == ["sales.lines", "sales.orders"]
     ended = lakeward("status")

@@ -37,7 +37,7 @@ from lakeward.entrypoints.runtime.inbox import Inbox
 from lakeward.entrypoints.runtime.pipeline_run import run_tables, settings_digests
 from lakeward.entrypoints.runtime.stop_signal import Stop
 from lakeward.entrypoints.runtime.table_run import TableRun
-from lakeward.entrypoints.settings.configuration import Configured, validate
+from lakeward.entrypoints.settings.configuration import Configuration, validate
 from lakeward.plugins.manager import load
 
 ORDERS, LINES = NAMES = (TableName("shop", "orders"), TableName("shop", "lines"))
@@ -389,7 +389,7 @@ class Lake:
         )
         self.source.put(table, order, [event])
 
-    def configured(self, tables: Sequence[str] = TABLES, source: Mapping[str, Any] = MEMORY) -> Configured:
+    def configured(self, tables: Sequence[str] = TABLES, source: Mapping[str, Any] = MEMORY) -> Configuration:
         content = {
             "pipeline": {"name": "shop", "parallel": 1},
             "source": source,

@@ -29,7 +29,7 @@ from lakeward.entrypoints import container as parts
 from lakeward.entrypoints.commands import run as running
 from lakeward.entrypoints.container import Container
 from lakeward.entrypoints.runtime.join_run import JoinRun
-from lakeward.entrypoints.runtime.reporting.notifications import Notifying
+from lakeward.entrypoints.runtime.reporting.notifications import RunNotifications
 from lakeward.entrypoints.runtime.stop_signal import Stop
 from lakeward.entrypoints.settings.configuration import validate
 
@@ -219,7 +219,7 @@ def test_a_joined_table_that_is_not_registered_is_told(pipeline: Pipeline, hook:
     alarm = Alarm("CATALOG-001", "dw.dim is not registered as it is", found="AccessDenied", todo="Allow it.")
     file = pipeline.folder / "lakeward.toml"
     container = Container(configured=validate(tomllib.loads(file.read_text("utf-8")), file))
-    people = Notifying(container, container.notifiers())
+    people = RunNotifications(container, container.notifiers())
     assert people.tell((), [JoinRun(TableName("dw", "dim"), alarms=[alarm])]) == []
     assert entries(hook) == [[("dw.dim", "CATALOG-001")]]
 

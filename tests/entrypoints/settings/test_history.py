@@ -244,7 +244,7 @@ def test_a_history_is_planned_and_run_as_one(lakeward: Command, tmp_path: Path) 
         ),
         (
             'first_load = "2026-01-01"\nopen_end = "2026-01-01"',
-            ".history]: `open_end` 2026-01-01 is not behind `first_load` 2026-01-01",
+            ".history]: `open_end` 2026-01-01 is not later than `first_load` 2026-01-01",
         ),
         (
             'validity = "run"\ntype = "timestamp"',
@@ -263,11 +263,11 @@ def test_a_history_is_planned_and_run_as_one(lakeward: Command, tmp_path: Path) 
         ('surrogate = "hash"\nis_current = "version_key"', ".history]: two columns are called 'version_key'"),
         (
             'surrogate_column = "k"',
-            ".history]: `surrogate_column` names a column that is not made: say `surrogate`, too",
+            ".history]: `surrogate_column` names a column that is not there: set `surrogate`, too",
         ),
         (
             'known_to = "k"',
-            ".history]: `known_to` names a column that is not made: say `known = true`, too",
+            ".history]: `known_to` names a column that is not there: set `known = true`, too",
         ),
         ('known = true\nknown_to = "valid_to"', ".history]: two columns are called 'valid_to'"),
     ],
@@ -387,9 +387,9 @@ def test_the_key_of_a_history_may_be_that_of_the_catalogue(tmp_path: Path) -> No
         return CatalogueAnswers(answers={NAME: [Answer(0, SourceTable(name=NAME, columns=columns, key=key))]})
 
     assert configured.dimension(NAME).key == (), "it has not answered yet"
-    assert configured.with_said(said("customer_id")).dimension(NAME).key == ("customer_id",)
+    assert configured.with_answers(said("customer_id")).dimension(NAME).key == ("customer_id",)
     with pytest.raises(ConfigError) as refused:
-        configured.with_said(said()).dimension(NAME)
+        configured.with_answers(said()).dimension(NAME)
     assert refused.value.found == "a history needs a key"
 
 

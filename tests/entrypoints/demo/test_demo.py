@@ -273,7 +273,7 @@ def test_the_settings_are_those_of_the_tables(tmp_path: Path) -> None:
 def test_a_folder_that_is_no_demo_is_never_touched(tmp_path: Path) -> None:
     (tmp_path / "lakeward.toml").write_text("mine")
     for again in (False, True):
-        with pytest.raises(ConfigError, match="is there already, and is no demo"):
+        with pytest.raises(ConfigError, match="exists already, and is no demo"):
             make_folder(tmp_path, "iceberg", again=again)
     assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("lakeward.toml", "mine")]
 
@@ -415,7 +415,7 @@ def test_the_demo(lakeward: Command, tmp_path: Path, kind: str, reader: str, tim
     assert 0 < told["commits_before_kill"] < sum(table["batch"] for table in told["tables"])
 
     with closing(lakes.LAKES[kind](folder / LAKE)) as lake:
-        readers = lake.look()
+        readers = lake.examples()
         database = sqlite3.connect(folder / DATABASE)
         ((count,),) = database.execute("SELECT count(*) FROM orders")
         database.close()

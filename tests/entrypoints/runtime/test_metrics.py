@@ -27,7 +27,7 @@ from lakeward.core.reporting.alarms import Alarm
 from lakeward.entrypoints import container as parts
 from lakeward.entrypoints.commands import run as running
 from lakeward.entrypoints.runtime.join_run import JoinRun
-from lakeward.entrypoints.runtime.reporting.metrics import Measuring
+from lakeward.entrypoints.runtime.reporting.metrics import RunMetrics
 from lakeward.entrypoints.runtime.stop_signal import Stop
 from lakeward.entrypoints.runtime.table_run import TableRun
 from lakeward.entrypoints.settings.models.sections import MetricsSettings
@@ -231,10 +231,10 @@ def test_a_follower_writes_with_each_batch_and_what_it_writes_adds_up(
     assert [one["Rows"] for one in found if one.get("Table") is None][-1] == 2
 
 
-def made(capsys: pytest.CaptureFixture[str], **how: Any) -> tuple[Measuring, Callable[[], list[dict[str, Any]]]]:
+def made(capsys: pytest.CaptureFixture[str], **how: Any) -> tuple[RunMetrics, Callable[[], list[dict[str, Any]]]]:
     """Return what measures, and what reads the lines that it has written."""
     settings = MetricsSettings(format="cloudwatch")
-    found = Measuring("shop", settings, lambda: NOW, clock=lambda: 0.0, **how)
+    found = RunMetrics("shop", settings, lambda: NOW, clock=lambda: 0.0, **how)
     return found, lambda: [as_json(line) for line in capsys.readouterr().err.splitlines()]
 
 
@@ -282,7 +282,7 @@ def ask(url: str) -> str:
 def test_prometheus_reads_a_follower_until_it_ends(pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch) -> None:
     url: list[str] = []
     read: list[str] = []
-    usual = Measuring.serving
+    usual = RunMetrics.serving
 
     def serving(self: Any, port: int | None) -> Any:
         found = usual(self, port)
@@ -292,7 +292,7 @@ def test_prometheus_reads_a_follower_until_it_ends(pipeline: Pipeline, monkeypat
     def meanwhile() -> None:
         read.append(ask(url[0]))
 
-    monkeypatch.setattr(Measuring, "serving", serving)
+    monkeypatch.setattr(RunMetrics, "serving", serving)
     pipeline.configure()
     pipeline.put(ORDERS, 1)
     ended = follow(pipeline, monkeypatch, "--metrics", "0", minutes=1, meanwhile=meanwhile)

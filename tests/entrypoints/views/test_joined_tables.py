@@ -19,8 +19,8 @@ from lakeward.entrypoints.runtime.join_run import JoinRun
 from lakeward.entrypoints.views import documents
 from lakeward.entrypoints.views.joined_tables import (
     JoinedStatus,
+    describe_plan,
     lookups,
-    planned_words,
     print_runs,
     status_document,
 )
@@ -95,7 +95,7 @@ def test_a_plan_says_what_is_looked_up_and_what_becomes_of_a_row_that_finds_none
 def test_a_plan_says_which_keys_are_touched_and_which_batches_come_first(
     found: PreparedJoin, ahead: list[TableName], words: str
 ) -> None:
-    assert planned_words(found, ahead) == words
+    assert describe_plan(found, ahead) == words
 
 
 def test_what_cannot_be_shown_is_said_of_a_run_and_of_how_far_a_table_is(

@@ -10,13 +10,13 @@ import pytest
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import ConfigError
 from lakeward.core.history.options import Track
-from lakeward.entrypoints.settings.configuration import Configured, validate
+from lakeward.entrypoints.settings.configuration import Configuration, validate
 
 CUSTOMER, HISTORY = TableName("shop", "customer"), TableName("shop", "customer_history")
 BOTH: dict[str, Any] = {"key": ["id"], "mode": ["mirror", "history"]}
 
 
-def configured(tables: dict[str, Any], *found: TableName, **more: Any) -> Configured:
+def configured(tables: dict[str, Any], *found: TableName, **more: Any) -> Configuration:
     content = {
         "pipeline": {"name": "shop"},
         "source": {"kind": "dms", "path": "landing"},
@@ -27,7 +27,7 @@ def configured(tables: dict[str, Any], *found: TableName, **more: Any) -> Config
     return validate(content, Path("lakeward.toml"), found)
 
 
-def dimensions(found: Configured) -> dict[TableName, Dimension]:
+def dimensions(found: Configuration) -> dict[TableName, Dimension]:
     return {name: found.dimension(name) for name in found.tables}
 
 
@@ -73,7 +73,7 @@ def test_the_history_is_called_as_the_settings_say() -> None:
 def test_a_history_of_a_table_with_a_star_in_its_name_is_no_pattern() -> None:
     found = configured({'shop."5*"': BOTH})
     assert [*found.tables] == [TableName("shop", "5*"), TableName("shop", "5*_history")]
-    assert found.read[TableName("shop", "5*_history")] == TableName("shop", "5*")
+    assert found.source_names[TableName("shop", "5*_history")] == TableName("shop", "5*")
 
 
 def test_defaults_and_patterns_may_say_both() -> None:
@@ -109,7 +109,7 @@ def test_a_history_has_the_name_of_no_other_table(tables: dict[str, Any]) -> Non
         ({"key": ["id"], "history_table": "versions"}, "names a table beside a mirror"),
         ({**BOTH, "history_table": 5}, "no name of a table"),
         ({**BOTH, "history_table": "lake.versions"}, "no name of a table"),
-        ({"key": ["id"], "reads": "shop.*"}, "this stands for many"),
+        ({"key": ["id"], "reads": "shop.*"}, "this is a pattern"),
     ],
 )
 def test_what_names_no_pair_of_tables_is_refused(own: dict[str, Any], words: str) -> None:
@@ -137,9 +137,9 @@ def test_a_table_may_be_read_under_another_name_alone() -> None:
 def test_what_the_source_calls_a_table_is_found_in_any_case_unless_that_is_another_table() -> None:
     reader = {"key": ["id"], "reads": "SHOP.Customer"}
     found = configured({"shop.customer": {"key": ["id"]}, "lake.versions": reader})
-    assert found.read[TableName("lake", "versions")] == CUSTOMER
+    assert found.source_names[TableName("lake", "versions")] == CUSTOMER
     other = {"SHOP.Customer": {"skip": True}, "shop.customer": {"key": ["id"]}, "lake.versions": reader}
-    assert configured(other).read[TableName("lake", "versions")] == TableName("SHOP", "Customer")
+    assert configured(other).source_names[TableName("lake", "versions")] == TableName("SHOP", "Customer")
 
 
 @pytest.mark.parametrize("key", ["reads", "history_table"])
@@ -151,5 +151,5 @@ def test_what_names_one_table_is_not_said_of_many(key: str) -> None:
 
 def test_tables_that_read_one_say_the_same_of_its_files() -> None:
     reader = {"key": ["id"], "reads": "shop.customer", "source": {"load": "a"}}
-    with pytest.raises(ConfigError, match="say different things of its files"):
+    with pytest.raises(ConfigError, match="read the same source table with different options"):
         configured({"shop.customer": {"key": ["id"]}, "lake.versions": reader})
