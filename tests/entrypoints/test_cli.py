@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import runpy
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -100,6 +101,16 @@ def test_the_installed_script_ends_with_the_exit_code(tmp_path: Path) -> None:
     ended = subprocess.run([script, "status"], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert ended.returncode == 1
     assert ended.stderr.startswith("error: lakeward.toml does not exist\n")
+
+
+def test_the_module_is_the_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", ["lakeward", "status"])
+    with pytest.raises(SystemExit) as ended:
+        runpy.run_path(str(cli.__file__), run_name="__main__")
+    assert (ended.value.code, "lakeward.toml does not exist" in capsys.readouterr().err) == (1, True)
 
 
 # Mistakes.

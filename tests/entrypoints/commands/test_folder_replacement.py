@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -12,23 +13,44 @@ from lakeward.core.errors import ConfigError, LockedError
 from lakeward.entrypoints.commands.common.folder_replacement import place, replacing
 
 KILLED = """
-import os, sys
+import json, os, sys
+from pathlib import Path
 from lakeward.entrypoints.commands.common.folder_replacement import place, replacing
-left = int(sys.argv[1])
-def count(event, arguments):
-    global left
-    if event in ("os.mkdir", "os.rename", "os.symlink", "os.remove", "os.rmdir", "open") and begun:
-        left -= 1
-        if left < 0:
-            os._exit(9)
-begun = False
-sys.addaudithook(count)
-begun = True
-with replacing(place("out")) as folder:
-    for name in ("a.parquet", "c.parquet"):
-        (folder / name).write_text("new")
-    (folder / "_SUCCESS").touch()
-begun = False
+
+OLD = json.loads(sys.argv[1])
+
+def shown():
+    return {file.name: file.read_text() for file in Path("out").iterdir()}
+
+def replace_and_die(steps):
+    left, begun = steps, False
+    def count(event, arguments):
+        nonlocal left
+        if event in ("os.mkdir", "os.rename", "os.symlink", "os.remove", "os.rmdir", "open") and begun:
+            left -= 1
+            if left < 0:
+                os._exit(9)
+    sys.addaudithook(count)
+    begun = True
+    with replacing(place("out")) as folder:
+        for name in ("a.parquet", "c.parquet"):
+            (folder / name).write_text("new")
+        (folder / "_SUCCESS").touch()
+    begun = False
+    os._exit(0)
+
+status, results = 9, []
+while status == 9:
+    with replacing(place("out")) as folder:
+        for name, words in OLD.items():
+            (folder / name).write_text(words)
+    before = [shown(), len(list(Path(".out.lakeward").iterdir()))]
+    child = os.fork()
+    if not child:
+        replace_and_die(len(results))
+    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    results.append([before, shown(), status])
+print(json.dumps(results))
 """
 OLD, NEW = {"a.parquet": "old", "b.parquet": "old"}, {"a.parquet": "new", "c.parquet": "new"}
 
@@ -60,22 +82,17 @@ def test_it_is_made_and_replaced_and_nothing_else_is_left(out: Path) -> None:
         assert len(folders(out)) == 1
 
 
-def test_whenever_the_process_is_killed_all_of_one_is_there_and_the_next_clears_up(out: Path) -> None:
-    seen: list[dict[str, str]] = []
-    while True:
-        with replacing(place("out")) as folder:
-            write(folder, OLD)
-        assert (shown(out), len(folders(out))) == (OLD, 1)
-        command = [sys.executable, "-c", KILLED, str(len(seen))]
-        ended = subprocess.run(command, cwd=out.parent, capture_output=True, text=True, check=False)
-        seen.append(shown(out))
-        if ended.returncode != 9:
-            break
-    assert (ended.returncode, ended.stderr) == (0, "")
-    assert [files == NEW for files in seen] == sorted(files == NEW for files in seen), "one step shows what is new"
-    assert {files == OLD for files in seen} == {True, False}
-    assert all(files in (OLD, NEW) for files in seen)
-    assert len(seen) > 10
+def test_a_kill_at_any_step_leaves_all_old_or_all_new_files_and_the_next_replacement_clears_up(out: Path) -> None:
+    """A child process is killed at its first file operation, another at its second, until one ends by itself."""
+    command = [sys.executable, "-c", KILLED, json.dumps(OLD)]
+    printed = subprocess.run(command, cwd=out.parent, capture_output=True, text=True, check=True).stdout
+    befores, afters, statuses = zip(*json.loads(printed), strict=True)
+    assert all(before == [OLD, len(["lock", "the folder that is shown"])] for before in befores)
+    assert statuses == (*[9] * (len(statuses) - 1), 0)
+    assert [files == NEW for files in afters] == sorted(files == NEW for files in afters), "one step shows the new"
+    assert {files == OLD for files in afters} == {True, False}
+    assert all(files in (OLD, NEW) for files in afters)
+    assert len(afters) > 10
 
 
 def test_what_fails_on_the_way_leaves_what_was_there(out: Path) -> None:

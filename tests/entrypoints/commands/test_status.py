@@ -307,9 +307,3 @@ def test_where_hudi_cannot_be_written_it_says_how_far_its_tables_are(
     ended = lakeward(*command)
     refused = "there is no Hudi for Spark 4.1" in ended.err
     assert (ended.code, refused) == ((1, True) if command == ("plan",) else (0, False)), ended.err
-
-
-def test_the_module_of_the_commands_is_the_command(tmp_path: Path) -> None:
-    module = [sys.executable, "-m", "lakeward.entrypoints.cli"]
-    ended = subprocess.run([*module, "status"], capture_output=True, text=True, check=False, cwd=tmp_path)
-    assert (ended.returncode, "lakeward.toml does not exist" in ended.stderr) == (1, True)

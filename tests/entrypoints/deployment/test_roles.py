@@ -203,10 +203,12 @@ def deployed(
     for name, value in {**ENVIRONMENT, "AWS_ACCESS_KEY_ID": "test", "AWS_ENDPOINT_URL": s3_server.endpoint}.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(ledger, "_PART", 100)  # so that what is written is in parts
-    found = Deployed(tmp_path, clients)
-    monkeypatch.setattr(BaseClient, "_make_api_call", recorded(found.requests, found.own))
-    yield found
-    found.remove()
+    glue_backends.reset()  # other tests leave tables there
+    lakeformation_backends.reset()
+    pipeline = Deployed(tmp_path, clients)
+    monkeypatch.setattr(BaseClient, "_make_api_call", recorded(pipeline.requests, pipeline.own))
+    yield pipeline
+    pipeline.remove()
 
 
 # What the job does.
@@ -565,11 +567,11 @@ REFUSED = {
     "the REST endpoint of Glue": (
         settings().replace('"glue"', '"rest"')
         + '[target.catalog_properties]\nuri = "https://glue"\n"rest.signing-name" = "glue"\n',
-        r'over its REST endpoint[\s\S]*catalog = "glue"',
+        r'the REST endpoint of an Iceberg catalog of AWS[\s\S]*catalog = "glue"',
     ),
     "a catalog within that of an account": (
         settings("delta", more=TABLES + REGISTER + 'catalog_id = "123456789012:s3tablescatalog/lake"\n'),
-        r"`catalog_id` names no catalog[\s\S]*12 digits",
+        r"cannot grant access to the catalog of `catalog_id`[\s\S]*12 digits",
     ),
 }
 

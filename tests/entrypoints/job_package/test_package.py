@@ -7,11 +7,11 @@ import json
 import os
 import re
 import subprocess
-import sys
 import tarfile
 import time
 import zipfile
 from collections.abc import Sequence
+from importlib.metadata import Distribution
 from pathlib import Path
 
 import pytest
@@ -25,7 +25,7 @@ from repository import ROOT, pyproject
 from lakeward.core.errors import ConfigError, SetupError
 from lakeward.entrypoints import glue, job
 from lakeward.entrypoints.commands import package
-from lakeward.entrypoints.job_package import assembly, wheels
+from lakeward.entrypoints.job_package import assembly, own_wheel, wheels
 from lakeward.entrypoints.job_package.assembly import Order
 from lakeward.entrypoints.job_package.delivery import replace_folder
 from lakeward.entrypoints.job_package.lock import environment_of, pins_of, read_lock
@@ -168,21 +168,40 @@ def test_the_same_is_packaged_into_the_same_bytes(
     assert found[0] == found[1]
 
 
-def test_lakeward_is_packed_alike_from_a_checkout_and_from_what_is_installed(wheel: Path, tmp_path: Path) -> None:
-    """The modules of a zip of itself are found by the installed one, which was never built here."""
-    site, ours, theirs = (tmp_path / name for name in ("site", "ours", "theirs"))
-    ours.mkdir(), theirs.mkdir()
-    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-index", "--no-deps", "--target", site]
-    subprocess.run([*pip, wheel], check=True)
-    code = (
-        "import sys; from pathlib import Path; from lakeward.entrypoints.job_package import own_wheel\n"
-        "assert own_wheel.checkout() is None; own_wheel.make_own_wheel(Path(sys.argv[1]))"
-    )
-    subprocess.run([sys.executable, "-c", code, theirs], check=True, env={**os.environ, "PYTHONPATH": str(site)})
-    (packed,) = theirs.iterdir()
-    assert make_own_wheel(ours).read_bytes() == packed.read_bytes()
-    with zipfile.ZipFile(packed) as made, zipfile.ZipFile(wheel) as built:
-        assert sorted(made.namelist()) == sorted(built.namelist())
+def test_a_checkout_and_its_installation_give_the_same_wheel(
+    wheel: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site, built, packed = (tmp_path / name for name in ("site", "built", "packed"))
+    for folder in (site, built, packed):
+        folder.mkdir()
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(site)  # noqa: S202  # a wheel that was built here
+        names = sorted(archive.namelist())
+    (info,) = site.glob("*.dist-info")
+    as_pip_installs(site, info)
+    monkeypatch.setattr(own_wheel, "distribution", lambda name: Distribution.at(info))
+    first = make_own_wheel(built)
+    monkeypatch.setattr(own_wheel, "checkout", lambda: None)
+    assert make_own_wheel(packed).read_bytes() == first.read_bytes()
+    with zipfile.ZipFile(first) as archive:
+        assert sorted(archive.namelist()) == names
+
+
+def as_pip_installs(site: Path, info: Path) -> None:
+    """Add the files that pip adds to those of a wheel: a script, compiled modules, and its own records."""
+    added = [f"{info.name}/{name}" for name in ("INSTALLER", "REQUESTED", "direct_url.json")]
+    added += ["lakeward/__pycache__/__init__.cpython-311.pyc", "../bin/lakeward"]
+    for name in added:
+        (site / name).parent.mkdir(exist_ok=True)
+        (site / name).touch()
+    with (info / "RECORD").open("a", encoding="utf-8") as record:
+        record.writelines(f"{name},,\n" for name in added)
+
+
+def test_a_checkout_is_found_by_its_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert own_wheel.checkout() == ROOT
+    monkeypatch.setattr(own_wheel.lakeward.adapters, "__file__", str(tmp_path / "lakeward/adapters/__init__.py"))
+    assert own_wheel.checkout() is None
 
 
 # Wheels of one's own.

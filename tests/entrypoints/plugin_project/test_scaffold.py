@@ -22,61 +22,58 @@ KINDS = ("source", "table", "queue")
 NAME = "parquet_manifest"
 
 
-@pytest.fixture(scope="module", params=KINDS)
-def kind(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
-
-
 @pytest.fixture(scope="module")
-def project(kind: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The project of a kind."""
-    folder = tmp_path_factory.mktemp("new") / "project"
-    assert main(["plugins", "new", kind, NAME, "--to", str(folder)]) == 0
+def projects(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of three new projects, one of each kind, each named by its kind."""
+    folder = tmp_path_factory.mktemp("new")
+    for kind in KINDS:
+        assert main(["plugins", "new", kind, f"new_{kind}", "--to", str(folder / kind)]) == 0
+        tests = folder / kind / "tests"
+        (tests / "test_contract.py").rename(tests / f"test_{kind}.py")  # pytest runs all three in one process
     return folder
 
 
-def in_a_process(folder: Path, *command: str, path: Path) -> subprocess.CompletedProcess[str]:
-    paths = os.pathsep.join(filter(None, [str(path), os.environ.get("PYTHONPATH")]))
-    environment = {**os.environ, "PYTHONPATH": paths, "PYTHONDONTWRITEBYTECODE": "1", "PYTEST_ADDOPTS": ""}
+def in_a_process(folder: Path, *command: str) -> subprocess.CompletedProcess[str]:
+    paths = [*(str(folder / kind / "src") for kind in KINDS), os.environ.get("PYTHONPATH", "")]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
+    environment |= {"PYTHONDONTWRITEBYTECODE": "1", "PYTEST_ADDOPTS": ""}
     return subprocess.run(
         [sys.executable, "-m", *command], cwd=folder, env=environment, capture_output=True, text=True, check=False
     )
 
 
-def test_every_law_is_red_because_something_is_not_written_yet(project: Path) -> None:
-    printed = in_a_process(
-        project, "pytest", "-q", "-p", "no:cacheprovider", "--tb=line", path=project / "src"
-    ).stdout
+def test_every_law_of_a_new_project_fails_because_a_method_is_not_written(projects: Path) -> None:
+    printed = in_a_process(projects, "pytest", "-q", "-p", "no:cacheprovider", "--tb=line", *KINDS).stdout
     ended = re.search(r"^(\d+) failed(?:, \d+ skipped)? in ", printed, re.MULTILINE)
     assert ended is not None, printed[-3000:]
-    why = re.findall(r"^/.*\.py:\d+: (\w+): [A-Z].*\.$", printed, re.MULTILINE)
-    assert why == ["NotImplementedError"] * int(ended[1]), printed[-3000:]
-    assert re.search(r"Test\w+: 0 held, [1-9]\d* failed", printed), printed[-3000:]
+    causes = re.findall(r"^/.*\.py:\d+: (\w+): [A-Z].*\.$", printed, re.MULTILINE)
+    assert causes == ["NotImplementedError"] * int(ended[1]), printed[-3000:]
+    for kind in KINDS:
+        assert re.search(rf"test_{kind}\.py::Test\w+: 0 held, [1-9]\d* failed", printed), printed[-3000:]
 
 
-def test_it_is_installed_and_listed_before_anything_is_written(project: Path, kind: str, tmp_path: Path) -> None:
-    options = ("--quiet", "--no-index", "--no-deps", "--no-build-isolation", "--target", str(tmp_path))
-    installed = in_a_process(project, "pip", "install", *options, str(project), path=project)
+def test_a_new_project_can_be_installed_and_is_listed(
+    projects: Path, lakeward: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options = ("--quiet", "--no-index", "--no-deps", "--no-build-isolation")
+    target = ("--target", str(tmp_path / "installed"))
+    installed = in_a_process(projects, "pip", "install", *options, *target, *(f"./{kind}" for kind in KINDS))
     assert installed.returncode == 0, installed.stderr
-    code = "from lakeward.entrypoints.cli import main; main(['plugins'])"
-    listed = subprocess.run(
-        [sys.executable, "-c", code],
-        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])},
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout
-    assert re.search(rf"{kind}.* +{NAME} +lakeward_{NAME}", listed), listed
+    monkeypatch.syspath_prepend(tmp_path / "installed")
+    listed = lakeward("plugins").out
+    for kind in KINDS:
+        assert re.search(rf"{kind}.* +new_{kind} +lakeward_new_{kind}", listed), listed
+        for module in [name for name in sys.modules if name.startswith(f"lakeward_new_{kind}")]:
+            monkeypatch.delitem(sys.modules, module)
 
 
-def test_its_code_is_in_the_style_that_ruff_has_by_itself(project: Path) -> None:
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_code_of_a_new_project_has_the_style_of_ruff(projects: Path, kind: str) -> None:
     rules = ("--isolated", "--line-length", "116")
-    checked = in_a_process(
-        project, "ruff", "check", *rules, "--select", "B,D100,D101,D102,D103,D104,E,F,I,RUF,UP,W", path=project
-    )
-    assert checked.returncode == 0, checked.stdout
-    formatted = in_a_process(project, "ruff", "format", *rules, "--diff", path=project)
-    assert formatted.returncode == 0, formatted.stdout
+    selected = ("--select", "B,D100,D101,D102,D103,D104,E,F,I,RUF,UP,W")
+    for command in (("check", *rules, *selected), ("format", *rules, "--diff")):
+        checked = in_a_process(projects / kind, "ruff", *command)
+        assert checked.returncode == 0, checked.stdout
 
 
 def methods(code: str, name: str) -> dict[str, str]:

@@ -61,12 +61,13 @@ def running(folder: Path, *arguments: str) -> Iterator[subprocess.Popen[str]]:
         process.kill()
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-@pytest.mark.parametrize(("way", "code"), [("--once", 75), ("--follow", 0)])
-def test_once_finishes_the_batch_in_hand_and_begins_no_other(
+@pytest.mark.parametrize(
+    ("number", "way", "code"), [(signal.SIGINT, "--once", 75), (signal.SIGTERM, "--follow", 0)]
+)
+def test_one_signal_finishes_the_current_batch_and_begins_no_other(
     tmp_path: Path, number: signal.Signals, way: str, code: int
 ) -> None:
-    """What a run did not begin waits for the next; to one that follows it is the way to end."""
+    """Batches that a run did not begin wait for the next run; a follower always ends by a signal."""
     with running(tmp_path, way) as process:
         assert process.stderr is not None
         process.send_signal(number)
@@ -76,25 +77,21 @@ def test_once_finishes_the_batch_in_hand_and_begins_no_other(
     assert [batch["batch"] for batch in json.loads(out)["tables"][0]["batches"]] == [1]
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_one_that_follows_and_has_nothing_to_do_ends_when_it_is_asked_to(
-    tmp_path: Path, number: signal.Signals
-) -> None:
+def test_an_idle_follower_ends_by_a_signal(tmp_path: Path) -> None:
     with running(tmp_path, "--follow", "--log", "off") as process:
         assert process.stdin is not None
         assert process.stdout is not None
         process.stdin.write("go on\n")
         process.stdin.flush()
         assert process.stdout.readline() == "taking 1\n"
-        process.send_signal(number)
+        process.send_signal(signal.SIGINT)
         out, _ = process.communicate("go on\n" * 10, timeout=30)
     assert process.returncode == 0
     assert json.loads(out)["tables"][0]["counts"]["applied"] == 4
 
 
-@pytest.mark.parametrize("way", ["--once", "--follow"])
-def test_twice_stops_at_once(tmp_path: Path, way: str) -> None:
-    with running(tmp_path, way) as process:
+def test_a_second_signal_stops_at_once(tmp_path: Path) -> None:
+    with running(tmp_path, "--once") as process:
         assert process.stderr is not None
         process.send_signal(signal.SIGINT)
         assert "Finishing" in process.stderr.readline()
