@@ -15,7 +15,7 @@ from lakeward.entrypoints.commands import plan as planning
 from lakeward.entrypoints.commands import run as running
 from lakeward.entrypoints.commands import status as reading
 from lakeward.entrypoints.runtime.join_run import select_tables
-from lakeward.entrypoints.settings.configuration import FILE, Configured, of_program
+from lakeward.entrypoints.settings.configuration import FILE, Configuration, from_content
 from lakeward.entrypoints.startup.context import AT_END, complete, open_settings, start_logging
 from lakeward.entrypoints.views import documents
 
@@ -45,7 +45,7 @@ def run(
     """
     with _prepared(spark, log) as run_id:
         configured = _open(settings, asks=True)
-        result = running.carry_out_once(configured, select_tables(configured, tables))
+        result = running.run_once(configured, select_tables(configured, tables))
         return documents.json_values("run", {"run": run_id, **running.document(result)})
 
 
@@ -57,7 +57,7 @@ def plan(
     The arguments, and what it raises, are those of `run`.
     """
     with _prepared(spark, log):
-        return documents.json_values("plan", planning.work_out(_open(settings, asks=True), tables).document)
+        return documents.json_values("plan", planning.plan_tables(_open(settings, asks=True), tables).document)
 
 
 def status(settings: Given = FILE, tables: Sequence[str] = ()) -> dict[str, Any]:
@@ -83,7 +83,7 @@ def _using(spark: SparkSession | None) -> AbstractContextManager[None]:
     return using_session(spark)
 
 
-def _open(settings: Given, *, asks: bool = False) -> Configured:
+def _open(settings: Given, *, asks: bool = False) -> Configuration:
     if isinstance(settings, Mapping):
-        return complete(of_program(settings, Path("settings")), asks=asks)
+        return complete(from_content(settings, Path("settings")), asks=asks)
     return open_settings(settings, asks=asks)

@@ -51,8 +51,8 @@ _EPILOG: Final = (
 )
 
 
-def _version(asked: bool) -> None:  # typer's form of a callback
-    if asked:
+def _version(is_asked: bool) -> None:  # typer's form of a callback
+    if is_asked:
         typer.echo(f"lakeward {__version__}")
         raise typer.Exit
 
@@ -88,10 +88,10 @@ def application(*names: str) -> typer.Typer:
 
 def _let_flow(app: typer.Typer) -> None:
     """Join the lines of each paragraph of a help text, which the terminal wraps; examples keep their lines."""
-    said: list[Any] = [app.info, *app.registered_commands]
-    for one in said:
-        if isinstance(one.help, str):
-            one.help = re.sub(r"(?<!\n)\n(?!\n|Example: )", " ", one.help.strip())
+    helped: list[Any] = [app.info, *app.registered_commands]
+    for command in helped:
+        if isinstance(command.help, str):
+            command.help = re.sub(r"(?<!\n)\n(?!\n|Example: )", " ", command.help.strip())
     for group in app.registered_groups:
         if group.typer_instance is not None:
             _let_flow(group.typer_instance)
@@ -99,28 +99,28 @@ def _let_flow(app: typer.Typer) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command and return its exit code."""
-    given = list(sys.argv[1:] if arguments is None else arguments)
+    words = list(sys.argv[1:] if arguments is None else arguments)
     try:
-        code = application(*[word for word in given[:1] if word in COMMANDS])(given, standalone_mode=False)
+        code = application(*[word for word in words[:1] if word in COMMANDS])(words, standalone_mode=False)
     except typer.Abort:
         return 130
     except Exception as error:
         if hasattr(error, "show") and hasattr(error, "exit_code"):  # click's own: wrong usage
-            return _misused(given, error)
+            return _misused(words, error)
         code = exit_code_of(error)
-        _emit_error(given, documents.error(error), code)
-        if DEBUG in given:
+        _emit_error(words, documents.error(error), code)
+        if DEBUG in words:
             raise
         print_error(error)
         return code
     return code if isinstance(code, int) else 0
 
 
-def _misused(given: Sequence[str], error: Any) -> int:
+def _misused(words: Sequence[str], error: Any) -> int:
     """Print a usage error, and return its exit code."""
     code = int(error.exit_code)
     what = {"kind": "UsageError", "what": error.format_message(), "found": None, "todo": None, "retryable": False}
-    _emit_error(given, what, code)
+    _emit_error(words, what, code)
     error.show()
     return code
 

@@ -25,12 +25,12 @@ from lakeward.entrypoints.job_command import (
     RUN,
     WITHOUT_SPARK,
     add_parameters,
-    carry_out,
+    run_command,
     words_of,
 )
 from lakeward.entrypoints.runtime.join_run import select_tables
 from lakeward.entrypoints.runtime.reporting.logs import RUN_IDS, bind_run_ids
-from lakeward.entrypoints.settings.configuration import Configured
+from lakeward.entrypoints.settings.configuration import Configuration
 from lakeward.entrypoints.startup.context import AT_END, container_of, open_settings, start_logging
 from lakeward.entrypoints.views import documents
 
@@ -88,21 +88,21 @@ def read_arguments(arguments: Sequence[str], reserved: Collection[str] = ()) -> 
         add_parameters(parser, command)
     for name in RUN_IDS:
         parser.add_argument(f"--{name}")
-    found, others = parser.parse_known_args(list(arguments))
+    parsed, others = parser.parse_known_args(list(arguments))
     _refuse_unknown(others, reserved)
-    said = found.datalake_formats
-    if found.object is not None and found.tables:
+    formats = parsed.datalake_formats
+    if parsed.object is not None and parsed.tables:
         raise ConfigError("--object and --tables do not go together: tables follow from the object", todo=_TODO)
     return Request(
-        settings=found.settings,
+        settings=parsed.settings,
         command=command,
-        words=() if command == RUN else words_of(command, found),
-        tables=[name.strip() for name in found.tables.split(",") if name.strip()],
-        object=found.object,
-        report=found.report,
-        max_minutes=found.max_minutes,
-        formats=None if said is None else {name.strip().lower() for name in said.split(",")},
-        run_ids={name: value for name in RUN_IDS if (value := getattr(found, name)) is not None},
+        words=() if command == RUN else words_of(command, parsed),
+        tables=[name.strip() for name in parsed.tables.split(",") if name.strip()],
+        object=parsed.object,
+        report=parsed.report,
+        max_minutes=parsed.max_minutes,
+        formats=None if formats is None else {name.strip().lower() for name in formats.split(",")},
+        run_ids={name: value for name in RUN_IDS if (value := getattr(parsed, name)) is not None},
     )
 
 
@@ -125,10 +125,10 @@ def _report_of(arguments: Sequence[str]) -> str | None:
     parser = _Parser(allow_abbrev=False, add_help=False, usage="")
     parser.add_argument("--report")
     try:
-        found: str | None = parser.parse_known_args(list(arguments))[0].report
+        report: str | None = parser.parse_known_args(list(arguments))[0].report
     except ConfigError:  # it has no value
         return None
-    return found
+    return report
 
 
 _OF_PIP: Final = "python-modules-installer-option"
@@ -148,8 +148,8 @@ def _refuse_unknown(words: Sequence[str], reserved: Collection[str]) -> None:
         elif takes_value and not word.startswith("--"):
             takes_value = False
         else:
-            shown = f"--{key}" if word.startswith("--") else word
-            raise ConfigError(f"unknown argument {shown}", todo=_TODO)
+            name = f"--{key}" if word.startswith("--") else word
+            raise ConfigError(f"unknown argument {name}", todo=_TODO)
 
 
 def _minutes(text: str) -> float:
@@ -175,7 +175,7 @@ def run(arguments: Sequence[str], reserved: Collection[str] = ()) -> dict[str, A
         try:
             request = read_arguments(arguments, reserved)
             bind_run_ids(request.run_ids)
-            content = _carry_out(request)
+            content = _run_request(request)
         except LakewardError as error:
             content = {"error": documents.error(error), "exit_code": exit_code_of(error)}
         ids = {} if request is None else request.run_ids
@@ -194,38 +194,38 @@ def run(arguments: Sequence[str], reserved: Collection[str] = ()) -> dict[str, A
     return document
 
 
-def _carry_out(request: Request) -> Mapping[str, Any]:
+def _run_request(request: Request) -> Mapping[str, Any]:
     from lakeward.adapters.spark.session.spark_session import using_session  # noqa: PLC0415  # a wrong argument needs no Spark
 
     if request.command in WITHOUT_SPARK:
-        return carry_out(request.command, request.words, request.settings)
+        return run_command(request.command, request.words, request.settings)
     configured = _open(request)
     with using_session(_session(configured)):
         if request.command != RUN:
-            return carry_out(request.command, request.words, request.settings)
+            return run_command(request.command, request.words, request.settings)
         tables = request.tables if request.object is None else tables_that_read(configured, request.object)
         wanted = select_tables(configured, tables)
-        ran = running.carry_out_once(configured, wanted, minutes=request.max_minutes)
-    for words in ran.found.warnings:
+        result = running.run_once(configured, wanted, minutes=request.max_minutes)
+    for words in result.findings.warnings:
         log.warning("caution", what=words)
-    return {**running.document(ran), "was_stopped": ran.was_stopped}
+    return {**running.document(result), "was_stopped": result.was_stopped}
 
 
-def tables_that_read(configured: Configured, url: str) -> Sequence[str]:
+def tables_that_read(configured: Configuration, url: str) -> Sequence[str]:
     """Return the tables that read an object; raises ConfigError if none does."""
     with container_of(configured) as container:
-        found: Sequence[str] = container.tables_at()(url)
-    if not found:
+        tables: Sequence[str] = container.tables_at()(url)
+    if not tables:
         raise ConfigError(
             f"no table reads {url}",
             found="its bucket or its folder is that of no table of the settings, or it is none that is read",
             todo="Nothing was run. Correct --object, which is a URL as s3://bucket/folder/file.parquet, or leave "
             "it out: all tables are run then.",
         )
-    return found
+    return tables
 
 
-def _open(request: Request) -> Configured:
+def _open(request: Request) -> Configuration:
     """Return the settings of a file or a store; relative paths of a store are relative to the current folder."""
     configured = open_settings(request.settings, asks=True)
     kind = configured.settings.target["kind"]
@@ -238,15 +238,15 @@ def _open(request: Request) -> Configured:
     return configured
 
 
-def _session(configured: Configured) -> SparkSession:
+def _session(configured: Configuration) -> SparkSession:
     """Return the Spark session of the platform; a new one is started with the static options of table formats."""
     from pyspark.sql import SparkSession  # noqa: PLC0415  # slow to import
 
     with container_of(configured) as container:
         container.source(), container.target()
-        asked = container.runtime().settings
+        settings = container.runtime().settings
     builder = SparkSession.builder.appName(f"lakeward {configured.settings.pipeline.name}")
-    for name, value in asked.items():
+    for name, value in settings.items():
         builder = builder.config(name, value)
     return builder.getOrCreate()
 
@@ -271,14 +271,14 @@ def _write(place: str, text: str) -> Sequence[str]:
 
 def _applied(document: Mapping[str, Any]) -> Mapping[str, int]:
     """Return the number of applied events of each table of a run."""
-    return {one["table"]: one["counts"]["applied"] for one in document.get("tables", ()) if "counts" in one}
+    return {table["table"]: table["counts"]["applied"] for table in document.get("tables", ()) if "counts" in table}
 
 
 def _errors(document: Mapping[str, Any]) -> Sequence[str]:
     """Return the text with which the job fails: the error of the whole, of tables, or of the exit code."""
-    found = [document.get("error"), *map(_error_of, document.get("tables", ()))]
-    found += map(_error_of, document.get("joined", ()))
-    words = [". ".join(str(part) for part in (e["what"], e["found"], e["todo"]) if part) for e in found if e]
+    errors = [document.get("error"), *map(_error_of, document.get("tables", ()))]
+    errors += map(_error_of, document.get("joined", ()))
+    words = [". ".join(str(part) for part in (e["what"], e["found"], e["todo"]) if part) for e in errors if e]
     command, code = document["command"], document["exit_code"]
     if command == RUN:
         stopped = ["A signal stopped the run: what was not begun waits for the next one."]
@@ -290,5 +290,5 @@ def _errors(document: Mapping[str, Any]) -> Sequence[str]:
 
 def _error_of(table: Mapping[str, Any]) -> Mapping[str, Any] | None:
     """Return the error of a table, or the error that ended its last run."""
-    found: Mapping[str, Any] | None = table.get("error") or table.get("last_error")
-    return found
+    error: Mapping[str, Any] | None = table.get("error") or table.get("last_error")
+    return error

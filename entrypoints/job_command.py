@@ -52,40 +52,42 @@ class JobParameter:
 
 def parameters_of(command: str) -> Sequence[JobParameter]:
     """Return the parameters of a command as a job, in order; a key is the name in its help."""
-    (found,) = typer.main.get_group(application(command)).commands.values()
-    return [_parameter(one) for one in found.params if one.name not in _OF_JOBS]
+    (definition,) = typer.main.get_group(application(command)).commands.values()
+    return [_parameter(parameter) for parameter in definition.params if parameter.name not in _OF_JOBS]
 
 
-def _parameter(found: Any) -> JobParameter:
-    is_argument = found.param_type_name == "argument"
-    shown = (found.metavar or found.name).lower() if is_argument else found.opts[0].removeprefix("--")
+def _parameter(parameter: Any) -> JobParameter:
+    is_argument = parameter.param_type_name == "argument"
+    key = (parameter.metavar or parameter.name).lower() if is_argument else parameter.opts[0].removeprefix("--")
     return JobParameter(
-        key=shown,
-        option=None if is_argument else found.opts[0],
-        is_flag=bool(getattr(found, "is_flag", False)),
-        is_list=found.nargs == -1 or found.multiple,
-        is_required=found.required,
+        key=key,
+        option=None if is_argument else parameter.opts[0],
+        is_flag=bool(getattr(parameter, "is_flag", False)),
+        is_list=parameter.nargs == -1 or parameter.multiple,
+        is_required=parameter.required,
     )
 
 
 def add_parameters(parser: ArgumentParser, command: str) -> None:
     """Add the parameters of a command to the parser of a job; a flag may have no value."""
-    for one in parameters_of(command):
-        value: dict[str, Any] = {"nargs": "?", "const": "true"} if one.is_flag else {}
-        parser.add_argument(f"--{one.key}", dest=f"of_command_{one.key}", required=one.is_required, **value)
+    for parameter in parameters_of(command):
+        value: dict[str, Any] = {"nargs": "?", "const": "true"} if parameter.is_flag else {}
+        parser.add_argument(
+            f"--{parameter.key}", dest=f"of_command_{parameter.key}", required=parameter.is_required, **value
+        )
 
 
-def words_of(command: str, found: Namespace) -> Sequence[str]:
+def words_of(command: str, parsed: Namespace) -> Sequence[str]:
     """Return the arguments and options of a command for the command line, arguments last."""
     options, arguments = list[str](), list[str]()
-    for one in parameters_of(command):
-        value = getattr(found, f"of_command_{one.key}")
+    for parameter in parameters_of(command):
+        value = getattr(parsed, f"of_command_{parameter.key}")
         if value is not None:
-            (arguments if one.option is None else options).extend(one.words(value))
+            (arguments if parameter.option is None else options).extend(parameter.words(value))
     return [*options, *(["--", *arguments] if arguments else [])]
 
 
-def carry_out(command: str, words: Sequence[str], settings: str) -> Mapping[str, Any]:
+def run_command(command: str, words: Sequence[str], settings: str) -> Mapping[str, Any]:
     """Carry a command out in this process, and return its document.
 
     Raises what the command does, and ConfigError for what it does not take.
@@ -108,8 +110,8 @@ def carry_out(command: str, words: Sequence[str], settings: str) -> Mapping[str,
 
 
 def _names_of(app: typer.Typer) -> Sequence[str]:
-    (found,) = typer.main.get_group(app).commands.values()
-    return [str(one.name) for one in found.params]
+    (definition,) = typer.main.get_group(app).commands.values()
+    return [str(parameter.name) for parameter in definition.params]
 
 
 @contextmanager

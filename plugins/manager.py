@@ -96,8 +96,8 @@ def registry_of(manager: pluggy.PluginManager) -> Registry:
 def who_raised(error: BaseException, hook: pluggy.HookCaller) -> str:
     """Return the name of the plugin whose implementation of a hook raised an error.
 
-    pluggy does not tell it, so the traceback does. If no implementation is in the traceback, all plugins of the
-    hook are named.
+    pluggy does not report it, so it is taken from the traceback. If no implementation is in the traceback, all
+    plugins of the hook are named.
     """
     parts = {
         function.__code__: part.plugin_name
@@ -135,35 +135,36 @@ def _load_installed(manager: pluggy.PluginManager) -> None:
         try:
             manager.load_setuptools_entrypoints(PROJECT, plugin.name)
         except (Exception, SystemExit) as error:
-            found = f"{plugin.name} ({plugin.value}): {error}"
-            wanted = _version_in_the_code_of(plugin)
+            cause = f"{plugin.name} ({plugin.value}): {error}"
+            wanted = _version_in_code(plugin)
             if wanted is None or _is_supported(wanted):
-                raise _not_loaded(found) from error
-            raise _wrong_version(plugin.name, wanted, found) from error
+                raise _not_loaded(cause) from error
+            raise _wrong_version(plugin.name, wanted, cause) from error
 
 
-def _version_in_the_code_of(plugin: EntryPoint) -> tuple[int, int] | None:
+def _version_in_code(plugin: EntryPoint) -> tuple[int, int] | None:
     """Return `LAKEWARD_API` as it is written in the code of a plugin, without importing it; None if it has none."""
     codes = (_code_of(plugin.value.partition(end)[0]) for end in (":", "."))
-    every = (re.search(r"^LAKEWARD_API\b[^=\n]*=\s*\((\d+), *(\d+)\)", code, re.MULTILINE) for code in codes)
-    said = next(filter(None, every), None)
-    return None if said is None else (int(said[1]), int(said[2]))
+    matches = (re.search(r"^LAKEWARD_API\b[^=\n]*=\s*\((\d+), *(\d+)\)", code, re.MULTILINE) for code in codes)
+    match = next(filter(None, matches), None)
+    return None if match is None else (int(match[1]), int(match[2]))
 
 
 def _code_of(module: str) -> str:
+    """Return the source code of a module; an empty text if it cannot be found."""
     try:
-        found = find_spec(module)
-        return "" if found is None or found.origin is None else Path(found.origin).read_text("utf-8")
-    except Exception:  # noqa: BLE001  # a package around it may fail as it does, and it need have no file
+        spec = find_spec(module)
+        return "" if spec is None or spec.origin is None else Path(spec.origin).read_text("utf-8")
+    except Exception:  # noqa: BLE001  # finding it imports its package, which may raise anything
         return ""
 
 
-def _not_loaded(found: str) -> PluginError:
+def _not_loaded(cause: str) -> PluginError:
     return PluginError(
         "a plugin cannot be loaded",
-        found=found,
-        todo="Mend or uninstall it; `docs/extend/hooks.md` lists the hooks and their arguments. With --debug the "
-        "stack trace is shown.",
+        found=cause,
+        todo="Correct or uninstall it; `docs/extend/hooks.md` lists the hooks and their arguments. With --debug "
+        "the stack trace is shown.",
     )
 
 
@@ -183,18 +184,18 @@ _DEFAULT_VERSION: Final = (1, 0)
 """The version of a plugin without `LAKEWARD_API`."""
 
 
-def _wrong_version(name: str, wanted: tuple[int, int] | None, found: str | None = None) -> PluginError:
+def _wrong_version(name: str, wanted: tuple[int, int] | None, cause: str | None = None) -> PluginError:
     default = _version_text(_DEFAULT_VERSION)
     needs = f"needs {_version_text(wanted)}" if wanted else f"says no version, which is {default}"
     versions = f"the plugin {needs}; lakeward {__version__} has {_version_text(API)}"
     is_newer = wanted is not None and wanted > API
     remedy = f"Install a newer {'lakeward' if is_newer else name}, or uninstall the plugin."
     own = (
-        f" If it is yours: docs/extend/hooks.md tells what changed. Then say `LAKEWARD_API = {API}` in its module."
+        f" If it is yours: docs/extend/hooks.md lists the changes. Then set `LAKEWARD_API = {API}` in its module."
     )
     return PluginError(
         f"{name} is written for another version of the plugin API",
-        found=versions if found is None else f"{versions}; {found}",
+        found=versions if cause is None else f"{versions}; {cause}",
         todo=remedy if is_newer else remedy + own,
     )
 

@@ -28,8 +28,8 @@ def validated(
     try:
         return model.model_validate(values)
     except ValidationError as error:
-        # Not `from error`: that one shows what stands in the file, which may be a secret.
-        raise _in_words(error, model, where, also, within) from None
+        # Not `from error`: the ValidationError shows values of the file, which may be secrets.
+        raise _config_error(error, model, where, also, within) from None
 
 
 def keys_of(model: type[BaseModel]) -> tuple[str, ...]:
@@ -56,7 +56,7 @@ NamedSecret: TypeAlias = Annotated[SecretName, BeforeValidator(_named_secret)]
 """The type of an option that names a secret. Settings never contain the secret itself."""
 
 
-def _in_words(
+def _config_error(
     error: ValidationError, model: type[BaseModel], where: str, also: Iterable[str], within: str
 ) -> ConfigError:
     found, hints = [], []

@@ -63,12 +63,11 @@ class Runtime:
     - `jars`, `settings`: what factories asked for with `require`.
     - `now`: the clock, in microseconds since 1970.
     - `secret`: reads a secret by its name. Call it when the secret is needed, not before.
-    - `state`: the folder in which an adapter may keep data that can be made anew.
-    - `declared`: the columns, as the lake has them, of tables whose columns the settings or the catalogue say.
-      Joined tables are included.
+    - `state`: the folder in which an adapter may keep data that it can create again.
+    - `declared`: the columns in the lake of tables whose columns are in the settings or in the catalogue. Joined
+      tables are included.
     - `joined`: the joined tables. `joined_keys`: the keys of their sections besides those of the format.
-    - `small_batch`: the greatest number of rows of a batch that may be read and worked out without Spark; 0 means
-      none.
+    - `small_batch`: the greatest number of rows of a batch that may be processed without Spark; 0 means none.
     - `runs_once`: the process ends after the changes that it found first, even if a source always has new ones.
     - `run_ids`: the names and ids that an orchestrator gives the run. Commits keep them in their properties.
     - `pipeline`: the name of the pipeline, which is unique among pipelines that share a store.
@@ -107,12 +106,12 @@ Factory: TypeAlias = Callable[[Options, Runtime], P]
 def failed(plugin: str, doing: str, error: BaseException) -> PluginError:
     """Return the error to raise after a plugin raised an error that is not a LakewardError.
 
-    `doing` says in words what the plugin was asked to do.
+    `doing` describes what the plugin was called for.
     """
     return PluginError(
         f"the plugin {plugin} failed in {doing}",
         found=f"{type(error).__name__}: {error}",
-        todo="Mend or uninstall it. With --debug the stack trace is shown.",
+        todo="Correct or uninstall it. With --debug the stack trace is shown.",
     )
 
 
@@ -171,38 +170,40 @@ class FactoryRegistry(Generic[P]):
             raise PluginError(
                 f"what the plugin {self.origin(name)} makes is no {self.kind}",
                 found=f"{name!r} is of the type {type(port).__name__}, which lacks {', '.join(missing)}",
-                todo=_MEND,
+                todo=_CORRECT,
             )
         return port
 
 
-_MEND: Final = "Mend the plugin; `docs/extend/hooks.md` has what belongs to each port."
+_CORRECT: Final = "Correct the plugin; `docs/extend/hooks.md` lists the members of each port."
 
 
-def check_parts(made: object, whole: type, ports: Mapping[str, type]) -> None:
-    """Raise PluginError if an attribute of `made` lacks a member of its port.
+def check_parts(value: object, container: type, ports: Mapping[str, type]) -> None:
+    """Raise PluginError if an attribute of a plugin's result lacks a member of its port.
 
-    `made` must be an instance of `whole`. `ports` has the port of each attribute by name. Attributes that are None
-    are not checked.
+    The `value` must be an instance of `container`. `ports` has the port of each attribute by name. Attributes that
+    are None are not checked.
     """
-    if not isinstance(made, whole):
+    if not isinstance(value, container):
         raise PluginError(
-            f"what a plugin makes is no {whole.__name__}", found=f"it is a {type(made).__name__}", todo=_MEND
+            f"what a plugin makes is no {container.__name__}",
+            found=f"it is a {type(value).__name__}",
+            todo=_CORRECT,
         )
     for name, port in ports.items():
-        part = getattr(made, name)
+        part = getattr(value, name)
         missing = () if part is None else _missing_members(part, _members(port))
         if missing:
             raise PluginError(
                 f"what the plugin {type(part).__module__} makes is no {port.__name__}",
                 found=f"`{name}` is of the type {type(part).__name__}, which lacks {', '.join(missing)}",
-                todo=_MEND,
+                todo=_CORRECT,
             )
 
 
-def _missing_members(made: object, members: Iterable[str]) -> Sequence[str]:
+def _missing_members(value: object, members: Iterable[str]) -> Sequence[str]:
     """Return the sorted names of missing members. Properties are not evaluated."""
-    return sorted(name for name in {*members} - {*dir(made)} if not hasattr(made, name))
+    return sorted(name for name in {*members} - {*dir(value)} if not hasattr(value, name))
 
 
 def _module_of(factory: Callable[..., object]) -> str:
@@ -213,8 +214,8 @@ def _members(port: type) -> Iterator[str]:
     """Yield the names of the methods, properties and attributes of a port."""
     for base in port.__mro__:
         if getattr(base, "_is_protocol", False):
-            named = {*vars(base), *vars(base).get("__annotations__", {})}
-            yield from (name for name in named if not name.startswith("_"))
+            names = {*vars(base), *vars(base).get("__annotations__", {})}
+            yield from (name for name in names if not name.startswith("_"))
 
 
 class Registry:
@@ -243,6 +244,6 @@ class Registry:
         self.notifiers: FactoryRegistry[Notifier] = FactoryRegistry("notifier", Notifier)
 
     def __iter__(self) -> Iterator[FactoryRegistry[Any]]:
-        every = (self.sources, self.inventories, self.formats, self.queues, self.ledgers, self.leases)
+        main = (self.sources, self.inventories, self.formats, self.queues, self.ledgers, self.leases)
         others = (self.catalogues, self.probes, self.statistics, self.secrets, self.unrouted_rows, self.backlogs)
-        return iter((*every, *others, self.databases, self.registrations, self.settings_stores, self.notifiers))
+        return iter((*main, *others, self.databases, self.registrations, self.settings_stores, self.notifiers))

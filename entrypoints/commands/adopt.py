@@ -47,52 +47,52 @@ def adopt(
         raise typer.BadParameter("--from names a file, and --none says that there is none: say one of them")
     is_told = none or last is not None
     with deciding(table, None, config, debug=debug) as (name, job, _, _):
-        asked = ask(job, last)
+        request = ask(job, last)
         is_done = is_told and not dry_run
         if not as_json:
-            _show(name, asked, is_told=is_told)
+            _show(name, request, is_told=is_told)
         if is_done:
             if asks(yes=yes, as_json=as_json):
                 typer.confirm("Go on?", abort=True)
-            take_over(job, asked)
-    return _said(name, asked, as_json=as_json, is_told=is_told, is_done=is_done)
+            take_over(job, request)
+    return _report_result(name, request, as_json=as_json, is_told=is_told, is_done=is_done)
 
 
-def _show(table: str, asked: AdoptionRequest, *, is_told: bool) -> None:
+def _show(table: str, request: AdoptionRequest, *, is_told: bool) -> None:
     """Print what was found, and which files were applied or wait."""
-    out, foreign = terminal.console(), asked.foreign
+    out, foreign = terminal.console(), request.foreign
     size = f"{format_count(foreign.rows, 'row')} and {format_count(len(foreign.schema), 'column')}"
     out.print(f"{escaped(table)} has {size}, and can be adopted")
     if is_told:
         _list(
-            "file was applied, and is not read again", "files were applied, and are not read again", asked.applied
+            "file was applied, and is not read again", "files were applied, and are not read again", request.applied
         )
-        _list("file waits for the next run", "files wait for the next run", asked.behind)
+        _list("file waits for the next run", "files wait for the next run", request.behind)
     else:
         _list(
             "file is there; say whether it was applied, with --from or --none",
             "files are there; say which of them were applied, with --from or --none",
-            asked.behind,
+            request.behind,
         )
-    for caution in asked.cautions:
+    for caution in request.cautions:
         out.print(f"   {caution}")
 
 
-def _list(one: str, many: str, items: Sequence[SourceObject]) -> None:
+def _list(singular: str, plural: str, items: Sequence[SourceObject]) -> None:
     if items:
         ends = items[0].name if len(items) == 1 else f"{items[0].name} to {items[-1].name}"
-        terminal.console().print(f"   {format_count(len(items), one, many)}: {escaped(ends)}")
+        terminal.console().print(f"   {format_count(len(items), singular, plural)}: {escaped(ends)}")
 
 
-def _said(table: str, asked: AdoptionRequest, *, as_json: bool, is_told: bool, is_done: bool) -> int:
+def _report_result(table: str, request: AdoptionRequest, *, as_json: bool, is_told: bool, is_done: bool) -> int:
     if as_json:
         content = {
             "table": table,
-            "rows": asked.foreign.rows,
-            "columns": list(asked.foreign.schema.names),
-            "applied": [item.name for item in asked.applied],
-            "behind": [item.name for item in asked.behind],
-            "warnings": list(asked.cautions),
+            "rows": request.foreign.rows,
+            "columns": list(request.foreign.schema.names),
+            "applied": [item.name for item in request.applied],
+            "behind": [item.name for item in request.behind],
+            "warnings": list(request.cautions),
             "done": is_done,
         }
         documents.emit("adopt", {**content, "exit_code": 0})

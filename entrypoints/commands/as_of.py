@@ -86,19 +86,19 @@ def as_of_time(
             raise no_versions(name, "read as of a time")
         at = instant_of(time, history, container.runtime().now())
         wanted = valid_at(job, at, known)
-        told = {"table": str(name), "at": documents.cell(value_of_instant(at, history.shown.type)), "known": known}
+        query = {"table": str(name), "at": documents.cell(value_of_instant(at, history.shown.type)), "known": known}
         if sql is not None:
-            return _asked(told, _query(job, history, at, known, sql), as_json=as_json)
+            return _print_query(query, _query(job, history, at, known, sql), as_json=as_json)
         reading = reading_of(job)
         if folder is None:
-            return _shown(told, reading.first(wanted, _SAMPLE if limit is None else limit), as_json=as_json)
+            return _print_sample(query, reading.first(wanted, _SAMPLE if limit is None else limit), as_json=as_json)
         with replacing(folder) as fresh:
             rows = reading.write(wanted, str(fresh))
     if as_json:
-        documents.emit("as-of", {**told, "rows": rows, "to": str(folder), "exit_code": 0})
+        documents.emit("as-of", {**query, "rows": rows, "to": str(folder), "exit_code": 0})
     else:
         terminal.console().print(
-            plain(f"{format_count(rows, 'row')} of {name} as of {_moment(told)}: {folder}"), soft_wrap=True
+            plain(f"{format_count(rows, 'row')} of {name} as of {_moment(query)}: {folder}"), soft_wrap=True
         )
     return 0
 
@@ -118,19 +118,19 @@ def _query(job: Job[Any], history: History, at: int, known: int | None, engine: 
     return f"SELECT {listed}\nFROM {name}\nWHERE {as_of.valid_at(history, at, known, dialect)}"
 
 
-def _asked(told: Mapping[str, Any], query: str, *, as_json: bool) -> int:
+def _print_query(header: Mapping[str, Any], query: str, *, as_json: bool) -> int:
     if as_json:
-        documents.emit("as-of", {**told, "sql": query, "exit_code": 0})
+        documents.emit("as-of", {**header, "sql": query, "exit_code": 0})
     else:
         for line in query.splitlines():
             terminal.console().print(plain(line), soft_wrap=True)
     return 0
 
 
-def _shown(told: Mapping[str, Any], sample: Sample, *, as_json: bool) -> int:
+def _print_sample(header: Mapping[str, Any], sample: Sample, *, as_json: bool) -> int:
     if as_json:
         first = [{name: documents.cell(row[name]) for name in sample.columns} for row in sample.first]
-        documents.emit("as-of", {**told, "rows": sample.rows, "first": first, "exit_code": 0})
+        documents.emit("as-of", {**header, "rows": sample.rows, "first": first, "exit_code": 0})
         return 0
     out = terminal.console()
     if sample.first:
@@ -139,14 +139,16 @@ def _shown(told: Mapping[str, Any], sample: Sample, *, as_json: bool) -> int:
             grid.add_row(*[plain(terminal.cell(row[name])) for name in sample.columns])
         out.print(grid)
     more = sample.rows - len(sample.first)
-    out.print(plain(f"{format_count(sample.rows, 'row')} of {told['table']} as of {_moment(told)}"), soft_wrap=True)
+    out.print(
+        plain(f"{format_count(sample.rows, 'row')} of {header['table']} as of {_moment(header)}"), soft_wrap=True
+    )
     if more:
         out.print(f"… of which {format_count(more, 'is', 'are')} not shown; --to FOLDER writes them all.")
     return 0
 
 
-def _moment(told: Mapping[str, Any]) -> str:
-    return f"{told['at']}".replace("T", " ").replace("Z", " UTC")
+def _moment(header: Mapping[str, Any]) -> str:
+    return f"{header['at']}".replace("T", " ").replace("Z", " UTC")
 
 
 def add_to(app: typer.Typer) -> None:

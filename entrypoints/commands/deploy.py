@@ -84,7 +84,7 @@ def render(
     """Render the template and the code of the functions."""
     # These modules import Spark, which would slow down the help of other commands.
     from lakeward.entrypoints.deployment.packaged_job import read_package  # noqa: PLC0415
-    from lakeward.entrypoints.deployment.pipeline import read_pipeline  # noqa: PLC0415
+    from lakeward.entrypoints.deployment.pipeline_settings import read_pipeline  # noqa: PLC0415
     from lakeward.entrypoints.deployment.resources.functions import name_of_archive  # noqa: PLC0415
     from lakeward.entrypoints.deployment.template import template, text_of  # noqa: PLC0415
 
@@ -112,7 +112,7 @@ def render(
         content = {"platform": platform, "dms": side, **files, "warnings": warnings, "exit_code": 0}
         documents.emit("deploy render", content)
         return 0
-    _tell(Path(to), archive, made)
+    _report(Path(to), archive, made)
     return 0
 
 
@@ -127,15 +127,18 @@ def _write(folder: Path, archive: str, text: str) -> None:
         raise ConfigError(f"{folder} cannot be written", found=str(error), todo="Name another folder.") from error
 
 
-def _tell(folder: Path, archive: str, made: Mapping[str, Any]) -> None:
+def _report(folder: Path, archive: str, content: Mapping[str, Any]) -> None:
     out = terminal.console()
-    counts = format_count(len(made["Resources"]), "resource"), format_count(len(made["Parameters"]), "parameter")
+    counts = (
+        format_count(len(content["Resources"]), "resource"),
+        format_count(len(content["Parameters"]), "parameter"),
+    )
     out.print(plain(f"{folder / TEMPLATE}: {counts[0]}, {counts[1]}"), soft_wrap=True)
     out.print(
         plain(f"{folder / archive}: upload it to the folder of the package before you create the stack."),
         soft_wrap=True,
     )
-    needed = [name for name, one in made["Parameters"].items() if "Default" not in one]
+    needed = [name for name, parameter in content["Parameters"].items() if "Default" not in parameter]
     if needed:
         out.print(plain(f"Parameters that must be given: {', '.join(needed)}"), soft_wrap=True)
 

@@ -70,10 +70,12 @@ def _story(container: Any, name: TableName, texts: list[str]) -> Story:
     target = container.target()
     source = container.source()
     dimension = container.configured().dimension(name, source.lateness, source.sequences)
-    return read_consistently(name, lambda: target.standing(dimension), partial(_told, target, dimension, texts))
+    return read_consistently(
+        name, lambda: target.standing(dimension), partial(_read_story, target, dimension, texts)
+    )
 
 
-def _told(target: Any, dimension: Dimension, texts: list[str], standing: TableState) -> Story:
+def _read_story(target: Any, dimension: Dimension, texts: list[str], standing: TableState) -> Story:
     name = dimension.name
     if standing.schema is None:
         raise ConfigError(f"{name}: nothing was applied yet, so no key is known", todo="`lakeward run` applies it.")
@@ -118,22 +120,22 @@ def _document(story: Story) -> Mapping[str, Any]:
         "key": [documents.cell(part) for part in known.key],
         "before": {"is_known": base is not None, "row": None if base is None else _row(story, base.row)},
         "events": [_event(story, count, step) for count, step in enumerate(story.steps, 1)],
-        "stored": _stored(story),
-        "visible": _visible(story),
+        "stored": _stored_row(story),
+        "visible": _visibility(story),
         "is_whole": story.is_whole,
         "lateness": type(story.dimension.lateness).__name__.lower(),
-        "mark": documents.mark(progress),
+        "mark": documents.low_watermark(progress),
         "inexact_since": progress.inexact_since,
     }
 
 
-def _stored(story: Story) -> Mapping[str, Any] | None:
+def _stored_row(story: Story) -> Mapping[str, Any] | None:
     """Return the stored row; with soft deletes it has the field `deleted`."""
     stored = story.known.stored or story.known.gone
     if stored is None:
         return None
-    told = {"deleted": stored.row.deleted} if story.dimension.is_soft else {}
-    return {**(_row(story, stored.row) or {}), **told}
+    deletion = {"deleted": stored.row.deleted} if story.dimension.is_soft else {}
+    return {**(_row(story, stored.row) or {}), **deletion}
 
 
 def _row(story: Story, row: Row | None) -> Mapping[str, Any] | None:
@@ -144,15 +146,15 @@ def _place(story: Story, position: Any) -> Mapping[str, Any]:
     return {"position": position, "object": story.known.objects.get(position.object), "row": position.row}
 
 
-def _visible(story: Story) -> Mapping[str, Any] | None:
+def _visibility(story: Story) -> Mapping[str, Any] | None:
     batch = story.visible_with
     if batch is None:
         return None
-    made = story.known.made.get(batch)
+    commit = story.known.made.get(batch)
     return {
         "batch": batch,
-        "since": None if made is None else documents.time(made.at),
-        "commit": None if made is None else made.commit,
+        "since": None if commit is None else documents.time(commit.at),
+        "commit": None if commit is None else commit.commit,
     }
 
 

@@ -17,7 +17,7 @@ from lakeward.core.settings.secrets import SecretName
 from lakeward.core.settings.source_catalogue import SourceTable
 from lakeward.core.text.numbers import format_count
 from lakeward.entrypoints.settings.configuration import validate
-from lakeward.entrypoints.settings.proposal_file import Described, path_in, to_confirm, written
+from lakeward.entrypoints.settings.proposal_file import ProposedCatalogue, relative_path, render, values_to_confirm
 from lakeward.entrypoints.startup.context import DEFAULT_FILE, AsJson, Debug, start_logging
 from lakeward.entrypoints.views import documents, terminal
 from lakeward.entrypoints.views.safe_text import escaped
@@ -85,8 +85,8 @@ def init(
     proposal = _proposal(
         folder, [registry.probes.build(kind, {"path": folder}, runtime) for kind in registry.probes]
     )
-    described = _described(registry, runtime, settings, [table.name for table in proposal.tables])
-    content = written(proposal, described, folder, config)
+    proposed = _proposed_catalogue(registry, runtime, settings, [table.name for table in proposal.tables])
+    content = render(proposal, proposed, folder, config)
     _check(content, config)
     try:
         with config.open("x", encoding="utf-8") as file:
@@ -97,10 +97,10 @@ def init(
         raise ConfigError(f"{config} cannot be written", found=str(error)) from error
     if as_json:
         documents.emit(
-            "init", {"file": str(config), "tables": _documents(proposal, described.tables), "exit_code": 0}
+            "init", {"file": str(config), "tables": _documents(proposal, proposed.tables), "exit_code": 0}
         )
     else:
-        _show(proposal, described.tables, folder, config)
+        _show(proposal, proposed.tables, folder, config)
     return 0
 
 
@@ -127,20 +127,20 @@ def _catalogue(
     return {key: value for key, value in keys.items() if value is not None}
 
 
-def _described(
+def _proposed_catalogue(
     registry: Registry,
     runtime: Runtime,
     settings: Mapping[str, str | Mapping[str, str]],
     names: Sequence[TableName],
-) -> Described:
+) -> ProposedCatalogue:
     """Query the catalogue; return its settings and its tables."""
     if not settings:
-        return Described()
+        return ProposedCatalogue()
     options = {key: value for key, value in settings.items() if key != "kind"}
-    found = registry.catalogues.build(str(settings["kind"]), options, runtime).describe(names)
+    tables = registry.catalogues.build(str(settings["kind"]), options, runtime).describe(names)
     path = settings.get("path")
-    own = {"path": path_in(path, runtime.file)} if isinstance(path, str) else {}
-    return Described({**settings, **own}, found)
+    own = {"path": relative_path(path, runtime.file)} if isinstance(path, str) else {}
+    return ProposedCatalogue({**settings, **own}, tables)
 
 
 def _no_spark() -> None:
@@ -155,8 +155,8 @@ def _exists(config: Path) -> ConfigError:
 
 def _proposal(folder: str, probes: Sequence[SourceProbe]) -> Proposal:
     """Return the best proposal: that of a source which knows the file names and finds the most tables."""
-    found = [proposal for probe in probes if (proposal := probe.look()) is not None]
-    if not found:
+    proposals = [proposal for probe in probes if (proposal := probe.look()) is not None]
+    if not proposals:
         raise ConfigError(
             f"{folder} has no files of a source that is installed",
             found="looked for <schema>/<table>/LOAD00000001.csv, 20141029-113401000.csv and the like, as AWS DMS "
@@ -164,25 +164,25 @@ def _proposal(folder: str, probes: Sequence[SourceProbe]) -> Proposal:
             todo="Name the folder that has the folders of the tables. docs/reference/dms-layouts.md and "
             "docs/reference/plain-files.md have other layouts.",
         )
-    return max(found, key=lambda proposal: (proposal.is_named, len(proposal.tables)))
+    return max(proposals, key=lambda proposal: (proposal.is_named, len(proposal.tables)))
 
 
 def _check(content: str, config: Path) -> None:
     validate(tomllib.loads(content), config)
 
 
-def _show(proposal: Proposal, described: Mapping[TableName, SourceTable], folder: str, config: Path) -> None:
+def _show(proposal: Proposal, tables: Mapping[TableName, SourceTable], folder: str, config: Path) -> None:
     out = terminal.console()
     out.print(f"Found {format_count(len(proposal.tables), 'table')} in {escaped(folder)} ({proposal.kind}).")
     grid = terminal.grid("table", "key", "columns", "how it was found", right=("columns",))
     for table in proposal.tables:
-        known = described.get(table.name)
+        known = tables.get(table.name)
         key = known.key if known is not None else table.key
         columns = len(known.columns) if known is not None else len(table.columns)
         how = table.found + (" · catalogue" if known is not None else "")
         grid.add_row(escaped(str(table.name)), escaped(", ".join(key)) or "?", f"{columns:,}", escaped(how))
     out.print(grid)
-    todo = sum(len(to_confirm(table, described.get(table.name))) for table in proposal.tables) + len(
+    todo = sum(len(values_to_confirm(table, tables.get(table.name))) for table in proposal.tables) + len(
         proposal.settings
     )
     words = (
@@ -195,15 +195,15 @@ def _show(proposal: Proposal, described: Mapping[TableName, SourceTable], folder
     out.print(f"Next: edit {escaped(str(config))}, then `lakeward plan`")
 
 
-def _documents(proposal: Proposal, described: Mapping[TableName, SourceTable]) -> list[Mapping[str, object]]:
+def _documents(proposal: Proposal, tables: Mapping[TableName, SourceTable]) -> list[Mapping[str, object]]:
     return [
         {
             "table": str(table.name),
             "found": table.found,
             "key": list(table.key),
             "columns": {c.name: None if c.type is None else str(c.type) for c in table.columns},
-            "catalogue": table.name in described,
-            "todo": list(to_confirm(table, described.get(table.name))),
+            "catalogue": table.name in tables,
+            "todo": list(values_to_confirm(table, tables.get(table.name))),
         }
         for table in proposal.tables
     ]

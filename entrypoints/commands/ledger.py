@@ -12,7 +12,7 @@ from lakeward.core.ledger.objects import ObjectRecord, ObjectState
 from lakeward.core.operations.acknowledge import objects_in
 from lakeward.core.operations.acknowledge import rebuild as make_anew
 from lakeward.core.text.numbers import format_count
-from lakeward.entrypoints.runtime.locks.writer_lease import alone
+from lakeward.entrypoints.runtime.locks.writer_lease import exclusive_container
 from lakeward.entrypoints.startup.context import (
     DEFAULT_FILE,
     AsJson,
@@ -66,33 +66,33 @@ def list_objects(
     (name,) = configured.choose([table])
     with container_of(configured) as container:
         ledger = container.ledger()
-        shown: deque[ObjectRecord] = deque(maxlen=limit)
+        latest: deque[ObjectRecord] = deque(maxlen=limit)
         counts: Counter[str] = Counter()
         for record in ledger.objects(str(name), *(state or ())):
-            shown.append(record)
+            latest.append(record)
             counts[record.state.value] += 1
         acked = ledger.account(str(name)).acked
     if as_json:
-        content = {"objects": [_document(record) for record in shown], "states": dict(counts)}
+        content = {"objects": [_document(record) for record in latest], "states": dict(counts)}
         acks = {code: sorted(about) for code, about in sorted(acked.items())}
         documents.emit("ledger list", {"table": str(name), **content, "acked": acks, "exit_code": 0})
         return 0
     out = terminal.console()
-    if not shown:
+    if not latest:
         out.print("The ledger has no such file. Next: `lakeward run`, or `lakeward ledger rebuild`")
         return 0
-    out.print(_grid(shown))
+    out.print(_grid(latest))
     words = " · ".join(f"{number:,} {word}" for word, number in sorted(counts.items()))
-    out.print(f"{words}{f' (the last {len(shown):,} are shown)' if len(shown) < counts.total() else ''}")
+    out.print(f"{words}{f' (the last {len(latest):,} are shown)' if len(latest) < counts.total() else ''}")
     for code, about in sorted(acked.items()):
         objects = objects_in(code, about)
         out.print(f"acknowledged {code}: {escaped(', '.join(objects[:5]))}{' …' if len(objects) > 5 else ''}")
     return 0
 
 
-def _grid(shown: Iterable[ObjectRecord]) -> Any:
+def _grid(records: Iterable[ObjectRecord]) -> Any:
     grid = terminal.grid("file", "state", "size", "rows", "batch", "first seen", right=("size", "rows", "batch"))
-    for record in shown:
+    for record in records:
         grid.add_row(
             escaped(record.object.name),
             record.state.value,
@@ -128,7 +128,7 @@ def rebuild(
     start_logging("off", debug=debug)
     configured = open_settings(config)
     chosen, code = choose_readable(configured, tables or ())
-    with alone(configured) as container:
+    with exclusive_container(configured) as container:
         counts = [(str(name), make_anew(container.job(table=name))) for name in chosen]
     if as_json:
         listed = [{"table": table, "objects": number} for table, number in counts]

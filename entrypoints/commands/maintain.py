@@ -12,7 +12,7 @@ from lakeward.core.errors import LakewardError
 from lakeward.core.operations.maintain import maintain as take_care
 from lakeward.core.ports import MaintenanceReport
 from lakeward.entrypoints.runtime.join_run import job_of, joined_of
-from lakeward.entrypoints.runtime.locks.writer_lease import alone
+from lakeward.entrypoints.runtime.locks.writer_lease import exclusive_container
 from lakeward.entrypoints.settings.models.maintenance import maintenance_policy
 from lakeward.entrypoints.startup.context import (
     DEFAULT_FILE,
@@ -50,58 +50,60 @@ def maintain(
     """Maintain each table; the failure of one stops no other. Return the exit code."""
     start_logging("off", debug=debug)
     configured = open_settings(config)
-    found: list[_Result] = []
-    with alone(configured) as container:
+    results: list[_Result] = []
+    with exclusive_container(configured) as container:
         chosen = configured.choose_any(tables or ()) or [*configured.tables]
         for name in dict.fromkeys((*chosen, *joined_of(configured, chosen))):
             try:
                 job = job_of(container, name)
-                found.append((name, take_care(job, maintenance_policy(configured.upkeep(name)), is_dry=dry_run)))
+                results.append(
+                    (name, take_care(job, maintenance_policy(configured.maintenance_of(name)), is_dry=dry_run))
+                )
             except LakewardError as error:
-                found.append((name, error))
-    failed = [documents.error(one) for _, one in found if isinstance(one, LakewardError)]
+                results.append((name, error))
+    failed = [documents.error(result) for _, result in results if isinstance(result, LakewardError)]
     code = documents.failure_code(failed) if failed else 0
     if as_json:
-        listed = [_document(name, one) for name, one in found]
+        listed = [_document(name, result) for name, result in results]
         documents.emit("maintain", {"tables": listed, "done": not dry_run, "exit_code": code})
         return code
-    _show(found)
+    _show(results)
     if dry_run:
         terminal.console().print("Nothing was changed. Next: `lakeward maintain`")
     return code
 
 
-def _document(name: TableName, one: MaintenanceReport | LakewardError) -> dict[str, Any]:
-    if isinstance(one, LakewardError):
-        return {"table": str(name), "error": documents.error(one)}
+def _document(name: TableName, result: MaintenanceReport | LakewardError) -> dict[str, Any]:
+    if isinstance(result, LakewardError):
+        return {"table": str(name), "error": documents.error(result)}
     return {
         "table": str(name),
-        "files": one.files,
-        "bytes": one.bytes,
-        "snapshots": one.snapshots,
-        "orphans": list(one.orphans),
+        "files": result.files,
+        "bytes": result.bytes,
+        "snapshots": result.snapshots,
+        "orphans": list(result.orphans),
         "layout": [
-            {"option": change.option, "before": change.before, "after": change.after} for change in one.layout
+            {"option": change.option, "before": change.before, "after": change.after} for change in result.layout
         ],
     }
 
 
-def _show(found: Sequence[_Result]) -> None:
+def _show(results: Sequence[_Result]) -> None:
     headers = ("files rewritten", "bytes", "snapshots expired", "orphan files")
     grid = terminal.grid("table", *headers, right=headers)
-    for name, one in found:
-        if isinstance(one, MaintenanceReport):
-            counted = (one.files, one.bytes, one.snapshots, len(one.orphans))
+    for name, result in results:
+        if isinstance(result, MaintenanceReport):
+            counted = (result.files, result.bytes, result.snapshots, len(result.orphans))
             grid.add_row(escaped(str(name)), *(f"{count:,}" for count in counted))
-    for name, one in found:
-        for change in one.layout if isinstance(one, MaintenanceReport) else ():
+    for name, result in results:
+        for change in result.layout if isinstance(result, MaintenanceReport) else ():
             words = f"{name}: {change.option} {change.before} → {change.after}: {change.how}"
             terminal.console().print(escaped(words), soft_wrap=True)
     if grid.row_count:
         terminal.console().print(grid)
-    for _, one in found:
-        if isinstance(one, LakewardError):
-            terminal.print_error(one)
+    for _, result in results:
+        if isinstance(result, LakewardError):
+            terminal.print_error(result)
 
 
 def add_to(app: typer.Typer) -> None:

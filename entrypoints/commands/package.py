@@ -85,8 +85,8 @@ def glue(
     debug: Debug = False,
 ) -> int:
     """Package for Glue, whose machines are all of one kind."""
-    made = _package("glue", to, release, "x86_64", kind, extras, wheels, settings, with_boto3=with_boto3)
-    return _tell("package glue", made, as_json=as_json)
+    content = _package("glue", to, release, "x86_64", kind, extras, wheels, settings, with_boto3=with_boto3)
+    return _report("package glue", content, as_json=as_json)
 
 
 def emr(
@@ -101,8 +101,8 @@ def emr(
     debug: Debug = False,
 ) -> int:
     """Package for EMR."""
-    made = _package("emr", to, release, arch, kind, extras, wheels, settings)
-    return _tell("package emr", made, as_json=as_json)
+    content = _package("emr", to, release, arch, kind, extras, wheels, settings)
+    return _report("package emr", content, as_json=as_json)
 
 
 def _package(
@@ -151,23 +151,25 @@ def _waiting(order: Order) -> Any:
     return terminal.console(stderr=True).status(f"Packaging for {title} …")
 
 
-def _tell(command: str, made: Mapping[str, Any], *, as_json: bool) -> int:
+def _report(command: str, content: Mapping[str, Any], *, as_json: bool) -> int:
     if as_json:
-        documents.emit(command, {**made, "exit_code": 0})
+        documents.emit(command, {**content, "exit_code": 0})
         return 0
     out = terminal.console()
-    count = sum(name.endswith(".whl") for name in made["files"])
-    title = f"{TITLES[made['platform']]} {made['release']}"
+    count = sum(name.endswith(".whl") for name in content["files"])
+    title = f"{TITLES[content['platform']]} {content['release']}"
     out.print(
         plain(
-            f"{made['to']}: {format_count(count, 'wheel')} for {title} "
-            f"(Python {made['python']}, Spark {made['spark']}, {made['arch']})"
+            f"{content['to']}: {format_count(count, 'wheel')} for {title} "
+            f"(Python {content['python']}, Spark {content['spark']}, {content['arch']})"
         ),
         soft_wrap=True,
     )
-    if made["sent"] is not None:
-        out.print(plain(f"{format_count(len(made['sent']), 'file')} sent; the others were there."), soft_wrap=True)
-    out.print(plain(f"job.json has the job as AWS takes it: {', '.join(made['jobs'])}."), soft_wrap=True)
+    if content["sent"] is not None:
+        out.print(
+            plain(f"{format_count(len(content['sent']), 'file')} sent; the others were there."), soft_wrap=True
+        )
+    out.print(plain(f"job.json has the job as AWS takes it: {', '.join(content['jobs'])}."), soft_wrap=True)
     return 0
 
 

@@ -27,7 +27,7 @@ from lakeward.core.text.numbers import format_count
 from lakeward.entrypoints.runtime.join_run import TableSelection, select_tables
 from lakeward.entrypoints.runtime.reporting.logs import log_failure
 from lakeward.entrypoints.runtime.table_run import caution_words, row_cautions, words_of_files_left_alone
-from lakeward.entrypoints.settings.configuration import Configured
+from lakeward.entrypoints.settings.configuration import Configuration
 from lakeward.entrypoints.startup.context import (
     DEFAULT_FILE,
     AsJson,
@@ -39,7 +39,7 @@ from lakeward.entrypoints.startup.context import (
     open_settings,
     start_logging,
 )
-from lakeward.entrypoints.startup.findings import Findings, layouts, look
+from lakeward.entrypoints.startup.findings import Findings, inspect_source, layouts
 from lakeward.entrypoints.views import documents, error_groups, joined_tables, terminal
 from lakeward.entrypoints.views.safe_text import escaped
 
@@ -63,28 +63,28 @@ def plan(
 ) -> int:
     """Plan tables and print the plans; return the exit code."""
     start_logging(log, debug=debug)
-    plans = work_out(open_settings(config, asks=True), tables or (), as_json=as_json)
+    plans = plan_tables(open_settings(config, asks=True), tables or (), as_json=as_json)
     if as_json:
         documents.emit("plan", plans.document)
         return plans.code
     sys.stdout.flush()
     error_groups.print_errors(plans.errors)
-    terminal.print_warnings(plans.found.warnings)
-    terminal.print_findings(plans.cautions, () if tables else plans.found.unconfigured)
+    terminal.print_warnings(plans.findings.warnings)
+    terminal.print_findings(plans.cautions, () if tables else plans.findings.unconfigured)
     is_due = any(document.get("batch") or document.get("plan") for document in plans.documents)
     terminal.console().print(_next(plans.code, is_due=is_due))
     return plans.code
 
 
-def work_out(configured: Configured, tables: Sequence[str] = (), *, as_json: bool = True) -> Plans:
+def plan_tables(configured: Configuration, tables: Sequence[str] = (), *, as_json: bool = True) -> Plans:
     """Plan the named tables, or all; unless `as_json`, print each as soon as it is planned."""
     with container_of(configured) as container:
         container.source(), container.target()
         wanted = select_tables(configured, tables)
-        found = look(container, wanted.tables)
+        findings = inspect_source(container, wanted.tables)
         container.rules(tables=wanted.tables)
-        found = found.with_cautions(layouts(container, wanted.tables))
-        plans = Plans(found, {name: list(words) for name, words in found.cautions.items()})
+        findings = findings.with_cautions(layouts(container, wanted.tables))
+        plans = Plans(findings, {name: list(words) for name, words in findings.cautions.items()})
         plans.fill(container, configured, wanted, as_json=as_json)
     return plans
 
@@ -93,7 +93,7 @@ def work_out(configured: Configured, tables: Sequence[str] = (), *, as_json: boo
 class Plans:
     """Plans of tables and joined tables as JSON documents, with cautions and errors by table."""
 
-    found: Findings
+    findings: Findings
     cautions: dict[TableName, list[str]]
     tables: list[dict[str, Any]] = field(default_factory=list)
     joined: list[dict[str, Any]] = field(default_factory=list)
@@ -114,18 +114,20 @@ class Plans:
     def document(self) -> Mapping[str, Any]:
         """The JSON document of all plans, without its header."""
         listed = {"tables": self.tables, "joined": self.joined}
-        return {**listed, **documents.findings(self.found), "exit_code": self.code}
+        return {**listed, **documents.findings(self.findings), "exit_code": self.code}
 
-    def fill(self, container: Any, configured: Configured, wanted: TableSelection, *, as_json: bool) -> None:
+    def fill(self, container: Any, configured: Configuration, wanted: TableSelection, *, as_json: bool) -> None:
         """Plan each table, then each joined table; unless `as_json`, print them."""
         kind = configured.settings.target["kind"]
         for name in wanted.tables:
             cautions = self.cautions.setdefault(name, [])
-            self.tables.append(_planned(container, name, kind, cautions, self.errors, as_json=as_json))
+            self.tables.append(_plan_table(container, name, kind, cautions, self.errors, as_json=as_json))
         due = {document["table"] for document in self.tables if document.get("batch")}
         for name in wanted.joined:
             ahead = [table for table in configured.sources_of(name) if str(table) in due]
-            self.joined.append(joined_tables.planned(container, name, kind, ahead, self.errors, as_json=as_json))
+            self.joined.append(
+                joined_tables.plan_joined_table(container, name, kind, ahead, self.errors, as_json=as_json)
+            )
 
 
 def _next(code: int, *, is_due: bool) -> str:
@@ -138,7 +140,7 @@ def _next(code: int, *, is_due: bool) -> str:
     return "Nothing new to apply. `lakeward status` shows how far each table is."
 
 
-def _planned(
+def _plan_table(
     container: Any,
     name: TableName,
     kind: str,
@@ -154,7 +156,7 @@ def _planned(
     try:
         job = container.job(table=name)
         cautions += cautions_of_ties(job.dimension)
-        found = read_consistently(name, job.opened.table.standing, lambda _: prepare_next_batch(job))
+        planned = read_consistently(name, job.opened.table.standing, lambda _: prepare_next_batch(job))
     except SetupError:
         raise
     except Exception as error:  # noqa: BLE001  # the failure of one table stops no other
@@ -164,11 +166,11 @@ def _planned(
             terminal.console().print(f"{escaped(str(name))}  → cannot be planned")
         errors.append((name, error))
         return {"table": str(name), "error": documents.error(error)}
-    prepared = found if isinstance(found, PreparedBatch) else None
-    cautions += _words_of_others(job, found)
-    selection = look_at(job).selection if found in (Idle.NOTHING, Idle.LOADING) else None
+    prepared = planned if isinstance(planned, PreparedBatch) else None
+    cautions += _words_of_others(job, planned)
+    selection = look_at(job).selection if planned in (Idle.NOTHING, Idle.LOADING) else None
     cautions += () if selection is None else words_of_files_left_alone(selection.others, _SHOWN)
-    awaited = selection.awaited if selection is not None and found is Idle.LOADING else None
+    awaited = selection.awaited if selection is not None and planned is Idle.LOADING else None
     if not as_json:
         _show(job, prepared, kind)
         terminal.print_awaited(name, awaited)
@@ -189,8 +191,8 @@ def _show(job: Job[Any], prepared: PreparedBatch[Any] | None, kind: str) -> None
     merge = prepared.plan
     is_bag = merge.dimension.match is Match.IMAGE
     mode = "append-only" if merge.appends and not is_bag else merge.dimension.mode.value
-    made = f"creates the table, {format_count(len(merge.evolution.schema), 'column')}" if merge.creates else ""
-    out.print(f"{target} ({kind}, {mode})            {made}".rstrip())
+    creation = f"creates the table, {format_count(len(merge.evolution.schema), 'column')}" if merge.creates else ""
+    out.print(f"{target} ({kind}, {mode})            {creation}".rstrip())
     if merge.appends:
         out.print(f"   It has no key: {_BY_IMAGE if is_bag else _ADDED_ONCE}.")
     if merge.dimension.is_soft:
@@ -239,43 +241,43 @@ _SHOWN: Final = 20
 def warnings(prepared: PreparedBatch[Any]) -> list[str]:
     """Return warnings about a batch."""
     selection, counts = prepared.selection, prepared.resolved.counts
-    found = []
+    sentences = []
     if selection.files_left:
         megabytes = selection.bytes_left / 1e6
         size, verb = f"{megabytes:,.1f} MB", "follows" if selection.files_left == 1 else "follow"
-        found.append(f"{format_count(selection.files_left, 'more file')} ({size}) {verb} in further batches.")
-    found += words_of_files_left_alone(selection.others, _SHOWN)
+        sentences.append(f"{format_count(selection.files_left, 'more file')} ({size}) {verb} in further batches.")
+    sentences += words_of_files_left_alone(selection.others, _SHOWN)
     evolution = prepared.plan.evolution
     operations = prepared.plan.facts.operations
     if evolution.lacked and (operations.get(Operation.UPDATE) or operations.get(Operation.INSERT)):
         names = ", ".join(evolution.lacked)
-        found.append(
+        sentences.append(
             f"The files lack {names}, or `columns` leaves "
             f"{'it' if len(evolution.lacked) == 1 else 'them'} out: updated rows keep their values there, inserted "
             "ones have NULL."
         )
     if evolution.ignored:
-        found.append(f"Not taken, as `schema.add` says: {', '.join(evolution.ignored)}")
+        sentences.append(f"Not taken, as `schema.add` says: {', '.join(evolution.ignored)}")
     for change, policy in evolution.differences:
         if change.kind is Kind.NARROW and policy is Policy.EVOLVE:
-            found.append(f"{change}: the table keeps its own type.")
+            sentences.append(f"{change}: the table keeps its own type.")
     if selection.late:
         names = ", ".join(selection.late[:3]) + (" …" if len(selection.late) > 3 else "")
         files = format_count(len(selection.late), "file comes", "files come")
-        found.append(f"{files} late, behind one that is applied already: {names}")
+        sentences.append(f"{files} late, behind one that is applied already: {names}")
     if counts.insert_on_existing or counts.update_on_missing:
-        found.append(
+        sentences.append(
             f"{format_count(counts.insert_on_existing, 'insert')} of a row that exists, "
             f"{format_count(counts.update_on_missing, 'update')} "
             "of one that does not: files may be missing."
         )
-    found += [f"{alarm.what}: {alarm.found} ({alarm.code})" for alarm in _alarms(prepared)]
-    found += terminal.quality_words(prepared.plan.facts.warnings)
-    found += caution_words(row_cautions(prepared.plan.facts, counts, evolution.lacked))
-    found += _words_of_batch(prepared)
+    sentences += [f"{alarm.what}: {alarm.found} ({alarm.code})" for alarm in _alarms(prepared)]
+    sentences += terminal.quality_words(prepared.plan.facts.warnings)
+    sentences += caution_words(row_cautions(prepared.plan.facts, counts, evolution.lacked))
+    sentences += _words_of_batch(prepared)
     if since := prepared.plan.facts.inexact_since:
-        found.append(f"{since} has rows whose key cannot be read: the table becomes inexact.")
-    return found
+        sentences.append(f"{since} has rows whose key cannot be read: the table becomes inexact.")
+    return sentences
 
 
 def _alarms(prepared: PreparedBatch[Any]) -> Sequence[Alarm]:
@@ -294,12 +296,12 @@ def _words_of_batch(prepared: PreparedBatch[Any]) -> Sequence[str]:
     return words_of(others, str(prepared.plan.dimension.source), has_rows=progress.has_rows)
 
 
-def _words_of_others(job: Job[Any], found: PreparedBatch[Any] | Idle | OnlyOtherTables) -> Sequence[str]:
+def _words_of_others(job: Job[Any], planned: PreparedBatch[Any] | Idle | OnlyOtherTables) -> Sequence[str]:
     """Return sentences about messages of other tables if there is no batch and no earlier batch had a row."""
-    if isinstance(found, PreparedBatch):
+    if isinstance(planned, PreparedBatch):
         return ()
     progress = job.opened.table.standing().progress
-    others = found.others if isinstance(found, OnlyOtherTables) else progress.others
+    others = planned.others if isinstance(planned, OnlyOtherTables) else progress.others
     return () if progress.has_rows else words_of(others, str(job.dimension.source), has_rows=False)
 
 

@@ -62,13 +62,13 @@ def list_plugins(context: typer.Context, as_json: AsJson = False, debug: Debug =
     if context.invoked_subcommand is not None:
         return 0
     registry = registry_of(load())
-    found = [(shelf.kind, name, shelf.origin(name)) for shelf in registry for name in shelf]
+    adapters = [(shelf.kind, name, shelf.origin(name)) for shelf in registry for name in shelf]
     if as_json:
-        listed = [{"kind": kind, "name": name, "module": module} for kind, name, module in found]
+        listed = [{"kind": kind, "name": name, "module": module} for kind, name, module in adapters]
         documents.emit("plugins", {"plugins": listed, "exit_code": 0})
         return 0
     table = terminal.grid("kind", "name", "from")
-    for row in found:
+    for row in adapters:
         table.add_row(*row)
     terminal.console().print(table)
     return 0
@@ -80,7 +80,7 @@ def new(kind: Kind, name: Name, to: To = None, as_json: AsJson = False, debug: D
         registry = registry_of(load())
     except PluginError:
         registry = registry_of(load(entry_points=False))
-    project = scaffold.Project.called(kind, name, registry, announced())
+    project = scaffold.Project.named(kind, name, registry, announced())
     folder = to or Path(project.distribution)
     scaffold.write(project, folder)
     files = [*project.content()]
@@ -110,7 +110,7 @@ def trace(
     manager = Tracing()
     load(manager=manager)
     try:
-        result = run.carry_out_once(configured, select_tables(configured, tables or ()), manager)
+        result = run.run_once(configured, select_tables(configured, tables or ()), manager)
     except BaseException:
         if not as_json and manager.calls:
             _show(manager.calls)

@@ -43,41 +43,41 @@ def reload(
     debug: Debug = False,
 ) -> int:
     """Request a reload, or withdraw the request."""
-    with deciding(table, by, config, debug=debug) as (name, job, who, at):
+    with deciding(table, by, config, debug=debug) as (name, job, operator, at):
         if withdraw:
-            word = take_back(job, by=who, reason=reason, at=at)
-            return _said(name, word, None, (), as_json=as_json)
-        asked = ask(job, by=who, reason=reason, at=at, first=first)
+            word = take_back(job, by=operator, reason=reason, at=at)
+            return _report_result(name, word, None, (), as_json=as_json)
+        planned = ask(job, by=operator, reason=reason, at=at, first=first)
         if asks(yes=yes, as_json=as_json):
-            _show(name, asked)
+            _show(name, planned)
             typer.confirm("Go on?", abort=True)
-        awaited = record_decision(job, asked.word)
+        awaited = record_decision(job, planned.word)
     if not as_json:
-        _show(name, asked)
-    return _said(name, asked.word, awaited, asked.before, as_json=as_json)
+        _show(name, planned)
+    return _report_result(name, planned.word, awaited, planned.before, as_json=as_json)
 
 
-def _show(table: str, asked: PlannedReload) -> None:
+def _show(table: str, planned: PlannedReload) -> None:
     """Print the effect of a reload."""
     out = terminal.console()
     out.print(f"{escaped(table)}: a full load replaces all rows, once it is complete")
-    _list("file of the load is there", "files of the load are there", asked.load, out)
+    _list("file of the load is there", "files of the load are there", planned.load, out)
     _list(
         "file of changes before it is never applied",
         "files of changes before it are never applied",
-        asked.before,
+        planned.before,
         out,
     )
-    _list("file of changes waits for it", "files of changes wait for it", asked.behind, out)
+    _list("file of changes waits for it", "files of changes wait for it", planned.behind, out)
 
 
-def _list(one: str, many: str, items: Sequence[SourceObject], out: Any) -> None:
+def _list(singular: str, plural: str, items: Sequence[SourceObject], out: Any) -> None:
     if items:
         names = ", ".join(item.name for item in items[:3]) + (" …" if len(items) > 3 else "")
-        out.print(f"   {format_count(len(items), one, many)}: {escaped(names)}")
+        out.print(f"   {format_count(len(items), singular, plural)}: {escaped(names)}")
 
 
-def _said(
+def _report_result(
     table: str, word: ReloadRequest, awaited: AwaitedLoad | None, before: Sequence[SourceObject], *, as_json: bool
 ) -> int:
     if as_json:

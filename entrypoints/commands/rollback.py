@@ -40,7 +40,7 @@ def rollback(
     """List commits, or roll the table back."""
     with deciding(table, None, config, debug=debug) as (name, job, _, _):
         if to is None:
-            return _listed(name, versions(job), as_json=as_json)
+            return _list_versions(name, versions(job), as_json=as_json)
         preview = ask(job, to)
         if not as_json:
             _show(name, preview)
@@ -48,25 +48,27 @@ def rollback(
             if asks(yes=yes, as_json=as_json):
                 typer.confirm("Go on?", abort=True)
             roll_back(job, preview)
-    return _said(name, preview, as_json=as_json, is_done=not dry_run)
+    return _report_result(name, preview, as_json=as_json, is_done=not dry_run)
 
 
-def _listed(table: str, found: Sequence[Version], *, as_json: bool) -> int:
+def _list_versions(table: str, versions: Sequence[Version], *, as_json: bool) -> int:
     if as_json:
-        documents.emit("rollback", {"table": table, "versions": [_document(one) for one in found], "exit_code": 0})
+        documents.emit(
+            "rollback", {"table": table, "versions": [_document(version) for version in versions], "exit_code": 0}
+        )
         return 0
     out = terminal.console()
-    if not found:
+    if not versions:
         out.print(f"{escaped(table)} has no earlier commit that it can be returned to.")
         return 0
     named = ("commit", "batch", "committed", "rows", "held", "last file")
     grid = terminal.grid(*named, right=("batch", "rows", "held"))
-    for one in found:
-        progress = one.progress
+    for version in versions:
+        progress = version.progress
         grid.add_row(
-            one.name,
+            version.name,
             f"{progress.batch:,}",
-            terminal.local_time(one.committed),
+            terminal.local_time(version.committed),
             f"{progress.rows:,}",
             f"{progress.held:,}",
             escaped(progress.object or "–"),
@@ -90,7 +92,7 @@ def _document(version: Version) -> dict[str, Any]:
 def _show(table: str, preview: RollbackPreview) -> None:
     """Print what the rollback undoes, and which decisions must be repeated."""
     out, progress = terminal.console(), preview.version.progress
-    files = {found.object.name for found in preview.objects}
+    files = {file.object.name for file in preview.objects}
     rows, batches = format_count(progress.rows, "row"), format_count(preview.batches, "batch is", "batches are")
     out.print(f"{escaped(table)} goes back to batch {progress.batch:,} with {rows}: {preview.version.name}")
     out.print(f"   {batches} undone; {format_count(len(files), 'file')} will be applied again")
@@ -109,13 +111,13 @@ def _show(table: str, preview: RollbackPreview) -> None:
         out.print(f"   forgotten: {decision}, by {escaped(word.by)}")
 
 
-def _said(table: str, preview: RollbackPreview, *, as_json: bool, is_done: bool) -> int:
+def _report_result(table: str, preview: RollbackPreview, *, as_json: bool, is_done: bool) -> int:
     if as_json:
         content = {
             "version": _document(preview.version),
             "batches": preview.batches,
             "by_hand": preview.by_hand,
-            "objects": list(dict.fromkeys(found.object.name for found in preview.objects)),
+            "objects": list(dict.fromkeys(file.object.name for file in preview.objects)),
             "words": [{"kind": type(word).__name__.lower(), "by": word.by} for word in preview.words],
             "done": is_done,
         }

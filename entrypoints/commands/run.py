@@ -21,16 +21,16 @@ from lakeward.entrypoints.container import remake
 from lakeward.entrypoints.runtime.follower import follow_pipeline
 from lakeward.entrypoints.runtime.join_run import JoinRun, JoinScheduler, TableSelection, select_tables
 from lakeward.entrypoints.runtime.locks.pipeline_lock import locked
-from lakeward.entrypoints.runtime.locks.writer_lease import alone, follower_lease, pipeline_lease
+from lakeward.entrypoints.runtime.locks.writer_lease import exclusive_container, follower_lease, pipeline_lease
 from lakeward.entrypoints.runtime.pipeline_run import run_tables, worker_pool
-from lakeward.entrypoints.runtime.reporting.metrics import measuring
-from lakeward.entrypoints.runtime.reporting.notifications import Notifying, notifying
+from lakeward.entrypoints.runtime.reporting.metrics import measure_run
+from lakeward.entrypoints.runtime.reporting.notifications import RunNotifications, notify_about_run
 from lakeward.entrypoints.runtime.reporting.status_writeback import write_back
 from lakeward.entrypoints.runtime.settings_watch import SettingsWatch
 from lakeward.entrypoints.runtime.stop_signal import Stop
 from lakeward.entrypoints.runtime.table_run import TableRun
-from lakeward.entrypoints.settings.configuration import Configured
-from lakeward.entrypoints.settings.models.maintenance import micros
+from lakeward.entrypoints.settings.configuration import Configuration
+from lakeward.entrypoints.settings.models.values import micros
 from lakeward.entrypoints.settings.stores import address, read_settings_of
 from lakeward.entrypoints.startup import catalogue
 from lakeward.entrypoints.startup.context import (
@@ -44,7 +44,7 @@ from lakeward.entrypoints.startup.context import (
     open_settings,
     start_logging,
 )
-from lakeward.entrypoints.startup.findings import Findings, layouts, look, remember
+from lakeward.entrypoints.startup.findings import Findings, inspect_source, layouts, store_tables
 from lakeward.entrypoints.views import documents, error_groups, joined_tables, terminal
 from lakeward.entrypoints.views.follow_output import FollowOutput
 from lakeward.entrypoints.views.safe_text import escaped
@@ -108,7 +108,7 @@ def run(
     configured = open_settings(config, asks=True)
     wanted = select_tables(configured, tables or ())
     pipeline = _once if once else partial(_follow, place=config, port=metrics)
-    result = carry_out(configured, wanted, pipeline, _end_of(max_minutes))
+    result = run_until(configured, wanted, pipeline, _end_of(max_minutes))
     if as_json:
         documents.emit("run", {"run": run_id, **document(result)})
     else:
@@ -125,7 +125,7 @@ class RunResult:
 
     runs: Sequence[TableRun]
     joined: Sequence[JoinRun]
-    found: Findings
+    findings: Findings
     code: int
     was_stopped: bool = False
 
@@ -134,19 +134,19 @@ class RunResult:
 class PipelineOutcome:
     """Runs of the tables, findings, and the last settings, which may have changed while a pipeline was followed."""
 
-    configured: Configured
+    configured: Configuration
     runs: Sequence[TableRun]
     joined: Sequence[JoinRun]
-    found: Findings
+    findings: Findings
     follows: bool = False
 
 
-PipelineFunction: TypeAlias = Callable[[Configured, TableSelection, Stop], PipelineOutcome]
+PipelineFunction: TypeAlias = Callable[[Configuration, TableSelection, Stop], PipelineOutcome]
 """Runs tables once or follows them."""
 
 
-def carry_out(
-    configured: Configured, wanted: TableSelection, pipeline: PipelineFunction, until: float | None = None
+def run_until(
+    configured: Configuration, wanted: TableSelection, pipeline: PipelineFunction, until: float | None = None
 ) -> RunResult:
     """Run tables until `pipeline` returns or a stop is requested, by a signal or at the time `until`.
 
@@ -156,24 +156,24 @@ def carry_out(
     stop = Stop(terminal.console(stderr=True).print, until=until)
     with stop.listening():
         outcome = pipeline(configured, wanted, stop)
-        code = exit_code(outcome.runs, outcome.joined) or (3 if outcome.found.unrouted_rows else 0)
+        code = exit_code(outcome.runs, outcome.joined) or (3 if outcome.findings.unrouted_rows else 0)
         if not outcome.follows and stop.is_asked and code in (0, 3):
             code = 75  # tables that were not begun wait for the next run
     for run in outcome.runs:
-        words = run.words_of_others(outcome.configured.read.get(run.table, run.table))
-        run.cautions = (*outcome.found.cautions.get(run.table, ()), *words)
-    return RunResult(outcome.runs, outcome.joined, outcome.found, code, stop.was_asked)
+        words = run.words_of_others(outcome.configured.source_names.get(run.table, run.table))
+        run.cautions = (*outcome.findings.cautions.get(run.table, ()), *words)
+    return RunResult(outcome.runs, outcome.joined, outcome.findings, code, stop.was_asked)
 
 
-def carry_out_once(
-    configured: Configured,
+def run_once(
+    configured: Configuration,
     wanted: TableSelection,
     manager: PluginManager | None = None,
     *,
     minutes: float | None = None,
 ) -> RunResult:
     """Run tables until nothing waits, at most for so many minutes; `manager` defaults to all installed plugins."""
-    return carry_out(configured, wanted, partial(_once, manager=manager), _end_of(minutes))
+    return run_until(configured, wanted, partial(_once, manager=manager), _end_of(minutes))
 
 
 def _end_of(minutes: float | None) -> float | None:
@@ -186,7 +186,7 @@ def document(result: RunResult) -> Mapping[str, Any]:
     return {
         **documents.table_runs(result.runs),
         **joined,
-        **documents.findings(result.found),
+        **documents.findings(result.findings),
         "exit_code": result.code,
     }
 
@@ -194,20 +194,20 @@ def document(result: RunResult) -> Mapping[str, Any]:
 def show_all(result: RunResult, *, is_chosen: bool) -> None:
     """Print a run; unless tables were chosen, also print the unconfigured tables of the source."""
     show(result.runs, result.code, result.joined)
-    terminal.print_warnings(result.found.warnings)
+    terminal.print_warnings(result.findings.warnings)
     if not is_chosen:
-        terminal.print_unconfigured(result.found.unconfigured)
+        terminal.print_unconfigured(result.findings.unconfigured)
 
 
 def _once(
-    configured: Configured, wanted: TableSelection, stop: Stop, manager: PluginManager | None = None
+    configured: Configuration, wanted: TableSelection, stop: Stop, manager: PluginManager | None = None
 ) -> PipelineOutcome:
     tables = wanted.tables
     with (
-        alone(configured, manager) as container,
+        exclusive_container(configured, manager) as container,
         terminal.Bars() as bars,
-        measuring(container) as figures,
-        notifying(container) as people,
+        measure_run(container) as figures,
+        notify_about_run(container) as notifications,
     ):
         container.runtime().runs_once = True
         _before(configured, container, tables)
@@ -217,33 +217,37 @@ def _once(
             runs = run_tables(container, tables, bars, stop, pool, named=wanted.named, runs=every)
             join_scheduler.all(pool)
             joined = join_scheduler.runs.values()
-            found = _after(container, tables, runs, joined, people)  # after the run, since reading finds more
+            findings = _after(
+                container, tables, runs, joined, notifications
+            )  # after the run, since reading finds more
             figures.end(runs, join_scheduler.runs.values())
-            found = found.with_cautions(layouts(container, tables))
-            return PipelineOutcome(configured, runs, [*join_scheduler.runs.values()], found)
+            findings = findings.with_cautions(layouts(container, tables))
+            return PipelineOutcome(configured, runs, [*join_scheduler.runs.values()], findings)
 
 
 def _follow(
-    configured: Configured, wanted: TableSelection, stop: Stop, place: str, port: int | None = None
+    configured: Configuration, wanted: TableSelection, stop: Stop, place: str, port: int | None = None
 ) -> PipelineOutcome:
     """Follow tables; the lock is released while no table runs, so that other commands can write.
 
     Settings stores that the settings at `place` name are read again from time to time.
     """
     with (
-        locked(configured.state, "follow", "follows", "It goes on until it is stopped, with SIGTERM or Ctrl-C."),
+        locked(
+            configured.state, "follow", "follows", "It goes on until it is stopped, with SIGTERM or Ctrl-C."
+        ),
         locked(configured.state) as lock,
         container_of(configured) as container,
         follower_lease(container) as follows,
         pipeline_lease(container) as writer_lease,
-        measuring(container, port) as figures,
-        notifying(container) as people,
+        measure_run(container, port) as figures,
+        notify_about_run(container) as notifications,
     ):
 
         def begin(container: Any, tables: Sequence[TableName]) -> None:
-            people.container = container
-            found = _before(container.configured(), container, tables)
-            for table, cautions in found.with_cautions(layouts(container, tables)).cautions.items():
+            notifications.container = container
+            findings = _before(container.configured(), container, tables)
+            for table, cautions in findings.with_cautions(layouts(container, tables)).cautions.items():
                 for words in cautions:
                     log.warning("caution", table=str(table), what=words)
 
@@ -258,11 +262,15 @@ def _follow(
 
         with worker_pool(container) as pool:
             watch = _watch(container, place, stop)
-            looking = (watch, begin, people.review, figures.measure)
-            ended = follow_pipeline(container, wanted, FollowOutput(), stop, pool, idle, *looking)
-            found = _after(ended.container, ended.selection.tables, ended.runs, ended.joined, people)
-            figures.end(ended.runs, ended.joined)
-            return PipelineOutcome(ended.container.configured(), ended.runs, ended.joined, found, follows=True)
+            observers = (watch, begin, notifications.review, figures.measure)
+            outcome = follow_pipeline(container, wanted, FollowOutput(), stop, pool, idle, *observers)
+            findings = _after(
+                outcome.container, outcome.selection.tables, outcome.runs, outcome.joined, notifications
+            )
+            figures.end(outcome.runs, outcome.joined)
+            return PipelineOutcome(
+                outcome.container.configured(), outcome.runs, outcome.joined, findings, follows=True
+            )
 
 
 def _watch(container: Any, place: str, stop: Stop) -> SettingsWatch | None:
@@ -279,20 +287,20 @@ def _after(
     tables: Sequence[TableName],
     runs: Sequence[TableRun],
     joined: Iterable[JoinRun],
-    people: Notifying,
+    notifications: RunNotifications,
 ) -> Findings:
     """Inspect the source after a run, send notifications, and write the status of tables back; return findings."""
-    found = look(container, tables)
-    failed_notifiers = people.tell(runs, joined, found.unrouted_rows)
+    findings = inspect_source(container, tables)
+    failed_notifiers = notifications.tell(runs, joined, findings.unrouted_rows)
     failed_stores = write_back(container, [run for run in runs if run.table in tables])
-    return replace(found, warnings=(*found.warnings, *failed_stores, *failed_notifiers))
+    return replace(findings, warnings=(*findings.warnings, *failed_stores, *failed_notifiers))
 
 
-def _before(configured: Configured, container: Any, tables: Sequence[TableName]) -> Findings:
+def _before(configured: Configuration, container: Any, tables: Sequence[TableName]) -> Findings:
     """Store answers that are requested once per run, and inspect the source."""
-    remember(configured)
-    catalogue.remember(configured)
-    return look(container, tables)
+    store_tables(configured)
+    catalogue.store_answers(configured)
+    return inspect_source(container, tables)
 
 
 def exit_code(runs: Sequence[TableRun], joined: Sequence[JoinRun] = ()) -> int:

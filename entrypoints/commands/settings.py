@@ -14,7 +14,7 @@ from lakeward.core.errors import ConfigError, LakewardError
 from lakeward.core.settings.layers import MergedSettings
 from lakeward.core.text.numbers import format_count
 from lakeward.core.text.suggestions import nearest
-from lakeward.entrypoints.settings.configuration import Configured
+from lakeward.entrypoints.settings.configuration import Configuration
 from lakeward.entrypoints.settings.patterns import (
     is_pattern,
     name_of_entry,
@@ -84,30 +84,30 @@ def show(
     merged, _ = read_settings_of(config)
     kinds = [*registry_of(load()).secrets]
     wanted = None if table is None else table_name(table)
-    values = [*_all(merged, kinds)] if wanted is None else [*_of_table(merged, wanted, kinds)]
+    values = [*_all_values(merged, kinds)] if wanted is None else [*_table_values(merged, wanted, kinds)]
     broken = [
         (name_of_entry(name), error)
         for name, error in merged.broken.items()
         if wanted is None or plain(name_of_entry(name)) == plain(wanted)
     ]
     if wanted is not None and not values and not broken:
-        raise _unknown(wanted, merged)
+        raise _unknown_table(wanted, merged)
     code = 1 if broken else 0
     if as_json:
-        listed = [{"key": one.key, "value": one.value, "from": one.place} for one in values]
+        listed = [{"key": value.key, "value": value.value, "from": value.place} for value in values]
         errors = [{"table": str(name), "error": documents.error(error)} for name, error in broken]
         documents.emit("settings show", {"values": listed, "errors": errors, "exit_code": code})
         return code
     grid = terminal.grid("key", "value", "from")
-    for one in values:
-        grid.add_row(escaped(one.key), escaped(_written(one.value)), escaped(one.place))
+    for value in values:
+        grid.add_row(escaped(value.key), escaped(_json_text(value.value)), escaped(value.place))
     if values:
         terminal.console().print(grid)
     error_groups.print_errors(broken)
     return code
 
 
-def _unknown(wanted: TableName, merged: MergedSettings) -> ConfigError:
+def _unknown_table(wanted: TableName, merged: MergedSettings) -> ConfigError:
     tables = merged.content.get("tables", {})
     named = tables if isinstance(tables, Mapping) else ()
     known = [str(name_of_entry(name)) for name in named if not is_pattern(name)]
@@ -118,13 +118,13 @@ def _unknown(wanted: TableName, merged: MergedSettings) -> ConfigError:
     )
 
 
-def _all(merged: MergedSettings, kinds: Collection[str]) -> Iterator[_Value]:
+def _all_values(merged: MergedSettings, kinds: Collection[str]) -> Iterator[_Value]:
     """Yield every value of every layer."""
     for path, value, place in merged.of_values():
-        yield from _flat(path, value, place, kinds)
+        yield from _flatten(path, value, place, kinds)
 
 
-def _of_table(merged: MergedSettings, wanted: TableName, kinds: Collection[str]) -> Iterator[_Value]:
+def _table_values(merged: MergedSettings, wanted: TableName, kinds: Collection[str]) -> Iterator[_Value]:
     """Yield the effective values of a table, with those of patterns and defaults."""
     tables, defaults = merged.content.get("tables", {}), merged.content.get("defaults", {})
     if not (isinstance(tables, Mapping) and isinstance(defaults, Mapping)):
@@ -134,30 +134,30 @@ def _of_table(merged: MergedSettings, wanted: TableName, kinds: Collection[str])
     patterns = [name for name in tables if is_pattern(name) and takes(name, wanted)]
     if own is None and not patterns:
         return
-    over = {name: said for name, said in tables.items() if name in patterns or name == own}
-    counts = with_patterns(over, defaults, () if own is not None else (wanted,))[own or quoted(wanted)]
-    if not isinstance(counts, Mapping):
+    relevant = {name: content for name, content in tables.items() if name in patterns or name == own}
+    effective = with_patterns(relevant, defaults, () if own is not None else (wanted,))[own or quoted(wanted)]
+    if not isinstance(effective, Mapping):
         return
     layers = [(("defaults",), defaults), *((("tables", name), tables[name]) for name in patterns)]
     layers += [] if own is None else [(("tables", own), tables[own])]
-    for key, value in counts.items():
+    for key, value in effective.items():
         above, _ = [layer for layer in layers if isinstance(layer[1], Mapping) and key in layer[1]][-1]
         section = "" if above == ("tables", own) else f", [{_toml(above)}]"
-        yield from _flat((key,), value, f"{merged.places[*above, key]}{section}", kinds)
+        yield from _flatten((key,), value, f"{merged.places[*above, key]}{section}", kinds)
 
 
-def _flat(path: Sequence[str], value: Any, place: str, kinds: Collection[str]) -> Iterator[_Value]:
+def _flatten(path: Sequence[str], value: Any, place: str, kinds: Collection[str]) -> Iterator[_Value]:
     """Yield the values below a path one by one, with secrets masked."""
-    shown = mask_urls(value, path[-1], kinds) if path[0] == "notify" else value
-    yield from _masked(path, mask_secrets(shown, path[-1], kinds), place)
+    masked = mask_urls(value, path[-1], kinds) if path[0] == "notify" else value
+    yield from _flatten_masked(path, mask_secrets(masked, path[-1], kinds), place)
 
 
-def _masked(path: Sequence[str], shown: Any, place: str) -> Iterator[_Value]:
-    if isinstance(shown, Mapping) and shown:
-        for key, inner in shown.items():
-            yield from _masked((*path, str(key)), inner, place)
+def _flatten_masked(path: Sequence[str], value: Any, place: str) -> Iterator[_Value]:
+    if isinstance(value, Mapping) and value:
+        for key, inner in value.items():
+            yield from _flatten_masked((*path, str(key)), inner, place)
     else:
-        yield _Value(_toml(path), _plain(shown), place)
+        yield _Value(_toml(path), _plain(value), place)
 
 
 def _toml(path: Sequence[str]) -> str:
@@ -174,7 +174,7 @@ def _plain(value: Any) -> Any:
     return json.loads(json.dumps(value, default=str, ensure_ascii=False))
 
 
-def _written(value: Any) -> str:
+def _json_text(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
@@ -187,8 +187,11 @@ def check(
     checks()
     configured, code = checks.configured, 0 if checks.is_fine else 1
     if as_json:
-        listed = [_checked(checks, name) for name in (*configured.tables, *configured.left_out)]
-        parts = [{"part": one.part, "outcome": one.outcome, "error": _error(one.error)} for one in checks.done]
+        listed = [_table_document(checks, name) for name in (*configured.tables, *configured.left_out)]
+        parts = [
+            {"part": result.part, "outcome": result.outcome, "error": _error(result.error)}
+            for result in checks.done
+        ]
         documents.emit("settings check", {"tables": listed, "parts": parts, "exit_code": code})
         return code
     _show_check(checks)
@@ -205,11 +208,20 @@ def _show_check(checks: PartChecks) -> None:
     if configured.tables or configured.left_out:
         out.print(grid)
     parts = terminal.grid("part", "")
-    for one in checks.done:
-        parts.add_row(one.part, escaped(one.outcome) if one.error is None else f"[red]{escaped(one.outcome)}[/]")
+    for result in checks.done:
+        parts.add_row(
+            result.part,
+            escaped(result.outcome)
+            if result.error is None
+            else f"[red]{escaped(result.outcome)}[/]",
+        )
     out.print(parts)
     error_groups.print_errors(checks.wrong_tables.items())
-    errors = {str(one.error): one.error for one in checks.done if one.error is not None}
+    errors = {
+        str(result.error): result.error
+        for result in checks.done
+        if result.error is not None
+    }
     for error in errors.values():
         terminal.print_error(error)
     if errors:
@@ -221,7 +233,7 @@ def _show_check(checks: PartChecks) -> None:
         out.print("Nothing is wrong. Next: `lakeward plan`")
 
 
-def _checked(checks: PartChecks, name: TableName) -> Mapping[str, Any]:
+def _table_document(checks: PartChecks, name: TableName) -> Mapping[str, Any]:
     return {
         "table": str(name),
         "from": _places(checks.configured, name),
@@ -230,11 +242,11 @@ def _checked(checks: PartChecks, name: TableName) -> Mapping[str, Any]:
     }
 
 
-def _error(found: LakewardError | None) -> Mapping[str, Any] | None:
-    return None if found is None else documents.error(found)
+def _error(error: LakewardError | None) -> Mapping[str, Any] | None:
+    return None if error is None else documents.error(error)
 
 
-def _places(configured: Configured, name: TableName) -> Sequence[str]:
+def _places(configured: Configuration, name: TableName) -> Sequence[str]:
     """Return the origins of a table's settings; for a table that only patterns match, those of the patterns."""
     merged = configured.merged
     tables = merged.content.get("tables", {})

@@ -20,7 +20,7 @@ from lakeward.core.reporting.alarms import Alarm, alarms
 from lakeward.core.reporting.failures import Failure
 from lakeward.core.verification.source_verification import SourceVerdict
 from lakeward.entrypoints.runtime.join_run import select_tables
-from lakeward.entrypoints.settings.configuration import Configured
+from lakeward.entrypoints.settings.configuration import Configuration
 from lakeward.entrypoints.startup.context import (
     DEFAULT_FILE,
     AsJson,
@@ -31,7 +31,7 @@ from lakeward.entrypoints.startup.context import (
     container_of,
     open_settings,
 )
-from lakeward.entrypoints.startup.findings import Findings, look
+from lakeward.entrypoints.startup.findings import Findings, inspect_source
 from lakeward.entrypoints.views import documents, error_groups, joined_tables, terminal
 from lakeward.entrypoints.views.safe_text import escaped
 from lakeward.entrypoints.views.source_comparison import status_words, verdict_document
@@ -51,7 +51,7 @@ Changes = Annotated[bool, typer.Option("--schema", help="Show how the columns ch
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
+class _TableStatus:
     """Status of one table, by its last commit and by the ledger.
 
     `has_failed` is True if the last run ended with an error or with an alarm that stopped the table. `waiting` is
@@ -98,19 +98,27 @@ def status(
     return found.code
 
 
-def read_status(configured: Configured, tables: Sequence[str] = ()) -> Status:
+def read_status(configured: Configuration, tables: Sequence[str] = ()) -> Status:
     """Return the status of the named tables, or of all."""
     with container_of(configured) as container:
         wanted = select_tables(configured, tables)
-        findings = look(container, wanted.tables)
+        findings = inspect_source(container, wanted.tables)
         backlog = _Backlog(container.backlog(), container.ledger())
-        found, failed = _read(container, configured, wanted.tables, backlog)
-        as_of = None if failed else backlog.consistent_as_of(configured, [one.name for one in found])
-        joined = joined_tables.stands(container, configured, wanted.joined)
-    failed += [(one.name, one.error) for one in joined if one.error is not None]
+        statuses, failed = _read(container, configured, wanted.tables, backlog)
+        as_of = (
+            None
+            if failed
+            else backlog.consistent_as_of(configured, [status.name for status in statuses])
+        )
+        joined = joined_tables.read_statuses(container, configured, wanted.joined)
+    failed += [
+        (status.name, status.error)
+        for status in joined
+        if status.error is not None
+    ]
     findings = replace(findings, warnings=(*findings.warnings, *backlog.warnings))
-    findings = findings.with_cautions(_words_of_others(found, configured))
-    return Status(found, joined, failed, findings, as_of)
+    findings = findings.with_cautions(_words_of_others(statuses, configured))
+    return Status(statuses, joined, failed, findings, as_of)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,94 +128,102 @@ class Status:
     All transactions up to `as_of`, in microseconds since 1970, are in all of the tables (None: unknown).
     """
 
-    tables: Sequence[_Found]
+    tables: Sequence[_TableStatus]
     joined: Sequence[joined_tables.JoinedStatus]
     failed: Sequence[tuple[TableName, LakewardError]]
-    found: Findings
+    findings: Findings
     as_of: int | None
 
     @property
     def failures(self) -> Mapping[TableName, Failure]:
         """The errors that ended the last runs of tables."""
-        every: list[_Found | joined_tables.JoinedStatus] = [*self.tables, *self.joined]
-        return {one.name: one.failure for one in every if one.failure is not None}
+        every: list[_TableStatus | joined_tables.JoinedStatus] = [*self.tables, *self.joined]
+        return {status.name: status.failure for status in every if status.failure is not None}
 
     @property
     def code(self) -> int:
         """The exit code."""
         errors = [cause for _, cause in self.failed]
-        has_unrouted = bool(self.found.unrouted_rows)
+        has_unrouted = bool(self.findings.unrouted_rows)
         return _exit_code(self.tables, errors, self.failures.values(), has_unrouted=has_unrouted)
 
     @property
     def document(self) -> Mapping[str, Any]:
         """The JSON document of the status, without its header."""
-        cautions, joined = self.found.cautions, {one.name for one in self.joined}
-        listed = [{**_document(one), "warnings": list(cautions.get(one.name, ()))} for one in self.tables]
+        cautions, joined = self.findings.cautions, {status.name for status in self.joined}
+        listed = [{**_document(status), "warnings": list(cautions.get(status.name, ()))} for status in self.tables]
         unreadable = [pair for pair in self.failed if pair[0] not in joined]
         listed += [{"table": str(name), "error": documents.error(cause)} for name, cause in unreadable]
         return {
             "tables": listed,
-            "joined": [joined_tables.status_document(one) for one in self.joined],
-            **documents.findings(self.found),
+            "joined": [joined_tables.status_document(status) for status in self.joined],
+            **documents.findings(self.findings),
             "consistent_as_of": documents.time(self.as_of),
             "exit_code": self.code,
         }
 
     def show(self, kind: str, *, is_chosen: bool) -> None:
         """Print the status; unless tables were chosen, also print the unconfigured tables of the source."""
-        _show(self.tables, kind, has_backlog=any(one.waiting is not None for one in self.tables))
+        _show(self.tables, kind, has_backlog=any(status.waiting is not None for status in self.tables))
         if self.as_of is not None:
             until = terminal.local_time(self.as_of)
             terminal.console().print(f"Transactions up to {until} are in all of these tables.")
         if self.joined:
             terminal.console().print(joined_tables.status(self.joined))
-        for one in self.tables:
-            terminal.print_awaited(one.name, one.awaited)
-        terminal.print_warnings(self.found.warnings)
-        terminal.print_findings({one.name: one.cautions for one in self.joined}, ())
-        terminal.print_findings(self.found.cautions, () if is_chosen else self.found.unconfigured)
+        for status in self.tables:
+            terminal.print_awaited(status.name, status.awaited)
+        terminal.print_warnings(self.findings.warnings)
+        terminal.print_findings({status.name: status.cautions for status in self.joined}, ())
+        terminal.print_findings(self.findings.cautions, () if is_chosen else self.findings.unconfigured)
         _show_errors(self.tables, self.failed, self.failures)
 
 
-def _words_of_others(found: Iterable[_Found], configured: Configured) -> Mapping[TableName, Sequence[str]]:
+def _words_of_others(
+    statuses: Iterable[_TableStatus], configured: Configuration
+) -> Mapping[TableName, Sequence[str]]:
     """Return sentences about messages of other tables, by table."""
     words = {}
-    for one in found:
-        progress = one.standing.progress
-        words[one.name] = words_of(progress.others, str(configured.read[one.name]), has_rows=progress.has_rows)
+    for status in statuses:
+        progress = status.standing.progress
+        words[status.name] = words_of(
+            progress.others, str(configured.source_names[status.name]), has_rows=progress.has_rows
+        )
     return words
 
 
 def _exit_code(
-    found: Iterable[_Found], failed: Iterable[LakewardError], failures: Iterable[Failure], *, has_unrouted: bool
+    statuses: Iterable[_TableStatus],
+    failed: Iterable[LakewardError],
+    failures: Iterable[Failure],
+    *,
+    has_unrouted: bool,
 ) -> int:
     """Return 4 or 75 if a table failed or cannot be read, 3 if an operator is needed, else 0."""
     stored = [{**asdict(failure), "retryable": False} for failure in failures]  # it may be long ago
     if errors := [*map(documents.error, failed), *stored]:
         return documents.failure_code(errors)
-    return 3 if has_unrouted or any(one.needs_somebody for one in found) else 0
+    return 3 if has_unrouted or any(status.needs_somebody for status in statuses) else 0
 
 
 def _show_errors(
-    found: Sequence[_Found],
+    statuses: Sequence[_TableStatus],
     failed: Iterable[tuple[TableName, LakewardError]],
     failures: Mapping[TableName, Failure],
 ) -> None:
     """Print tables that cannot be read, the errors and alarms of the last run, and the next step."""
     error_groups.print_errors(failed)
     error_groups.print_failures(failures.items())
-    error_groups.print_alarms((one.name, alarm) for one in found for alarm in one.alarms)
-    if held := next((one for one in found if one.has_held), None):
+    error_groups.print_alarms((status.name, alarm) for status in statuses for alarm in status.alarms)
+    if held := next((status for status in statuses if status.has_held), None):
         terminal.console().print(f"Next: `lakeward quarantine show {escaped(str(held.name))}`")
 
 
 def _read(
-    container: Any, configured: Configured, names: Iterable[TableName], backlog: _Backlog
-) -> tuple[list[_Found], list[tuple[TableName, LakewardError]]]:
+    container: Any, configured: Configuration, names: Iterable[TableName], backlog: _Backlog
+) -> tuple[list[_TableStatus], list[tuple[TableName, LakewardError]]]:
     """Return the status of each table, and the tables that cannot be read with their errors."""
     target, ledger, now = container.target(), container.ledger(), container.runtime().now()
-    found: list[_Found] = []
+    statuses: list[_TableStatus] = []
     failed: list[tuple[TableName, LakewardError]] = []
     for name in names:
         try:
@@ -218,10 +234,10 @@ def _read(
             continue
         raised = _alarms_of(str(name), standing.progress, now, account.acked)
         every, has_failed = (*account.alarms, *raised), account.failure is not None or bool(account.alarms)
-        waiting = backlog.waiting(configured.read[name], str(name))
+        waiting = backlog.waiting(configured.source_names[name], str(name))
         known = (account.awaited, account.failure, has_failed, waiting, account.verdict)
-        found.append(_Found(name, standing, every, *known))
-    return found, failed
+        statuses.append(_TableStatus(name, standing, every, *known))
+    return statuses, failed
 
 
 @dataclass(slots=True)
@@ -246,22 +262,24 @@ class _Backlog:
         records = self.ledger.objects(name, ObjectState.APPLIED, ObjectState.ARCHIVED)
         return [record.object for record in records]
 
-    def consistent_as_of(self, configured: Configured, names: Iterable[TableName]) -> int | None:
+    def consistent_as_of(self, configured: Configuration, names: Iterable[TableName]) -> int | None:
         """Return the time up to which all transactions are in these tables, in microseconds since 1970."""
         if self.port is None or self.warnings:
             return None
         try:
-            return self.port.consistent_as_of([(configured.read[one], self._applied(str(one))) for one in names])
+            return self.port.consistent_as_of(
+                [(configured.source_names[name], self._applied(str(name))) for name in names]
+            )
         except LakewardError as error:
             self.warnings.append(f"The time up to which tables are consistent is unknown: {error.what}.")
             return None
 
 
-def _schema(configured: Configured, tables: Sequence[str], *, as_json: bool) -> int:
+def _schema(configured: Configuration, tables: Sequence[str], *, as_json: bool) -> int:
     with container_of(configured) as container:
         target = container.target()
         names, code = choose_readable(configured, tables)
-        found = [
+        changes = [
             (name, recorded)
             for name in names
             for recorded in target.schema_changes(configured.dimension(name))
@@ -275,27 +293,27 @@ def _schema(configured: Configured, tables: Sequence[str], *, as_json: bool) -> 
                 **documents.schema_change(recorded.change),
                 "policy": recorded.policy.value,
             }
-            for name, recorded in found
+            for name, recorded in changes
         ]
         documents.emit("status", {"schema_changes": listed, "exit_code": code})
         return code
     table = terminal.grid("table", "when", "file", "change", "policy")
-    for name, recorded in found:
+    for name, recorded in changes:
         when, words = terminal.local_time(recorded.at), escaped(str(recorded.change))
         table.add_row(escaped(str(name)), when, escaped(recorded.object), words, recorded.policy.value)
-    terminal.console().print(table if found else "No column has changed.")
+    terminal.console().print(table if changes else "No column has changed.")
     return code
 
 
-def _show(found: Iterable[_Found], kind: str, *, has_backlog: bool) -> None:
+def _show(statuses: Iterable[_TableStatus], kind: str, *, has_backlog: bool) -> None:
     right = ("waiting", "lag", "rows", "held", "batch")
     more = ("waiting",) if has_backlog else ()
     named = ("table", "format", "position", *more, "lag", "rows", "held", "batch", "last commit", "")
     table = terminal.grid(*named, right=right)
-    for one in found:
-        waiting = ("–" if one.waiting is None else f"{one.waiting:,}",) if has_backlog else ()
-        name, standing, progress = one.name, one.standing, one.standing.progress
-        failed = "[red]failed[/]" if one.has_failed else ""
+    for status in statuses:
+        waiting = ("–" if status.waiting is None else f"{status.waiting:,}",) if has_backlog else ()
+        name, standing, progress = status.name, status.standing, status.standing.progress
+        failed = "[red]failed[/]" if status.has_failed else ""
         if not progress.batch:
             dashes = ["–"] * 5
             table.add_row(escaped(str(name)), kind, "nothing applied yet", *waiting, *dashes, failed)
@@ -314,7 +332,7 @@ def _show(found: Iterable[_Found], kind: str, *, has_backlog: bool) -> None:
             f"{progress.held:,}",
             f"{progress.batch:,}",
             f"{terminal.ago(standing.committed)} ago" if standing.committed else "–",
-            " · ".join(word for word in (inexact, failed, status_words(one.verdict)) if word),
+            " · ".join(word for word in (inexact, failed, status_words(status.verdict)) if word),
         )
     terminal.console().print(table)
 
@@ -329,22 +347,22 @@ def _moment(micros: int) -> datetime:
     return datetime.fromtimestamp(micros / 1_000_000, UTC)
 
 
-def _document(found: _Found) -> dict[str, Any]:
-    standing, progress = found.standing, found.standing.progress
+def _document(status: _TableStatus) -> dict[str, Any]:
+    standing, progress = status.standing, status.standing.progress
     lag = None
     if progress.time is not None and standing.committed is not None:
         lag = (standing.committed - progress.time) / 1_000_000
     return {
-        "table": str(found.name),
+        "table": str(status.name),
         "exists": standing.schema is not None,
         **documents.progress(progress),
         "committed": documents.time(standing.committed),
         "lag_seconds": lag,
-        "messages_waiting": found.waiting,
-        "alarms": [documents.alarm(alarm) for alarm in found.alarms],
-        "awaited": documents.awaited(found.awaited),
-        "last_error": documents.failure(found.failure),
-        "against_source": None if found.verdict is None else verdict_document(found.verdict),
+        "messages_waiting": status.waiting,
+        "alarms": [documents.alarm(alarm) for alarm in status.alarms],
+        "awaited": documents.awaited(status.awaited),
+        "last_error": documents.failure(status.failure),
+        "against_source": None if status.verdict is None else verdict_document(status.verdict),
     }
 
 

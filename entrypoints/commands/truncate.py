@@ -37,21 +37,23 @@ def truncate(
     debug: Debug = False,
 ) -> int:
     """Truncate the table and print the result."""
-    with deciding(table, by, config, debug=debug) as (name, job, who, now):
+    with deciding(table, by, config, debug=debug) as (name, job, operator, now):
         if asks(yes=yes, as_json=as_json):
             verb = "End" if job.dimension.keeps_ended else "Remove"
             typer.confirm(f"{verb} the rows of {name} that were there at {at}?", abort=True)
-        report = truncate_at(job, at, by=who, reason=reason, at=now)
+        report = truncate_at(job, at, by=operator, reason=reason, at=now)
     if as_json:
         content = {"batch": report.progress.batch, "commit": report.commit, "removed": report.removed}
         documents.emit("truncate", {"table": name, **content, "rows": report.progress.rows, "exit_code": 0})
         return 0
     rows, current = report.progress.rows, report.progress.current
-    done = f"{format_count(report.removed, 'row')} removed, {format_count(rows, 'is', 'are')} left"
+    sentence = f"{format_count(report.removed, 'row')} removed, {format_count(rows, 'is', 'are')} left"
     if current is not None:
         unit = "stored rows" if job.dimension.is_soft else "versions"
-        done = f"older rows have ended, {format_count(current, 'row is', 'rows are')} current, of {rows:,} {unit}"
-    terminal.console().print(f"{escaped(name)}: {done}. Next: `lakeward run`")
+        sentence = (
+            f"older rows have ended, {format_count(current, 'row is', 'rows are')} current, of {rows:,} {unit}"
+        )
+    terminal.console().print(f"{escaped(name)}: {sentence}. Next: `lakeward run`")
     return 0
 
 

@@ -17,8 +17,8 @@ from lakeward.core.verification.against_source import SourceAccess, verify_again
 from lakeward.core.verification.history import check_history
 from lakeward.core.verification.source_verification import Outcome, SourceVerification, WaitPolicy
 from lakeward.entrypoints.runtime.join_run import job_of
-from lakeward.entrypoints.settings.configuration import Configured
-from lakeward.entrypoints.settings.models.maintenance import DURATION, micros
+from lakeward.entrypoints.settings.configuration import Configuration
+from lakeward.entrypoints.settings.models.values import DURATION, micros
 from lakeward.entrypoints.startup.catalogue import asked_name, spelling
 from lakeward.entrypoints.startup.context import (
     DEFAULT_FILE,
@@ -88,36 +88,38 @@ def verify(
         patience = None if wait is None else micros(wait)
         return _verify_source(configured, tables or (), patience, with_keys=keys, as_json=as_json)
     with container_of(configured) as container:
-        found = [_verified(container, configured, name) for name in _chosen(configured, tables or ())]
-    failed = [documents.error(one) for *_, one in found if isinstance(one, LakewardError)]
-    code = 3 if any(isinstance(one, HistoryCheck) and one.broken for *_, one in found) else 0
+        results = [
+            _check_history(container, configured, name) for name in _choose_histories(configured, tables or ())
+        ]
+    failed = [documents.error(result) for *_, result in results if isinstance(result, LakewardError)]
+    code = 3 if any(isinstance(result, HistoryCheck) and result.broken for *_, result in results) else 0
     code = documents.failure_code(failed) if failed else code
     if as_json:
-        listed = [_document(name, one) for name, _, one in found]
+        listed = [_document(name, result) for name, _, result in results]
         documents.emit("verify", {"tables": listed, "exit_code": code})
         return code
-    _show(found)
+    _show(results)
     return code
 
 
 def _verify_source(
-    configured: Configured, wanted: Sequence[str], patience: int | None, *, with_keys: bool, as_json: bool
+    configured: Configuration, wanted: Sequence[str], patience: int | None, *, with_keys: bool, as_json: bool
 ) -> int:
     """Compare tables with their source, one after the other; return the exit code."""
-    found: list[tuple[TableName, SourceVerification | LakewardError]] = []
+    results: list[tuple[TableName, SourceVerification | LakewardError]] = []
     with container_of(configured) as container:
         container.database()
         for name in configured.choose(wanted):
             try:
-                found.append((name, _compared(container, configured, name, patience)))
+                results.append((name, _compare(container, configured, name, patience)))
             except LakewardError as error:
-                found.append((name, error))
-    compared = [(name, one) for name, one in found if isinstance(one, SourceVerification)]
-    failed = [(name, one) for name, one in found if isinstance(one, LakewardError)]
-    code = _source_code({one.verdict.outcome for _, one in compared}, [one for _, one in failed])
+                results.append((name, error))
+    compared = [(name, result) for name, result in results if isinstance(result, SourceVerification)]
+    failed = [(name, result) for name, result in results if isinstance(result, LakewardError)]
+    code = _source_code({result.verdict.outcome for _, result in compared}, [result for _, result in failed])
     if as_json:
-        listed = [source_comparison.document(name, one) for name, one in compared]
-        listed += [{"table": str(name), "error": documents.error(one)} for name, one in failed]
+        listed = [source_comparison.document(name, result) for name, result in compared]
+        listed += [{"table": str(name), "error": documents.error(result)} for name, result in failed]
         documents.emit("verify", {"tables": listed, "exit_code": code})
         return code
     source_comparison.show(compared, with_keys=with_keys)
@@ -135,7 +137,9 @@ def _source_code(outcomes: Collection[Outcome], errors: Sequence[LakewardError])
     return 75 if Outcome.UNDECIDED in outcomes else 0
 
 
-def _compared(container: Any, configured: Configured, name: TableName, patience: int | None) -> SourceVerification:
+def _compare(
+    container: Any, configured: Configuration, name: TableName, patience: int | None
+) -> SourceVerification:
     settings = configured.settings.catalogue
     access = SourceAccess(
         database=container.database(),
@@ -148,14 +152,14 @@ def _compared(container: Any, configured: Configured, name: TableName, patience:
     return verify_against_source(job_of(container, name), access, container.ledger(), waiting)
 
 
-def _is_debezium(configured: Configured, name: TableName) -> bool:
+def _is_debezium(configured: Configuration, name: TableName) -> bool:
     """Return True if the values of a table are those of a Debezium connector, the default for a broker."""
     source = {**configured.settings.source, **configured.tables[name].source}
     default = "debezium" if source["kind"] == "kafka" else ""
     return str(source.get("format", default)).startswith("debezium")
 
 
-def _chosen(configured: Configured, wanted: Sequence[str]) -> Sequence[TableName]:
+def _choose_histories(configured: Configuration, wanted: Sequence[str]) -> Sequence[TableName]:
     """Return the named tables, or all histories; raises ConfigError for a named table that is no history."""
     chosen = configured.choose_any(wanted) or [*configured.tables, *configured.joined]
     histories = [name for name in chosen if _is_history(configured, name)]
@@ -170,7 +174,7 @@ def _chosen(configured: Configured, wanted: Sequence[str]) -> Sequence[TableName
     return histories
 
 
-def _is_history(configured: Configured, name: TableName) -> bool:
+def _is_history(configured: Configuration, name: TableName) -> bool:
     if name in configured.refused:
         return True  # it may be a history: its error is reported
     if name in configured.joined:
@@ -178,7 +182,7 @@ def _is_history(configured: Configured, name: TableName) -> bool:
     return configured.tables[name].mode == "history"
 
 
-def _verified(container: Any, configured: Configured, name: TableName) -> _Result:
+def _check_history(container: Any, configured: Configuration, name: TableName) -> _Result:
     joined = configured.joined.get(name)
     own = None if joined is None else joined.history
     column = configured.tables[name].history.valid_from if own is None else own.shown.valid_from
@@ -188,49 +192,49 @@ def _verified(container: Any, configured: Configured, name: TableName) -> _Resul
         return name, column, error
 
 
-def _document(name: TableName, one: HistoryCheck | LakewardError) -> Mapping[str, Any]:
-    if isinstance(one, LakewardError):
-        return {"table": str(name), "error": documents.error(one)}
+def _document(name: TableName, result: HistoryCheck | LakewardError) -> Mapping[str, Any]:
+    if isinstance(result, LakewardError):
+        return {"table": str(name), "error": documents.error(result)}
     return {
         "table": str(name),
-        "keys": one.keys,
-        "versions": one.versions,
-        "broken": {rule.name.lower(): one.broken.get(rule, 0) for rule in VersionRule},
+        "keys": result.keys,
+        "versions": result.versions,
+        "broken": {rule.name.lower(): result.broken.get(rule, 0) for rule in VersionRule},
         "examples": [
-            {"key": parts_of(found.key), "rule": found.rule.name.lower(), "begins": found.begins}
-            for found in one.examples
+            {"key": parts_of(example.key), "rule": example.rule.name.lower(), "begins": example.begins}
+            for example in result.examples
         ],
     }
 
 
-def _show(found: Sequence[_Result]) -> None:
+def _show(results: Sequence[_Result]) -> None:
     out, numbers = terminal.console(), ("keys", "versions", "keys that break a rule")
     grid = terminal.grid("table", *numbers, right=numbers)
-    for name, _, one in found:
-        if isinstance(one, HistoryCheck):
-            counted = (one.keys, one.versions, one.wrong)
+    for name, _, result in results:
+        if isinstance(result, HistoryCheck):
+            counted = (result.keys, result.versions, result.wrong)
             grid.add_row(escaped(str(name)), *(f"{count:,}" for count in counted))
     if grid.row_count:
         out.print(grid)
-    for name, column, one in found:
-        if isinstance(one, LakewardError):
-            terminal.print_error(one)
-        elif one.broken:
-            _show_broken(name, column, one)
-    if any(isinstance(one, HistoryCheck) and one.broken for *_, one in found):
+    for name, column, result in results:
+        if isinstance(result, LakewardError):
+            terminal.print_error(result)
+        elif result.broken:
+            _show_broken(name, column, result)
+    if any(isinstance(result, HistoryCheck) and result.broken for *_, result in results):
         out.print(
             "Another program has changed these versions. Correct them in the table by hand: "
             "docs/how-to/quarantine.md#versions-that-were-altered"
         )
 
 
-def _show_broken(name: TableName, column: str, one: HistoryCheck) -> None:
+def _show_broken(name: TableName, column: str, check: HistoryCheck) -> None:
     """Print for each rule the number of keys that break it, with examples."""
     out = terminal.console()
     out.print(f"[bold]{escaped(str(name))}[/]")
-    for rule, keys in one.broken.items():
+    for rule, keys in check.broken.items():
         out.print(f"  {format_count(keys, 'key')}: {escaped(rule.value)}")
-        some = [finding for finding in one.examples if finding.rule is rule]
+        some = [finding for finding in check.examples if finding.rule is rule]
         for finding in some:
             out.print(f"    {escaped(_words(finding, column))}", soft_wrap=True)
         if keys > len(some):

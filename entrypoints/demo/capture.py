@@ -23,10 +23,11 @@ _ROWS_PER_LOAD_FILE: Final = 30
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Captured:
-    """What was written, and what of it is hard to get right.
+    """Numbers of what the simulated task wrote, and of the difficult cases in it.
 
-    `during_load` are transactions of which the load may hold a part; `ties` are keys with
-    several changes at one commit time, `inserted_again` keys that were deleted before.
+    `during_load` is the number of transactions during the full load, which may contain a part of them. `ties` is
+    the number of keys with several changes at one commit time, `inserted_again` that of keys inserted after a
+    delete.
     """
 
     load_rows: int
@@ -37,20 +38,20 @@ class Captured:
 
 
 def capture(shop: Shop, landing: Path, transactions: int) -> Captured:
-    """Let the shop live for so long and write its full load and its changes into the landing folder.
+    """Run a number of transactions, and write the full load and the changes into the landing folder.
 
-    The load is read a piece at a time while the shop goes on: it is no state of the shop,
-    and holds changes that come again as changes. A table without a key cannot bear that;
-    it is read at the moment from which on changes are captured.
+    The load is read in chunks while transactions go on. So it is no consistent state of the shop, and contains
+    changes that are also written as changes. A table without a key would have such rows twice; it is read at once,
+    at the time from which changes are captured.
     """
     writers = {table: DmsWriter(landing, table.name, table.schema, STYLE) for table in TABLES}
     shop.live(transactions // 4)
-    start, began = shop.database.last_change, shop.transactions
+    start, transactions_before = shop.database.last_change, shop.transactions
     load_rows = 0
     for table in sorted(TABLES, key=lambda table: bool(table.key)):
         load = _load_in_pieces if table.key else _load_at_once
         load_rows += load(shop, table, writers[table])
-    during_load = shop.transactions - began
+    during_load = shop.transactions - transactions_before
     shop.live(max(0, transactions - shop.transactions))
     log = shop.database.log(start)
     for table, writer in writers.items():
@@ -103,11 +104,11 @@ def _key(logged: Logged) -> Row:
 
 def _inserted_again(log: Sequence[Logged]) -> int:
     deleted: set[tuple[str, Row]] = set()
-    again: set[tuple[str, Row]] = set()
+    inserted: set[tuple[str, Row]] = set()
     for logged in log:
         row = (logged.table, _key(logged))
         if logged.operation is Operation.DELETE:
             deleted.add(row)
         elif logged.operation is Operation.INSERT and row in deleted:
-            again.add(row)
-    return len(again)
+            inserted.add(row)
+    return len(inserted)

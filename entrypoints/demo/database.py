@@ -119,8 +119,8 @@ class Database:
     def row(self, table: Dimension, key: Row) -> Cells:
         """Return the cells of the row of that key."""
         sql = f"SELECT {_columns(table)} FROM {_quoted(table.name.table)} WHERE {_is_key(table)}"
-        (found,) = self._run(sql, *key)
-        return dict(zip(table.schema.names, _typed(found, table.schema), strict=True))
+        (row,) = self._run(sql, *key)
+        return dict(zip(table.schema.names, _typed(row, table.schema), strict=True))
 
     @property
     def last_change(self) -> int:
@@ -130,7 +130,7 @@ class Database:
 
     def log(self, after: int = 0) -> list[Logged]:
         """Return the changes after that number, in commit order."""
-        found = self._run(
+        changes = self._run(
             "SELECT c.number, c.table_name, c.operation, c.before, c.after, t.committed "
             "FROM _changes AS c JOIN _transactions AS t ON t.number = c.in_transaction "
             "WHERE c.number > ? ORDER BY c.number",
@@ -145,7 +145,7 @@ class Database:
                 self._image(table, image),
                 datetime.fromisoformat(committed),
             )
-            for number, table, operation, before, image, committed in found
+            for number, table, operation, before, image, committed in changes
         ]
 
     def _image(self, table: str, image: str | None) -> Row | None:

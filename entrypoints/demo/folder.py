@@ -1,4 +1,4 @@
-"""The folder of a demo: it never replaces anything but an earlier demo."""
+"""The folder of a demo. Only an earlier demo is ever replaced."""
 
 from __future__ import annotations
 
@@ -21,26 +21,26 @@ LANDING: Final = "landing"
 LAKE: Final = "lake"
 _STATE: Final = "state"
 _MARKER: Final = ".lakeward-demo"
-_OURS: Final = (DATABASE, LANDING, LAKE, _STATE, FILE, _MARKER)
+_DEMO_FILES: Final = (DATABASE, LANDING, LAKE, _STATE, FILE, _MARKER)
 
 FILES_PER_BATCH: Final = 5
 
 
 def make_folder(folder: Path, kind: str, *, again: bool) -> None:
-    """Make the folder of a demo, with its settings file, for tables of that format.
+    """Create the folder of a demo, with its settings file, for tables of the format `kind`.
 
-    Where a demo is there already it is made anew if `again` says so: only what the demo
-    itself made is removed. Raises ConfigError for a folder that is someone else's.
+    With `again` an earlier demo is replaced; only files of the demo are removed. Raises ConfigError for a folder
+    that has other files, and for an earlier demo without `again`.
     """
     try:
         _clear(folder, again=again)
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / _MARKER).write_text("lakeward demo made this folder, and with --force makes it anew.\n", "utf-8")
+        (folder / _MARKER).write_text("`lakeward demo` created this folder; --force replaces it.\n", "utf-8")
         (folder / LANDING).mkdir()
         (folder / FILE).write_text("\n".join(_settings(kind)), encoding="utf-8")
     except OSError as error:
         raise ConfigError(
-            f"the folder {folder} cannot be made", found=str(error), todo="Name another: `lakeward demo FOLDER`"
+            f"the folder {folder} cannot be created", found=str(error), todo="Name another: `lakeward demo FOLDER`"
         ) from error
 
 
@@ -49,21 +49,21 @@ def _clear(folder: Path, *, again: bool) -> None:
         return
     if not (folder / _MARKER).is_file():
         raise ConfigError(
-            f"{folder} is there already, and is no demo",
+            f"{folder} exists already, and is no demo",
             todo="Nothing was changed. Name another folder: `lakeward demo FOLDER`",
         )
     named = shlex.quote(str(folder))
     if not again:
         raise ConfigError(
             f"there is a demo in {folder} already",
-            todo=f"Look at it (`cd {named} && lakeward status`), or make it anew: `lakeward demo {named} --force`",
+            todo=f"Inspect it (`cd {named} && lakeward status`), or replace it: `lakeward demo {named} --force`",
         )
-    for name in _OURS:
-        found = folder / name
-        if found.is_dir() and not found.is_symlink():
-            shutil.rmtree(found)
+    for name in _DEMO_FILES:
+        path = folder / name
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
         else:
-            found.unlink(missing_ok=True)
+            path.unlink(missing_ok=True)
 
 
 def _settings(kind: str) -> Iterator[str]:
@@ -79,20 +79,20 @@ def _settings(kind: str) -> Iterator[str]:
         'kind = "dms"',
         f'path = "{LANDING}/"',
         f'timestamp_column = "{STYLE.timestamp_column}"',
-        f"max_files = {FILES_PER_BATCH}    # few, so that there are several batches to see; the default is 1000",
+        f"max_files = {FILES_PER_BATCH}    # few, so that there are several batches; the default is 1000",
         "",
         "[target]",
         f'kind = "{kind}"',
         f'warehouse = "{LAKE}/"',
         "",
         "[spark.settings]",
-        "# A Java that is quick to start and slow with much data: take the line out for tables of your own.",
+        "# Java starts fast with these options, and is slow with much data: remove them for your own tables.",
         '"spark.driver.extraJavaOptions" = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"',
     )
     for table in TABLES:
         yield from (
             "",
-            f'[tables."{table.name}"]{"" if table.key else "    # has no key: rows are only ever added"}',
+            f'[tables."{table.name}"]{"" if table.key else "    # has no key: append-only"}',
         )
         if table.key:
             yield f"key = {json.dumps(table.key)}"

@@ -30,8 +30,8 @@ class Lake(Protocol):
         """Read the rows of a table, without the columns that lakeward adds; none if the table does not exist."""
         ...
 
-    def look(self) -> Mapping[str, Sequence[str]]:
-        """Return how to look at a table, reader by reader: lines that work when they are copied."""
+    def examples(self) -> Mapping[str, Sequence[str]]:
+        """Return lines of code or SQL that read a table, by reader."""
         ...
 
     def close(self) -> None:
@@ -63,10 +63,10 @@ class IcebergLake:
         for batch in scan.to_arrow_batch_reader():
             yield from zip(*(batch.column(name).to_pylist() for name in names), strict=True)
 
-    def look(self) -> Mapping[str, Sequence[str]]:
-        """Return how to look at a table."""
-        found = self._catalog.load_table(tuple(ORDERS.name))
-        file = found.metadata_location.removeprefix("file:").removeprefix("//")
+    def examples(self) -> Mapping[str, Sequence[str]]:
+        """Return lines of code or SQL that read a table, by reader."""
+        table = self._catalog.load_table(tuple(ORDERS.name))
+        file = table.metadata_location.removeprefix("file:").removeprefix("//")
         return {
             "PyIceberg (Python)": (
                 "from pyiceberg.catalog import load_catalog",
@@ -95,17 +95,17 @@ class DeltaLake:
 
     def rows(self, table: Dimension) -> Iterator[Row]:
         """Read the rows of a table."""
-        deltalake, path = _imported("deltalake", "Delta", "delta"), self._path(table)
+        deltalake, path = _import("deltalake", "Delta", "delta"), self._path(table)
         if not deltalake.DeltaTable.is_deltatable(path):
             return
         reader = deltalake.QueryBuilder().register("t", deltalake.DeltaTable(path))
         names = table.schema.names
-        listed = ", ".join(f'"{name}"' for name in names)
-        found = pa.table(reader.execute(f"SELECT {listed} FROM t").read_all())
-        yield from zip(*(found.column(name).to_pylist() for name in names), strict=True)
+        columns = ", ".join(f'"{name}"' for name in names)
+        result = pa.table(reader.execute(f"SELECT {columns} FROM t").read_all())
+        yield from zip(*(result.column(name).to_pylist() for name in names), strict=True)
 
-    def look(self) -> Mapping[str, Sequence[str]]:
-        """Return how to look at a table."""
+    def examples(self) -> Mapping[str, Sequence[str]]:
+        """Return lines of code or SQL that read a table, by reader."""
         path = self._path(ORDERS)
         return {
             "delta-rs (Python)": (
@@ -133,16 +133,16 @@ class HudiLake:
 
     def rows(self, table: Dimension) -> Iterator[Row]:
         """Read the rows of a table."""
-        hudi, path = _imported("hudi", "Hudi", "spark-3.5,hudi"), self._path(table)
+        hudi, path = _import("hudi", "Hudi", "spark-3.5,hudi"), self._path(table)
         if not (path / ".hoodie").is_dir():
             return
         names = table.schema.names
         batches = hudi.HudiTableBuilder.from_base_uri(str(path)).build().read()
-        found = pa.Table.from_batches([pa.record_batch(batch) for batch in batches])
-        yield from zip(*(found.column(name).to_pylist() for name in names), strict=True)
+        result = pa.Table.from_batches([pa.record_batch(batch) for batch in batches])
+        yield from zip(*(result.column(name).to_pylist() for name in names), strict=True)
 
-    def look(self) -> Mapping[str, Sequence[str]]:
-        """Return how to look at a table."""
+    def examples(self) -> Mapping[str, Sequence[str]]:
+        """Return lines of code or SQL that read a table, by reader."""
         return {
             "hudi-rs (Python)": (
                 "import pyarrow",
@@ -164,7 +164,7 @@ def _by_duckdb(extension: str, place: str) -> Sequence[str]:
     )
 
 
-def _imported(package: str, what: str, extra: str) -> Any:
+def _import(package: str, what: str, extra: str) -> Any:
     try:
         return importlib.import_module(package)
     except ModuleNotFoundError as error:

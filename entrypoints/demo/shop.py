@@ -58,7 +58,7 @@ VISITS: Final = _table("visits", (), at="timestamp", page="string", customer_id=
 TABLES: Final = (ORDERS, ORDER_LINES, CUSTOMERS, PRODUCTS, VISITS)
 
 LONGEST_PAUSE: Final = 30
-"""The most seconds that pass between two transactions."""
+"""The greatest number of seconds between two transactions."""
 
 _NAMES: Final = (
     "Zoë Müller",
@@ -80,7 +80,7 @@ _SKUS: Final = tuple(f"{kind}-{number:03}" for kind in ("CUP", "TEA", "TIN") for
 
 
 class Shop:
-    """The shop with its database and clock: the same seed gives the same transactions."""
+    """The shop with its database and clock; the same seed gives the same transactions."""
 
     def __init__(self, file: Path, seed: int, opened: datetime) -> None:
         self.database = Database(file, TABLES)
@@ -95,7 +95,7 @@ class Shop:
                 self._join((number,))
 
     def live(self, transactions: int) -> None:
-        """Run so many transactions; some are rolled back."""
+        """Run a number of transactions, some of which are rolled back."""
         for _ in range(transactions):
             self._pass_time()
             with self.database.transaction(self.clock):
@@ -106,7 +106,7 @@ class Shop:
         self.transactions += transactions
 
     def _pass_time(self) -> None:
-        """Two transactions may be committed at one time, as the source tells it."""
+        """Advance the clock; two transactions may have the same commit time."""
         if self.random.random() < 0.85:
             self.clock += timedelta(milliseconds=self.random.randrange(1, 1000 * LONGEST_PAUSE))
 
@@ -129,22 +129,22 @@ class Shop:
     # Customers.
 
     def join(self) -> None:
-        """A customer is new."""
+        """Insert a customer."""
         self._join((self._next(CUSTOMERS),))
 
     def leave(self) -> None:
-        """A customer goes; the orders stay."""
+        """Delete a customer; the orders stay."""
         if key := self._any(self.database.keys(CUSTOMERS)):
             self.database.delete(CUSTOMERS, key)
 
     def come_back(self) -> None:
-        """A customer who went is there again, under the old number."""
-        there = set(self.database.keys(CUSTOMERS))
-        if gone := self._any([(n,) for n in range(1, self._next(CUSTOMERS)) if (n,) not in there]):
-            self._join(gone)
+        """Insert a deleted customer again, with the same number."""
+        present = set(self.database.keys(CUSTOMERS))
+        if absent := self._any([(n,) for n in range(1, self._next(CUSTOMERS)) if (n,) not in present]):
+            self._join(absent)
 
     def change_customer(self) -> None:
-        """Something about a customer changes, now and then twice in one transaction, or not at all."""
+        """Update a customer, sometimes twice in one transaction, or without a change."""
         if key := self._any(self.database.keys(CUSTOMERS)):
             for _ in range(self.random.choice((1, 1, 2, 3))):
                 self.database.update(
@@ -175,18 +175,18 @@ class Shop:
     # Products.
 
     def reprice(self) -> None:
-        """The prices of a few products change together."""
+        """Change the prices of a few products in one transaction."""
         keys = self.database.keys(PRODUCTS)
         for key in self.random.sample(keys, min(len(keys), self.random.randrange(1, 9))):
             self.database.update(PRODUCTS, key, price=self._money(1, 90))
 
     def relist(self) -> None:
-        """A product is taken off the list, or one that was is put on it again; or both at once."""
-        there = self.database.keys(PRODUCTS)
-        gone = [sku for sku in _SKUS if (sku,) not in there]
-        if gone and self.random.random() < 0.6:
-            self._list_product(self.random.choice(gone))
-        elif key := self._any(there):
+        """Delete a product, insert a deleted one again, or do both in one transaction."""
+        present = self.database.keys(PRODUCTS)
+        absent = [sku for sku in _SKUS if (sku,) not in present]
+        if absent and self.random.random() < 0.6:
+            self._list_product(self.random.choice(absent))
+        elif key := self._any(present):
             self.database.delete(PRODUCTS, key)
             if self.random.random() < 0.3:
                 self._list_product(key[0])
@@ -204,7 +204,7 @@ class Shop:
     # Orders.
 
     def order(self) -> None:
-        """An order comes; its total is set anew with each line."""
+        """Insert an order; its total is updated with each line."""
         number = self._next(ORDERS)
         customer = self._any(self.database.keys(CUSTOMERS))
         self.database.insert(
@@ -221,14 +221,14 @@ class Shop:
             self._set_total(number)
 
     def proceed(self) -> None:
-        """An order is paid, sent, or done."""
+        """Update the status of an order: paid, sent, or done."""
         under_way = [row for row in self.database.rows(ORDERS) if row[2] != _STATUSES[-1]]
         if under_way:
             order = self.random.choice(under_way)
             self.database.update(ORDERS, order[:1], status=_STATUSES[_STATUSES.index(order[2]) + 1])
 
     def amend(self) -> None:
-        """A line is put differently: taken out and put in again, or changed in its place."""
+        """Change a line of an order: delete and insert it again, or update it."""
         if key := self._any(self.database.keys(ORDER_LINES)):
             if self.random.random() < 0.5:
                 self.database.delete(ORDER_LINES, key)
@@ -238,7 +238,7 @@ class Shop:
             self._set_total(key[0])
 
     def cancel(self) -> None:
-        """An order goes, with its lines. The newest one's number is given to the next."""
+        """Delete an order with its lines. The number of the newest one is used again."""
         if key := self._any(self.database.keys(ORDERS)[-5:]):
             for line in self._lines(key[0]):
                 self.database.delete(ORDER_LINES, line)
@@ -263,7 +263,7 @@ class Shop:
     # Visits.
 
     def visit(self) -> None:
-        """Someone looks around: rows that are only ever added, some of them equal."""
+        """Insert page views, some of them equal; rows of this table are never changed."""
         customer = self._any(self.database.keys(CUSTOMERS))
         for _ in range(self.random.randrange(1, 6)):
             self.database.insert(

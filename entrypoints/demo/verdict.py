@@ -33,22 +33,22 @@ class Verdict:
 
 def compare(table: Dimension, in_database: Iterable[Row], in_lake: Iterable[Row]) -> Verdict:
     """Compare two sets of rows; in a table without a key, equal rows must have equal counts."""
-    expected, found = _by_key(table, in_database), _by_key(table, in_lake)
+    expected, actual = _by_key(table, in_database), _by_key(table, in_lake)
     differences = tuple(
-        Difference(key_of(table, one or other or ()), one, other)
-        for key in {**expected, **found}
-        for one, other in zip_longest(expected.get(key, ()), found.get(key, ()))
-        if one is None or other is None or canonical(list(one)) != canonical(list(other))
+        Difference(key_of(table, row or other or ()), row, other)
+        for key in {**expected, **actual}
+        for row, other in zip_longest(expected.get(key, ()), actual.get(key, ()))
+        if row is None or other is None or canonical(list(row)) != canonical(list(other))
     )
-    return Verdict(table, _count(expected), _count(found), differences)
+    return Verdict(table, _count(expected), _count(actual), differences)
 
 
 def _by_key(table: Dimension, rows: Iterable[Row]) -> dict[Key, list[Row]]:
-    found: dict[Key, list[Row]] = defaultdict(list)
+    by_key: dict[Key, list[Row]] = defaultdict(list)
     for row in rows:
-        found[tuple(canonical(value) for value in key_of(table, row))].append(row)
-    return found
+        by_key[tuple(canonical(value) for value in key_of(table, row))].append(row)
+    return by_key
 
 
 def _count(rows: dict[Key, list[Row]]) -> int:
-    return sum(len(some) for some in rows.values())
+    return sum(map(len, rows.values()))

@@ -27,7 +27,7 @@ from lakeward.entrypoints.demo.run_process import Committed, Run
 from lakeward.entrypoints.demo.shop import LONGEST_PAUSE, TABLES, Shop
 from lakeward.entrypoints.demo.verdict import Verdict, compare
 from lakeward.entrypoints.runtime.locks import pipeline_lock
-from lakeward.entrypoints.settings.configuration import FILE, Configured, load
+from lakeward.entrypoints.settings.configuration import FILE, Configuration, load
 from lakeward.entrypoints.startup.context import container_of
 from lakeward.entrypoints.views import documents, terminal
 from lakeward.entrypoints.views.safe_text import escaped
@@ -61,45 +61,45 @@ def play(options: DemoOptions) -> int:
     shop = Shop(options.folder / DATABASE, options.seed, opened)
     with closing(shop.database):
         captured = capture(shop, options.folder / LANDING, options.transactions)
-        _tell_captured(out, options, shop, captured)
+        _print_captured(out, options, shop, captured)
         configured = load(options.folder / FILE)
-        code, seen = _run_twice(out, options.folder, configured)
+        code, commits = _run_twice(out, options.folder, configured)
         if code:
             return code
         with closing(lake):
             verdicts = [compare(table, shop.database.rows(table), lake.rows(table)) for table in TABLES]
-            readers = lake.look()
-    standing = _standing(configured)
+            readers = lake.examples()
+    progress_by_table = _progress_by_table(configured)
     code = _FAILED if any(verdict.differences for verdict in verdicts) else 0
-    _tell_verdict(out, verdicts, sum((table.totals for table in standing.values()), Counts()))
+    _print_verdict(out, verdicts, sum((table.totals for table in progress_by_table.values()), Counts()))
     if options.as_json:
-        documents.emit("demo", _document(options, captured, seen, verdicts, standing, code))
+        documents.emit("demo", _document(options, captured, commits, verdicts, progress_by_table, code))
     elif not code:
-        _tell_how_to_look(out, options.folder, readers)
+        _print_readers(out, options.folder, readers)
     return code
 
 
 # The runs.
 
 
-def _run_twice(out: Console, folder: Path, configured: Configured) -> tuple[int, int]:
+def _run_twice(out: Console, folder: Path, configured: Configuration) -> tuple[int, int]:
     """Run, kill the run after a third of its commits, run again; return exit code and commits before the kill."""
     batches = _batches(folder)
     total = sum(batches.values())
-    enough = max(1, total // 3)
+    commits_before_kill = max(1, total // 3)
     out.print(f"`lakeward run --once`, {FILES_PER_BATCH} files a batch:")
     with _bar(out) as bar, Run(folder) as run:
         task = bar.add_task("starting Spark", total=total)
-        seen = 0
-        for commit in islice(run.commits(), enough):
-            seen += 1
-            _tell_commit(out, commit, batches)
-            bar.update(task, description="committed", completed=seen)
-        if seen < enough:
-            return _tell_failure(out, run), seen
+        commits = 0
+        for commit in islice(run.commits(), commits_before_kill):
+            commits += 1
+            _print_commit(out, commit, batches)
+            bar.update(task, description="committed", completed=commits)
+        if commits < commits_before_kill:
+            return _print_failure(out, run), commits
         run.kill()
     with pipeline_lock.locked(configured.state):
-        reached = sum(progress.batch for progress in _standing(configured).values())
+        reached = sum(progress.batch for progress in _progress_by_table(configured).values())
     killed = (
         f"[bold]Killed[/] (SIGKILL) in the middle: {reached} of {total} batches are in the lake, the lock is free."
     )
@@ -107,10 +107,10 @@ def _run_twice(out: Console, folder: Path, configured: Configured) -> tuple[int,
     with _bar(out) as bar, Run(folder) as run:
         task = bar.add_task("starting Spark", total=total, completed=reached)
         for commit in run.commits():
-            _tell_commit(out, commit, batches)
+            _print_commit(out, commit, batches)
             bar.update(task, description="committed", advance=1)
         code = run.wait()
-        return (_tell_failure(out, run) if code else 0), seen
+        return (_print_failure(out, run) if code else 0), commits
 
 
 def _batches(folder: Path) -> Mapping[str, int]:
@@ -123,7 +123,7 @@ def _files(folder: Path, table: str) -> list[Path]:
     return list((folder / LANDING).glob(f"*/{table}/*"))
 
 
-def _standing(configured: Configured) -> Mapping[str, core.Progress]:
+def _progress_by_table(configured: Configuration) -> Mapping[str, core.Progress]:
     """Return the progress of each table by its last commit."""
     with container_of(configured) as container:
         target = container.target()
@@ -149,7 +149,7 @@ def _bar(out: Console) -> Progress:
     )
 
 
-def _tell_captured(out: Console, options: DemoOptions, shop: Shop, captured: Captured) -> None:
+def _print_captured(out: Console, options: DemoOptions, shop: Shop, captured: Captured) -> None:
     folder = escaped(str(options.folder))
     names = [read_name(path.name) for table in TABLES for path in _files(options.folder, table.name.table)]
     loads = sum(name is not None and name.is_load for name in names)
@@ -168,14 +168,14 @@ def _tell_captured(out: Console, options: DemoOptions, shop: Shop, captured: Cap
     )
 
 
-def _tell_commit(out: Console, commit: Committed, batches: Mapping[str, int]) -> None:
+def _print_commit(out: Console, commit: Committed, batches: Mapping[str, int]) -> None:
     width = max(map(len, batches))
     of = f"batch {commit.batch} of {batches[commit.table]}"
     words = terminal.count_words(commit.counts)
     out.print(f"  {escaped(commit.table):<{width}}  {of}  {commit.counts.read:>4,} rows: {words}")
 
 
-def _tell_failure(out: Console, run: Run) -> int:
+def _print_failure(out: Console, run: Run) -> int:
     """Print the output of a failed run, and return its exit code."""
     code = run.wait()
     for line in run.output:
@@ -183,16 +183,16 @@ def _tell_failure(out: Console, run: Run) -> int:
     return code or _FAILED
 
 
-def _tell_verdict(out: Console, verdicts: Sequence[Verdict], counts: Counts) -> None:
+def _print_verdict(out: Console, verdicts: Sequence[Verdict], counts: Counts) -> None:
     out.print(terminal.sum_words(counts))
     grid = terminal.grid("table", "in the database", "in the lake", "differences", right=_COLUMNS)
-    for found in verdicts:
-        numbers = (found.in_database, found.in_lake, len(found.differences))
-        grid.add_row(escaped(str(found.table.name)), *(f"{number:,}" for number in numbers))
+    for verdict in verdicts:
+        numbers = (verdict.in_database, verdict.in_lake, len(verdict.differences))
+        grid.add_row(escaped(str(verdict.table.name)), *(f"{number:,}" for number in numbers))
     out.print(grid)
-    differences = [(found.table, d) for found in verdicts for d in found.differences]
+    differences = [(verdict.table, d) for verdict in verdicts for d in verdict.differences]
     if not differences:
-        rows = sum(found.in_database for found in verdicts)
+        rows = sum(verdict.in_database for verdict in verdicts)
         out.print(f"[bold green]The lake equals the database[/]: {rows:,} rows, compared cell by cell.")
         return
     rows_differ = format_count(len(differences), "row")
@@ -204,7 +204,7 @@ def _tell_verdict(out: Console, verdicts: Sequence[Verdict], counts: Counts) -> 
 _COLUMNS: Final = ("in the database", "in the lake", "differences")
 
 
-def _tell_how_to_look(out: Console, folder: Path, readers: Mapping[str, Sequence[str]]) -> None:
+def _print_readers(out: Console, folder: Path, readers: Mapping[str, Sequence[str]]) -> None:
     out.print(
         f"\nGo on: `cd {shlex.quote(str(folder))}`, then `lakeward status`, `lakeward plan`; settings in {FILE}."
     )
@@ -219,9 +219,9 @@ def _tell_how_to_look(out: Console, folder: Path, readers: Mapping[str, Sequence
 def _document(
     options: DemoOptions,
     captured: Captured,
-    seen: int,
+    commits: int,
     verdicts: Sequence[Verdict],
-    standing: Mapping[str, core.Progress],
+    progress_by_table: Mapping[str, core.Progress],
     code: int,
 ) -> dict[str, Any]:
     return {
@@ -230,16 +230,16 @@ def _document(
         "seed": options.seed,
         "transactions": options.transactions,
         "captured": asdict(captured),
-        "commits_before_kill": seen,
+        "commits_before_kill": commits,
         "tables": [
             {
-                "table": str(found.table.name),
-                "in_database": found.in_database,
-                "in_lake": found.in_lake,
-                "differences": len(found.differences),
-                **documents.progress(standing[str(found.table.name)]),
+                "table": str(verdict.table.name),
+                "in_database": verdict.in_database,
+                "in_lake": verdict.in_lake,
+                "differences": len(verdict.differences),
+                **documents.progress(progress_by_table[str(verdict.table.name)]),
             }
-            for found in verdicts
+            for verdict in verdicts
         ],
         "exit_code": code,
     }

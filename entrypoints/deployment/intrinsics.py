@@ -30,7 +30,7 @@ def sub(text: str) -> Template:
 
 
 def arn(text: str) -> Template:
-    """Return an ARN, which begins with that of the partition: of AWS, or of AWS in China.
+    """Return an ARN in the partition of the stack, such as `aws` or `aws-cn`.
 
     >>> arn("s3:::shop-lake/*")
     {'Fn::Sub': 'arn:${AWS::Partition}:s3:::shop-lake/*'}

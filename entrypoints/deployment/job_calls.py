@@ -17,10 +17,10 @@ class JobCall:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GlueJob:
-    """A job of Glue by its name, and what a run of it has of its own; None is as the job has it.
+    """A job of Glue, with the arguments and workers of its runs; None means those of the job.
 
-    `arguments` have their keys as Glue has them (`--settings`). `state` and `reason` are what Glue calls the state
-    of a run, and why it failed, which is not in every answer.
+    The keys of `arguments` are those of Glue, such as `--settings`. `state` and `reason` are the keys of Glue's
+    answer for the state of a run and the reason of its failure; an answer may have no reason.
     """
 
     name: str
@@ -33,7 +33,7 @@ class GlueJob:
 
     @property
     def title(self) -> str:
-        """What people call the job."""
+        """The name of the job in notices."""
         return f"Glue job {self.name}"
 
     def start(self, phase: str) -> JobCall:
@@ -52,17 +52,17 @@ class GlueJob:
         return JobCall("aws-sdk:glue:startJobRun", parameters)
 
     def ask(self) -> JobCall:
-        """Return the call that asks after the run `$.run`."""
+        """Return the call that reads the state of the run `$.run`."""
         return JobCall("aws-sdk:glue:getJobRun", {"JobName": self.name, "RunId.$": "$.run"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerlessJob:
-    """A job run of an application of EMR Serverless, with what spark-submit is given.
+    """A job run of an application of EMR Serverless, with its arguments for spark-submit.
 
-    `submit_parameters` is a text of options of spark-submit. A run is ended after `timeout_minutes`, which may be
-    a substitution of CloudFormation; None is what EMR has, 12 hours. `state` and `reason` are what EMR calls the
-    state of a run, and its words on it.
+    `submit_parameters` are options of spark-submit as one text. A run is ended after `timeout_minutes`, which may
+    be a substitution of CloudFormation; None is the default of EMR, 12 hours. `state` and `reason` are the keys of
+    EMR's answer for the state of a run and its details.
     """
 
     application: str
@@ -77,13 +77,13 @@ class ServerlessJob:
 
     @property
     def title(self) -> str:
-        """What people call the job."""
+        """The name of the job in notices."""
         return f"job of the EMR Serverless application {self.application}"
 
     def start(self, phase: str) -> JobCall:
         """Return the call that starts a run; its answer has the id as `JobRunId`.
 
-        It is named by the execution. A call that is repeated starts no second run: its token is the same.
+        The run has the name of the execution. A repeated call has the same token, so it starts no second run.
         """
         driver: dict[str, object] = {
             "EntryPoint": self.entry_point,
@@ -91,22 +91,22 @@ class ServerlessJob:
         }
         if self.submit_parameters:
             driver["SparkSubmitParameters"] = self.submit_parameters
-        entered = "States.Format('{} {}', $$.Execution.Id, $$.State.EnteredTime)"
+        state_entry = "States.Format('{} {}', $$.Execution.Id, $$.State.EnteredTime)"
         parameters: dict[str, object] = {
             "ApplicationId": self.application,
-            "ClientToken.$": f"States.Hash({entered}, 'SHA-256')",
+            "ClientToken.$": f"States.Hash({state_entry}, 'SHA-256')",
             "ExecutionRoleArn": self.role,
             "JobDriver": {"SparkSubmit": driver},
             "Name.$": "$$.Execution.Name",
         }
-        if isinstance(self.timeout_minutes, str):  # what is put in is a text
+        if isinstance(self.timeout_minutes, str):  # a substitution is a text
             parameters["ExecutionTimeoutMinutes.$"] = f"States.StringToJson('{self.timeout_minutes}')"
         elif self.timeout_minutes is not None:
             parameters["ExecutionTimeoutMinutes"] = self.timeout_minutes
         return JobCall("aws-sdk:emrserverless:startJobRun", parameters)
 
     def ask(self) -> JobCall:
-        """Return the call that asks after the run `$.run`."""
+        """Return the call that reads the state of the run `$.run`."""
         parameters = {"ApplicationId": self.application, "JobRunId.$": "$.run"}
         return JobCall("aws-sdk:emrserverless:getJobRun", parameters)
 

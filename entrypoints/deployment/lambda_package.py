@@ -1,7 +1,7 @@
-"""The zip file of the functions of Lambda: the modules that their handlers import, and nothing else.
+"""The zip file of the Lambda functions: only the modules that their handlers import.
 
-Lambda has Python and boto3. The modules that are taken need no other package, but the `__init__` of a package may,
-since it registers plugins: where nothing is imported from it, it is empty in the zip.
+Lambda has Python and boto3, and these modules need no other package. The `__init__` of a package is empty in the
+zip unless something is imported from it: it may need other packages, to register plugins.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ HANDLERS: Final = {
 RUNTIME: Final = "python3.13"
 """The Lambda runtime of the functions."""
 
-_OURS: Final = "lakeward"
+_LAKEWARD: Final = "lakeward"
 _EPOCH: Final = (1980, 1, 1, 0, 0, 0)
 """The modification time of every file: the earliest that a zip file can store."""
 
 
 def lambda_files() -> Mapping[str, bytes]:
     """Return the files of the zip, by their names within it; equal code gives equal files."""
-    needed, waiting = set[str](), {handler.rpartition(".")[0] for handler in HANDLERS.values()}
-    while waiting:
-        needed |= waiting
-        waiting = {name for module in waiting for name in _imports(module)} - needed
+    needed, unread = set[str](), {handler.rpartition(".")[0] for handler in HANDLERS.values()}
+    while unread:
+        needed |= unread
+        unread = {name for module in unread for name in _imports(module)} - needed
     packages = {parent for module in needed for parent in _parents(module)}
     files = {_file(package, is_package=True): b"" for package in packages - needed}
     files |= {_file(module, is_package=_is_package(module)): _source(module) for module in needed}
@@ -43,7 +43,7 @@ def lambda_files() -> Mapping[str, bytes]:
 
 
 def write_lambda_zip(path: Path) -> Path:
-    """Write the zip of all functions to a path, and return that; equal code gives an equal file."""
+    """Write the zip of all functions to a path, and return the path; equal code gives an equal file."""
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, content in lambda_files().items():
             entry = zipfile.ZipInfo(name, _EPOCH)
@@ -53,7 +53,7 @@ def write_lambda_zip(path: Path) -> Path:
 
 
 def _imports(module: str) -> Iterator[str]:
-    """Yield the modules of lakeward that a module imports, also within functions, but for checking types."""
+    """Yield the modules of lakeward that a module imports, also within functions, except for type checking."""
     tree = ast.parse(_source(module))
     for_types = {
         id(inner)
@@ -64,16 +64,16 @@ def _imports(module: str) -> Iterator[str]:
     for node in ast.walk(tree):
         if id(node) in for_types:
             continue
-        if isinstance(node, ast.ImportFrom) and node.module is not None and _is_ours(node.module):
+        if isinstance(node, ast.ImportFrom) and node.module is not None and _is_lakeward(node.module):
             modules = {f"{node.module}.{alias.name}" for alias in node.names}
             known = {name for name in modules if _is_package(node.module) and find_spec(name) is not None}
             yield from known if known == modules else {*known, node.module}
         elif isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names if _is_ours(alias.name))
+            yield from (alias.name for alias in node.names if _is_lakeward(alias.name))
 
 
-def _is_ours(module: str) -> bool:
-    return module.partition(".")[0] == _OURS
+def _is_lakeward(module: str) -> bool:
+    return module.partition(".")[0] == _LAKEWARD
 
 
 def _parents(module: str) -> Iterator[str]:

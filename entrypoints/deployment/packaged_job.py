@@ -14,18 +14,18 @@ from lakeward.entrypoints.deployment.pipeline import Place
 from lakeward.entrypoints.job_package.assembly import MANIFEST
 
 PLATFORMS: Final[Mapping[str, str]] = {"glue": "glue", "emr-serverless": "emr"}
-"""What `lakeward package` calls a platform."""
+"""The platforms of templates, with their names in `lakeward package`."""
 
 _OPERATIONS: Final = {"glue": "create-job", "emr-serverless": "start-job-run"}
 _PREFIX: Final = "s3://${PackageBucket}/${PackagePrefix}"
-"""The place of the package, as a template writes it."""
+"""The place of the package in a template."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PackagedJob:
-    """A packaged job for a `platform` of templates, which lies `at` a folder or the URL of a prefix.
+    """A packaged job for a `platform` of templates; `at` is its folder or the URL of its prefix.
 
-    `job` is what `aws glue create-job`, or `aws emr-serverless start-job-run --job-driver`, takes.
+    `job` is the input of `aws glue create-job`, or of `aws emr-serverless start-job-run --job-driver`.
     """
 
     at: str
@@ -38,39 +38,42 @@ class PackagedJob:
 
     @property
     def place(self) -> Place | None:
-        """The bucket and the prefix that it lies in; None of a folder."""
+        """The bucket and prefix of the package; None for a folder."""
         return Place.of(self.at) if is_url(self.at) else None
 
     def moved(self, text: str) -> str:
-        """Return a text of the job with the place of the package as parameters of a template."""
-        return text.replace(self._written, _PREFIX)
+        """Return a text of the job in which parameters of a template replace the place of the package."""
+        return text.replace(self._original_place, _PREFIX)
 
     @property
-    def _written(self) -> str:
-        """Where the package lies by its own words: all before the name of its script."""
+    def _original_place(self) -> str:
+        """The place of the package when it was written: the path of its script without the name."""
         command = self.job.get("Command") or self.job["sparkSubmit"]
         script: str = command.get("ScriptLocation") or command["entryPoint"]
         return script.rpartition("/")[0]
 
 
 def read_package(at: str, platform: str) -> PackagedJob:
-    """Return the job of a package in a folder or a bucket; raises ConfigError for one of another platform."""
+    """Return the job of a package in a folder or a bucket.
+
+    Raises ConfigError for a package of another platform, and if there is none.
+    """
     todo = (
         f"Make one with `lakeward package {PLATFORMS[platform]} --to PLACE`, and name its folder or its "
         "s3://bucket/prefix with --package."
     )
     try:
-        said = json.loads(_read(at, MANIFEST))
-        if said["platform"] != PLATFORMS[platform]:
-            raise ConfigError(f"the package in {at} is for another platform", found=said["platform"], todo=todo)
+        manifest = json.loads(_read(at, MANIFEST))
+        if manifest["platform"] != PLATFORMS[platform]:
+            raise ConfigError(f"the package in {at} is for another platform", found=manifest["platform"], todo=todo)
         return PackagedJob(
             at=at,
             platform=platform,
-            release=said["release"],
-            spark=said["spark"],
-            machine=said["arch"],
-            format=said["format"],
-            job=said["jobs"][_OPERATIONS[platform]],
+            release=manifest["release"],
+            spark=manifest["spark"],
+            machine=manifest["arch"],
+            format=manifest["format"],
+            job=manifest["jobs"][_OPERATIONS[platform]],
         )
     except (OSError, KeyError, TypeError, ValueError) as error:
         raise ConfigError(f"{at} has no package of a job", found=f"{MANIFEST} cannot be read", todo=todo) from error

@@ -1,4 +1,4 @@
-"""Roles and their policies: each statement names the actions of a part of the code, and what they act on."""
+"""IAM roles and the statements of their policies."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ VERSION = "2012-10-17"
 def allow(
     name: str, actions: Iterable[str], resources: Sequence[Value], condition: Mapping[str, Any] | None = None
 ) -> Template:
-    """Return a statement that allows actions on resources; `name` says what it is for."""
-    found = {"Sid": name, "Effect": "Allow", "Action": sorted(actions), "Resource": list(resources)}
-    return found if condition is None else {**found, "Condition": condition}
+    """Return a statement that allows actions on resources; `name` is its purpose."""
+    statement = {"Sid": name, "Effect": "Allow", "Action": sorted(actions), "Resource": list(resources)}
+    return statement if condition is None else {**statement, "Condition": condition}
 
 
 def list_bucket(name: str, place: Place) -> Template:
-    """Return a statement that allows to list a bucket, whatever the prefix.
+    """Return a statement that allows to list a bucket, with any prefix.
 
-    A condition on the prefix would refuse more than listings: S3 says that a key is not there (404) to those alone
-    who may list the bucket, and refuses all others (403), and a request for a key has no prefix.
+    There is no condition on the prefix: S3 reports a missing key as 404 only to those who may list the bucket, and
+    as 403 to others, and a request for a key has no prefix.
     """
     return allow(name, ["s3:ListBucket"], [arn(f"s3:::{place.bucket}")])
 
@@ -34,20 +34,20 @@ def objects_below(place: Place) -> Template:
 
 
 def keys_of(pipeline: str) -> Template:
-    """Return the condition that items of DynamoDB are those of a pipeline, which their partition key begins with.
+    """Return the condition that the partition key of DynamoDB items begins with the name of a pipeline.
 
-    Tables of ledgers and leases serve all pipelines of an account; the name of one has no `*` and no `?`.
+    Tables of ledgers and leases serve all pipelines of an account. Names of pipelines have no `*` and no `?`.
     """
     return {"ForAllValues:StringLike": {"dynamodb:LeadingKeys": [pipeline, f"{pipeline}/*"]}}
 
 
 def role(service: str, policy: str, statements: Sequence[Template], *, regional: bool = False) -> Template:
-    """Return a role that a service of this account takes on, with one policy.
+    """Return a role with one policy, which a service assumes for this account.
 
-    The condition keeps out the service when it acts for another account ("confused deputy" in the guide of IAM).
+    The condition refuses the service when it acts for another account ("confused deputy" in the guide of IAM).
     """
     principal: Value = sub(f"{service}.${{AWS::Region}}.amazonaws.com") if regional else f"{service}.amazonaws.com"
-    trusted = {
+    trust = {
         "Effect": "Allow",
         "Principal": {"Service": principal},
         "Action": "sts:AssumeRole",
@@ -56,7 +56,7 @@ def role(service: str, policy: str, statements: Sequence[Template], *, regional:
     return {
         "Type": "AWS::IAM::Role",
         "Properties": {
-            "AssumeRolePolicyDocument": {"Version": VERSION, "Statement": [trusted]},
+            "AssumeRolePolicyDocument": {"Version": VERSION, "Statement": [trust]},
             "Policies": [
                 {"PolicyName": policy, "PolicyDocument": {"Version": VERSION, "Statement": list(statements)}}
             ],

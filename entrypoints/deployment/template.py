@@ -35,8 +35,8 @@ def template(
 ) -> dict[str, Any]:
     """Return the CloudFormation template of a pipeline; the same arguments give the same template.
 
-    The state machine looks every `poll` seconds whether anything waits. Raises ConfigError for what does not go
-    together.
+    The state machine polls every `poll` seconds. Raises ConfigError if the package or the DMS side does not fit the
+    settings.
     """
     if packaged.format != pipeline.format:
         raise ConfigError(
@@ -46,59 +46,72 @@ def template(
         )
     if dms_side == "make":
         dms.check(pipeline)
-    tasks: dict[str, Value] = {"make": ref("ReplicationTask"), "existing": ref("ReplicationTaskArn")}
-    called = functions.functions_of(pipeline, tasks.get(dms_side))
-    flow = workflow.Workflow(pipeline=pipeline, packaged=packaged, functions=called, poll=poll)
-    made_dms = dms_side == "make"
+    creates_dms = dms_side == "make"
     return {
         "AWSTemplateFormatVersion": "2010-09-09",
         "Description": f"lakeward: the pipeline {pipeline.name} on {_TITLES[packaged.platform]}",
-        "Parameters": {
-            **job_definitions.parameters(packaged),
-            **workflow.parameters(),
-            **buckets.parameters(pipeline),
-            **stores.parameters(pipeline),
-            **alarms.parameters(dms_side),
-            **(dms.parameters() if made_dms else _TASK if dms_side == "existing" else {}),
-        },
-        **({"Rules": dms.rules()} if made_dms else {}),
+        "Parameters": _parameters(pipeline, packaged, dms_side),
+        **({"Rules": dms.rules()} if creates_dms else {}),
         "Conditions": {
             **buckets.conditions(pipeline),
             **stores.conditions(),
             **alarms.conditions(),
             **alarms.conditions_of_dms(dms_side),
-            **(dms.conditions() if made_dms else {}),
+            **(dms.conditions() if creates_dms else {}),
         },
-        "Resources": {
-            **buckets.resources(pipeline),
-            **queues.resources(pipeline),
-            **stores.resources(pipeline),
-            "JobRole": job_role(pipeline, packaged.platform),
-            **job_definitions.resources(pipeline, packaged),
-            **functions.resources(pipeline, called),
-            **flow.resources(),
-            **alarms.resources(pipeline),
-            **alarms.of_dms(pipeline, dms_side, tasks.get(dms_side)),
-            **(dms.resources(pipeline) if made_dms else {}),
-        },
-        "Outputs": _outputs(made_dms=made_dms),
+        "Resources": _resources(pipeline, packaged, dms_side, poll),
+        "Outputs": _outputs(creates_dms=creates_dms),
     }
 
 
 _TITLES: Final = {"glue": "AWS Glue", "emr-serverless": "EMR Serverless"}
 
 
-def _outputs(*, made_dms: bool) -> Template:
-    found = {
+def _parameters(pipeline: DeployedPipeline, packaged: PackagedJob, dms_side: Dms) -> Template:
+    dms_parameters = {"make": dms.parameters(), "existing": _TASK, "none": {}}
+    return {
+        **job_definitions.parameters(packaged),
+        **workflow.parameters(),
+        **buckets.parameters(pipeline),
+        **stores.parameters(pipeline),
+        **alarms.parameters(dms_side),
+        **dms_parameters[dms_side],
+    }
+
+
+def _resources(pipeline: DeployedPipeline, packaged: PackagedJob, dms_side: Dms, poll: int) -> Template:
+    tasks: dict[str, Value] = {"make": ref("ReplicationTask"), "existing": ref("ReplicationTaskArn")}
+    task = tasks.get(dms_side)
+    lambdas = functions.functions_of(pipeline, task)
+    flow = workflow.Workflow(pipeline=pipeline, packaged=packaged, functions=lambdas, poll=poll)
+    return {
+        **buckets.resources(pipeline),
+        **queues.resources(pipeline),
+        **stores.resources(pipeline),
+        "JobRole": job_role(pipeline, packaged.platform),
+        **job_definitions.resources(pipeline, packaged),
+        **functions.resources(pipeline, lambdas),
+        **flow.resources(),
+        **alarms.resources(pipeline),
+        **alarms.dms_alarms(pipeline, dms_side, task),
+        **(dms.resources(pipeline) if dms_side == "make" else {}),
+    }
+
+
+def _outputs(*, creates_dms: bool) -> Template:
+    outputs = {
         "QueueUrl": {"Description": "The `url` that the settings must have under [queue].", "Value": ref("Queue")},
         "StateMachineArn": {"Description": "The state machine of the pipeline.", "Value": ref("StateMachine")},
-        "StartFunction": {"Description": "What starts it, unless it runs.", "Value": ref("StartRunFunction")},
+        "StartFunction": {
+            "Description": "The function that starts it, unless it runs.",
+            "Value": ref("StartRunFunction"),
+        },
         "NoticeTopicArn": {"Description": "The topic of notices.", "Value": ref("NoticeTopic")},
     }
     task = {"Description": "The replication task, which is started by hand.", "Value": ref("ReplicationTask")}
-    return {**found, "ReplicationTaskArn": task} if made_dms else found
+    return {**outputs, "ReplicationTaskArn": task} if creates_dms else outputs
 
 
-def text_of(made: Template) -> str:
-    """Return a template as it is written to a file."""
-    return json.dumps(made, indent=2, ensure_ascii=False) + "\n"
+def text_of(content: Template) -> str:
+    """Return the text of a template file."""
+    return json.dumps(content, indent=2, ensure_ascii=False) + "\n"

@@ -1,5 +1,5 @@
-"""All that a job of AWS Glue or EMR needs, as files that are equal whenever they are made of the same things.
+"""Packages of jobs for AWS Glue and EMR: equal inputs give equal files.
 
-`lakeward package` makes it (docs/how-to/aws/package.md). The locks beside these modules pin what lakeward needs on
-each line of Spark, with hashes; `make lock` writes them, with the versions of `requirements/`.
+`lakeward package` writes them (docs/how-to/aws/package.md). The lock files in this folder pin the dependencies of
+lakeward on each line of Spark, with hashes; `make lock` writes them, with the versions of `requirements/`.
 """

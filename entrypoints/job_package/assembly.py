@@ -29,10 +29,10 @@ _OF_FORMATS: Mapping[str, Collection[str]] = {"iceberg": (), "delta": ("delta",)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Order:
-    """What a package is to be: for a `release` on machines, with a table format, extras, and `wheels` of one's own.
+    """The contents of a package: a `release` and machine, a table format, extras, and wheels of the user.
 
-    `place` is the URL where it will lie, and `settings` the one of the settings; `with_boto3` takes boto3 along
-    where the platform has its own.
+    `place` is the URL of the package, and `settings` that of the settings. With `with_boto3` the package contains
+    boto3 although the platform has its own.
     """
 
     release: Release
@@ -45,24 +45,24 @@ class Order:
     with_boto3: bool = False
 
     def check(self) -> None:
-        """Raise ConfigError for what does not go together."""
+        """Raise ConfigError for an unknown extra, and for a release that does not fit the machine or the format."""
         check_machine(self.release, self.machine)
         if unknown := sorted(set(self.extras) - set(EXTRAS)):
             raise ConfigError(
-                f"nothing of lakeward is called {unknown[0]!r}",
+                f"lakeward has no extra {unknown[0]!r} for packages",
                 found="--extra may be " + " or ".join(EXTRAS),
-                todo="What a table format needs comes with --format, and S3 with all.",
+                todo="The packages of a table format come with --format, and those of S3 always.",
             )
         if self.kind == "hudi" and self.release.line != "3.5":
             raise ConfigError(
-                f"lakeward writes Hudi tables on Spark 3.5 alone, and {TITLES[self.release.platform]} "
+                f"lakeward writes Hudi tables only on Spark 3.5, and {TITLES[self.release.platform]} "
                 f"{self.release.name} has Spark {self.release.line}",
-                todo="Name a release with Spark 3.5, or take another format.",
+                todo="Name a release with Spark 3.5, or use another format.",
             )
 
     @property
     def target(self) -> Target:
-        """What the wheels are for."""
+        """The platform that the wheels must run on."""
         provided = set(PROVIDED[self.release.platform])
         return Target(
             release=self.release,
@@ -72,15 +72,16 @@ class Order:
 
     @property
     def all_extras(self) -> Collection[str]:
-        """The extras of lakeward: those of its line of Spark, of S3, of the table format, and those asked for."""
+        """The extras of lakeward: those of the Spark line, S3, the table format, and the order."""
         spark = "spark-3.5" if self.release.line == "3.5" else "spark"
         return {spark, "s3", *_OF_FORMATS[self.kind], *self.extras}
 
 
 def build(order: Order, folder: Path, pins: Mapping[str, Pin] | None = None) -> Mapping[str, Any]:
-    """Write a package into an empty folder, and return what its job.json says.
+    """Write a package into an empty folder, and return the content of its job.json.
 
-    Raises ConfigError for what does not go together or has no wheel, SetupError for what is missing here.
+    Raises ConfigError for an order that cannot be built, such as a dependency without a wheel, and SetupError if a
+    tool is missing on this machine.
     """
     order.check()
     pins = read_lock(order.release, order.machine) if pins is None else pins
@@ -114,17 +115,19 @@ def files_of(folder: Path) -> Sequence[Path]:
 
 
 def _gather(order: Order, folder: Path, pins: Mapping[str, Pin]) -> Sequence[Wheel]:
-    """Have all wheels in a folder: the given ones, lakeward's own unless it is given, and what they require."""
-    given = dict(given_wheels(order.wheels, order.target))
+    """Put all wheels into a folder: those of the order, lakeward's own, and what these require."""
+    replacements = dict(given_wheels(order.wheels, order.target))
     with tempfile.TemporaryDirectory() as name:
-        if "lakeward" not in given:
-            given["lakeward"] = Wheel.read(make_own_wheel(Path(name)))
-        given = {key: Wheel.read(Path(shutil.copyfile(w.path, folder / w.path.name))) for key, w in given.items()}
-    return Gathering(order.target, pins, given, folder).gather({"lakeward": order.all_extras})
+        if "lakeward" not in replacements:
+            replacements["lakeward"] = Wheel.read(make_own_wheel(Path(name)))
+        replacements = {
+            key: Wheel.read(Path(shutil.copyfile(w.path, folder / w.path.name))) for key, w in replacements.items()
+        }
+    return Gathering(order.target, pins, replacements, folder).gather({"lakeward": order.all_extras})
 
 
 def _jobs(order: Order, wheels: Sequence[Wheel]) -> Mapping[str, Any]:
-    """Return the jobs that the package can be started as, by the operation of AWS that takes them."""
+    """Return the definitions of the job, by the operation of the AWS command line that takes them."""
     if order.release.platform == "glue":
         names = [wheel.path.name for wheel in wheels]
         return {"create-job": job_start.glue_job(order.release, order.kind, names, order.place, order.settings)}
@@ -139,16 +142,16 @@ def _readme(order: Order, jobs: Mapping[str, Any]) -> str:
     parts = [
         f"lakeward {__version__} as a job of {title}: Python {order.release.python}, Spark {order.release.line}, "
         f"{order.machine}.",
-        f"{job_start.SCRIPT} is the script, wheels/ is all that is installed, requirements.txt has their versions "
-        "and hashes.",
+        f"{job_start.SCRIPT} is the script. wheels/ has all packages that are installed, and requirements.txt "
+        "their versions and hashes.",
     ]
     if order.release.platform == "emr":
         parts.append(f"{job_start.ENVIRONMENT} is an environment of these wheels for {order.release.interpreter}.")
     if order.place == job_start.SOMEWHERE:
-        parts.append(f"Upload this folder, and write where it lies instead of {job_start.SOMEWHERE}.")
+        parts.append(f"Upload this folder, and write its URL instead of {job_start.SOMEWHERE}.")
     parts += [f"{operation}:\n\n{json.dumps(job, indent=2)}" for operation, job in jobs.items()]
     if order.release.platform == "emr":
-        parts.append(f"The jars of {order.kind} are those of EMR: the package brings none.")
+        parts.append(f"The jars of {order.kind} are those of EMR: the package has none.")
     return "\n\n".join([*parts, "docs/how-to/aws/package.md says more."]) + "\n"
 
 

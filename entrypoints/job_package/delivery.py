@@ -15,28 +15,28 @@ from lakeward.core.errors import ConfigError
 from lakeward.entrypoints.job_package.assembly import MANIFEST, files_of
 
 _HASH: Final = "sha256"
-"""The metadata of an object that has the hash of its content."""
+"""The metadata key of an object for the hash of its content."""
 
 
 def check_folder(folder: Path) -> None:
-    """Raise ConfigError for a folder that has more than an earlier package, or is none."""
+    """Raise ConfigError for a path that is no folder, or a folder with files that are not of an earlier package."""
     if not folder.exists():
         return
     if not folder.is_dir():
         raise ConfigError(f"{folder} is no folder", todo="Name a new one with --to.")
-    listed = _listed(folder)
+    listed = _list_files(folder)
     known = {MANIFEST, *listed} if listed else set[str]()
     others = [path.relative_to(folder).as_posix() for path in files_of(folder)]
-    if strange := [name for name in others if name not in known]:
+    if unknown := [name for name in others if name not in known]:
         raise ConfigError(
             f"{folder} has files that are of no package",
-            found=", ".join(strange[:5]) + (" …" if len(strange) > 5 else ""),
-            todo="Name a new folder, or one that was packaged to: it is replaced whole.",
+            found=", ".join(unknown[:5]) + (" …" if len(unknown) > 5 else ""),
+            todo="Name a new folder, or that of an earlier package, which is replaced.",
         )
 
 
-def _listed(folder: Path) -> Sequence[str]:
-    """Return the files that the package in a folder has by its own list; none where there is no list."""
+def _list_files(folder: Path) -> Sequence[str]:
+    """Return the files in the list of the package in a folder; none if there is no list."""
     try:
         return [*json.loads((folder / MANIFEST).read_text("utf-8"))["files"]]
     except (OSError, ValueError, KeyError, TypeError):
@@ -53,12 +53,12 @@ def replace_folder(folder: Path, make: Callable[[Path], Mapping[str, Any]]) -> M
     try:
         with _writing(folder):
             fresh.mkdir(parents=True)
-        made = make(fresh)
+        result = make(fresh)
         with _writing(folder):
-            _show(folder, fresh, old)
+            _swap(folder, fresh, old)
     finally:
         shutil.rmtree(fresh, ignore_errors=True)
-    return made
+    return result
 
 
 @contextmanager
@@ -69,8 +69,8 @@ def _writing(folder: Path) -> Iterator[None]:
         raise ConfigError(f"{folder} cannot be written", found=str(error), todo="Name another one.") from error
 
 
-def _show(folder: Path, fresh: Path, old: Path) -> None:
-    """Let a folder be the fresh one, and keep it where that cannot be: the old one lies beside it then at worst."""
+def _swap(folder: Path, fresh: Path, old: Path) -> None:
+    """Replace a folder by the fresh one; if that fails, restore it, or leave it under the name `old` at worst."""
     if folder.exists():
         folder.rename(old)
     try:
@@ -83,10 +83,9 @@ def _show(folder: Path, fresh: Path, old: Path) -> None:
 
 
 def upload(folder: Path, url: str, access: Access) -> Sequence[str]:
-    """Bring the files of a folder to a prefix; return the names of those that were not there yet as they are.
+    """Upload the files of a folder to a prefix; return the names of those that were missing or different.
 
-    The list of files is written last, so that a new one is only there where all that it names is. Objects that are
-    not of this package are left alone.
+    The list of files is uploaded last, so that all files that it names are there. Other objects are not changed.
     """
     from lakeward.adapters.aws.s3.error_messages import explain_s3_errors  # noqa: PLC0415  # it imports boto3
 
@@ -96,7 +95,7 @@ def upload(folder: Path, url: str, access: Access) -> Sequence[str]:
         name = path.relative_to(folder).as_posix()
         bucket, key = split(f"{url}/{name}")
         with explain_s3_errors(f"{url}/{name}"):
-            if name in hashes and _has(access, bucket, key, hashes[name]):
+            if name in hashes and _has_content(access, bucket, key, hashes[name]):
                 continue
             with path.open("rb") as content:
                 metadata = {_HASH: hashes[name]} if name in hashes else {}
@@ -105,14 +104,14 @@ def upload(folder: Path, url: str, access: Access) -> Sequence[str]:
     return sent
 
 
-def _has(access: Access, bucket: str, key: str, wanted: str) -> bool:
-    """Whether an object is there, and has the content of a hash by what was noted when it was written."""
+def _has_content(access: Access, bucket: str, key: str, wanted: str) -> bool:
+    """Return True if an object exists whose metadata has this hash of its content."""
     from botocore.exceptions import ClientError  # noqa: PLC0415  # as boto3
 
     try:
-        found: str | None = access.client.head_object(Bucket=bucket, Key=key)["Metadata"].get(_HASH)
+        stored: str | None = access.client.head_object(Bucket=bucket, Key=key)["Metadata"].get(_HASH)
     except ClientError as error:
         if error.response["ResponseMetadata"]["HTTPStatusCode"] in (403, 404):
             return False
         raise
-    return found == wanted
+    return stored == wanted

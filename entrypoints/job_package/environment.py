@@ -1,8 +1,8 @@
 """A virtual environment as an archive, which Spark unpacks on each machine of EMR (`spark.archives`).
 
-It is put together of the wheels alone, without a Python of the platform: `bin/python` is a link to where that has
-its own, and Python finds the rest from where the link lies. Scripts of wheels are left out, since they name folders
-of one machine; nothing of a job starts them.
+It is built from the wheels, without a Python of the platform: `bin/python` is a link to the Python of the
+platform, which finds the packages by the place of the link. Scripts of wheels are left out: they contain paths of
+one machine, and a job does not start them.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def write_environment(wheels: Sequence[Wheel], release: Release, path: Path) -> 
 
 
 def _places(wheel: zipfile.ZipFile, site: str) -> Iterator[tuple[str, str]]:
-    """Say where each file of a wheel lies in the environment (packaging.python.org, Binary distribution format)."""
+    """Yield each file of a wheel with its path in the environment (packaging.python.org, binary format)."""
     for name in sorted(wheel.namelist()):
         top, _, rest = name.partition("/")
         if name.endswith("/"):

@@ -1,4 +1,4 @@
-"""How a packaged job is started: its script, and the arguments that the platform and the script are given."""
+"""The script of a packaged job, and the arguments with which a platform starts it."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ def script(release: Release) -> str:
 
 
 def glue_job(release: Release, kind: str, wheels: Sequence[str], place: str, settings: str) -> Mapping[str, Any]:
-    """Return a job of Glue as `aws glue create-job` takes it, but for its name and role.
+    """Return the input of `aws glue create-job` for a job of Glue, without its name and role.
 
-    The wheels are all that is installed, and none asks an index: Glue hands the option on to its pip.
+    Only the wheels are installed, and pip does not use an index: Glue passes the option to its pip.
     """
     return {
         "GlueVersion": release.name,
@@ -51,20 +51,20 @@ def glue_job(release: Release, kind: str, wheels: Sequence[str], place: str, set
 
 
 def serverless_job(place: str, settings: str) -> Mapping[str, Any]:
-    """Return a job of EMR Serverless as `aws emr-serverless start-job-run --job-driver` takes it."""
+    """Return the input of `aws emr-serverless start-job-run --job-driver` for a job of EMR Serverless."""
     names = ("emr-serverless.driverEnv.PYSPARK_DRIVER_PYTHON", "emr-serverless.driverEnv.PYSPARK_PYTHON")
     return {
         "sparkSubmit": {
             "entryPoint": f"{place}/{SCRIPT}",
             "entryPointArguments": ["--settings", settings],
-            "sparkSubmitParameters": " ".join(_configured(place, names)),
+            "sparkSubmitParameters": " ".join(_environment_options(place, names)),
         }
     }
 
 
 def step(place: str, settings: str) -> Mapping[str, Any]:
-    """Return a step of a cluster of EMR as `aws emr add-steps --steps` takes it."""
-    options = _configured(place, ("yarn.appMasterEnv.PYSPARK_PYTHON",))
+    """Return the input of `aws emr add-steps --steps` for a step of an EMR cluster."""
+    options = _environment_options(place, ("yarn.appMasterEnv.PYSPARK_PYTHON",))
     return {
         "Name": "lakeward",
         "Type": "CUSTOM_JAR",
@@ -74,9 +74,9 @@ def step(place: str, settings: str) -> Mapping[str, Any]:
     }
 
 
-def _configured(place: str, names: Sequence[str]) -> Sequence[str]:
-    """Return the options of spark-submit that unpack the environment and start its Python, on each machine."""
+def _environment_options(place: str, names: Sequence[str]) -> Sequence[str]:
+    """Return the options of spark-submit that unpack the environment on each machine, and start its Python."""
     python = "./environment/bin/python"
-    given = {"archives": f"{place}/{ENVIRONMENT}#environment"}
-    given |= dict.fromkeys((*names, "executorEnv.PYSPARK_PYTHON"), python)
-    return [part for name, value in given.items() for part in ("--conf", f"spark.{name}={value}")]
+    settings = {"archives": f"{place}/{ENVIRONMENT}#environment"}
+    settings |= dict.fromkeys((*names, "executorEnv.PYSPARK_PYTHON"), python)
+    return [part for name, value in settings.items() for part in ("--conf", f"spark.{name}={value}")]

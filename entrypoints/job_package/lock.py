@@ -1,4 +1,4 @@
-"""The versions that are packaged: those that lakeward was tested with on a line of Spark, with their hashes."""
+"""The packaged versions: those that lakeward was tested with on a line of Spark, with their hashes."""
 
 from __future__ import annotations
 
@@ -24,22 +24,22 @@ class Pin:
 
     @property
     def requirement(self) -> str:
-        """The line of a file of requirements.
+        """The line in a requirements file.
 
         >>> Pin("six", Version("1.17.0"), ["ab", "cd"]).requirement
         'six==1.17.0 --hash=sha256:ab --hash=sha256:cd'
         """
-        return " ".join([f"{self.name}=={self.version}", *(f"--hash=sha256:{one}" for one in self.hashes)])
+        return " ".join([f"{self.name}=={self.version}", *(f"--hash=sha256:{digest}" for digest in self.hashes)])
 
 
 def read_lock(release: Release, machine: str) -> Mapping[str, Pin]:
-    """Return the pins of a release, as its Python on a machine has them, by their normalized names."""
+    """Return the pins of a release by normalized name, for its Python and a machine."""
     text = files(__package__).joinpath(f"lock-{release.line}.txt").read_text("utf-8")
     return pins_of(text, environment_of(release, machine))
 
 
 def environment_of(release: Release, machine: str) -> Mapping[str, str]:
-    """Return what the markers of dependencies see on a platform, whatever Python runs here."""
+    """Return the values of the markers of dependencies on a platform, independent of the running Python."""
     return {
         "implementation_name": "cpython",
         "implementation_version": f"{release.python}.0",
@@ -56,18 +56,18 @@ def environment_of(release: Release, machine: str) -> Mapping[str, str]:
 
 
 def pins_of(text: str, environment: Mapping[str, str]) -> Mapping[str, Pin]:
-    r"""Return what a lock pins in an environment.
+    r"""Return the pins of a lock for an environment, by normalized name.
 
-    >>> found = pins_of("six==1.0 ; os_name == 'nt' \\\n  --hash=sha256:aa\nA_b==2.1 \\\n  --hash=sha256:bb\n", {})
-    >>> [(name, str(pin.version), pin.hashes) for name, pin in found.items()]
+    >>> pins = pins_of("six==1.0 ; os_name == 'nt' \\\n  --hash=sha256:aa\nA_b==2.1 \\\n  --hash=sha256:bb\n", {})
+    >>> [(name, str(pin.version), pin.hashes) for name, pin in pins.items()]
     [('a-b', '2.1', ['bb'])]
     """
-    found: dict[str, Pin] = {}
+    pins: dict[str, Pin] = {}
     for entry in re.split(r"\n(?=\w)", re.sub(r"^#.*\n", "", text, flags=re.MULTILINE)):
-        said, *_ = entry.partition(" \\")
-        pinned, _, marker = said.partition(";")
-        name, _, version = pinned.strip().partition("==")
+        requirement, *_ = entry.partition(" \\")
+        name_and_version, _, marker = requirement.partition(";")
+        name, _, version = name_and_version.strip().partition("==")
         if not marker or Marker(marker).evaluate(dict(environment)):
             hashes = re.findall(r"--hash=sha256:([0-9a-f]+)", entry)
-            found[canonicalize_name(name)] = Pin(name, Version(version), hashes)
-    return found
+            pins[canonicalize_name(name)] = Pin(name, Version(version), hashes)
+    return pins

@@ -30,21 +30,21 @@ _OF_THE_INSTALLATION: Final = ("INSTALLER", "RECORD", "REQUESTED", "direct_url.j
 
 
 def make_own_wheel(folder: Path) -> Path:
-    """Write the wheel of the lakeward that runs into a folder; equal code gives an equal file."""
+    """Write the wheel of the running lakeward into a folder; equal code gives an equal file."""
     source = checkout()
-    return _pack(_built(source) if source is not None else _installed(), folder / _NAME)
+    return _pack(_build_files(source) if source is not None else _installed_files(), folder / _NAME)
 
 
 def checkout() -> Path | None:
-    """Return the checkout that lakeward runs from, if it does."""
+    """Return the checkout that lakeward runs from; None if it is installed."""
     root = Path(lakeward.adapters.__file__).resolve().parents[1]
     file = root / "pyproject.toml"
-    said = tomllib.loads(file.read_text("utf-8")) if file.exists() else {}
-    return root if said.get("project", {}).get("name") == "lakeward" else None
+    project = tomllib.loads(file.read_text("utf-8")) if file.exists() else {}
+    return root if project.get("project", {}).get("name") == "lakeward" else None
 
 
-def _built(source: Path) -> Mapping[str, bytes]:
-    """Return the files of a wheel that is built of a copy: building leaves files behind."""
+def _build_files(source: Path) -> Mapping[str, bytes]:
+    """Return the files of a wheel built from a copy of the checkout, since building leaves files behind."""
     packages = tomllib.loads((source / "pyproject.toml").read_text("utf-8"))["tool"]["setuptools"]["package-dir"]
     with tempfile.TemporaryDirectory() as name:
         copy, target = Path(name) / "source", Path(name) / "wheel"
@@ -54,15 +54,15 @@ def _built(source: Path) -> Mapping[str, bytes]:
         for file in ("pyproject.toml", "README.md", "LICENSE"):
             shutil.copy(source / file, copy)
         isolated = ["--no-build-isolation"] if _has_setuptools() else []
-        ended = run_pip(["wheel", "--no-deps", *isolated, "--wheel-dir", str(target), str(copy)])
-        if ended.returncode:
+        result = run_pip(["wheel", "--no-deps", *isolated, "--wheel-dir", str(target), str(copy)])
+        if result.returncode:
             raise SetupError(
-                f"no wheel of lakeward can be built of {source}",
-                found=ended.stderr.strip()[-500:],
-                todo="Install setuptools 77 or later, or give a wheel of lakeward that is built: --wheel FILE",
+                f"no wheel of lakeward can be built from {source}",
+                found=result.stderr.strip()[-500:],
+                todo="Install setuptools 77 or later, or give a built wheel of lakeward: --wheel FILE",
             )
-        (made,) = target.glob("*.whl")
-        with zipfile.ZipFile(made) as archive:
+        (wheel,) = target.glob("*.whl")
+        with zipfile.ZipFile(wheel) as archive:
             return {file: archive.read(file) for file in archive.namelist() if not file.endswith("/")}
 
 
@@ -73,20 +73,20 @@ def _has_setuptools() -> bool:
         return False
 
 
-def _installed() -> Mapping[str, bytes]:
+def _installed_files() -> Mapping[str, bytes]:
     """Return the files of the installed distribution that were in its wheel."""
     try:
-        found = distribution("lakeward").files
+        files = distribution("lakeward").files
     except PackageNotFoundError:
-        found = None
-    if found is None:
+        files = None
+    if files is None:
         raise SetupError(
-            "what is installed of lakeward is not recorded",
+            "the installed files of lakeward are not recorded",
             todo="Install it with pip, or give its wheel: --wheel FILE",
         )
     return {
         file.as_posix(): file.read_binary()
-        for file in found
+        for file in files
         if file.parts[0] != os.pardir and "__pycache__" not in file.parts and file.name not in _OF_THE_INSTALLATION
     }
 

@@ -1,6 +1,6 @@
-"""The releases of AWS Glue and EMR that can be packaged for: their Python, their Spark, and what they bring.
+"""The supported releases of AWS Glue and EMR: their Python, their Spark line, and their packages.
 
-What is not known of a release is not guessed: one that is not listed is refused. Sources: "Migrating to AWS Glue
+Other releases are refused, because nothing about a release is guessed. Sources: "Migrating to AWS Glue
 5.1" and "6.0" (docs.aws.amazon.com/glue/latest/dg); the pages of emr-7.14.0 and emr-spark-8.1.0 in EMR's guide.
 """
 
@@ -16,12 +16,12 @@ BOTO3: Final = frozenset({"boto3", "botocore", "jmespath", "s3transfer"})
 _SPARK: Final = frozenset({"py4j", "pyspark"})
 
 PROVIDED: Mapping[str, Collection[str]] = {"glue": _SPARK | BOTO3, "emr": _SPARK}
-"""The distributions that a platform brings. EMR has boto3, but not in the environment that a job takes along."""
+"""The distributions that a platform provides. EMR has boto3, but not in the environment of a packaged job."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Release:
-    """A release of a `platform`: its `line` of Spark, its `python` as 3.11, and the machines that it runs on."""
+    """A release of a `platform`: its Spark `line`, its `python` such as 3.11, and the machines that it runs on."""
 
     platform: str
     name: str
@@ -31,7 +31,7 @@ class Release:
 
     @property
     def interpreter(self) -> str:
-        """Where Amazon Linux has this Python."""
+        """The path of this Python on Amazon Linux."""
         return f"/usr/bin/python{self.python}"
 
 
@@ -44,11 +44,11 @@ RELEASES: Final = (
     Release(platform="emr", name="emr-7.14.0", line="3.5", python="3.11", machines=_BOTH),
     Release(platform="emr", name="emr-spark-8.1.0", line="4.1", python="3.11", machines=_BOTH),
 )
-"""The releases of each platform, the newest last. EMR 7 has Python 3.9 as well, which lakeward does not run on."""
+"""The releases of each platform, newest last. EMR 7 also has Python 3.9, on which lakeward does not run."""
 
 
 def newest_release(platform: str, line: str) -> Release:
-    """Return the newest release of a platform that has a line of Spark.
+    """Return the newest release of a platform with a Spark line.
 
     >>> newest_release("glue", "3.5").name
     '5.1'
@@ -63,18 +63,18 @@ def find_release(platform: str, name: str) -> Release:
     '3.11'
     """
     known = [release for release in RELEASES if release.platform == platform]
-    found = [release for release in known if name in (release.name, release.name.removeprefix("emr-"))]
-    if not found:
+    matching = [release for release in known if name in (release.name, release.name.removeprefix("emr-"))]
+    if not matching:
         raise ConfigError(
             f"nothing is known of release {name!r} of {TITLES[platform]}",
             found="known are " + ", ".join(release.name for release in known),
             todo="Name one of them with --release. Another one may have another Python or Spark.",
         )
-    return found[0]
+    return matching[0]
 
 
 TITLES: Final = {"glue": "AWS Glue", "emr": "Amazon EMR"}
-"""What the platforms call themselves."""
+"""The names of the platforms."""
 
 
 def check_machine(release: Release, machine: str) -> None:

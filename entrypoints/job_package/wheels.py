@@ -1,4 +1,4 @@
-"""The wheels of a package: resolves what a job needs, and fetches it from the index by pip."""
+"""The wheels of a package: resolves the dependencies of a job, and fetches them from an index with pip."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from lakeward.entrypoints.job_package.lock import Pin, environment_of
 from lakeward.entrypoints.job_package.releases import TITLES, Release
 
 _GLIBC: Final = range(28, 16, -1)
-"""Minor versions of glibc 2 that wheels may be built for: Amazon Linux 2023 has 2.34, and no wheel needs more."""
+"""Minor versions of glibc 2 for which wheels may be built. Amazon Linux 2023 has 2.34."""
 
 
 @dataclass(frozen=True, slots=True)
 class Wheel:
-    """A wheel in a file: its normalized name, its version, and what it requires."""
+    """A wheel file: its normalized name, its version, and its requirements."""
 
     path: Path
     name: str
@@ -40,13 +40,13 @@ class Wheel:
 
     @classmethod
     def read(cls, path: Path) -> Wheel:
-        """Read a file; raises ConfigError for one that is no wheel."""
+        """Read a file; raises ConfigError if it is no wheel."""
         try:
             name, version, *_ = parse_wheel_filename(path.name)
             with zipfile.ZipFile(path) as archive:
                 (metadata,) = [n for n in archive.namelist() if re.fullmatch(r"[^/]+\.dist-info/METADATA", n)]
-                said = Parser().parsestr(archive.read(metadata).decode())
-            requires = [Requirement(need) for need in said.get_all("Requires-Dist", ())]
+                metadata_fields = Parser().parsestr(archive.read(metadata).decode())
+            requires = [Requirement(need) for need in metadata_fields.get_all("Requires-Dist", ())]
         except (InvalidWheelFilename, OSError, ValueError, zipfile.BadZipFile) as error:
             raise ConfigError(
                 f"{path} is no wheel", found=str(error), todo="Build one: pip wheel --no-deps FOLDER"
@@ -62,7 +62,7 @@ class Wheel:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """What wheels are for: a release on machines, and the distributions that are there already."""
+    """A platform for wheels: a release on a machine, and the distributions that it provides."""
 
     release: Release
     machine: str
@@ -73,7 +73,7 @@ class Target:
 
     @property
     def platforms(self) -> Sequence[str]:
-        """The platforms of wheels that run there, the best first."""
+        """The platform tags of wheels that run there, best first."""
         return [*(f"manylinux_2_{minor}_{self.machine}" for minor in _GLIBC), f"manylinux2014_{self.machine}"]
 
     @property
@@ -87,7 +87,7 @@ class Target:
         }
 
     def check(self, wheel: Wheel) -> None:
-        """Raise ConfigError for a wheel that does not run there."""
+        """Raise ConfigError for a wheel that does not run on the platform."""
         if not parse_wheel_filename(wheel.path.name)[3] & set(self.tags):
             raise ConfigError(
                 f"{wheel.path.name} does not run on {self}",
@@ -98,7 +98,7 @@ class Target:
 
 @dataclass(slots=True)
 class Gathering:
-    """Gathers what wheels require: `given` are those that are there, `pins` all that may be had from the index."""
+    """Resolves the requirements of wheels: `given` are the present ones, `pins` those that the index may have."""
 
     target: Target
     pins: Mapping[str, Pin]
@@ -107,23 +107,23 @@ class Gathering:
     extras: dict[str, set[str]] = field(default_factory=dict)
 
     def gather(self, extras: Mapping[str, Collection[str]]) -> Sequence[Wheel]:
-        """Return the given wheels and all that they require, with `extras` of some of them, by name.
+        """Return the given wheels and all that they require; `extras` maps names to their extras.
 
-        Raises ConfigError for what neither is given nor has a pin, and what `download` raises.
+        Raises ConfigError for a requirement that is neither given nor pinned, and the errors of `download`.
         """
-        self.extras.update((name, set(more)) for name, more in extras.items())
-        found = dict(self.given)
+        self.extras.update((name, set(names)) for name, names in extras.items())
+        wheels = dict(self.given)
         while True:
-            known = sum(map(len, self.extras.values()))
-            required = {name for wheel in found.values() for name in self._required(wheel)}
-            missing = sorted(required - found.keys())
-            if not missing and known == sum(map(len, self.extras.values())):
-                return [found[name] for name in sorted(found)]
+            extras_before = sum(map(len, self.extras.values()))
+            required = {name for wheel in wheels.values() for name in self._required(wheel)}
+            missing = sorted(required - wheels.keys())
+            if not missing and extras_before == sum(map(len, self.extras.values())):
+                return [wheels[name] for name in sorted(wheels)]
             for wheel in download([self.pins[name] for name in missing], self.target, self.folder):
-                found[wheel.name] = wheel
+                wheels[wheel.name] = wheel
 
     def _required(self, wheel: Wheel) -> Iterator[str]:
-        """Name what a wheel requires, except what the platform brings, and note the extras of that."""
+        """Yield the requirements of a wheel that the platform does not provide, and record their extras."""
         environment = environment_of(self.target.release, self.target.machine)
         extras = ("", *self.extras.get(wheel.name, ()))
         for need in wheel.requires:
@@ -135,41 +135,41 @@ class Gathering:
                 yield name
 
     def _check(self, wheel: Wheel, need: Requirement, name: str) -> None:
-        there = self.given.get(name) or self.pins.get(name)
-        if there is None:
+        available = self.given.get(name) or self.pins.get(name)
+        if available is None:
             raise ConfigError(
                 f"{wheel.name} needs {need.name}, of which lakeward's lock has no version",
                 found=f"{wheel.path.name} requires {need}",
                 todo=f"Give its wheel as well: --wheel {need.name}-….whl",
             )
-        if not need.specifier.contains(there.version, prereleases=True):
+        if not need.specifier.contains(available.version, prereleases=True):
             raise ConfigError(
-                f"{wheel.name} {wheel.version} does not go with {need.name} {there.version}",
+                f"{wheel.name} {wheel.version} does not go with {need.name} {available.version}",
                 found=f"{wheel.path.name} requires {need}",
-                todo="Give another wheel of one of them with --wheel: it replaces a version of the lock.",
+                todo="Give another wheel of one of them with --wheel; it replaces the version of the lock.",
             )
 
 
 def given_wheels(paths: Iterable[Path], target: Target) -> Mapping[str, Wheel]:
-    """Return the wheels of files by name; raises ConfigError for one that does not run there, or is there twice."""
-    found: dict[str, Wheel] = {}
+    """Return the wheels of files by name; raises ConfigError for a duplicate, and for the wrong platform."""
+    wheels: dict[str, Wheel] = {}
     for path in paths:
         wheel = Wheel.read(path)
         target.check(wheel)
-        if wheel.name in found:
+        if wheel.name in wheels:
             raise ConfigError(
                 f"two wheels of {wheel.name} are given",
-                found=f"{found[wheel.name].path.name} and {path.name}",
+                found=f"{wheels[wheel.name].path.name} and {path.name}",
                 todo="Leave one of them out.",
             )
-        found[wheel.name] = wheel
-    return found
+        wheels[wheel.name] = wheel
+    return wheels
 
 
 def download(pins: Sequence[Pin], target: Target, folder: Path) -> Sequence[Wheel]:
-    """Have the wheels of pins from the index into a folder; pip checks their hashes.
+    """Download the wheels of pins from the index into a folder; pip checks their hashes.
 
-    Raises SetupError without pip or where the index does not answer, ConfigError where it has no such wheel.
+    Raises SetupError without pip or if the index does not answer, and ConfigError if it has no such wheel.
     """
     if not pins:
         return []
@@ -177,17 +177,17 @@ def download(pins: Sequence[Pin], target: Target, folder: Path) -> Sequence[Whee
         (requirements := Path(name) / "requirements.txt").write_text(
             "".join(f"{pin.requirement}\n" for pin in pins), "utf-8"
         )
-        asked = ["--no-deps", "--require-hashes", "--only-binary=:all:", "--requirement", str(requirements)]
+        options = ["--no-deps", "--require-hashes", "--only-binary=:all:", "--requirement", str(requirements)]
         runs_on = ["--implementation", "cp", "--python-version", target.release.python]
         runs_on += [f"--platform={platform}" for platform in target.platforms]
-        ended = run_pip(["download", "--retries=2", *asked, *runs_on, "--dest", name])
-        if ended.returncode:
-            raise _refused(ended.stderr, target)
+        result = run_pip(["download", "--retries=2", *options, *runs_on, "--dest", name])
+        if result.returncode:
+            raise _download_error(result.stderr, target)
         return [Wheel.read(Path(shutil.copy2(path, folder))) for path in sorted(Path(name).glob("*.whl"))]
 
 
 def run_pip(arguments: Sequence[str]) -> subprocess.CompletedProcess[str]:
-    """Run the pip of this environment; raises SetupError where it has none."""
+    """Run the pip of this environment; raises SetupError if there is none."""
     if find_spec("pip") is None:
         raise SetupError(
             "pip is not installed beside lakeward",
@@ -198,26 +198,26 @@ def run_pip(arguments: Sequence[str]) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603  # no shell, no secret
 
 
-def _refused(said: str, target: Target) -> ConfigError | SetupError:
-    """Return the reason why pip found no wheels, as text."""
-    errors = [line.removeprefix("ERROR: ") for line in said.splitlines() if line.startswith("ERROR: ")]
-    found = errors[-1] if errors else said.strip()[-500:] or "pip said nothing"
-    if "connection broken by" in said or "Temporary failure in name resolution" in said:
+def _download_error(output: str, target: Target) -> ConfigError | SetupError:
+    """Return the error for the output of a pip that downloaded nothing."""
+    errors = [line.removeprefix("ERROR: ") for line in output.splitlines() if line.startswith("ERROR: ")]
+    reason = errors[-1] if errors else output.strip()[-500:] or "pip said nothing"
+    if "connection broken by" in output or "Temporary failure in name resolution" in output:
         return SetupError(
             "the index of Python packages cannot be reached",
-            found=found,
-            todo="Wheels are fetched as `pip download` does: PIP_INDEX_URL, PIP_FIND_LINKS and a proxy count.",
+            found=reason,
+            todo="`pip download` is used: check PIP_INDEX_URL, PIP_FIND_LINKS and the proxy.",
         )
-    if "DO NOT MATCH THE HASHES" in said:
+    if "DO NOT MATCH THE HASHES" in output:
         return ConfigError(
             "a wheel of the index is another one than lakeward was tested with",
-            found=" ".join(said.partition("Got ")[0].split())[-500:],
-            todo="Ask those who run the index. Nothing was packaged.",
+            found=" ".join(output.partition("Got ")[0].split())[-500:],
+            todo="Ask the owners of the index. Nothing was packaged.",
         )
-    if missing := re.search(r"No matching distribution found for (\S+)", said):
+    if missing := re.search(r"No matching distribution found for (\S+)", output):
         return ConfigError(
             f"the index has no wheel of {missing[1]} for {target}",
             found=f"Python {target.release.python}, {target.platforms[0]} and older",
-            todo="Name an index that has it (PIP_INDEX_URL), or give one that you built: --wheel FILE",
+            todo="Name an index that has it (PIP_INDEX_URL), or give a wheel that you built: --wheel FILE",
         )
-    return SetupError("pip could not fetch the wheels", found=found, todo="Try it by hand: pip download")
+    return SetupError("pip could not fetch the wheels", found=reason, todo="Try it by hand: pip download")

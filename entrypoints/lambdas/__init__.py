@@ -1,5 +1,5 @@
-"""Handlers of AWS Lambda that stand around a pipeline: they start it and watch it, and run none of it.
+"""Lambda handlers that start the state machine of a pipeline and answer its questions.
 
-A function has few seconds and a small package: nothing here needs Spark, Arrow or another package than boto3, which
-Lambda has (docs/how-to/aws/orchestration.md).
+A function has a few seconds and a small package. So these modules need no Spark, no Arrow, and no package other
+than boto3, which Lambda has. See docs/how-to/aws/orchestration.md.
 """

@@ -8,24 +8,24 @@ from typing import Final
 from lakeward.core.errors import ConfigError
 
 PIPELINE: Final = "LAKEWARD_PIPELINE"
-"""The name of the pipeline, as `[pipeline]` has it."""
+"""The name of the pipeline in `[pipeline]`."""
 
 STATE_MACHINE: Final = "LAKEWARD_STATE_MACHINE"
-"""The ARN of the state machine of the pipeline; `start_run` alone needs it."""
+"""The ARN of the state machine of the pipeline. Only `start_run` needs it."""
 
 LEASES: Final = "LAKEWARD_LEASES"
 """The DynamoDB table of leases (docs/reference/lease.md)."""
 
 DMS_TASK: Final = "LAKEWARD_DMS_TASK"
-"""The ARN of the replication task of DMS; `dms_status` alone needs it."""
+"""The ARN of the replication task of DMS. Only `dms_status` needs it."""
 
 
 def read_variable(name: str) -> str:
-    """Return an environment variable of the function; raises ConfigError where it is not set."""
+    """Return an environment variable of the function; raises ConfigError if it is not set."""
     value = os.environ.get(name, "").strip()
     if not value:
         raise ConfigError(
             f"the environment variable {name} of the function is not set",
-            todo="Set it as docs/how-to/aws/orchestration.md lists it.",
+            todo="docs/how-to/aws/orchestration.md lists the variables.",
         )
     return value

@@ -1,8 +1,8 @@
-"""Which execution of its state machine has a pipeline: one at a time, by a lease that Step Functions ends.
+"""Executions of the state machine of a pipeline, of which a lease allows one at a time.
 
 The owner of the lease is the name of an execution. The lease lasts longer than an execution can, and passes to
-another name once Step Functions says that its owner has ended. An owner that is not there yet is about to be
-started: anybody may start it, since Step Functions starts one execution of a name.
+another name when Step Functions reports that its owner has ended. An owner that does not exist yet is about to be
+started. Any caller may start it, since Step Functions starts only one execution of a name.
 """
 
 from __future__ import annotations
@@ -30,33 +30,33 @@ PHASES: Final = ("full-load", "changes")
 """The phase of a pipeline: its full load, or the changes after it."""
 
 _LASTS: Final = 366 * 24 * 3600 * 1_000_000
-"""Microseconds of a lease: an execution lasts a year at most (docs.aws.amazon.com/step-functions, quotas)."""
+"""The length of a lease in microseconds; an execution lasts at most a year (AWS Step Functions, quotas)."""
 
 _EVENTS: Final = 100
-"""Last events of an execution among which the state that it entered last is looked for."""
+"""The number of last events of an execution that are searched for the state that it entered last."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Holder:
-    """The execution that has the pipeline: the owner of `term`.
+    """The execution that has the pipeline: the owner of the lease grant.
 
-    `is_running` is None where it was not asked, since the name is the caller's own, and False for an execution that
-    is not there yet. `ended` is the one before, if it lost the lease just now.
+    `is_running` is False for an execution that does not exist yet, and None if it was not checked because the name
+    is the caller's own. `predecessor` is the ended execution that has just lost the lease, if there is one.
     """
 
-    term: LeaseGrant
+    grant: LeaseGrant
     is_running: bool | None = None
-    ended: str | None = None
+    predecessor: str | None = None
 
     @property
     def name(self) -> str:
-        """Its name."""
-        return self.term.owner
+        """The name of the execution."""
+        return self.grant.owner
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Executions:
-    """The executions of the state machine of a pipeline, by its ARN."""
+    """The executions of a state machine; `machine` is its ARN."""
 
     pipeline: str
     machine: str
@@ -64,30 +64,30 @@ class Executions:
     lease: DynamoDbLease
 
     def new_name(self) -> str:
-        """Return a name of an execution that no other has: at most 80 characters that AWS takes."""
-        begin = f"{datetime.now(UTC):%Y%m%dT%H%M%S}-{secrets.token_hex(8)}"
-        return f"{re.sub('[^A-Za-z0-9_-]', '-', self.pipeline)[:40]}-{begin}"
+        """Return a unique name for an execution, of at most 80 characters that AWS allows."""
+        suffix = f"{datetime.now(UTC):%Y%m%dT%H%M%S}-{secrets.token_hex(8)}"
+        return f"{re.sub('[^A-Za-z0-9_-]', '-', self.pipeline)[:40]}-{suffix}"
 
     def find_holder(self, name: str) -> Holder:
         """Return the execution that has the pipeline: `name`, unless another one runs or is about to be started."""
-        ended = None
+        predecessor = None
         while True:
-            term = self.lease.take(f"{self.pipeline}/execution", name)
-            if term.owner == name:
-                return Holder(term=term, ended=ended)
-            status = self._status(term.owner)
+            grant = self.lease.take(f"{self.pipeline}/execution", name)
+            if grant.owner == name:
+                return Holder(grant=grant, predecessor=predecessor)
+            status = self._status(grant.owner)
             if status in (None, "RUNNING"):
-                return Holder(term=term, is_running=status is not None, ended=ended)
-            ended = term.owner
-            self.lease.give_back(term)
+                return Holder(grant=grant, is_running=status is not None, predecessor=predecessor)
+            predecessor = grant.owner
+            self.lease.give_back(grant)
 
     def hand_over(self, holder: Holder, name: str) -> Holder:
-        """Give the pipeline to the execution `name`, and return who has it then: another one may be faster."""
-        self.lease.give_back(holder.term)
+        """Give the pipeline to the execution `name`; return its holder then, since another one may be faster."""
+        self.lease.give_back(holder.grant)
         return self.find_holder(name)
 
     def start(self, name: str, content: Mapping[str, object]) -> bool:
-        """Start the execution of a name; return False where it was started with another input before."""
+        """Start the execution of a name; return False if it was started before with another input."""
         with self._asking(f"the execution {name}"):
             try:
                 self.client.start_execution(stateMachineArn=self.machine, name=name, input=json.dumps(content))
@@ -96,13 +96,13 @@ class Executions:
         return True
 
     def progress_of(self, name: str) -> Mapping[str, str]:
-        """Return where an execution that has ended was: its `phase`, and the id of the `run` that it waited for.
+        """Return the `phase` of an ended execution, and the id of the `run` that it waited for.
 
-        It is empty where the execution entered no state, or its phase is none that there is.
+        The result is empty if the execution entered no state, or if its phase is unknown.
         """
         for event in self._last_events(name, _EVENTS):
-            entered = event.get("stateEnteredEventDetails", {}).get("input", "{}")
-            content = json.loads(entered)
+            state_input = event.get("stateEnteredEventDetails", {}).get("input", "{}")
+            content = json.loads(state_input)
             if isinstance(content, dict) and "phase" in content:
                 if content["phase"] not in PHASES:
                     return {}
@@ -110,7 +110,7 @@ class Executions:
         return {}
 
     def count_events(self, name: str) -> int:
-        """Return how many events the history of an execution has: they are numbered from 1."""
+        """Return the number of events in the history of an execution; events are numbered from 1."""
         return max((event["id"] for event in self._last_events(name, 1)), default=0)
 
     def _last_events(self, name: str, count: int) -> Iterator[Mapping[str, Any]]:
@@ -122,7 +122,7 @@ class Executions:
         yield from sorted(answer["events"], key=lambda event: -event["id"])
 
     def _status(self, name: str) -> str | None:
-        """Return the description of an execution; None if there is none of this name."""
+        """Return the status of an execution; None if it does not exist."""
         with self._asking(f"the execution {name}"):
             try:
                 status: str = self.client.describe_execution(executionArn=self._arn(name))["status"]
@@ -138,13 +138,13 @@ class Executions:
 
 
 def open_executions(machine: str) -> Executions:
-    """Return the executions of a state machine, of the pipeline that the environment names."""
+    """Return the executions of a state machine, for the pipeline that the environment names."""
     return _open(machine, read_variable(PIPELINE), read_variable(LEASES))
 
 
 @cache
 def _open(machine: str, pipeline: str, table: str) -> Executions:
-    """Create the clients once: a function is called often, and has little processor time."""
+    """Create the clients once: the function is called often, and has little processor time."""
     with translate_errors("Step Functions", PAGE):
         client = client_of("stepfunctions")
     lease = DynamoDbLease(find_client(), table, _LASTS, lambda: time.time_ns() // 1000)

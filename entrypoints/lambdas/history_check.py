@@ -1,4 +1,4 @@
-"""Decide whether an execution goes on, is followed by a new one, or leaves the pipeline to another one."""
+"""Lambda function that decides whether an execution continues, or another one takes over."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ GO_ON: Final = "go-on"
 """The execution has the pipeline, and continues."""
 
 START_ANEW: Final = "start-anew"
-"""The execution `successor` has the pipeline, and is to be started."""
+"""The execution `successor` has the pipeline, and must be started."""
 
 LEAVE: Final = "leave"
-"""Another execution has the pipeline, and runs."""
+"""Another execution has the pipeline, and is running."""
 
 _DAY: Final = 24 * 3600
 

@@ -29,17 +29,17 @@ class Project:
     name: str
 
     @classmethod
-    def called(cls, kind: str, given: str, registry: Registry, announced: Mapping[str, str]) -> Project:
-        """Return the project for a given name.
+    def named(cls, kind: str, text: str, registry: Registry, announced: Mapping[str, str]) -> Project:
+        """Return the project for a name as the user writes it.
 
         `announced` has the modules of installed plugins by name. Raises ConfigError for a name that is invalid, or
         that an adapter of this kind or an installed plugin has.
         """
-        name = given.replace("-", "_").removeprefix(_PREFIX)
+        name = text.replace("-", "_").removeprefix(_PREFIX)
         if not _NAME.fullmatch(name):
             raise ConfigError(
-                f"{given!r} is no name of a plugin",
-                todo="Use small letters and digits, words joined by _ or -, a letter first: parquet_manifest.",
+                f"{text!r} is no name of a plugin",
+                todo="Use lower-case letters and digits, words joined by _ or -, a letter first: parquet_manifest.",
             )
         registered: Mapping[str, FactoryRegistry[Any]] = {
             "source": registry.sources,
@@ -51,7 +51,7 @@ class Project:
             raise ConfigError(
                 f"there is a {_WORDS[kind] if name in registered[kind] else 'plugin'} called {name!r} already",
                 found=f"found {owner}",
-                todo="Name it otherwise: two of one name cannot be installed.",
+                todo="Choose another name: two plugins of one name cannot be installed.",
             )
         return cls(kind, name)
 
@@ -69,14 +69,14 @@ class Project:
         """Return the contents of the files by their paths in the project."""
         folder = f"src/{self.module}"
         return {
-            "pyproject.toml": self._filled("pyproject.toml"),
-            "README.md": self._filled("README.md"),
-            f"{folder}/__init__.py": self._filled(self.kind, "__init__.py"),
-            f"{folder}/{self.kind}.py": self._filled(self.kind, f"{self.kind}.py"),
-            "tests/test_contract.py": self._filled(self.kind, "test_contract.py"),
+            "pyproject.toml": self._render("pyproject.toml"),
+            "README.md": self._render("README.md"),
+            f"{folder}/__init__.py": self._render(self.kind, "__init__.py"),
+            f"{folder}/{self.kind}.py": self._render(self.kind, f"{self.kind}.py"),
+            "tests/test_contract.py": self._render(self.kind, "test_contract.py"),
         }
 
-    def _filled(self, *path: str) -> str:
+    def _render(self, *path: str) -> str:
         templates = files("lakeward.entrypoints.plugin_project") / "templates"
         place = templates.joinpath(*path[:-1], f"{path[-1]}.template")
         return Template(place.read_text("utf-8")).substitute(
@@ -100,7 +100,7 @@ def write(project: Project, folder: Path) -> None:
             file.write_text(content, "utf-8")
     except FileExistsError as error:
         raise ConfigError(
-            f"{folder} is there already",
+            f"{folder} exists already",
             todo="Nothing was changed. Name another folder with --to, or move it away.",
         ) from error
     except OSError as error:

@@ -20,7 +20,7 @@ from lakeward.entrypoints.runtime.inbox import Inbox
 from lakeward.entrypoints.runtime.join_run import JoinRun, JoinScheduler, TableSelection
 from lakeward.entrypoints.runtime.pipeline_run import (
     check,
-    ended,
+    finished_outcomes,
     make_scheduler,
     notices_for_others,
     settings_digests,
@@ -30,26 +30,26 @@ from lakeward.entrypoints.runtime.settings_watch import SettingsWatch
 from lakeward.entrypoints.runtime.stop_signal import Stop
 from lakeward.entrypoints.runtime.table_run import Observer, TableRun
 from lakeward.entrypoints.runtime.worker import TableWorker
-from lakeward.entrypoints.settings.configuration import Configured
+from lakeward.entrypoints.settings.configuration import Configuration
 
 log = structlog.get_logger()
 
-LONGEST_REST: Final = 600.0
+LONGEST_DELAY: Final = 600.0
 """Greatest number of seconds between two attempts of a failing table, unless `poll` is longer."""
 
-_TELL_EVERY: Final = 3600.0
+_SUMMARY_EVERY: Final = 3600.0
 """Seconds between two log lines that sum up the tables."""
 
 
-def rest(poll: float, failures: int) -> float:
+def retry_delay(poll: float, failures: int) -> float:
     """Return the seconds until the next attempt of a table after so many failures in a row.
 
-    The time starts at `poll` seconds and doubles with each failure, up to `LONGEST_REST`.
+    The time starts at `poll` seconds and doubles with each failure, up to `LONGEST_DELAY`.
 
-    >>> [rest(10.0, failures) for failures in (1, 2, 3, 8)], rest(1800.0, 5)
+    >>> [retry_delay(10.0, failures) for failures in (1, 2, 3, 8)], retry_delay(1800.0, 5)
     ([10.0, 20.0, 40.0, 600.0], 1800.0)
     """
-    return max(poll, min(poll * 2.0 ** (min(failures, 64) - 1), LONGEST_REST))
+    return max(poll, min(poll * 2.0 ** (min(failures, 64) - 1), LONGEST_DELAY))
 
 
 Idle = Callable[[float], bool]
@@ -63,7 +63,7 @@ Measure = Callable[[Collection[TableRun], Collection[JoinRun], int], None]
 
 
 @dataclass(slots=True)
-class Following:
+class FollowLoop:
     """Polling loop: schedules the tables that have notices, and joined tables whose sources advanced.
 
     A failing table is retried after a delay that doubles with each failure in a row. The loop ends if `watch` finds
@@ -81,7 +81,7 @@ class Following:
     review: Review
     measure: Measure
     watch: SettingsWatch | None = None
-    resting: dict[str, float] = field(default_factory=dict)
+    retry_at: dict[str, float] = field(default_factory=dict)
 
     def __call__(self) -> None:
         """Run until a stop is requested, settings change, or the JVM has exited; running batches are awaited.
@@ -89,7 +89,7 @@ class Following:
         Raises SetupError if Spark cannot be started.
         """
         clock = self.stop.clock
-        due, tell = clock(), clock() + _TELL_EVERY
+        due, next_summary = clock(), clock() + _SUMMARY_EVERY
         while not (self.stop.is_asked or self._is_lost or self._is_outdated):
             now = clock()
             if now >= due:
@@ -97,10 +97,10 @@ class Following:
                 self._measure()
                 self.scheduler.join(notice for notice in self.receive() if notice.table in self.runs)
                 due = now + self.poll
-            if now >= tell:
-                self._tell()
-                tell = now + _TELL_EVERY
-            self.scheduler.begin(partial(self._is_rested, now))
+            if now >= next_summary:
+                self._log_summary()
+                next_summary = now + _SUMMARY_EVERY
+            self.scheduler.begin(partial(self._may_retry, now))
             if self.scheduler.running:
                 self._settle(due - now)
                 continue
@@ -108,7 +108,7 @@ class Following:
             self._review()
             until = [
                 due,
-                *map(self._rested, self.scheduler.waiting),
+                *map(self._retry_at, self.scheduler.waiting),
                 *([] if self.watch is None else [self.watch.due]),
             ]
             seconds = min(until) - clock()
@@ -117,11 +117,11 @@ class Following:
         while self.scheduler.running:
             self._settle(None)
 
-    def _rested(self, table: str) -> float:
-        return self.resting.get(table, 0.0)
+    def _retry_at(self, table: str) -> float:
+        return self.retry_at.get(table, 0.0)
 
-    def _is_rested(self, now: float, table: str) -> bool:
-        return self._rested(table) <= now
+    def _may_retry(self, now: float, table: str) -> bool:
+        return self._retry_at(table) <= now
 
     @property
     def _is_outdated(self) -> bool:
@@ -143,14 +143,14 @@ class Following:
         self.scheduler.join(Notice(str(table)) for table in self.join_scheduler.due(batches))
 
     def _settle(self, seconds: float | None) -> None:
-        turns, runs = ended(self.scheduler, self._every.values(), seconds), self._every
-        for table, turn in turns:
-            self.resting.pop(table, None)
-            if turn is TableOutcome.FAILED:
-                self.resting[table] = self.stop.clock() + rest(self.poll, runs[table].failures)
+        outcomes, runs = finished_outcomes(self.scheduler, self._every.values(), seconds), self._every
+        for table, outcome in outcomes:
+            self.retry_at.pop(table, None)
+            if outcome is TableOutcome.FAILED:
+                self.retry_at[table] = self.stop.clock() + retry_delay(self.poll, runs[table].failures)
                 if table in self.runs:  # retry even if the queue has no notice for it by then
                     self.scheduler.join([Notice(table)])
-        if turns:
+        if outcomes:
             self._join()
             self._measure()
 
@@ -164,7 +164,7 @@ class Following:
     def _begun(self) -> Sequence[TableRun]:
         return [run for run in self.runs.values() if run.is_begun]
 
-    def _tell(self) -> None:
+    def _log_summary(self) -> None:
         """Log a summary of the tables, so that a process that runs for days is visibly alive."""
         runs = self.runs.values()
         failing = [table for table, run in self._every.items() if run.error is not None]
@@ -178,7 +178,7 @@ class Following:
 
 
 @dataclass(frozen=True, slots=True)
-class Followed:
+class FollowResult:
     """Result of following a pipeline: the runs of its tables, and the last container and selection."""
 
     container: Container
@@ -198,7 +198,7 @@ def follow_pipeline(
     begin: Callable[[Container, Sequence[TableName]], None] = lambda _container, _tables: None,
     review: Review = lambda _runs, _joined: None,
     measure: Measure = lambda _runs, _joined, _waiting: None,
-) -> Followed:
+) -> FollowResult:
     """Follow tables until a stop is requested; return the result.
 
     If `watch` finds changed settings of tables, running batches end and the loop restarts with a new container, as
@@ -211,26 +211,26 @@ def follow_pipeline(
     begin(container, now.tables)
     while True:
         join_scheduler = JoinScheduler(container, now.joined, stop, joins)
-        observing = (observer, stop, pool, idle, join_scheduler, review, measure)
-        follow_tables(container, now.tables, *observing, named=now.named, watch=watch, runs=runs)
-        found = None if watch is None or stop.is_asked else watch.take()
-        if watch is None or found is None:
+        collaborators = (observer, stop, pool, idle, join_scheduler, review, measure)
+        follow_tables(container, now.tables, *collaborators, named=now.named, watch=watch, runs=runs)
+        remade = None if watch is None or stop.is_asked else watch.take()
+        if watch is None or remade is None:
             break
-        tables = choose_again(found.configured(), wanted)
+        tables = choose_again(remade.configured(), wanted)
         try:
-            check(found, tables.tables, pool)
+            check(remade, tables.tables, pool)
         except SetupError:
             raise
         except LakewardError as error:
             watch.refuse(container, error)
             continue
-        container, now = found, tables
+        container, now = remade, tables
         _leave_out(runs, joins, now)
         begin(container, now.tables)
-    return Followed(container, now, [run for run in runs.values() if run.is_begun], [*joins.values()])
+    return FollowResult(container, now, [run for run in runs.values() if run.is_begun], [*joins.values()])
 
 
-def choose_again(configured: Configured, wanted: TableSelection) -> TableSelection:
+def choose_again(configured: Configuration, wanted: TableSelection) -> TableSelection:
     """Return the selection under changed settings: all tables, or those named ones that are still configured."""
     if not wanted.named:
         return TableSelection([*configured.tables], [*configured.joined])
@@ -272,37 +272,50 @@ def follow_tables(
     SetupError if Spark cannot be started, and ConfigError for quality rules that Spark rejects.
     """
     check(container, tables, pool)
-    every = {} if runs is None else runs
-    runs = {str(table): every.setdefault(str(table), TableRun(table, reports=deque(maxlen=1))) for table in tables}
-    configured, joined = container.configured(), {str(t): t for t in join_scheduler.tables}
-    read_by = settings_digests(configured, runs)
-    looks = DiscoverySchedule(configured.look_at_all_every, lambda: round(stop.clock() * 1_000_000), read_by)
+    earlier = {} if runs is None else runs
+    runs = {
+        str(table): earlier.setdefault(str(table), TableRun(table, reports=deque(maxlen=1))) for table in tables
+    }
+    configured, digests = container.configured(), settings_digests(container.configured(), runs)
+    schedule = DiscoverySchedule(configured.look_at_all_every, lambda: round(stop.clock() * 1_000_000), digests)
     with Inbox(container.queue(), runs) as inbox:
-        turns = TableWorker(container, runs, observer, stop, inbox, looks_once=True)
-
-        def take(table: str, notices: Sequence[Notice]) -> TableOutcome:
-            return join_scheduler.take(joined[table]) if table in joined else turns(table, notices)
-
-        def reopen() -> None:
-            looks.forget()
-            turns.reopen()
-            join_scheduler.reopen()
-
-        following = Following(
-            scheduler=make_scheduler(container, take, pool),
+        worker = TableWorker(container, runs, observer, stop, inbox, single_listing=True)
+        workers = _Workers(worker, join_scheduler, schedule)
+        loop = FollowLoop(
+            scheduler=make_scheduler(container, workers.take, pool),
             runs=runs,
             join_scheduler=join_scheduler,
-            receive=partial(notices_for_others, runs, ()) if named else NoticeReceiver(inbox, looks, runs),
+            receive=partial(notices_for_others, runs, ()) if named else NoticeReceiver(inbox, schedule, runs),
             stop=stop,
             idle=idle,
             poll=configured.poll,
-            reopen=reopen,
+            reopen=workers.reopen,
             review=review,
             measure=measure,
             watch=watch,
         )
-        following()
+        loop()
     return [run for run in runs.values() if run.is_begun]
+
+
+@dataclass(frozen=True, slots=True)
+class _Workers:
+    """The workers of tables and of joined tables, which share a scheduler."""
+
+    worker: TableWorker
+    join_scheduler: JoinScheduler
+    schedule: DiscoverySchedule
+
+    def take(self, table: str, notices: Sequence[Notice]) -> TableOutcome:
+        """Apply a batch of a table, or update a joined table."""
+        joined = next((name for name in self.join_scheduler.tables if str(name) == table), None)
+        return self.worker(table, notices) if joined is None else self.join_scheduler.take(joined)
+
+    def reopen(self) -> None:
+        """Close all tables and make them due, since another process may have written to them."""
+        self.schedule.forget()
+        self.worker.reopen()
+        self.join_scheduler.reopen()
 
 
 @dataclass(frozen=True, slots=True)
@@ -314,14 +327,14 @@ class NoticeReceiver:
     """
 
     inbox: Inbox
-    looks: DiscoverySchedule
+    schedule: DiscoverySchedule
     runs: Mapping[str, TableRun]
 
     def __call__(self) -> Sequence[Notice]:
         """Return the notices of this poll."""
-        began, notices = self.looks.now(), self.inbox.receive()
-        if self.inbox.answers and not self.looks.is_due:
-            again = [table for table, run in self.runs.items() if run.must_be_looked_at]
-            return [*notices, *notices_for_others(again, notices)]
-        self.looks.note([*self.runs], began=began)
+        began, notices = self.schedule.now(), self.inbox.receive()
+        if self.inbox.answers and not self.schedule.is_due:
+            due = [table for table, run in self.runs.items() if run.must_be_examined]
+            return [*notices, *notices_for_others(due, notices)]
+        self.schedule.note([*self.runs], began=began)
         return [*notices, *notices_for_others([*self.runs], notices)]

@@ -67,30 +67,30 @@ class Inbox:
 
     def receive(self) -> Sequence[Notice]:
         """Return new notices of the tables; none if the queue does not answer."""
-        self.answers, found = False, dict[Notice, Notice]()
+        self.answers, notices = False, dict[Notice, Notice]()
         with self._warning("it is not known which tables have something new"):
             received = self.queue.receive()
             unknown = [notice.table for notice in received if notice.table.lower() not in self._names]
             for notice in received:
                 if (table := self._names.get(notice.table.lower())) is not None:
-                    found[Notice(table, notice.receipt)] = notice
+                    notices[Notice(table, notice.receipt)] = notice
             with self._lock:
-                self._held.update(found)
+                self._held.update(notices)
             if unknown:
                 log.warning("notices name no table of this run", notices=len(unknown), example=unknown[0])
             self.answers = True
-        return [*found]
+        return [*notices]
 
     def receive_all(self) -> Sequence[Notice]:
         """Receive until nothing new arrives, at most `RECEIVES` times; warn if more may wait."""
-        found = dict[Notice, None]()
+        notices = dict[Notice, None]()
         for _ in range(RECEIVES):
-            new = [notice for notice in self.receive() if notice not in found]
+            new = [notice for notice in self.receive() if notice not in notices]
             if not new:
-                return [*found]
-            found.update(dict.fromkeys(new))
-        log.warning("more notices may wait than one run receives: the next goes on", notices=len(found))
-        return [*found]
+                return [*notices]
+            notices.update(dict.fromkeys(new))
+        log.warning("more notices may wait than one run receives: the next goes on", notices=len(notices))
+        return [*notices]
 
     def held(self, notices: Sequence[Notice]) -> Sequence[Notice]:
         """Return those of the notices that are still in progress."""
@@ -113,7 +113,7 @@ class Inbox:
         """Extend those of the notices that are in progress; raises what the queue raises."""
         for start in range(0, len(notices), _PORTION):
             with self._lock:  # a notice given back during the request would be hidden again
-                some = [self._held[one] for one in notices[start : start + _PORTION] if one in self._held]
+                some = [self._held[notice] for notice in notices[start : start + _PORTION] if notice in self._held]
                 if some and not self._over.is_set():
                     self.queue.extend(some)
 
@@ -123,11 +123,11 @@ class Inbox:
             return [self._held.pop(notice) for notice in dict.fromkeys(notices) if notice in self._held]
 
     def _end(self, notices: Sequence[Notice], tell: Callable[[Sequence[Notice]], None], then: str) -> None:
-        ended = self._take(notices)
-        if ended:
+        originals = self._take(notices)
+        if originals:
             try:
                 with self._warning(then):
-                    tell(ended)
+                    tell(originals)
             except Exception as error:  # noqa: BLE001  # the queue delivers them again, whatever failed
                 log.warning(then, error=str(error))
 

@@ -21,7 +21,7 @@ from lakeward.entrypoints.runtime.reporting.failures import forget_failure, keep
 from lakeward.entrypoints.runtime.reporting.logs import log_failure
 from lakeward.entrypoints.runtime.scheduler import TableOutcome
 from lakeward.entrypoints.runtime.stop_signal import Stop
-from lakeward.entrypoints.settings.configuration import Configured
+from lakeward.entrypoints.settings.configuration import Configuration
 
 log = structlog.get_logger()
 
@@ -54,7 +54,7 @@ class TableSelection:
     named: bool = False
 
 
-def select_tables(configured: Configured, wanted: Iterable[str]) -> TableSelection:
+def select_tables(configured: Configuration, wanted: Iterable[str]) -> TableSelection:
     """Return the selection for the names `wanted`; no name selects all tables.
 
     A table selects the joined tables that it is a source of. A joined table selects its sources.
@@ -73,7 +73,7 @@ def select_tables(configured: Configured, wanted: Iterable[str]) -> TableSelecti
     )
 
 
-def joined_of(configured: Configured, tables: Iterable[TableName]) -> Sequence[TableName]:
+def joined_of(configured: Configuration, tables: Iterable[TableName]) -> Sequence[TableName]:
     """Return the joined tables that have at least one of these tables as a source."""
     wanted = set(tables)
     return [name for name in configured.joined if wanted.intersection(configured.sources_of(name))]
@@ -81,7 +81,7 @@ def joined_of(configured: Configured, tables: Iterable[TableName]) -> Sequence[T
 
 def job_of(container: Any, table: TableName) -> Job[Any]:
     """Return the job of a table. The job of a joined table is for inspection and maintenance only."""
-    make = container.joined_upkeep if table in container.configured().joined else container.job
+    make = container.joined_maintenance if table in container.configured().joined else container.job
     job: Job[Any] = make(table=table)
     return job
 
@@ -91,14 +91,14 @@ class JoinScheduler:
     """Updates joined tables to the state of their sources; `runs` holds the results of those that were begun.
 
     `take` may be called from any thread. A table is due if a source has another batch than at the last call of
-    `due` (kept in `asked`), if its last attempt failed, or if it could not be registered.
+    `due` (kept in `known_batches`), if its last attempt failed, or if it could not be registered.
     """
 
     container: Any
     tables: Sequence[TableName]
     stop: Stop
     runs: dict[TableName, JoinRun] = field(default_factory=dict)
-    asked: dict[TableName, Mapping[TableName, int | None]] = field(default_factory=dict)
+    known_batches: dict[TableName, Mapping[TableName, int | None]] = field(default_factory=dict)
     registrar: Registrar = field(init=False)
 
     def __post_init__(self) -> None:
@@ -117,17 +117,17 @@ class JoinScheduler:
 
     def due(self, batches: Mapping[TableName, int]) -> Sequence[TableName]:
         """Return the tables that are due, given the last known batch of each source."""
-        of, found = self.container.configured().sources_of, []
+        of, due = self.container.configured().sources_of, []
         for table in self.tables:
             sources = {name: batches.get(name) for name in of(table)}
-            if self.asked.get(table) != sources or self.registrar.is_due(table):
-                self.asked[table] = sources
-                found.append(table)
-        return found
+            if self.known_batches.get(table) != sources or self.registrar.is_due(table):
+                self.known_batches[table] = sources
+                due.append(table)
+        return due
 
     def reopen(self) -> None:
         """Make all tables due: another process may have written to their sources."""
-        self.asked.clear()
+        self.known_batches.clear()
 
     def take(self, table: TableName) -> TableOutcome:
         """Update one table. An error is stored in its run and not raised."""
@@ -149,7 +149,7 @@ class JoinScheduler:
         run.error = error
         run.failures += 1
         run.failed_turns += 1
-        self.asked.pop(run.table, None)
+        self.known_batches.pop(run.table, None)
         log_failure(error, log.debug if is_known else log.error)
         keep_failure(self.container, str(run.table), error)
 

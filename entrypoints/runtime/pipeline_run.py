@@ -9,7 +9,7 @@ from lakeward.core.dimension import TableName
 from lakeward.core.errors import SetupError
 from lakeward.core.ports import Notice
 from lakeward.entrypoints.container import Container
-from lakeward.entrypoints.runtime.discovery_schedule import FILE as FULL_LOOK
+from lakeward.entrypoints.runtime.discovery_schedule import FILE as FULL_DISCOVERY
 from lakeward.entrypoints.runtime.discovery_schedule import DiscoverySchedule, digest_of
 from lakeward.entrypoints.runtime.inbox import Inbox
 from lakeward.entrypoints.runtime.join_run import JoinRun
@@ -18,7 +18,7 @@ from lakeward.entrypoints.runtime.scheduler import TableOutcome, TableScheduler,
 from lakeward.entrypoints.runtime.stop_signal import ALERT, Stop
 from lakeward.entrypoints.runtime.table_run import Observer, TableRun
 from lakeward.entrypoints.runtime.worker import TableWorker
-from lakeward.entrypoints.settings.configuration import Configured
+from lakeward.entrypoints.settings.configuration import Configuration
 
 
 def worker_pool(container: Container) -> ThreadPoolExecutor:
@@ -48,42 +48,49 @@ def run_tables(
     runs = {} if runs is None else runs
     runs.update({str(table): TableRun(table) for table in tables})
     configured, now = container.configured(), container.runtime().now
-    read_by = settings_digests(configured, runs)
-    looks = DiscoverySchedule(configured.look_at_all_every, now, read_by, configured.state / FULL_LOOK)
-    began, rest = now(), list[Notice]()
+    digests = settings_digests(configured, runs)
+    schedule = DiscoverySchedule(configured.look_at_all_every, now, digests, configured.state / FULL_DISCOVERY)
+    began, unannounced = now(), list[Notice]()
     if not named:
-        looks.note(())
+        schedule.note(())
     with Inbox(container.queue(), runs) as inbox:
         scheduler = make_scheduler(container, TableWorker(container, runs, observer, stop, inbox), pool)
-        is_full = looks.is_due
+        is_full = schedule.is_due
         notices = () if named else inbox.receive_all()
         is_full |= not inbox.answers
-        rest += notices_for_others(runs if is_full else looks.due, notices)
+        unannounced += notices_for_others(runs if is_full else schedule.due, notices)
         if container.registration() is not None and not named:
-            looks.note((), {notice.table for notice in notices})  # a crash may come before they are registered
-        scheduler.join([*notices, *rest])
+            schedule.note((), {notice.table for notice in notices})  # a crash may come before they are registered
+        scheduler.join([*notices, *unannounced])
         while scheduler.running or (scheduler.waiting and not stop.is_asked):
             if not stop.is_asked:
                 scheduler.begin()
-            ended(scheduler, runs.values())
+            finished_outcomes(scheduler, runs.values())
     if not named:
-        _note(looks, runs, began if is_full and rest and not stop.is_asked else None, is_whole=not stop.is_asked)
+        _note(
+            schedule,
+            runs,
+            began if is_full and unannounced and not stop.is_asked else None,
+            is_whole=not stop.is_asked,
+        )
     return [run for run in runs.values() if run.is_begun]
 
 
-def _note(looks: DiscoverySchedule, runs: Mapping[str, TableRun], began: int | None, *, is_whole: bool) -> None:
+def _note(schedule: DiscoverySchedule, runs: Mapping[str, TableRun], began: int | None, *, is_whole: bool) -> None:
     """Note which tables were examined, and which are due in the next run without a notice.
 
     A run that was stopped (`is_whole` is False) notes no table as examined.
     """
     begun = {table: run for table, run in runs.items() if run.is_begun}
-    again = [table for table, run in begun.items() if run.error is not None or run.must_be_looked_at]
-    looks.note([*begun] if is_whole else (), again, began)
+    retried = [table for table, run in begun.items() if run.error is not None or run.must_be_examined]
+    schedule.note([*begun] if is_whole else (), retried, began)
 
 
-def settings_digests(configured: Configured, tables: Iterable[str]) -> Mapping[str, str]:
+def settings_digests(configured: Configuration, tables: Iterable[str]) -> Mapping[str, str]:
     """Return for each table a digest of the settings by which it is read."""
-    own = {str(name): (str(configured.read[name]), table.source) for name, table in configured.tables.items()}
+    own = {
+        str(name): (str(configured.source_names[name]), table.source) for name, table in configured.tables.items()
+    }
     return {table: digest_of([configured.settings.source, own.get(table)]) for table in tables}
 
 
@@ -105,16 +112,16 @@ def make_scheduler(container: Container, take: Take, pool: Executor) -> TableSch
     return TableScheduler(take, pool, container.configured().settings.pipeline.parallel)
 
 
-def ended(
+def finished_outcomes(
     scheduler: TableScheduler, runs: Iterable[TableRun | JoinRun], seconds: float | None = None
 ) -> Sequence[tuple[str, TableOutcome]]:
     """Return the tables whose batch has ended, with their outcomes; wait at most `seconds` or `ALERT`.
 
     Raises SetupError if a table found that Spark cannot be started.
     """
-    found = scheduler.ended(ALERT if seconds is None else min(seconds, ALERT))
+    finished = scheduler.finished(ALERT if seconds is None else min(seconds, ALERT))
     hopeless = next((run.error for run in runs if isinstance(run.error, SetupError)), None)
     if hopeless is not None:
         raise hopeless
-    return found
+    return finished
 

@@ -13,7 +13,7 @@ from lakeward.core.dimension import TableName
 from lakeward.core.errors import LakewardError
 from lakeward.core.ports import Registration, TableDescriber, TableDescription
 from lakeward.core.reporting.alarms import Alarm
-from lakeward.entrypoints.settings.configuration import Configured
+from lakeward.entrypoints.settings.configuration import Configuration
 from lakeward.entrypoints.startup.shapers import shaped
 
 log = structlog.get_logger()
@@ -69,35 +69,35 @@ class Registrar:
         return not 0 <= now - known.tried < _AGAIN
 
     def _try(self, table: TableName, known: Registered, registration: Registration) -> None:
-        found = list[TableDescription]()
+        descriptions = list[TableDescription]()
         try:
             for description in chain(self._describe(table), self._describe_raw(table)):
                 if known.alarm is not None or description not in known.descriptions:
                     registration.register(description)
                     log.info("registered", as_=".".join(description.identifier))
-                found.append(description)
+                descriptions.append(description)
         except Exception as error:  # the batch is applied all the same
             before, known.alarm = known.alarm, _alarm(table, error)
             if known.alarm != before:
                 log.warning("not registered", code="CATALOG-001", error=_logged(error))
                 log.debug("its stack trace", exc_info=True)
         else:
-            known.descriptions, known.alarm = found, None
+            known.descriptions, known.alarm = descriptions, None
 
     def _describe(self, table: TableName) -> Iterator[TableDescription]:
         """Yield the table with the comments of its source, and its quarantine table if the settings ask for it."""
-        configured: Configured = self.container.configured()
+        configured: Configuration = self.container.configured()
         lake: TableDescriber = self.container.target()
-        found, settings = lake.describe(table), configured.settings.registration
-        if found is not None:
-            yield _with_comments(found, configured, table)
+        description, settings = lake.describe(table), configured.settings.registration
+        if description is not None:
+            yield _with_comments(description, configured, table)
             if settings is not None and settings.quarantine:
                 quarantine = lake.describe(table, quarantine=True)
                 yield from () if quarantine is None else (quarantine,)
 
     def _describe_raw(self, table: TableName) -> Iterator[TableDescription]:
         """Yield the folders of the files of a table if the settings ask for raw tables; a joined table has none."""
-        configured: Configured = self.container.configured()
+        configured: Configuration = self.container.configured()
         settings, source = configured.settings.registration, self.container.source()
         if settings is not None and settings.raw is not None and table in configured.tables:
             ruled = shaped(source, configured.rules(table), self.container.spark(), self.container.runtime().secret)
@@ -105,11 +105,13 @@ class Registrar:
             yield from source.describe_raw(dimension, settings.raw_namespace(dimension.source.schema))
 
 
-def _with_comments(found: TableDescription, configured: Configured, table: TableName) -> TableDescription:
+def _with_comments(description: TableDescription, configured: Configuration, table: TableName) -> TableDescription:
     """Return a description whose missing comments are filled from the catalogue of the source."""
     comment, of_columns = configured.comments(table)
-    columns = [replace(one, comment=one.comment or of_columns.get(one.name)) for one in found.columns]
-    return replace(found, comment=found.comment or comment, columns=tuple(columns))
+    columns = [
+        replace(column, comment=column.comment or of_columns.get(column.name)) for column in description.columns
+    ]
+    return replace(description, comment=description.comment or comment, columns=tuple(columns))
 
 
 def _logged(error: Exception) -> str:

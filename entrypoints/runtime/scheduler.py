@@ -52,14 +52,14 @@ class TableScheduler:
             self.notices[table] = self.waiting.pop(table)
             self.running[self.pool.submit(self.take, table, tuple(self.notices[table]))] = table
 
-    def ended(self, seconds: float | None = None) -> Sequence[tuple[str, TableOutcome]]:
+    def finished(self, seconds: float | None = None) -> Sequence[tuple[str, TableOutcome]]:
         """Wait at most `seconds` until a batch ends; return the ended tables with their outcomes.
 
         A table with more changes is queued again. Raises what the batch raised.
         """
-        done, _ = wait(self.running, seconds, FIRST_COMPLETED)
+        finished, _ = wait(self.running, seconds, FIRST_COMPLETED)
         outcomes = []
-        for future in sorted(done, key=[*self.running].index):
+        for future in sorted(finished, key=[*self.running].index):
             table = self.running.pop(future)
             notices, outcome = self.notices.pop(table), future.result()
             if outcome is TableOutcome.MORE:

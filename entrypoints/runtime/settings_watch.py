@@ -12,7 +12,7 @@ from lakeward.core.dimension import TableName
 from lakeward.core.errors import LakewardError
 from lakeward.core.settings.layers import MergedSettings
 from lakeward.entrypoints.container import Container, bind_spark
-from lakeward.entrypoints.settings.configuration import Configured, validate
+from lakeward.entrypoints.settings.configuration import Configuration, validate
 from lakeward.entrypoints.startup.context import complete
 
 log = structlog.get_logger()
@@ -33,10 +33,10 @@ class SettingsWatch:
     container: Container
     every: float
     clock: Callable[[], float]
-    remake: Callable[[Container, Configured], Container]
+    remake: Callable[[Container, Configuration], Container]
     known: MergedSettings = field(init=False)
     due: float = field(init=False)
-    found: Container | None = None
+    remade: Container | None = None
     warned: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
@@ -45,21 +45,21 @@ class SettingsWatch:
 
     def is_changed(self) -> bool:
         """Read if it is due; return True if the set of tables or their settings changed."""
-        if self.found is None and self.clock() >= self.due:
+        if self.remade is None and self.clock() >= self.due:
             try:
                 self._read_again()
             except LakewardError as error:
                 bind_spark(self.container)
                 self._warn(error)
             self.due = self.clock() + self.every
-        return self.found is not None
+        return self.remade is not None
 
     def take(self) -> Container | None:
         """Return the container for the changed settings, once; None if nothing changed."""
-        found, self.found = self.found, None
-        if found is not None:
-            self.container = found
-        return found
+        remade, self.remade = self.remade, None
+        if remade is not None:
+            self.container = remade
+        return remade
 
     def refuse(self, before: Container, error: LakewardError) -> None:
         """Return to the container `before`, since the changed settings failed; retry a retryable error."""
@@ -74,7 +74,7 @@ class SettingsWatch:
         if _essence(merged) == _essence(self.known):
             self.warned.clear()
             return
-        before: Configured = self.container.configured()
+        before: Configuration = self.container.configured()
         content = _with_tables_of(before.content, merged.content)
         if others := _other_sections(before.content, merged.content):
             self._warn_of_sections(others)
@@ -83,7 +83,7 @@ class SettingsWatch:
             return
         container = self.remake(self.container, _configured(before, replace(merged, content=content)))
         container.source(), container.target(), container.queue()
-        self.found, self.known = container, merged
+        self.remade, self.known = container, merged
         self.warned.clear()
         _log_change(before, container.configured())
 
@@ -103,7 +103,7 @@ class SettingsWatch:
             self.warned.add(str(sections))
 
 
-def _configured(before: Configured, merged: MergedSettings) -> Configured:
+def _configured(before: Configuration, merged: MergedSettings) -> Configuration:
     return complete(validate(merged.content, before.file, merged=merged), asks=True)
 
 
@@ -125,10 +125,14 @@ def _with_tables_of(before: Mapping[str, Any], now: Mapping[str, Any]) -> Mappin
 def _other_sections(before: Mapping[str, Any], now: Mapping[str, Any]) -> Sequence[str]:
     """Return the changed sections of the pipeline; `settings` is excluded, since a read applies its stores."""
     names = dict.fromkeys((*before, *now))
-    return [one for one in names if one not in (*OF_TABLES, "settings") and before.get(one) != now.get(one)]
+    return [
+        section
+        for section in names
+        if section not in (*OF_TABLES, "settings") and before.get(section) != now.get(section)
+    ]
 
 
-def _log_change(before: Configured, now: Configured) -> None:
+def _log_change(before: Configuration, now: Configuration) -> None:
     log.info(
         "the settings have changed",
         new=_names(name for name in now.tables if name not in before.tables),

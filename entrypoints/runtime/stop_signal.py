@@ -51,11 +51,11 @@ class Stop:
 
     def pause(self, seconds: float) -> None:
         """Wait so many seconds, or until a stop is requested."""
-        left = seconds if self.until is None else min(seconds, self.until - self.clock())
-        while left > 0 and not self.was_asked:
+        remaining = seconds if self.until is None else min(seconds, self.until - self.clock())
+        while remaining > 0 and not self.was_asked:
             with suppress(Empty):
-                self._requests.get(timeout=min(left, ALERT))
-            left -= ALERT
+                self._requests.get(timeout=min(remaining, ALERT))
+            remaining -= ALERT
 
     @contextmanager
     def listening(self) -> Iterator[None]:

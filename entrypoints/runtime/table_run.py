@@ -30,16 +30,16 @@ def caution_words(cautions: Mapping[str, int]) -> list[str]:
     return [f"{words} Rows: {rows:,}." for words, rows in cautions.items()]
 
 
-def words_of_files_left_alone(names: Sequence[str], shown: int, more: str = "") -> Sequence[str]:
+def words_of_files_left_alone(names: Sequence[str], limit: int, more: str = "") -> Sequence[str]:
     """Return a sentence about files in the table's folder that the source does not read, or nothing.
 
-    At most `shown` names are listed; `more` is appended if there are others.
+    At most `limit` names are listed; `more` is appended if there are others.
     """
     if not names:
         return ()
     files = format_count(len(names), "other file is", "other files are")
-    rest = f" …{more}" if len(names) > shown else ""
-    listed = ", ".join(names[:shown])
+    rest = f" …{more}" if len(names) > limit else ""
+    listed = ", ".join(names[:limit])
     return (f"{files} not read, since the names are not those of files of the table: {listed}{rest}",)
 
 
@@ -70,12 +70,12 @@ _DOUBLED: Final = (
 class TableRun:
     """Result of a run for one table.
 
-    Counts, `warnings` and `row_cautions` are sums over all batches. `reports` may be bounded: a follower keeps only
-    the last. `progress` is the progress after the last commit, `odd` that of batches whose alarm is not reported
-    yet. `committed` is the time of the last commit in microseconds since 1970 (None: unknown). `error` is the error
-    of the last attempt, `failures` the number of failures in a row, `failed_turns` of all failed attempts. `others`
-    counts messages of other tables in its files. `files_left_alone` names files in its folder that the source does
-    not read. `seconds` is the time spent on the table.
+    Counts, `warnings` and `row_cautions` are sums over all batches. `reports` may be bounded: a follower keeps
+    only the last. `progress` is the progress after the last commit, `unreported` that of batches whose alarm is
+    not reported yet. `committed` is the time of the last commit in microseconds since 1970 (None: unknown).
+    `error` is the error of the last attempt, `failures` the number of failures in a row, `failed_turns` of all
+    failed attempts. `others` counts messages of other tables in its files. `files_left_alone` names files in its
+    folder that the source does not read. `seconds` is the time spent on the table.
     """
 
     table: TableName
@@ -86,7 +86,7 @@ class TableRun:
     warnings: Counter[str] = field(default_factory=Counter)
     row_cautions: Counter[str] = field(default_factory=Counter)
     progress: Progress | None = None
-    odd: list[Progress] = field(default_factory=list)
+    unreported: list[Progress] = field(default_factory=list)
     error: BaseException | None = None
     failures: int = 0
     failed_turns: int = 0
@@ -101,7 +101,7 @@ class TableRun:
     is_begun: bool = False
 
     @property
-    def must_be_looked_at(self) -> bool:
+    def must_be_examined(self) -> bool:
         """True if the next run must examine the table even without a notice."""
         return self.waits_for_load or any(alarm.code == "CATALOG-001" for alarm in self.alarms)
 
@@ -122,7 +122,7 @@ class TableRun:
         self.others = add_others(self.others, report.plan.facts.others)
         self.progress = report.progress
         if report.progress.backwards is not None or report.progress.twin is not None:
-            self.odd.append(report.progress)
+            self.unreported.append(report.progress)
 
     def words_of_others(self, source: TableName) -> Sequence[str]:
         """Return sentences about messages of other tables; `source` is the name of the table at the source."""
@@ -140,16 +140,16 @@ class TableRun:
     @property
     def backwards(self) -> Sequence[Backwards]:
         """Batches whose source order runs backwards; if the run had no batch, those of the last commit."""
-        return [found.backwards for found in self._progresses if found.backwards is not None]
+        return [progress.backwards for progress in self._progresses if progress.backwards is not None]
 
     @property
     def duplicate_objects(self) -> Sequence[DuplicateObject]:
         """Files whose content equals that of another file; if the run had no batch, those of the last commit."""
-        return [found.twin for found in self._progresses if found.twin is not None]
+        return [progress.twin for progress in self._progresses if progress.twin is not None]
 
     @property
     def _progresses(self) -> Sequence[Progress]:
-        return [*self.odd, *([] if self.progress is None else [self.progress])]
+        return [*self.unreported, *([] if self.progress is None else [self.progress])]
 
 
 class Observer(Protocol):

@@ -35,9 +35,9 @@ log = structlog.get_logger()
 class TableWorker:
     """Applies batches of tables, in any thread; `runs` holds the results by table name.
 
-    An opened table stays open in `jobs` until it fails, so that its change log is read once. With `looks_once`, a
-    table is done after the batch that has the last of the listed objects. The notices of a table stay in `inbox`
-    until their changes are committed.
+    An opened table stays open in `jobs` until it fails, so that its change log is read once. With
+    `single_listing`, a table is done after the batch that has the last of the listed objects. The notices of a
+    table stay in `inbox` until their changes are committed.
     """
 
     container: Container
@@ -45,7 +45,7 @@ class TableWorker:
     observer: Observer
     stop: Stop
     inbox: Inbox
-    looks_once: bool = False
+    single_listing: bool = False
     jobs: dict[str, Job[Any]] = field(default_factory=dict)
     registrar: Registrar = field(init=False)
 
@@ -58,32 +58,32 @@ class TableWorker:
         structlog.contextvars.unbind_contextvars("batch")
         structlog.contextvars.bind_contextvars(table=table)
         try:
-            turn = self._apply(run, notices)
+            outcome = self._apply(run, notices)
             account = self.container.ledger().account(table)
             run.awaited = account.awaited
             if account.failure is not None and not self.stop.is_asked:
                 forget_failure(self.container, table)
         except Exception as error:  # noqa: BLE001  # the failure of one table stops no other
-            turn = self._failed(run, error)
+            outcome = self._failed(run, error)
         run.seconds += time.monotonic() - began
         if run.progress is not None:
             now = self.container.runtime().now()
-            found = alarms(table, run.progress.ahead, run.backwards, run.duplicate_objects, now, run.acked)
+            raised = alarms(table, run.progress.ahead, run.backwards, run.duplicate_objects, now, run.acked)
             run.alarms = (
-                *found,
-                *(() if turn is TableOutcome.FAILED else self.registrar(run.table, run.progress.batch)),
+                *raised,
+                *(() if outcome is TableOutcome.FAILED else self.registrar(run.table, run.progress.batch)),
             )
-        if turn is not TableOutcome.MORE or self.stop.is_asked:
+        if outcome is not TableOutcome.MORE or self.stop.is_asked:
             self.observer.done(run)
-            run.odd.clear()
-        self._end(turn, notices)
-        return turn
+            run.unreported.clear()
+        self._end(outcome, notices)
+        return outcome
 
-    def _end(self, turn: TableOutcome, notices: Sequence[Notice]) -> None:
+    def _end(self, outcome: TableOutcome, notices: Sequence[Notice]) -> None:
         """Return notices that are not acknowledged to the queue: at once if the table failed, else later."""
-        if turn is TableOutcome.FAILED:
+        if outcome is TableOutcome.FAILED:
             self.inbox.give_back(notices)
-        elif turn is TableOutcome.DONE and not self.stop.is_asked:
+        elif outcome is TableOutcome.DONE and not self.stop.is_asked:
             self.inbox.release(notices)
 
     def reopen(self) -> None:
@@ -111,7 +111,7 @@ class TableWorker:
             run.committed = self.container.runtime().now()
             log.info("committed", commit=report.commit, way=report.way, **_counted(report.counts))
             self.observer.batch(run.table, report)
-            self._tell(report)
+            self._call_after_commit(report)
 
         def on_others(others: OtherTables) -> None:
             run.others = others
@@ -121,7 +121,7 @@ class TableWorker:
 
         apply_changes(job, observe, on_batch, lambda: bool(reports) or self.stop.is_asked, on_others, on_listed)
         _goes_on(run)
-        is_done = not reports or (self.looks_once and reports[-1].is_last)
+        is_done = not reports or (self.single_listing and reports[-1].is_last)
         return TableOutcome.DONE if is_done else TableOutcome.MORE
 
     def _job(self, run: TableRun) -> Job[Any]:
@@ -148,7 +148,7 @@ class TableWorker:
         keep_failure(self.container, str(run.table), error)
         return TableOutcome.FAILED
 
-    def _tell(self, report: Report) -> None:
+    def _call_after_commit(self, report: Report) -> None:
         hook = self.container.manager().hook.after_commit
         try:
             hook(report=report)

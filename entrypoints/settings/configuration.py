@@ -30,16 +30,17 @@ from lakeward.core.text.suggestions import nearest
 from lakeward.entrypoints.settings.error_origins import ErrorOrigins
 from lakeward.entrypoints.settings.models.history import history_of
 from lakeward.entrypoints.settings.models.joined_tables import JoinedSettings, check_joined, joined_of
-from lakeward.entrypoints.settings.models.maintenance import MaintainSettings, micros
+from lakeward.entrypoints.settings.models.maintenance import MaintainSettings
 from lakeward.entrypoints.settings.models.row_match import match_of
-from lakeward.entrypoints.settings.models.sections import (
-    Settings,
-    TableSettings,
+from lakeward.entrypoints.settings.models.sections import Settings
+from lakeward.entrypoints.settings.models.table_policies import (
     lateness_of,
     policies_of,
     snapshots_of,
     tolerance_of,
 )
+from lakeward.entrypoints.settings.models.tables import TableSettings
+from lakeward.entrypoints.settings.models.values import micros
 from lakeward.entrypoints.settings.patterns import (
     is_pattern,
     name_of_entry,
@@ -49,17 +50,17 @@ from lakeward.entrypoints.settings.patterns import (
     with_patterns,
 )
 from lakeward.entrypoints.settings.refused_tables import find_refused_tables
-from lakeward.entrypoints.settings.sibling_tables import read_by, with_both
+from lakeward.entrypoints.settings.sibling_tables import formats_of, source_names_of, split_modes
 from lakeward.entrypoints.settings.stores import read_settings_of, with_stores
 from lakeward.entrypoints.settings.table_definition import CompletedTable, check_history, rules_of, with_catalogue
 from lakeward.plugins.options import validated
 
 FILE: Final = "lakeward.toml"
-BESIDE: Final = ("__changes", "__quarantine")
+SIDE_TABLE_SUFFIXES: Final = ("__changes", "__quarantine")
 """Suffixes of the side tables that lakeward keeps for each table."""
 
 
-class Configured:
+class Configuration:
     """Validated settings, with the file they are from."""
 
     def __init__(
@@ -67,7 +68,7 @@ class Configured:
         settings: Settings,
         file: Path,
         content: Mapping[str, Any] = MappingProxyType({}),
-        said: CatalogueAnswers = NO_ANSWERS,
+        catalogue_answers: CatalogueAnswers = NO_ANSWERS,
         merged: MergedSettings | None = None,
         refused: Mapping[TableName, LakewardError] = MappingProxyType({}),
     ) -> None:
@@ -75,33 +76,36 @@ class Configured:
         self.file = file
         self.base = file.absolute().parent
         self.content = content
-        self.said = said
+        self.catalogue_answers = catalogue_answers
         self.merged = MergedSettings(content=content, places={}) if merged is None else merged
         self.refused = refused
         self.patterns = [name for name in settings.tables if is_pattern(name)]
         named = {name: table for name, table in settings.tables.items() if name not in self.patterns}
-        every = {table_name(name): table for name, table in named.items()}
-        self.tables = {name: table for name, table in every.items() if not table.skip and name not in refused}
-        self.skipped = every.keys() - self.tables.keys() - refused.keys()
+        by_name = {table_name(name): table for name, table in named.items()}
+        self.tables = {name: table for name, table in by_name.items() if not table.skip and name not in refused}
+        self.skipped = by_name.keys() - self.tables.keys() - refused.keys()
         if duplicates := _duplicate_names(name for name, table in named.items() if table_name(name) in self.tables):
             raise ConfigError(
-                f"{file}: names under [tables] are of the same table, or differ only in case",
+                f"{file}: names under [tables] are of one table, or differ only in case",
                 found=", ".join(duplicates),
-                todo="The lake has one table of that name. Say `skip = true` of the other.",
+                todo="The lake has one table of that name. Set `skip = true` for the other.",
             )
         entries = {name: self._entry(name) for name in refused}
-        self._unread = {name for name, own in entries.items() if own is None}
-        of_refused = {name: _said_to_read(name, own) for name, own in entries.items()}
-        self.read = {**of_refused, **read_by(self.tables, self.skipped)}
+        self._unreadable = {name for name, own in entries.items() if own is None}
+        refused_names = {name: _source_name_of_refused(name, own) for name, own in entries.items()}
+        self.source_names = {**refused_names, **source_names_of(self.tables, self.skipped)}
         self.tables |= dict.fromkeys(refused, TableSettings())
-        made = {name: self._complete(name, table) for name, table in self.tables.items()}
-        self.tables = {name: one.table for name, one in made.items()}
-        self._made = made
-        self.joined = self._joined()
+        self._completed_tables = {name: self._complete(name, table) for name, table in self.tables.items()}
+        self.tables = {name: completed.table for name, completed in self._completed_tables.items()}
+        self.joined = self._joined_tables()
         _check_names([*(self.tables.keys() - refused.keys()), *self.joined])
-        known = {name: self.dimension(name) for name, one in made.items() if one.error is None}
-        keyless = {name for name in known if not self.tables[name].key and not self.asks(name)}
-        self._joinings = {name: check_joined(one, known, keyless) for name, one in self.joined.items()}
+        dimensions = {
+            name: self.dimension(name)
+            for name, completed in self._completed_tables.items()
+            if completed.error is None
+        }
+        keyless = {name for name in dimensions if not self.tables[name].key and not self.asks(name)}
+        self._joinings = {name: check_joined(joined, dimensions, keyless) for name, joined in self.joined.items()}
 
     def _entry(self, name: TableName) -> Mapping[str, Any] | None:
         """Return the settings of a table from all layers; None if its entry cannot be read."""
@@ -110,39 +114,38 @@ class Configured:
         own = next(entries, None)
         return own if isinstance(own, Mapping) else None
 
-    def _joined(self) -> Mapping[TableName, Joined]:
-        """Return the joined tables that are declared."""
-        found: dict[TableName, Joined] = {}
-        names = [table_name(said) for said in self.settings.joined]
+    def _joined_tables(self) -> Mapping[TableName, Joined]:
+        """Return the declarations of joined tables."""
+        declarations: dict[TableName, Joined] = {}
+        names = [table_name(key) for key in self.settings.joined]
         zones = {name: self._zone_of(table) for name, table in self.tables.items()}
-        for said, one in self.settings.joined.items():
-            name = table_name(said)
-            if is_pattern(said) or plain(name) in map(plain, [*self.tables, *self.skipped, *found]):
+        for key, own in self.settings.joined.items():
+            name = table_name(key)
+            if is_pattern(key) or plain(name) in map(plain, [*self.tables, *self.skipped, *declarations]):
                 raise ConfigError(
                     f"{name}: a joined table cannot be called so",
-                    found="another table has that name" if not is_pattern(said) else "its name stands for many",
-                    todo="Give it a name of its own: the lake has one table of each, whatever its case.",
+                    found="another table has that name" if not is_pattern(key) else "its name is a pattern",
+                    todo="Give it a name of its own. Names of tables in the lake are compared without case.",
                 )
-            may_come = any(
-                takes(pattern, table_name(s.table)) for s in one.sources.values() for pattern in self.patterns
-            )
-            found[name] = joined_of(name, one, zones, names, self._zone, may_come=may_come)
-        return found
+            sources = [table_name(source.table) for source in own.sources.values()]
+            may_come = any(takes(pattern, source) for source in sources for pattern in self.patterns)
+            declarations[name] = joined_of(name, own, zones, names, self._zone, may_come=may_come)
+        return declarations
 
     def _complete(self, name: TableName, table: TableSettings) -> CompletedTable:
-        """Return a table with what the catalogue adds.
+        """Return a table with its settings completed by the catalogue.
 
-        Where there is a catalogue, and where its columns are none that a lake could have, it stops itself alone. So
-        does one of which a settings store says what cannot be.
+        A table that a settings store refuses, or whose columns from the catalogue or the source cannot be in a
+        lake, fails alone: the result has its error. Raises ConfigError for any other invalid setting.
         """
         if name in self.refused:
             return _failed(table, self.refused[name])
         try:
-            made = with_catalogue(name, table, answers := self.said.answers.get(name, ()))
-            history = self._history(made.table)
-            snapshots_of(name, made.table, history)
-            check_history(name, made, history, is_asked=self.asks(name) and not answers)
-            return made
+            completed = with_catalogue(name, table, answers := self.catalogue_answers.answers.get(name, ()))
+            history = self._history(completed.table)
+            snapshots_of(name, completed.table, history)
+            check_history(name, completed, history, is_asked=self.asks(name) and not answers)
+            return completed
         except (ConfigError, SchemaConflict) as error:
             if isinstance(error, ConfigError) and not self.asks(name):
                 raise
@@ -184,31 +187,31 @@ class Configured:
         self, name: TableName, lateness: Lateness = ORDERED, sequences: Sequences = Sequences.TIMES
     ) -> Dimension:
         """Return the dimension of a table; `lateness` is the default for a table without one."""
-        table, made = self.tables[name], self._made[name]
-        if made.error is not None:
-            raise made.error
+        table, completed = self.tables[name], self._completed_tables[name]
+        if completed.error is not None:
+            raise completed.error
         policies, history, siblings = policies_of(table.schema_), self._history(table), self.siblings_of(name)
         snapshots = snapshots_of(name, table, history)
         if snapshots is not None and snapshots.older is Older.SPLICE:
-            lateness = ORDERED  # the source has snapshots only, and a late one is put in its place
-        late = lateness_of(table, lateness)
+            lateness = ORDERED  # the source has only snapshots, and a late one is spliced in
+        lateness = lateness_of(table, lateness)
         return Dimension(
             name=name,
-            schema=made.shape.schema,
+            schema=completed.shape.schema,
             key=tuple(table.key),
             deletes=Deletes(table.deletes),
-            match=match_of(name, table, late),
-            lateness=late,
+            match=match_of(name, table, lateness),
+            lateness=lateness,
             ties=Ties(table.ties),
             sequences=sequences,
             tolerance=tolerance_of(table.quarantine),
             policies=policies,
             keeps_text=any(map(self._keeps_text, (name, *siblings))),
-            orders=made.orders,
-            announced=made.announced,
+            orders=completed.orders,
+            announced=completed.announced,
             snapshots=snapshots,
             history=history,
-            reads=None if self.read[name] == name else self.read[name],
+            reads=None if self.source_names[name] == name else self.source_names[name],
             readers=1 + len(siblings),
         )
 
@@ -230,81 +233,91 @@ class Configured:
 
     def cautions(self, name: TableName) -> Sequence[str]:
         """Return cautions about the catalogue's answers for a table."""
-        return (*self.said.changes.get(name, ()), *self._made[name].cautions)
+        return (*self.catalogue_answers.changes.get(name, ()), *self._completed_tables[name].cautions)
 
     def comments(self, name: TableName) -> tuple[str | None, Mapping[str, str]]:
-        """Return the comments of the source's catalogue: of a table, and of columns made of one of the source."""
-        made, answers = self._made.get(name), self.said.answers.get(name, ())
-        if made is None or not answers:
+        """Return the comments of the source's catalogue: of a table, and of columns made from one source column."""
+        completed, answers = self._completed_tables.get(name), self.catalogue_answers.answers.get(name, ())
+        if completed is None or not answers:
             return None, {}
         source = answers[-1].table
-        of_source = {column.name: column.comment for column in source.columns if column.comment}
-        found = {name: of_source.get(*roots) for name, roots in made.shape.needs.items() if len(roots) == 1}
-        return source.comment, {name: comment for name, comment in found.items() if comment}
+        source_comments = {column.name: column.comment for column in source.columns if column.comment}
+        comments = {
+            name: source_comments.get(*roots)
+            for name, roots in completed.shape.needs.items()
+            if len(roots) == 1
+        }
+        return source.comment, {name: comment for name, comment in comments.items() if comment}
 
     def rules(self, name: TableName) -> TableRules:
         """Return the rules of a table and the declared columns of its source."""
-        return self._made[name].rules
+        return self._completed_tables[name].rules
 
     def declared(self) -> Mapping[TableName, Schema]:
-        """Return the columns of each table whose columns the settings or the catalogue say, as the lake has them.
+        """Return the columns in the lake of each table whose source columns are declared, or in the catalogue.
 
-        Of a joined one they are known once those of its sources are.
+        Joined tables are included if the columns of their sources are known.
         """
-        known = [n for n, one in self._made.items() if len(one.rules.source) and not one.error]
-        joined = {n: one.dimension for n, one in self._joinings.items() if one is not None}
-        made = {name: self.dimension(name) for name in known} | joined
-        return {name: one.stored.schema for name, one in made.items()}
+        with_columns = [
+            name
+            for name, completed in self._completed_tables.items()
+            if len(completed.rules.source) and not completed.error
+        ]
+        joined = {name: joining.dimension for name, joining in self._joinings.items() if joining is not None}
+        dimensions = {name: self.dimension(name) for name in with_columns} | joined
+        return {name: dimension.stored.schema for name, dimension in dimensions.items()}
 
     def formats(self) -> Mapping[TableName, Mapping[str, str]]:
         """Return the formats of columns that have one, by the name of the table at the source."""
         return {
-            self.read[name]: {column: c.format for column, c in table.columns.items() if c.format is not None}
-            for name, table in self._fine.items()
+            self.source_names[name]: formats_of(table)
+            for name, table in self._valid_tables.items()
         }
 
     @property
-    def _fine(self) -> Mapping[TableName, TableSettings]:
-        """The tables with valid settings: one that fails alone must not affect the source of another."""
+    def _valid_tables(self) -> Mapping[TableName, TableSettings]:
+        """The tables with valid settings: a table that fails alone must not affect the source of another."""
         return {name: table for name, table in self.tables.items() if name not in self.refused}
 
     def source_options(self) -> Mapping[TableName, Mapping[str, Any]]:
         """Return the settings of each table that only its source reads, by the name of the table at the source."""
-        return {self.read[name]: table.source for name, table in self._fine.items()}
+        return {self.source_names[name]: table.source for name, table in self._valid_tables.items()}
 
     def siblings_of(self, name: TableName) -> Sequence[TableName]:
         """Return the other tables of the same source table, including those whose unreadable entry may name it."""
         return [
             other
-            for other, read in self.read.items()
-            if (read == self.read[name] or other in self._unread) and other != name
+            for other, source_name in self.source_names.items()
+            if (source_name == self.source_names[name] or other in self._unreadable) and other != name
         ]
 
-    def with_found(self, found: Iterable[TableName]) -> Configured:
-        """Return the settings with those tables of the source that match its patterns."""
-        return validate(self.content, self.file, tuple(found), self.merged).with_refused(self.refused)
+    def with_source_tables(self, source_tables: Iterable[TableName]) -> Configuration:
+        """Return the settings with the tables of the source that match a pattern."""
+        return validate(self.content, self.file, tuple(source_tables), self.merged).with_refused(self.refused)
 
-    def with_refused(self, refused: Mapping[TableName, LakewardError]) -> Configured:
+    def with_refused(self, refused: Mapping[TableName, LakewardError]) -> Configuration:
         """Return the settings with more tables that fail alone."""
         if refused.keys() <= self.refused.keys():
             return self
-        every = {**self.refused, **refused}
-        return Configured(self.settings, self.file, self.content, self.said, self.merged, every)
+        refused = {**self.refused, **refused}
+        return Configuration(
+            self.settings, self.file, self.content, self.catalogue_answers, self.merged, refused
+        )
 
     @property
-    def alone(self) -> Sequence[TableName]:
-        """The tables with settings in a settings store: an error of one stops no other."""
-        named = [table_name(name) for name in self.settings.tables if name in self.merged.alone]
-        return [name for name in named if name in self.tables and name not in self.refused]
+    def stored_tables(self) -> Sequence[TableName]:
+        """The tables with settings in a settings store; an error in one of them does not stop the others."""
+        names = [table_name(name) for name in self.settings.tables if name in self.merged.alone]
+        return [name for name in names if name in self.tables and name not in self.refused]
 
     def refuse(self, name: TableName, error: LakewardError) -> None:
-        """Let a table fail alone whose settings turn out to be invalid after validation."""
+        """Let a table fail alone whose settings are found to be invalid after validation."""
         self.refused = {**self.refused, name: error}
-        self._made[name] = _failed(self.tables[name], error)
+        self._completed_tables[name] = _failed(self.tables[name], error)
 
     @property
     def left_out(self) -> Mapping[TableName, Sequence[str]]:
-        """The tables that a settings store leaves out, with the places that say so."""
+        """The tables that a settings store leaves out, with the origins of that setting."""
         stored = {table_name(name): name for name in self.merged.alone if name in self.settings.tables}
         return {
             name: self.merged.places_of(text)
@@ -319,28 +332,28 @@ class Configured:
 
     def entry_of(self, name: TableName) -> str:
         """Return the name of the entry of a table."""
-        named = (text for text in self.content.get("tables", {}) if not is_pattern(text))
-        return next((text for text in named if plain(name_of_entry(text)) == plain(name)), str(name))
+        entries = (text for text in self.content.get("tables", {}) if not is_pattern(text))
+        return next((text for text in entries if plain(name_of_entry(text)) == plain(name)), str(name))
 
     def asks(self, name: TableName) -> bool:
         """Return True if the catalogue is queried for a table."""
         return self.settings.catalogue is not None and self.tables[name].catalogue.ask
 
-    def with_said(self, said: CatalogueAnswers) -> Configured:
+    def with_answers(self, answers: CatalogueAnswers) -> Configuration:
         """Return the settings with the answers of the catalogue."""
-        return Configured(self.settings, self.file, self.content, said, self.merged, self.refused)
+        return Configuration(self.settings, self.file, self.content, answers, self.merged, self.refused)
 
     def format_options(self) -> Mapping[TableName, Mapping[str, Any]]:
         """Return the keys of each table that the table format reads."""
-        joined = {name: self._said_of_joined(name).model_extra or {} for name in self.joined}
-        return {**{name: table.model_extra or {} for name, table in self._fine.items()}, **joined}
+        joined = {name: self._joined_settings(name).model_extra or {} for name in self.joined}
+        return {**{name: table.model_extra or {} for name, table in self._valid_tables.items()}, **joined}
 
-    def _said_of_joined(self, name: TableName) -> JoinedSettings:
-        return {table_name(said): one for said, one in self.settings.joined.items()}[name]
+    def _joined_settings(self, name: TableName) -> JoinedSettings:
+        return {table_name(key): settings for key, settings in self.settings.joined.items()}[name]
 
-    def upkeep(self, name: TableName) -> MaintainSettings:
+    def maintenance_of(self, name: TableName) -> MaintainSettings:
         """Return the maintenance settings of a table or joined table."""
-        return self._said_of_joined(name).maintain if name in self.joined else self.tables[name].maintain
+        return self._joined_settings(name).maintain if name in self.joined else self.tables[name].maintain
 
     def choose(self, wanted: Iterable[str]) -> list[TableName]:
         """Return the named tables, or all; raises ConfigError for a name that is no table of the source."""
@@ -348,8 +361,8 @@ class Configured:
         if joined := [name for name in names if name in self.joined]:
             raise ConfigError(
                 f"{joined[0]} is a joined table",
-                found="what this command is for, it has of its sources",
-                todo="Name one of them: " + ", ".join(map(str, self.sources_of(joined[0]))),
+                found="this command is for tables that a source feeds",
+                todo="Name a source of it: " + ", ".join(map(str, self.sources_of(joined[0]))),
             )
         return names or list(self.tables)
 
@@ -371,7 +384,7 @@ class Configured:
 
     def _refuse_left_out(self, name: TableName) -> None:
         """Raise ConfigError for a table that is left out, with the origin of that setting."""
-        entry = next((one for one in self.skipped if plain(one) == plain(name)), None)
+        entry = next((skipped for skipped in self.skipped if plain(skipped) == plain(name)), None)
         if entry is None:
             return
         names = (self.entry_of(entry), *(pattern for pattern in self.patterns if takes(pattern, entry)))
@@ -389,8 +402,8 @@ class Configured:
         return [*dict.fromkeys(source.table for source in self.joined[joined].sources.values())]
 
 
-def _said_to_read(name: TableName, own: Mapping[str, Any] | None) -> TableName:
-    """Return the name at the source of a table that fails alone, as far as its settings have it."""
+def _source_name_of_refused(name: TableName, own: Mapping[str, Any] | None) -> TableName:
+    """Return the name at the source of a table that fails alone, as far as its settings can be read."""
     reads = None if own is None else own.get("reads")
     return name_of_entry(reads) if isinstance(reads, str) else name
 
@@ -399,18 +412,18 @@ def _failed(table: TableSettings, error: LakewardError) -> CompletedTable:
     return CompletedTable(table=table, rules=rules_of(table), shape=shape((), Schema(())), error=error)
 
 
-def load(place: Path | str) -> Configured:
-    """Read settings: a file, or an address such as `ssm:/lakeward/shop`, with the stores that they name.
+def load(place: Path | str) -> Configuration:
+    """Read settings from a file or an address such as `ssm:/lakeward/shop`, and from the stores that they name.
 
-    Raises ConfigError, saying where and what, for anything wrong with them but a table of a store, which fails
-    alone; StoreUnreachable where a store does not answer.
+    A table of a store with invalid settings fails alone. Raises ConfigError, which says what is wrong and where,
+    for any other invalid setting, and StoreUnreachable if a store does not answer.
     """
     merged, file = read_settings_of(place)
     return validate(merged.content, file, merged=merged)
 
 
-def of_program(content: Mapping[str, Any], file: Path) -> Configured:
-    """Return settings given by a program, with those of the stores that they name."""
+def from_content(content: Mapping[str, Any], file: Path) -> Configuration:
+    """Return the settings of a program, with those of the stores that they name."""
     merged = with_stores(content, file)
     return validate(merged.content, file, merged=merged)
 
@@ -418,61 +431,62 @@ def of_program(content: Mapping[str, Any], file: Path) -> Configured:
 def validate(
     content: Mapping[str, Any],
     file: Path,
-    found: Collection[TableName] = (),
+    source_tables: Collection[TableName] = (),
     merged: MergedSettings | None = None,
-) -> Configured:
-    """Check the content of a settings file, with [defaults] and patterns put under each table.
+) -> Configuration:
+    """Check the content of a settings file, with [defaults] and patterns applied to each table.
 
-    `found` are the tables that the source has: patterns take theirs of them. What is wrong with a table of which a
-    settings store says something, as `merged` has it, fails that table alone.
+    Patterns match `source_tables`, the tables of the source. A table with settings in a settings store (see
+    `merged`) fails alone. Raises ConfigError for any other invalid setting.
     """
     if merged is None or not (merged.alone or merged.broken):
-        return _validated(content, file, found, merged)
+        return _validated(content, file, source_tables, merged)
     refused = find_refused_tables(
         ErrorOrigins(content, merged, file), lambda part: _validated(part, file, merged=merged)
     )
     tables = {name: own for name, own in content.get("tables", {}).items() if name not in refused}
     by_name = {name_of_entry(name): error for name, error in refused.items()}
-    others = [table for table in found if plain(table) not in map(plain, by_name)]
-    made = _validated({**content, "tables": tables}, file, others, merged, by_name)
-    return Configured(made.settings, file, content, NO_ANSWERS, merged, by_name)
+    others = [table for table in source_tables if plain(table) not in map(plain, by_name)]
+    valid = _validated({**content, "tables": tables}, file, others, merged, by_name)
+    return Configuration(valid.settings, file, content, NO_ANSWERS, merged, by_name)
 
 
 def _validated(
     content: Mapping[str, Any],
     file: Path,
-    found: Collection[TableName] = (),
+    source_tables: Collection[TableName] = (),
     merged: MergedSettings | None = None,
     refused: Mapping[TableName, LakewardError] = MappingProxyType({}),
-) -> Configured:
+) -> Configuration:
     defaults, tables = content.get("defaults", {}), content.get("tables", {})
     if isinstance(defaults, Mapping) and isinstance(tables, Mapping):
-        tables = with_both(with_patterns(tables, defaults, found))
+        tables = split_modes(with_patterns(tables, defaults, source_tables))
     with ErrorOrigins(content, merged or MergedSettings(content=content, places={}), file).defaults():
         settings = validated(Settings, {**content, "tables": tables}, str(file))
-    for part in ("source", "target", "ledger", "lease", "statistics"):
-        said = getattr(settings, part)
-        if said is not None and "kind" not in said:
-            raise ConfigError(f"{file}: [{part}] has no `kind`", todo="`lakeward plugins` lists what there is.")
-    if any("kind" not in said for said in settings.notify):
-        raise ConfigError(f"{file}: [[notify]] has no `kind`", todo="`lakeward plugins` lists what there is.")
-    return Configured(settings, file, content, NO_ANSWERS, merged, refused)
+    for section in ("source", "target", "ledger", "lease", "statistics"):
+        options = getattr(settings, section)
+        if options is not None and "kind" not in options:
+            raise ConfigError(f"{file}: [{section}] has no `kind`", todo="`lakeward plugins` lists all kinds.")
+    if any("kind" not in options for options in settings.notify):
+        raise ConfigError(f"{file}: [[notify]] has no `kind`", todo="`lakeward plugins` lists all kinds.")
+    return Configuration(settings, file, content, NO_ANSWERS, merged, refused)
 
 
 def _duplicate_names(names: Iterable[str]) -> Sequence[str]:
-    """Return pairs of names that are side tables of one another, or differ only in case."""
-    found: dict[TableName, list[str]] = defaultdict(list)
+    """Return the names that another name of the same table equals, or equals without case."""
+    spellings: dict[TableName, list[str]] = defaultdict(list)
     for name in names:
-        found[plain(table_name(name))].append(name)
-    return [name for alike in found.values() if len(alike) > 1 for name in alike]
+        spellings[plain(table_name(name))].append(name)
+    return [name for alike in spellings.values() if len(alike) > 1 for name in alike]
 
 
 def _check_names(tables: Collection[TableName]) -> None:
+    """Raise ConfigError if a table has the name of a side table of another one."""
     for name in tables:
-        for suffix in BESIDE:
+        for suffix in SIDE_TABLE_SUFFIXES:
             other = TableName(name.schema, name.table.removesuffix(suffix))
             if name.table.endswith(suffix) and other in tables:
                 raise ConfigError(
                     f"{name}: the name is that of a side table of {other}",
-                    todo="Keep the two in lakes of their own, with a settings file each.",
+                    todo="Put the two in separate lakes, each with a settings file.",
                 )

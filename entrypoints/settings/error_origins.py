@@ -23,9 +23,10 @@ _DEFAULTS: Final = "defaults"
 
 @dataclass(frozen=True, slots=True)
 class ErrorOrigins:
-    """Says of errors of settings where what is wrong stands.
+    """Adds to an error of the settings where the wrong value is from.
 
-    `content` is that of all layers, or a part of it, and `file` the settings file, with which errors begin.
+    `content` is the merged content of all layers, or a part of it. `file` is the settings file, whose path begins
+    each error.
     """
 
     content: Mapping[str, Any]
@@ -43,14 +44,14 @@ class ErrorOrigins:
     def of_defaults(self, error: ConfigError) -> ConfigError:
         """Return the error with `[defaults]` instead of the table, if the wrong key is from there."""
         lines = (error.found or "").splitlines()
-        wrong = {number: found for number, line in enumerate(lines) if (found := self._from_defaults(line))}
-        if not wrong:
+        from_defaults = {number: new for number, line in enumerate(lines) if (new := self._from_defaults(line))}
+        if not from_defaults:
             return error
-        said = [wrong[number][1] if number in wrong else line for number, line in enumerate(lines)]
-        places = [self.merged.places.get((_DEFAULTS, key), str(self.file)) for key, _ in wrong.values()]
-        places += [str(self.file)] if len(wrong) < len(lines) else []
+        rewritten = [from_defaults[i][1] if i in from_defaults else line for i, line in enumerate(lines)]
+        places = [self.merged.places.get((_DEFAULTS, key), str(self.file)) for key, _ in from_defaults.values()]
+        places += [str(self.file)] if len(from_defaults) < len(lines) else []
         what = _with_places(error.what, places, self.file)
-        return ConfigError(what, found="\n".join(dict.fromkeys(said)), todo=error.todo)
+        return ConfigError(what, found="\n".join(dict.fromkeys(rewritten)), todo=error.todo)
 
     def _from_defaults(self, line: str) -> tuple[str, str] | None:
         """Return the key of `[defaults]` that a line is about, and the line with that origin."""
@@ -58,11 +59,11 @@ class ErrorOrigins:
         if match is None or key is None:
             return None
         table, defaults = match["table"], self.content.get(_DEFAULTS, {})
-        if not isinstance(defaults, Mapping) or key not in defaults or self._is_said_nearer(table, key):
+        if not isinstance(defaults, Mapping) or key not in defaults or self._is_overridden(table, key):
             return None
         return key, f"[{_DEFAULTS}{line[match.end('table') + 1 :]}"
 
-    def _is_said_nearer(self, table: str, key: str) -> bool:
+    def _is_overridden(self, table: str, key: str) -> bool:
         """Return True if the table itself, or a pattern that matches it, has the key."""
         tables = self.content.get("tables", {})
         name = name_of_entry(table)
@@ -73,24 +74,23 @@ class ErrorOrigins:
         return False
 
     def of_table(self, name: str, error: LakewardError) -> LakewardError:
-        """Return an error that begins with the table and with the places that what is wrong is from.
+        """Return an error that begins with the table and the origins of its wrong keys.
 
-        They are those of the wrong keys; where these are not known, all that say something of the table, the
-        settings file behind the stores. `name` is that of its entry.
+        If the wrong keys are not known, all origins of settings of the table are named, stores before the settings
+        file. `name` is that of the table's entry.
         """
         places = self._places(name, error)
         what = _with_places(error.what, places, self.file)
         new = [place for place in places if place not in what]
         origin = f"its settings are from {' and '.join(new)}" if new else None
-        found = "\n".join(part for part in (error.found, origin) if part)
-        return ConfigError(what if name in what else f"{name}: {what}", found=found, todo=error.todo)
+        details = "\n".join(part for part in (error.found, origin) if part)
+        return ConfigError(what if name in what else f"{name}: {what}", found=details, todo=error.todo)
 
     def _places(self, name: str, error: LakewardError) -> Sequence[str]:
         keys = [_key_in(line) for line in (error.found or "").splitlines()]
-        every = self.merged.places_of(name)
-        found = [self.merged.places.get(("tables", name, key)) for key in keys if key is not None]
-        exact = [place for place in dict.fromkeys(found) if place is not None]
-        return exact or sorted(every, key=lambda place: place == str(self.file))
+        of_keys = [self.merged.places.get(("tables", name, key)) for key in keys if key is not None]
+        exact = [place for place in dict.fromkeys(of_keys) if place is not None]
+        return exact or sorted(self.merged.places_of(name), key=lambda place: place == str(self.file))
 
 
 def is_of_defaults(error: LakewardError) -> bool:
@@ -112,7 +112,7 @@ def _key_in(line: str) -> str | None:
 
 
 def _with_places(what: str, places: Sequence[str], file: Path) -> str:
-    """Return what is wrong with these places where it begins with the settings file."""
-    begins = f"{file}: "
-    named = " and ".join(dict.fromkeys(places))
-    return f"{named}: {what.removeprefix(begins)}" if named and what.startswith(begins) else what
+    """Return an error text with these places instead of the settings file at its beginning."""
+    prefix = f"{file}: "
+    origins = " and ".join(dict.fromkeys(places))
+    return f"{origins}: {what.removeprefix(prefix)}" if origins and what.startswith(prefix) else what

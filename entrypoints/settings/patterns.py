@@ -13,7 +13,7 @@ _NAME: Final = re.compile(r'(?:"((?:[^"]|"")+)"|([^".]+))\.(?:"((?:[^"]|"")+)"|(
 
 
 def table_name(text: str) -> TableName:
-    """Read `schema.table`; a part with a dot in it stands in double quotes.
+    """Read `schema.table`; a part with a dot in it is in double quotes. Raises ConfigError for any other text.
 
     >>> table_name('sales."odd.name"')
     TableName(schema='sales', table='odd.name')
@@ -22,14 +22,14 @@ def table_name(text: str) -> TableName:
     if match is None:
         raise ConfigError(
             f"{text!r} does not name a table",
-            todo='Tables are named as schema.table; a part with a dot in it as "odd.name", in double quotes.',
+            todo='Write schema.table; put a part with a dot in double quotes, as in sales."odd.name".',
         )
     schema, plain_schema, table, plain_table = match.groups("")
     return TableName(schema.replace('""', '"') or plain_schema, table.replace('""', '"') or plain_table)
 
 
 def name_of_entry(text: str) -> TableName:
-    """Return the table of an entry of a store; an entry that names none gets the schema `?`."""
+    """Return the name of the table of an entry; the schema is `?` for a text that is no name of a table."""
     try:
         return table_name(text)
     except ConfigError:
@@ -70,31 +70,33 @@ def _expression(in_quotes: str | None, bare: str | None) -> str:
 
 
 def with_patterns(
-    tables: Mapping[str, Any], defaults: Mapping[str, Any], found: Collection[TableName]
+    tables: Mapping[str, Any], defaults: Mapping[str, Any], source_tables: Collection[TableName]
 ) -> Mapping[str, Any]:
     """Return the effective settings of each table: its own, over those of its patterns, over the defaults.
 
-    Those that are found and that a pattern takes stand beside those that are named. The
-    patterns themselves stay, each with the defaults, so that what they say is checked. Raises ConfigError
-    where one of these says what is of one table alone.
+    The result has the named tables and the tables of the source that a pattern matches. Patterns stay in it, merged
+    with the defaults, so that their keys are validated. Raises ConfigError if a pattern or the defaults have a key
+    that names a single table.
     """
     patterns = {name: own for name, own in tables.items() if is_pattern(name)}
-    _refuse_names({"[defaults]": defaults, **{f'[tables."{name}"]': own for name, own in patterns.items()}})
+    _refuse_keys_of_one_table(
+        {"[defaults]": defaults, **{f'[tables."{name}"]': own for name, own in patterns.items()}}
+    )
     names = {name: table_name(name) for name in tables if name not in patterns}
     named = set(names.values())
-    elsewhere = {plain(table) for table in named if table not in found}  # the source may spell them in another case
-    for table in found:
-        is_new = table not in named and plain(table) not in elsewhere
+    in_other_case = {plain(table) for table in named if table not in source_tables}
+    for table in source_tables:
+        is_new = table not in named and plain(table) not in in_other_case
         if is_new and any(takes(pattern, table) for pattern in patterns):
             names[quoted(table)] = table
-    merged: dict[str, Any] = {name: _over(defaults, own) for name, own in patterns.items()}
+    merged: dict[str, Any] = {name: _merge_layers(defaults, own) for name, own in patterns.items()}
     for name, table in names.items():
-        said = [own for pattern, own in patterns.items() if takes(pattern, table)]
-        merged[name] = _over(defaults, *said, tables.get(name, {}))
+        of_patterns = [own for pattern, own in patterns.items() if takes(pattern, table)]
+        merged[name] = _merge_layers(defaults, *of_patterns, tables.get(name, {}))
     return merged
 
 
-def _refuse_names(sections: Mapping[str, Any]) -> None:
+def _refuse_keys_of_one_table(sections: Mapping[str, Any]) -> None:
     """Refuse keys in patterns and defaults that give a name to a single table."""
     for section, own in sections.items():
         for key in _OF_ONE:
@@ -102,28 +104,28 @@ def _refuse_names(sections: Mapping[str, Any]) -> None:
                 raise ConfigError(
                     f"{section} is for many tables, and `{key}` names one",
                     found=f"{key} = {own[key]!r}",
-                    todo="Say it in the section of the table that it is for.",
+                    todo="Move it to the section of that table.",
                 )
 
 
-def _over(*settings: Any) -> Any:
-    """Return settings of which the later count more; what is no table of keys stays, to be refused.
+def _merge_layers(*layers: Any) -> Any:
+    """Return merged layers of settings; a later layer overrides earlier ones.
 
-    What others than the last say of histories is not for a mirror, nor the other way round, and what they say of
-    snapshots not for a table that is loaded once.
+    A layer that is not a table of keys is returned as it is, and refused later. Keys that do not apply to the mode
+    or the full loads of the table are dropped unless the last layer, that of the table itself, has them.
     """
-    strange = [own for own in settings if not isinstance(own, Mapping)]
-    if strange:
-        return strange[0]
-    merged = {key: value for own in settings for key, value in own.items()}
-    mode, idle = merged.get("mode"), set[str]()
+    invalid = [layer for layer in layers if not isinstance(layer, Mapping)]
+    if invalid:
+        return invalid[0]
+    merged = {key: value for layer in layers for key, value in layer.items()}
+    mode, inapplicable = merged.get("mode"), set[str]()
     if mode != "history" and not (isinstance(mode, list) and "history" in mode):
-        idle.update(_OF_HISTORIES)
+        inapplicable.update(_OF_HISTORIES)
     if mode == "history":
-        idle.update(OF_MIRRORS)
+        inapplicable.update(OF_MIRRORS)
     if merged.get("full_loads") != "snapshot":
-        idle.update(OF_SNAPSHOTS)
-    return {key: value for key, value in merged.items() if key not in idle or key in settings[-1]}
+        inapplicable.update(OF_SNAPSHOTS)
+    return {key: value for key, value in merged.items() if key not in inapplicable or key in layers[-1]}
 
 
 def quoted(table: TableName) -> str:

@@ -18,62 +18,62 @@ _BARE: Final = re.compile(r"[A-Za-z0-9_-]+")
 
 
 @dataclass(frozen=True, slots=True)
-class Described:
-    """The keys of [catalogue], if there is one, and its tables."""
+class ProposedCatalogue:
+    """The keys of [catalogue], empty without one, and the tables that the catalogue has."""
 
-    catalogue: Mapping[str, str | Mapping[str, str]] = field(default_factory=dict)
+    keys: Mapping[str, str | Mapping[str, str]] = field(default_factory=dict)
     tables: Mapping[TableName, SourceTable] = field(default_factory=dict)
 
 
-def written(proposal: Proposal, described: Described, folder: str, config: Path) -> str:
+def render(proposal: Proposal, catalogue: ProposedCatalogue, folder: str, config: Path) -> str:
     """Return the text of the settings file."""
-    return "\n".join(_lines(proposal, described, folder, config)) + "\n"
+    return "\n".join(_lines(proposal, catalogue, folder, config)) + "\n"
 
 
-def to_confirm(table: ProposedTable, known: SourceTable | None) -> Sequence[str]:
-    """Return the values of a table that a person must confirm before the first run."""
-    found = list(table.doubts)
+def values_to_confirm(table: ProposedTable, known: SourceTable | None) -> Sequence[str]:
+    """Return what a person must confirm about a table before the first run; `known` is the catalogue's table."""
+    items = list(table.doubts)
     if known is not None:
-        has = {column.name.lower() for column in known.columns}
-        strange = [column.name for column in table.columns if column.name.lower() not in has and table.has_names]
+        names = {column.name.lower() for column in known.columns}
+        extra = [column.name for column in table.columns if column.name.lower() not in names and table.has_names]
         untyped = [f"{c.name} ({c.written})" for c in known.columns if c.type is None]
-        found += [f"the catalogue has no column {name}, and the files have" for name in strange]
-        found += [f"declare the type of {name}: the catalogue's has none here" for name in untyped]
-        return found if known.key else [*found, _NO_KEY]
+        items += [f"the files have a column {name}, and the catalogue does not" for name in extra]
+        items += [f"declare the type of {name}: lakeward has no type for the catalogue's" for name in untyped]
+        return items if known.key else [*items, _NO_KEY]
     if table.columns and not table.has_names:
-        found.append("the files have no names of columns: name them, in this order")
+        items.append("the files have no names of columns: name them, in this order")
     if any(column.type is not None for column in table.columns):
-        found.append("types are proposed from a sample: what does not fit later goes into quarantine")
-    found.append(f"the key {', '.join(table.key)} is proposed by its name" if table.key else _NO_KEY)
-    return found
+        items.append("types are proposed from a sample: later rows that do not fit go into quarantine")
+    items.append(f"the key {', '.join(table.key)} is proposed by its name" if table.key else _NO_KEY)
+    return items
 
 
-_NO_KEY: Final = "name the key: without one, rows are only ever added"
+_NO_KEY: Final = "name the key: without one, the table is append-only"
 
 
-def _lines(proposal: Proposal, described: Described, folder: str, config: Path) -> Iterator[str]:
-    yield "# Written by `lakeward init`. What is marked TODO is a proposal: confirm or correct it."
+def _lines(proposal: Proposal, catalogue: ProposedCatalogue, folder: str, config: Path) -> Iterator[str]:
+    yield "# Written by `lakeward init`. Values with a TODO are proposals: confirm or correct them."
     yield "# docs/reference/settings.md has every key. Next: `lakeward plan`, which changes nothing."
     yield from ("", "[pipeline]", f"name = {_text(_pipeline(config))}")
-    yield from ("", "[source]", f"kind = {_text(proposal.kind)}", f"path = {_text(path_in(folder, config))}")
+    yield from ("", "[source]", f"kind = {_text(proposal.kind)}", f"path = {_text(relative_path(folder, config))}")
     for key, value in proposal.settings.items():
         yield f"{key} = {_text(value)}    # TODO: {proposal.reasons.get(key, 'confirm it')}"
     yield from ("", "[target]", 'kind = "iceberg"', 'warehouse = "lake/"')
-    if described.catalogue:
+    if catalogue.keys:
         yield from ("", "[catalogue]")
-        yield from (f"{key} = {_value(value)}" for key, value in described.catalogue.items())
+        yield from (f"{key} = {_value(value)}" for key, value in catalogue.keys.items())
     else:
         yield ""
         yield "# The database of the source knows keys and types: docs/reference/catalogue.md"
         yield from ("# [catalogue]", '# kind = "file"', '# path = "schema.sql"', '# database = "postgresql"')
     for table in proposal.tables:
-        yield from _table(table, described.tables.get(table.name))
+        yield from _table(table, catalogue.tables.get(table.name))
 
 
 def _table(table: ProposedTable, known: SourceTable | None) -> Iterator[str]:
     yield from ("", f"[tables.{_text(str(table.name))}]", f"# {_comment(table.found)}")
-    for words in to_confirm(table, known):
-        yield f"# TODO: {_comment(words)}"
+    for item in values_to_confirm(table, known):
+        yield f"# TODO: {_comment(item)}"
     if table.source:
         yield f"source = {_value(table.source)}"
     if known is not None:
@@ -95,13 +95,13 @@ def _pipeline(config: Path) -> str:
     return re.sub(r"[^A-Za-z0-9_.-]+", "-", config.absolute().parent.name).strip("-") or "pipeline"
 
 
-def path_in(path: str, config: Path) -> str:
+def relative_path(path: str, config: Path) -> str:
     """Return a path relative to the folder of the settings file if it is below it; a URL unchanged."""
     if "://" in path:
         return path
     base, real = config.absolute().parent, Path(path).absolute()
-    shown = real.relative_to(base) if real.is_relative_to(base) else Path(os.path.normpath(real))
-    return shown.as_posix() + ("/" if real.is_dir() else "")
+    relative = real.relative_to(base) if real.is_relative_to(base) else Path(os.path.normpath(real))
+    return relative.as_posix() + ("/" if real.is_dir() else "")
 
 
 def _text(value: str) -> str:
@@ -123,5 +123,6 @@ def _key(name: str) -> str:
     return name if _BARE.fullmatch(name) else _text(name)
 
 
-def _comment(words: str) -> str:
-    return " ".join("".join(c if c.isprintable() else " " for c in words).split())
+def _comment(text: str) -> str:
+    """Return a text on one line, without characters that end a comment of TOML."""
+    return " ".join("".join(c if c.isprintable() else " " for c in text).split())

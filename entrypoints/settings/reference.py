@@ -1,6 +1,6 @@
-"""Writer of the page `docs/reference/settings.md`, from the models that validate settings.
+"""Generator of the page `docs/reference/settings.md`, from the models that validate settings.
 
-`make docs` writes it; a test fails where the page is not what this gives.
+`make docs` writes the page; a test fails if it is out of date.
 """
 
 from __future__ import annotations
@@ -62,16 +62,18 @@ from lakeward.entrypoints.settings.models.maintenance import MaintainSettings
 from lakeward.entrypoints.settings.models.quality_rules import QualityRule
 from lakeward.entrypoints.settings.models.sections import (
     CatalogueSettings,
-    ColumnSettings,
     MetricsSettings,
-    PathSettings,
     PipelineSettings,
-    QuarantineSettings,
     QueueSettings,
     RegistrationSettings,
-    SchemaSettings,
     SparkSettings,
     StoresSettings,
+)
+from lakeward.entrypoints.settings.models.tables import (
+    ColumnSettings,
+    PathSettings,
+    QuarantineSettings,
+    SchemaSettings,
     TableCatalogueSettings,
     TableSettings,
 )
@@ -80,9 +82,12 @@ _HEAD: Final = """\
 # Settings
 
 One TOML file, `lakeward.toml` by default; `--config FILE` or `LAKEWARD_CONFIG` names another.
-It is read and checked whole before anything starts: a key that nobody knows is an error that names the nearest
-one, and so is a value of another type. Paths are relative to the file. Teams may keep settings
-[in other places](../how-to/aws/settings.md), too; `lakeward settings show` says where each value is from.
+The whole file is read and checked before anything starts: an unknown key is an error that names the nearest known
+one, and a value of the wrong type is an error. Paths are relative to the file. Settings may also be kept
+[in other places](../how-to/aws/settings.md); `lakeward settings show` says where each value is from.
+
+Durations are a whole number and a unit: `30s`, `15m`, `24h` or `7d`. Sizes are bytes, or a number and a unit:
+`128MiB`.
 
 <!-- Written by `make docs` from the models in the code. Changes made here are lost. -->
 
@@ -103,7 +108,7 @@ warehouse = "lake/"
 [spark]
 memory = "4g"
 
-[defaults]                           # for every table that does not say otherwise
+[defaults]                           # for every table without a setting of its own
 write_mode = "copy-on-write"
 
 [tables."shop.orders"]
@@ -118,85 +123,89 @@ shipped = { type = "date", format = "d-MMM-yy" }
 ```
 """
 
-_KIND: Final = "Which {shelf} it is; the keys below are those of `{kind}`. `lakeward plugins` lists what there is."
+_KIND: Final = "The kind of {port}. The keys below are those of `{kind}`. `lakeward plugins` lists all kinds."
 
 _QUEUE: Final = """\
-What says which tables to look at ([queues](queues.md)). The table may be left out: then it is `kind = "poll"`.
-What a kind of queue adds stands beside these keys.
+The queue that says which tables to examine ([queues](queues.md)). Without this section it is `kind = "poll"`. Each
+kind of queue adds keys of its own.
 """
 
 _FILES: Final = """\
-With `kind = "files"` these are the keys of `[source]`: CSV, JSON lines, Parquet, or messages as JSON lines, that
-something else than DMS wrote. [Plain files](plain-files.md) has examples.
+The keys of `[source]` with `kind = "files"`: CSV, JSON lines, Parquet, or messages as JSON lines, written by
+anything other than DMS. [Plain files](plain-files.md) has examples.
 """
 
 _KAFKA: Final = """\
-With `kind = "kafka"` these are the keys of `[source]`: messages from topics of a broker. They take
+The keys of `[source]` with `kind = "kafka"`: messages from topics of a broker. It needs
 `pip install 'lakeward[kafka]'`. [Kafka](kafka.md) has examples.
 """
 
 _JDBC: Final = """\
-With `kind = "jdbc"` these are the keys of `[source]`: tables of a live database. [Databases](jdbc.md) has examples.
-A driver has `coordinates` and `sha256`.
+The keys of `[source]` with `kind = "jdbc"`: tables of a live database. [Databases](jdbc.md) has examples.
+A driver is a table with `coordinates` and `sha256`.
 """
 
-_OWN_OF_FILES: Final = """\
-Of the source `files` these are all keys of [its own](#source-files) but `path`, `landing`, `archive`, `max_files`
-and `max_bytes`; `folder` is where the files of this table lie. Of the source `kafka` they are `topics`, `format`,
-`record_key`, `order_by`, `time` and [the keys of messages](#source-kafka) from `source_zone` to
-`before_image_prefix`, and of the source `jdbc` `cursor`, `overlap`, `source_zone`, `every`, `partitions` and
-`without`, of [its own](#source-jdbc); with `then = "kafka"` they are the last two, and those of the source `kafka`.
+_TABLE_SOURCE: Final = """\
+The keys above are those of the source `dms`. Other sources accept some of the keys of `[source]` here:
+
+- `files`: all of [its keys](#source-files) except `path`, `landing`, `archive`, `max_files` and `max_bytes`;
+  `folder` is the folder of this table.
+- `kafka`: `topics`, `format`, `record_key`, `order_by`, `time` and [the keys of messages](#source-kafka) from
+  `source_zone` to `before_image_prefix`.
+- `jdbc`: `cursor`, `overlap`, `source_zone`, `every`, `partitions` and `without` of [its keys](#source-jdbc); with
+  `then = "kafka"`, `partitions`, `without` and those of `kafka`.
 """
 
 _LEDGER: Final = """\
-What remembers each file ([the ledger](ledger.md)). The table may be left out: then it is `kind = "sqlite"`, a file
-`ledger.db` in the folder `state`, which has no further keys. Where that folder goes with the machine,
-[`kind = "dynamodb"`](ledger.md#on-dynamodb) keeps it.
+The record of every file ([the ledger](ledger.md)). Without this section it is `kind = "sqlite"`, the file
+`ledger.db` in the folder `state`, without further keys. If that folder is lost with the machine, use
+[`kind = "dynamodb"`](ledger.md#on-dynamodb).
 """
 
 _LEASE: Final = """\
-What keeps a pipeline that more than one machine may run to one process at a time ([a lease](lease.md)). The table
-may be left out: then the lock in the folder `state` does, for processes that share it.
+The [lease](lease.md) that lets one process at a time run the pipeline, if more than one machine may start it.
+Without this section only the lock in the folder `state` does, for processes that share that folder.
 """
 
 _STATISTICS: Final = """\
-What the task that writes the files says of its full loads: one that a table waits for is complete once it says
-so ([a reload](../how-to/reload.md#what-the-task-tells)). The table may be left out.
+What the replication task reports about its full loads. A full load that a table waits for is complete when the task
+says so ([a reload](../how-to/reload.md#what-the-task-tells)). The section is optional.
 """
 
 _NOTIFY: Final = """\
-Who is told what a run has found ([notices](notices.md)), each a table with its `kind` and the keys of that kind.
-With one alone `[notify]` does. `kind = "log"` writes a line of the log, and has no further keys.
+The receivers of [notices](notices.md) about runs, each a table with its `kind` and the keys of that kind. A
+single one may be written as `[notify]`. `kind = "log"` writes to the log, and has no further keys.
 """
 
 _DEFAULTS: Final = """\
-Keys of `[tables]` for every table; what a table says itself counts more. A key is taken whole: `columns` or
-`properties` of a table are not mixed with those given here.
+Keys of `[tables]` for every table. A key of a table overrides the same key here. Values are not merged:
+`columns` or `properties` of a table replace those given here.
 """
 
 _TABLES: Final = """\
-A table is named as the source names it, `schema.table`. A part that has a dot stands in double quotes, so the TOML
-needs single ones: `[tables.'sales."odd.name"']`. Any character is taken in names except control characters, path
-separators and `..`; columns may not begin with `_lakeward_`, and a table may not be called as another one with
-`__changes` or `__quarantine` behind it. Names of tables are kept as they are written, and compared without
-case; names of columns are taken as they are written here, and found in files in any case, but for
-lines of JSON, where letters count.
+The name of a table is that of the source, `schema.table`. A part with a dot is put in double quotes, and the
+TOML key then in single quotes: `[tables.'sales."odd.name"']`. Names may have any character except control
+characters, path separators and `..`. Names of columns may not begin with `_lakeward_`. The name of a table may not
+be that of another one followed by `__changes` or `__quarantine`. Names of tables keep their case and are compared
+without it. Names of columns keep the case that is written here; files may write them in any case, except JSON
+lines, where case counts.
 
-A `*` in a name stands for many tables: `[tables."sales.*"]` takes every table of the schema that the source has,
-those that come later too ([many tables](dms-layouts.md#many-tables)).
+A `*` in a name matches many tables: `[tables."sales.*"]` is for every table of the schema that the source has, now
+or later ([many tables](dms-layouts.md#many-tables)).
 """
 
-_OF_FORMAT: Final = """\
-Beside them stand the keys of the table format, which say how a table is made, by its first commit.
-Of a table that is there [`lakeward maintain`](../how-to/maintain.md#how-a-table-is-made) changes it, on Iceberg and
-Delta; until then a key that is changed changes nothing, but that the `write_mode` of `iceberg` counts at each
-commit. On Hudi `properties` count at each write, and a change of any other key stops the table until it is put
-back. Those of `iceberg`:
+_FORMAT_KEYS: Final = """\
+Each table format adds keys that say how its first commit creates the table. For an existing Iceberg or Delta
+table, [`lakeward maintain`](../how-to/maintain.md#how-a-table-is-made) applies changes of these keys; until then a
+change has no effect, except that `write_mode` of Iceberg takes effect with the next commit. On Hudi, `properties`
+take effect with the next write, and a change of any other key stops the table until it is undone.
+
+The keys of `iceberg`:
 """
 
 _ICEBERG: Final = """\
-[Iceberg](iceberg.md) tables need nothing more with `sqlite` and `rest`; `glue` needs `pip install 'lakeward[s3]'`,
-and `hive` `'lakeward[hive]'`.
+[Iceberg](iceberg.md) tables with the catalog `sqlite` or `rest` need no further package. `glue` needs
+`pip install 'lakeward[s3]'`, and `hive` needs `pip install 'lakeward[hive]'`.
 """
 
 _DELTA: Final = """\
@@ -208,18 +217,18 @@ _HUDI: Final = """\
 """
 
 _RULES: Final = """\
-Column rules, in order, each a table with the key `rule` and those of that rule;
+Column rules, in order. Each is a table with the key `rule` and the keys of that rule;
 [column rules](column-rules.md) has examples.
 """
 
 _QUALITY: Final = """\
-Quality rules, each a table with the key `rule` and those of that rule;
-[quality rules](quality-rules.md) has examples.
+Quality rules. Each is a table with the key `rule` and the keys of that rule; [quality rules](quality-rules.md) has
+examples.
 """
 
 _JOINED: Final = """\
-A table that is made of mirrors or histories under `[tables]` ([joined tables](../explanation/joined.md)), by its
-name in the lake. Beside these keys stand those of the table format, as of any other table.
+A table that is joined from mirrors or histories under `[tables]` ([joined tables](../explanation/joined.md)).
+The name is that of the table in the lake. The keys of the table format may be set as for any other table.
 """
 
 _STORES: Final[Mapping[str, type[BaseModel]]] = {
@@ -233,11 +242,11 @@ _STORES: Final[Mapping[str, type[BaseModel]]] = {
 _ENVIRONMENT: Final = """\
 | variable | meaning |
 |---|---|
-| `LAKEWARD_CONFIG` | The settings, or their [address](../how-to/aws/settings.md#addresses), without `--config`. |
-| `LAKEWARD_CACHE` | The folder for jars and Java's classes, in place of the user's cache. |
-| `LAKEWARD_MAVEN` | The Maven repository that jars are fetched from, in place of Maven Central. |
-| `JAVA_HOME` | The Java that Spark runs on (17 or 21); else the `java` on the path. |
-| `NO_COLOR` | Set to anything: no colours. |
+| `LAKEWARD_CONFIG` | The path or [address](../how-to/aws/settings.md#addresses) of the settings. |
+| `LAKEWARD_CACHE` | The folder for jars and class archives, in place of the user's cache. |
+| `LAKEWARD_MAVEN` | The Maven repository from which jars are fetched, in place of Maven Central. |
+| `JAVA_HOME` | The Java for Spark (17 or 21). Without it: the `java` on the path. |
+| `NO_COLOR` | Any value turns colours off. |
 """
 
 
@@ -247,7 +256,7 @@ def page() -> str:
 
 
 def _fitted(line: str) -> str:
-    """Wrap a line of prose above 120 characters; links to other pages make some lines that long."""
+    """Wrap a line of prose above 120 characters; links to pages make some lines longer than in the code."""
     if line.startswith("|") or len(line) <= 120:
         return line
     return fill(line, 120, break_long_words=False, break_on_hyphens=False)
@@ -257,11 +266,11 @@ def _parts() -> Iterator[str]:
     yield _HEAD
     yield from _section("[pipeline]", PipelineSettings)
     yield from _stores()
-    yield from _section("[source]", DmsOptions, {"kind": _KIND.format(shelf="source", kind="dms")})
+    yield from _section("[source]", DmsOptions, {"kind": _KIND.format(port="source", kind="dms")})
     yield "## Source `files`\n"
     yield _FILES
     yield from _table(FilesOptions)
-    yield "`operation`: a column that says what a row does.\n"
+    yield "`operation`: the column with the operation of a row.\n"
     yield from _table(Operations)
     yield "## Source `kafka`\n"
     yield _KAFKA
@@ -271,7 +280,7 @@ def _parts() -> Iterator[str]:
     yield "## Source `jdbc`\n"
     yield _JDBC
     yield from _table(JdbcSourceOptions)
-    yield from _section("[target]", IcebergOptions, {"kind": _KIND.format(shelf="table format", kind="iceberg")})
+    yield from _section("[target]", IcebergOptions, {"kind": _KIND.format(port="table format", kind="iceberg")})
     yield _ICEBERG
     yield "## Target `delta`\n"
     yield _DELTA
@@ -283,12 +292,12 @@ def _parts() -> Iterator[str]:
     yield from _section("[catalogue]", CatalogueSettings)
     yield '`kind = "file"`: ' + f"{FileOptions.__doc__}\n"
     yield from _table(FileOptions)
-    yield '`kind = "jdbc"`: ' + f"{JdbcOptions.__doc__} A driver has `coordinates` and `sha256`.\n"
+    yield '`kind = "jdbc"`: ' + f"{JdbcOptions.__doc__} A driver is a table with `coordinates` and `sha256`.\n"
     yield from _table(JdbcOptions)
     yield from _section("[metrics]", MetricsSettings)
     yield from _section("[spark]", SparkSettings)
     yield from ("## `[defaults]`\n", _DEFAULTS)
-    yield from _of_tables()
+    yield from _tables()
     yield from ("## Environment\n", _ENVIRONMENT.rstrip("\n"))
     yield ""
 
@@ -336,20 +345,20 @@ def _registration() -> Iterator[str]:
     yield from _section("[[registration.lake_formation.grants]]", TableGrant)
 
 
-def _of_tables() -> Iterator[str]:
+def _tables() -> Iterator[str]:
     """Yield the sections about the keys of a table."""
     yield from ('## `[tables."schema.table"]`\n', _TABLES)
     yield from _table(TableSettings)
-    yield _OF_FORMAT
+    yield _FORMAT_KEYS
     yield from _table(TableOptions)
-    yield "Those of `delta`:\n"
+    yield "The keys of `delta`:\n"
     yield from _table(DeltaTableOptions)
-    yield "Those of `hudi`, of which only `properties` may change later:\n"
+    yield "The keys of `hudi`, of which only `properties` may change later:\n"
     yield from _table(HudiTableOptions)
     yield from _section('[tables."schema.table".columns]', ColumnSettings)
     yield from _section('[tables."schema.table".history]', HistorySettings)
     yield from _section('[tables."schema.table".source]', DmsTableOptions)
-    yield _OWN_OF_FILES
+    yield _TABLE_SOURCE
     yield from _section('[tables."schema.table".catalogue]', TableCatalogueSettings)
     yield from _section('[tables."schema.table".schema]', SchemaSettings)
     yield from _section('[tables."schema.table".schema.columns."path"]', PathSettings)
@@ -364,14 +373,14 @@ def _of_tables() -> Iterator[str]:
     yield from _section('[joined."schema.table".sources.name.aggregates.column]', AggregateSettings)
 
 
-def _rules(name: str, words: str, union: Any) -> Iterator[str]:
+def _rules(name: str, introduction: str, union: Any) -> Iterator[str]:
     """Yield a section with the keys of each rule, except the key that names the rule."""
     yield f"## `{name}`\n"
-    yield words
+    yield introduction
     for model in get_args(get_args(union)[0]):
-        (word,) = get_args(model.model_fields["rule"].annotation)
-        yield f'`rule = "{word}"`: {model.__doc__}\n'
-        yield from _table(model, leave={"rule"})
+        (rule,) = get_args(model.model_fields["rule"].annotation)
+        yield f'`rule = "{rule}"`: {model.__doc__}\n'
+        yield from _table(model, without={"rule"})
 
 
 def _section(name: str, model: type[BaseModel], also: Mapping[str, str] | None = None) -> Iterator[str]:
@@ -381,24 +390,24 @@ def _section(name: str, model: type[BaseModel], also: Mapping[str, str] | None =
 
 
 def _table(
-    model: type[BaseModel], also: Mapping[str, str] | None = None, leave: Collection[str] = ()
+    model: type[BaseModel], also: Mapping[str, str] | None = None, without: Collection[str] = ()
 ) -> Iterator[str]:
-    if not model.model_fields.keys() - leave:
+    if not model.model_fields.keys() - without:
         return
     yield "| key | type | default | meaning |\n|---|---|---|---|"
     for key, meaning in (also or {}).items():
         yield f"| `{key}` | text | required | {meaning} |"
     for key, field in model.model_fields.items():
-        if key in leave:
+        if key in without:
             continue
         cells = (f"`{field.alias or key}`", _type(field), _default(field), field.description or "")
         yield "| " + " | ".join(_cell(cell) for cell in cells) + " |"
     yield ""
 
 
-def _cell(words: str) -> str:
+def _cell(text: str) -> str:
     """Return a text as a cell of a Markdown table, with links to the pages that it names."""
-    return re.sub(r"docs/[\w/-]+\.md", _link, words.replace("|", r"\|"))
+    return re.sub(r"docs/[\w/-]+\.md", _link, text.replace("|", r"\|"))
 
 
 def _link(page: re.Match[str]) -> str:
@@ -407,47 +416,47 @@ def _link(page: re.Match[str]) -> str:
 
 def _type(field: FieldInfo) -> str:
     """Return a description of the type of a key."""
-    words = _words(field.annotation)
+    description = _describe(field.annotation)
     is_positive = any(getattr(bound, "gt", None) == 0 for bound in field.metadata)
-    return f"{words} above 0" if is_positive else words
+    return f"{description} above 0" if is_positive else description
 
 
-def _words(annotation: Any) -> str:
+def _describe(annotation: Any) -> str:
     arguments = get_args(annotation)
     if get_origin(annotation) in (UnionType, Union) and NoneType in arguments:
         (annotation,) = [item for item in arguments if item is not NoneType]
-        return _words(annotation)
+        return _describe(annotation)
     if get_origin(annotation) is Literal:
         return ", ".join(f"`{json.dumps(item)}`" for item in arguments)
     if get_origin(annotation) is Annotated:
-        return _words(arguments[0])
+        return _describe(arguments[0])
     if get_origin(annotation) in (UnionType, Union):
-        return " or ".join(dict.fromkeys("table" if _is_table(form) else _words(form) for form in arguments))
+        return " or ".join(dict.fromkeys("table" if _is_table(form) else _describe(form) for form in arguments))
     if get_origin(annotation) is list:
-        return f"list of {_several(arguments[0])}"
+        return f"list of {_describe_plural(arguments[0])}"
     if get_origin(annotation) is dict and arguments[1] is Any:
         return "table"
     if get_origin(annotation) is dict:
-        return f"table of {_several(arguments[1])}"
-    return _PLAIN[annotation]
+        return f"table of {_describe_plural(arguments[1])}"
+    return _DESCRIPTIONS[annotation]
 
 
 def _is_table(form: Any) -> bool:
     return get_origin(form) is dict or (isinstance(form, type) and issubclass(form, BaseModel))
 
 
-def _several(annotation: Any) -> str:
+def _describe_plural(annotation: Any) -> str:
     if get_origin(annotation) is Literal:
-        return _words(annotation)
+        return _describe(annotation)
     if get_origin(annotation) is Annotated:
         annotation = get_args(annotation)[0]
     if get_origin(annotation) is dict and get_args(annotation)[1] is not Any:
-        return f"tables of {_several(get_args(annotation)[1])}"
+        return f"tables of {_describe_plural(get_args(annotation)[1])}"
     named = dict.fromkeys((PathSettings, JoinedSourceSettings, TableAccess), "tables") | {ColumnSettings: "columns"}
-    return {**named, AggregateSettings: "aggregates"}.get(annotation) or f"{_words(annotation)}s"
+    return {**named, AggregateSettings: "aggregates"}.get(annotation) or f"{_describe(annotation)}s"
 
 
-_PLAIN: Final[Mapping[Any, str]] = {
+_DESCRIPTIONS: Final[Mapping[Any, str]] = {
     str: "text",
     int: "whole number",
     bool: "true or false",

@@ -13,27 +13,27 @@ from lakeward.entrypoints.settings.error_origins import ErrorOrigins, is_of_defa
 from lakeward.entrypoints.settings.patterns import is_pattern, table_name
 
 if TYPE_CHECKING:
-    from lakeward.entrypoints.settings.configuration import Configured
+    from lakeward.entrypoints.settings.configuration import Configuration
 
 Check: TypeAlias = Callable[[Mapping[str, Any]], object]
 """Raises ConfigError for invalid settings."""
 
 
 def find_refused_tables(error_origins: ErrorOrigins, check: Check) -> Mapping[str, LakewardError]:
-    """Return the tables that fail alone, by the names of their entries, with the reason.
+    """Return the tables of stores that fail alone, by the names of their entries, with their errors.
 
-    Raises ConfigError for what is wrong with the rest: the sections of the pipeline, defaults, patterns, tables of
-    the file. Of two tables that do not go together the later one fails.
+    Of two tables that contradict each other, the later one fails. Raises ConfigError for errors in anything else:
+    the sections of the pipeline, the defaults, patterns, and tables of the settings file.
     """
     content, merged = error_origins.content, error_origins.merged
     tables: Mapping[str, Any] = content.get("tables", {})
-    alone = [name for name in tables if name in merged.alone and not is_pattern(name)]
-    rest = {name: own for name, own in tables.items() if name not in alone}
-    base = {section: said for section, said in content.items() if section not in ("tables", "joined")}
+    stored = [name for name in tables if name in merged.alone and not is_pattern(name)]
+    rest = {name: own for name, own in tables.items() if name not in stored}
+    base = {section: own for section, own in content.items() if section not in ("tables", "joined")}
     refused = _unreadable(merged)
     check({**base, "tables": rest})
     patterns = {name: own for name, own in tables.items() if is_pattern(name)}
-    for name in alone:
+    for name in stored:
         try:
             table_name(name)
             check({**base, "tables": {**patterns, name: tables[name]}})
@@ -41,9 +41,9 @@ def find_refused_tables(error_origins: ErrorOrigins, check: Check) -> Mapping[st
             if is_of_defaults(error):
                 raise
             refused[name] = error_origins.of_table(name, error)
-    fine = {name: tables[name] for name in alone if name not in refused}
-    if not _goes_with(base, {**rest, **fine}, check):
-        refused |= _conflicting_tables(base, rest, fine, error_origins, check)
+    valid = {name: tables[name] for name in stored if name not in refused}
+    if not _is_consistent(base, {**rest, **valid}, check):
+        refused |= _conflicting_tables(base, rest, valid, error_origins, check)
     return refused
 
 
@@ -55,7 +55,7 @@ def _unreadable(merged: MergedSettings) -> dict[str, LakewardError]:
     return dict(merged.broken)
 
 
-def _goes_with(base: Mapping[str, Any], tables: Mapping[str, Any], check: Check) -> bool:
+def _is_consistent(base: Mapping[str, Any], tables: Mapping[str, Any], check: Check) -> bool:
     try:
         check({**base, "tables": tables})
     except ConfigError:
@@ -66,13 +66,13 @@ def _goes_with(base: Mapping[str, Any], tables: Mapping[str, Any], check: Check)
 def _conflicting_tables(
     base: Mapping[str, Any],
     rest: Mapping[str, Any],
-    fine: Mapping[str, Any],
+    valid: Mapping[str, Any],
     error_origins: ErrorOrigins,
     check: Check,
 ) -> Mapping[str, LakewardError]:
     """Return the tables that conflict with earlier ones."""
     selection, refused = dict(rest), dict[str, LakewardError]()
-    for name, own in fine.items():
+    for name, own in valid.items():
         try:
             check({**base, "tables": {**selection, name: own}})
         except ConfigError as error:
@@ -82,21 +82,21 @@ def _conflicting_tables(
     return refused
 
 
-def find_tables_refused_by_adapters(configured: Configured, container: Any) -> Mapping[TableName, LakewardError]:
-    """Return the tables of stores that source or table format reject, with the errors.
+def find_tables_refused_by_adapters(configured: Configuration, container: Any) -> Mapping[TableName, LakewardError]:
+    """Return the tables of stores that the source or the table format refuses, with the errors.
 
-    Of tables that it does not take together the later one fails. What is wrong with the source or the format
-    themselves is left for who builds them.
+    Of tables that are refused only together, the later one fails. Errors of the source or the format itself are not
+    returned: they are raised when these are built.
     """
     refused: dict[TableName, LakewardError] = {}
     if _config_error(container) is None:
         return refused
-    waiting = dict.fromkeys(configured.alone, ConfigError("not looked at"))
-    if _config_error(container, configured.with_refused(waiting)) is not None:
+    unchecked = dict.fromkeys(configured.stored_tables, ConfigError("not checked yet"))
+    if _config_error(container, configured.with_refused(unchecked)) is not None:
         return refused
-    for name in configured.alone:
-        del waiting[name]
-        error = _config_error(container, configured.with_refused({**refused, **waiting}))
+    for name in configured.stored_tables:
+        del unchecked[name]
+        error = _config_error(container, configured.with_refused({**refused, **unchecked}))
         if error is not None:
             if is_of_defaults(error):
                 return {}
@@ -104,25 +104,26 @@ def find_tables_refused_by_adapters(configured: Configured, container: Any) -> M
     return refused
 
 
-def _config_error(container: Any, configured: Configured | None = None) -> ConfigError | None:
-    """Return the error of building source and table format from settings, or None.
+def _config_error(container: Any, configured: Configuration | None = None) -> ConfigError | None:
+    """Return the ConfigError of building source and table format from settings, or None.
 
-    An error of another kind comes again to who builds them: it is no reason to refuse a table.
+    Errors of other kinds are no reason to refuse a table; they are raised again when the parts are built.
     """
     from lakeward.entrypoints.container import Container  # noqa: PLC0415  # only with stores
 
-    made = container
+    parts = container
     if configured is not None:
-        made = Container(configured=configured)
-        made.manager.override(container.manager())
+        parts = Container(configured=configured)
+        parts.manager.override(container.manager())
     try:
-        source: Source[Any] = made.source()
-        made.target(), made.configured().check_lateness(source.lateness)
+        source: Source[Any] = parts.source()
+        parts.target()
+        parts.configured().check_lateness(source.lateness)
     except LakewardError as error:
         return error if isinstance(error, ConfigError) else None
     return None
 
 
-def words_of_left_out(left_out: Mapping[TableName, Iterable[str]]) -> Sequence[str]:
+def describe_left_out(left_out: Mapping[TableName, Iterable[str]]) -> Sequence[str]:
     """Return sentences about tables that a settings store leaves out."""
     return [f"{name} is left out, as {' and '.join(places)} says." for name, places in sorted(left_out.items())]

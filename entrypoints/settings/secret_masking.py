@@ -51,10 +51,10 @@ _HARMLESS: Final = re.compile(
 
 
 def mask_secrets(value: Any, key: str, kinds: Collection[str]) -> Any:
-    """Return a value of a key without secrets; where a secret is, in one of these `kinds` of places, is shown.
+    """Return the value of a key without secrets. A reference to one of these `kinds` of secret stores is shown.
 
-    A text that holds a secret is hidden whole. Of a map whose keys are not lakeward's, only values of keys that
-    are known to be harmless are shown.
+    A text that contains a secret is hidden whole. In a map whose keys are not lakeward's, only the values of keys
+    that are known to be harmless are shown.
 
     >>> mask_secrets("hunter2", "password", ["env"]), mask_secrets({"env": "DB"}, "password", ["env"])
     ('(hidden)', {'env': 'DB'})
@@ -65,8 +65,10 @@ def mask_secrets(value: Any, key: str, kinds: Collection[str]) -> Any:
         return value if _is_reference(value, kinds) else HIDDEN
     if isinstance(value, Mapping):
         is_by_column = key in _MAPS_BY_COLUMN
-        inside = {n: mask_secrets(one, "" if is_by_column else str(n), kinds) for n, one in value.items()}
-        return {n: _free(str(n), one, kinds) for n, one in inside.items()} if key in _FREE_MAPS else inside
+        masked = {n: mask_secrets(inner, "" if is_by_column else str(n), kinds) for n, inner in value.items()}
+        if key in _FREE_MAPS:
+            return {name: _mask_unknown(str(name), inner, kinds) for name, inner in masked.items()}
+        return masked
     if isinstance(value, list):
         return [mask_secrets(inner, "", kinds) for inner in value]
     return HIDDEN if isinstance(value, str) and _IN_TEXT.search(_ADDRESSES.sub("", value)) else value
@@ -79,7 +81,7 @@ def mask_urls(value: Any, key: str, kinds: Collection[str]) -> Any:
     [{'url': '(hidden)'}, {'url': {'env': 'HOOK'}}]
     """
     if isinstance(value, Mapping):
-        return {name: mask_urls(one, str(name), kinds) for name, one in value.items()}
+        return {name: mask_urls(inner, str(name), kinds) for name, inner in value.items()}
     if isinstance(value, list):
         return [mask_urls(inner, key, kinds) for inner in value]
     return HIDDEN if key == "url" and not _is_reference(value, kinds) else value
@@ -98,11 +100,11 @@ def secret_names(value: Any, kinds: Collection[str], key: str = "") -> Iterator[
         yield SecretName(kind, name)
     elif isinstance(value, Mapping):
         is_by_column = key in _MAPS_BY_COLUMN
-        for inner, one in value.items():
-            yield from secret_names(one, kinds, "" if is_by_column else str(inner))
+        for name, inner in value.items():
+            yield from secret_names(inner, kinds, "" if is_by_column else str(name))
     elif isinstance(value, list):
-        for one in value:
-            yield from secret_names(one, kinds)
+        for inner in value:
+            yield from secret_names(inner, kinds)
 
 
 def is_secret(key: str, value: Any) -> bool:
@@ -110,11 +112,11 @@ def is_secret(key: str, value: Any) -> bool:
     if isinstance(value, bool):
         return False
     words = {word.lower() for word in _WORD.findall(key)}
-    is_one = bool(_OF_SECRETS.search(key) or words & _WORDS)
-    return is_one or (_KEY in words and not isinstance(value, list))
+    names_secret = bool(_OF_SECRETS.search(key) or words & _WORDS)
+    return names_secret or (_KEY in words and not isinstance(value, list))
 
 
-def _free(name: str, masked: Any, kinds: Collection[str]) -> Any:
+def _mask_unknown(name: str, masked: Any, kinds: Collection[str]) -> Any:
     is_shown = isinstance(masked, bool) or _HARMLESS.fullmatch(name) or _is_reference(masked, kinds)
     return masked if is_shown else HIDDEN
 

@@ -18,7 +18,7 @@ from lakeward.plugins import Runtime
 from lakeward.plugins.options import validated
 
 _SECTION: Final = "settings"
-_SEVERAL: Final = ("notify",)
+_LISTS: Final = ("notify",)
 """Sections that may be a list of tables, such as `[[notify]]`; the last layer that has one wins."""
 
 _ADDRESS: Final = re.compile(r"(?P<kind>[a-z][a-z0-9-]+):(?P<name>.+)")
@@ -31,23 +31,23 @@ def with_stores(content: Mapping[str, Any], file: Path) -> MergedSettings:
 
 def read_settings_of(place: Path | str) -> tuple[MergedSettings, Path]:
     """Return the merged layers of a file or an address, not validated, and the file that paths are relative to."""
-    said = address(place)
-    if said is None:
+    store = address(place)
+    if store is None:
         return _merged(SettingsFile(Path(place), fails_whole=True).read(), Path(place)), Path(place)
-    file = Path(said["name"].rpartition("/")[2] or said["kind"])
-    return _merged(_store(said, file).read(), file), file
+    file = Path(store["name"].rpartition("/")[2] or store["kind"])
+    return _merged(_store(store, file).read(), file), file
 
 
 def address(place: Path | str) -> Mapping[str, str] | None:
-    """Return the kind of store and the name in an address; None for the path of a file.
+    """Return the `kind` and `name` of the store in an address; None for the path of a file.
 
-    A file that is there is one, whatever it is called.
+    A text that looks like an address is a path if such a file exists.
     """
     text = str(place)
     if is_url(text):
         return {"kind": "s3", "name": text}
-    found = _ADDRESS.fullmatch(text)
-    return None if found is None or isinstance(place, Path) or Path(text).exists() else found.groupdict()
+    match = _ADDRESS.fullmatch(text)
+    return None if match is None or isinstance(place, Path) or Path(text).exists() else match.groupdict()
 
 
 def _merged(base: SettingsLayer, file: Path) -> MergedSettings:
@@ -58,10 +58,10 @@ def _merged(base: SettingsLayer, file: Path) -> MergedSettings:
 
 
 def _check_sections(layers: Sequence[SettingsLayer]) -> None:
-    """Raise ConfigError for a section that is no table: it would hide those of other layers."""
+    """Raise ConfigError for a section that is not a table: merging would hide the section of other layers."""
     for layer in layers:
-        for section, said in layer.content.items():
-            if not isinstance(said, Mapping) and not (section in _SEVERAL and isinstance(said, list)):
+        for section, content in layer.content.items():
+            if not isinstance(content, Mapping) and not (section in _LISTS and isinstance(content, list)):
                 raise ConfigError(
                     f"{layer.origin}: [{section}] must be a table of keys",
                     todo="docs/reference/settings.md lists every section.",
@@ -77,23 +77,23 @@ def _stores_of(base: SettingsLayer, file: Path) -> Sequence[SettingsLayer]:
     section = base.content.get(_SECTION)
     if section is None:
         return ()
-    said = section if isinstance(section, Mapping) else {"": section}
-    named = validated(StoresSettings, said, str(file), within=_SECTION)
-    found = []
-    for number, options in enumerate(named.stores, 1):
+    content = section if isinstance(section, Mapping) else {"": section}
+    settings = validated(StoresSettings, content, str(file), within=_SECTION)
+    layers = []
+    for number, options in enumerate(settings.stores, 1):
         if not isinstance(options.get("kind"), str):
             raise ConfigError(
                 f"{file}: store {number} of [settings] has no `kind`",
-                todo="`lakeward plugins` lists what settings stores there are.",
+                todo="`lakeward plugins` lists all kinds of settings stores.",
             )
         layer = _store(options, file).read()
         if _SECTION in layer.content:
             raise ConfigError(
                 f"{layer.origin} has a section [settings]",
-                todo="A store names no other stores: name them all in the settings file.",
+                todo="A store cannot name other stores: name all of them in the settings file.",
             )
-        found.append(layer)
-    return found
+        layers.append(layer)
+    return layers
 
 
 def _store(options: Mapping[str, Any], file: Path) -> SettingsStore:
@@ -107,4 +107,4 @@ def _store(options: Mapping[str, Any], file: Path) -> SettingsStore:
 
 
 def _no_spark() -> NoReturn:
-    raise PluginError("a settings store has no Spark: settings are read before it is there")
+    raise PluginError("a settings store cannot use Spark: settings are read before Spark is started")

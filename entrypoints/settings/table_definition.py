@@ -1,4 +1,4 @@
-"""Completes the settings of a table by the catalogue of the source, and checks all that needs no data."""
+"""Completes the settings of a table by the catalogue of the source, and checks what can be checked without data."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from lakeward.core.shaping.shape import SYSTEM_PREFIX, Shape, shape, source_key,
 from lakeward.core.shaping.shaped_source import TableRules
 from lakeward.entrypoints.settings.models.column_rules import column_rules
 from lakeward.entrypoints.settings.models.quality_rules import quality_rules
-from lakeward.entrypoints.settings.models.sections import ColumnSettings, TableSettings
+from lakeward.entrypoints.settings.models.tables import ColumnSettings, TableSettings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,30 +45,32 @@ def with_catalogue(name: TableName, table: TableSettings, answers: Sequence[Answ
         left_out=tuple(table.catalogue.left_out),
         renames=table.schema_.rename,
     )
-    found = complete(declared, answers)
-    columns = {c.name: table.columns.get(c.name) or ColumnSettings(type=str(c.type)) for c in found.schema}
+    completed = complete(declared, answers)
+    columns = {c.name: table.columns.get(c.name) or ColumnSettings(type=str(c.type)) for c in completed.schema}
     table = table.model_copy(update={"columns": columns})
-    rules, cautions = rules_of(table), found.cautions
+    rules, cautions = rules_of(table), completed.cautions
     if "key" not in table.model_fields_set:
-        table = table.model_copy(update={"key": [*_of_table(name, shape(rules.columns, rules.source), found.key)]})
-        made = check_table(name, table, rules)
+        key = _table_key(name, shape(rules.columns, rules.source), completed.key)
+        table = table.model_copy(update={"key": [*key]})
+        table_shape = check_table(name, table, rules)
     else:
-        made = check_table(name, table, rules)
-        differs = key_differs(source_key(made, table.key), found.key)
+        table_shape = check_table(name, table, rules)
+        differs = key_differs(source_key(table_shape, table.key), completed.key)
         cautions = (*cautions, differs) if differs else cautions
     return CompletedTable(
         table=table,
         rules=rules,
-        shape=made,
-        orders=found.orders,
-        announced=found.announced,
+        shape=table_shape,
+        orders=completed.orders,
+        announced=completed.announced,
         cautions=cautions,
     )
 
 
-def _of_table(name: TableName, made: Shape, key: Sequence[str]) -> tuple[str, ...]:
+def _table_key(name: TableName, table_shape: Shape, key: Sequence[str]) -> tuple[str, ...]:
+    """Return a key of the source by the names of the columns in the table; raises ConfigError if that fails."""
     try:
-        return table_key(made, key)
+        return table_key(table_shape, key)
     except ConfigError as error:
         raise ConfigError(f"{name}: {error.what}", found=error.found, todo=error.todo) from error
 
@@ -84,12 +86,16 @@ def rules_of(table: TableSettings) -> TableRules:
 
 
 def check_table(name: TableName, table: TableSettings, rules: TableRules) -> Shape:
-    """Return the columns of a table after its rules, as far as they are declared."""
+    """Return the columns of a table after its rules, as far as they are declared.
+
+    Raises ConfigError for names, keys or rules that cannot be, and SchemaConflict for columns that differ only in
+    case.
+    """
     for part in name:
         if ".." in part or any(c in "/\\" or unicodedata.category(c) == "Cc" for c in part):
             raise ConfigError(
                 f"{name}: {part!r} cannot name a table",
-                todo="Control characters, path separators and `..` are not taken in names.",
+                todo="Names have no control characters, path separators or `..`.",
             )
     for column in table.columns:
         if not column or any(unicodedata.category(c) == "Cc" for c in column):
@@ -97,7 +103,7 @@ def check_table(name: TableName, table: TableSettings, rules: TableRules) -> Sha
         if column.lower().startswith(SYSTEM_PREFIX):
             raise ConfigError(
                 f"{name}: the column {column!r} begins with {SYSTEM_PREFIX}",
-                todo="lakeward adds columns of such names. Let DMS rename it.",
+                todo="These names are reserved for columns that lakeward adds. Let DMS rename it.",
             )
     _check_case(name, table.columns)
     _check_renames(name, table, rules.source)
@@ -106,41 +112,42 @@ def check_table(name: TableName, table: TableSettings, rules: TableRules) -> Sha
     if not table.columns:
         return shape((), rules.source)
     try:
-        made = shape(rules.columns, rules.source)
-        source_key(made, table.key)
-        check_quality(rules.quality, made.schema, table.key)
+        table_shape = shape(rules.columns, rules.source)
+        source_key(table_shape, table.key)
+        check_quality(rules.quality, table_shape.schema, table.key)
     except ConfigError as error:
         raise ConfigError(f"{name}: {error.what}", found=error.found, todo=error.todo) from error
-    return made
+    return table_shape
 
 
-def check_history(name: TableName, made: CompletedTable, history: History | None, *, is_asked: bool) -> None:
-    """Refuse a history that cannot be kept of what is known of a table: its columns may come with its files.
+def check_history(name: TableName, completed: CompletedTable, history: History | None, *, is_asked: bool) -> None:
+    """Raise ConfigError if the history of a table cannot be kept with its key and columns.
 
-    Its key may come of the catalogue, where that `is_asked` and has not answered yet.
+    Unknown columns are not checked: the files may contain them. A missing key is not checked if the catalogue
+    `is_asked` and has not answered yet.
     """
-    key, columns = made.table.key, made.shape.schema
+    key, columns = completed.table.key, completed.shape.schema
     if history is not None and ((key and columns) or not (key or is_asked)):
         history.check(str(name), columns, key)
 
 
 def _check_case(name: TableName, columns: Iterable[str]) -> None:
-    """Refuse columns whose names differ only in case: a header is read in any, and most readers see one.
+    """Raise SchemaConflict for names that differ only in case: headers are read in any case, as by most engines.
 
-    A table of the source may be like that; so it raises SchemaConflict, which is no mistake of the settings.
+    It is no ConfigError, because a source table may have such columns.
     """
-    both = find_case_clash(columns)
-    if both is not None:
+    clash = find_case_clash(columns)
+    if clash is not None:
         raise SchemaConflict(
             f"{name}: two columns differ only in case",
-            found=f"found {both[0]} and {both[1]}",
+            found=f"found {clash[0]} and {clash[1]}",
             todo="Nothing of this batch was applied; other tables go on. Let DMS rename one (a transformation rule "
             "`rename-column`).",
         )
 
 
 def _check_renames(name: TableName, table: TableSettings, columns: Iterable[Column]) -> None:
-    """Refuse settings that call a column by a name that it has no more, or that rename what is within one."""
+    """Raise ConfigError for settings that use the old name of a renamed column, or that rename a nested field."""
     named = {"key": table.key, "columns": table.columns, "history.kinds": table.history.kinds}
     named["track"] = table.track if isinstance(table.track, list) else table.track["all_but"]
     named["history.validity"] = [] if isinstance(table.history.validity, str) else table.history.validity.values()

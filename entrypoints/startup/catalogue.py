@@ -1,4 +1,4 @@
-"""Query the catalogue of the source, and store its answers in the state folder."""
+"""Queries of the catalogue of the source, and its answers stored in the state folder."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from lakeward.core.settings.source_catalogue import (
     answers_to_keep,
     changes,
 )
-from lakeward.entrypoints.settings.configuration import Configured
+from lakeward.entrypoints.settings.configuration import Configuration
 from lakeward.entrypoints.settings.models.sections import CatalogueSettings
 from lakeward.entrypoints.settings.patterns import table_name
 
@@ -27,14 +27,14 @@ _FILE: Final = "catalogue.json"
 _VERSION: Final = 1
 
 
-def recall(configured: Configured) -> Configured:
+def with_stored_answers(configured: Configuration) -> Configuration:
     """Return the settings with the answers of the catalogue stored by the last run; no request is made."""
     if configured.settings.catalogue is None:
         return configured
-    return configured.with_said(CatalogueAnswers(answers=_read(configured.state)))
+    return configured.with_answers(CatalogueAnswers(answers=_read(configured.state)))
 
 
-def ask(configured: Configured) -> Configured:
+def query(configured: Configuration) -> Configuration:
     """Query the catalogue and return the settings with its answers.
 
     Raises CatalogueUnreachable if it does not answer and `unreachable` is "stop" or no answer is stored, and
@@ -46,60 +46,61 @@ def ask(configured: Configured) -> Configured:
     from lakeward.entrypoints.container import Container  # noqa: PLC0415  # only with a catalogue
 
     container = Container(configured=configured)
-    known = _read(configured.state)
+    stored = _read(configured.state)
     names = {name: asked_name(configured, name) for name in configured.tables if configured.asks(name)}
     try:
-        found = container.catalogue().describe([*names.values()])
+        tables = container.catalogue().describe([*names.values()])
     except CatalogueUnreachable as error:
-        if settings.unreachable == "stop" or not known:
+        if settings.unreachable == "stop" or not stored:
             raise
-        return configured.with_said(CatalogueAnswers(answers=known, warnings=[_unreachable(error)]))
+        return configured.with_answers(CatalogueAnswers(answers=stored, warnings=[_unreachable(error)]))
     now = container.runtime().now()
-    said = {name: _as_named(found[asked], name, settings) for name, asked in names.items() if asked in found}
-    answers = {name: answers_to_keep(known.get(name, ()), table, now) for name, table in said.items()}
-    new = {name: _new(known.get(name, ()), said.get(name)) for name in names}
-    return configured.with_said(CatalogueAnswers(answers={**known, **answers}, changes=new))
+    current = {name: _renamed(tables[asked], name, settings) for name, asked in names.items() if asked in tables}
+    answers = {name: answers_to_keep(stored.get(name, ()), table, now) for name, table in current.items()}
+    changes_by_table = {name: _changes(stored.get(name, ()), current.get(name)) for name in names}
+    return configured.with_answers(CatalogueAnswers(answers={**stored, **answers}, changes=changes_by_table))
 
 
-def asked_name(configured: Configured, name: TableName) -> TableName:
-    """Return the name of a table in the database."""
+def asked_name(configured: Configuration, name: TableName) -> TableName:
+    """Return the name of a table in the catalogue."""
     own = configured.tables[name].catalogue.name
-    return configured.read[name] if own is None else table_name(own)
+    return configured.source_names[name] if own is None else table_name(own)
 
 
 def spelling(settings: CatalogueSettings) -> Callable[[str], str]:
-    """Return the function that spells column names as the feed does."""
+    """Return the function that converts names of columns in the catalogue to those of the feed."""
     return {"lower": str.lower, "upper": str.upper}.get(settings.names, str)
 
 
-def _as_named(table: SourceTable, name: TableName, settings: CatalogueSettings) -> SourceTable:
-    fold = spelling(settings)
-    columns = tuple(replace(column, name=fold(column.name)) for column in table.columns)
-    return replace(table, name=name, columns=columns, key=tuple(map(fold, table.key)))
+def _renamed(table: SourceTable, name: TableName, settings: CatalogueSettings) -> SourceTable:
+    spell = spelling(settings)
+    columns = tuple(replace(column, name=spell(column.name)) for column in table.columns)
+    return replace(table, name=name, columns=columns, key=tuple(map(spell, table.key)))
 
 
-def _new(before: Sequence[Answer], found: SourceTable | None) -> Sequence[str]:
-    if found is None:
-        known = "what it said last counts" if before else "the settings alone count"
-        return [f"The catalogue has no such table: {known}."]
-    return [f"At the source, {words}." for words in changes(before[-1].table, found)] if before else []
+def _changes(before: Sequence[Answer], table: SourceTable | None) -> Sequence[str]:
+    """Return sentences about what changed at the source since the last answer."""
+    if table is None:
+        used = "its last answer is used" if before else "only the settings are used"
+        return [f"The catalogue has no such table: {used}."]
+    return [f"At the source, {change}." for change in changes(before[-1].table, table)] if before else []
 
 
 def _unreachable(error: CatalogueUnreachable) -> str:
-    why = f" ({error.found})" if error.found else ""
-    return f"The catalogue was not asked: {error.what}{why}. What it said last counts."
+    reason = f" ({error.found})" if error.found else ""
+    return f"The catalogue was not asked: {error.what}{reason}. Its last answers are used."
 
 
 # Stored answers.
 
 
-def remember(configured: Configured) -> None:
+def store_answers(configured: Configuration) -> None:
     """Store the answers of the catalogue; the caller holds the lock of the pipeline."""
     if configured.settings.catalogue is None:
         return
     tables = [
         {"schema": name.schema, "table": name.table, "answers": [_document(answer) for answer in answers]}
-        for name, answers in sorted(configured.said.answers.items())
+        for name, answers in sorted(configured.catalogue_answers.answers.items())
     ]
     file, unfinished = configured.state / _FILE, configured.state / f".{_FILE}"
     unfinished.write_text(json.dumps({"version": _VERSION, "tables": tables}, ensure_ascii=False), "utf-8")
@@ -118,8 +119,8 @@ def _read(state: Path) -> Mapping[TableName, Sequence[Answer]]:
         content = json.loads(file.read_text("utf-8"))
         if content["version"] != _VERSION:
             raise ValueError(f"it is of version {content['version']}, and this lakeward reads {_VERSION}")
-        named = [(TableName(item["schema"], item["table"]), item["answers"]) for item in content["tables"]]
-        return {name: tuple(_answer(name, one) for one in answers) for name, answers in named}
+        tables = [(TableName(item["schema"], item["table"]), item["answers"]) for item in content["tables"]]
+        return {name: tuple(_answer(name, answer) for answer in answers) for name, answers in tables}
     except FileNotFoundError:
         return {}
     except (OSError, ValueError, TypeError, KeyError) as error:
@@ -130,7 +131,7 @@ def _read(state: Path) -> Mapping[TableName, Sequence[Answer]]:
         ) from error
 
 
-def _answer(name: TableName, said: Mapping[str, Any]) -> Answer:
+def _answer(name: TableName, document: Mapping[str, Any]) -> Answer:
     columns = tuple(
         SourceColumn(
             name=str(column["name"]),
@@ -138,9 +139,7 @@ def _answer(name: TableName, said: Mapping[str, Any]) -> Answer:
             type=None if column["type"] is None else parse_type(column["type"]),
             comment=column["comment"],
         )
-        for column in said["columns"]
+        for column in document["columns"]
     )
-    return Answer(
-        int(said["since"]),
-        SourceTable(name=name, columns=columns, key=tuple(said["key"]), comment=said["comment"]),
-    )
+    key, comment = tuple(document["key"]), document["comment"]
+    return Answer(int(document["since"]), SourceTable(name=name, columns=columns, key=key, comment=comment))

@@ -1,4 +1,4 @@
-"""Write the archive of Java's classes: run a small pipeline, and let Java dump the classes it has loaded."""
+"""Writer of the class data archive of the JVM: it runs a small pipeline, and Java dumps the loaded classes."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ key = ["id"]
 
 
 def make_archive(folder: Path) -> Path:
-    """Run a pipeline in an empty folder; return the archive of the classes that Java loaded.
+    """Run a pipeline in an empty folder, and return the archive of the classes that Java loaded.
 
     Raises SetupError if Java wrote no archive.
     """
@@ -74,9 +74,9 @@ def _write(folder: Path) -> None:
     rows = [(key, "open", Decimal(key), at.date(), at) for key in range(1, 4)]
     writer.load(rows, at)
     later = at + timedelta(minutes=1)
-    changed = [
+    changes = [
         Change(Operation.UPDATE, (1, "paid", Decimal(1), at.date(), later), later),
         Change(Operation.DELETE, rows[1], later),
         Change(Operation.INSERT, (9, "open", None, None, None), later),
     ]
-    writer.changes(changed, later)
+    writer.changes(changes, later)

@@ -15,9 +15,9 @@ from lakeward.core.errors import ConfigError, LakewardError
 from lakeward.core.operations.maintain import layout_changes
 from lakeward.core.ports import SourceInventory, UnroutedRow, UnroutedRows
 from lakeward.core.text.numbers import format_count
-from lakeward.entrypoints.settings.configuration import Configured
+from lakeward.entrypoints.settings.configuration import Configuration
 from lakeward.entrypoints.settings.patterns import name_of_entry, plain
-from lakeward.entrypoints.settings.refused_tables import words_of_left_out
+from lakeward.entrypoints.settings.refused_tables import describe_left_out
 
 _FILE: Final = "tables.json"
 _NEXT: Final = "Next: `lakeward maintain --dry-run`"
@@ -37,47 +37,51 @@ class Findings:
 
     def with_cautions(self, more: Mapping[TableName, Sequence[str]]) -> Findings:
         """Return the findings with more cautions for the same tables."""
-        cautions = {table: (*words, *more.get(table, ())) for table, words in self.cautions.items()}
+        cautions = {table: (*own, *more.get(table, ())) for table, own in self.cautions.items()}
         return replace(self, cautions=cautions)
 
 
-def look(container: Any, tables: Iterable[TableName]) -> Findings:
-    """Inspect the source without Spark; a source that cannot be listed is reported when it is read.
+def inspect_source(container: Any, tables: Iterable[TableName]) -> Findings:
+    """Inspect the source without Spark. A source that cannot be listed is reported when it is read.
 
     Raises ConfigError if the settings of the source are wrong.
     """
-    configured: Configured = container.configured()
+    configured: Configuration = container.configured()
     known = known_tables(configured)
-    of_catalogue = {table: configured.cautions(table) for table in tables}
-    said = (*configured.said.warnings, *words_of_left_out(configured.left_out))
+    catalogue_cautions = {table: configured.cautions(table) for table in tables}
+    settings_warnings = (*configured.catalogue_answers.warnings, *describe_left_out(configured.left_out))
     landing = container.landing()
     try:
-        there = () if landing is None else landing.tables()
+        source_tables = () if landing is None else landing.tables()
     except LakewardError:
-        return Findings(cautions=of_catalogue, warnings=said)
+        return Findings(cautions=catalogue_cautions, warnings=settings_warnings)
     unrouted_rows = _unrouted_rows(container.unrouted_rows())
-    warnings = (*said, *_warnings(landing, known), *_words_of(unrouted_rows))
-    unconfigured = _unconfigured(there, known)
-    read = configured.read
-    cautions = {table: (*_cautions(landing, read.get(table, table)), *own) for table, own in of_catalogue.items()}
+    warnings = (*settings_warnings, *_warnings(landing, known), *_unrouted_warnings(unrouted_rows))
+    unconfigured = _unconfigured(source_tables, known)
+    cautions = {
+        table: (*_cautions(landing, configured.source_names.get(table, table)), *own)
+        for table, own in catalogue_cautions.items()
+    }
     return Findings(unconfigured, cautions, warnings, len(unrouted_rows))
 
 
 def layouts(container: Any, tables: Iterable[TableName]) -> Mapping[TableName, Sequence[str]]:
-    """Return for each table how its layout differs from its settings; tables that cannot be read are left out."""
-    found = {}
+    """Return how the layout of each table differs from its settings; tables that cannot be read are left out."""
+    differences = {}
     for table in tables:
         with suppress(LakewardError):
             changes = layout_changes(container.job(table=table))
-            found[table] = [f"{change}. {change.refused or _NEXT}" for change in changes]
-    return found
+            differences[table] = [f"{change}. {change.refused or _NEXT}" for change in changes]
+    return differences
 
 
-def _unconfigured(there: Sequence[TableName], known: Collection[TableName]) -> Sequence[TableName]:
-    """Return the tables that are not read; if names differ only in case, the exact name counts as configured."""
-    names, spelled = {plain(name) for name in known}, Counter(map(plain, there))
+def _unconfigured(source_tables: Sequence[TableName], known: Collection[TableName]) -> Sequence[TableName]:
+    """Return the tables that are not read; of names that differ only in case, only the exact one is configured."""
+    names, spellings = {plain(name) for name in known}, Counter(map(plain, source_tables))
     return [
-        table for table in there if plain(table) not in names or (spelled[plain(table)] > 1 and table not in known)
+        table
+        for table in source_tables
+        if plain(table) not in names or (spellings[plain(table)] > 1 and table not in known)
     ]
 
 
@@ -88,7 +92,7 @@ def _unrouted_rows(store: UnroutedRows | None) -> Sequence[UnroutedRow]:
         return ()
 
 
-def _words_of(unrouted_rows: Sequence[UnroutedRow]) -> Sequence[str]:
+def _unrouted_warnings(unrouted_rows: Sequence[UnroutedRow]) -> Sequence[str]:
     if not unrouted_rows:
         return ()
     first = f"{unrouted_rows[0].object}, row {unrouted_rows[0].row}"
@@ -99,9 +103,9 @@ def _words_of(unrouted_rows: Sequence[UnroutedRow]) -> Sequence[str]:
     )
 
 
-def known_tables(configured: Configured) -> Collection[TableName]:
+def known_tables(configured: Configuration) -> Collection[TableName]:
     """Return the tables of the source that the settings name, including those left out."""
-    return {*configured.read.values(), *configured.skipped}
+    return {*configured.source_names.values(), *configured.skipped}
 
 
 def _warnings(landing: SourceInventory | None, tables: Collection[TableName]) -> Sequence[str]:
@@ -118,22 +122,22 @@ def _cautions(landing: SourceInventory | None, table: TableName) -> Sequence[str
         return ()
 
 
-def find_tables(configured: Configured) -> Configured:
+def find_tables(configured: Configuration) -> Configuration:
     """Return the settings with the tables that match its patterns, now or in the last run.
 
-    A table whose folder has disappeared stays, so that the loss is reported.
+    A table whose folder has disappeared remains, so that the loss is reported.
     """
     if not configured.patterns:
         return configured
     from lakeward.entrypoints.container import Container  # noqa: PLC0415  # only with patterns
 
     landing = Container(configured=configured).landing()
-    there = [] if landing is None else [*landing.tables()]
-    gone = [table for table in remembered(configured.state) if plain(table) not in map(plain, there)]
-    return configured.with_found([*there, *gone])
+    current = [] if landing is None else [*landing.tables()]
+    missing = [table for table in _stored_tables(configured.state) if plain(table) not in map(plain, current)]
+    return configured.with_source_tables([*current, *missing])
 
 
-def remembered(state: Path) -> Sequence[TableName]:
+def _stored_tables(state: Path) -> Sequence[TableName]:
     """Return the tables that matched patterns in the last run."""
     file = state / _FILE
     try:
@@ -144,19 +148,23 @@ def remembered(state: Path) -> Sequence[TableName]:
         raise ConfigError(
             f"{file} cannot be read",
             found=str(error),
-            todo="It lists the tables that matched patterns. Check that no folder of one is missing, and delete "
-            "the file.",
+            todo="It lists the tables that matched patterns. Check that none of their folders is missing, and "
+            "delete the file.",
         ) from error
 
 
-def remember(configured: Configured) -> None:
+def store_tables(configured: Configuration) -> None:
     """Store the tables that match patterns now; the caller holds the lock of the pipeline."""
     if configured.patterns:
         named = {
             name_of_entry(name) for name in configured.content.get("tables", {}) if name not in configured.patterns
         }
         named |= configured.refused.keys()
-        found = [list(table) for table, read in configured.read.items() if table == read and table not in named]
+        matched = [
+            list(table)
+            for table, source_name in configured.source_names.items()
+            if table == source_name and table not in named
+        ]
         file, unfinished = configured.state / _FILE, configured.state / f".{_FILE}"
-        unfinished.write_text(json.dumps(found), "utf-8")
+        unfinished.write_text(json.dumps(matched), "utf-8")
         unfinished.replace(file)

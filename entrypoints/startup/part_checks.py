@@ -1,4 +1,4 @@
-"""The checks of a run before its first batch. Nothing is written, and no notice or lease is taken."""
+"""Checks of a run before its first batch. They write nothing, and take no notice and no lease."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from lakeward.core.errors import LakewardError
 from lakeward.core.shaping.column_rules import Hash
 from lakeward.core.text.numbers import format_count
 from lakeward.entrypoints.container import Container
-from lakeward.entrypoints.settings.configuration import Configured
+from lakeward.entrypoints.settings.configuration import Configuration
 from lakeward.entrypoints.settings.secret_masking import secret_names
 from lakeward.entrypoints.startup import catalogue
-from lakeward.entrypoints.startup.shapers import long_enough
+from lakeward.entrypoints.startup.shapers import read_hash_key
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,13 +29,13 @@ class PartCheck:
 
 @dataclass(slots=True)
 class PartChecks:
-    """Checks the parts of a pipeline one by one; `configured` has the answers of the catalogue once it was queried.
+    """Checks the parts of a pipeline one by one.
 
-    `tables` has the errors of single tables, besides those that `configured` refuses. Without `asks`, parts are
-    built from their settings, and no service is queried.
+    `configured` has the answers of the catalogue after its check. `tables` has the errors of single tables, except
+    those that `configured` refuses. Without `asks`, parts are built from their settings, and no service is queried.
     """
 
-    configured: Configured
+    configured: Configuration
     asks: bool
     done: list[PartCheck] = field(default_factory=list)
     tables: dict[TableName, LakewardError] = field(default_factory=dict)
@@ -50,23 +50,23 @@ class PartChecks:
         self._check("tables", container.target, "asked", lambda: self._ask_tables(container.target()))
         self._check("ledger", container.ledger, "asked", lambda: self._ask_ledger(container.ledger()))
         if settings.queue.kind != "poll":
-            self._check("queue", container.queue, "not asked: what it gives out is hidden from others")
+            self._check("queue", container.queue, "not asked: receiving notices hides them from other runs")
         if settings.lease is not None:
-            self._check("lease", container.lease, "not asked: to ask for it is to take it")
+            self._check("lease", container.lease, "not asked: asking for a lease takes it")
         if settings.statistics is not None:
             self._check("statistics", container.statistics, "not asked before a full load is awaited")
         if settings.registration is not None:
             self._check("registration", container.registration, "not asked: nothing is registered")
         if settings.notify:
-            self._check("notify", container.notifiers, "nobody is told")
+            self._check("notify", container.notifiers, "no notice is sent")
         if any(self.configured.rules(name) for name in self.configured.tables):
-            self.done.append(PartCheck("rules", "not tried: that takes Spark (`lakeward plan`)"))
+            self.done.append(PartCheck("rules", "not tried: that needs Spark (`lakeward plan`)"))
 
     @property
     def is_fine(self) -> bool:
         """True if no part and no table has an error."""
-        every = (self.configured.refused, self.tables, [one for one in self.done if one.error is not None])
-        return not any(every)
+        has_part_errors = any(check.error is not None for check in self.done)
+        return not (self.configured.refused or self.tables or has_part_errors)
 
     @property
     def wrong_tables(self) -> Mapping[TableName, LakewardError]:
@@ -98,15 +98,15 @@ class PartChecks:
             return
         with self._noting("catalogue") as note:
             if self.asks:
-                self.configured = catalogue.ask(self.configured)
+                self.configured = catalogue.query(self.configured)
             else:
                 Container(configured=self.configured).catalogue()
-            note((self.configured.said.warnings or ["asked"])[0] if self.asks else "not asked")
+            note((self.configured.catalogue_answers.warnings or ["asked"])[0] if self.asks else "not asked")
 
     def _check_secrets(self, container: Container) -> None:
         names = [*dict.fromkeys(secret_names(self.configured.content, [*container.registry().secrets]))]
         hashes = (rule for name in self.configured.tables for rule in self.configured.rules(name).columns)
-        of_hashes = {rule.key for rule in hashes if isinstance(rule, Hash)}
+        hash_keys = {rule.key for rule in hashes if isinstance(rule, Hash)}
         if not names or not self.asks:
             self.done += [PartCheck("secrets", "not read")] if names else []
             return
@@ -114,13 +114,13 @@ class PartChecks:
         before = len(self.done)
         for name in names:
             with self._noting("secrets") as note:
-                if str(name) in of_hashes:
-                    long_enough(str(name), read)
+                if str(name) in hash_keys:
+                    read_hash_key(str(name), read)
                 else:
                     read(name)
                 note("read")
-        wrong = [one for one in self.done[before:] if one.error is not None]
-        self.done[before:] = wrong or [PartCheck("secrets", f"read: {format_count(len(names), 'secret')}")]
+        failed = [check for check in self.done[before:] if check.error is not None]
+        self.done[before:] = failed or [PartCheck("secrets", f"read: {format_count(len(names), 'secret')}")]
 
     def _look_at_source(self, container: Container) -> None:
         landing = container.landing()

@@ -13,7 +13,7 @@ from lakeward.core.ports import Source
 from lakeward.core.settings.secrets import Secret, SecretName
 from lakeward.core.shaping.column_rules import Hash
 from lakeward.core.shaping.shaped_source import ShapedSource, Shaper, TableRules
-from lakeward.entrypoints.settings.configuration import Configured
+from lakeward.entrypoints.settings.configuration import Configuration
 from lakeward.plugins import Runtime
 
 ReadSecret: TypeAlias = Callable[[SecretName], Secret]
@@ -31,7 +31,7 @@ def shaper(source: Source[Any], rules: TableRules, spark: Callable[[], Any], sec
     """Return the shaper that applies the rules to the frames of a source."""
 
     def secret_of(name: str) -> bytes:
-        return long_enough(name, secret)
+        return read_hash_key(name, secret)
 
     if isinstance(source, MemorySource):
         names = [rule.key for rule in rules.columns if isinstance(rule, Hash)]
@@ -42,7 +42,7 @@ def shaper(source: Source[Any], rules: TableRules, spark: Callable[[], Any], sec
 
 
 def check_rules(
-    configured: Configured,
+    configured: Configuration,
     tables: Iterable[TableName],
     source: Source[Any],
     spark: Callable[[], Any],
@@ -59,18 +59,18 @@ def check_rules(
         try:
             shaper(source, rules, spark, runtime.secret).check()
         except ConfigError as error:
-            named = ConfigError(f"{table}: {error.what}", found=error.found, todo=error.todo)
-            if table not in configured.alone:
-                raise named from error
-            configured.refuse(table, named)
+            table_error = ConfigError(f"{table}: {error.what}", found=error.found, todo=error.todo)
+            if table not in configured.stored_tables:
+                raise table_error from error
+            configured.refuse(table, table_error)
 
 
-def long_enough(name: str, secret: ReadSecret) -> bytes:
+def read_hash_key(name: str, secret: ReadSecret) -> bytes:
     """Return the key of a hash rule by its name, such as `env:NAME`; raises ConfigError if it is too short."""
-    found = secret(SecretName.read(name)).reveal()
-    if len(found) < LEAST_SECRET:
+    key = secret(SecretName.read(name)).reveal()
+    if len(key) < LEAST_SECRET:
         raise ConfigError(
             f"the secret {name} is too short",
             todo=f"Use one of at least {LEAST_SECRET} bytes, the same in each run.",
         )
-    return found
+    return key

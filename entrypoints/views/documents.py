@@ -54,8 +54,8 @@ def document(command: str, content: Mapping[str, Any]) -> dict[str, Any]:
 
 def json_values(command: str, content: Mapping[str, Any]) -> dict[str, Any]:
     """Return the document of a command as plain JSON values: no tuples, only text keys."""
-    found: dict[str, Any] = json.loads(json.dumps(document(command, content)))
-    return found
+    values: dict[str, Any] = json.loads(json.dumps(document(command, content)))
+    return values
 
 
 def emit(command: str, content: Mapping[str, Any]) -> None:
@@ -63,22 +63,22 @@ def emit(command: str, content: Mapping[str, Any]) -> None:
     sys.stdout.write(json.dumps(document(command, content), indent=2, ensure_ascii=False) + "\n")
 
 
-def error(found: BaseException) -> Mapping[str, Any]:
+def error(exception: BaseException) -> Mapping[str, Any]:
     """Return the parts of an error by name."""
-    if not isinstance(found, LakewardError):
-        kind, what = type(found).__name__, str(found)
-        return {"kind": kind, "what": what, "found": None, "todo": of_defect(found), "retryable": False}
+    if not isinstance(exception, LakewardError):
+        kind, what = type(exception).__name__, str(exception)
+        return {"kind": kind, "what": what, "found": None, "todo": defect_report(exception), "retryable": False}
     return {
-        "kind": type(found).__name__,
-        "what": found.what,
-        "found": found.found,
-        "todo": found.todo,
-        "retryable": found.retryable,
-        **({"code": found.code} if isinstance(found, AlarmRaised) else {}),
+        "kind": type(exception).__name__,
+        "what": exception.what,
+        "found": exception.found,
+        "todo": exception.todo,
+        "retryable": exception.retryable,
+        **({"code": exception.code} if isinstance(exception, AlarmRaised) else {}),
     }
 
 
-def of_defect(error: BaseException) -> str:
+def defect_report(error: BaseException) -> str:
     """Return what to do about an unexpected error: it names lakeward or the plugin that raised it."""
     plugin = raised_in(error)
     owner = "lakeward: please report it" if plugin is None else f"the plugin {plugin}: fix it, or report it there"
@@ -87,7 +87,7 @@ def of_defect(error: BaseException) -> str:
 
 def failure_code(errors: Iterable[Mapping[str, Any]]) -> int:
     """Return the exit code for failed tables: 75 if all errors are retryable, else 4."""
-    return 75 if all(found["retryable"] for found in errors) else 4
+    return 75 if all(error["retryable"] for error in errors) else 4
 
 
 def time(micros: int | None) -> str | None:
@@ -125,64 +125,68 @@ def cell(value: object) -> Any:
             return str(value)
 
 
-def alarm(found: Alarm) -> Mapping[str, Any]:
+def alarm(raised: Alarm) -> Mapping[str, Any]:
     """Return the parts of an alarm by name."""
-    return {"code": found.code, "what": found.what, "found": found.found, "todo": found.todo}
+    return {"code": raised.code, "what": raised.what, "found": raised.found, "todo": raised.todo}
 
 
-def failure(found: Failure | None) -> Mapping[str, Any] | None:
+def failure(stored: Failure | None) -> Mapping[str, Any] | None:
     """Return the error that ended the last run of a table, with its time."""
-    return None if found is None else {**asdict(found), "at": time(found.at)}
+    return None if stored is None else {**asdict(stored), "at": time(stored.at)}
 
 
-def awaited(found: AwaitedLoad | None) -> Mapping[str, Any] | None:
+def awaited(load: AwaitedLoad | None) -> Mapping[str, Any] | None:
     """Return the full load that a table waits for."""
-    if found is None or not found.is_told:
+    if load is None or not load.is_told:
         return None
     return {
-        "epoch": found.epoch,
-        "since": time(found.since),
-        "files": found.objects,
-        "bytes": found.bytes,
-        "behind": found.behind,
-        "lacking": list(found.lacking),
-        "until": found.until,
+        "epoch": load.epoch,
+        "since": time(load.since),
+        "files": load.objects,
+        "bytes": load.bytes,
+        "behind": load.behind,
+        "lacking": list(load.lacking),
+        "until": load.until,
     }
 
 
-def progress(found: Progress) -> Mapping[str, Any]:
+def progress(state: Progress) -> Mapping[str, Any]:
     """Return the progress of a table."""
     return {
-        "batch": found.batch,
-        "epoch": found.epoch,
-        "object": found.object,
-        "source_time": time(found.time),
-        "position": found.high_watermark,
-        "mark": mark(found),
-        "rows": found.rows,
-        "held": found.held,
-        "inexact_since": found.inexact_since,
-        "ahead": None if found.ahead is None else {"time": time(found.ahead.time), "file": found.ahead.object},
+        "batch": state.batch,
+        "epoch": state.epoch,
+        "object": state.object,
+        "source_time": time(state.time),
+        "position": state.high_watermark,
+        "mark": low_watermark(state),
+        "rows": state.rows,
+        "held": state.held,
+        "inexact_since": state.inexact_since,
+        "ahead": None if state.ahead is None else {"time": time(state.ahead.time), "file": state.ahead.object},
         "backwards": None
-        if found.backwards is None
-        else {"file": found.backwards.object, "row": found.backwards.row},
-        "twin": None if found.twin is None else {"file": found.twin.object, "of": found.twin.of},
-        "counts": asdict(found.counts),
-        "totals": asdict(found.totals),
-        "other_tables": other_tables(found.others),
+        if state.backwards is None
+        else {"file": state.backwards.object, "row": state.backwards.row},
+        "twin": None if state.twin is None else {"file": state.twin.object, "of": state.twin.of},
+        "counts": asdict(state.counts),
+        "totals": asdict(state.totals),
+        "other_tables": other_tables(state.others),
     }
 
 
-def other_tables(found: OtherTables | None) -> Mapping[str, Any] | None:
+def other_tables(tables: OtherTables | None) -> Mapping[str, Any] | None:
     """Return the number of messages of other tables, and their most frequent table names."""
-    return None if found is None else {"messages": found.messages, "names": dict(found.names)}
+    return None if tables is None else {"messages": tables.messages, "names": dict(tables.names)}
 
 
-def mark(found: Progress) -> str | None:
+def low_watermark(progress: Progress) -> str | None:
     """Return the low watermark of a table: a time, or a number as text, since JSON numbers would round it."""
-    if found.low_watermark is None or found.low_watermark.sequence == LOAD_SEQUENCE:
+    if progress.low_watermark is None or progress.low_watermark.sequence == LOAD_SEQUENCE:
         return None
-    return str(found.low_watermark.sequence) if found.sequences.are_wide else time(found.low_watermark.sequence)
+    return (
+        str(progress.low_watermark.sequence)
+        if progress.sequences.are_wide
+        else time(progress.low_watermark.sequence)
+    )
 
 
 def schema_change(change: SchemaChange) -> Mapping[str, Any]:
@@ -193,13 +197,13 @@ def schema_change(change: SchemaChange) -> Mapping[str, Any]:
     return {"kind": change.kind.value, "column": change.path, "before": before, "after": after}
 
 
-def findings(found: Findings) -> Mapping[str, Any]:
+def findings(inspected: Findings) -> Mapping[str, Any]:
     """Return the unconfigured tables of the source, the warnings, and the number of unrouted rows."""
-    unconfigured = [str(table) for table in found.unconfigured]
+    unconfigured = [str(table) for table in inspected.unconfigured]
     return {
         "unconfigured": unconfigured,
-        "warnings": list(found.warnings),
-        "unrouted_rows": found.unrouted_rows,
+        "warnings": list(inspected.warnings),
+        "unrouted_rows": inspected.unrouted_rows,
     }
 
 
@@ -255,13 +259,13 @@ def join_run(run: JoinRun) -> Mapping[str, Any]:
     }
 
 
-def join_plan(plan: JoinPlan, passed: Mapping[str, SourceCommit] | None = None) -> Mapping[str, Any]:
+def join_plan(plan: JoinPlan, commits: Mapping[str, SourceCommit] | None = None) -> Mapping[str, Any]:
     """Return the plan of a batch of a joined table: the source batches it covers, or why it rebuilds all rows.
 
     `passed` are the batches that it covered in the end, which may be fewer than planned.
     """
-    passed = plan.progress.passed if passed is None else passed
-    batches = {name: one.batch for name, one in passed.items()}
+    commits = plan.progress.passed if commits is None else commits
+    batches = {name: commit.batch for name, commit in commits.items()}
     return {"since": dict(plan.since), "passed": batches, "whole": list(plan.whole)}
 
 

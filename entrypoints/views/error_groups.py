@@ -52,21 +52,21 @@ def print_errors(errors: Iterable[tuple[TableName, BaseException]]) -> None:
 
 def print_failures(failures: Iterable[tuple[TableName, Failure]]) -> None:
     """Print the errors that ended the last runs of tables to standard error."""
-    found = []
+    problems = []
     for table, failure in failures:
         since = f"{table} failed {terminal.ago(failure.at)} ago; no run of it has ended without an error since."
-        found.append(Problem(table, failure.what, failure.found, failure.todo, note=since))
-    _print(_ERROR, found)
+        problems.append(Problem(table, failure.what, failure.found, failure.todo, note=since))
+    _print(_ERROR, problems)
 
 
 def print_alarms(alarms: Iterable[tuple[TableName, Alarm]]) -> None:
     """Print the alarms of tables to standard error."""
-    _print(_ALARM, [Problem(table, one.what, one.found, one.todo, one.code) for table, one in alarms])
+    _print(_ALARM, [Problem(table, alarm.what, alarm.found, alarm.todo, alarm.code) for table, alarm in alarms])
 
 
 def _of_error(table: TableName, error: BaseException) -> Problem:
     if not isinstance(error, LakewardError):
-        return Problem(table, f"{type(error).__name__}: {error}", None, documents.of_defect(error))
+        return Problem(table, f"{type(error).__name__}: {error}", None, documents.defect_report(error))
     code = error.code if isinstance(error, AlarmRaised) else None
     return Problem(table, error.what, error.found, error.todo, code)
 
@@ -74,8 +74,8 @@ def _of_error(table: TableName, error: BaseException) -> Problem:
 def _print(label: str, problems: Sequence[Problem]) -> None:
     out = terminal.console(stderr=True)
     groups: dict[tuple[str | None, str, str], list[Problem]] = {}
-    for one in problems:
-        groups.setdefault(one.kind, []).append(one)
+    for problem in problems:
+        groups.setdefault(problem.kind, []).append(problem)
     for group in groups.values():
         first, *rest = group[0].lines if len(group) == 1 else lines_of_group(group)
         out.print(f"{label} {escaped(first)}", soft_wrap=True)
@@ -86,10 +86,10 @@ def _print(label: str, problems: Sequence[Problem]) -> None:
 def lines_of_group(problems: Sequence[Problem]) -> Sequence[str]:
     """Return the lines to print for a shared problem: what is wrong, one line per table, what to do."""
     code, what, todo = problems[0].kind
-    lines = [f"{format_count(len({one.table for one in problems}), 'table')}: {what}"]
-    for one in problems:
-        words = "; ".join(line for part in (one.found, one.note) if part for line in part.splitlines())
-        lines.append(f"{one.table}: {words}" if words else str(one.table))
+    lines = [f"{format_count(len({problem.table for problem in problems}), 'table')}: {what}"]
+    for problem in problems:
+        words = "; ".join(line for part in (problem.found, problem.note) if part for line in part.splitlines())
+        lines.append(f"{problem.table}: {words}" if words else str(problem.table))
     return [*lines, *todo.splitlines(), *([] if code is None else [_explained(code)])]
 
 

@@ -20,7 +20,7 @@ from lakeward.core.reporting.failures import Failure
 from lakeward.core.schema import Schema
 from lakeward.entrypoints.runtime.join_run import JoinRun
 from lakeward.entrypoints.runtime.reporting.logs import log_failure
-from lakeward.entrypoints.settings.configuration import Configured
+from lakeward.entrypoints.settings.configuration import Configuration
 from lakeward.entrypoints.views import documents, error_groups, terminal
 from lakeward.entrypoints.views.safe_text import escaped
 
@@ -31,10 +31,10 @@ def print_runs(joined: Sequence[JoinRun]) -> None:
     """Print one line per joined table, then errors and alarms."""
     if joined:
         terminal.console().print(runs(joined))
-    terminal.print_findings({one.table: one.report.cautions for one in joined if one.report is not None}, ())
+    terminal.print_findings({run.table: run.report.cautions for run in joined if run.report is not None}, ())
     sys.stdout.flush()
-    error_groups.print_errors((one.table, one.error) for one in joined if one.error is not None)
-    error_groups.print_alarms((one.table, alarm) for one in joined for alarm in one.alarms)
+    error_groups.print_errors((run.table, run.error) for run in joined if run.error is not None)
+    error_groups.print_alarms((run.table, alarm) for run in joined for alarm in run.alarms)
 
 
 def runs(joined: Sequence[JoinRun]) -> Table:
@@ -74,8 +74,8 @@ def plan_words(plan: JoinPlan) -> str:
 
 def lookups(joined: Joined) -> Sequence[str]:
     """Return as text which sources are looked up at a time, and the result for rows without a match."""
-    found = {name: one for name, one in joined.sources.items() if one.at is not None or one.otherwise}
-    return [f"{_which(joined, name)}; {_else(one)}" for name, one in found.items()]
+    sources = {name: source for name, source in joined.sources.items() if source.at is not None or source.otherwise}
+    return [f"{_which(joined, name)}; {_else(source)}" for name, source in sources.items()]
 
 
 def _which(joined: Joined, name: str) -> str:
@@ -90,7 +90,7 @@ def _else(source: Source) -> str:
     return f"a row that finds none has {values}" if values else "a row that finds none stays"
 
 
-def planned(
+def plan_joined_table(
     container: Any,
     table: TableName,
     kind: str,
@@ -106,34 +106,34 @@ def planned(
     """
     try:
         job = container.join_job(table=table)
-        found = plan_next(job)
+        prepared = plan_next(job)
     except SetupError:
         raise
     except Exception as error:  # noqa: BLE001  # the failure of one table stops no other
         if not isinstance(error, LakewardError):
             log_failure(error, log.error)
         if not as_json:
-            terminal.console().print(f"{escaped(str(table))}  → cannot be planned")
+            terminal.console().print(f"{escaped(str(table))}  → cannot be plan_joined_table")
         errors.append((table, error))
         return {"table": str(table), "error": documents.error(error)}
     if not as_json:
         mode = "mirror" if job.joined.history is None else "history"
-        name = str(table) if found.table is None else found.table.name
+        name = str(table) if prepared.table is None else prepared.table.name
         terminal.console().print(f"{escaped(str(table))}  → {escaped(name)} ({kind}, joined {mode})")
         for words in lookups(job.joined):
             terminal.console().print(f"   {escaped(words)}")
-        terminal.console().print(f"   {escaped(planned_words(found, ahead))}")
-    plan = None if found.plan is None else {"batch": found.plan.batch, **documents.join_plan(found.plan)}
-    waits_for, names = list(map(str, found.lacking)), list(map(str, ahead))
+        terminal.console().print(f"   {escaped(describe_plan(prepared, ahead))}")
+    plan = None if prepared.plan is None else {"batch": prepared.plan.batch, **documents.join_plan(prepared.plan)}
+    waits_for, names = list(map(str, prepared.lacking)), list(map(str, ahead))
     return {"table": str(table), "plan": plan, "waits_for": waits_for, "ahead": names}
 
 
-def planned_words(found: PreparedJoin, ahead: Sequence[TableName] = ()) -> str:
+def describe_plan(prepared: PreparedJoin, ahead: Sequence[TableName] = ()) -> str:
     """Return as text what the next batch covers; the sources `ahead` have a batch that comes first."""
-    if found.lacking:
-        return f"waits for the first batch of {', '.join(map(str, found.lacking))}"
-    words = [] if found.plan is None else [plan_words(found.plan)]
-    if ahead and (found.plan is None or not found.plan.whole):
+    if prepared.lacking:
+        return f"waits for the first batch of {', '.join(map(str, prepared.lacking))}"
+    words = [] if prepared.plan is None else [plan_words(prepared.plan)]
+    if ahead and (prepared.plan is None or not prepared.plan.whole):
         touched = f"by the next batch of {', '.join(map(str, ahead))}"
         words.append(f"and {touched}" if words else f"keys touched {touched}")
     return ", ".join(words) or "nothing new in its sources"
@@ -162,49 +162,51 @@ class JoinedStatus:
     def passed(self) -> Mapping[str, int]:
         """The last batch of each source that the table covers."""
         text = None if self.standing is None else self.standing.progress.joined
-        return {} if text is None else {n: one.batch for n, one in JoinProgress.from_json(text).passed.items()}
+        return (
+            {} if text is None else {n: commit.batch for n, commit in JoinProgress.from_json(text).passed.items()}
+        )
 
 
-def stands(container: Any, configured: Configured, tables: Sequence[TableName]) -> list[JoinedStatus]:
+def read_statuses(container: Any, configured: Configuration, tables: Sequence[TableName]) -> list[JoinedStatus]:
     """Return the status of joined tables, by their last commits."""
-    target, found = container.target(), []
+    target, statuses = container.target(), []
     for name in tables:
         joined = configured.joined[name]
         dimension = Dimension(name=name, schema=Schema(()), history=joined.history)
         try:
             standing = target.standing(dimension)
-            found.append(JoinedStatus(joined, standing, failure=container.ledger().account(str(name)).failure))
+            statuses.append(JoinedStatus(joined, standing, failure=container.ledger().account(str(name)).failure))
         except LakewardError as error:
-            found.append(JoinedStatus(joined, error=error))
-    return found
+            statuses.append(JoinedStatus(joined, error=error))
+    return statuses
 
 
-def status(found: Sequence[JoinedStatus]) -> Table:
+def status(statuses: Sequence[JoinedStatus]) -> Table:
     """Return a table with one line per joined table: covered source batches, rows, batch, last commit."""
     table = terminal.grid("joined table", "has passed", "rows", "batch", "last commit", right=("rows", "batch"))
-    for one in found:
-        name, standing = escaped(str(one.name)), one.standing
+    for joined in statuses:
+        name, standing = escaped(str(joined.name)), joined.standing
         if standing is None or not standing.progress.batch:
-            table.add_row(name, "[red]failed[/]" if one.error else "nothing joined yet", "–", "–", "–")
+            table.add_row(name, "[red]failed[/]" if joined.error else "nothing joined yet", "–", "–", "–")
             continue
-        passed = ", ".join(f"{source} {batch:,}" for source, batch in one.passed.items())
+        passed = ", ".join(f"{source} {batch:,}" for source, batch in joined.passed.items())
         committed = f"{terminal.ago(standing.committed)} ago" if standing.committed else "–"
         progress = standing.progress
         table.add_row(name, escaped(passed), f"{progress.rows:,}", f"{progress.batch:,}", committed)
     return table
 
 
-def status_document(one: JoinedStatus) -> Mapping[str, Any]:
+def status_document(status: JoinedStatus) -> Mapping[str, Any]:
     """Return the JSON document of the status of a joined table."""
-    if one.standing is None:
-        return {"table": str(one.name), "error": None if one.error is None else documents.error(one.error)}
+    if status.standing is None:
+        return {"table": str(status.name), "error": None if status.error is None else documents.error(status.error)}
     return {
-        "table": str(one.name),
-        "exists": one.standing.schema is not None,
-        "batch": one.standing.progress.batch,
-        "rows": one.standing.progress.rows,
-        "passed": dict(one.passed),
-        "committed": documents.time(one.standing.committed),
-        "warnings": list(one.cautions),
-        "last_error": documents.failure(one.failure),
+        "table": str(status.name),
+        "exists": status.standing.schema is not None,
+        "batch": status.standing.progress.batch,
+        "rows": status.standing.progress.rows,
+        "passed": dict(status.passed),
+        "committed": documents.time(status.standing.committed),
+        "warnings": list(status.cautions),
+        "last_error": documents.failure(status.failure),
     }

@@ -41,8 +41,8 @@ class Story:
             verdict += f", tie with {self.numbers[step.tie]}: the later row wins"
         effect = self._effect(step)
         not_sent = f" · not sent: {', '.join(step.unset)}" if step.unset else ""
-        kept = f" · shown as it was first: {', '.join(step.kept)}" if step.kept else ""
-        return f"{verdict}{': ' if effect else ''}{effect}{not_sent}{kept}"
+        unchanged = f" · shown as it was first: {', '.join(step.kept)}" if step.kept else ""
+        return f"{verdict}{': ' if effect else ''}{effect}{not_sent}{unchanged}"
 
     def _verdict(self, step: Step) -> str:
         by = None if step.by is None else self.numbers[step.by]
@@ -149,23 +149,27 @@ class Story:
 
     def unknown(self) -> list[str]:
         """Return sentences about what is no longer known of the key."""
-        found = [] if self.is_whole else ["What left it so is no longer remembered."]
+        sentences = [] if self.is_whole else ["What left it so is no longer remembered."]
         progress, lateness = self.known.progress, self.dimension.lateness
         if isinstance(lateness, Ordered):
-            found.append(
+            sentences.append(
                 "The table is `ordered`: beside the event of the row, deletes of the last "
                 f"{format_count(lateness.redelivery, 'file')} are remembered. All other events are folded "
                 "into the row."
             )
         elif progress.low_watermark is not None and progress.low_watermark.sequence != LOAD_SEQUENCE:
-            mark = position_words(Position(1, progress.low_watermark.sequence, 0, 0), None, progress.sequences)
-            found.append(f"Events up to {mark} are folded into the row, and forgotten by and by.")
+            watermark = position_words(Position(1, progress.low_watermark.sequence, 0, 0), None, progress.sequences)
+            sentences.append(f"Events up to {watermark} are folded into the row, and forgotten by and by.")
         elif self.known.has_loads and self.known.base is None and self._begins_late():
-            found.append("A row of the full load is folded into the row by the first change, and not remembered.")
+            sentences.append(
+                "A row of the full load is folded into the row by the first change, and not remembered."
+            )
         if progress.inexact_since is not None:
             since = progress.inexact_since
-            found.append(f"The table is inexact since {since}: rows whose key cannot be read may be of this key.")
-        return found
+            sentences.append(
+                f"The table is inexact since {since}: rows whose key cannot be read may be of this key."
+            )
+        return sentences
 
     def _begins_late(self) -> bool:
         """Return True if events may have come before the first known one."""

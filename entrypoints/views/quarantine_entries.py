@@ -47,8 +47,8 @@ class QuarantinedTable:
             return None
         if isinstance(self.rows, RepairError):
             return f"{self.rows.found}. {self.rows.todo}"
-        found = why_not(self.rows, entry)
-        return None if found is None else ". ".join(found)
+        reason = why_not(self.rows, entry)
+        return None if reason is None else ". ".join(reason)
 
     def is_fixable(self, entry: Entry) -> bool:
         """Return True if a row can be fixed."""

@@ -63,12 +63,12 @@ def print_groups(out: Console, groups: Sequence[Group]) -> None:
         out.print(table)
 
 
-def print_waiting_groups(out: Console, found: Sequence[QuarantinedTable]) -> None:
+def print_waiting_groups(out: Console, tables: Sequence[QuarantinedTable]) -> None:
     """Print the number of partial events of each table that wait for their row."""
-    if not found:
+    if not tables:
         return
     table = terminal.grid("table", "rows", "keys", "since", "what can be done", right=("rows", "keys"))
-    for quarantine in found:
+    for quarantine in tables:
         keys = {entry.key for entry in quarantine.incomplete}
         numbers = (f"{len(quarantine.incomplete):,}", f"{len(keys):,}")
         table.add_row(escaped(str(quarantine.name)), *numbers, _oldest(quarantine.incomplete), WAIT)
@@ -126,8 +126,8 @@ def _add(grid: Table, entry: Entry, *waits: str) -> None:
     why = f"{entry.reason}{of}: {escaped(_cut(entry.detail))}"
     if entry.repaired is not None:
         why += " [green](repaired)[/]"
-    shown = escaped(key_words(entry))
-    grid.add_row(shown, _ago(entry.since), *waits, why, escaped(place(entry)), plain(_cut(entry.text)))
+    key = escaped(key_words(entry))
+    grid.add_row(key, _ago(entry.since), *waits, why, escaped(place(entry)), plain(_cut(entry.text)))
 
 
 def _cut(words: str) -> str:

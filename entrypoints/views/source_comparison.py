@@ -42,15 +42,15 @@ _OUTCOMES: Final = {
 }
 
 
-def document(name: TableName, one: SourceVerification) -> Mapping[str, Any]:
+def document(name: TableName, verification: SourceVerification) -> Mapping[str, Any]:
     """Return the JSON document of the comparison of a table."""
-    verdict, ranges = one.verdict, one.first.ranges
+    verdict, ranges = verification.verdict, verification.first.ranges
     return {
         "table": str(name),
         **verdict_document(verdict),
         "ranges": len(ranges),
-        "equal_ranges": sum(one.is_equal for one in ranges),
-        "comparisons": one.comparisons,
+        "equal_ranges": sum(verification.is_equal for verification in ranges),
+        "comparisons": verification.comparisons,
         "differences": [
             {
                 "key": json.loads(known.difference.key),
@@ -60,8 +60,8 @@ def document(name: TableName, one: SourceVerification) -> Mapping[str, Any]:
             }
             for known in verdict.differences
         ],
-        "compared": [column.name for column in one.columns.columns],
-        "not_compared": dict(one.columns.left_out),
+        "compared": [column.name for column in verification.columns.columns],
+        "not_compared": dict(verification.columns.left_out),
     }
 
 
@@ -96,31 +96,31 @@ def status_words(verdict: SourceVerdict | None) -> str:
             return f"{format_count(verdict.differing, 'key')} not decided {ago}"
 
 
-def show(found: Sequence[tuple[TableName, SourceVerification]], *, with_keys: bool) -> None:
+def show(verifications: Sequence[tuple[TableName, SourceVerification]], *, with_keys: bool) -> None:
     """Print one line per table, then differences, columns that were not compared, and the verified position."""
     numbers = ("rows", "rows of the source", "equal ranges", "keys that differ")
     grid = terminal.grid("table", *numbers, "", right=numbers)
-    for name, one in found:
-        verdict, ranges = one.verdict, one.first.ranges
+    for name, verification in verifications:
+        verdict, ranges = verification.verdict, verification.first.ranges
         equal = f"{sum(part.is_equal for part in ranges)} of {len(ranges)}"
         counted = (f"{verdict.table_rows:,}", f"{verdict.source_rows:,}", equal, f"{verdict.differing:,}")
         grid.add_row(escaped(str(name)), *counted, _OUTCOMES[verdict.outcome])
-    if found:
+    if verifications:
         terminal.console().print(grid)
-    for name, one in found:
-        _show_details(name, one, with_keys=with_keys)
+    for name, verification in verifications:
+        _show_details(name, verification, with_keys=with_keys)
 
 
-def _show_details(name: TableName, one: SourceVerification, *, with_keys: bool) -> None:
-    out, verdict = terminal.console(), one.verdict
+def _show_details(name: TableName, verification: SourceVerification, *, with_keys: bool) -> None:
+    out, verdict = terminal.console(), verification.verdict
     lines = list(_differences(verdict, with_keys=with_keys))
     if verdict.outcome is Outcome.EQUAL and verdict.through is not None:
         lines.append(f"verified through {escaped(_words(verdict.through))}")
-    if one.columns.left_out:
-        listed = ", ".join(f"{column} ({why})" for column, why in one.columns.left_out.items())
+    if verification.columns.left_out:
+        listed = ", ".join(f"{column} ({why})" for column, why in verification.columns.left_out.items())
         lines.append(f"not compared: {escaped(listed)}")
     if verdict.outcome is Outcome.UNDECIDED:
-        lines.append(_next_step(name, one))
+        lines.append(_next_step(name, verification))
     if lines:
         out.print(f"[bold]{escaped(str(name))}[/]")
     for line in lines:
@@ -137,7 +137,8 @@ def _differences(verdict: SourceVerdict, *, with_keys: bool) -> Sequence[str]:
         named = some if with_keys else some[:EXAMPLES]
         lines.append(f"{format_count(len(some), 'key')}: {words}, {proof}")
         lines += [
-            f"  {escaped(_key(one.difference.key))} (since {terminal.local_time(one.since)})" for one in named
+            f"  {escaped(_key(difference.difference.key))} (since {terminal.local_time(difference.since)})"
+            for difference in named
         ]
         lines += [f"  … and {len(some) - len(named):,} more (--keys)"] if len(named) < len(some) else []
     unnamed = verdict.differing - len(verdict.differences)
@@ -154,11 +155,11 @@ def _words(place: SourcePlace) -> str:
     return words or "the comparison; the database reports no log position"
 
 
-def _next_step(name: TableName, one: SourceVerification) -> str:
-    again = f"`lakeward verify {escaped(str(name))} --against source`"
-    if one.can_pass:
-        return f"These changes may be in transit. Next: {again} after the next runs, or with --wait"
+def _next_step(name: TableName, verification: SourceVerification) -> str:
+    command = f"`lakeward verify {escaped(str(name))} --against source`"
+    if verification.can_pass:
+        return f"These changes may be in transit. Next: {command} after the next runs, or with --wait"
     return (
         "These changes may be in transit, and the table has no position in the log of its source. "
-        f"Next: {again} with --wait, for as long as a change may take"
+        f"Next: {command} with --wait, for as long as a change may take"
     )

@@ -66,7 +66,7 @@ def error_lines(error: BaseException) -> list[str]:
     """Return the lines of an error: what is wrong, what was found, what to do."""
     if not isinstance(error, LakewardError):
         lines = f"error: {type(error).__name__}: {error}".splitlines()
-        return [*lines, f"  {documents.of_defect(error)}"]
+        return [*lines, f"  {documents.defect_report(error)}"]
     rest = [line for part in (error.found, error.todo) if part for line in part.splitlines()]
     if isinstance(error, AlarmRaised):
         rest.append(f"{error.code} is explained in docs/reference/alarms.md")
@@ -122,18 +122,18 @@ def group_cautions(cautions: Mapping[TableName, Iterable[str]]) -> Sequence[tupl
     for table, sentences in cautions.items():
         for words in sentences:
             kinds.setdefault(_without_name(words, table), {})[table] = words
-    found = []
+    groups = []
     for kind, words_of in kinds.items():
         tables, texts = list(words_of), set(words_of.values())
         names = ", ".join(map(str, tables[:3])) + (" …" if len(tables) > 3 else "")
         subject = names if len(tables) == 1 else f"{format_count(len(tables), 'table')} ({names})"
-        found.append((subject, texts.pop() if len(texts) == 1 else kind))
-    return found
+        groups.append((subject, texts.pop() if len(texts) == 1 else kind))
+    return groups
 
 
 def _without_name(words: str, table: TableName) -> str:
     name = table.table.lower()
-    return _PARENTHESES.sub(lambda found: "" if name in found[0].lower() else found[0], words)
+    return _PARENTHESES.sub(lambda match: "" if name in match[0].lower() else match[0], words)
 
 
 def count_words(counts: Counts, *, every: bool = False) -> str:

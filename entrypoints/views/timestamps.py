@@ -26,6 +26,6 @@ def far(micros: int) -> str:
     ('0000-01-01T00:00:00Z', '294247-01-10T04:00:54.775807Z')
     """
     cycles, rest = divmod(micros, _CYCLE_MICROS)
-    found = _EPOCH + timedelta(microseconds=rest)
-    year = found.year + _CYCLE * cycles
-    return f"{'-' if year < 0 else ''}{abs(year):04}{found.replace(tzinfo=None).isoformat()[4:]}Z"
+    time = _EPOCH + timedelta(microseconds=rest)
+    year = time.year + _CYCLE * cycles
+    return f"{'-' if year < 0 else ''}{abs(year):04}{time.replace(tzinfo=None).isoformat()[4:]}Z"

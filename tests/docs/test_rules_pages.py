@@ -24,7 +24,7 @@ from lakeward.core.text.values import to_text
 from lakeward.entrypoints.settings.configuration import validate
 from lakeward.entrypoints.settings.models.column_rules import ColumnRule, column_rules
 from lakeward.entrypoints.settings.models.quality_rules import QualityRule
-from lakeward.entrypoints.settings.models.sections import TableSettings
+from lakeward.entrypoints.settings.models.tables import TableSettings
 
 COLUMNS, QUALITY = "docs/reference/column-rules.md", "docs/reference/quality-rules.md"
 (EXAMPLES,) = tables(sections(COLUMNS)["The rules"])

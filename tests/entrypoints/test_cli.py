@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import runpy
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -29,9 +30,9 @@ from lakeward.core.progress import Progress
 from lakeward.entrypoints import cli
 from lakeward.entrypoints.commands import jars
 from lakeward.entrypoints.commands import plan as planning
-from lakeward.entrypoints.container import LateSpark
 from lakeward.entrypoints.runtime.locks.pipeline_lock import locked
 from lakeward.entrypoints.startup import class_archive
+from lakeward.entrypoints.startup.late_spark import LateSpark
 
 
 def every_command() -> Iterator[tuple[str, ...]]:
@@ -100,6 +101,16 @@ def test_the_installed_script_ends_with_the_exit_code(tmp_path: Path) -> None:
     ended = subprocess.run([script, "status"], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert ended.returncode == 1
     assert ended.stderr.startswith("error: lakeward.toml does not exist\n")
+
+
+def test_the_module_is_the_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", ["lakeward", "status"])
+    with pytest.raises(SystemExit) as ended:
+        runpy.run_path(str(cli.__file__), run_name="__main__")
+    assert (ended.value.code, "lakeward.toml does not exist" in capsys.readouterr().err) == (1, True)
 
 
 # Mistakes.
@@ -185,7 +196,7 @@ def test_a_plugin_that_fails_is_named_and_its_stack_trace_can_be_had(
     assert ended.err.splitlines() == [
         "error: the plugin lakeward_licensed failed in its hook `register`",
         "  RuntimeError: no licence",
-        "  Mend or uninstall it. With --debug the stack trace is shown.",
+        "  Correct or uninstall it. With --debug the stack trace is shown.",
     ]
     with pytest.raises(PluginError) as shown:
         lakeward(*words, "--debug")

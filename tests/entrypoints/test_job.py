@@ -259,12 +259,12 @@ def test_what_verify_finds_fails_its_job(jobs: Jobs, monkeypatch: pytest.MonkeyP
         (4, [{"table": "a.b", "error": {"what": "it is gone", "found": None, "todo": "look"}}], "it is gone. look"),
     ):
         found = {"tables": tables, "exit_code": code}
-        monkeypatch.setattr(job, "carry_out", lambda *_, found=found: found)
+        monkeypatch.setattr(job, "run_command", lambda *_, found=found: found)
         with pytest.raises(JobFailed, match=said):
             jobs(glue, command="verify", history="true")
-    monkeypatch.setattr(job, "carry_out", lambda *_: {"tables": [], "exit_code": 3})
+    monkeypatch.setattr(job, "run_command", lambda *_: {"tables": [], "exit_code": 3})
     assert jobs(glue, command="status")["exit_code"] == 3
-    monkeypatch.setattr(job, "carry_out", lambda *_: {"tables": [], "exit_code": 0})
+    monkeypatch.setattr(job, "run_command", lambda *_: {"tables": [], "exit_code": 0})
     assert jobs(glue, command="verify", history="true")["exit_code"] == 0
 
 

@@ -295,7 +295,7 @@ def test_a_plugin_of_this_version_is_loaded_and_one_that_says_none_is_of_the_fir
         load(plugin("lakeward_silent", LAKEWARD_API=None), entry_points=False)
     said = str(refused.value)
     assert f"the plugin says no version, which is 1.0; lakeward {__version__} has {API[0]}.{API[1]}" in said
-    assert f"Then say `LAKEWARD_API = {API}` in its module." in said
+    assert f"Then set `LAKEWARD_API = {API}` in its module." in said
 
 
 class OldQueue:

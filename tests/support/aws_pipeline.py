@@ -41,7 +41,7 @@ from lakeward.core.dimension import TableName
 from lakeward.core.events import Operation
 from lakeward.core.schema import Column, Schema, parse_type
 from lakeward.entrypoints.deployment.packaged_job import read_package
-from lakeward.entrypoints.deployment.pipeline import read_pipeline
+from lakeward.entrypoints.deployment.pipeline_settings import read_pipeline
 from lakeward.entrypoints.deployment.template import template
 from lakeward.entrypoints.job_package.releases import newest_release
 from lakeward.entrypoints.settings.configuration import load

@@ -11,7 +11,8 @@ from typing import Any
 from fake_index import make_wheel
 
 from lakeward.entrypoints.deployment.packaged_job import read_package
-from lakeward.entrypoints.deployment.pipeline import Dms, read_pipeline
+from lakeward.entrypoints.deployment.pipeline import Dms
+from lakeward.entrypoints.deployment.pipeline_settings import read_pipeline
 from lakeward.entrypoints.deployment.template import template
 from lakeward.entrypoints.job_package import job_start
 from lakeward.entrypoints.job_package.assembly import MANIFEST

@@ -141,7 +141,7 @@ def show_how_to_query(database: servers.Server) -> None:
     print(f"  {command} status")
     print(f"  {command} explain shop.customer {key}")
     print(f"  DB_PASSWORD='{database.password}' {command} verify --against source --wait 1m")
-    lines = IcebergLake(FOLDER / "lake").look()["PyIceberg (Python)"]
+    lines = IcebergLake(FOLDER / "lake").examples()["PyIceberg (Python)"]
     print("\nAnd at any time, in Python with PyIceberg:", *lines, sep="\n  ")
     print("\nCtrl-C ends all of it.\n", flush=True)
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from lakeward.entrypoints.runtime.locks.writer_lease import alone
+from lakeward.entrypoints.runtime.locks.writer_lease import exclusive_container
 from lakeward.entrypoints.startup.context import open_settings, start_logging, user
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def deciding(table: str, by: str | None, config: str, *, debug: bool) -> Iterato
     start_logging("off", debug=debug)
     configured = open_settings(config)
     (name,) = configured.choose([table])
-    with alone(configured) as container:
+    with exclusive_container(configured) as container:
         yield Decision(str(name), container.job(table=name), by or user(), container.runtime().now())
 
 

@@ -114,6 +114,6 @@ def _sync(path: Path) -> None:
         os.close(number)
 
 
-def _not_replaceable(path: Path, found: str) -> ConfigError:
+def _not_replaceable(path: Path, content: str) -> ConfigError:
     todo = "Name a folder that does not exist, or one that lakeward wrote before."
-    return ConfigError(f"{path} cannot be replaced", found=found, todo=todo)
+    return ConfigError(f"{path} cannot be replaced", found=content, todo=todo)

@@ -73,7 +73,7 @@ def _row(dimension: Dimension, entry: Entry, cells: Cells) -> Iterator[str]:
         yield f"operation = {_text((allowed[0] if repaired is None else repaired.operation).value)}"
     else:
         yield f'operation = ""  # {", ".join(operation.value for operation in allowed)}: which of them?'
-    yield from _given(dimension, entry)
+    yield from _place_lines(dimension, entry)
     yield "[row.cells]"
     known = cells.after if repaired is None else repaired.cells
     for column in dimension.schema:
@@ -87,14 +87,14 @@ def _row(dimension: Dimension, entry: Entry, cells: Cells) -> Iterator[str]:
             yield _line(name, {**known, **sent}, "before the change")
 
 
-def _given(dimension: Dimension, entry: Entry) -> Iterator[str]:
+def _place_lines(dimension: Dimension, entry: Entry) -> Iterator[str]:
     """Yield the lines for the commit time and sequence of a row; optional ones are commented out."""
     known = {"time": entry.repaired and entry.repaired.time, "sequence": entry.repaired and entry.repaired.sequence}
     words = {"time": "the commit time, in UTC", "sequence": "its place in the order of the source: digits alone"}
     must, may = must_give(dimension, entry), may_give(dimension, entry)
     for name in (name for name in known if name in may):
-        mark = "" if name in must or known[name] else "# "
-        yield f"{mark}{name} = {_text(known[name] or '')}  # {words[name]}"
+        prefix = "" if name in must or known[name] else "# "
+        yield f"{prefix}{name} = {_text(known[name] or '')}  # {words[name]}"
 
 
 def _line(name: str, known: Mapping[str, Written], what: str) -> str:
@@ -147,13 +147,15 @@ def _read_row(file: Path, row: Mapping[str, Any]) -> Row:
             raise RepairError(
                 f"{where} has no valid `{key}`", todo="`lakeward quarantine fix` writes a new file."
             )
-    given = {name: row.get(name) for name in ("time", "sequence")}
-    for name, text in given.items():
+    place_in_order = {name: row.get(name) for name in ("time", "sequence")}
+    for name, text in place_in_order.items():
         if text is not None and not (isinstance(text, str) and text):
             raise RepairError(f"{where}: `{name}` is not filled in", todo="Write it as a text, in quotes.")
     cells = {name: _read_cell(where, name, value) for name, value in row["cells"].items()}
     old_key = _read_old_key(where, row.get("old_key"))
-    repaired = RepairedRow(operation=_operation(where, row["operation"]), cells=cells, old_key=old_key, **given)
+    repaired = RepairedRow(
+        operation=_operation(where, row["operation"]), cells=cells, old_key=old_key, **place_in_order
+    )
     return Row(row["file"], row["row"], repaired)
 
 
@@ -204,11 +206,11 @@ def _check_keys(where: str, content: Mapping[str, Any], known: Sequence[str]) ->
 def match(rows: Sequence[Row], entries: Sequence[Entry], table: str) -> list[Entry]:
     """Return the quarantined rows of the file, repaired; raises RepairError for a row that is not in quarantine."""
     by_place = {place(entry): entry for entry in entries}
-    gone = [row for row in rows if f"{row.file}:{row.row}" not in by_place]
-    if gone:
-        named = "; ".join(f"{row.file}, row {row.row}" for row in gone)
+    missing = [row for row in rows if f"{row.file}:{row.row}" not in by_place]
+    if missing:
+        named = "; ".join(f"{row.file}, row {row.row}" for row in missing)
         raise RepairError(
-            f"{table}: {named} {'is' if len(gone) == 1 else 'are'} not in quarantine",
+            f"{table}: {named} {'is' if len(missing) == 1 else 'are'} not in quarantine",
             todo="Nothing was changed. They may be settled already: see "
             f"`lakeward quarantine show {table}`, and remove them from the file.",
         )

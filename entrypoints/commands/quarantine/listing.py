@@ -64,13 +64,13 @@ def list_entries(
 ) -> int:
     """List rows by table and reason; return 3 if there are any."""
     every, unreadable = _read(config, tables or (), debug=debug)
-    found = [_filter(quarantine, chosen) for quarantine in every]
-    rows = [(quarantine, entry) for quarantine in found for entry in quarantine.entries]
-    incomplete = [(quarantine, entry) for quarantine in found for entry in quarantine.incomplete]
+    tables_shown = [_filter(quarantine, chosen) for quarantine in every]
+    rows = [(quarantine, entry) for quarantine in tables_shown for entry in quarantine.entries]
+    incomplete = [(quarantine, entry) for quarantine in tables_shown for entry in quarantine.incomplete]
     code = unreadable or (3 if rows else 0)
     if as_json:
         content = {"waiting": _documents(incomplete[: chosen.limit]), "exit_code": code}
-        documents.emit("quarantine list", {**_listed(rows, chosen.limit), **content})
+        documents.emit("quarantine list", {**_list_document(rows, chosen.limit), **content})
         return code
     out = terminal.console()
     if not rows:
@@ -78,10 +78,12 @@ def list_entries(
     lines = quarantine_tables.grouped(rows)
     quarantine_tables.print_groups(out, lines[: chosen.limit])
     quarantine_tables.print_more(out, len(lines) - len(lines[: chosen.limit]))
-    quarantine_tables.print_waiting_groups(out, [quarantine for quarantine in found if quarantine.incomplete])
+    quarantine_tables.print_waiting_groups(
+        out, [quarantine for quarantine in tables_shown if quarantine.incomplete]
+    )
     # The next step names a table with quarantined rows before one with partial events only.
-    with_rows = [quarantine.name for quarantine in found if quarantine.entries]
-    with_parts = [quarantine.name for quarantine in found if quarantine.incomplete]
+    with_rows = [quarantine.name for quarantine in tables_shown if quarantine.entries]
+    with_parts = [quarantine.name for quarantine in tables_shown if quarantine.incomplete]
     if names := [*with_rows, *with_parts]:
         out.print(f"Next: `lakeward quarantine show {escaped(str(names[0]))}`")
     return code
@@ -94,23 +96,23 @@ def show_entries(
     """Show rows one by one; return 3 if there are any."""
     (every,), _ = _read(config, [table], debug=debug)
     quarantine = _filter(every, chosen, by_hold=True)
-    found = sorted(quarantine.entries, key=lambda entry: not entry.is_held)
-    code = 3 if found else 0
+    entries = sorted(quarantine.entries, key=lambda entry: not entry.is_held)
+    code = 3 if entries else 0
     if as_json:
-        rows = [(quarantine, entry) for entry in found]
+        rows = [(quarantine, entry) for entry in entries]
         waiting = [(quarantine, entry) for entry in quarantine.incomplete]
         content = {"waiting": _documents(waiting[: chosen.limit]), "exit_code": code}
-        documents.emit("quarantine show", {**_listed(rows, chosen.limit), **content})
+        documents.emit("quarantine show", {**_list_document(rows, chosen.limit), **content})
         return code
-    out, shown = terminal.console(), found[: chosen.limit]
-    if not found:
+    out, page = terminal.console(), entries[: chosen.limit]
+    if not entries:
         quarantine_tables.print_nothing(out, is_any=chosen.is_any)
-    quarantine_tables.print_entries(out, shown)
-    quarantine_tables.print_more(out, len(found) - len(shown))
+    quarantine_tables.print_entries(out, page)
+    quarantine_tables.print_more(out, len(entries) - len(page))
     quarantine_tables.print_waiting(out, quarantine.incomplete[: chosen.limit])
     quarantine_tables.print_more(out, len(quarantine.incomplete) - len(quarantine.incomplete[: chosen.limit]))
-    if shown:
-        quarantine_tables.print_next(out, quarantine, shown)
+    if page:
+        quarantine_tables.print_next(out, quarantine, page)
     return code
 
 
@@ -127,22 +129,22 @@ def export_entries(
     """Write rows to a file or to standard output."""
     (every,), _ = _read(config, [table], debug=debug)
     quarantine = _filter(every, chosen)
-    listed = _listed([(quarantine, entry) for entry in quarantine.entries], chosen.limit)
-    shown, more = listed["entries"], listed["more"]
+    listed = _list_document([(quarantine, entry) for entry in quarantine.entries], chosen.limit)
+    entries, more = listed["entries"], listed["more"]
     if as_json and to is None:
         documents.emit("quarantine export", {**listed, "exit_code": 0})
         return 0
-    export(shown, COLUMNS, to, form)
+    export(entries, COLUMNS, to, form)
     if as_json:
-        documents.emit("quarantine export", {"file": str(to), "rows": len(shown), "more": more, "exit_code": 0})
+        documents.emit("quarantine export", {"file": str(to), "rows": len(entries), "more": more, "exit_code": 0})
     elif to is not None or more:
         out = terminal.console(stderr=True)
-        out.print(f"{format_count(len(shown), 'row')} written{'' if to is None else f' to {escaped(str(to))}'}.")
+        out.print(f"{format_count(len(entries), 'row')} written{'' if to is None else f' to {escaped(str(to))}'}.")
         quarantine_tables.print_more(out, more)
     return 0
 
 
-def _listed(rows: Sequence[tuple[QuarantinedTable, Any]], limit: int | None) -> dict[str, Any]:
+def _list_document(rows: Sequence[tuple[QuarantinedTable, Any]], limit: int | None) -> dict[str, Any]:
     """Return the JSON documents of rows up to a limit, and the number of rows beyond it."""
     return {"entries": _documents(rows[:limit]), "more": len(rows) - len(rows[:limit])}
 

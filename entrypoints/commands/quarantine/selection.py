@@ -61,15 +61,17 @@ def choosing(options: dict[str, Any]) -> Callable[[Command], Command]:
 
     def with_options(command: Command) -> Command:
         @functools.wraps(command)
-        def call(**given: Any) -> int:
-            return command(chosen=choice(**{name: given.pop(name) for name in options}), **given)
+        def call(**arguments: Any) -> int:
+            return command(chosen=choice(**{name: arguments.pop(name) for name in options}), **arguments)
 
         own = inspect.signature(command, eval_str=True).parameters
         added = [
             inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=option)
             for name, option in options.items()
         ]
-        parameters = [one for name, p in own.items() for one in (added if name == "chosen" else [_by_name(p)])]
+        parameters = [
+            parameter for name, p in own.items() for parameter in (added if name == "chosen" else [_by_name(p)])
+        ]
         call.__signature__ = inspect.Signature(parameters, return_annotation=int)  # type: ignore[attr-defined]
         call.__annotations__ = {p.name: p.annotation for p in parameters}
         return call
@@ -170,12 +172,12 @@ def moment(text: str, now: datetime | None = None) -> int:
     duration = _DURATION.fullmatch(text.strip())
     try:
         if duration is not None:
-            found = (now or datetime.now(UTC)) - timedelta(**{_UNITS[duration[2]]: int(duration[1])})
+            time = (now or datetime.now(UTC)) - timedelta(**{_UNITS[duration[2]]: int(duration[1])})
         else:
-            found = datetime.fromisoformat(text.strip()).astimezone(UTC)
+            time = datetime.fromisoformat(text.strip()).astimezone(UTC)
     except (ValueError, OverflowError) as error:
         raise ConfigError(
             f"{text!r} is no time and no duration",
             todo="Write a time as 2026-11-21T10:00, in your zone, or 2026-11-21T10:00Z; a duration as 30m, 2h, 7d.",
         ) from error
-    return (found - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
+    return (time - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)

@@ -19,7 +19,7 @@ from lakeward.core.quarantine.repair import check_fixable
 from lakeward.core.text.numbers import format_count
 from lakeward.entrypoints.commands.quarantine import fix_file
 from lakeward.entrypoints.commands.quarantine.selection import BY_KEY, FILTERS, Choice, First, choosing
-from lakeward.entrypoints.runtime.locks.writer_lease import alone
+from lakeward.entrypoints.runtime.locks.writer_lease import exclusive_container
 from lakeward.entrypoints.startup.context import (
     DEFAULT_FILE,
     AsJson,
@@ -145,16 +145,16 @@ def replay(
     with _job(table, config, log, debug=debug) as job:
         quarantine = read_quarantine(job)
         entries = chosen(quarantine.entries, quarantine.dimension)
-        again = find_readable(job, entries)
-        read = {entry.position for entry in again}
-        repaired = [*find_replayable(job, [entry for entry in entries if entry.position not in read]), *again]
+        readable = find_readable(job, entries)
+        read = {entry.position for entry in readable}
+        repaired = [*find_replayable(job, [entry for entry in entries if entry.position not in read]), *readable]
         if entries and not repaired:
             raise _nothing_to_replay(quarantine, entries)
         report = release(job, Settlement(repaired=repaired)) if repaired else None
-    done = {entry.position for entry in repaired}
-    remaining = [entry for entry in entries if entry.position not in done]
+    applied = {entry.position for entry in repaired}
+    remaining = [entry for entry in entries if entry.position not in applied]
     more = len(remaining)
-    code = _settled("replay", "replayed", quarantine.name, repaired, report, as_json=as_json, more=more)
+    code = _report_settlement("replay", "replayed", quarantine.name, repaired, report, as_json=as_json, more=more)
     if remaining and not as_json:
         terminal.console().print(f"Not replayed, {_UNDER_SETTINGS}: {_reasons(remaining)}.")
     return code
@@ -201,10 +201,10 @@ def discard(
         given_up = _select(quarantine, chosen)
         report = release(job, Settlement(discarded=given_up))
     more = len(chosen(quarantine.entries, quarantine.dimension)) - len(given_up)
-    return _settled("discard", "given up", quarantine.name, given_up, report, as_json=as_json, more=more)
+    return _report_settlement("discard", "given up", quarantine.name, given_up, report, as_json=as_json, more=more)
 
 
-def _settled(
+def _report_settlement(
     command: str,
     word: str,
     name: TableName,
@@ -228,8 +228,8 @@ def _settled(
     if more:
         out.print(f"… and {format_count(more, 'more is', 'more are')} left.")
     released = report.counts.released
-    settled = f"{format_count(released, 'row that waited is', 'rows that waited are')} settled"
-    out.print(f"{settled}; {format_count(report.written, 'row')} written, {report.removed:,} removed")
+    sentence = f"{format_count(released, 'row that waited is', 'rows that waited are')} settled"
+    out.print(f"{sentence}; {format_count(report.written, 'row')} written, {report.removed:,} removed")
     return 0
 
 
@@ -244,13 +244,13 @@ def _refuse_any(chosen: Choice, verb: str) -> None:
 
 def _select(quarantine: QuarantinedTable, chosen: Choice) -> list[Entry]:
     """Return the rows that match the options, up to the limit; raises ConfigError if none match."""
-    found = chosen(quarantine.entries, quarantine.dimension)[: chosen.limit]
-    if not found:
+    entries = chosen(quarantine.entries, quarantine.dimension)[: chosen.limit]
+    if not entries:
         raise ConfigError(
             f"{quarantine.name}: no row in quarantine matches",
             todo=f"`lakeward quarantine show {quarantine.name}`",
         )
-    return found
+    return entries
 
 
 @contextmanager
@@ -259,7 +259,7 @@ def _job(table: str, config: str, log: str, *, debug: bool, reads: bool = False)
     start_logging(log, debug=debug)
     configured = open_settings(config)
     (name,) = configured.choose([table])
-    with container_of(configured) if reads else alone(configured) as container:
+    with container_of(configured) if reads else exclusive_container(configured) as container:
         yield container.job(table=name)
 
 

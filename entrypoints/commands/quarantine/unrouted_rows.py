@@ -11,7 +11,7 @@ import typer
 from lakeward.core.errors import ConfigError
 from lakeward.core.ports import UnroutedRow
 from lakeward.core.text.numbers import format_count
-from lakeward.entrypoints.runtime.locks.writer_lease import alone
+from lakeward.entrypoints.runtime.locks.writer_lease import exclusive_container
 from lakeward.entrypoints.startup.context import (
     DEFAULT_FILE,
     AsJson,
@@ -48,39 +48,39 @@ def unrouted_rows(
     """List or discard unrouted rows; return the exit code: 3 if rows are listed."""
     start_logging("off", debug=debug)
     configured = open_settings(config)
-    with alone(configured) if discard else container_of(configured) as container:
+    with exclusive_container(configured) if discard else container_of(configured) as container:
         quarantine = container.unrouted_rows()
         if quarantine is None:
             raise ConfigError(
                 f"the source {configured.settings.source['kind']!r} has no files of several tables",
                 todo="`lakeward quarantine list` lists rows that a table could not apply.",
             )
-        found = [
+        rows = [
             unrouted_row
             for unrouted_row in quarantine.unrouted_rows()
             if file is None or fnmatch.fnmatchcase(unrouted_row.object, file)
         ]
         if discard:
-            quarantine.discard(found)
-    code = 3 if found and not discard else 0
+            quarantine.discard(rows)
+    code = 3 if rows and not discard else 0
     if as_json:
-        listed = [_document(unrouted_row) for unrouted_row in found]
+        listed = [_document(unrouted_row) for unrouted_row in rows]
         content = {"unrouted_rows": listed, "discarded": discard, "exit_code": code}
         documents.emit("quarantine unrouted", content)
         return code
-    _show(found, discard=discard)
+    _show(rows, discard=discard)
     return code
 
 
-def _show(found: Sequence[UnroutedRow], *, discard: bool) -> None:
+def _show(rows: Sequence[UnroutedRow], *, discard: bool) -> None:
     out = terminal.console()
-    if discard or not found:
+    if discard or not rows:
         out.print(
-            f"{format_count(len(found), 'row')} discarded." if discard else "Every row names its table."
+            f"{format_count(len(rows), 'row')} discarded." if discard else "Every row names its table."
         )
         return
     table = terminal.grid("file", "row", "since", "why", "as it was written", right=("row",))
-    for unrouted_row in found:
+    for unrouted_row in rows:
         when, text = terminal.local_time(unrouted_row.since), escaped(unrouted_row.text)
         table.add_row(escaped(unrouted_row.object), f"{unrouted_row.row:,}", when, unrouted_row.why, text)
     out.print(table)

@@ -1,4 +1,4 @@
-"""What somebody must be told, by a topic of SNS: lag, held keys, failed tables and runs, dead letters, silence."""
+"""CloudWatch alarms on lag, held keys, failures, dead letters and missing runs, and their SNS topic."""
 
 from __future__ import annotations
 
@@ -10,39 +10,42 @@ from lakeward.entrypoints.deployment.intrinsics import Template, Value, is_given
 from lakeward.entrypoints.deployment.pipeline import DeployedPipeline, Dms
 
 _PERIOD: Final = 300
-"""Seconds of which an alarm takes the largest value, or the sum."""
+"""The period of an alarm in seconds, of which it takes the maximum or the sum."""
 
-_OF_RUNS: Final[Mapping[str, tuple[str, str, int | str, str]]] = {
-    "Lag": ("LagSeconds", "Maximum", "LagAlarmSeconds", "A table is further behind its source than it may be."),
+_ON_RUNS: Final[Mapping[str, tuple[str, str, int | str, str]]] = {
+    "Lag": ("LagSeconds", "Maximum", "LagAlarmSeconds", "The lag of a table is above its limit."),
     "HeldKeys": (
         "HeldKeys",
         "Maximum",
         1,
-        "Keys are held: rows of theirs are in quarantine (docs/how-to/held-key.md).",
+        "Keys are held, because rows of them are in quarantine (docs/how-to/held-key.md).",
     ),
     "FailedTables": ("Failures", "Sum", 1, "A table failed, or an alarm stopped it (docs/how-to/an-alarm.md)."),
 }
-"""Alarms on the metrics of runs, which the settings turn on (docs/reference/metrics.md): metric of all tables
-together, statistic, least value that alarms (or its parameter), words."""
+"""Alarms on the metrics of runs, which the settings turn on (docs/reference/metrics.md): the metric of all tables
+together, its statistic, the threshold (or its parameter), and the description."""
 
 
 _SILENT: Final = ("FailedTables",)
-"""Alarms that do not say when they end: a table that failed has no better run behind it, where none was made."""
+"""Alarms that send no notice when they end: a period without a run does not mean that a table works again."""
 
 _NO_RUN: Final = (6, 3600)
-"""Hours without a run that alarm, and the seconds of one: the state machine makes one each hour."""
+"""The number of periods without a run that raise the alarm, and the length of a period in seconds.
 
-_OF_DMS: Final = {
-    "DmsSource": ("CDCLatencySource", "DMS is behind the source database, or its task stands still."),
-    "DmsTarget": ("CDCLatencyTarget", "DMS writes its files late, or its task stands still."),
+The state machine starts a run at least every hour.
+"""
+
+_ON_DMS: Final = {
+    "DmsSource": ("CDCLatencySource", "DMS is behind the source database, or its task has stopped."),
+    "DmsTarget": ("CDCLatencyTarget", "DMS writes its files late, or its task has stopped."),
 }
-"""Alarms on a replication task: metric, words. A task that has stopped measures nothing."""
+"""Alarms on a replication task: metric and description. A task that has stopped writes no metric."""
 
 _PERIODS_OF_DMS: Final = 3
 
 
 def parameters(dms_side: Dms) -> Template:
-    """Return the parameters: the address to notify, and the limit of the lag."""
+    """Return the parameters: the e-mail address for notices, and the limit of the lag."""
     instance = {
         "ReplicationInstanceName": {
             "Type": "String",
@@ -55,13 +58,13 @@ def parameters(dms_side: Dms) -> Template:
         "NoticeEmail": {
             "Type": "String",
             "Default": "",
-            "Description": "An address that notices are mailed to; empty for none. AWS asks it to confirm.",
+            "Description": "An e-mail address for notices; empty for none. AWS asks it to confirm.",
         },
         "LagAlarmSeconds": {
             "Type": "Number",
             "Default": 3600,
             "MinValue": 1,
-            "Description": "Seconds that a table may be behind its source.",
+            "Description": "The greatest lag of a table in seconds before an alarm is raised.",
         },
     }
 
@@ -72,40 +75,41 @@ def conditions() -> Template:
 
 
 def conditions_of_dms(dms_side: Dms) -> Template:
-    """Return whether there are alarms on a task that was there before."""
+    """Return the condition for alarms on an existing replication task."""
     return {"HasReplicationInstance": is_given("ReplicationInstanceName")} if dms_side == "existing" else {}
 
 
-def of_dms(pipeline: DeployedPipeline, dms_side: Dms, task: Value | None) -> Template:
-    """Return the alarms on a replication task, by its ARN; none without one.
+def dms_alarms(pipeline: DeployedPipeline, dms_side: Dms, task: Value | None) -> Template:
+    """Return the alarms on a replication task, by its ARN; none without a task.
 
-    The lag of tables does not tell of a task that has stopped: it is that of the newest event when it came.
+    The lag of tables does not show that a task has stopped: it is measured when an event is applied.
     """
     if task is None:
         return {}
     instance = instance_name(pipeline) if dms_side == "make" else ref("ReplicationInstanceName")
-    named = {"Fn::Select": [6, {"Fn::Split": [":", task]}]}
+    task_name = {"Fn::Select": [6, {"Fn::Split": [":", task]}]}
     only = {"Condition": "HasReplicationInstance"} if dms_side == "existing" else {}
-    found = {}
-    for title, (metric, words) in _OF_DMS.items():
-        dimensions = {"ReplicationInstanceIdentifier": instance, "ReplicationTaskIdentifier": named}
-        measured = {
+    alarms = {}
+    for title, (metric, description) in _ON_DMS.items():
+        dimensions = {"ReplicationInstanceIdentifier": instance, "ReplicationTaskIdentifier": task_name}
+        properties = {
             **_metric("AWS/DMS", metric, dimensions, "Maximum"),
             "EvaluationPeriods": _PERIODS_OF_DMS,
             "TreatMissingData": "breaching",
         }
-        found[f"{title}Alarm"] = {**only, **_alarm(pipeline, title, words, measured, ref("LagAlarmSeconds"))}
-    return found
+        alarm = _alarm(pipeline, title, description, properties, ref("LagAlarmSeconds"))
+        alarms[f"{title}Alarm"] = {**only, **alarm}
+    return alarms
 
 
 def instance_name(pipeline: DeployedPipeline) -> str:
-    """Return what the replication instance of a template is called: DMS takes small letters, digits and hyphens."""
+    """Return the name of the replication instance; DMS allows lower-case letters, digits and hyphens."""
     return re.sub("[-_]+", "-", f"lakeward-{pipeline.name.lower()}").strip("-")
 
 
 def resources(pipeline: DeployedPipeline) -> Template:
     """Return the topic, its policy, and the alarms."""
-    found: dict[str, Any] = {
+    alarms: dict[str, Any] = {
         "NoticeTopic": {"Type": "AWS::SNS::Topic", "Properties": {"TopicName": f"{pipeline.name}-notices"}},
         "NoticeSubscription": {
             "Type": "AWS::SNS::Subscription",
@@ -113,59 +117,59 @@ def resources(pipeline: DeployedPipeline) -> Template:
             "Properties": {"TopicArn": ref("NoticeTopic"), "Protocol": "email", "Endpoint": ref("NoticeEmail")},
         },
     }
-    of_pipeline = {"Pipeline": pipeline.name}
-    for title, (metric, statistic, threshold, words) in _OF_RUNS.items():
-        least = ref(threshold) if isinstance(threshold, str) else threshold
-        measured = dict(_metric(pipeline.metrics, metric, of_pipeline, statistic))
+    dimensions = {"Pipeline": pipeline.name}
+    for title, (metric, statistic, threshold, description) in _ON_RUNS.items():
+        limit = ref(threshold) if isinstance(threshold, str) else threshold
+        properties = dict(_metric(pipeline.metrics, metric, dimensions, statistic))
         if statistic == "Maximum":
-            measured["TreatMissingData"] = "ignore"  # between two runs it is as it was
-        found[f"{title}Alarm"] = _alarm(pipeline, title, words, measured, least)
+            properties["TreatMissingData"] = "ignore"  # between two runs the value does not change
+        alarms[f"{title}Alarm"] = _alarm(pipeline, title, description, properties, limit)
     if not pipeline.unmeasured:
-        found["NoRunsAlarm"] = _no_runs(pipeline, of_pipeline)
-    dead = {"QueueName": pipeline.queue.dead_letters}
-    found["DeadLettersAlarm"] = _alarm(
+        alarms["NoRunsAlarm"] = _no_runs(pipeline, dimensions)
+    dead_letters = {"QueueName": pipeline.queue.dead_letters}
+    alarms["DeadLettersAlarm"] = _alarm(
         pipeline,
         "DeadLetters",
-        "Messages could not be worked on (docs/reference/queues.md).",
-        _metric("AWS/SQS", "ApproximateNumberOfMessagesVisible", dead, "Maximum"),
+        "Messages could not be processed (docs/reference/queues.md).",
+        _metric("AWS/SQS", "ApproximateNumberOfMessagesVisible", dead_letters, "Maximum"),
         1,
     )
     for title, metric in (("FailedRuns", "ExecutionsFailed"), ("AbortedRuns", "ExecutionsAborted")):
-        found[f"{title}Alarm"] = _alarm(
+        alarms[f"{title}Alarm"] = _alarm(
             pipeline,
             title,
-            "The state machine ended without its work being done.",
+            "The state machine failed or was aborted.",
             _metric("AWS/States", metric, {"StateMachineArn": ref("StateMachine")}, "Sum"),
             1,
         )
-    return found
+    return alarms
 
 
-def _no_runs(pipeline: DeployedPipeline, of_pipeline: Mapping[str, Any]) -> Template:
+def _no_runs(pipeline: DeployedPipeline, dimensions: Mapping[str, Any]) -> Template:
     periods, seconds = _NO_RUN
-    measured = {
-        **_metric(pipeline.metrics, "RunSeconds", of_pipeline, "SampleCount"),
+    properties = {
+        **_metric(pipeline.metrics, "RunSeconds", dimensions, "SampleCount"),
         "Period": seconds,
         "EvaluationPeriods": periods,
         "TreatMissingData": "breaching",
         "ComparisonOperator": "LessThanThreshold",
     }
-    return _alarm(pipeline, "NoRuns", f"No run has ended for {periods} hours.", measured, 1)
+    return _alarm(pipeline, "NoRuns", f"No run has ended for {periods} hours.", properties, 1)
 
 
 def _alarm(
-    pipeline: DeployedPipeline, title: str, words: str, measured: Mapping[str, Any], threshold: Any
+    pipeline: DeployedPipeline, title: str, description: str, properties: Mapping[str, Any], threshold: Any
 ) -> Template:
     return {
         "Type": "AWS::CloudWatch::Alarm",
         "Properties": {
             "AlarmName": f"{pipeline.name}-{title}",
-            "AlarmDescription": words,
+            "AlarmDescription": description,
             "ComparisonOperator": "GreaterThanOrEqualToThreshold",
             "Threshold": threshold,
             "EvaluationPeriods": 1,
             "TreatMissingData": "notBreaching",
-            **measured,
+            **properties,
             "AlarmActions": [ref("NoticeTopic")],
             **({} if title in _SILENT else {"OKActions": [ref("NoticeTopic")]}),
         },

@@ -14,24 +14,24 @@ _UPLOAD_DAYS: Final = 7
 
 
 def titles_of(pipeline: DeployedPipeline) -> Mapping[str, str]:
-    """Return the buckets of a pipeline, each with the first thing that it is for: a bucket may be for several."""
+    """Return the buckets of a pipeline with their titles; a bucket for several purposes has the first one."""
     places = {"Landing": pipeline.landing, "Lake": pipeline.warehouse, "Archive": pipeline.archive}
-    found: dict[str, str] = {}
+    titles: dict[str, str] = {}
     for title, place in places.items():
         if place is not None:
-            found.setdefault(place.bucket, title)
-    return found
+            titles.setdefault(place.bucket, title)
+    return titles
 
 
 def parameters(pipeline: DeployedPipeline) -> Template:
     """Return the parameters of the buckets."""
-    made = {
+    switches = {
         f"Make{title}Bucket": {
             "Type": "String",
             "Default": "yes",
             "AllowedValues": ["yes", "no"],
-            "Description": f"Whether the bucket {bucket} is made. With no it is there, and sends its events to "
-            "EventBridge if files land in it.",
+            "Description": f"Whether the bucket {bucket} is created. With no it exists already, and sends its "
+            "events to EventBridge if files land in it.",
         }
         for bucket, title in titles_of(pipeline).items()
     }
@@ -39,24 +39,24 @@ def parameters(pipeline: DeployedPipeline) -> Template:
         "Type": "Number",
         "Default": 90,
         "MinValue": 1,
-        "Description": "Days after which files that landed are kept where storage costs less and reading more "
+        "Description": "Days after which landed files move to a cheaper storage class that costs more to read "
         "(Glacier Instant Retrieval). Nothing is deleted.",
     }
-    return {**made, "LandingColdAfterDays": cold}
+    return {**switches, "LandingColdAfterDays": cold}
 
 
 def conditions(pipeline: DeployedPipeline) -> Template:
-    """Return the conditions by which buckets are made."""
+    """Return the conditions under which buckets are created."""
     return {f"Makes{title}Bucket": is_yes(f"Make{title}Bucket") for title in titles_of(pipeline).values()}
 
 
 def resources(pipeline: DeployedPipeline) -> Template:
-    """Return the buckets and their policies. They stay when the stack is deleted: what lies in them is the data."""
-    found: dict[str, Any] = {}
+    """Return the buckets and their policies. Deleting the stack keeps the buckets, since they have the data."""
+    buckets: dict[str, Any] = {}
     for bucket, title in titles_of(pipeline).items():
-        found[f"{title}Bucket"] = _bucket(pipeline, bucket, title)
-        found[f"{title}BucketPolicy"] = _policy(bucket, title)
-    return found
+        buckets[f"{title}Bucket"] = _bucket(pipeline, bucket, title)
+        buckets[f"{title}BucketPolicy"] = _policy(bucket, title)
+    return buckets
 
 
 def _bucket(pipeline: DeployedPipeline, bucket: str, title: str) -> Template:

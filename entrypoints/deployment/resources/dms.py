@@ -23,17 +23,17 @@ _ENGINES: Final = {
     "sqlserver": "MicrosoftSqlServerSettings",
     "oracle": "OracleSettings",
 }
-"""The engines of sources, and where an endpoint of each says which secret has its login."""
+"""The engines of sources, and the property of an endpoint that names the secret with the login."""
 
 _SSL_MODES: Final = {
     "MySqlSettings": ("none", "verify-ca", "verify-full"),
     "MicrosoftSqlServerSettings": ("none", "require", "verify-full"),
     "OracleSettings": ("none", "verify-ca"),
 }
-"""What DMS knows of the modes, where not all ("Using SSL with AWS Database Migration Service")."""
+"""The SSL modes of engines that do not support all of them ("Using SSL with AWS Database Migration Service")."""
 
 _OF_CSV: Final = ("delimiter", "row_delimiter", "null_text", "no_sup_value", "quote", "trim_padding", "header")
-"""Settings of the source that mean something for CSV alone."""
+"""Settings of the source that only apply to CSV."""
 
 
 def check(pipeline: DeployedPipeline) -> None:
@@ -43,27 +43,26 @@ def check(pipeline: DeployedPipeline) -> None:
         raise ConfigError(
             f"files of the kind {pipeline.source_kind!r} are not written by DMS",
             found="[source]",
-            todo="Say --dms none: what writes them is not part of the template.",
+            todo="Use --dms none: the template then does not create what writes them.",
         )
     if source.timestamp_column is None:
         raise ConfigError(
             "the endpoint would write no commit times",
             found="`timestamp_column` is not set under [source]",
-            todo='Say `timestamp_column = "committed_at"`, or another name that no table has.',
+            todo='Set `timestamp_column = "committed_at"`, or another name that no table has.',
         )
-    says = "`load`, `changes`, `load_names` or `change_names`"
     if source.load != source.changes or source.load_names or source.change_names or pipeline.apart:
         where = f'[tables."{pipeline.apart[0]}".source]' if pipeline.apart else "[source]"
         raise ConfigError(
             "DMS writes a table's full load and changes into one folder, under names of its own",
-            found=f"{where} says {says}",
-            todo="Leave these out; or say --dms existing, where something else puts the files there.",
+            found=f"{where} has `load`, `changes`, `load_names` or `change_names`",
+            todo="Leave these out; or use --dms existing, if something else puts the files there.",
         )
     if not pipeline.landing.prefix:
         raise ConfigError(
             "`path` under [source] is a whole bucket",
             found=source.path,
-            todo="Name a prefix for DMS, as s3://bucket/dms: its role may write there, and nowhere else.",
+            todo="Name a prefix for DMS, such as s3://bucket/dms: its role may only write there.",
         )
 
 
@@ -85,12 +84,12 @@ def parameters() -> Template:
             "Type": "String",
             "Default": "require",
             "AllowedValues": ["none", "require", "verify-ca", "verify-full"],
-            "Description": "Whether the connection to the source is encrypted, and its certificate looked at.",
+            "Description": "Whether the connection to the source is encrypted, and its certificate verified.",
         },
         "SourceCertificateArn": {
             "Type": "String",
             "Default": "",
-            "Description": "The certificate of an authority, as DMS has it: for verify-ca and verify-full.",
+            "Description": "The certificate of the authority in DMS, for verify-ca and verify-full.",
         },
         "SourceSecretArn": {
             "Type": "String",
@@ -103,14 +102,14 @@ def parameters() -> Template:
         },
         "ReplicationSecurityGroups": {
             "Type": "List<AWS::EC2::SecurityGroup::Id>",
-            "Description": "Security groups that the source database lets in.",
+            "Description": "Security groups that have access to the source database.",
         },
         "ReplicationInstanceClass": {
             "Type": "String",
             "Default": "dms.t3.medium",
             "Description": "The class of the replication instance.",
         },
-        "ReplicationStorage": {"Type": "Number", "Default": 50, "MinValue": 5, "Description": "Its GB of disk."},
+        "ReplicationStorage": {"Type": "Number", "Default": 50, "MinValue": 5, "Description": "Its disk in GB."},
         "CdcMaxBatchInterval": {
             "Type": "Number",
             "Default": 300,
@@ -128,36 +127,36 @@ def parameters() -> Template:
             "Type": "Number",
             "Default": 1024,
             "MinValue": 1,
-            "Description": "KB of the largest value of a LOB: longer ones are cut off without a word.",
+            "Description": "The largest LOB value in KB: longer values are truncated without a warning.",
         },
     }
 
 
 def rules() -> Template:
-    """Return what CloudFormation holds the parameters to before it makes anything."""
+    """Return the rules by which CloudFormation checks the parameters before it creates anything."""
     database = {"Fn::Not": [{"Fn::Equals": [ref("SourceDatabase"), ""]}]}
-    needing = [engine for engine, settings in _ENGINES.items() if settings != "MySqlSettings"]
-    named = {"Assert": database, "AssertDescription": "Say SourceDatabase, which this engine needs."}
+    engines = [engine for engine, settings in _ENGINES.items() if settings != "MySqlSettings"]
+    needs_database = {"Assert": database, "AssertDescription": "Set SourceDatabase, which this engine needs."}
     certificate = {"Fn::Not": [{"Fn::Equals": [ref("SourceCertificateArn"), ""]}]}
-    shown = {
+    needs_certificate = {
         "Assert": certificate,
-        "AssertDescription": "Say SourceCertificateArn: verify-ca and verify-full look at a certificate.",
+        "AssertDescription": "Set SourceCertificateArn: verify-ca and verify-full verify a certificate.",
     }
-    found = {
-        "DatabaseIsNamed": {"RuleCondition": _is_one("SourceEngine", needing), "Assertions": [named]},
+    checks = {
+        "DatabaseIsNamed": {"RuleCondition": _is_one("SourceEngine", engines), "Assertions": [needs_database]},
         "CertificateIsThere": {
             "RuleCondition": _is_one("SourceSslMode", ["verify-ca", "verify-full"]),
-            "Assertions": [shown],
+            "Assertions": [needs_certificate],
         },
     }
     for settings, modes in _SSL_MODES.items():
-        said = {
+        has_mode = {
             "Assert": _is_one("SourceSslMode", modes),
-            "AssertDescription": f"Of this engine DMS knows these for SourceSslMode: {', '.join(modes)}.",
+            "AssertDescription": f"For this engine, SourceSslMode is one of: {', '.join(modes)}.",
         }
         condition = _is_one("SourceEngine", _engines_by_settings()[settings])
-        found[f"SslModeOf{settings}"] = {"RuleCondition": condition, "Assertions": [said]}
-    return found
+        checks[f"SslModeOf{settings}"] = {"RuleCondition": condition, "Assertions": [has_mode]}
+    return checks
 
 
 def _is_one(parameter: str, values: Sequence[str]) -> Template:
@@ -165,7 +164,7 @@ def _is_one(parameter: str, values: Sequence[str]) -> Template:
 
 
 def conditions() -> Template:
-    """Return the conditions that choose the settings of the engine, and whether it has a certificate."""
+    """Return the conditions for the settings of the engine and for a certificate."""
     return {"HasSourceCertificate": is_given("SourceCertificateArn"), **_conditions_of_engines()}
 
 
@@ -179,10 +178,10 @@ def _conditions_of_engines() -> Template:
 
 
 def _engines_by_settings() -> Mapping[str, Sequence[str]]:
-    found: dict[str, list[str]] = {}
+    engines: dict[str, list[str]] = {}
     for engine, settings in _ENGINES.items():
-        found.setdefault(settings, []).append(engine)
-    return found
+        engines.setdefault(settings, []).append(engine)
+    return engines
 
 
 def _condition(settings: str) -> str:
@@ -190,32 +189,15 @@ def _condition(settings: str) -> str:
 
 
 def resources(pipeline: DeployedPipeline) -> Template:
-    """Return roles, instance, endpoints and task. The task is started by hand, or by the state machine."""
+    """Return roles, instance, endpoints and task. The task is started by hand."""
     source = pipeline.source
     if not isinstance(source, DmsOptions):
         raise LookupError("the files are not those of DMS")
     secret = allow("ReadLogin", ["secretsmanager:GetSecretValue"], [ref("SourceSecretArn")])
     return {
+        **_replication_instance(pipeline),
         "DmsSecretRole": role("dms", "login", [secret], regional=True),
-        "DmsTargetRole": role("dms", "landing", [*_writing(pipeline.landing)]),
-        "ReplicationSubnetGroup": {
-            "Type": "AWS::DMS::ReplicationSubnetGroup",
-            "Properties": {
-                "ReplicationSubnetGroupDescription": f"lakeward: {pipeline.name}",
-                "SubnetIds": ref("ReplicationSubnets"),
-            },
-        },
-        "ReplicationInstance": {
-            "Type": "AWS::DMS::ReplicationInstance",
-            "Properties": {
-                "ReplicationInstanceIdentifier": instance_name(pipeline),
-                "ReplicationInstanceClass": ref("ReplicationInstanceClass"),
-                "AllocatedStorage": ref("ReplicationStorage"),
-                "PubliclyAccessible": False,
-                "ReplicationSubnetGroupIdentifier": ref("ReplicationSubnetGroup"),
-                "VpcSecurityGroupIds": ref("ReplicationSecurityGroups"),
-            },
-        },
+        "DmsTargetRole": role("dms", "landing", [*_write_landing(pipeline.landing)]),
         "SourceEndpoint": _source_endpoint(),
         "TargetEndpoint": {
             "Type": "AWS::DMS::Endpoint",
@@ -244,6 +226,29 @@ def resources(pipeline: DeployedPipeline) -> Template:
     }
 
 
+def _replication_instance(pipeline: DeployedPipeline) -> Template:
+    return {
+        "ReplicationSubnetGroup": {
+            "Type": "AWS::DMS::ReplicationSubnetGroup",
+            "Properties": {
+                "ReplicationSubnetGroupDescription": f"lakeward: {pipeline.name}",
+                "SubnetIds": ref("ReplicationSubnets"),
+            },
+        },
+        "ReplicationInstance": {
+            "Type": "AWS::DMS::ReplicationInstance",
+            "Properties": {
+                "ReplicationInstanceIdentifier": instance_name(pipeline),
+                "ReplicationInstanceClass": ref("ReplicationInstanceClass"),
+                "AllocatedStorage": ref("ReplicationStorage"),
+                "PubliclyAccessible": False,
+                "ReplicationSubnetGroupIdentifier": ref("ReplicationSubnetGroup"),
+                "VpcSecurityGroupIds": ref("ReplicationSecurityGroups"),
+            },
+        },
+    }
+
+
 def _source_endpoint() -> Template:
     login = {
         "SecretsManagerAccessRoleArn": attribute("DmsSecretRole"),
@@ -263,17 +268,17 @@ def _source_endpoint() -> Template:
     }
 
 
-def _writing(landing: Place) -> Iterator[Template]:
-    """Yield what DMS takes to write files, by "Prerequisites for using Amazon S3 as a target", below its prefix."""
+def _write_landing(landing: Place) -> Iterator[Template]:
+    """Yield the permissions of DMS to write files ("Prerequisites for using Amazon S3 as a target")."""
     yield list_bucket("ListLanding", landing)
-    written = ("s3:DeleteObject", "s3:PutObject", "s3:PutObjectTagging")
-    yield allow("WriteLanding", written, [objects_below(landing)])
+    actions = ("s3:DeleteObject", "s3:PutObject", "s3:PutObjectTagging")
+    yield allow("WriteLanding", actions, [objects_below(landing)])
 
 
 def target_settings(source: DmsOptions, landing: Place) -> Template:
-    """Return the settings of the S3 endpoint: those that we recommend, and what the settings say of the files."""
+    """Return the settings of the S3 endpoint: recommended ones, and those for the files of the source settings."""
     is_csv = source.format == "csv" or source.cdc_path is not None or {*_OF_CSV} & source.model_fields_set
-    found: dict[str, Any] = {
+    settings: dict[str, Any] = {
         "BucketName": landing.bucket,
         "BucketFolder": landing.prefix,
         "DataFormat": "csv" if is_csv else "parquet",
@@ -285,12 +290,12 @@ def target_settings(source: DmsOptions, landing: Place) -> Template:
         "EncryptionMode": "sse-s3",
     }
     if source.cdc_path is not None:
-        found |= {"PreserveTransactions": True, "CdcPath": source.cdc_path}
+        settings |= {"PreserveTransactions": True, "CdcPath": source.cdc_path}
     if not is_csv:
-        return {**found, "ParquetTimestampInMillisecond": False}
+        return {**settings, "ParquetTimestampInMillisecond": False}
     no_sup = {} if source.no_sup_value is None else {"UseCsvNoSupValue": True, "CsvNoSupValue": source.no_sup_value}
     return {
-        **found,
+        **settings,
         "AddColumnName": source.cdc_path is None,
         "CompressionType": "gzip",
         "CsvDelimiter": source.delimiter,
@@ -303,7 +308,7 @@ def target_settings(source: DmsOptions, landing: Place) -> Template:
 
 
 def table_mappings(pipeline: DeployedPipeline, source: DmsOptions) -> Iterator[Template]:
-    """Yield the rules that choose the tables of the settings, and add what the settings say that files have."""
+    """Yield the rules that select the tables of the settings, and add the columns that the settings require."""
     numbers = iter(range(1, 1_000_000))
     for name in (*pipeline.tables, *tables_of_patterns(pipeline.patterns)):
         yield _selection(next(numbers), name, "include")
@@ -313,13 +318,13 @@ def table_mappings(pipeline: DeployedPipeline, source: DmsOptions) -> Iterator[T
     if source.sequence_column is not None:
         yield _column(next(numbers), source.sequence_column, source.sequence_kind)
     if source.operation_indicator is not None:
-        said = ", ".join(f"'{value}'" for value in source.operation_indicator_values)
-        yield _column(next(numbers), source.operation_indicator, f"operation_indicator({said})")
+        values = ", ".join(f"'{value}'" for value in source.operation_indicator_values)
+        yield _column(next(numbers), source.operation_indicator, f"operation_indicator({values})")
     if source.before_image_prefix is not None:
-        chosen = "all" if pipeline.matches_images else "pk-only"
-        image = {"column-prefix": source.before_image_prefix, "column-suffix": "", "column-filter": chosen}
-        added = {"rule-target": "column", "before-image-def": image}
-        yield {**_rule(next(numbers), "add-before-image-columns"), **added}
+        columns = "all" if pipeline.matches_images else "pk-only"
+        image = {"column-prefix": source.before_image_prefix, "column-suffix": "", "column-filter": columns}
+        definition = {"rule-target": "column", "before-image-def": image}
+        yield {**_rule(next(numbers), "add-before-image-columns"), **definition}
 
 
 def _selection(number: int, name: TableName, action: str) -> Template:
@@ -345,12 +350,12 @@ def _rule(number: int, action: str) -> Template:
 
 def _column(number: int, name: str, expression: str) -> Template:
     text = {"type": "string", "length": 50, "scale": ""}
-    added = {"rule-target": "column", "value": name, "expression": expression, "data-type": text}
-    return {**_rule(number, "add-column"), **added}
+    definition = {"rule-target": "column", "value": name, "expression": expression, "data-type": text}
+    return {**_rule(number, "add-column"), **definition}
 
 
 def _pattern(name: str) -> str:
-    """Return a name as DMS matches names: `%` is any text there, and `_` one character.
+    """Return a name as a pattern of DMS, in which `%` matches any text and `_` one character.
 
     >>> _pattern("order_*")
     'order[_]%'
@@ -359,8 +364,8 @@ def _pattern(name: str) -> str:
 
 
 def _task_settings() -> str:
-    """Return the settings of the task as JSON; what is not named is as DMS has it."""
-    said = {
+    """Return the settings of the task as JSON; all others have the defaults of DMS."""
+    settings = {
         "TargetMetadata": {
             "SupportLobs": True,
             "FullLobMode": False,
@@ -371,4 +376,4 @@ def _task_settings() -> str:
         "FullLoadSettings": {"TargetTablePrepMode": "DO_NOTHING"},
         "Logging": {"EnableLogging": True},
     }
-    return json.dumps(said).replace('"${LobMaxSize}"', "${LobMaxSize}")
+    return json.dumps(settings).replace('"${LobMaxSize}"', "${LobMaxSize}")

@@ -22,77 +22,77 @@ _WATCH: Final = ("states:DescribeExecution", "states:GetExecutionHistory")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Function:
-    """A function: its name among HANDLERS, its title in the template, what it is told and may do."""
+    """A Lambda function: name in HANDLERS, title in the template, description, environment and permissions."""
 
     name: str
     title: str
-    about: str
+    description: str
     variables: Mapping[str, Value]
     statements: Sequence[Template]
 
 
 def functions_of(pipeline: DeployedPipeline, task: Value | None) -> Sequence[Function]:
-    """Return the functions of a pipeline; `task` is the ARN of its replication task, where it has one."""
-    known = {PIPELINE: pipeline.name, LEASES: pipeline.lease}
+    """Return the functions of a pipeline; `task` is the ARN of its replication task, if there is one."""
+    variables = {PIPELINE: pipeline.name, LEASES: pipeline.lease}
     machine = arn_here("states", f"stateMachine:{pipeline.name}")
     table = arn_here("dynamodb", f"table/{pipeline.lease}")
     lease = allow("TakeLease", _LEASE, [table], keys_of(pipeline.name))
     observe = allow("WatchExecutions", _WATCH, [arn_here("states", f"execution:{pipeline.name}:*")])
     start = allow("StartExecution", ["states:StartExecution"], [machine])
-    found = [
+    functions = [
         Function(
             name="start-run",
             title="StartRun",
-            about="starts its state machine, unless an execution runs",
-            variables={**known, STATE_MACHINE: machine},
+            description="starts its state machine, unless an execution runs",
+            variables={**variables, STATE_MACHINE: machine},
             statements=[lease, observe, start],
         ),
         Function(
             name="history-check",
             title="HistoryCheck",
-            about="lets a new execution follow one that is long or old",
-            variables=known,
+            description="starts a new execution in place of one that is long or old",
+            variables=variables,
             statements=[lease, observe],
         ),
     ]
     if task is not None:
-        look = allow("LookAtTask", ["dms:DescribeReplicationTasks"], ["*"])  # it knows no resources
+        status_permission = allow("LookAtTask", ["dms:DescribeReplicationTasks"], ["*"])  # has no resources
         status = Function(
             name="dms-status",
             title="DmsStatus",
-            about="tells how far the full load is",
+            description="returns the state of the full load",
             variables={DMS_TASK: task},
-            statements=[look],
+            statements=[status_permission],
         )
-        found.append(status)
-    return found
+        functions.append(status)
+    return functions
 
 
 def resources(pipeline: DeployedPipeline, functions: Sequence[Function]) -> Template:
-    """Return the functions with their roles and logs, whose code lies beside the package of the job."""
+    """Return the functions with their roles and logs. Their code is in the folder of the job's package."""
     code = {"S3Bucket": ref("PackageBucket"), "S3Key": sub(f"${{PackagePrefix}}/{name_of_archive()}")}
-    found: dict[str, Any] = {}
+    content: dict[str, Any] = {}
     for function in functions:
         name = name_of(pipeline, function)
         logs = f"{function.title}Logs"
-        found[logs] = {
+        content[logs] = {
             "Type": "AWS::Logs::LogGroup",
             "DeletionPolicy": "Delete",
             "UpdateReplacePolicy": "Delete",
             "Properties": {"LogGroupName": f"/aws/lambda/{name}", "RetentionInDays": _LOG_DAYS},
         }
-        written = allow(
+        write_logs = allow(
             "WriteLogs",
             ["logs:CreateLogStream", "logs:PutLogEvents"],
             [arn_here("logs", f"log-group:/aws/lambda/{name}:*")],
         )
-        found[f"{function.title}Role"] = role("lambda", function.name, [*function.statements, written])
-        found[f"{function.title}Function"] = {
+        content[f"{function.title}Role"] = role("lambda", function.name, [*function.statements, write_logs])
+        content[f"{function.title}Function"] = {
             "Type": "AWS::Lambda::Function",
             "DependsOn": [logs],
             "Properties": {
                 "FunctionName": name,
-                "Description": f"lakeward: {function.about}",
+                "Description": f"lakeward: {function.description}",
                 "Handler": HANDLERS[function.name],
                 "Runtime": RUNTIME,
                 "Role": attribute(f"{function.title}Role"),
@@ -102,17 +102,17 @@ def resources(pipeline: DeployedPipeline, functions: Sequence[Function]) -> Temp
                 "Environment": {"Variables": dict(function.variables)},
             },
         }
-    return found
+    return content
 
 
 def name_of_archive() -> str:
-    """Return the name of the code, which tells what is in it: Lambda takes a new one for another name alone."""
-    said = hashlib.sha256()
+    """Return the name of the code archive, with a digest: CloudFormation updates a function only for a new name."""
+    digest = hashlib.sha256()
     for name, content in lambda_files().items():
-        said.update(f"{name} {len(content)}\n".encode() + content)
-    return f"functions-{said.hexdigest()[:16]}.zip"
+        digest.update(f"{name} {len(content)}\n".encode() + content)
+    return f"functions-{digest.hexdigest()[:16]}.zip"
 
 
 def name_of(pipeline: DeployedPipeline, function: Function) -> str:
-    """Return what a function is called in the account."""
+    """Return the name of a function in the account."""
     return f"{pipeline.name}-{function.name}"

@@ -1,4 +1,4 @@
-"""The jobs of a pipeline: one for full loads, which has much to read, and one for the changes, with few workers."""
+"""The jobs of a pipeline: one for full loads with many workers, and one for changes with few workers."""
 
 from __future__ import annotations
 
@@ -11,32 +11,32 @@ from lakeward.entrypoints.deployment.packaged_job import PackagedJob
 from lakeward.entrypoints.deployment.pipeline import DeployedPipeline
 
 TITLES: Final = ("FullLoad", "Changes")
-"""The two jobs, as parameters and resources begin."""
+"""The two jobs, by the prefix of their parameters and resources."""
 
-_WORDS: Final = {"FullLoad": "the full load", "Changes": "the changes"}
+_LOADS: Final = {"FullLoad": "the full load", "Changes": "the changes"}
 _WORKERS: Final = {"FullLoad": ("G.2X", 10), "Changes": ("G.1X", 2)}
-"""Type and number."""
+"""The type and number of Glue workers."""
 
 _MINUTES: Final = {"FullLoad": 24 * 60, "Changes": 60}
 """Minutes after which a run is ended."""
 
 _EXECUTORS: Final = {"FullLoad": (4, 27, 10), "Changes": (2, 13, 2)}
-"""Cores, memory in GB, and number of executors."""
+"""Cores, memory in GB, and number of executors on EMR."""
 
 _JARS: Final = {
     "iceberg": "/usr/share/aws/iceberg/lib/iceberg-spark3-runtime.jar",
     "delta": "/usr/share/aws/delta/lib/delta-spark.jar,/usr/share/aws/delta/lib/delta-storage.jar",
     "hudi": "/usr/lib/hudi/hudi-spark-bundle.jar",
 }
-"""Where EMR 7 has the jars of a table format ("Using Apache Iceberg with EMR Serverless", and for the others)."""
+"""Paths of the jars of table formats on EMR 7 ("Using Apache Iceberg with EMR Serverless", and similar pages)."""
 
 _SPARK_3: Final = "3.5"
 
 
 def parameters(packaged: PackagedJob) -> Template:
-    """Return how many workers the jobs have, of which type, and where their package lies.
+    """Return the parameters of the jobs: number and type of workers, and the place of the package.
 
-    Raises ConfigError for a package that lies in a bucket without a prefix.
+    Raises ConfigError for a package in a bucket without a prefix.
     """
     place = packaged.place
     if place is not None and not place.prefix:
@@ -47,7 +47,7 @@ def parameters(packaged: PackagedJob) -> Template:
         )
     default_bucket = {} if place is None else {"Default": place.bucket}
     default_prefix = {"Default": "lakeward" if place is None else place.prefix}
-    found: dict[str, Any] = {
+    definitions: dict[str, Any] = {
         "PackageBucket": {
             "Type": "String",
             **default_bucket,
@@ -61,22 +61,30 @@ def parameters(packaged: PackagedJob) -> Template:
         },
     }
     for title in TITLES:
-        found |= _of_glue(title) if packaged.platform == "glue" else _of_emr(title)
+        definitions |= _glue_size(title) if packaged.platform == "glue" else _emr_size(title)
     if packaged.platform == "emr-serverless":
         jars = {"Default": _JARS[packaged.format]} if packaged.spark == _SPARK_3 else {}
-        found["TableFormatJars"] = {
+        definitions["TableFormatJars"] = {
             "Type": "String",
             **jars,
-            "Description": f"The jars of {packaged.format} that EMR has, by commas.",
+            "Description": f"The jars of {packaged.format} on EMR, separated by commas.",
         }
-        found["MaximumCores"] = {"Type": "Number", "Default": 64, "Description": "vCPUs of all workers at once."}
-        found["MaximumMemory"] = {"Type": "Number", "Default": 480, "Description": "GB of memory of them."}
-        found |= _network()
-    return found
+        definitions["MaximumCores"] = {
+            "Type": "Number",
+            "Default": 64,
+            "Description": "The greatest number of vCPUs of all workers together.",
+        }
+        definitions["MaximumMemory"] = {
+            "Type": "Number",
+            "Default": 480,
+            "Description": "The greatest memory of all workers together in GB.",
+        }
+        definitions |= _network()
+    return definitions
 
 
 def _network() -> Template:
-    """Return the network of the workers: without one they reach neither SQS nor SNS nor SSM."""
+    """Return the parameters of the workers' network, which they need to reach SQS, SNS and SSM."""
     return {
         "JobSubnets": {
             "Type": "List<AWS::EC2::Subnet::Id>",
@@ -84,7 +92,7 @@ def _network() -> Template:
         },
         "JobSecurityGroups": {
             "Type": "List<AWS::EC2::SecurityGroup::Id>",
-            "Description": "Security groups of the workers, which let HTTPS out.",
+            "Description": "Security groups of the workers, which allow outgoing HTTPS.",
         },
     }
 
@@ -95,33 +103,33 @@ def _timeout(title: str) -> Template:
             "Type": "Number",
             "Default": _MINUTES[title],
             "MinValue": 5,
-            "Description": f"Minutes after which a run of {_WORDS[title]} is ended.",
+            "Description": f"Minutes after which a run of {_LOADS[title]} is ended.",
         }
     }
 
 
-def _of_glue(title: str) -> Template:
+def _glue_size(title: str) -> Template:
     kind, number = _WORKERS[title]
     return {
         f"{title}WorkerType": {
             "Type": "String",
             "Default": kind,
             "AllowedValues": ["G.1X", "G.2X", "G.4X", "G.8X"],
-            "Description": f"The type of the workers of {_WORDS[title]}.",
+            "Description": f"The type of the workers of {_LOADS[title]}.",
         },
         f"{title}Workers": {
             "Type": "Number",
             "Default": number,
             "MinValue": 2,
-            "Description": f"How many workers {_WORDS[title]} has, the driver among them.",
+            "Description": f"The number of workers of {_LOADS[title]}, including the driver.",
         },
         **_timeout(title),
     }
 
 
-def _of_emr(title: str) -> Template:
+def _emr_size(title: str) -> Template:
     cores, memory, number = _EXECUTORS[title]
-    words = _WORDS[title]
+    words = _LOADS[title]
     return {
         f"{title}Cores": {
             "Type": "Number",
@@ -133,13 +141,13 @@ def _of_emr(title: str) -> Template:
             "Type": "Number",
             "Default": memory,
             "MinValue": 1,
-            "Description": f"GB of the driver and of each executor of {words}, beside Spark's overhead.",
+            "Description": f"GB of the driver and of each executor of {words}, without Spark's overhead.",
         },
         f"{title}Executors": {
             "Type": "Number",
             "Default": number,
             "MinValue": 1,
-            "Description": f"How many executors {words} has at the most.",
+            "Description": f"The greatest number of executors of {words}.",
         },
         **_timeout(title),
     }
@@ -154,7 +162,7 @@ def resources(pipeline: DeployedPipeline, packaged: PackagedJob) -> Template:
 
 
 def settings_of(pipeline: DeployedPipeline) -> str:
-    """Return where a job finds its settings: beside its package, if they are not in a store."""
+    """Return the address of a job's settings: a file in the folder of its package, or a settings store."""
     if pipeline.settings is None:
         return "s3://${PackageBucket}/${PackagePrefix}/lakeward.toml"
     kind, name = pipeline.settings["kind"], pipeline.settings["name"]
@@ -162,21 +170,21 @@ def settings_of(pipeline: DeployedPipeline) -> str:
 
 
 def _glue_job(pipeline: DeployedPipeline, packaged: PackagedJob, title: str) -> Template:
-    given = packaged.job["DefaultArguments"]
+    defaults = packaged.job["DefaultArguments"]
     settings = settings_of(pipeline)
-    said = {name: _substituted(packaged.moved(value)) for name, value in given.items()}
-    said["--settings"] = _substituted(settings)
+    arguments = {name: _substituted(packaged.moved(value)) for name, value in defaults.items()}
+    arguments["--settings"] = _substituted(settings)
     command = {**packaged.job["Command"]}
     command["ScriptLocation"] = _substituted(packaged.moved(command["ScriptLocation"]))
     return {
         "Type": "AWS::Glue::Job",
         "Properties": {
             "Name": f"{pipeline.name}-{_NAMES[title]}",
-            "Description": f"lakeward: {_WORDS[title]} of the pipeline {pipeline.name}",
+            "Description": f"lakeward: {_LOADS[title]} of the pipeline {pipeline.name}",
             "Role": attribute("JobRole"),
             "GlueVersion": packaged.job["GlueVersion"],
             "Command": command,
-            "DefaultArguments": {**said, "--enable-continuous-cloudwatch-log": "true"},
+            "DefaultArguments": {**arguments, "--enable-continuous-cloudwatch-log": "true"},
             "ExecutionProperty": {"MaxConcurrentRuns": 1},
             "MaxRetries": 0,
             "WorkerType": ref(f"{title}WorkerType"),
@@ -226,8 +234,8 @@ def _logs(name: str) -> Template:
 
 
 def spark_parameters(packaged: PackagedJob, title: str) -> str:
-    """Return what a job of EMR Serverless is started with: what its package says, its size, and the jars."""
-    given = str(packaged.job["sparkSubmit"]["sparkSubmitParameters"])
+    """Return the spark-submit parameters of an EMR Serverless job: those of its package, its size, and the jars."""
+    packaged_parameters = str(packaged.job["sparkSubmit"]["sparkSubmitParameters"])
     size = {
         "spark.driver.cores": f"${{{title}Cores}}",
         "spark.driver.memory": f"${{{title}Memory}}g",
@@ -236,14 +244,16 @@ def spark_parameters(packaged: PackagedJob, title: str) -> str:
         "spark.dynamicAllocation.maxExecutors": f"${{{title}Executors}}",
         "spark.jars": "${TableFormatJars}",
     }
-    return " ".join([packaged.moved(given), *(f"--conf {name}={value}" for name, value in size.items())])
+    return " ".join(
+        [packaged.moved(packaged_parameters), *(f"--conf {name}={value}" for name, value in size.items())]
+    )
 
 
 def entry_point(packaged: PackagedJob) -> str:
-    """Return the script of a job of EMR Serverless."""
+    """Return the URL of the script of an EMR Serverless job."""
     return packaged.moved(packaged.job["sparkSubmit"]["entryPoint"])
 
 
 def names(pipeline: DeployedPipeline) -> Mapping[str, str]:
-    """Return what the jobs are called, by their titles."""
+    """Return the names of the jobs by their titles."""
     return {title: f"{pipeline.name}-{_NAMES[title]}" for title in TITLES}

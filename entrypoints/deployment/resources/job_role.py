@@ -25,7 +25,7 @@ _PARTITIONS: Final = (
     *("glue:BatchCreatePartition", "glue:BatchDeletePartition"),
     *("glue:BatchUpdatePartition", "glue:GetPartitions"),
 )
-"""Of entries of Hudi tables: the others tell their partitions themselves."""
+"""Actions on the partitions of registered Hudi tables; other formats keep partitions in their metadata."""
 
 _TAGS: Final = ("lakeformation:AddLFTagsToResource", "lakeformation:GetResourceLFTags")
 _GRANTS: Final = ("lakeformation:GrantPermissions", "lakeformation:ListPermissions")
@@ -36,7 +36,7 @@ _PACKAGE: Final = Place("${PackageBucket}", "${PackagePrefix}")
 
 
 def job_role(pipeline: DeployedPipeline, platform: str) -> Template:
-    """Return the role of the job, which Glue or EMR Serverless takes on."""
+    """Return the role of the job, which Glue or EMR Serverless assumes."""
     return role(_SERVICES[platform], "job", [*_statements(pipeline, platform)])
 
 
@@ -78,20 +78,20 @@ def _statements(pipeline: DeployedPipeline, platform: str) -> Iterator[Template]
 
 def _of_registration(registration: DeployedRegistration, *, has_partitions: bool) -> Iterator[Template]:
     tables = registration.tables
-    every = replace(tables, names=[*dict.fromkeys((*tables.names, *registration.files.names))])
-    if every.names:
-        yield allow("RegisterDatabases", _DATABASES, [*_in_catalog(every)])
-        yield allow("RegisterTables", _ENTRIES, [*_in_catalog(every, with_tables=True)])
+    both = replace(tables, names=[*dict.fromkeys((*tables.names, *registration.files.names))])
+    if both.names:
+        yield allow("RegisterDatabases", _DATABASES, [*_in_catalog(both)])
+        yield allow("RegisterTables", _ENTRIES, [*_in_catalog(both, with_tables=True)])
     if has_partitions and tables.names:
         yield allow("RegisterPartitions", _PARTITIONS, [*_in_catalog(tables, with_tables=True)])
     if registration.sets_tags:
-        yield allow("TagTables", _TAGS, ["*"])  # Lake Formation knows no resources of IAM
+        yield allow("TagTables", _TAGS, ["*"])  # Lake Formation has no resources in IAM
     if registration.grants:
         yield allow("GrantTables", _GRANTS, ["*"])
 
 
 def _in_catalog(databases: GlueDatabases, *, with_tables: bool = False) -> Iterator[Value]:
-    """Yield what Glue looks at: the catalog, the databases, and all tables of these."""
+    """Yield the ARNs of a Glue catalog, its databases, and all tables of these."""
     place = f"glue:{databases.region or '${AWS::Region}'}:{databases.account or '${AWS::AccountId}'}"
     tables = [f"table/{name}/*" for name in databases.names] if with_tables else []
     for part in ("catalog", *(f"database/{name}" for name in databases.names), *tables):
@@ -103,15 +103,15 @@ def _of_landing(pipeline: DeployedPipeline) -> Iterator[Template]:
     if pipeline.archive is None:
         yield allow("ReadLanding", _READ, [objects_below(pipeline.landing)])
         return
-    moved = (*_READ, "s3:DeleteObject", "s3:GetObjectTagging")
-    yield allow("MoveFromLanding", moved, [objects_below(pipeline.landing)])
+    move = (*_READ, "s3:DeleteObject", "s3:GetObjectTagging")
+    yield allow("MoveFromLanding", move, [objects_below(pipeline.landing)])
     yield list_bucket("ListArchive", pipeline.archive)
-    archived = (*_READ, "s3:AbortMultipartUpload", "s3:PutObject", "s3:PutObjectTagging")
-    yield allow("WriteArchive", archived, [objects_below(pipeline.archive)])
+    archive = (*_READ, "s3:AbortMultipartUpload", "s3:PutObject", "s3:PutObjectTagging")
+    yield allow("WriteArchive", archive, [objects_below(pipeline.archive)])
 
 
 def _of_store(number: int, store: Mapping[str, Any]) -> Iterator[Template]:
-    """Yield what reads a settings store takes, as docs/how-to/aws/settings.md says."""
+    """Yield the permissions to read a settings store (docs/how-to/aws/settings.md)."""
     kind, name, form = store["kind"], str(store["name"]), store.get("form")
     title = f"ReadSettings{number}"
     if kind == "s3":
@@ -124,18 +124,18 @@ def _of_store(number: int, store: Mapping[str, Any]) -> Iterator[Template]:
     elif kind == "ssm":
         yield allow(title, ["ssm:GetParameter"], [_parameter(name)])
     elif kind == "secretsmanager":
-        listed = [f"{name}{table}" for table in store.get("tables") or ["*"]] if form == "tables" else [name]
-        yield allow(title, ["secretsmanager:GetSecretValue"], [_secret(one) for one in listed])
+        names = [f"{name}{table}" for table in store.get("tables") or ["*"]] if form == "tables" else [name]
+        yield allow(title, ["secretsmanager:GetSecretValue"], [*map(_secret, names)])
         if form == "tables" and not store.get("tables"):
-            yield allow(f"ListSettings{number}", ["secretsmanager:ListSecrets"], ["*"])  # it knows no resources
+            yield allow(f"ListSettings{number}", ["secretsmanager:ListSecrets"], ["*"])  # has no resources
     elif kind == "dynamodb":
-        written = ["dynamodb:UpdateItem"] if store.get("write_back") else []
-        yield allow(title, ["dynamodb:Scan", *written], [arn_here("dynamodb", f"table/{name}")])
+        update = ["dynamodb:UpdateItem"] if store.get("write_back") else []
+        yield allow(title, ["dynamodb:Scan", *update], [arn_here("dynamodb", f"table/{name}")])
 
 
 def _of_secrets(secrets: Sequence[SecretName]) -> Iterator[Template]:
-    managed = [_secret(one.name.partition("#")[0]) for one in secrets if one.kind == "aws-secrets-manager"]
-    parameters = [_parameter(one.name.partition("#")[0]) for one in secrets if one.kind == "aws-ssm"]
+    managed = [_secret(secret.name.partition("#")[0]) for secret in secrets if secret.kind == "aws-secrets-manager"]
+    parameters = [_parameter(secret.name.partition("#")[0]) for secret in secrets if secret.kind == "aws-ssm"]
     if managed:
         yield allow("ReadSecrets", ["secretsmanager:GetSecretValue"], managed)
     if parameters:
@@ -143,7 +143,7 @@ def _of_secrets(secrets: Sequence[SecretName]) -> Iterator[Template]:
 
 
 def _secret(name: str) -> Value:
-    """Return the ARN of a secret; AWS puts a hyphen and six characters behind its name."""
+    """Return the ARN of a secret; AWS appends a hyphen and six characters to its name."""
     return name if name.startswith("arn:") else arn_here("secretsmanager", f"secret:{name}-??????")
 
 
@@ -152,13 +152,13 @@ def _parameter(name: str) -> Value:
 
 
 def _logs_of_glue() -> Iterator[Template]:
-    """Yield what Glue itself takes to write the logs of a job, as its managed policy AWSGlueServiceRole has it."""
+    """Yield the permissions of Glue to write the logs of a job, as in the managed policy AWSGlueServiceRole."""
     actions = ("logs:CreateLogGroup", "logs:CreateLogStream", "logs:PutLogEvents")
     yield allow("WriteLogs", actions, [arn_here("logs", "log-group:/aws-glue/*")])
 
 
 def _logs_of_emr() -> Iterator[Template]:
-    """Yield what EMR Serverless takes to write logs, by "Logging for EMR Serverless with Amazon CloudWatch"."""
+    """Yield the permissions of EMR Serverless to log ("Logging for EMR Serverless with Amazon CloudWatch")."""
     actions = ("logs:CreateLogStream", "logs:DescribeLogStreams", "logs:PutLogEvents")
     yield allow("WriteLogs", actions, [arn_here("logs", "log-group:${JobLogs}:*")])
     yield allow("FindLogs", ["logs:DescribeLogGroups"], [arn_here("logs", "log-group:*")])

@@ -1,4 +1,4 @@
-"""The queue that tells which tables have something new, its dead letters, and the rules that write into it."""
+"""The queue of notices, its dead-letter queue, and the EventBridge rules that write to it."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from lakeward.entrypoints.deployment.pipeline import DeployedPipeline
 from lakeward.entrypoints.deployment.policies import VERSION
 
 _FORTNIGHT: Final = 14 * 24 * 3600
-"""Seconds that a message is kept: the longest that SQS has, so that a fix can be made meanwhile."""
+"""The retention of messages in seconds: the longest of SQS, so that there is time to fix a failure."""
 
 _RECEIVED: Final = 5
-"""How often a message is received until it is a dead letter."""
+"""The number of times that a message is received before it becomes a dead letter."""
 
 _MOST_RULES: Final = 100
-"""Rules of one pipeline, at the most: an account has 300 in a region."""
+"""The greatest number of rules of a pipeline: an account has 300 in a region."""
 
 
 def resources(pipeline: DeployedPipeline) -> Template:
-    """Return queue, dead letters, rules, and the policy by which the rules may write."""
+    """Return the queue, its dead-letter queue, the rules, and the policy that lets the rules write."""
     rules = {
         f"LandingRule{number or ''}": _rule(pipeline, prefix, group)
         for number, (prefix, group) in enumerate(_groups(pipeline).items())
@@ -39,10 +39,10 @@ def resources(pipeline: DeployedPipeline) -> Template:
 
 def _queue(pipeline: DeployedPipeline, name: str, own: Mapping[str, Any]) -> Template:
     fifo = {"FifoQueue": True, "ContentBasedDeduplication": True} if pipeline.queue.is_fifo else {}
-    kept = {"MessageRetentionPeriod": _FORTNIGHT, "SqsManagedSseEnabled": True}
+    properties = {"MessageRetentionPeriod": _FORTNIGHT, "SqsManagedSseEnabled": True}
     return {
         "Type": "AWS::SQS::Queue",
-        "Properties": {"QueueName": name, **fifo, **kept, **own},
+        "Properties": {"QueueName": name, **fifo, **properties, **own},
     }
 
 
@@ -62,9 +62,9 @@ def _policy(rules: Sequence[str]) -> Template:
 
 
 def _rule(pipeline: DeployedPipeline, prefix: str, group: str) -> Template:
-    """Return a rule that writes into the queue what S3 says of new objects below a prefix."""
-    named = {"bucket": {"name": [pipeline.landing.bucket]}, "object": {"key": [{"prefix": prefix}]}}
-    detail = named if prefix else {"bucket": named["bucket"]}
+    """Return a rule that writes the events of S3 about new objects below a prefix to the queue."""
+    objects = {"bucket": {"name": [pipeline.landing.bucket]}, "object": {"key": [{"prefix": prefix}]}}
+    detail = objects if prefix else {"bucket": objects["bucket"]}
     fifo = {"SqsParameters": {"MessageGroupId": group}} if pipeline.queue.is_fifo else {}
     return {
         "Type": "AWS::Events::Rule",
@@ -79,20 +79,20 @@ def _rule(pipeline: DeployedPipeline, prefix: str, group: str) -> Template:
 def _groups(pipeline: DeployedPipeline) -> Mapping[str, str]:
     """Return the prefixes to watch, each with the message group of a FIFO queue.
 
-    SQS gives ten messages of a group at once, and no more until these are done: so each table has a group of its
-    own, and a rule for each of its folders, where these are known. Otherwise one rule has all, in one group.
+    SQS delivers at most ten messages of a group until these are deleted. So each table has a group of its own, and
+    a rule for each of its folders if these are known. Otherwise one rule writes all messages, in one group.
     """
-    whole = {pipeline.landing.below: pipeline.name}
+    default_group = {pipeline.landing.below: pipeline.name}
     source = pipeline.source
     if not (pipeline.queue.is_fifo and isinstance(source, DmsOptions)) or pipeline.patterns:
-        return whole
-    found = [
+        return default_group
+    groups = [
         (f"{pipeline.landing.below}{folder}/" if folder else "", f"table-{number}")
         for number, name in enumerate(pipeline.tables, 1)
         for folder in pipeline.folders.get(name, [""])
     ]
-    prefixes = sorted(prefix for prefix, _ in found)
+    prefixes = sorted(prefix for prefix, _ in groups)
     is_within = any(inner.startswith(outer) for outer, inner in pairwise(prefixes))
-    if source.cdc_path is not None or len(found) > _MOST_RULES or is_within or "" in prefixes:
-        return whole
-    return dict(found)
+    if source.cdc_path is not None or len(groups) > _MOST_RULES or is_within or "" in prefixes:
+        return default_group
+    return dict(groups)

@@ -10,27 +10,27 @@ from lakeward.entrypoints.deployment.pipeline import DeployedPipeline
 
 
 def parameters(pipeline: DeployedPipeline) -> Template:
-    """Return whether the tables are made: one of each serves all pipelines of an account."""
+    """Return the parameters that say whether the tables are created: one of each serves all pipelines."""
     tables = {"Ledger": pipeline.ledger, "Lease": pipeline.lease}
     return {
         f"Make{title}Table": {
             "Type": "String",
             "Default": "yes",
             "AllowedValues": ["yes", "no"],
-            "Description": f"Whether the DynamoDB table {name} is made. It serves all pipelines: say no where "
-            "another one has made it.",
+            "Description": f"Whether the DynamoDB table {name} is created. It serves all pipelines: set no if "
+            "it exists already.",
         }
         for title, name in tables.items()
     }
 
 
 def conditions() -> Template:
-    """Return the conditions by which the tables are made."""
+    """Return the conditions under which the tables are created."""
     return {f"Makes{title}Table": is_yes(f"Make{title}Table") for title in ("Ledger", "Lease")}
 
 
 def resources(pipeline: DeployedPipeline) -> Template:
-    """Return the tables, with the keys that docs/reference/ledger.md and docs/reference/lease.md say."""
+    """Return the tables, with the keys of docs/reference/ledger.md and docs/reference/lease.md."""
     by_state = {
         "IndexName": "by_state",
         "KeySchema": _key("ledger", "state"),
@@ -60,7 +60,9 @@ def _table(title: str, name: str, attributes: Sequence[str], keys: Mapping[str, 
         "Properties": {
             "TableName": name,
             "BillingMode": "PAY_PER_REQUEST",
-            "AttributeDefinitions": [{"AttributeName": one, "AttributeType": "S"} for one in attributes],
+            "AttributeDefinitions": [
+                {"AttributeName": attribute, "AttributeType": "S"} for attribute in attributes
+            ],
             **keys,
         },
     }

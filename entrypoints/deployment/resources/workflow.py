@@ -21,9 +21,9 @@ _HOUR: Final = 3600
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workflow:
-    """The state machine of a pipeline, as a template has it: it runs a packaged job, and calls functions.
+    """The resources of the state machine of a pipeline, which runs a packaged job and calls functions.
 
-    It looks at the queue, or at the run that it waits for, every `poll` seconds.
+    It polls the queue, or the run that it waits for, every `poll` seconds.
     """
 
     pipeline: DeployedPipeline
@@ -32,8 +32,8 @@ class Workflow:
     poll: int
 
     def names(self) -> StateMachineNames:
-        """Return what the definition refers to."""
-        called = {function.name: name_of(self.pipeline, function) for function in self.functions}
+        """Return the names and limits of the definition."""
+        lambdas = {function.name: name_of(self.pipeline, function) for function in self.functions}
         full_load, changes = (self._job(title) for title in job_definitions.TITLES)
         return StateMachineNames(
             pipeline=self.pipeline.name,
@@ -41,8 +41,8 @@ class Workflow:
             changes=changes,
             queue_url="${QueueUrl}",
             topic="${NoticeTopicArn}",
-            history_check_function=called["history-check"],
-            dms_status_function=called.get("dms-status"),
+            history_check_function=lambdas["history-check"],
+            dms_status_function=lambdas.get("dms-status"),
             poll_seconds=self.poll,
             idle_turns=max(1, _HOUR // self.poll),
         )
@@ -60,19 +60,19 @@ class Workflow:
         )
 
     def substitutions(self) -> Mapping[str, Value]:
-        """Return the values of what the definition has as `${…}`."""
-        known: dict[str, Value] = {
+        """Return the values of the substitutions `${…}` in the definition."""
+        common: dict[str, Value] = {
             "QueueUrl": ref("Queue"),
             "NoticeTopicArn": ref("NoticeTopic"),
         }
         if self.packaged.platform == "glue":
-            return known
+            return common
         sizes = {
             f"{title}Parameters": sub(job_definitions.spark_parameters(self.packaged, title))
             for title in job_definitions.TITLES
         }
         return {
-            **known,
+            **common,
             **{f"{title}Timeout": ref(f"{title}Timeout") for title in job_definitions.TITLES},
             "ApplicationId": ref("Application"),
             "JobRoleArn": attribute("JobRole"),
@@ -82,7 +82,7 @@ class Workflow:
         }
 
     def statements(self) -> Iterator[Template]:
-        """Yield what the definition calls: each service with the actions of its calls, and what they act on."""
+        """Yield the permissions for all calls of the definition."""
         if self.packaged.platform == "glue":
             jobs = [arn_here("glue", f"job/{name}") for name in job_definitions.names(self.pipeline).values()]
             yield allow("RunJobs", ["glue:GetJobRun", "glue:StartJobRun"], jobs)
@@ -91,10 +91,11 @@ class Workflow:
             runs = {"Fn::Sub": ["${Application}/jobruns/*", {"Application": application}]}
             yield allow("StartJobs", ["emr-serverless:StartJobRun"], [application])
             yield allow("WatchJobs", ["emr-serverless:GetJobRun"], [runs])
-            passed = {"StringEquals": {"iam:PassedToService": "emr-serverless.amazonaws.com"}}
-            yield allow("HandOnRole", ["iam:PassRole"], [attribute("JobRole")], passed)
-        called = [f for f in self.functions if f.name != "start-run"]
-        yield allow("CallFunctions", ["lambda:InvokeFunction"], [attribute(f"{f.title}Function") for f in called])
+            condition = {"StringEquals": {"iam:PassedToService": "emr-serverless.amazonaws.com"}}
+            yield allow("HandOnRole", ["iam:PassRole"], [attribute("JobRole")], condition)
+        titles = [function.title for function in self.functions if function.name != "start-run"]
+        lambdas = [attribute(f"{title}Function") for title in titles]
+        yield allow("CallFunctions", ["lambda:InvokeFunction"], lambdas)
         yield allow("LookAtQueue", ["sqs:GetQueueAttributes"], [attribute("Queue")])
         yield allow("Notify", ["sns:Publish"], [ref("NoticeTopic")])
         yield allow("GoOn", ["states:StartExecution"], [arn_here("states", f"stateMachine:{self.pipeline.name}")])
@@ -134,7 +135,7 @@ class Workflow:
 
 
 def _in_any_partition(definition: Mapping[str, Any]) -> Template:
-    """Return a definition whose calls begin with the partition of the stack."""
+    """Return a definition whose calls are in the partition of the stack."""
     states = {name: {**state} for name, state in definition["States"].items()}
     for state in states.values():
         if "Resource" in state:
@@ -143,18 +144,18 @@ def _in_any_partition(definition: Mapping[str, Any]) -> Template:
 
 
 def parameters() -> Template:
-    """Return when the pipeline is started, and whether it is."""
+    """Return the parameters of the schedule."""
     return {
         "ScheduleExpression": {
             "Type": "String",
             "Default": "rate(15 minutes)",
-            "Description": "How often the state machine is started, unless it runs. It goes on by itself, so this "
-            "begins it, and begins it again where it gave up.",
+            "Description": "How often the state machine is started, unless it runs. It runs until it fails, so "
+            "this starts it once, and again after a failure.",
         },
         "ScheduleState": {
             "Type": "String",
             "Default": "DISABLED",
             "AllowedValues": ["ENABLED", "DISABLED"],
-            "Description": "ENABLED once settings and package are where the job looks for them.",
+            "Description": "Set to ENABLED once the settings and the package are in their places.",
         },
     }

@@ -17,7 +17,7 @@ from pluggy import PluginManager
 from lakeward.core.errors import LakewardError, LockedError
 from lakeward.core.ports import Lease, LeaseGrant
 from lakeward.entrypoints.runtime.locks.pipeline_lock import locked
-from lakeward.entrypoints.settings.configuration import Configured
+from lakeward.entrypoints.settings.configuration import Configuration
 from lakeward.entrypoints.startup.context import container_of
 from lakeward.entrypoints.views.timestamps import far
 
@@ -55,11 +55,11 @@ class WriterLease:
 
     def __enter__(self) -> WriterLease:
         """Take the lease; raises LockedError, which names the owner and the end, if another process holds it."""
-        found = self._take()
-        if found.owner != self.owner:
+        grant = self._take()
+        if grant.owner != self.owner:
             raise LockedError(
                 f"another process {self.does} this pipeline",
-                found=_holder(found),
+                found=_holder(grant),
                 todo="Wait until it is done, and run again; if it has crashed, until its time is over. Nothing was "
                 "changed.",
             )
@@ -103,7 +103,7 @@ class WriterLease:
         """
         last = self.term
         self._give_back()
-        found, is_logged = meanwhile(), False
+        result, is_logged = meanwhile(), False
         while not is_stopped():
             try:
                 term = self._take()
@@ -115,7 +115,7 @@ class WriterLease:
                 is_logged = True
             else:
                 if term.owner == self.owner:
-                    return found or last is None or term.fence != last.fence + 1
+                    return result or last is None or term.fence != last.fence + 1
             pause(_MOMENT)
         return True
 
@@ -125,23 +125,23 @@ class WriterLease:
 
     def _take(self) -> LeaseGrant:
         with self._lock:
-            found = self.lease.take(self.name, self.owner)
-            if found.owner == self.owner:
-                self.term, self.successor, self.error = found, None, None
-            return found
+            grant = self.lease.take(self.name, self.owner)
+            if grant.owner == self.owner:
+                self.term, self.successor, self.error = grant, None, None
+            return grant
 
     def _renew(self, term: LeaseGrant) -> None:
         """Renew the grant, or store the error, which `check` raises if the grant expires."""
         try:
-            found = self.lease.renew(term)
+            renewed = self.lease.renew(term)
         except LakewardError as error:
             self.error = error
             return
         self.error = None
-        if (found.owner, found.fence) == (term.owner, term.fence):
-            self.term = found
+        if (renewed.owner, renewed.fence) == (term.owner, term.fence):
+            self.term = renewed
         else:
-            self.term, self.successor = None, found
+            self.term, self.successor = None, renewed
 
     def _give_back(self) -> None:
         with self._lock:
@@ -160,8 +160,8 @@ class WriterLease:
 
     def _rest(self) -> float:
         term = self.term
-        left = 0 if term is None else (term.until - self.now()) / 1_000_000
-        return max(_LEAST, left / _OFTEN)
+        remaining = 0 if term is None else (term.until - self.now()) / 1_000_000
+        return max(_LEAST, remaining / _OFTEN)
 
 
 def _holder(term: LeaseGrant) -> str:
@@ -183,10 +183,14 @@ def pipeline_lease(container: Any) -> AbstractContextManager[WriterLease | None]
 
 
 @contextmanager
-def alone(configured: Configured, manager: PluginManager | None = None) -> Iterator[Any]:
+def exclusive_container(configured: Configuration, manager: PluginManager | None = None) -> Iterator[Any]:
     """Return the container for a writing command, under the lock and the lease of the pipeline.
 
     Raises LockedError, which names the holder, if another process writes.
     """
-    with locked(configured.state), container_of(configured, manager) as container, pipeline_lease(container):
+    with (
+        locked(configured.state),
+        container_of(configured, manager) as container,
+        pipeline_lease(container),
+    ):
         yield container

@@ -32,7 +32,7 @@ def inherit_context() -> Callable[[], None]:
     return initialize
 
 
-def undoing() -> Callable[[], None]:
+def restore_logging() -> Callable[[], None]:
     """Return a function that restores the current logging configuration."""
     before = structlog.get_config()
 

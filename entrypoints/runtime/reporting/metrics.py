@@ -24,7 +24,7 @@ log = structlog.get_logger()
 
 
 @dataclass(slots=True)
-class Measuring:
+class RunMetrics:
     """Recorder of metrics: writes CloudWatch lines if the settings ask for them, and updates the Prometheus server.
 
     Counters of a line are differences to the line before, so that sums are right; gauges are current values.
@@ -57,12 +57,12 @@ class Measuring:
         """Record metrics while the run continues; tables without new batches or failures get no line."""
         self.watch(runs, joined)
         figures = self._figures(waiting)
-        since = {one.table: self._since(one) for one in figures.tables}
-        done = {table: one for table, one in since.items() if one.batches or one.failures}
-        if done:
-            shown = [done.get(one.table, one.since(one)) for one in figures.tables]
-            self._write(replace(figures, tables=shown, seconds=None), [*done.values()])
-            self.before.update({one.table: one for one in figures.tables if one.table in done})
+        since = {figure.table: self._since(figure) for figure in figures.tables}
+        changed = {table: figure for table, figure in since.items() if figure.batches or figure.failures}
+        if changed:
+            reported = [changed.get(figure.table, figure.since(figure)) for figure in figures.tables]
+            self._write(replace(figures, tables=reported, seconds=None), [*changed.values()])
+            self.before.update({figure.table: figure for figure in figures.tables if figure.table in changed})
 
     def end(self, runs: Collection[TableRun], joined: Collection[JoinRun]) -> None:
         """Record metrics of all tables at the end of the run."""
@@ -79,7 +79,7 @@ class Measuring:
 
     def _end(self, *, has_failed: bool) -> None:
         figures = self._figures(None)
-        since = [self._since(one) for one in figures.tables]
+        since = [self._since(figure) for figure in figures.tables]
         self._write(replace(figures, tables=since, has_failed=has_failed), since)
 
     def _figures(self, waiting: int | None) -> PipelineFigures:
@@ -108,18 +108,18 @@ class Measuring:
 
 
 @contextmanager
-def measuring(container: Any, port: int | None = None) -> Iterator[Measuring]:
+def measure_run(container: Any, port: int | None = None) -> Iterator[RunMetrics]:
     """Record metrics of a run within the context, and serve them to Prometheus at `port` if there is one.
 
     An error that ends the whole run is counted and raised again. Raises SetupError if the port is in use.
     """
     settings, now = container.configured().settings, container.runtime().now
-    found = Measuring(settings.pipeline.name, settings.metrics, now, began=time.monotonic())
-    with found.serving(port):
+    measurement = RunMetrics(settings.pipeline.name, settings.metrics, now, began=time.monotonic())
+    with measurement.serving(port):
         try:
-            yield found
+            yield measurement
         except Exception:
-            found.fail()
+            measurement.fail()
             raise
 
 

@@ -38,7 +38,7 @@ _PAUSE: Final = 60_000_000
 
 
 @dataclass(slots=True)
-class Notifying:
+class RunNotifications:
     """Sends the notifiers of a pipeline what tables and joined tables need.
 
     Sent entries are stored in the ledger under the name of the pipeline, and read again before something is sent; a
@@ -63,11 +63,11 @@ class Notifying:
         """
         if not self.notifiers:
             return ()
-        begun, ended = [run for run in runs if run.is_begun], [*joined]
+        begun, join_runs = [run for run in runs if run.is_begun], [*joined]
         entries = [entry for run in begun for entry in self._of_table(run)]
-        entries += [entry for run in ended for entry in self._of_joined(run)]
+        entries += [entry for run in join_runs for entry in self._of_joined(run)]
         entries += [of_strays(unrouted_rows)] if unrouted_rows else []
-        looked_at = {*(str(run.table) for run in begun), *(str(run.table) for run in ended)}
+        looked_at = {*(str(run.table) for run in begun), *(str(run.table) for run in join_runs)}
         looked_at |= set() if unrouted_rows is None else {""}
         return self._tell(entries, looked_at)
 
@@ -78,7 +78,7 @@ class Notifying:
     def fail(self, error: Exception) -> None:
         """Send the error that ended the whole run."""
         if self.notifiers:
-            _warn(self._tell([of_failure("", _told_of(error))], ()))
+            _warn(self._tell([of_failure("", _failure_text(error))], ()))
 
     def _now(self) -> int:
         now: int = self.container.runtime().now()
@@ -89,7 +89,7 @@ class Notifying:
         new, self.counted[table] = rows - self.counted[table], rows
         return find_entries(
             table,
-            failure=None if error is None else _told_of(error),
+            failure=None if error is None else _failure_text(error),
             code=_code(error),
             alarms=run.alarms,
             progress=run.progress,
@@ -99,7 +99,7 @@ class Notifying:
 
     def _of_joined(self, run: JoinRun) -> Sequence[NoticeEntry]:
         error = run.error
-        failure = None if error is None else _told_of(error)
+        failure = None if error is None else _failure_text(error)
         return find_entries(str(run.table), failure=failure, code=_code(error), alarms=run.alarms)
 
     def _tell(self, entries: Sequence[NoticeEntry], looked_at: Collection[str]) -> Sequence[str]:
@@ -149,11 +149,11 @@ class Notifying:
 
     def _read(self) -> tuple[SentEntry, ...]:
         try:
-            found: tuple[SentEntry, ...] = self.container.ledger().account(PIPELINE).sent
+            entries: tuple[SentEntry, ...] = self.container.ledger().account(PIPELINE).sent
         except Exception as error:  # noqa: BLE001  # an error of the ledger prevents no notice
             log.debug("sent notices cannot be read", error=repr(error))
             return self.sent or ()
-        return found
+        return entries
 
     def _write(self) -> None:
         try:
@@ -163,12 +163,12 @@ class Notifying:
 
 
 @contextmanager
-def notifying(container: Any) -> Iterator[Notifying]:
+def notify_about_run(container: Any) -> Iterator[RunNotifications]:
     """Send notifications of a run within the context.
 
     An error that ends the whole run is sent and raised again. Raises ConfigError if a notifier cannot be built.
     """
-    notifications = Notifying(container, container.notifiers())
+    notifications = RunNotifications(container, container.notifiers())
     try:
         yield notifications
     except Exception as error:
@@ -185,21 +185,21 @@ def _code(error: BaseException | None) -> str | None:
     return error.code if isinstance(error, AlarmRaised) else None
 
 
-def _told_of(error: BaseException) -> Failure:
+def _failure_text(error: BaseException) -> Failure:
     """Return an error as it is sent to people. A foreign error is sent without its text, which may hold secrets.
 
     Its text is in the log of the run.
     """
-    found = failure_of(error, 0)
+    failure = failure_of(error, 0)
     if isinstance(error, LakewardError):
-        return found
-    return replace(found, what="this failed; the log of the run has the text of the error")
+        return failure
+    return replace(failure, what="this failed; the log of the run has the text of the error")
 
 
 def _words(error: Exception) -> str:
     """Return an error in one line; of a foreign error only its class, since its text may hold secrets."""
     if not isinstance(error, LakewardError):
         return type(error).__name__
-    found = f" ({error.found})" if error.found else ""
+    details = f" ({error.found})" if error.found else ""
     step = f". {error.todo}".rstrip(".") if isinstance(error, ConfigError) and error.todo else ""
-    return f"{error.what}{found}{step}"
+    return f"{error.what}{details}{step}"

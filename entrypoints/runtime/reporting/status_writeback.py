@@ -9,12 +9,12 @@ from lakeward.core.dimension import TableName
 from lakeward.core.errors import LakewardError
 from lakeward.core.ports import StatusBoard, TableStatus
 from lakeward.entrypoints.runtime.table_run import TableRun
-from lakeward.entrypoints.settings.configuration import Configured
+from lakeward.entrypoints.settings.configuration import Configuration
 
 
 def write_back(container: Any, runs: Iterable[TableRun]) -> Sequence[str]:
     """Write the status of the tables of a run; return a sentence for each store that failed. It fails no run."""
-    configured: Configured = container.configured()
+    configured: Configuration = container.configured()
     statuses = [_status(run, container.runtime().now()) for run in runs]
     words = []
     for options in configured.settings.settings.stores:
@@ -24,8 +24,8 @@ def write_back(container: Any, runs: Iterable[TableRun]) -> Sequence[str]:
             if isinstance(store, StatusBoard):
                 store.write(statuses)
         except LakewardError as error:
-            found = f" ({error.found})" if error.found else ""
-            words.append(f"The status of tables could not be written back: {error.what}{found}.")
+            details = f" ({error.found})" if error.found else ""
+            words.append(f"The status of tables could not be written back: {error.what}{details}.")
     return words
 
 

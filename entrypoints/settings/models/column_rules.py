@@ -1,7 +1,6 @@
-"""Rules as the settings write them; the core's own values are made of them.
+"""Models of column rules in the settings, and their conversion to values of the core.
 
-`docs/reference/settings.md` is generated from these models, and `docs/reference/column-rules.md` and
-`docs/reference/quality-rules.md` explain them.
+`docs/reference/settings.md` is generated from these models; `docs/reference/column-rules.md` explains them.
 """
 
 from __future__ import annotations
@@ -9,27 +8,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated, Any, Final, Literal, TypeAlias
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    NonNegativeInt,
-)
+from pydantic import AfterValidator, BeforeValidator, Field, NonNegativeInt
 
 from lakeward.adapters.sources.landing.setting_values import zone
 from lakeward.core.errors import ConfigError
 from lakeward.core.schema import parse_type
 from lakeward.core.shaping import column_rules as rules
 from lakeward.core.shaping import reshaping_rules
+from lakeward.entrypoints.settings.models.values import Strict
 from lakeward.plugins.options import NamedSecret
 
 
-class Rule(BaseModel):
-    """A table of the settings that knows all its keys."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+class Rule(Strict):
+    """A rule of a table: a table of keys with `rule`."""
 
 
 def _type_name(value: str) -> str:
@@ -41,7 +32,7 @@ def _type_name(value: str) -> str:
 
 
 def _as_text(value: Any) -> Any:
-    """Take numbers and true and false for texts: their type is that of the column."""
+    """Return numbers and booleans as text: the type of their column decides how it is read."""
     if isinstance(value, bool):
         return str(value).lower()
     return str(value) if isinstance(value, int | float) else value
@@ -52,13 +43,15 @@ Zone: TypeAlias = Annotated[str, AfterValidator(zone)]
 Value: TypeAlias = Annotated[str, BeforeValidator(_as_text)]
 Names: TypeAlias = Annotated[list[str], Field(min_length=1)]
 Column: TypeAlias = Annotated[str, Field(description="The column.")]
-To: TypeAlias = Annotated[str | None, Field(description="A new column; without it, the column itself is changed.")]
+To: TypeAlias = Annotated[
+    str | None, Field(description="A new column for the result. Without it, the column itself is changed.")
+]
 New: TypeAlias = Annotated[str, Field(description="The new column.")]
-Pattern: TypeAlias = Annotated[str, Field(min_length=1, description="A pattern, as Java writes it.")]
+Pattern: TypeAlias = Annotated[str, Field(min_length=1, description="A regular expression of Java.")]
 
 
 class Rename(Rule):
-    """Give a column another name."""
+    """Rename a column."""
 
     rule: Literal["rename"]
     column: Column
@@ -66,38 +59,38 @@ class Rename(Rule):
 
 
 class Cast(Rule):
-    """Give a column another type. A value that does not fit puts its row into quarantine."""
+    """Convert a column to another type. A row with a value that does not fit goes into quarantine."""
 
     rule: Literal["cast"]
     column: Column
     type: TypeName = Field(description="The new type; see docs/reference/types.md.")
-    format: str | None = Field(None, description="How the text is written, as in `[columns]`.")
-    zone: Zone = Field("UTC", description="The time zone of texts without one.")
+    format: str | None = Field(None, description="How the text is written; see `format` of `[columns]`.")
+    zone: Zone = Field("UTC", description="The time zone of times without one, such as `Europe/Berlin`.")
     to: To = None
 
 
 class Trim(Rule):
-    """Take characters from the ends of a text."""
+    """Remove characters from the ends of a text."""
 
     rule: Literal["trim"]
     column: Column
-    characters: str = Field(" ", min_length=1, description="The characters that are taken away.")
-    side: Literal["both", "left", "right"] = Field("both", description="The end.")
+    characters: str = Field(" ", min_length=1, description="The characters to remove.")
+    side: Literal["both", "left", "right"] = Field("both", description="The ends to trim.")
     to: To = None
 
 
 class Replace(Rule):
-    """Replace each match of a pattern."""
+    """Replace each match of a pattern in a text."""
 
     rule: Literal["replace"]
     column: Column
     pattern: Pattern
-    by: str = Field(description="What stands there instead: `$1` to `$9` are groups, `$$` is a dollar.")
+    by: str = Field(description="The replacement. `$1` to `$9` are groups of the pattern, `$$` is a dollar.")
     to: To = None
 
 
 class Default(Rule):
-    """Put a value where there is NULL."""
+    """Replace NULL by a value."""
 
     rule: Literal["default"]
     column: Column
@@ -106,98 +99,106 @@ class Default(Rule):
 
 
 class Split(Rule):
-    """Cut a text into several columns."""
+    """Split a text into several columns."""
 
     rule: Literal["split"]
     column: Column
     pattern: Pattern
-    into: Names = Field(description="The new columns, in order. A part that is not there is NULL.")
+    into: Names = Field(description="The new columns, in order. Columns without a part are NULL.")
     rest: Literal["keep", "drop"] = Field(
-        "keep", description="What becomes of more parts than columns: they stay in the last one, or go."
+        "keep", description="What happens to parts beyond the last column: it keeps them, or they are dropped."
     )
 
 
 class Concat(Rule):
-    """Join the texts of several columns."""
+    """Concatenate the texts of several columns."""
 
     rule: Literal["concat"]
     columns: Names = Field(description="The columns, in order.")
     to: New
-    separator: str = Field("", description="What stands between them.")
-    nulls: Literal["null", "skip"] = Field("null", description="Where one is NULL: all is NULL, or it is left out.")
+    separator: str = Field("", description="The text between two values.")
+    nulls: Literal["null", "skip"] = Field(
+        "null", description="What happens if a value is NULL: the result is NULL, or the value is skipped."
+    )
 
 
 class Constant(Rule):
-    """Add a column with one value."""
+    """Add a column with a constant value."""
 
     rule: Literal["constant"]
     to: New
     value: Value = Field(description="The value.")
-    type: TypeName = Field("string", description="Its type.")
+    type: TypeName = Field("string", description="The type of the column.")
 
 
 class Drop(Rule):
-    """Leave columns out."""
+    """Drop columns."""
 
     rule: Literal["drop"]
     columns: Names = Field(description="The columns.")
 
 
 class Keep(Rule):
-    """Leave all other columns out, those that come to be later as well."""
+    """Drop all other columns, including columns that are added to the source later."""
 
     rule: Literal["keep"]
     columns: Names = Field(description="The columns.")
 
 
 class Hash(Rule):
-    """Put the HMAC-SHA-256 of a value in its place, in hexadecimal digits."""
+    """Replace a value by its HMAC-SHA-256, in hexadecimal digits."""
 
     rule: Literal["hash"]
     column: Column
     key: NamedSecret = Field(
-        description='Where the secret is, of 16 bytes at least: `{ env = "NAME" }`, `{ file = "PATH" }`, or the '
-        "same as `env:NAME`, `file:PATH`; or a [store of AWS](../how-to/aws/secrets.md).",
+        description='Where the secret is: `{ env = "NAME" }`, `{ file = "PATH" }`, the same written as `env:NAME` '
+        "or `file:PATH`, or a [store of AWS](../how-to/aws/secrets.md). The secret has at least 16 bytes.",
     )
     to: To = None
 
 
 class Mask(Rule):
-    """Put a character in the place of all but the last few of a text."""
+    """Replace all but the last characters of a text."""
 
     rule: Literal["mask"]
     column: Column
-    keep: NonNegativeInt = Field(0, description="How many characters stay; a text of no more is masked whole.")
-    character: str = Field("*", min_length=1, max_length=1, description="What the others become.")
+    keep: NonNegativeInt = Field(
+        0, description="The number of last characters that are kept. A text that is not longer is masked whole."
+    )
+    character: str = Field("*", min_length=1, max_length=1, description="The character that replaces the others.")
     to: To = None
 
 
 class DatePart(Rule):
-    """Take a part of a date or a time, as a whole number."""
+    """Extract a part of a date or time, as a whole number."""
 
     rule: Literal["date_part"]
     column: Column
     part: Literal[
         "year", "quarter", "month", "week", "day", "day_of_week", "day_of_year", "hour", "minute", "second"
-    ] = Field(description="The part; weeks and their days as ISO 8601 has them.")
+    ] = Field(description="The part. Weeks and days of the week are those of ISO 8601.")
     to: To = None
 
 
 class Flatten(Rule):
-    """Make the fields of a struct columns."""
+    """Turn the fields of a struct into columns."""
 
     rule: Literal["flatten"]
     column: Column
-    prefix: str | None = Field(None, description="What their names begin with; without it, the column's and `_`.")
+    prefix: str | None = Field(
+        None, description="The prefix of the new columns. Without it: the name of the column and `_`."
+    )
 
 
 class Sql(Rule):
-    """Let an expression of Spark's SQL make a column."""
+    """Compute a column by an expression of Spark SQL."""
 
     rule: Literal["sql"]
-    expression: str = Field(description="The expression: of the columns of its row, the same in each run.")
-    to: str = Field(description="Its column: a new one, or one that is there.")
-    type: TypeName = Field(description="The type that it gives.")
+    expression: str = Field(
+        description="The expression. It may use the columns of its row, and must be deterministic."
+    )
+    to: str = Field(description="The column for the result, new or existing.")
+    type: TypeName = Field(description="The type of the result.")
 
 
 ColumnRule: TypeAlias = Annotated[
@@ -219,7 +220,7 @@ ColumnRule: TypeAlias = Annotated[
     Field(discriminator="rule"),
 ]
 
-_OF_COLUMNS: Final = {
+_CORE_RULES: Final = {
     kind.kind: kind
     for kind in (
         *(rules.Rename, rules.Cast, rules.Trim, rules.Replace, rules.Default, rules.Hash, rules.Mask),
@@ -229,12 +230,13 @@ _OF_COLUMNS: Final = {
 }
 
 
-def column_rules(given: Sequence[Rule]) -> tuple[rules.Rule, ...]:
-    """Return the column rules of a table as the core has them."""
-    return tuple(_OF_COLUMNS[values.pop("rule")](**core_values(values)) for values in map(_written, given))
+def column_rules(settings: Sequence[Rule]) -> tuple[rules.Rule, ...]:
+    """Return the column rules of a table as values of the core."""
+    return tuple(_CORE_RULES[values.pop("rule")](**core_values(values)) for values in map(_values_of, settings))
 
 
-def _written(rule: Rule) -> dict[str, Any]:
+def _values_of(rule: Rule) -> dict[str, Any]:
+    """Return the keys of a rule, with text for a secret name and the default for a prefix."""
     values = rule.model_dump()
     if isinstance(rule, Hash):
         values["key"] = str(rule.key)
@@ -244,6 +246,8 @@ def _written(rule: Rule) -> dict[str, Any]:
 
 
 def core_values(values: dict[str, Any]) -> dict[str, Any]:
-    """Return the values of a rule in the types of the core."""
+    """Return the keys of a rule with lists as tuples and names of types as types."""
     types = {"type": parse_type(values["type"])} if "type" in values else {}
-    return {name: tuple(v) if isinstance(v, list) else v for name, v in {**values, **types}.items()}
+    return {
+        name: tuple(value) if isinstance(value, list) else value for name, value in {**values, **types}.items()
+    }

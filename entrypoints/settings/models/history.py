@@ -1,6 +1,6 @@
-"""Histories as the settings write them; the core's own options are made of them.
+"""Settings of histories, and their conversion to the core's options.
 
-`docs/reference/settings.md` is generated from these models, and `docs/explanation/history.md` explains them.
+`docs/reference/settings.md` is generated from this model; `docs/explanation/history.md` explains it.
 """
 
 from __future__ import annotations
@@ -34,23 +34,23 @@ from lakeward.core.text.literals import value_of
 
 
 def may_name(name: str) -> bool:
-    """Whether a column may be called so."""
+    """Return True if a column may have a name: printable, not empty, without the prefix of system columns."""
     return bool(name) and name.isprintable() and not name.lower().startswith(SYSTEM_PREFIX)
 
 
-def _name(value: str) -> str:
+def _check_name(value: str) -> str:
     if not may_name(value):
         raise ValueError(f"{value!r} cannot name a column")
     return value
 
 
-def _name_or_none(value: Any) -> Any:
+def _check_name_or_false(value: Any) -> Any:
     if value is not False and not isinstance(value, str):
         raise ValueError("must be the name of a column, or false")
-    return value if value is False else _name(value)
+    return value if value is False else _check_name(value)
 
 
-def _type_name(value: str) -> str:
+def _check_type(value: str) -> str:
     try:
         type_ = parse_type(value)
     except ConfigError:
@@ -60,7 +60,7 @@ def _type_name(value: str) -> str:
     return value
 
 
-def _validity(value: Any) -> Any:
+def _check_validity(value: Any) -> Any:
     if value in ("time", "run"):
         return value
     if isinstance(value, Mapping) and [*value] == ["column"] and isinstance(value["column"], str):
@@ -68,16 +68,16 @@ def _validity(value: Any) -> Any:
     raise ValueError('must be "time", "run", or { column = "…" }')
 
 
-def _whole(value: Any) -> Any:
-    """Refuse what Python takes for an equal number: truths, and floats."""
-    strange = [name for name, one in value.items() if type(one) is not int] if isinstance(value, Mapping) else []
-    if strange:
-        raise ValueError(f"the kind of {strange[0]} must be 0, 1, 2, 3 or 6")
+def _check_kinds(value: Any) -> Any:
+    """Refuse booleans and floats, which Python compares as equal to whole numbers."""
+    wrong = [name for name, kind in value.items() if type(kind) is not int] if isinstance(value, Mapping) else []
+    if wrong:
+        raise ValueError(f"the kind of {wrong[0]} must be 0, 1, 2, 3 or 6")
     return value
 
 
-def _tracked(value: Any) -> Any:
-    """Take names, "*" alone, or a table of the names that are left out."""
+def _check_tracked(value: Any) -> Any:
+    """Accept names, "*" alone, or a table of the names that are not tracked."""
     names = value["all_but"] if isinstance(value, Mapping) and [*value] == ["all_but"] else value
     is_list = isinstance(names, list) and bool(names) and all(isinstance(name, str) for name in names)
     if not is_list or ("*" in names and value != [_ALL]):
@@ -85,8 +85,8 @@ def _tracked(value: Any) -> Any:
     return value
 
 
-def written(value: Any) -> Any:
-    """Take numbers, dates, times and truths of TOML for the texts that write them: a column has their type."""
+def as_text(value: Any) -> Any:
+    """Return numbers, dates, times and booleans of TOML as text: the type of a column decides how it is read."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, date | time):
@@ -95,68 +95,73 @@ def written(value: Any) -> Any:
 
 
 _ALL: Final = "*"
-Name: TypeAlias = Annotated[str, AfterValidator(_name)]
-Instant: TypeAlias = Annotated[str | None, BeforeValidator(written)]
-Tracked: TypeAlias = Annotated[list[str] | dict[str, list[str]], BeforeValidator(_tracked)]
+Name: TypeAlias = Annotated[str, AfterValidator(_check_name)]
+Instant: TypeAlias = Annotated[str | None, BeforeValidator(as_text)]
+Tracked: TypeAlias = Annotated[list[str] | dict[str, list[str]], BeforeValidator(_check_tracked)]
 
 
 class HistorySettings(BaseModel):
-    """How the versions of rows are kept, with `mode = "history"`; docs/explanation/history.md has examples."""
+    """The options of a history (`mode = "history"`); docs/explanation/history.md has examples."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
-    validity: Annotated[Literal["time", "run"] | dict[str, str], BeforeValidator(_validity)] = Field(
+    validity: Annotated[Literal["time", "run"] | dict[str, str], BeforeValidator(_check_validity)] = Field(
         "time",
-        description="What a version begins at: the commit `time` of the change (of the run, where there is none), "
-        'the day of the `run` that brings it, or what a column has: `{ column = "changed_at" }`.',
+        description="The beginning of a version: the commit `time` of its change (the time of the run if the "
+        'source has no commit times), the day of the `run` that applies it, or a column: `{ column = "changed_at" '
+        "}`.",
     )
     first_load: Instant = Field(
         None,
-        description="What rows of the first full load begin at, as `1900-01-01`: a value of `type`, times in UTC "
-        "where they have no offset. Without it they begin as all others.",
+        description="The beginning of the rows of the first full load, such as `1900-01-01`: a value of `type`. "
+        "Times without an offset are in UTC. Without it they begin like all other versions.",
     )
-    valid_from: Name = Field("valid_from", description="The column in which a version begins.")
-    valid_to: Name = Field("valid_to", description="The column in which it ends.")
-    is_current: Annotated[str | Literal[False], BeforeValidator(_name_or_none)] = Field(
-        "is_current", description="The column that tells whether it is current; `false` is no such column."
+    valid_from: Name = Field("valid_from", description="The column with the beginning of a version.")
+    valid_to: Name = Field("valid_to", description="The column with the end of a version.")
+    is_current: Annotated[str | Literal[False], BeforeValidator(_check_name_or_false)] = Field(
+        "is_current", description="The column that says whether a version is current. `false` adds no such column."
     )
-    type: Annotated[str | None, AfterValidator(_type_name)] = Field(
+    type: Annotated[str | None, AfterValidator(_check_type)] = Field(
         None,
-        description="The type of both: `timestamp` (the default), `timestamp_ntz`, in UTC, or `date`, which is "
-        'that of `validity = "run"` and `closed`. With `validity = { column = "…" }` the type of that column where '
-        "it is a date or a whole number: `int`, `bigint`, `decimal(p,0)`.",
+        description="The type of `valid_from` and `valid_to`: `timestamp`, `timestamp_ntz` (in UTC), or `date`. "
+        'Without it: `date` with `validity = "run"` or `closed`, else `timestamp`. If `validity` names a column of '
+        "dates or whole numbers, it is the type of that column: `date`, `int`, `bigint` or `decimal(p,0)`.",
     )
     open_end: Instant = Field(
         None,
-        description="What a current version ends at, as `9999-12-31`: a value of `type` behind all changes. "
-        "Without it: NULL.",
+        description="The end of a current version, such as `9999-12-31`: a value of `type` that is later than "
+        "every change. Without it: NULL.",
     )
     closed: bool = Field(
-        False, description="With dates: a version ends on the last day on which it is valid, not on the next."
+        False, description="With dates: `valid_to` is the last day on which a version is valid, not the day after."
     )
     surrogate: Literal["hash", "number"] | None = Field(
         None,
-        description="A key of one column for each version: a `hash` of key and beginning, or a `number` that it "
-        "gets when it is first written, and keeps.",
+        description="Add a key of one column for each version: a `hash` of its key and beginning, or a `number` "
+        "that is assigned when the version is first written, and never changes.",
     )
     surrogate_column: Name = Field("version_key", description="The column of the surrogate key.")
     previous_key: bool = Field(
-        False, description="A column `_previous_key`: which key the row had before a change of its key."
+        False, description="Add a column `_previous_key`: the key of the row before a change of its key."
     )
     known: bool = Field(
         False,
-        description="What a batch finds to be otherwise stays as it was told, with the numbers of the batches "
-        "between which it was believed: so a late change does not rewrite what was reported.",
+        description="Keep versions that a later batch corrects, with the numbers of the batches between which they "
+        "were believed (a bitemporal history). So a report of the past can be repeated after a late change.",
     )
-    known_from: Name = Field("known_from", description="With `known`, the column of the first of those batches.")
+    known_from: Name = Field(
+        "known_from", description="With `known`: the column with the number of the batch that wrote the version."
+    )
     known_to: Name = Field(
-        "known_to", description="With `known`, that of the batch which found it to be otherwise; NULL until then."
+        "known_to",
+        description="With `known`: the column with the number of the batch that corrected the version, else NULL.",
     )
-    kinds: Annotated[dict[str, Literal[0, 1, 2, 3, 6]], BeforeValidator(_whole)] = Field(
+    kinds: Annotated[dict[str, Literal[0, 1, 2, 3, 6]], BeforeValidator(_check_kinds)] = Field(
         default_factory=dict,
-        description="What a change of a column does, by its number, whatever `track` says: `0` keeps the first "
-        "value, `1` overwrites, `2` opens a version, `3` overwrites and keeps the value before in `previous_…`, "
-        "`6` opens a version and shows the current value on all in `current_…`.",
+        description="The SCD type of single columns, in place of what `track` says, such as `{ email = 1 }`. A "
+        "change of type `0` keeps the first value, `1` overwrites, `2` opens a version, `3` overwrites and keeps "
+        "the previous value in `previous_…`, `6` opens a version and shows the current value of all versions in "
+        "`current_…`.",
     )
 
     @property
@@ -170,59 +175,60 @@ class HistorySettings(BaseModel):
     def _is_of_its_type(self) -> HistorySettings:
         type_ = self.shown_type
         by = {'validity = "run"': self.validity == "run", "closed = true": self.closed}
-        for said, is_by_day in by.items():
+        for option, is_by_day in by.items():
             if is_by_day and type_.name != DAYS:
-                raise ValueError(f'`{said}` needs `type = "date"`, and it is {type_}')
+                raise ValueError(f'`{option}` needs `type = "date"`, and it is {type_}')
         if type_.name in NUMBERS and not isinstance(self.validity, dict):
             raise ValueError(f'`type = "{type_}"` needs a column of numbers: `validity = {{ column = "…" }}`')
         first, end = (_instant(name, getattr(self, name), type_) for name in ("first_load", "open_end"))
         if first is not None and end is not None and end <= first:
-            raise ValueError(f"`open_end` {self.open_end} is not behind `first_load` {self.first_load}")
+            raise ValueError(f"`open_end` {self.open_end} is not later than `first_load` {self.first_load}")
         return self
 
     @model_validator(mode="after")
-    def _has_names_of_its_own(self) -> HistorySettings:
+    def _has_distinct_names(self) -> HistorySettings:
         names = [name.lower() for name in history_of([_ALL], self, "UTC").schema(Schema(()), ()).names]
-        if twice := [name for name in names if names.count(name) > 1]:
-            raise ValueError(f"two columns are called {twice[0]!r}")
+        if repeated := [name for name in names if names.count(name) > 1]:
+            raise ValueError(f"two columns are called {repeated[0]!r}")
         if "surrogate_column" in self.model_fields_set and self.surrogate is None:
-            raise ValueError("`surrogate_column` names a column that is not made: say `surrogate`, too")
+            raise ValueError("`surrogate_column` names a column that is not there: set `surrogate`, too")
         named = [name for name in ("known_from", "known_to") if name in self.model_fields_set]
         if named and not self.known:
-            raise ValueError(f"`{named[0]}` names a column that is not made: say `known = true`, too")
+            raise ValueError(f"`{named[0]}` names a column that is not there: set `known = true`, too")
         return self
 
 
-def history_of(track: list[str] | dict[str, list[str]], said: HistorySettings, zone: str) -> History:
-    """Return how versions are kept, with days that are cut in a zone."""
-    type_ = said.shown_type
+def history_of(track: list[str] | dict[str, list[str]], settings: HistorySettings, zone: str) -> History:
+    """Return the options of a history; `zone` is the time zone in which its days begin."""
+    type_ = settings.shown_type
     return History(
-        validity=_validity_of(said.validity),
+        validity=_validity_of(settings.validity),
         track=_track_of(track),
-        kinds={column: Kind(number) for column, number in said.kinds.items()},
-        first_load=_instant("first_load", said.first_load, type_),
+        kinds={column: Kind(number) for column, number in settings.kinds.items()},
+        first_load=_instant("first_load", settings.first_load, type_),
         zone=zone,
-        previous_key=said.previous_key,
-        known=said.known,
+        previous_key=settings.previous_key,
+        known=settings.known,
         shown=Shown(
-            valid_from=said.valid_from,
-            valid_to=said.valid_to,
-            is_current=said.is_current or None,
+            valid_from=settings.valid_from,
+            valid_to=settings.valid_to,
+            is_current=settings.is_current or None,
             type=type_,
-            open_end=_instant("open_end", said.open_end, type_),
-            closed=said.closed,
-            surrogate=None if said.surrogate is None else Surrogate(said.surrogate),
-            surrogate_column=said.surrogate_column,
-            known_from=said.known_from,
-            known_to=said.known_to,
+            open_end=_instant("open_end", settings.open_end, type_),
+            closed=settings.closed,
+            surrogate=None if settings.surrogate is None else Surrogate(settings.surrogate),
+            surrogate_column=settings.surrogate_column,
+            known_from=settings.known_from,
+            known_to=settings.known_to,
         ),
     )
 
 
 def instant_of(text: str, history: History, now: int) -> int:
-    """Return the instant that a person writes, a time in UTC where it has no offset, or "now", in microseconds.
+    """Return the instant that an argument of a command writes, in the unit of the validity columns of the history.
 
-    Raises ConfigError, saying what is expected, where it is none of the history.
+    A time without an offset is in UTC. The text "now" means `now`, a time in microseconds since 1970. Raises
+    ConfigError, which says what is expected, for any other text.
     """
     if text == "now" and (moment := instant_of_run(history, now)) is not None:
         return moment
@@ -232,33 +238,33 @@ def instant_of(text: str, history: History, now: int) -> int:
         raise ConfigError(str(error)) from error
 
 
-def _validity_of(said: str | Mapping[str, str]) -> Validity:
-    if isinstance(said, Mapping):
-        return ByColumn(said["column"])
-    return ByRun() if said == "run" else ByTime()
+def _validity_of(settings: str | Mapping[str, str]) -> Validity:
+    if isinstance(settings, Mapping):
+        return ByColumn(settings["column"])
+    return ByRun() if settings == "run" else ByTime()
 
 
-def _track_of(said: Sequence[str] | Mapping[str, Sequence[str]]) -> Track:
-    if isinstance(said, Mapping):
-        return Track(frozenset(said["all_but"]))
-    return Track() if said == [_ALL] else Track(frozenset(said), but=False)
+def _track_of(settings: Sequence[str] | Mapping[str, Sequence[str]]) -> Track:
+    if isinstance(settings, Mapping):
+        return Track(frozenset(settings["all_but"]))
+    return Track() if settings == [_ALL] else Track(frozenset(settings), but=False)
 
 
 def _instant(name: str, text: str | None, type_: Type) -> int | None:
-    """Return the instant that a text writes in the type of validity; raises ValueError where it writes none."""
+    """Return the instant of a text in the type of validity; raises ValueError for a text that is not of it."""
     if text is None:
         return None
     try:
-        found = instant_of_value(value_of(text, type_), History(shown=Shown(type=type_)))
+        instant = instant_of_value(value_of(text, type_), History(shown=Shown(type=type_)))
     except (ValueError, ArithmeticError):
-        found = None
-    if found is None:
+        instant = None
+    if instant is None:
         raise ValueError(f"`{name}` {text!r} is no {type_}: {_form(type_)}")
-    return found
+    return instant
 
 
 def _form(type_: Type) -> str:
-    """Return how an instant is written in the type of validity; a number of any type has 64 bits at most."""
+    """Return how an instant of a validity type is written. Numbers of any type have at most 64 bits."""
     if type_.name not in NUMBERS:
         return _FORMS[type_.name]
     least, most = instant_range(type_)
@@ -267,8 +273,8 @@ def _form(type_: Type) -> str:
 
 _FORMS: Final[Mapping[str, str]] = {
     "date": "write it as 1900-01-01",
-    "timestamp": "write it as 1900-01-01 or 1900-01-01T00:00:00, in UTC, or with an offset behind it; a second may "
-    "have six digits",
+    "timestamp": "write it as 1900-01-01 or 1900-01-01T00:00:00, in UTC, or with an offset at its end; a second "
+    "may have six digits",
     "timestamp_ntz": "write it as 1900-01-01 or 1900-01-01T00:00:00, without an offset; a second may have six "
     "digits",
 }

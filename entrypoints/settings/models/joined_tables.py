@@ -1,6 +1,6 @@
-"""Joined tables as the settings write them; the core's own declarations are made of them.
+"""Settings of joined tables, and their conversion to the core's declarations.
 
-`docs/reference/settings.md` is generated from these models, and `docs/explanation/joined.md` explains them.
+`docs/reference/settings.md` is generated from these models; `docs/explanation/joined.md` explains them.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from lakeward.core.joined.check import check_key, validate_joined
 from lakeward.core.joined.declared import Aggregate, Function, Joined, JoinType, Source
 from lakeward.core.joined.joining import Joining
 from lakeward.core.text.suggestions import nearest
-from lakeward.entrypoints.settings.models.history import HistorySettings, Name, Tracked, history_of, written
+from lakeward.entrypoints.settings.models.history import HistorySettings, Name, Tracked, as_text, history_of
 from lakeward.entrypoints.settings.models.maintenance import MaintainSettings
 from lakeward.entrypoints.settings.patterns import plain, table_name
 
 
-def _columns(value: Any) -> Any:
-    """Take a list of names for columns that keep theirs."""
+def _expand_columns(value: Any) -> Any:
+    """Return a list of names as a mapping of each name to itself."""
     if isinstance(value, list) and all(isinstance(name, str) for name in value):
         return {name: name for name in value}
     if isinstance(value, Mapping) and all(isinstance(name, str) for name in value.values()):
@@ -31,196 +31,203 @@ def _columns(value: Any) -> Any:
     raise ValueError('must be names of columns, or `{ new_name = "column" }`')
 
 
-def _function_alone(value: Any) -> Any:
+def _expand_function(value: Any) -> Any:
     return {"function": value} if isinstance(value, str) else value
 
 
-def _texts(value: Any) -> Any:
-    """Take numbers, dates and truths of TOML for the texts that write them: their types are those of columns."""
+def _cells_as_text(value: Any) -> Any:
+    """Return numbers, dates and booleans of a mapping as text: the type of a column decides how it is read."""
     if isinstance(value, Mapping):
-        return {name: written(cell) for name, cell in value.items()}
+        return {name: as_text(cell) for name, cell in value.items()}
     return value
 
 
-def _source_name(value: str) -> str:
-    """Refuse names that no sentence could show."""
+def _check_source_name(value: str) -> str:
+    """Refuse names that cannot be printed."""
     if not value.strip() or not value.isprintable():
         raise ValueError(f"{value!r} cannot name a source")
     return value
 
 
-SourceName: TypeAlias = Annotated[str, AfterValidator(_source_name)]
+SourceName: TypeAlias = Annotated[str, AfterValidator(_check_source_name)]
 
 
 class AggregateSettings(BaseModel):
-    """What is made of several rows of a source; `count` may be given as its name alone, and counts rows then."""
+    """A value computed from several rows of a source. `"count"` alone counts rows."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     function: Literal["count", "sum", "min", "max", "latest"] = Field(
-        description="`count` counts rows, or values of the column that are not NULL; `latest` is the value in the "
-        "row with the greatest `by`, and of equal ones in that with the greatest key."
+        description="`count` counts rows, or with `column` its values that are not NULL. `latest` is the value in "
+        "the row with the greatest `by`; of rows with equal `by`, in the row with the greatest key."
     )
-    column: str | None = Field(None, description="The column of the source that it is made of.")
-    by: str | None = Field(None, description="With `latest`: the column that rows are ordered by.")
+    column: str | None = Field(None, description="The column of the source that is aggregated.")
+    by: str | None = Field(None, description="With `latest`: the column that orders the rows.")
 
 
-AnAggregate: TypeAlias = Annotated[AggregateSettings, BeforeValidator(_function_alone)]
+AnAggregate: TypeAlias = Annotated[AggregateSettings, BeforeValidator(_expand_function)]
 
 
 class JoinedSourceSettings(BaseModel):
-    """A table that a joined table is made of, and what is taken of it. The first one drives."""
+    """A source of a joined table. The first source is the driving one: it decides which rows there are."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     table: str = Field(description="The table under `[tables]`, as `schema.table`.")
-    columns: Annotated[dict[Name, str], BeforeValidator(_columns)] = Field(
+    columns: Annotated[dict[Name, str], BeforeValidator(_expand_columns)] = Field(
         default_factory=dict,
-        description='Columns that are taken: their names, or `{ new_name = "column" }` where they get others. The '
-        "key of the driving source has to be among them.",
+        description='The columns that are selected: a list of names, or `{ new_name = "column" }` to rename them. '
+        "The key of the driving source must be selected.",
     )
     aggregates: dict[Name, AnAggregate] = Field(
         default_factory=dict,
-        description='What is made of all rows that are equal `on` these columns: `{ orders = "count", '
+        description='Columns computed from all rows with equal values in `on`: `{ orders = "count", '
         'total = { function = "sum", column = "amount" } }`.',
     )
     on: list[str] = Field(
         default_factory=list,
-        description="The columns that it is joined on. Of the driving source: those that its groups are equal in.",
+        description="The columns by which the source is joined. For the driving source: the columns by which its "
+        "rows are grouped.",
     )
     to: list[str] | None = Field(
         None,
-        description="What they equal: columns of the source `beside`, in that order. Without it: those of the same "
-        "names.",
+        description="The columns of the source `beside` that `on` must equal, in the same order. Without it: "
+        "columns of the same names.",
     )
     beside: str | None = Field(
-        None, description="The source that it is joined to, one before it. Without it: the driving one."
+        None, description="The earlier source to which this one is joined. Without it: the driving source."
     )
     way: Literal["left", "inner"] = Field(
-        "left", description="A row that finds none of it stays, with NULL, or waits until it finds one."
+        "left",
+        description="What happens to a row without a match in this source: `left` keeps it, with NULL; `inner` "
+        "leaves it out until there is a match.",
     )
     at: str | None = Field(
         None,
-        description="Of a history, in a joined mirror: the column of the source `beside` that says as of when it "
-        "is looked up. The version is taken that was valid then, and `columns` may be those that its history adds.",
+        description="For a history in a joined mirror: the column of the source `beside` with the time of the "
+        "lookup. The version that was valid at that time is joined, and `columns` may name columns that the "
+        "history adds.",
     )
-    otherwise: Annotated[dict[str, str], BeforeValidator(_texts)] = Field(
+    otherwise: Annotated[dict[str, str], BeforeValidator(_cells_as_text)] = Field(
         default_factory=dict,
-        description="What columns of the joined table that come of it have where a row finds none: "
-        "`{ customer_key = -1 }`. Without it: NULL.",
+        description="Values of the columns from this source in rows without a match: `{ customer_key = -1 }`. "
+        "Without it: NULL.",
     )
     validity: str | None = Field(
         None,
-        description="In a history of mirrors: the column that says from when a row of it counts. Without it: the "
-        "commit time of its last change.",
+        description="In a history of mirrors: the column with the time from which a row is valid. Without it: the "
+        "commit time of the last change of the row.",
     )
     as_now: bool = Field(
-        False, description="In a history of histories: all versions show what this source has now."
+        False, description="In a history of histories: all versions show the current values of this source."
     )
 
 
 class JoinedSettings(BaseModel):
-    """A table that is made of others. What the table format adds (`partition_by`, …) stands beside these keys."""
+    """A table joined from others. Each table format adds keys of its own, such as `partition_by`."""
 
     model_config = ConfigDict(extra="allow", frozen=True, strict=True)
 
     sources: dict[SourceName, JoinedSourceSettings] = Field(
-        description="The tables that it is made of, by names of their own, the driving one first; the others are "
-        "joined in their order."
+        description="The tables that are joined, each under a name of its own. The first one is the driving "
+        "source; the others are joined in this order."
     )
     mode: Literal["mirror", "history"] = Field(
-        "mirror", description="How its rows are kept: as they are now, or every version."
+        "mirror", description="How rows are kept: the newest row of each key, or every version of it."
     )
     track: Tracked = Field(
         default_factory=lambda: ["*"],
-        description="In a history: its columns of which a change opens a version, as of any other history.",
+        description="In a history: the columns whose changes open a new version, as for any other history.",
     )
     history: HistorySettings = Field(
         default_factory=HistorySettings,
-        description='In a history: how versions are dated and shown. `validity = { column = "…" }` is said of each '
-        "source instead.",
+        description="In a history: how versions are dated and shown. In place of "
+        '`validity = { column = "…" }`, each source has a `validity` of its own.',
     )
-    unknown: Annotated[bool | dict[str, str], BeforeValidator(_texts)] = Field(
+    unknown: Annotated[bool | dict[str, str], BeforeValidator(_cells_as_text)] = Field(
         False,
-        description="Whether it has a row that stands for whatever has none: -1 in its key, NULL elsewhere, or "
-        'what is given by column: `{ name = "unknown" }`.',
+        description="Add a row for unknown keys (an unknown member): -1 in its key and NULL elsewhere. A table "
+        'gives other values by column: `{ name = "unknown" }`.',
     )
 
     maintain: MaintainSettings = Field(
-        default_factory=MaintainSettings, description="What `lakeward maintain` does to it, as to any other table."
+        default_factory=MaintainSettings, description="What `lakeward maintain` does to the table."
     )
 
     @model_validator(mode="after")
     def _is_a_history(self) -> JoinedSettings:
-        said = [key for key in ("track", "history") if key in self.model_fields_set]
-        if said and self.mode == "mirror":
-            raise ValueError(f'`{said[0]}` is for a history: say `mode = "history"`, too, or leave it out')
+        named = [key for key in ("track", "history") if key in self.model_fields_set]
+        if named and self.mode == "mirror":
+            raise ValueError(f'`{named[0]}` is for a history: say `mode = "history"`, too, or leave it out')
         return self
 
 
 def joined_of(
     name: TableName,
-    said: JoinedSettings,
+    settings: JoinedSettings,
     tables: Mapping[TableName, str],
     joined: Collection[TableName],
     zone: str,
     *,
     may_come: bool,
 ) -> Joined:
-    """Return the declaration of a joined table, whose days are cut in the zone of its sources.
+    """Return the declaration of a joined table.
 
-    Its sources are found among the `tables`, each with its zone, in any case; others are an error, unless a pattern
-    may bring them. Those that are `joined` themselves are an error in any case. What has no days is of the `zone`
-    of [source].
+    `tables` maps the configured tables to their time zones. The days of a joined history begin in the zone of its
+    sources, or in `zone`, that of [source], if none is known. Raises ConfigError for a source that is a joined
+    table itself, or is not configured; with `may_come` a pattern may still add the latter.
     """
-    if chained := [
-        one.table for one in said.sources.values() if plain(table_name(one.table)) in map(plain, joined)
-    ]:
+    own_tables = [source.table for source in settings.sources.values()]
+    if chained := [table for table in own_tables if plain(table_name(table)) in map(plain, joined)]:
         raise ConfigError(
             f"{name}: it cannot be joined like this",
             found=f"{chained[0]} is a joined table itself",
             todo="Name the tables that it is made of: those that a source feeds can be joined.",
         )
-    unknown: Mapping[str, str] | None = said.unknown if isinstance(said.unknown, Mapping) else None
+    unknown: Mapping[str, str] | None = settings.unknown if isinstance(settings.unknown, Mapping) else None
     sources = {
-        own: _source(name, own, one, tables, drives=place == 0, may_come=may_come)
-        for place, (own, one) in enumerate(said.sources.items())
+        own: _source(name, own, source, tables, drives=place == 0, may_come=may_come)
+        for place, (own, source) in enumerate(settings.sources.items())
     }
-    history = history_of(said.track, said.history, zone) if said.mode == "history" else None
+    history = history_of(settings.track, settings.history, zone) if settings.mode == "history" else None
     if history is not None and history.by_day:
         history = replace(history, zone=_zone(name, sources, tables, zone))
-    return Joined(name=name, sources=sources, history=history, unknown={} if said.unknown is True else unknown)
+    return Joined(name=name, sources=sources, history=history, unknown={} if settings.unknown is True else unknown)
 
 
 def _zone(name: TableName, sources: Mapping[str, Source], tables: Mapping[TableName, str], zone: str) -> str:
-    """Return the zone in which a joined history cuts its days: that of its sources, whose times these are.
+    """Return the time zone in which the days of a joined history begin: that of its sources.
 
-    What all versions show as it is now dates none of them. Raises ConfigError where the others have several.
+    Sources with `as_now` date no version and are ignored. Raises ConfigError if the others have several zones.
     """
-    of = {own: tables[one.table] for own, one in sources.items() if one.table in tables and not one.as_now}
-    if len({*of.values()}) > 1:
+    zones = {
+        own: tables[source.table]
+        for own, source in sources.items()
+        if source.table in tables and not source.as_now
+    }
+    if len({*zones.values()}) > 1:
         raise ConfigError(
             f"{name}: it cannot be joined like this",
             found="the times of its sources are of several zones, and it is to have days of one: "
-            + ", ".join(f"{own} {one}" for own, one in of.items()),
+            + ", ".join(f"{own} {own_zone}" for own, own_zone in zones.items()),
             todo="Let `source_zone` be the same in all of them, or date it by times, which need no zone: leave "
             '`type = "date"`, `closed` and `validity = "run"` out.',
         )
-    return next(iter(of.values()), zone)
+    return next(iter(zones.values()), zone)
 
 
 def _source(
     name: TableName,
     own: str,
-    said: JoinedSourceSettings,
+    settings: JoinedSourceSettings,
     tables: Collection[TableName],
     *,
     drives: bool,
     may_come: bool,
 ) -> Source:
-    table = table_name(said.table)
-    found = {plain(one): one for one in tables}.get(plain(table))
-    if found is None and not may_come:
+    table = table_name(settings.table)
+    configured = {plain(other): other for other in tables}.get(plain(table))
+    if configured is None and not may_come:
         listed = ", ".join(map(str, tables)) or "none"
         raise ConfigError(
             f"{name}: it cannot be joined like this",
@@ -228,34 +235,34 @@ def _source(
             todo=nearest(str(table), map(str, tables)) or "Name one of them, or write a section for it.",
         )
     return Source(
-        table=found or table,
-        columns=said.columns,
-        aggregates={column: _aggregate(one) for column, one in said.aggregates.items()},
-        on=tuple(said.on),
-        to=tuple(([] if drives else said.on) if said.to is None else said.to),
-        beside=said.beside,
-        way=JoinType(said.way),
-        validity=said.validity,
-        as_now=said.as_now,
-        at=said.at,
-        otherwise=said.otherwise,
+        table=configured or table,
+        columns=settings.columns,
+        aggregates={column: _aggregate(own_settings) for column, own_settings in settings.aggregates.items()},
+        on=tuple(settings.on),
+        to=tuple(([] if drives else settings.on) if settings.to is None else settings.to),
+        beside=settings.beside,
+        way=JoinType(settings.way),
+        validity=settings.validity,
+        as_now=settings.as_now,
+        at=settings.at,
+        otherwise=settings.otherwise,
     )
 
 
-def _aggregate(said: AggregateSettings) -> Aggregate:
-    return Aggregate(Function(said.function), said.column, said.by)
+def _aggregate(settings: AggregateSettings) -> Aggregate:
+    return Aggregate(Function(settings.function), settings.column, settings.by)
 
 
 def check_joined(
     joined: Joined, dimensions: Mapping[TableName, Dimension], keyless: Collection[TableName]
 ) -> Joining | None:
-    """Return a declaration with its tables, once the columns and keys of all of them are known.
+    """Check a declaration against its sources; returns None while columns or keys of a source are unknown.
 
-    Raises ConfigError for what does not fit them, and for a source of which it is known that it will have no key.
+    Raises ConfigError if the declaration does not fit its sources, or if a source has no key (`keyless`).
     """
     for source in joined.sources.values():
         if source.table in keyless:
             check_key(joined, dimensions[source.table])
-    known = {name: one for name, one in dimensions.items() if len(one.schema) and one.key}
-    is_known = all(source.table in known for source in joined.sources.values())
-    return validate_joined(joined, known) if is_known else None
+    complete = {name: known for name, known in dimensions.items() if len(known.schema) and known.key}
+    is_complete = all(source.table in complete for source in joined.sources.values())
+    return validate_joined(joined, complete) if is_complete else None

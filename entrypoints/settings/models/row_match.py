@@ -2,30 +2,30 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from lakeward.core.dimension import Lateness, Match, Ordered, TableName
 from lakeward.core.errors import ConfigError
-from lakeward.entrypoints.settings.models.sections import TableSettings
+from lakeward.entrypoints.settings.models.tables import TableSettings
 
-_PAGE = "docs/explanation/semantics.md#tables-without-a-key"
+_PAGE: Final = "docs/explanation/semantics.md#tables-without-a-key"
+_ORDERED: Final = (
+    'Set `lateness = "ordered"`, where its files come in order: a delete that comes before its insert finds no row '
+    f"({_PAGE})."
+)
 
 
 def match_of(name: TableName, table: TableSettings, lateness: Lateness) -> Match:
     """Return how rows are matched; raises ConfigError if image match could find no row or a wrong one."""
     if table.match is None:
         return Match.KEY
-    against = [
+    conflicts = [
         (bool(table.key), f"its key is {', '.join(table.key)}", "Take `match` out: a key finds its rows better."),
         (table.mode != "mirror", 'it has `mode = "history"`', "A history needs a key: name one, or keep a mirror."),
         (bool(table.rules), "it has rules for its columns", "Take them out: images are compared as they are sent."),
         (not isinstance(lateness, Ordered), "its changes may be late", _ORDERED),
     ]
-    for is_so, found, todo in against:
-        if is_so:
+    for is_conflict, found, todo in conflicts:
+        if is_conflict:
             raise ConfigError(f'{name}: `match = "image"` is not for this table', found=found, todo=todo)
     return Match.IMAGE
-
-
-_ORDERED = (
-    'Set `lateness = "ordered"`, where its files come in order: a delete that comes before its insert finds no row '
-    f"({_PAGE})."
-)

@@ -1,4 +1,4 @@
-"""Rows of an outbox that are not as they should be, and what a person makes of them."""
+"""Invalid rows of an outbox, and their repair."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ def write(source: OutboxSource, row: object, operation: str = "insert", *, numbe
 
 
 def read(source: OutboxSource, dimension: Dimension = ORDERS) -> Any:
-    (found,) = source.read(dimension, source.select_objects(dimension, ObjectHistory()), 1).frame
-    return found
+    (item,) = source.read(dimension, source.select_objects(dimension, ObjectHistory()), 1).frame
+    return item
 
 
-def entry(**more: Any) -> Entry:
+def entry(**changes: Any) -> Entry:
     known = Entry(
         key='["1"]',
         reason="cast",
@@ -62,7 +62,7 @@ def entry(**more: Any) -> Entry:
         text="",
         time=5,
     )
-    return replace(known, **more)
+    return replace(known, **changes)
 
 
 @pytest.mark.parametrize(
@@ -98,7 +98,7 @@ def test_a_row_that_fits_is_an_event_of_its_values(source: OutboxSource) -> None
     )
 
 
-def test_of_a_delete_the_key_is_enough(source: OutboxSource) -> None:
+def test_a_delete_needs_only_the_key(source: OutboxSource) -> None:
     write(source, {"id": 1}, "delete")
     assert (read(source).operation, read(source).key) == (Operation.DELETE, (1,))
 
@@ -108,7 +108,7 @@ def test_a_table_without_a_key_has_rows_too(source: OutboxSource) -> None:
     assert read(source, replace(ORDERS, key=())).cells == GOOD
 
 
-def test_columns_that_json_has_no_value_of_are_refused(source: OutboxSource) -> None:
+def test_column_types_without_a_json_value_are_refused(source: OutboxSource) -> None:
     write(source, GOOD)
     dated = replace(ORDERS, schema=Schema((*COLUMNS, Column("day", parse_type("date")))))
     with pytest.raises(SourceError, match=r"shop\.orders has columns that an outbox does not send\nday date"):
@@ -124,7 +124,7 @@ def test_a_database_without_an_outbox_is_named(tmp_path: Path, content: bytes | 
     assert (tmp_path / "app.db").exists() == (content is not None)
 
 
-def test_an_outbox_that_lacks_all_that_was_applied_stops_the_table(source: OutboxSource) -> None:
+def test_an_outbox_without_any_applied_transaction_stops_the_table(source: OutboxSource) -> None:
     write(source, GOOD)
     (applied,) = source.select_objects(ORDERS, ObjectHistory()).objects
     with closing(sqlite3.connect(source.outbox.file)) as database, database:
@@ -141,13 +141,13 @@ def test_a_row_in_quarantine_is_shown_as_it_was_written(source: OutboxSource) ->
     assert source.cells(ORDERS, entry(row=2)).after == {}
 
 
-def test_a_mended_row_is_an_event_and_one_that_is_not_is_read_again(source: OutboxSource) -> None:
+def test_a_repaired_row_is_an_event_and_another_row_is_read_again(source: OutboxSource) -> None:
     write(source, GOOD)
     cells = {"id": "1", "of": "7", "price": "2.5", "state": "paid"}
     repaired = entry(repaired=RepairedRow(operation=Operation.UPDATE, cells=cells))
-    one, other = source.repair_row(ORDERS, [repaired, entry()])
-    assert isinstance(one, ChangeEvent)
-    assert one.cells == {"id": 1, "of": 7, "price": 2.5, "state": "paid"}
+    event, other = source.repair_row(ORDERS, [repaired, entry()])
+    assert isinstance(event, ChangeEvent)
+    assert event.cells == {"id": 1, "of": 7, "price": 2.5, "state": "paid"}
     assert other == read(source)
     wrong = RepairedRow(operation=Operation.UPDATE, cells={**cells, "of": "many"})
     with pytest.raises(RepairError, match="'many' is not a bigint"):

@@ -1,4 +1,4 @@
-"""What a table in SQLite cannot have, and says; and that of two writers one is first, and nothing is lost."""
+"""Columns that a table in SQLite refuses, and concurrent writers."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def event(at: int, key: int = 1) -> ChangeEvent:
 
 
 def job(lake: SqliteTarget, *objects: Sequence[ChangeEvent], dimension: Dimension = ORDERS) -> Job[Any]:
-    """What is there is applied in batches of all that is new."""
+    """Return a job whose source has these objects."""
     source = MemorySource()
     for order, items in enumerate(objects, start=1):
         source.put(NAME, order, items)
@@ -50,17 +50,17 @@ def job(lake: SqliteTarget, *objects: Sequence[ChangeEvent], dimension: Dimensio
 
 
 def states(lake: SqliteTarget) -> dict[Key, object]:
-    """Read what stands as a new process does."""
+    """Read the stored rows as a new process does."""
     table = lake.table(ORDERS)
     table.standing()
     rows: dict[Key, Row] = table.rows
     return {key: row.cells["state"] for key, row in rows.items()}
 
 
-def worked_out(of: Job[Any]) -> PreparedBatch[Any]:
-    found = prepare_next_batch(of)
-    assert isinstance(found, PreparedBatch)
-    return found
+def prepare(job: Job[Any]) -> PreparedBatch[Any]:
+    prepared = prepare_next_batch(job)
+    assert isinstance(prepared, PreparedBatch)
+    return prepared
 
 
 @pytest.fixture
@@ -69,7 +69,7 @@ def lake(tmp_path: Path) -> SqliteTarget:
 
 
 @pytest.mark.parametrize("type_", ["double", "decimal(8,2)", "timestamp", "list<int>"])
-def test_a_type_that_sqlite_would_bend_is_refused_before_anything_is_written(
+def test_a_type_that_sqlite_cannot_store_exactly_is_refused_before_anything_is_written(
     lake: SqliteTarget, type_: str
 ) -> None:
     with pytest.raises(TableError, match="columns that a table in SQLite cannot have") as refused:
@@ -94,7 +94,7 @@ def test_a_table_keeps_the_columns_that_it_has(lake: SqliteTarget) -> None:
     assert states(lake) == {(1,): "at 1"}
 
 
-def test_where_a_new_column_is_ignored_the_table_goes_on(lake: SqliteTarget) -> None:
+def test_a_table_goes_on_if_a_new_column_is_ignored(lake: SqliteTarget) -> None:
     apply_changes(job(lake, [event(1)]))
     more = orders(id="bigint", state="string", note="string")
     ignoring = replace(more, policies=Policies(add=Policy.IGNORE))
@@ -102,10 +102,10 @@ def test_where_a_new_column_is_ignored_the_table_goes_on(lake: SqliteTarget) -> 
     assert states(lake) == {(1,): "at 2"}
 
 
-def test_of_two_writers_of_one_batch_the_second_is_told_and_writes_nothing(lake: SqliteTarget) -> None:
+def test_the_second_of_two_writers_of_a_batch_gets_a_conflict_and_writes_nothing(lake: SqliteTarget) -> None:
     first, second = job(lake, [event(1)]), job(lake, [event(2, key=2)])
-    one, other = worked_out(first), worked_out(second)
-    first.opened.table.commit(one.plan, one.resolved, one.progress)
+    mine, other = prepare(first), prepare(second)
+    first.opened.table.commit(mine.plan, mine.resolved, mine.progress)
     before = lake.file.read_bytes()
     with pytest.raises(CommitConflict, match=r"shop\.orders is at batch 1 already"):
         second.opened.table.commit(other.plan, other.resolved, other.progress)
@@ -114,7 +114,7 @@ def test_of_two_writers_of_one_batch_the_second_is_told_and_writes_nothing(lake:
 
 
 def before_the_first(step: str, act: Callable[[], object]) -> Callable[[str], Any]:
-    """Watch the steps of a batch, and do something before the first of that name."""
+    """Return an observer that calls `act` before the first step of a name."""
     rest = [act]
 
     @contextmanager
@@ -126,8 +126,8 @@ def before_the_first(step: str, act: Callable[[], object]) -> Callable[[str], An
     return observe
 
 
-def test_a_batch_that_lost_a_race_is_worked_out_anew(lake: SqliteTarget) -> None:
-    """The other writer applied the first object: it is not applied twice, and nothing is lost."""
+def test_a_batch_is_planned_again_after_a_conflict(lake: SqliteTarget) -> None:
+    """The other writer applied the first object. It is not applied twice, and nothing is lost."""
 
     def other() -> None:
         apply_changes(job(lake, [event(1), event(1, key=2)]))
@@ -142,7 +142,7 @@ def test_a_batch_that_lost_a_race_is_worked_out_anew(lake: SqliteTarget) -> None
 def test_a_process_that_ends_within_the_commit_leaves_the_table_as_it_was(lake: SqliteTarget) -> None:
     apply_changes(job(lake, [event(1)]))
     second = job(lake, [event(1)], [event(2)])
-    prepared = worked_out(second)
+    prepared = prepare(second)
     table = lake.table(ORDERS)
 
     def interrupted() -> None:
@@ -163,7 +163,7 @@ def test_a_file_that_is_no_database_stops_the_table(tmp_path: Path) -> None:
         SqliteTarget(tmp_path / "lake.db", now=lambda: 0).standing(ORDERS)
 
 
-def test_looking_at_a_table_that_is_not_there_makes_no_file(lake: SqliteTarget) -> None:
+def test_reading_a_missing_table_creates_no_file(lake: SqliteTarget) -> None:
     assert lake.standing(ORDERS).schema is None
     assert lake.open(ORDERS).quarantine.entries(lake.standing(ORDERS).progress) == []
     assert not lake.file.exists()
@@ -172,5 +172,5 @@ def test_looking_at_a_table_that_is_not_there_makes_no_file(lake: SqliteTarget) 
 def test_others_read_the_rows_with_sql_alone(lake: SqliteTarget) -> None:
     apply_changes(job(lake, [event(1), event(1, key=2)]))
     with closing(sqlite3.connect(lake.file)) as database:
-        found = database.execute('SELECT id, state FROM "shop.orders" ORDER BY id').fetchall()
-    assert found == [(1, "at 1"), (2, "at 1")]
+        rows = database.execute('SELECT id, state FROM "shop.orders" ORDER BY id').fetchall()
+    assert rows == [(1, "at 1"), (2, "at 1")]

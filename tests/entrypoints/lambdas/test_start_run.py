@@ -133,8 +133,8 @@ def text_of(file: str) -> str:
         {},
     ],
 )
-def test_what_tells_news_and_what_nobody_knows_starts_a_run(event: Mapping[str, Any]) -> None:
-    assert start_run.tells_news(event)
+def test_what_has_news_and_what_nobody_knows_starts_a_run(event: Mapping[str, Any]) -> None:
+    assert start_run.has_news(event)
 
 
 @pytest.mark.parametrize(

@@ -25,19 +25,19 @@ class OutboxOptions(BaseModel):
 
 
 def options_of(options: Options, runtime: Runtime) -> OutboxOptions:
-    """Return the keys of [source]; lakeward itself adds `formats` and `tables`, of which there is no use here."""
+    """Return the keys of [source], without `formats` and `tables`, which lakeward adds and this source ignores."""
     own = {name: value for name, value in options.items() if name not in ("formats", "tables")}
     return validated(OutboxOptions, own, str(runtime.file), within="source")
 
 
 def build(options: Options, runtime: Runtime) -> OutboxSource:
-    """Make the source; its database is opened when it is asked."""
+    """Build the source. Its database is opened when something is read."""
     settings = options_of(options, runtime)
     return OutboxSource(Outbox(runtime.base / settings.file), runtime.now, Limits(files=settings.max_transactions))
 
 
 def build_inventory(options: Options, runtime: Runtime) -> OutboxInventory:
-    """Make what says which tables there are, of the same options."""
+    """Build the inventory of tables from the same options."""
     return OutboxInventory(Outbox(runtime.base / options_of(options, runtime).file))
 
 

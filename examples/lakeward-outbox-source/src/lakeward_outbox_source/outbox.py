@@ -1,7 +1,7 @@
-"""The table `outbox`: what an application writes in the transaction of the changes themselves.
+"""The table `outbox`, to which an application writes its changes in the same transaction.
 
-It may remove rows that are applied, but never all of them: an outbox that lacks every one of them is
-an alarm, since nobody could tell it from another.
+The application may remove applied rows, but never all of them: an outbox without any of them raises an
+alarm, since it could be another outbox.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from lakeward.core.ledger.objects import SourceObject
 SCHEMA: Final = """
 CREATE TABLE outbox (
     txn INTEGER NOT NULL,       -- the number of the transaction: a later one has a greater one
-    number INTEGER NOT NULL,    -- that of the change in it, from 1
+    number INTEGER NOT NULL,    -- the number of the change in the transaction, from 1
     at INTEGER NOT NULL,        -- the time of the commit, in microseconds since 1970
     schema TEXT NOT NULL,       -- the table that was changed
     name TEXT NOT NULL,
     operation TEXT NOT NULL,    -- insert, update or delete
-    row TEXT NOT NULL,          -- the whole row as a JSON object; of a delete its key is enough
+    row TEXT NOT NULL,          -- the whole row as a JSON object; for a delete the key is enough
     PRIMARY KEY (txn, number)
 )
 """
@@ -40,7 +40,7 @@ SELECT number, at, operation, row FROM outbox WHERE (schema, name) = (?, ?) AND 
 
 
 class Written(NamedTuple):
-    """A change as it was written."""
+    """A change in the outbox."""
 
     number: int
     at: int
@@ -50,13 +50,13 @@ class Written(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Outbox:
-    """The outbox in a database, which is only ever read."""
+    """The outbox in a database. It is never written."""
 
     file: Path
 
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
-        """Open the database at one state of it; raises SourceError where it cannot be read."""
+        """Open a read transaction; raises SourceError if the database cannot be read."""
         place = f"{self.file.absolute().as_uri()}?mode=ro"
         try:
             with closing(sqlite3.connect(place, uri=True, timeout=60, isolation_level=None)) as database:
@@ -72,16 +72,16 @@ class Outbox:
     def listed(
         self, database: sqlite3.Connection, table: TableName, start: str | None = None
     ) -> Sequence[SourceObject]:
-        """Return the transactions that changed a table, from one on, as objects: by number, size and time."""
-        found = database.execute(LISTED, (*table, 0 if start is None else int(start)))
-        return [SourceObject(f"{txn:019}", txn, size, at) for txn, size, at in found]
+        """Return the transactions that changed a table, from `start` on, as objects: number, size and time."""
+        transactions = database.execute(LISTED, (*table, 0 if start is None else int(start)))
+        return [SourceObject(f"{txn:019}", txn, size, at) for txn, size, at in transactions]
 
     def rows(self, database: sqlite3.Connection, table: TableName, txn: int) -> Sequence[Written]:
         """Return the changes of a transaction, in order."""
         return [Written(*row) for row in database.execute(ROWS, (*table, txn))]
 
     def tables(self) -> Sequence[TableName]:
-        """Return the tables of which there are changes."""
+        """Return the tables that have changes."""
         with self.reading() as database:
-            found = database.execute("SELECT DISTINCT schema, name FROM outbox ORDER BY schema, name")
-            return [TableName(*names) for names in found]
+            rows = database.execute("SELECT DISTINCT schema, name FROM outbox ORDER BY schema, name")
+            return [TableName(*names) for names in rows]

@@ -33,7 +33,7 @@ FITS: Final[Mapping[str, Callable[[Any], bool]]] = {
     "double": lambda value: type(value) in (int, float),
     "string": lambda value: type(value) is str,
 }
-"""The types of columns, each with a test whether a value of JSON is of it. Values are never converted."""
+"""The types of columns, each with a predicate for its JSON values. Values are never converted."""
 
 OPERATIONS: Final = {item.value: item for item in (Operation.INSERT, Operation.UPDATE, Operation.DELETE)}
 
@@ -64,8 +64,8 @@ class OutboxSource(MemorySource):
             rows = [self.outbox.rows(database, dimension.source, item.order) for item in same]
         limit = believed(self.clock())
         frames = [
-            [item_of(dimension, Position(epoch, 0, txn.order, row.number), row) for row in found]
-            for txn, found in zip(same, rows, strict=True)
+            [item_of(dimension, Position(epoch, 0, txn.order, row.number), row) for row in changes]
+            for txn, changes in zip(same, rows, strict=True)
         ]
         known = [facts_of_one(txn, frame, limit) for txn, frame in zip(same, frames, strict=True)]
         items = [item for frame in frames for item in frame]
@@ -91,9 +91,9 @@ class OutboxSource(MemorySource):
     def written_at(self, dimension: Dimension, entry: Entry) -> Written:
         """Return the row of an entry. Raises SourceError if the application removed it."""
         with self.outbox.reading() as database:
-            for found in self.outbox.rows(database, dimension.source, entry.order):
-                if found.number == entry.row:
-                    return found
+            for change in self.outbox.rows(database, dimension.source, entry.order):
+                if change.number == entry.row:
+                    return change
         raise SourceError(
             f"{dimension.name}: change {entry.row} of transaction {entry.order} is no longer in the outbox",
             found=f"it waits in quarantine: {entry.reason}",
@@ -160,10 +160,10 @@ def item_of(dimension: Dimension, place: Position, row: Written) -> ChangeEvent 
 def cells_of(row: Written) -> Mapping[str, Any] | None:
     """Return the cells of a row by column, or None if it is not a JSON object."""
     try:
-        found = json.loads(row.row)
+        cells = json.loads(row.row)
     except ValueError:
         return None
-    return found if isinstance(found, dict) else None
+    return cells if isinstance(cells, dict) else None
 
 
 def facts_of_one(txn: SourceObject, frame: Frame, limit: int) -> ObjectFacts:

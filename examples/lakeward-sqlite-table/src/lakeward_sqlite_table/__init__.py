@@ -22,7 +22,7 @@ class SqliteOptions(BaseModel):
 
 
 def build(options: Options, runtime: Runtime) -> SqliteTarget:
-    """Make a lake of the options; its database is made by the first commit."""
+    """Build the lake from the options. The first commit creates its database."""
     own = {name: value for name, value in options.items() if name != "tables"}
     settings = validated(SqliteOptions, own, str(runtime.file), within="target")
     return SqliteTarget(runtime.base / settings.file, runtime.now)

@@ -85,15 +85,15 @@ class SqliteTable(MemoryTable):
         """Read rows and progress of the last commit, because another writer may have committed since."""
         self.exists, self.rows, self.progress = False, {}, Progress()
         with self.reading() as database:
-            found = None if database is None else standing_of(database, self.dimension)
-            if database is None or found is None or found.schema is None:
+            state = None if database is None else standing_of(database, self.dimension)
+            if database is None or state is None or state.schema is None:
                 return TableState(Progress(), None)
-            self.exists, self.progress = True, found.progress
-            self.dimension = replace(self.dimension, schema=found.schema)
+            self.exists, self.progress = True, state.progress
+            self.dimension = replace(self.dimension, schema=state.schema)
             for key, position, origin, deleted, *cells in database.execute(f"SELECT * FROM {self.name}"):
-                named = dict(zip(found.schema.names, cells, strict=True))
+                named = dict(zip(state.schema.names, cells, strict=True))
                 self.rows[read(key)] = Row(named, read(position), bool(deleted), read(origin))
-            return found
+            return state
 
     def resolve(self, plan: MergePlan, frame: Frame) -> MergeResult:
         """Refuse columns that the table cannot have. The reference adapter works out the rest."""
@@ -148,9 +148,9 @@ class SqliteTable(MemoryTable):
             setattr(self, kind, {})
         self.memory, self.remembered, self.words, self.repaired = ChangeLogContents(), 0, [], {}
         with self.reading() as database:
-            asked = "SELECT kind, batch, value FROM lakeward_notes WHERE name = ?"
-            found = [] if database is None else database.execute(asked, (str(self.dimension.name),)).fetchall()
-        for kind, batch, value in found:
+            query = "SELECT kind, batch, value FROM lakeward_notes WHERE name = ?"
+            notes = [] if database is None else database.execute(query, (str(self.dimension.name),)).fetchall()
+        for kind, batch, value in notes:
             if kind in BY_BATCH:
                 getattr(self, kind)[batch] = read(value)
             else:
@@ -163,8 +163,8 @@ class SqliteTable(MemoryTable):
         with self.writing() as database:
             if standing_of(database, self.dimension).progress.batch == progress.batch:
                 self.keep(database, progress.batch)
-                gone = "DELETE FROM lakeward_notes WHERE name = ? AND kind = 'written' AND batch <= ?"
-                database.execute(gone, (str(self.dimension.name), self.remembered))
+                delete = "DELETE FROM lakeward_notes WHERE name = ? AND kind = 'written' AND batch <= ?"
+                database.execute(delete, (str(self.dimension.name), self.remembered))
 
     def record_decision(self, progress: Progress, word: OperatorDecision) -> None:
         """Store the decision of an operator."""
@@ -229,12 +229,12 @@ class SqliteTarget:
 
 def standing_of(database: sqlite3.Connection, dimension: Dimension) -> TableState:
     """Return the state of a table as of its last commit."""
-    asked = "SELECT progress, columns, committed FROM lakeward_tables WHERE name = ?"
-    found = database.execute(asked, (str(dimension.name),)).fetchone()
+    query = "SELECT progress, columns, committed FROM lakeward_tables WHERE name = ?"
+    row = database.execute(query, (str(dimension.name),)).fetchone()
     return (
         TableState(Progress(), None)
-        if found is None
-        else TableState(Progress.from_json(found[0]), read(found[1]), found[2])
+        if row is None
+        else TableState(Progress.from_json(row[0]), read(row[1]), row[2])
     )
 
 

@@ -1,0 +1,212 @@
+"""`lakeward deploy render`: what it writes, and what it refuses with which words."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from pathlib import Path
+
+import pytest
+from buckets import Buckets
+from commands import Command
+from deployments import LEASE, LEDGER, QUEUE, SOURCE, rendered, settings, write_package, write_settings
+
+from lakeward.core.errors import ConfigError
+from lakeward.entrypoints.deployment.pipeline_settings import read_pipeline
+from lakeward.entrypoints.settings.configuration import load
+
+RENDER = ("deploy", "render", "--platform", "glue")
+
+
+@pytest.fixture
+def package(tmp_path: Path) -> Path:
+    return write_package(tmp_path / "package", "glue")
+
+
+def test_the_template_and_the_code_of_the_functions_are_written(
+    lakeward: Command, tmp_path: Path, package: Path
+) -> None:
+    write_settings(tmp_path, settings())
+    for folder in ("one", "two"):
+        ended = lakeward(*RENDER, "--package", str(package), "--to", folder, "--json")
+        assert (ended.code, ended.document["dms"]) == (0, "make")
+        assert "will see nothing" in ended.document["warnings"][0]
+    one, two = ({path.name: path.read_bytes() for path in (tmp_path / name).iterdir()} for name in ("one", "two"))
+    assert one == two
+    template, (archive,) = json.loads(one.pop("template.json")), one
+    assert {code["S3Key"]["Fn::Sub"] for code in (
+        resource["Properties"]["Code"]
+        for resource in template["Resources"].values()
+        if resource["Type"] == "AWS::Lambda::Function"
+    )} == {f"${{PackagePrefix}}/{archive}"}
+    with zipfile.ZipFile(tmp_path / "one" / archive) as files:
+        assert "lakeward/entrypoints/lambdas/start_run.py" in files.namelist()
+
+
+def test_it_says_what_it_wrote_and_what_must_be_given(lakeward: Command, tmp_path: Path, package: Path) -> None:
+    write_settings(tmp_path, settings())
+    ended = lakeward(*RENDER, "--package", str(package), "--to", "out", "--dms", "existing")
+    assert ended.code == 0
+    assert "Parameters that must be given: PackageBucket, ReplicationTaskArn" in ended.out
+    assert "The alarms on lag, held keys and failures will see nothing" in ended.err
+
+
+def test_it_prints_the_template(lakeward: Command, tmp_path: Path, package: Path) -> None:
+    write_settings(tmp_path, settings())
+    ended = lakeward(*RENDER, "--package", str(package), "--to", "-", "--dms", "none")
+    assert json.loads(ended.out)["AWSTemplateFormatVersion"] == "2010-09-09"
+    assert not [*tmp_path.rglob("template.json")]
+    assert "will see nothing" in ended.err
+    ended = lakeward(*RENDER, "--package", str(package), "--to", "-", "--json")
+    assert ended.document["error"]["what"] == "--to - and --json both write to standard output"
+
+
+def test_package_and_settings_may_be_in_a_bucket(
+    lakeward: Command, s3: Buckets, tmp_path: Path, package: Path
+) -> None:
+    bucket = s3.make()
+    for path in package.rglob("*"):
+        if path.is_file():
+            s3.put(f"s3://{bucket}/jobs/{path.relative_to(package).as_posix()}", path.read_bytes())
+    s3.put(f"s3://{bucket}/shop.toml", settings())
+    at = ["--package", f"s3://{bucket}/jobs", "--settings", f"s3://{bucket}/shop.toml"]
+    assert lakeward(*RENDER, *at, "--to", "out").code == 0
+    template = json.loads((tmp_path / "out" / "template.json").read_text("utf-8"))
+    assert template["Parameters"]["PackageBucket"]["Default"] == bucket
+    assert template["Parameters"]["PackagePrefix"]["Default"] == "jobs"
+    arguments = template["Resources"]["ChangesJob"]["Properties"]["DefaultArguments"]
+    assert arguments["--settings"] == f"s3://{bucket}/shop.toml"
+
+
+def test_a_package_that_has_a_whole_bucket_is_refused(
+    lakeward: Command, s3: Buckets, tmp_path: Path, package: Path
+) -> None:
+    bucket = s3.make()
+    s3.put(f"s3://{bucket}/job.json", (package / "job.json").read_bytes())
+    write_settings(tmp_path, settings())
+    ended = lakeward(*RENDER, "--package", f"s3://{bucket}", "--to", "out", "--json")
+    assert ended.document["error"]["todo"].startswith("Package with --to s3://bucket/prefix")
+
+
+LOCAL_LAKE = settings().replace("s3://deployed-lake/tables", "lake/")
+REFUSED = {
+    "a name with a dot": (settings().replace('name = "deployed"', 'name = "shop.eu"'), r"48 letters[\s\S]*no dot"),
+    "a local landing folder": (
+        settings(source='kind = "dms"\npath = "landing/"'),
+        r"`path` under \[source\] is no place in a bucket[\s\S]*s3://bucket/prefix",
+    ),
+    "a local lake": (LOCAL_LAKE, r"`warehouse` under \[target\] is no place in a bucket"),
+    "a local archive": (
+        settings(source=SOURCE + 'landing = "archived"\n'),
+        r"`archive` under \[source\] is no place in a bucket",
+    ),
+    "a catalog that is a file": (
+        settings().replace('catalog = "glue"\n', ""),
+        r"the catalog 'sqlite' cannot be deployed[\s\S]*catalog = \"glue\"",
+    ),
+    "a queue that is a file": (
+        settings().replace(QUEUE.format("deployed-landing"), 'kind = "sqlite"'),
+        r"the queue of the kind 'sqlite' cannot be deployed[\s\S]*kind = \"sqs\"",
+    ),
+    "no queue": (
+        settings().replace("[queue]\n" + QUEUE.format("deployed-landing"), ""),
+        r"the queue of the kind 'poll' cannot be deployed",
+    ),
+    "a queue elsewhere": (
+        settings().replace("deployed-landing\"\n[ledger]", "a/b.c\"\n[ledger]"),
+        r"`url` under \[queue\] names no queue",
+    ),
+    "a ledger that is a file": (
+        settings().replace("[ledger]\n" + LEDGER, ""),
+        r"the ledger of the settings is not one that jobs can share[\s\S]*kind = \"dynamodb\"",
+    ),
+    "no lease": (
+        settings().replace("[lease]\n" + LEASE, ""),
+        r"the lease of the settings is not one that jobs can share[\s\S]*there is none",
+    ),
+    "a ledger and a lease in one table": (
+        settings().replace("deployed-leases", "deployed-ledgers"),
+        r"ledger and lease are in one table of DynamoDB[\s\S]*under \[lease\]",
+    ),
+    "a store that is a file": (
+        settings() + '[[settings.stores]]\nkind = "file"\nname = "more.toml"\n',
+        r"a settings store is a file",
+    ),
+    "statistics of a file": (settings() + '[statistics]\nkind = "file"\npath = "a.json"\n', r"\[statistics\]"),
+    "a catalogue": (settings() + '[catalogue]\nkind = "file"\npath = "a.json"\n', r"\[catalogue\]"),
+    "a secret of the environment": (
+        settings() + '[[tables."shop.orders".rules]]\nrule = "hash"\ncolumn = "status"\nkey = { env = "PEPPER" }\n',
+        r"the secret env:PEPPER is on a machine[\s\S]*aws-secrets-manager:NAME",
+    ),
+    "a hook of the environment": (
+        settings() + '[[notify]]\nkind = "slack"\nurl = { env = "HOOK" }\n',
+        r"the secret env:HOOK is on a machine",
+    ),
+    "tables where files land": (
+        settings(source=SOURCE.replace("deployed-landing/dms", "deployed-lake")),
+        r"`warehouse` lies within `path`[\s\S]*s3://deployed-lake/tables/ is in s3://deployed-lake/",
+    ),
+    "files for workers where files land": (
+        settings(source=SOURCE + 'format = "csv"\ncdc_path = "cdc"\nstaging = "s3://deployed-landing/dms/staging"\n'),
+        r"`staging` lies within `path`",
+    ),
+    "tables in the archive": (
+        settings(source=SOURCE + 'landing = "archived"\narchive = "s3://deployed-lake"\n'),
+        r"`warehouse` lies within `archive`",
+    ),
+    "a broker": (
+        settings(source='kind = "kafka"\nbootstrap = "broker:9092"\ntopic = "shop.{schema}.{table}"'),
+        r"a source of the kind 'kafka' cannot be deployed",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_settings_that_a_job_could_not_use_are_refused_with_what_to_set(tmp_path: Path, case: str) -> None:
+    text, expected = REFUSED[case]
+    if "more.toml" in text:
+        write_settings(tmp_path, "").with_name("more.toml").write_text("", "utf-8")
+    file = write_settings(tmp_path, text)
+    with pytest.raises(ConfigError, match=expected):
+        read_pipeline(load(file), str(file))
+
+
+def test_columns_are_no_secrets_whatever_they_are_called(tmp_path: Path) -> None:
+    more = """
+[tables."shop.orders"]
+key = ["file"]
+columns = { file = "string" }
+[tables."shop.lines"]
+key = ["env"]
+columns = { env = "string" }
+"""
+    file = write_settings(tmp_path, settings(more=more))
+    assert read_pipeline(load(file), str(file)).secrets == []
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        (SOURCE.replace('timestamp_column = "committed_at"\n', ""), "the endpoint would write no commit times"),
+        (SOURCE + 'load = "full/{schema}/{table}"\n', "into one folder, under names of its own"),
+        (SOURCE.replace("/dms", ""), r"`path` under \[source\] is a whole bucket"),
+        ('kind = "files"\npath = "s3://deployed-landing/files"', "of the kind 'files' are not written by DMS"),
+    ],
+)
+def test_an_endpoint_that_would_write_other_files_is_refused(tmp_path: Path, source: str, expected: str) -> None:
+    with pytest.raises(ConfigError, match=expected):
+        rendered(tmp_path, "glue", settings(source=source), dms="make")
+
+
+def test_a_package_that_does_not_go_with_the_settings_is_refused(
+    lakeward: Command, tmp_path: Path, package: Path
+) -> None:
+    write_settings(tmp_path, settings("delta"))
+    words = ["deploy", "render", "--to", "out", "--json"]
+    ended = lakeward(*words, "--platform", "glue", "--package", str(package))
+    assert ended.document["error"]["todo"] == "Package again with --format delta."
+    ended = lakeward(*words, "--platform", "emr-serverless", "--package", str(package))
+    assert ended.document["error"]["what"] == f"the package in {package} is for another platform"
+    ended = lakeward(*words, "--platform", "glue", "--package", str(tmp_path / "nothing"))
+    assert "lakeward package glue" in ended.document["error"]["todo"]
+    assert not (tmp_path / "out").exists()

@@ -1,0 +1,132 @@
+"""Logs go to standard error, and each line says which run, table and batch it is about."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import shop
+import structlog
+from commands import Command, Ended
+from projects import write
+
+from lakeward.entrypoints.runtime.reporting.logs import bind_run_ids, configure, ids_of_run, restore_logging
+
+TWO = (
+    shop.SETTINGS
+    + """
+    [tables."shop.lines"]
+    key = ["id"]
+    columns = { id = "int", state = "string" }
+"""
+)
+
+
+def lines(ended: Ended) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in ended.err.splitlines() if line.startswith("{")]
+
+
+def test_every_line_of_a_run_says_which_run_table_and_batch(lakeward: Command, tmp_path: Path) -> None:
+    write(tmp_path, TWO)
+    found = lines(lakeward("run", "--log", "json"))
+    assert len({line["run"] for line in found}) == 1
+    assert sorted((line["table"], line["batch"], line["event"]) for line in found) == [
+        (table, batch, "committed") for table in ("shop.lines", "shop.orders") for batch in (1, 2)
+    ]
+    assert all(line["timestamp"].endswith("Z") and line["level"] == "info" for line in found)
+
+
+def test_two_runs_have_ids_of_their_own(lakeward: Command, tmp_path: Path) -> None:
+    write(tmp_path, TWO)
+    first, second = (lines(lakeward("run", "--log", "json"))[0]["run"] for _ in range(2))
+    assert first != second
+
+
+def test_the_id_of_the_logs_is_that_of_the_document(lakeward: Command, tmp_path: Path) -> None:
+    write(tmp_path, TWO)
+    ended = lakeward("run", "--log", "json", "--json")
+    assert {line["run"] for line in lines(ended)} == {ended.document["run"]}
+
+
+def test_debug_logs_every_step_of_every_batch(lakeward: Command, tmp_path: Path) -> None:
+    write(tmp_path, shop.SETTINGS)
+    steps = [line for line in lines(lakeward("run", "--log", "json", "--debug")) if line["event"] == "step"]
+    assert [line["step"] for line in steps if line["batch"] == 2].count("commit") == 1
+    assert all(line["table"] == "shop.orders" for line in steps)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "times"),
+    [((), 1), (("--log", "text"), 1), (("--log", "json"), 2), (("--log", "off"), 1), (("--json",), 1)],
+)
+def test_a_failure_is_said_once_to_people(
+    lakeward: Command, tmp_path: Path, arguments: tuple[str, ...], times: int
+) -> None:
+    write(tmp_path, shop.SETTINGS, '[tables."shop.broken"]\nkey = ["id"]\n')
+    ended = lakeward("run", *arguments)
+    assert (ended.code, ended.err.count("LOAD00000001.csv cannot be read")) == (4, times)
+
+
+def test_a_failure_is_logged_with_its_table_and_batch(lakeward: Command, tmp_path: Path) -> None:
+    write(tmp_path, shop.SETTINGS, '[tables."shop.broken"]\nkey = ["id"]\n')
+    (failed,) = [line for line in lines(lakeward("run", "--log", "json")) if line["event"] == "failed"]
+    assert (failed["table"], failed["batch"], failed["level"]) == ("shop.broken", 1, "error")
+    assert failed["error"] == "shop.broken: LOAD00000001.csv cannot be read"
+
+
+def test_logs_are_text_where_nobody_asks_for_more(lakeward: Command, tmp_path: Path) -> None:
+    write(tmp_path, shop.SETTINGS)
+    ended = lakeward("run")
+    assert "committed" in ended.err
+    assert "table=shop.orders" in ended.err
+    assert "\x1b" not in ended.err
+
+
+def test_logs_that_are_off_say_nothing_of_what_goes_well(lakeward: Command, tmp_path: Path) -> None:
+    write(tmp_path, shop.SETTINGS)
+    assert lakeward("run", "--log", "off").err == ""
+
+
+def test_what_fails_is_said_once_where_logs_are_off(lakeward: Command, tmp_path: Path) -> None:
+    write(tmp_path, shop.SETTINGS, '[tables."shop.broken"]\nkey = ["id"]\n')
+    ended = lakeward("run", "--log", "off")
+    assert ended.code == 4
+    assert ended.err.count("LOAD00000001.csv cannot be read") == 1
+    assert ended.err.startswith("error: shop.broken: LOAD00000001.csv cannot be read")
+    assert lakeward("run", "--log", "off", "--json").err == "", "the document says it"
+
+
+def test_logs_never_mix_with_the_document(lakeward: Command, tmp_path: Path) -> None:
+    write(tmp_path, shop.SETTINGS)
+    assert lakeward("run", "--json", "--debug").document["command"] == "run"
+
+
+@pytest.mark.parametrize("words", [["status"], ["plan"], ["quarantine", "list"]], ids=" ".join)
+def test_what_only_looks_logs_nothing(lakeward: Command, tmp_path: Path, words: list[str]) -> None:
+    write(tmp_path, shop.SETTINGS)
+    assert lakeward(*words).err == ""
+
+
+@pytest.mark.parametrize("words", [["run", "--log", "off"], ["run", "shop.ordres"]], ids=" ".join)
+def test_what_a_command_sets_up_ends_with_it_however_it_ends(
+    lakeward: Command, tmp_path: Path, words: list[str]
+) -> None:
+    """Another may have called it from Python, and log as before."""
+    write(tmp_path, shop.SETTINGS)
+    before = structlog.get_config()
+    lakeward(*words)
+    assert structlog.get_config() == before
+    assert structlog.contextvars.get_contextvars() == {}
+
+
+def test_a_command_within_a_job_keeps_what_an_orchestrator_calls_the_run() -> None:
+    undo = restore_logging()
+    try:
+        bind_run_ids({"dag_name": "nightly"})
+        assert configure(as_json=True) != configure(as_json=True)
+        assert ids_of_run() == {"dag_name": "nightly"}
+    finally:
+        undo()
+    assert ids_of_run() == {}

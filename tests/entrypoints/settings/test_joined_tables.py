@@ -1,0 +1,274 @@
+"""Joined tables in the settings: what they become, and the words for those that are wrong."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from commands import Command
+from pages import fences, text
+from projects import MEMORY, write
+
+from lakeward.core.dimension import TableName
+from lakeward.core.errors import ConfigError
+from lakeward.core.history.options import ByRun, History
+from lakeward.core.joined.declared import Aggregate, Function, Joined, JoinType, Source
+from lakeward.entrypoints.settings.configuration import load
+from lakeward.entrypoints.views.joined_tables import lookups
+
+NAME = TableName("dw", "dim")
+TABLES = """
+[tables."shop.customer"]
+key = ["id"]
+columns = { id = "int", name = "string", region = "string" }
+
+[tables."shop.address"]
+key = ["id"]
+columns = { id = "int", city = "string", moved_in = "date" }
+
+[tables."shop.orders"]
+key = ["id"]
+columns = { id = "bigint", customer = "int", amount = "decimal(8,2)", at = "timestamp" }
+"""
+CUSTOMER = """
+[joined."dw.dim".sources.customer]
+table = "Shop.Customer"
+columns = ["id", "name"]
+"""
+HISTORY = '[joined."dw.dim"]\nmode = "history"\n[joined."dw.dim".history]\n'
+ORDERS = """
+[joined."dw.dim".sources.orders]
+table = "shop.orders"
+on = ["customer"]
+to = ["id"]
+way = "inner"
+aggregates = { orders = "count", most = { function = "max", column = "amount" } }
+"""
+
+
+def declared(folder: Path, *parts: str) -> Joined:
+    return load(write(folder, MEMORY, TABLES, *parts)).joined[NAME]
+
+
+def refusal(folder: Path, *parts: str) -> str:
+    with pytest.raises(ConfigError) as refused:
+        load(write(folder, MEMORY, TABLES, *parts))
+    assert refused.value.todo
+    return str(refused.value)
+
+
+def test_what_is_said_is_what_the_core_calls_it(tmp_path: Path) -> None:
+    head = '[joined."dw.dim"]\nunknown = { name = "nobody", id = -2 }\n'
+    assert declared(tmp_path, head, CUSTOMER, ORDERS) == Joined(
+        name=NAME,
+        sources={
+            "customer": Source(table=TableName("shop", "customer"), columns={"id": "id", "name": "name"}),
+            "orders": Source(
+                table=TableName("shop", "orders"),
+                on=("customer",),
+                to=("id",),
+                way=JoinType.INNER,
+                aggregates={"orders": Aggregate(Function.COUNT), "most": Aggregate(Function.MAX, "amount")},
+            ),
+        },
+        unknown={"name": "nobody", "id": "-2"},
+    )
+
+
+def test_a_source_is_joined_to_columns_of_the_same_names_unless_others_are_said(tmp_path: Path) -> None:
+    address = (
+        '[joined."dw.dim".sources.address]\ntable = "shop.address"\non = ["id"]\ncolumns = { town = "city" }\n'
+    )
+    found = declared(tmp_path, CUSTOMER, address).sources["address"]
+    assert (found.to, found.columns) == (("id",), {"town": "city"})
+
+
+def test_a_history_and_an_unknown_row_are_options(tmp_path: Path) -> None:
+    head = '[joined."dw.dim"]\nmode = "history"\nunknown = true\n[joined."dw.dim".history]\nvalidity = "run"\n'
+    found = declared(tmp_path, head, CUSTOMER)
+    assert found.unknown == {}
+    assert isinstance((found.history or History()).validity, ByRun)
+    assert declared(tmp_path, CUSTOMER).unknown is None
+
+
+def test_what_the_format_adds_stands_beside_the_keys(tmp_path: Path) -> None:
+    found = load(write(tmp_path, MEMORY, TABLES, '[joined."dw.dim"]\npartition_by = ["id"]\n', CUSTOMER))
+    assert found.format_options()[NAME] == {"partition_by": ["id"]}
+
+
+@pytest.mark.parametrize(
+    ("parts", "words"),
+    [
+        ([CUSTOMER.replace("Shop.Customer", "shop.customers")], "customer is made of shop.customers"),
+        ([CUSTOMER.replace('["id", "name"]', '["id", "nam"]')], "customer has no column nam"),
+        ([CUSTOMER.replace('["id", "name"]', '["name"]')], "id of customer is not among its columns"),
+        ([CUSTOMER.replace("columns", "colums")], "has no key 'colums'"),
+        ([CUSTOMER, ORDERS.replace('"inner"', '"outer"')], "way"),
+        ([CUSTOMER, ORDERS.replace('"max"', '"sum"').replace('"amount"', '"at"')], "sum of orders.at"),
+        (['[joined."dw.dim"]\nmode = "mirror"\ntrack = ["*"]\n', CUSTOMER], "`track` is for a history: say `mode"),
+        (
+            [CUSTOMER, CUSTOMER.replace("dw.dim", "a.b").replace("Shop.Customer", "DW.dim")],
+            "DW.dim is a joined table",
+        ),
+        ([CUSTOMER.replace("dw.dim", "shop.orders")], "another table has that name"),
+        ([CUSTOMER.replace("dw.dim", "SHOP.orders")], "another table has that name"),
+        ([CUSTOMER.replace("dw.dim", "dw.*")], "its name is a pattern"),
+        ([CUSTOMER.replace("dw.dim", "shop.orders__changes")], "a side table of shop.orders"),
+        ([f"{HISTORY}known = true\n", CUSTOMER], "`known`"),
+        ([CUSTOMER, ORDERS.replace("orders =", '"" =')], "'' cannot name a column"),
+        ([CUSTOMER.replace('["id", "name"]', '{ id = "id", "" = "name" }')], "'' cannot name a column"),
+        ([CUSTOMER.replace("sources.customer", 'sources.""')], "'' cannot name a source"),
+        ([CUSTOMER, '[tables."shop.log"]\n', CUSTOMER.replace("dim", "b").replace("Customer", "log")], "no key"),
+        ([f'{HISTORY}surrogate = "number"\n', CUSTOMER], "have no numbers to keep"),
+    ],
+)
+def test_what_is_wrong_is_said_before_anything_starts(tmp_path: Path, parts: list[str], words: str) -> None:
+    assert words in refusal(tmp_path, *parts)
+
+
+@pytest.mark.parametrize(
+    ("key", "words"),
+    [
+        ("deletes", 'deletes = "soft"'),
+        ("key", 'key = ["id"]'),
+        ("rules", "rules = []"),
+        ("quality", "quality = []"),
+        ("lateness", 'lateness = "1d"'),
+        ("schema", "schema = {}"),
+    ],
+)
+def test_a_key_of_tables_of_a_source_is_none_of_a_joined_one(tmp_path: Path, key: str, words: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        load(write(tmp_path, MEMORY, TABLES, f'[joined."dw.dim"]\n{words}\n', CUSTOMER))
+    assert refused.value.found == (
+        f'[joined."dw.dim"]: `{key}` is a key of tables that a source feeds, and a joined table has no such key: '
+        "leave it out, or set it under [tables], for the tables that are joined"
+    )
+    assert "Did you mean" not in str(refused.value)
+
+
+TOKYO = 'source = { source_zone = "Asia/Tokyo" }\n'
+ADDRESS = '[joined."dw.dim".sources.address]\ntable = "shop.address"\non = ["id"]\ncolumns = ["city"]\n'
+
+
+def of_zones(*tables: str) -> str:
+    """Return the tables, of which these say a zone of their own."""
+    found = TABLES
+    for table in tables:
+        found = found.replace(f'[tables."{table}"]\n', f'[tables."{table}"]\n{TOKYO}')
+    return found
+
+
+def zone_of(folder: Path, tables: str, *parts: str) -> str:
+    memory = MEMORY.replace('kind = "memory"', 'kind = "memory"\nsource_zone = "Europe/Berlin"', 1)
+    found = load(write(folder, memory, tables, *parts)).joined[NAME].history
+    assert found is not None
+    return found.zone
+
+
+def test_a_joined_history_cuts_days_in_the_zone_of_its_sources(tmp_path: Path) -> None:
+    parts = [f'{HISTORY}type = "date"\n', CUSTOMER, ADDRESS]
+    assert zone_of(tmp_path, TABLES, *parts) == "Europe/Berlin"
+    assert zone_of(tmp_path, of_zones("shop.customer", "shop.address"), *parts) == "Asia/Tokyo"
+    assert zone_of(tmp_path, of_zones("shop.orders"), *parts) == "Europe/Berlin"
+
+
+@pytest.mark.parametrize("by_day", ['type = "date"', "closed = true", 'validity = "run"'])
+def test_sources_of_several_zones_have_no_days_in_common(tmp_path: Path, by_day: str) -> None:
+    tables = of_zones("shop.address")
+    with pytest.raises(ConfigError) as refused:
+        load(write(tmp_path, MEMORY, tables, f"{HISTORY}{by_day}\n", CUSTOMER, ADDRESS))
+    assert (refused.value.what, refused.value.found) == (
+        "dw.dim: it cannot be joined like this",
+        "the times of its sources are of several zones, and it is to have days of one: customer UTC, "
+        "address Asia/Tokyo",
+    )
+    assert "`source_zone`" in (refused.value.todo or "")
+
+
+def test_a_joined_table_without_days_and_what_dates_no_version_need_no_zone(tmp_path: Path) -> None:
+    tables = of_zones("shop.address")
+    assert zone_of(tmp_path, tables, HISTORY, CUSTOMER, ADDRESS) == "Europe/Berlin"
+    both = of_zones("shop.customer", "shop.address")
+    assert zone_of(tmp_path, both, HISTORY, CUSTOMER, ADDRESS) == "Europe/Berlin", "its declaration is the same"
+    history = tables.replace('[tables."shop.customer"]', '[tables."shop.customer"]\nmode = "history"')
+    history = history.replace('region = "string" }', 'region = "string" }\nhistory = { type = "date" }')
+    now = f"{ADDRESS}as_now = true\n"
+    assert zone_of(tmp_path, history, f'{HISTORY}type = "date"\n', CUSTOMER, now) == "Europe/Berlin"
+
+
+def test_tables_that_come_with_their_files_are_checked_when_they_are_there(tmp_path: Path) -> None:
+    later = TABLES.replace('columns = { id = "int", name = "string", region = "string" }', "")
+    wrong = CUSTOMER.replace('["id", "name"]', '["id", "nam"]')
+    assert load(write(tmp_path, MEMORY, later, wrong)).joined[NAME].sources["customer"].columns["nam"] == "nam"
+    pattern = '[tables."crm.*"]\nkey = ["id"]\n'
+    found = load(write(tmp_path, MEMORY, pattern, CUSTOMER.replace("Shop.Customer", "crm.customer")))
+    assert found.joined[NAME].sources["customer"].table == TableName("crm", "customer")
+
+
+def test_a_lake_that_cannot_join_says_so(lakeward: Command, tmp_path: Path) -> None:
+    write(tmp_path, MEMORY, TABLES, CUSTOMER)
+    ended = lakeward("run", "--once")
+    assert ended.code == 1
+    assert "tables of the kind 'memory' cannot be joined" in ended.err
+
+
+def test_the_example_of_the_page_is_right(tmp_path: Path) -> None:
+    [example, facts] = [fence.content for fence in fences("docs/explanation/joined.md", "toml")]
+    found = load(write(tmp_path, MEMORY, TABLES, example)).joined
+    assert [str(name) for name in found] == ["dw.dim_customer", "dw.customer_summary"]
+    found = load(write(tmp_path, MEMORY, CUSTOMERS, facts)).joined
+    fact = found[TableName("dw", "fact_orders")]
+    assert fact.sources["customer"] == LOOKED_UP
+    [words] = lookups(fact)
+    assert f'"{words}"' in text("docs/explanation/joined.md")
+
+
+CUSTOMERS = """
+[defaults]
+key = ["id"]
+
+[tables."shop.customer".columns]
+id = "int"
+name = "string"
+
+[tables."shop.orders".columns]
+id = "bigint"
+customer = "int"
+amount = "decimal(8,2)"
+at = "timestamp"
+"""
+LOOKED_UP = Source(
+    table=TableName("shop", "customer"),
+    columns={"customer_key": "version_key", "name": "name"},
+    on=("id",),
+    to=("customer",),
+    at="at",
+    otherwise={"customer_key": "-1"},
+)
+
+
+@pytest.mark.parametrize(
+    ("said", "wrong", "words"),
+    [
+        ('at = "at"', 'at = "when"', "orders has no column when"),
+        ('at = "at"', 'at = "amount"', "versions of customer are dated by times"),
+        ("history.surrogate", "# history.surrogate", "customer has no column version_key"),
+        (
+            'mode = "history"\nhistory.surrogate = "hash"\n',
+            "",
+            "is a mirror, which forgets how it was",
+        ),
+        ("customer_key = -1 }", "key = -1 }", "otherwise there is key of customer"),
+        ("customer_key = -1 }", "customer_key = [] }", "otherwise"),
+        ("otherwise =", 'way = "inner"\notherwise =', "customer says what there is otherwise"),
+    ],
+)
+def test_a_lookup_that_cannot_be_is_said_before_anything_starts(
+    tmp_path: Path, said: str, wrong: str, words: str
+) -> None:
+    _, facts = [fence.content for fence in fences("docs/explanation/joined.md", "toml")]
+    assert said in facts
+    with pytest.raises(ConfigError) as refused:
+        load(write(tmp_path, MEMORY, CUSTOMERS, facts.replace(said, wrong)))
+    assert words in str(refused.value)

@@ -1,0 +1,116 @@
+"""What `plan` says of a joined table."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from lakeward.core.dimension import Dimension, TableName
+from lakeward.core.joined.declared import Joined, JoinType, Source
+from lakeward.core.joined.joining import Joining
+from lakeward.core.joined.keeping import JoinReport, PreparedJoin
+from lakeward.core.joined.plan import JoinPlan, JoinProgress, SourceCommit
+from lakeward.core.joined.unshown import OmittedRows
+from lakeward.core.ports import TableState
+from lakeward.core.progress import Progress
+from lakeward.core.schema import Schema
+from lakeward.entrypoints.runtime.join_run import JoinRun
+from lakeward.entrypoints.views import documents
+from lakeward.entrypoints.views.joined_tables import (
+    JoinedStatus,
+    describe_plan,
+    lookups,
+    print_runs,
+    status_document,
+)
+
+ORDERS = Source(table=TableName("shop", "orders"), columns={"id": "id"})
+CUSTOMER = Source(
+    table=TableName("shop", "customer"),
+    columns={"customer_key": "version_key", "name": "name"},
+    on=("id",),
+    to=("customer",),
+    at="ordered",
+    otherwise={"customer_key": "-1"},
+)
+
+JOINING = Joining(
+    joined=Joined(name=TableName("dw", "facts"), sources={"orders": ORDERS}),
+    tables={"orders": Dimension(name=ORDERS.table, key=("id",), schema=Schema(()))},
+    dimension=Dimension(name=TableName("dw", "facts"), key=("id",), schema=Schema(())),
+)
+
+
+def taking(since: dict[str, int], *whole: str) -> JoinPlan:
+    """Return a plan that takes of each source what came behind a batch, up to its fifth."""
+    progress = JoinProgress(batch=2, digest="d", passed={name: SourceCommit(5, "c") for name in since})
+    return JoinPlan(joining=JOINING, progress=progress, since=since, whole=whole)
+
+
+@pytest.mark.parametrize(
+    ("source", "words"),
+    [
+        (
+            CUSTOMER,
+            ["customer as it was at orders.ordered; a row that finds none has customer_key -1, name NULL"],
+        ),
+        (
+            replace(CUSTOMER, way=JoinType.INNER, otherwise={}),
+            ["customer as it was at orders.ordered; a row that finds none waits for it"],
+        ),
+        (
+            replace(CUSTOMER, columns={}, otherwise={}),
+            ["customer as it was at orders.ordered; a row that finds none stays"],
+        ),
+        (
+            replace(CUSTOMER, at=None),
+            ["customer as it is now; a row that finds none has customer_key -1, name NULL"],
+        ),
+        (replace(CUSTOMER, at=None, otherwise={}), []),
+    ],
+)
+def test_a_plan_says_what_is_looked_up_and_what_becomes_of_a_row_that_finds_none(
+    source: Source, words: list[str]
+) -> None:
+    joined = Joined(name=TableName("dw", "facts"), sources={"orders": ORDERS, "customer": source})
+    assert lookups(joined) == words
+
+
+@pytest.mark.parametrize(
+    ("found", "ahead", "words"),
+    [
+        (PreparedJoin(), [], "nothing new in its sources"),
+        (PreparedJoin(), [ORDERS.table], "keys touched by the next batch of shop.orders"),
+        (PreparedJoin(plan=taking({"orders": 3})), [], "keys touched by orders 4–5"),
+        (
+            PreparedJoin(plan=taking({"orders": 3})),
+            [ORDERS.table, CUSTOMER.table],
+            "keys touched by orders 4–5, and by the next batch of shop.orders, shop.customer",
+        ),
+        (PreparedJoin(plan=taking({}, "declared anew")), [ORDERS.table], "all rows rebuilt: declared anew"),
+        (PreparedJoin(lacking=(ORDERS.table,)), [ORDERS.table], "waits for the first batch of shop.orders"),
+    ],
+)
+def test_a_plan_says_which_keys_are_touched_and_which_batches_come_first(
+    found: PreparedJoin, ahead: list[TableName], words: str
+) -> None:
+    assert describe_plan(found, ahead) == words
+
+
+def test_what_cannot_be_shown_is_said_of_a_run_and_of_how_far_a_table_is(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    grouped = replace(ORDERS, on=("customer",))
+    joined = Joined(name=TableName("dw", "facts"), sources={"orders": grouped})
+    told = JoinProgress(batch=2, digest="d", passed={}, unshown=OmittedRows(keyless=3))
+    progress = Progress(batch=2, joined=told.to_json())
+    plan = replace(taking({"orders": 3}), joining=replace(JOINING, joined=joined))
+    report = JoinReport(table="dw.facts", plan=plan, progress=progress, written=1, removed=0, commit="c")
+    run = JoinRun(joined.name, report)
+    print_runs([run])
+    words = "3 rows of orders (shop.orders) left out: NULL in customer, and NULL is no key."
+    assert f"\n⚠ dw.facts: {words}" in capsys.readouterr().out
+    shown = [documents.join_run(run), status_document(JoinedStatus(joined, TableState(progress, Schema(()))))]
+    assert [one["warnings"][0].startswith(words) for one in shown] == [True, True]
+    assert documents.join_run(JoinRun(joined.name))["warnings"] == []
