@@ -132,8 +132,8 @@ class BatchFacts:
     @property
     def ahead(self) -> Ahead | None:
         """The greatest source time that is not believed, with its object, or None."""
-        found = (Ahead(item.ahead, item.object.name) for item in self.objects if item.ahead is not None)
-        return max(found, default=None)
+        times_ahead = (Ahead(item.ahead, item.object.name) for item in self.objects if item.ahead is not None)
+        return max(times_ahead, default=None)
 
     @property
     def has_loads(self) -> bool:
@@ -156,9 +156,9 @@ class BatchFacts:
     @property
     def inexact_since(self) -> str | None:
         """The name of the first object with a row whose key cannot be read, or None."""
-        return next((found.object.name for found in self.objects if found.unreadable), None)
+        return next((item.object.name for item in self.objects if item.unreadable), None)
 
     def with_parts(self) -> BatchFacts:
         """Return the facts of a batch whose updates are folded as parts: an older event may complete them."""
-        has = frozenset({Capability.UNSET})
-        return replace(self, needs=self.needs | has, may_need=self.may_need | has)
+        added = frozenset({Capability.UNSET})
+        return replace(self, needs=self.needs | added, may_need=self.may_need | added)

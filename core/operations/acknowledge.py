@@ -45,7 +45,7 @@ def objects_in(code: str, about: Iterable[str]) -> list[str]:
     >>> objects_in("LEDGER-003", ["a 1 2"])
     ['a 1 2']
     """
-    return sorted({one.rsplit(" ", _NUMBERS[code])[0] if code in _NUMBERS else one for one in about})
+    return sorted({text.rsplit(" ", _NUMBERS[code])[0] if code in _NUMBERS else text for text in about})
 
 
 def ack(job: Job[F], code: str, *, by: str, reason: str | None, at: int) -> Acknowledgement:

@@ -43,5 +43,5 @@ def _has(value: Any, type_: Type, names: Sequence[str]) -> bool:
 
 def without_added(changes: Sequence[SchemaChange], cells: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the cells of a row that shows none of these changes, without the added columns."""
-    new = {change.path for change in changes if change.kind is Kind.ADD}
-    return {name: value for name, value in cells.items() if name not in new}
+    added = {change.path for change in changes if change.kind is Kind.ADD}
+    return {name: value for name, value in cells.items() if name not in added}

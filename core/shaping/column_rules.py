@@ -86,10 +86,10 @@ class OfColumn(Rule):
 
 def known(schema: Schema, name: str) -> Column:
     """Return a column that must exist."""
-    found = schema.find(name)
-    if found is None:
+    column = schema.find(name)
+    if column is None:
         raise KeyError(name)
-    return found
+    return column
 
 
 def expect(item: Column, types: tuple[str, ...]) -> None:

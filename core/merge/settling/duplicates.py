@@ -17,22 +17,22 @@ def without_copies(before: TableBefore, delivery: Delivery) -> tuple[list[Change
     """Return the events and the rejects that come for the first time, and the number of copies."""
     events: list[ChangeEvent] = []
     rejects: list[Reject] = []
-    places: set[Position] = set()
+    positions: set[Position] = set()
     copies = 0
     facts = known_facts(before)
     for event in delivery.events:
         same_fact = facts[fact(before.dimension, event)]
-        if event.position in places or is_known(before, event, same_fact, by_hand=delivery.by_hand):
+        if event.position in positions or is_known(before, event, same_fact, by_hand=delivery.by_hand):
             copies += 1
             continue
-        places.add(event.position)
+        positions.add(event.position)
         same_fact.append(event)
         events.append(event)
     for reject in delivery.rejects:
-        if reject.position in places or before.memory.has_object(reject.position):
+        if reject.position in positions or before.memory.has_object(reject.position):
             copies += 1
             continue
-        places.add(reject.position)
+        positions.add(reject.position)
         rejects.append(reject)
     return events, rejects, copies
 
@@ -83,4 +83,4 @@ def equals_stored_row(before: TableBefore, event: ChangeEvent) -> bool:
     if not (before.is_ordered and before.dimension.unique_sequences) or event.old_key is not None or event.is_load:
         return False
     row = row_at(before.rows, event)
-    return row is not None and may_come_from(row, event, before.kept)
+    return row is not None and may_come_from(row, event, before.first_value_columns)

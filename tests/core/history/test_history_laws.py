@@ -179,7 +179,7 @@ def keeps_bases_of_what_waits(before: TableBefore, arrived: Arrivals, passing: F
         (folding, "as_fold_base", keeps_rows_for_bases, check_feed, Within(3)),
         (folding, "as_fold_base", keeps_one_version_for_bases, check_feed, Ordered()),
         (change_log, "as_fold_base", keeps_rows_for_bases, check_feed, Within(3)),
-        (folding, "rows_at_mark", takes_stored_rows_for_bases, check_feed, Unbounded()),
+        (folding, "rows_before_remembered", takes_stored_rows_for_bases, check_feed, Unbounded()),
         (folding, "splice_versions", splices_by_start_alone, check_feed, Within(3)),
         (folding, "splice_versions", splices_twice, check_feed, Unbounded()),
         (settle, "bases_to_remember", keeps_bases_of_events_alone, check_feed, Within(3)),

@@ -155,7 +155,7 @@ def test_another_zone_of_days_is_refused_and_of_times_is_none() -> None:
     found = "its versions were made with source_zone: UTC; the settings say source_zone: Asia/Tokyo"
     assert refused.value.found == found
     assert "the only one for days in earlier versions of lakeward" in str(refused.value.todo)
-    assert "drop the table and what is kept beside it, and load it anew" in str(refused.value.todo)
+    assert "drop the table and its side tables, and load it anew" in str(refused.value.todo)
     job, _ = playing(History())
     prepare_next_batch(replace(job, dimension=replace(DIMENSION, history=History(zone="Asia/Tokyo"))))
 
