@@ -90,21 +90,21 @@ class _Transaction:
     """The state of one transaction: the keys that rows entered, and the rows that they cover there.
 
     `moves` are its key changes by source order and keys, each with the row that it left when it first came.
-    `selection` are the key changes since the transaction began, or began again.
+    `key_changes` are those since the transaction began, or began again.
     """
 
     entered: set[Key] = field(default_factory=set)
     covered: dict[Key, Row] = field(default_factory=dict)
     moves: dict[Hashable, list[tuple[ChangeEvent, Row]]] = field(default_factory=dict)
-    selection: dict[Hashable, list[ChangeEvent]] = field(default_factory=dict)
+    key_changes: dict[Hashable, list[ChangeEvent]] = field(default_factory=dict)
 
     def row_of_copy(self, event: ChangeEvent) -> Row | None:
         """Return the row that the first delivery of a key change left, or None where this is the first."""
         return next((row for other, row in self.moves.get(_move(event), ()) if _is_copy(event, other)), None)
 
-    def takes_again(self, event: ChangeEvent) -> bool:
+    def has_come_before(self, event: ChangeEvent) -> bool:
         """Return True if an equal key change came since the transaction began."""
-        return any(_is_copy(event, other) for other in self.selection.get(_move(event), ()))
+        return any(_is_copy(event, other) for other in self.key_changes.get(_move(event), ()))
 
 
 class Fold:
@@ -235,9 +235,9 @@ class Fold:
         first, current = transaction.row_of_copy(event), self.live(event.key)
         if first is not None and current is not None and current.position == first.position:
             return
-        if transaction.takes_again(event):
+        if transaction.has_come_before(event):
             transaction = self.transactions[event.transaction] = _Transaction(moves=transaction.moves)
-        transaction.selection.setdefault(_move(event), []).append(event)
+        transaction.key_changes.setdefault(_move(event), []).append(event)
         mover = transaction.covered.pop(old, None)
         if mover is None and self.is_news(old, event):
             mover = self.live(old)
