@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from functools import reduce
-from typing import Any, Final
+from typing import Final
 
 import pytest
+from memory_jobs import columns, memory_job, progress_of
 
-from lakeward.adapters.memory import MemorySource, MemoryTarget
+from lakeward.adapters.memory import MemorySource
 from lakeward.core.checks.log_restart import ObjectSpans, find_restarts
 from lakeward.core.checks.log_steps import (
     LEAST_GAP,
@@ -23,8 +24,6 @@ from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import AlarmRaised
 from lakeward.core.events import ChangeEvent, Operation, Position, Sequences
 from lakeward.core.pipeline.apply import apply_changes
-from lakeward.core.pipeline.job import Job
-from lakeward.core.schema import Column, Schema, Type
 
 TABLE: Final = LogReached(lowest=100, highest=900, time=10 * LEAST_GAP)
 
@@ -203,10 +202,10 @@ def test_a_table_keeps_the_place_of_the_snapshot_with_which_it_begins() -> None:
     """Rows that do not name their snapshot count in its first batch, and in none after it."""
     name = TableName("shop", "item")
     dimension = Dimension(
-        name=name, schema=Schema((Column("id", Type("int")),)), key=("id",), sequences=Sequences.PLACES
+        name=name, schema=columns(id="int"), key=("id",), sequences=Sequences.PLACES
     )
     source = MemorySource(sequences=Sequences.PLACES, logs=lambda _: UNTOLD)
-    job: Job[Any] = Job(dimension=dimension, source=source, opened=MemoryTarget().open(dimension))
+    job = memory_job(dimension, source)
 
     def put(number: int, place: int, operation: Operation, time: int) -> None:
         position = Position(1, place, number, 1)
@@ -217,11 +216,11 @@ def test_a_table_keeps_the_place_of_the_snapshot_with_which_it_begins() -> None:
 
     put(1, 500, Operation.READ, 7200 * LEAST_GAP)
     apply_changes(job)
-    kept = job.opened.table.standing().progress.snapshot
+    kept = progress_of(job).snapshot
     assert kept == SnapshotPlace(500, 7200 * LEAST_GAP)
     put(2, 900, Operation.READ, 9000 * LEAST_GAP)
     apply_changes(job)
-    assert job.opened.table.standing().progress.snapshot == kept
+    assert progress_of(job).snapshot == kept
     put(3, 400, Operation.UPDATE, 7260 * LEAST_GAP)
     with pytest.raises(AlarmRaised, match="committed behind the snapshot") as raised:
         apply_changes(job)

@@ -6,19 +6,18 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from memory_jobs import NAME, memory_job, progress_of
 
-from lakeward.adapters.memory import MemorySource, MemoryTable, MemoryTarget
+from lakeward.adapters.memory import MemorySource
 from lakeward.core.checks.key_form import key_form
-from lakeward.core.dimension import Dimension, Snapshots, TableName
+from lakeward.core.dimension import Dimension, Snapshots
 from lakeward.core.errors import SchemaConflict
 from lakeward.core.events import ChangeEvent, Operation, Position
 from lakeward.core.pipeline.apply import apply_changes
-from lakeward.core.pipeline.job import Job, Settlement
+from lakeward.core.pipeline.job import Settlement
 from lakeward.core.pipeline.release import release
 from lakeward.core.ports import Entry, RepairedRow
 from lakeward.core.schema import Column, Schema, parse_type
-
-NAME = TableName("shop", "item")
 
 
 def dimension(*types: str) -> Dimension:
@@ -34,8 +33,7 @@ class Play:
     def __init__(self) -> None:
         of = dimension("int")
         self.source = MemorySource()
-        target = MemoryTarget({NAME: MemoryTable(of)})
-        self.job: Job[Any] = Job(dimension=of, source=self.source, opened=target.open(of))
+        self.job = memory_job(of, self.source)
 
     def run(self, order: int, form: str | None) -> str | None:
         """Apply an object, and return the stored key form."""
@@ -44,7 +42,7 @@ class Play:
         self.source.put(NAME, order, [event], modified=1)
         self.source.form_of_keys = form
         apply_changes(self.job)
-        return self.job.opened.table.standing().progress.key_form
+        return progress_of(self.job).key_form
 
 
 @pytest.mark.parametrize(

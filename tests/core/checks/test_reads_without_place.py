@@ -7,16 +7,14 @@ from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from memory_jobs import NAME, columns, item, memory_job, table_of
 
-from lakeward.adapters.memory import MemorySource, MemoryTable, MemoryTarget
+from lakeward.adapters.memory import MemorySource
 from lakeward.core.checks.log_restart import LogRestart, lift_place
-from lakeward.core.dimension import ORDERED, Deletes, Dimension, Lateness, Ordered, TableName, Ties, Within
+from lakeward.core.dimension import ORDERED, Deletes, Lateness, Ordered, Ties, Within
 from lakeward.core.events import READ_SEQUENCE, ChangeEvent, Operation, Position, Sequences
 from lakeward.core.pipeline.apply import apply_changes
-from lakeward.core.pipeline.job import Job
-from lakeward.core.schema import Column, Schema, Type
 
-NAME = TableName("shop", "item")
 HOUR = 3600 * 1_000_000
 DAY = Within(24 * HOUR)
 C, U, D, R, T = Operation.INSERT, Operation.UPDATE, Operation.DELETE, Operation.READ, Operation.TRUNCATE
@@ -31,16 +29,9 @@ def place_of(operation: Operation, place: int = 0) -> int:
 
 def tables(objects: Sequence[Sequence[Told]], **own: Any) -> dict[int, int]:
     """Return the rows after objects that are applied one a batch, a day and a half apart."""
-    dimension = Dimension(
-        name=NAME,
-        schema=Schema((Column("id", Type("int")), Column("v", Type("int")))),
-        key=("id",),
-        sequences=Sequences.PLACES,
-        **own,
-    )
+    dimension = item(columns(id="int", v="int"), sequences=Sequences.PLACES, **own)
     source = MemorySource()
-    target = MemoryTarget({NAME: MemoryTable(dimension)})
-    job: Job[Any] = Job(dimension=dimension, source=source, opened=target.open(dimension))
+    job = memory_job(dimension, source)
     number = 0
     for order, told in enumerate(objects, 1):
         events = []
@@ -57,8 +48,7 @@ def tables(objects: Sequence[Sequence[Told]], **own: Any) -> dict[int, int]:
             )
         source.put(NAME, order, events)
         apply_changes(job)
-    table = job.opened.table
-    assert isinstance(table, MemoryTable)
+    table = table_of(job)
     return {int(str(key[0])): row.cells["v"] for key, row in table.rows.items() if not row.deleted}
 
 

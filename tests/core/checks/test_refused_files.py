@@ -6,19 +6,18 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
+from memory_jobs import NAME, columns, item, memory_job, progress_of
 
-from lakeward.adapters.memory import MemorySource, MemoryTable, MemoryTarget
-from lakeward.core.dimension import Dimension, TableName, Tolerance
+from lakeward.adapters.memory import MemorySource
+from lakeward.core.dimension import Tolerance
 from lakeward.core.errors import AlarmRaised
 from lakeward.core.events import ChangeEvent, Operation, Position
 from lakeward.core.merge.change_log import Reason, Reject
 from lakeward.core.operations.acknowledge import ack
 from lakeward.core.pipeline.apply import apply_changes
 from lakeward.core.pipeline.job import Job
-from lakeward.core.schema import Column, Schema, Type
 
-NAME = TableName("shop", "item")
-SCHEMA = Schema((Column("id", Type("int")), Column("a", Type("int"))))
+SCHEMA = columns(id="int", a="int")
 
 
 def job(files: Mapping[int, Sequence[Reason | None]], tolerance: Tolerance = Tolerance()) -> Job[Any]:  # noqa: B008
@@ -26,10 +25,8 @@ def job(files: Mapping[int, Sequence[Reason | None]], tolerance: Tolerance = Tol
     source = MemorySource()
     for order, rows in files.items():
         put(source, order, rows)
-    dimension = Dimension(name=NAME, schema=SCHEMA, key=("id",), tolerance=tolerance)
-    return Job(
-        dimension=dimension, source=source, opened=MemoryTarget({NAME: MemoryTable(dimension)}).open(dimension)
-    )
+    dimension = item(SCHEMA, tolerance=tolerance)
+    return memory_job(dimension, source)
 
 
 def insert(place: Position, key: int) -> ChangeEvent:
@@ -67,7 +64,7 @@ def test_a_file_of_which_every_row_is_refused_for_one_reason_stops_the_table(
     with pytest.raises(AlarmRaised) as stopped:
         apply_changes(found)
     assert stopped.value.code == "QUARANTINE-001"
-    assert not found.opened.table.standing().progress.batch
+    assert not progress_of(found).batch
     ack(found, "QUARANTINE-001", by="me", reason=None, at=1)
     refused = sum(reason is not None for rows in files.values() for reason in rows)
     assert apply_changes(found).quarantined == refused

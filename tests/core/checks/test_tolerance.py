@@ -6,20 +6,19 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from memory_jobs import NAME, columns, memory_job, progress_of, table_of
 
-from lakeward.adapters.memory import MemorySource, MemoryTable, MemoryTarget
+from lakeward.adapters.memory import MemorySource
 from lakeward.core.checks.batch_checks import refuse_flood
-from lakeward.core.dimension import Dimension, TableName, Tolerance, Unreadable, Within
+from lakeward.core.dimension import Dimension, Tolerance, Unreadable, Within
 from lakeward.core.errors import QuarantineFull, SourceError
 from lakeward.core.events import ChangeEvent, Operation, Position
 from lakeward.core.merge.change_log import Reason, Reject
 from lakeward.core.pipeline.apply import apply_changes
 from lakeward.core.pipeline.job import Idle, Job
 from lakeward.core.pipeline.preparation import prepare_next_batch
-from lakeward.core.schema import Column, Schema, Type
 
-NAME = TableName("shop", "item")
-SCHEMA = Schema((Column("id", Type("int")), Column("a", Type("int"))))
+SCHEMA = columns(id="int", a="int")
 
 
 def insert(row: int, object_: int = 1, time: int | None = None) -> ChangeEvent:
@@ -29,8 +28,7 @@ def insert(row: int, object_: int = 1, time: int | None = None) -> ChangeEvent:
 
 def job(source: MemorySource, tolerance: Tolerance, **more: Any) -> Job[Any]:
     dimension = Dimension(name=NAME, schema=SCHEMA, tolerance=tolerance, **{"key": ("id",), **more})
-    target = MemoryTarget({NAME: MemoryTable(dimension)})
-    return Job(dimension=dimension, source=source, opened=target.open(dimension))
+    return memory_job(dimension, source)
 
 
 def delivering(good: int, bad: int, reason: Reason = Reason.CAST) -> MemorySource:
@@ -42,8 +40,7 @@ def delivering(good: int, bad: int, reason: Reason = Reason.CAST) -> MemorySourc
 
 
 def is_untouched(of: Job[Any]) -> bool:
-    table = of.opened.table
-    assert isinstance(table, MemoryTable)
+    table = table_of(of)
     return not (table.exists or table.quarantined or table.written)
 
 
@@ -136,7 +133,7 @@ def test_a_row_whose_key_cannot_be_read_stops_the_table_or_makes_it_inexact() ->
     assert is_untouched(stopping)
     going_on = job(source, Tolerance())
     apply_changes(going_on)
-    assert going_on.opened.table.standing().progress.inexact_since == "00000001"
+    assert progress_of(going_on).inexact_since == "00000001"
 
 
 def test_what_is_refused_is_told_by_its_reason_before_it_is() -> None:

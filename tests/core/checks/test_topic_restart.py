@@ -7,17 +7,16 @@ from collections.abc import Iterable, Sequence
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from memory_jobs import NAME
 
 from lakeward.core.checks.log_steps import LEAST_GAP
 from lakeward.core.checks.topic_restart import TOPIC_ALARM, refuse_topic_restart
-from lakeward.core.dimension import TableName
 from lakeward.core.errors import AlarmRaised
 from lakeward.core.events import NO_SEQUENCE, READ_SEQUENCE, Position
 from lakeward.core.ledger.objects import SourceObject
 from lakeward.core.ledger.selection import ObjectSelection
 from lakeward.core.merge.facts import ObjectFacts
 
-NAME = TableName("shop", "item")
 SECOND = LEAST_GAP
 
 

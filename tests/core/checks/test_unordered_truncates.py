@@ -8,18 +8,16 @@ from typing import Any, Final, NamedTuple
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from memory_jobs import NAME, columns, item, memory_job, table_of
 
-from lakeward.adapters.memory import MemorySource, MemoryTable, MemoryTarget
+from lakeward.adapters.memory import MemorySource
 from lakeward.core.checks.event_order import LOG_PLACE
-from lakeward.core.dimension import ORDERED, Dimension, TableName
+from lakeward.core.dimension import ORDERED
 from lakeward.core.errors import ConfigError, SourceError
 from lakeward.core.events import NO_SEQUENCE, ChangeEvent, Operation, Position, Sequences
 from lakeward.core.operations.truncate import truncate_at
 from lakeward.core.pipeline.apply import apply_changes
-from lakeward.core.pipeline.job import Job
-from lakeward.core.schema import Column, Schema, Type
 
-NAME: Final = TableName("shop", "item")
 PARTITION: Final = 1000
 """How many orders a partition has."""
 
@@ -39,17 +37,10 @@ class Topic:
     """A table that is fed by objects of partitions, and the rows it must have if arrival orders all changes."""
 
     def __init__(self, *, has_places: bool = False) -> None:
-        dimension = Dimension(
-            name=NAME,
-            schema=Schema((Column("id", Type("int")), Column("v", Type("int")))),
-            key=("id",),
-            lateness=ORDERED,
-            sequences=Sequences.PLACES,
-        )
+        dimension = item(columns(id="int", v="int"), lateness=ORDERED, sequences=Sequences.PLACES)
         self.has_places = has_places
         self.source = MemorySource(partition_end=lambda order: (order // PARTITION + 1) * PARTITION)
-        target = MemoryTarget({NAME: MemoryTable(dimension)})
-        self.job: Job[Any] = Job(dimension=dimension, source=self.source, opened=target.open(dimension))
+        self.job = memory_job(dimension, self.source)
         self.expected: dict[int, int] = {}
         self.delivered = self.changes = 0
 
@@ -57,11 +48,11 @@ class Topic:
         """Deliver an object behind all of its partition; a key is of one partition alone."""
         self.delivered += 1
         order, events = partition * PARTITION + self.delivered, []
-        for row, item in enumerate(items, 1):
+        for row, number in enumerate(items, 1):
             self.changes += 1
-            key = item * 3 + partition
+            key = number * 3 + partition
             place = Position(1, self.changes if self.has_places else NO_SEQUENCE, order, row)
-            if item == TRUNCATE:
+            if number == TRUNCATE:
                 self.expected.clear()
                 events.append(ChangeEvent(operation=Operation.TRUNCATE, position=place, key=()))
             else:
@@ -72,8 +63,7 @@ class Topic:
 
     @property
     def rows(self) -> dict[Any, Any]:
-        table = self.job.opened.table
-        assert isinstance(table, MemoryTable)
+        table = table_of(self.job)
         return {key[0]: row.cells["v"] for key, row in table.rows.items()}
 
     def apply(self, drawn: Sequence[Drawn]) -> bool:

@@ -9,6 +9,7 @@ import duckdb
 import pyarrow as pa
 import pytest
 import sqlglot
+from memory_jobs import columns
 
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import ConfigError
@@ -18,7 +19,7 @@ from lakeward.core.history.bitemporal import KnownVersion, known_after, update_k
 from lakeward.core.history.options import ByColumn, History, Shown
 from lakeward.core.history.version_rows import rows
 from lakeward.core.history.versions import Version, Versions
-from lakeward.core.schema import Column, Schema, Type
+from lakeward.core.schema import Type
 
 DAY, DATE = 86_400_000_000, Type("date")
 FAR = 2_932_896
@@ -41,7 +42,7 @@ _ARROW = {
     "bigint": pa.int64(),
     "decimal": pa.decimal128(20, 0),
 }
-OWN = Schema((Column("id", Type("int")), Column("a", Type("int"))))
+OWN = columns(id="int", a="int")
 
 
 def versions(key: int, *bounds: tuple[int, int | None]) -> Versions:

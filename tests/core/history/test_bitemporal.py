@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 from history_laws import KINDS, ONE, draw_events
+from memory_jobs import NAME, columns, item, memory_job
 
-from lakeward.adapters.memory import MemorySource, MemoryTable, MemoryTarget
-from lakeward.core.dimension import Dimension, TableName, Within
+from lakeward.adapters.memory import MemorySource, MemoryTable
+from lakeward.core.dimension import Dimension, Within
 from lakeward.core.errors import ConfigError
 from lakeward.core.events import Cell, ChangeEvent, Key, Operation, Position
 from lakeward.core.history.bitemporal import KnownVersion, KnownVersions, known_after, update_known_versions
@@ -22,7 +23,6 @@ from lakeward.core.history.versions import Versions
 from lakeward.core.merge.facts import Capability
 from lakeward.core.merge.fold import apply
 from lakeward.core.pipeline.apply import apply_changes
-from lakeward.core.pipeline.job import Job
 from lakeward.core.schema import Column, Schema, Type
 
 HISTORIES = 4000
@@ -146,10 +146,9 @@ def test_beliefs_that_are_kept_wrongly_break_it(revise: Revise) -> None:
 
 # The table that has them.
 
-NAME = TableName("shop", "item")
-SCHEMA = Schema(tuple(Column(name, Type("int")) for name in ("id", "a", "seen")))
+SCHEMA = columns(id="int", a="int", seen="int")
 HISTORY = History(kinds={"seen": Kind.OVERWRITE}, known=True)
-DIMENSION = Dimension(name=NAME, schema=SCHEMA, key=("id",), history=HISTORY, lateness=Within(1000))
+DIMENSION = item(SCHEMA, history=HISTORY, lateness=Within(1000))
 
 
 def test_a_table_has_two_columns_more_and_its_rows_are_told_apart_by_the_batch_as_well() -> None:
@@ -193,10 +192,9 @@ def played(*deliveries: ChangeEvent, table: MemoryTable | None = None) -> Memory
     """Return a table after batches of an event each."""
     table = table or MemoryTable(DIMENSION)
     source = MemorySource()
-    opened = MemoryTarget({NAME: table}).open(table.dimension)
     for place, event in enumerate(deliveries, 1):
         source.put(NAME, place, [event])
-        apply_changes(Job(dimension=table.dimension, source=source, opened=opened))
+        apply_changes(memory_job(table.dimension, source, table))
     return table
 
 
@@ -245,7 +243,7 @@ def test_nothing_is_kept_where_it_is_not_asked_for() -> None:
 @pytest.mark.parametrize("kind", [Kind.PREVIOUS, Kind.CURRENT])
 def test_what_is_made_of_a_column_is_told_apart_by_its_old_name_too(kind: Kind) -> None:
     was, is_, renames = History(kinds={"a": kind}), History(kinds={"b": kind}), {"a": "b"}
-    schema = Schema((Column("id", Type("int")), Column("a", Type("int"))))
+    schema = columns(id="int", a="int")
     assert is_.own(was.schema(schema, ("id",)), renames) == schema
     word = "previous" if kind is Kind.PREVIOUS else "current"
     assert is_.new_names(renames) == {"a": "b", f"{word}_a": f"{word}_b"}

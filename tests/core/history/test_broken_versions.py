@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 import pytest
+from memory_jobs import NAME, columns, item, memory_job
 
-from lakeward.adapters.memory import MemorySource, MemoryTable, MemoryTarget
-from lakeward.core.dimension import Dimension, TableName, Unbounded, Within
+from lakeward.adapters.memory import MemorySource, MemoryTable
+from lakeward.core.dimension import Dimension, Unbounded, Within
 from lakeward.core.errors import RepairError
 from lakeward.core.events import LOAD_SEQUENCE, ChangeEvent, Operation, Position
 from lakeward.core.history.options import History, Shown
@@ -18,19 +18,12 @@ from lakeward.core.merge.change_log import Reason, Reject
 from lakeward.core.merge.counts import Counts
 from lakeward.core.merge.fold import row_of
 from lakeward.core.pipeline.apply import apply_changes
-from lakeward.core.pipeline.job import Job, Settlement
+from lakeward.core.pipeline.job import Settlement
 from lakeward.core.pipeline.release import release, repair_row
 from lakeward.core.ports import Entry, RepairedRow
-from lakeward.core.schema import Column, Schema, Type
+from lakeward.core.schema import Type
 
-NAME = TableName("shop", "item")
-DIMENSION = Dimension(
-    name=NAME,
-    schema=Schema((Column("id", Type("int")), Column("a", Type("int")))),
-    key=("id",),
-    lateness=Unbounded(),
-    history=History(shown=Shown(type=Type("date"))),
-)
+DIMENSION = item(columns(id="int", a="int"), lateness=Unbounded(), history=History(shown=Shown(type=Type("date"))))
 DAY = 86_400_000_000
 
 Periods = list[tuple[int, int | None, object]]
@@ -51,8 +44,7 @@ class Lake:
 
     def __init__(self, dimension: Dimension = DIMENSION) -> None:
         self.table, self.source = MemoryTable(dimension), MemorySource(lateness=dimension.lateness)
-        opened = MemoryTarget({NAME: self.table}).open(dimension)
-        self.job: Job[Any] = Job(dimension=dimension, source=self.source, opened=opened)
+        self.job = memory_job(dimension, self.source, self.table)
 
     def deliver(self, day: int, *items: ChangeEvent | Reject) -> Counts:
         self.source.put(NAME, day, items)

@@ -7,9 +7,10 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from memory_jobs import NAME, item, memory_job
 
 from lakeward.adapters.memory import MemorySource, MemoryTable, MemoryTarget
-from lakeward.core.dimension import ORDERED, Dimension, Lateness, TableName, Unbounded
+from lakeward.core.dimension import ORDERED, Lateness, Unbounded
 from lakeward.core.errors import ConfigError
 from lakeward.core.events import Cell, ChangeEvent, Operation, Position
 from lakeward.core.history.options import ByColumn, History, Kind, Shown, Track
@@ -18,12 +19,11 @@ from lakeward.core.pipeline.job import Job
 from lakeward.core.schema import Column, Schema, Type
 from lakeward.core.schema_changes.evolution import Policies, Policy
 
-NAME = TableName("shop", "item")
 WHOLE = Schema((Column("id", Type("int")), Column("a", Type("int")), Column("seen", Type("bigint"))))
 TRACKED = History(track=Track(frozenset({"a"}), but=False))
 OVERWRITTEN = History(kinds={"a": Kind.OVERWRITE})
 BY_NUMBER = History(validity=ByColumn("seen"), shown=Shown(type=Type("bigint")))
-DIMENSION = Dimension(name=NAME, schema=WHOLE, key=("id",))
+DIMENSION = item(WHOLE)
 
 
 def event(place: int, operation: Operation = Operation.UPDATE, key: int = 1, **cells: Cell) -> ChangeEvent:
@@ -36,7 +36,7 @@ def playing(history: History | None, lateness: Lateness, *items: ChangeEvent) ->
     dimension = replace(DIMENSION, history=history, lateness=lateness)
     table, source = MemoryTable(dimension), MemorySource(lateness=lateness)
     source.put(NAME, 1, items)
-    job: Job[Any] = Job(dimension=dimension, source=source, opened=MemoryTarget({NAME: table}).open(dimension))
+    job = memory_job(dimension, source, table)
     apply_changes(job)
     return job, table
 

@@ -8,9 +8,10 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from memory_jobs import NAME, columns, item
 
 from lakeward.adapters.memory import MemoryLedger, MemorySource, MemoryTarget
-from lakeward.core.dimension import ORDERED, Dimension, Lateness, Sequences, TableName, Unbounded, Within
+from lakeward.core.dimension import ORDERED, Lateness, Sequences, Unbounded, Within
 from lakeward.core.errors import ConfigError
 from lakeward.core.events import LOAD_SEQUENCE, ChangeEvent, Operation, Position
 from lakeward.core.history.options import ByColumn, ByRun, History, Shown, Validity
@@ -21,15 +22,14 @@ from lakeward.core.operations.reload import ask, complete, record_decision
 from lakeward.core.operations.truncate import truncate_at
 from lakeward.core.pipeline.apply import apply_changes
 from lakeward.core.pipeline.job import Job
-from lakeward.core.schema import Column, Schema, Type
+from lakeward.core.schema import Type
 
-NAME = TableName("shop", "item")
 BEGIN = datetime(1970, 1, 1, tzinfo=UTC)
 HOUR = 3_600_000_000
 BY_COLUMN = History(validity=ByColumn("at"))
 BY_NUMBER = History(validity=ByColumn("n"), shown=Shown(type=Type("bigint")))
 BY_DAY = History(validity=ByColumn("at"), shown=Shown(type=Type("date")))
-SCHEMA = Schema((Column("id", Type("int")), Column("at", Type("timestamp")), Column("n", Type("int"))))
+SCHEMA = columns(id="int", at="timestamp", n="int")
 
 Periods = list[tuple[float, float | None]]
 
@@ -38,8 +38,7 @@ class Shop:
     """One table, whose objects say what was done at which hour, by column `at` as well; runs have a clock."""
 
     def __init__(self, history: History, lateness: Lateness = ORDERED, sequences: Any = Sequences.TIMES) -> None:
-        self.of = Dimension(
-            name=NAME, schema=SCHEMA, key=("id",), history=history, lateness=lateness, sequences=sequences
+        self.of = item(SCHEMA, history=history, lateness=lateness, sequences=sequences
         )
         self.source = MemorySource(Limits(files=1), lateness=lateness, sequences=sequences)
         self.target, self.ledger, self.clock = MemoryTarget(), MemoryLedger(), 0

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from memory_jobs import item
 
 from lakeward.adapters.memory import MemorySource, MemoryTable, MemoryTarget
 from lakeward.adapters.memory.shaper import MemoryShaper
-from lakeward.core.dimension import Dimension, TableName, Unbounded
+from lakeward.core.dimension import TableName, Unbounded
 from lakeward.core.errors import ConfigError
 from lakeward.core.events import UNSET, ChangeEvent, Operation, Position
 from lakeward.core.history.options import History, Kind, Shown, Track
@@ -32,7 +33,7 @@ DAY = 86_400_000_000
 class Lake:
     def __init__(self, history: History = OF_NAME) -> None:
         schema = RULES.shape(SOURCE).schema
-        dimension = Dimension(name=NAME, schema=schema, key=("id",), lateness=Unbounded(), history=history)
+        dimension = item(schema, lateness=Unbounded(), history=history)
         self.table, self.source = MemoryTable(dimension), MemorySource(lateness=Unbounded())
         self.job: Job[Any] = Job(
             dimension=dimension,

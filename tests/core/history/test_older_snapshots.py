@@ -13,10 +13,11 @@ from typing import Any
 
 import pytest
 from history_model import Told, of_one_key
+from memory_jobs import NAME, memory_job
 from tries import tries
 
-from lakeward.adapters.memory import MemoryLedger, MemorySource, MemoryTable, MemoryTarget
-from lakeward.core.dimension import Dimension, Older, Snapshots, TableName
+from lakeward.adapters.memory import MemoryLedger, MemorySource, MemoryTable
+from lakeward.core.dimension import Dimension, Older, Snapshots
 from lakeward.core.errors import AlarmRaised, ConfigError, SourceError
 from lakeward.core.events import LOAD_SEQUENCE, ChangeEvent, Key, Operation, Position
 from lakeward.core.history import older_snapshots, snapshot_splice
@@ -33,12 +34,11 @@ from lakeward.core.merge.change_log import Reason, Reject
 from lakeward.core.operations.reload import complete
 from lakeward.core.pipeline.apply import apply_changes
 from lakeward.core.pipeline.discovery import discover
-from lakeward.core.pipeline.job import BATCH_STEPS, Job, Report, StepObserver, no_observer
+from lakeward.core.pipeline.job import BATCH_STEPS, Report, StepObserver, no_observer
 from lakeward.core.pipeline.truncation import truncate
 from lakeward.core.schema import Column, Schema, Type
 from lakeward.plugins.testing.simulated_database import Features, feed
 
-NAME = TableName("shop", "item")
 SCHEMA = Schema(tuple(Column(name, Type("int")) for name in ("id", "a", "b")))
 HOUR = 3_600_000_000
 SETTLED = 10
@@ -66,8 +66,7 @@ class Lake:
         self.source = MemorySource(snapshot=snapshot, dates_snapshots=True)
         self.written = 0
         self.parts: dict[int, State] = {}
-        opened = MemoryTarget({NAME: self.table}).open(of)
-        self.job: Job[Any] = Job(dimension=of, source=self.source, opened=opened)
+        self.job = memory_job(of, self.source, self.table)
 
     def deliver(
         self,

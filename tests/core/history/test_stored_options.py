@@ -6,9 +6,10 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from memory_jobs import NAME, columns, memory_job
 
-from lakeward.adapters.memory import MemorySource, MemoryTable, MemoryTarget
-from lakeward.core.dimension import Dimension, TableName
+from lakeward.adapters.memory import MemorySource, MemoryTable
+from lakeward.core.dimension import Dimension
 from lakeward.core.errors import SchemaConflict
 from lakeward.core.events import ChangeEvent, Operation, Position
 from lakeward.core.history.options import ByColumn, ByRun, History, Kind, Shown, Surrogate, Track
@@ -17,11 +18,10 @@ from lakeward.core.pipeline.apply import apply_changes
 from lakeward.core.pipeline.job import Job
 from lakeward.core.pipeline.preparation import prepare_next_batch
 from lakeward.core.progress import Progress
-from lakeward.core.schema import Column, Schema, Type
+from lakeward.core.schema import Type
 from lakeward.core.schema_changes.evolution import Policies
 
-NAME = TableName("shop", "item")
-SCHEMA = Schema(tuple(Column(name, Type("bigint")) for name in ("id", "a", "b")))
+SCHEMA = columns(id="bigint", a="bigint", b="bigint")
 DIMENSION = Dimension(name=NAME, schema=SCHEMA, key=("id",), history=History())
 OF_A = History(track=Track(frozenset({"a"}), but=False))
 DATE = Type("date")
@@ -92,8 +92,7 @@ def playing(history: History | None) -> tuple[Job[Any], MemoryTable]:
     """Return a table that has rows."""
     dimension = replace(DIMENSION, history=history)
     table, source = MemoryTable(dimension), MemorySource()
-    opened = MemoryTarget({NAME: table}).open(dimension)
-    job: Job[Any] = Job(dimension=dimension, source=source, opened=opened)
+    job = memory_job(dimension, source, table)
     deliver(job, 1)
     return job, table
 
@@ -173,7 +172,7 @@ def test_a_table_remembers_its_options_and_takes_new_names_of_its_columns() -> N
     job, table = playing(history)
     assert table.progress.history == '{"kinds":{"a":0}}'
     assert Progress.from_json(table.progress.to_json()) == table.progress
-    renamed = Schema(tuple(Column(name, Type("bigint")) for name in ("id", "c", "b")))
+    renamed = columns(id="bigint", c="bigint", b="bigint")
     dimension = replace(
         DIMENSION,
         schema=renamed,

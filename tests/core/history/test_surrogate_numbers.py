@@ -6,9 +6,10 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from memory_jobs import NAME, memory_job
 
-from lakeward.adapters.memory import MemorySource, MemoryTable, MemoryTarget
-from lakeward.core.dimension import Dimension, TableName, Unbounded
+from lakeward.adapters.memory import MemorySource, MemoryTable
+from lakeward.core.dimension import Dimension, Unbounded
 from lakeward.core.events import ChangeEvent, Key, Operation, Position
 from lakeward.core.history.options import History, Shown, Surrogate
 from lakeward.core.history.surrogate_numbers import assign_numbers
@@ -75,7 +76,6 @@ def test_what_is_equal_in_untracked_columns_alone_does_not_live_on() -> None:
 
 # Through the pipeline.
 
-NAME = TableName("shop", "item")
 DIMENSION = Dimension(
     name=NAME,
     schema=Schema((Column("id", Type("int")), Column("a", Type("int")))),
@@ -87,8 +87,7 @@ DIMENSION = Dimension(
 
 def playing() -> tuple[Job[Any], MemoryTable]:
     table = MemoryTable(DIMENSION)
-    opened = MemoryTarget({NAME: table}).open(DIMENSION)
-    return Job(dimension=DIMENSION, source=MemorySource(), opened=opened), table
+    return memory_job(DIMENSION, MemorySource(), table), table
 
 
 def deliver(job: Job[Any], place: int, *told: tuple[Operation, int, int], time: int) -> None:

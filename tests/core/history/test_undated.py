@@ -8,9 +8,10 @@ from itertools import permutations
 from typing import Any
 
 import pytest
+from memory_jobs import NAME, columns, memory_job
 
-from lakeward.adapters.memory import MemorySource, MemoryTable, MemoryTarget
-from lakeward.core.dimension import Dimension, TableName, Unbounded
+from lakeward.adapters.memory import MemorySource, MemoryTable
+from lakeward.core.dimension import Dimension, Unbounded
 from lakeward.core.errors import RepairError
 from lakeward.core.events import LOAD_SEQUENCE, UNSET, Cell, ChangeEvent, Operation, Position
 from lakeward.core.history.instants import day_of, instant_of, undated_detail
@@ -18,16 +19,15 @@ from lakeward.core.history.options import ByColumn, ByTime, History, Shown
 from lakeward.core.merge.counts import Counts
 from lakeward.core.operations.explain import explain
 from lakeward.core.pipeline.apply import apply_changes
-from lakeward.core.pipeline.job import Job, Settlement
+from lakeward.core.pipeline.job import Settlement
 from lakeward.core.pipeline.release import release, repair_row
 from lakeward.core.ports import Entry, RepairedRow
-from lakeward.core.schema import Column, Schema, Type
+from lakeward.core.schema import Type
 
-NAME = TableName("shop", "item")
 BY_NUMBER = History(validity=ByColumn("seen"), shown=Shown(type=Type("bigint")))
 DIMENSION = Dimension(
     name=NAME,
-    schema=Schema((Column("id", Type("int")), Column("a", Type("int")), Column("seen", Type("bigint")))),
+    schema=columns(id="int", a="int", seen="bigint"),
     key=("id",),
     lateness=Unbounded(),
     history=BY_NUMBER,
@@ -50,8 +50,7 @@ class Lake:
     def __init__(self, *items: ChangeEvent, history: History = BY_NUMBER) -> None:
         dimension = replace(DIMENSION, history=history)
         self.table, self.source = MemoryTable(dimension), MemorySource(lateness=Unbounded())
-        opened = MemoryTarget({NAME: self.table}).open(dimension)
-        self.job: Job[Any] = Job(dimension=dimension, source=self.source, opened=opened)
+        self.job = memory_job(dimension, self.source, self.table)
         self.delivered = 0
         if items:
             self.deliver(*items)

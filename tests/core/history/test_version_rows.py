@@ -8,8 +8,9 @@ from datetime import UTC, date, datetime
 from decimal import Decimal
 
 import pytest
+from memory_jobs import item
 
-from lakeward.core.dimension import Dimension, Mode, TableName
+from lakeward.core.dimension import Mode
 from lakeward.core.errors import ConfigError
 from lakeward.core.events import LOAD_SEQUENCE, UNSET, ChangeEvent, Operation, Position
 from lakeward.core.history.instants import day_of, instant_of, value_of_instant
@@ -20,7 +21,7 @@ from lakeward.core.schema import Column, Schema, Type
 
 DATE, TIMESTAMP = Type("date"), Type("timestamp")
 SCHEMA = Schema((Column("id", Type("int")), Column("a", Type("string")), Column("seen", TIMESTAMP)))
-DIMENSION = Dimension(name=TableName("shop", "item"), schema=SCHEMA, key=("id",), history=History())
+DIMENSION = item(SCHEMA, history=History())
 NOON = 12 * 3_600_000_000
 DAY = 2 * NOON
 PLACE = Position(1, 5, 1, 1)

@@ -5,17 +5,18 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from memory_jobs import columns, item
 
-from lakeward.core.dimension import Dimension, TableName
+from lakeward.core.dimension import Dimension
 from lakeward.core.events import UNSET, ChangeEvent, Operation, Position
 from lakeward.core.history.options import History, Kind, Shown, Track
 from lakeward.core.history.version_checks import VersionRule, violation
 from lakeward.core.history.versions import Columns, Version, Versions, order_versions
 from lakeward.core.merge.fold import Row, apply
-from lakeward.core.schema import Column, Schema, Type
+from lakeward.core.schema import Type
 
-SCHEMA = Schema(tuple(Column(name, Type("int")) for name in ("id", "a", "b")))
-DIMENSION = Dimension(name=TableName("shop", "item"), schema=SCHEMA, key=("id",), history=History())
+SCHEMA = columns(id="int", a="int", b="int")
+DIMENSION = item(SCHEMA, history=History())
 OF_A = replace(DIMENSION, history=History(track=Track(frozenset({"a"}), but=False)))
 COLUMNS = Columns(("a",))
 

@@ -9,10 +9,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
+from memory_jobs import NAME, columns
 
 from lakeward.adapters.memory import MemoryLedger, MemoryQueue, MemorySource, MemoryTable, MemoryTarget
 from lakeward.core.checks.source_clock import SLACK
-from lakeward.core.dimension import Dimension, Snapshots, TableName
+from lakeward.core.dimension import Dimension, Snapshots
 from lakeward.core.errors import AlarmRaised, CommitConflict, ConfigError, SourceError
 from lakeward.core.events import LOAD_SEQUENCE, ChangeEvent, Operation, Position
 from lakeward.core.ledger.objects import ObjectState, SourceObject
@@ -25,10 +26,8 @@ from lakeward.core.pipeline.job import BATCH_STEPS, Job, StepObserver
 from lakeward.core.pipeline.preparation import prepare_next_batch
 from lakeward.core.ports import Batch, ChangeLogState, Notice
 from lakeward.core.progress import Progress
-from lakeward.core.schema import Column, Schema, Type
 
-NAME = TableName("shop", "item")
-DIMENSION = Dimension(name=NAME, schema=Schema((Column("id", Type("int")),)), key=("id",))
+DIMENSION = Dimension(name=NAME, schema=columns(id="int"), key=("id",))
 
 
 class Stopped(BaseException):

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
+from memory_jobs import columns
+
 from lakeward.adapters.memory import MemorySource, MemoryTarget
 from lakeward.adapters.memory.ledger import MemoryLedger
 from lakeward.core.dimension import Dimension, TableName
@@ -18,10 +20,10 @@ from lakeward.core.ledger.writer import LedgerWriter
 from lakeward.core.pipeline.apply import apply_changes
 from lakeward.core.pipeline.job import Job, SiblingTable
 from lakeward.core.ports import TableState
-from lakeward.core.schema import Column, Schema, Type
+from lakeward.core.schema import Type
 
 NAME, VERSIONS = TableName("shop", "item"), TableName("shop", "item_history")
-MIRROR = Dimension(name=NAME, schema=Schema((Column("id", Type("int")), Column("a", Type("int")))), key=("id",))
+MIRROR = Dimension(name=NAME, schema=columns(id="int", a="int"), key=("id",))
 HISTORY = replace(MIRROR, name=VERSIONS, reads=NAME, history=History(shown=Shown(type=Type("date"))))
 DAY = 86_400_000_000
 

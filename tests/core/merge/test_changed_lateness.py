@@ -7,9 +7,10 @@ from dataclasses import replace
 from typing import Any, TypeAlias
 
 import pytest
+from memory_jobs import item
 from model_laws import Player
 
-from lakeward.core.dimension import ORDERED, Deletes, Dimension, Lateness, TableName, Within
+from lakeward.core.dimension import ORDERED, Deletes, Dimension, Lateness, Within
 from lakeward.core.events import UNSET, ChangeEvent, Mark, Operation, Position
 from lakeward.core.history.options import History
 from lakeward.core.merge.change_log import ChangeLogContents, trim
@@ -17,7 +18,7 @@ from lakeward.core.merge.delivery import Delivery
 from lakeward.core.merge.settle import absorb, settle
 from lakeward.plugins.testing.simulated_database import SCHEMA
 
-MIRROR = Dimension(name=TableName("shop", "item"), schema=SCHEMA, key=("id",))
+MIRROR = item(SCHEMA)
 INSERT, UPDATE, DELETE = Operation.INSERT, Operation.UPDATE, Operation.DELETE
 LATER = Within(1000)
 

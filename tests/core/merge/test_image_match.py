@@ -6,8 +6,9 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from memory_jobs import columns, memory_job, progress_of
 
-from lakeward.adapters.memory import MemorySource, MemoryTable, MemoryTarget
+from lakeward.adapters.memory import MemorySource
 from lakeward.core.dimension import Dimension, Match, TableName
 from lakeward.core.errors import ConfigError, RepairError, SchemaConflict
 from lakeward.core.events import UNSET, ChangeEvent, Operation, Position
@@ -20,9 +21,8 @@ from lakeward.core.pipeline.job import Job
 from lakeward.core.pipeline.preparation import prepare_next_batch
 from lakeward.core.plan import plan
 from lakeward.core.progress import Progress
-from lakeward.core.schema import Column, Schema, parse_type
 
-SCHEMA = Schema((Column("a", parse_type("double")), Column("b", parse_type("struct<c:int,d:int>"))))
+SCHEMA = columns(a="double", b="struct<c:int,d:int>")
 DIMENSION = Dimension(name=TableName("shop", "log"), schema=SCHEMA, match=Match.IMAGE)
 INSERT, UPDATE, DELETE = Operation.INSERT, Operation.UPDATE, Operation.DELETE
 
@@ -91,15 +91,14 @@ def test_a_format_that_takes_away_no_row_by_its_image_is_refused() -> None:
 
 
 def _job(dimension: Dimension) -> Job[Any]:
-    target = MemoryTarget({dimension.name: MemoryTable(dimension)})
-    return Job(dimension=dimension, source=MemorySource(), opened=target.open(dimension))
+    return memory_job(dimension, MemorySource())
 
 
 def _deliver(job: Job[Any], place: int) -> Progress:
     added = ChangeEvent(operation=INSERT, position=Position(1, place, place, 1), cells={"a": 1.0})
     job.source.put(job.dimension.name, place, [added])  # type: ignore[attr-defined]
     apply_changes(job)
-    return job.opened.table.standing().progress
+    return progress_of(job)
 
 
 BARE = replace(DIMENSION, match=Match.KEY)

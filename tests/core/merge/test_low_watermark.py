@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from lakeward.core.dimension import ORDERED, Dimension, TableName, Unbounded, Within
+from memory_jobs import columns, item
+
+from lakeward.core.dimension import ORDERED, Unbounded, Within
 from lakeward.core.events import LOAD_SEQUENCE, ChangeEvent, Mark, Operation, Position
 from lakeward.core.merge.change_log import (
     Change,
@@ -16,10 +18,8 @@ from lakeward.core.merge.change_log import (
     times_of_objects,
     trim,
 )
-from lakeward.core.schema import Column, Schema, Type
 
-ITEMS = Dimension(
-    name=TableName("shop", "item"), schema=Schema((Column("id", Type("int")),)), key=("id",), lateness=Within(3)
+ITEMS = item(columns(id="int"), lateness=Within(3)
 )
 
 

@@ -9,10 +9,11 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from memory_jobs import item, memory_job, progress_of
 from model_laws import Player
 
-from lakeward.adapters.memory import Frame, MemorySource, MemoryTable, MemoryTarget
-from lakeward.core.dimension import ORDERED, Dimension, Lateness, TableName, Ties, Unbounded
+from lakeward.adapters.memory import Frame, MemorySource
+from lakeward.core.dimension import ORDERED, Dimension, Lateness, Ties, Unbounded
 from lakeward.core.errors import ConfigError, RepairError
 from lakeward.core.events import LOAD_SEQUENCE, UNSET, ChangeEvent, Operation, Position, Sequences
 from lakeward.core.history.options import History, Kind
@@ -21,11 +22,10 @@ from lakeward.core.merge.change_log import UNPLACED, Reason, Reject
 from lakeward.core.merge.delivery import Delivery, Resolution, record_of
 from lakeward.core.merge.settle import settle
 from lakeward.core.pipeline.apply import apply_changes
-from lakeward.core.pipeline.job import Job
 from lakeward.core.ports import Batch
 from lakeward.plugins.testing.simulated_database import SCHEMA
 
-DIMENSION = Dimension(name=TableName("shop", "item"), schema=SCHEMA, key=("id",), lateness=ORDERED)
+DIMENSION = item(SCHEMA, lateness=ORDERED)
 UNIQUE = replace(DIMENSION, sequences=Sequences.UNIQUE)
 
 
@@ -137,8 +137,8 @@ def test_a_half_of_a_key_change_does_not_go_where_a_row_stands(
 ) -> None:
     """That row leaves its key in the next batch, and its delete would take the other one."""
     dimension = replace(DIMENSION, lateness=lateness, sequences=Sequences.PLACES)
-    source, target = Halves(), MemoryTarget({dimension.name: MemoryTable(dimension)})
-    job: Job[Any] = Job(dimension=dimension, source=source, opened=target.open(dimension))
+    source = Halves()
+    job = memory_job(dimension, source)
     for n in (1, 2):
         row = event(Operation.INSERT, n)
         source.put(dimension.name, n, [replace(row, key=(n,), cells={"id": n, "a": n, "b": n})])
@@ -151,4 +151,4 @@ def test_a_half_of_a_key_change_does_not_go_where_a_row_stands(
             apply_changes(job)
     else:
         apply_changes(job)
-    assert job.opened.table.standing().progress.batch == (1 if stops else 2)
+    assert progress_of(job).batch == (1 if stops else 2)

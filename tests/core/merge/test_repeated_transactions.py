@@ -9,14 +9,15 @@ from itertools import count, permutations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from memory_jobs import item
 from model_laws import Player
 
-from lakeward.core.dimension import Deletes, Dimension, TableName, Unbounded
+from lakeward.core.dimension import Deletes, Unbounded
 from lakeward.core.events import UNSET, ChangeEvent, Key, Operation, Position
 from lakeward.core.history.options import History
 from lakeward.plugins.testing.simulated_database import SCHEMA
 
-ITEM = Dimension(name=TableName("shop", "item"), schema=SCHEMA, key=("id",), lateness=Unbounded())
+ITEM = item(SCHEMA, lateness=Unbounded())
 KEYS = (1, 2, 3)
 ALIKE = {"all at one commit time": False, "each at its place in the log": True}
 

@@ -6,11 +6,12 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from memory_jobs import NAME, columns, item, memory_job, progress_of, table_of
 
-from lakeward.adapters.memory import MemorySource, MemoryTable, MemoryTarget
+from lakeward.adapters.memory import MemorySource
 from lakeward.core.checks.event_order import ARRIVAL, LOG_PLACE, OrderBy
 from lakeward.core.checks.source_clock import Backwards
-from lakeward.core.dimension import ORDERED, Dimension, Lateness, TableName, Unbounded, Within
+from lakeward.core.dimension import ORDERED, Dimension, Lateness, Unbounded, Within
 from lakeward.core.errors import RepairError, SchemaConflict
 from lakeward.core.events import LOAD_SEQUENCE, ChangeEvent, Operation, Position, Sequences
 from lakeward.core.merge.change_log import Reason, Reject
@@ -21,16 +22,8 @@ from lakeward.core.ports import RepairedRow
 from lakeward.core.progress import Progress
 from lakeward.core.quarantine.repair import may_give, must_give
 from lakeward.core.reporting.alarms import alarms
-from lakeward.core.schema import Column, Schema, Type
 
-NAME = TableName("shop", "item")
-DIMENSION = Dimension(
-    name=NAME,
-    schema=Schema((Column("id", Type("int")), Column("a", Type("int")))),
-    key=("id",),
-    lateness=Unbounded(),
-    sequences=Sequences.UNIQUE,
-)
+DIMENSION = item(columns(id="int", a="int"), lateness=Unbounded(), sequences=Sequences.UNIQUE)
 FIRST = 20261121_10000000 * 10**19
 
 
@@ -42,8 +35,8 @@ def change(
 
 
 def playing(*objects: list[ChangeEvent | Reject], dimension: Dimension = DIMENSION) -> Job[Any]:
-    source, target = MemorySource(), MemoryTarget({NAME: MemoryTable(dimension)})
-    job = Job(dimension=dimension, source=source, opened=target.open(dimension))
+    source = MemorySource()
+    job = memory_job(dimension, source)
     for items in objects:
         source.put(NAME, items[0].position.object, items)
         apply_changes(job)
@@ -51,12 +44,11 @@ def playing(*objects: list[ChangeEvent | Reject], dimension: Dimension = DIMENSI
 
 
 def progress(job: Job[Any]) -> Progress:
-    return job.opened.table.standing().progress
+    return progress_of(job)
 
 
 def row(job: Job[Any]) -> Any:
-    table = job.opened.table
-    assert isinstance(table, MemoryTable)
+    table = table_of(job)
     return table.rows.get((1,))
 
 

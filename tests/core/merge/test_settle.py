@@ -5,16 +5,17 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from memory_jobs import item
 from model_laws import Player
 
-from lakeward.core.dimension import Dimension, Lateness, TableName, Unbounded, Within
+from lakeward.core.dimension import Lateness, Unbounded, Within
 from lakeward.core.errors import RepairError
 from lakeward.core.events import LOAD_SEQUENCE, ChangeEvent, Operation, Position
 from lakeward.core.merge.change_log import Reason, Reject
 from lakeward.core.merge.delivery import Resolution
 from lakeward.plugins.testing.simulated_database import SCHEMA
 
-DIMENSION = Dimension(name=TableName("shop", "item"), schema=SCHEMA, key=("id",))
+DIMENSION = item(SCHEMA)
 UNBOUNDED = Unbounded()
 
 

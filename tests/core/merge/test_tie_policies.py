@@ -7,9 +7,10 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from memory_jobs import item
 from model_laws import Player
 
-from lakeward.core.dimension import ORDERED, Dimension, Lateness, TableName, Ties, Unbounded, Within
+from lakeward.core.dimension import ORDERED, Lateness, Ties, Unbounded, Within
 from lakeward.core.errors import SourceError
 from lakeward.core.events import LOAD_SEQUENCE, UNSET, ChangeEvent, Operation, Position, Sequences
 from lakeward.core.history.options import History
@@ -18,8 +19,7 @@ from lakeward.core.merge.delivery import Resolution
 from lakeward.core.merge.ties import cautions
 from lakeward.plugins.testing.simulated_database import SCHEMA
 
-HELD = Dimension(
-    name=TableName("shop", "item"), schema=SCHEMA, key=("id",), lateness=Unbounded(), ties=Ties.QUARANTINE
+HELD = item(SCHEMA, lateness=Unbounded(), ties=Ties.QUARANTINE
 )
 LATENESS: Mapping[str, Lateness] = {"ordered": ORDERED, "within": Within(100), "unbounded": Unbounded()}
 WAYS = pytest.mark.parametrize("history", [None, History()], ids=["mirror", "history"])

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from memory_jobs import item
 
-from lakeward.core.dimension import ORDERED, Dimension, Lateness, TableName, Within
+from lakeward.core.dimension import ORDERED, Lateness, Within
 from lakeward.core.events import LOAD_SEQUENCE, Mark, Operation, Position
 from lakeward.core.merge.change_log import Reason, Record
 from lakeward.core.merge.counts import Counts
@@ -74,7 +75,7 @@ def test_it_is_held_against_no_mark_of_a_load_before_or_of_a_table_that_is_order
         schema=columns, operations={Operation.TRUNCATE: 1}, least=place, greatest=place, truncates=(place,)
     )
     planned = plan(
-        Dimension(name=TableName("shop", "item"), schema=columns, key=("id",), lateness=lateness),
+        item(columns, lateness=lateness),
         facts,
         Progress(batch=2, epoch=2, key=("id",), low_watermark=mark),
         stored=columns,

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 import pytest
+from memory_jobs import NAME, columns
 
 from lakeward.adapters.memory import MemoryLedger, MemorySource, MemoryTarget
 from lakeward.core.checks.batch_checks import refuse_other_options
-from lakeward.core.dimension import Dimension, Match, TableName
+from lakeward.core.dimension import Dimension, Match
 from lakeward.core.errors import ConfigError, SchemaConflict, TableError
 from lakeward.core.history.options import History
 from lakeward.core.ledger.objects import ObjectState
@@ -18,10 +19,8 @@ from lakeward.core.pipeline.job import Job
 from lakeward.core.plan import MergePlan
 from lakeward.core.ports import Commit, ExternalTable
 from lakeward.core.progress import Progress
-from lakeward.core.schema import Column, Schema, Type
 
-NAME = TableName("shop", "item")
-SCHEMA = Schema((Column("id", Type("int")), Column("note", Type("string"))))
+SCHEMA = columns(id="int", note="string")
 DIMENSION = Dimension(name=NAME, schema=SCHEMA, key=("id",))
 
 
@@ -85,7 +84,7 @@ def test_a_format_that_takes_over_nothing_refuses_by_name() -> None:
 
 
 def test_all_reasons_are_told_at_once() -> None:
-    other = Schema((Column("note", Type("int")),))
+    other = columns(note="int")
     found = ExternalTable(
         state="7", schema=other, rows=3, null_keys=1, twice=2, example="4", refused=["it is of stone"]
     )

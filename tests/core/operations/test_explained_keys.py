@@ -10,11 +10,12 @@ from random import Random
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from memory_jobs import item
 from model_laws import MODES, Player, draw_features, loaded_by
 from tries import tries
 
 from lakeward.adapters.memory import MemoryTable
-from lakeward.core.dimension import Dimension, Lateness, TableName, Unbounded
+from lakeward.core.dimension import Dimension, Lateness, Unbounded
 from lakeward.core.events import LOAD_SEQUENCE, UNSET, ChangeEvent, Key, Operation, Position
 from lakeward.core.history.options import History, Kind
 from lakeward.core.merge.change_log import BaseRow, Reason
@@ -90,36 +91,25 @@ def placed(event: ChangeEvent) -> Position:
     return event.position
 
 
-@pytest.mark.parametrize("lateness", MODES, ids=repr)
+@pytest.mark.parametrize(
+    ("lateness", "history"), [*((lateness, None) for lateness in MODES), (Unbounded(), HISTORY)], ids=repr
+)
 @thorough
 @given(random=RANDOMS)
-def test_the_steps_lead_from_the_row_before_them_to_the_row_that_stands(lateness: Lateness, random: Random) -> None:
+def test_the_steps_lead_from_the_row_before_them_to_the_stored_row(
+    lateness: Lateness, history: History | None, random: Random
+) -> None:
+    """In a history each step goes on from the one before it in the order of the source."""
     features = replace(draw_features(random, lateness), moves=False)
     source = feed(random, features)
-    table, _ = played(random, source, features.dimension(lateness))
+    table, _ = played(random, source, replace(features.dimension(lateness), history=history))
     for key in keys_of(source):
         known = table.known(key)
-        told = explain(table.dimension, known)
-        assert told.is_whole
+        explained = explain(table.dimension, known)
+        assert explained.is_whole
         cells = dict(known.base.row.cells) if known.base is not None and known.base.row is not None else {}
-        for step in told.steps:
-            assert all(cells.get(n, UNSET) == was or was is UNSET for n, (was, _) in step.changes.items())
-            cells.update({name: is_ for name, (_, is_) in step.changes.items()})
-        assert known.stored is None or cells == known.stored.row.cells
-
-
-@thorough
-@given(random=RANDOMS)
-def test_in_a_history_each_step_leads_on_from_the_one_before_it_in_the_order_of_the_source(random: Random) -> None:
-    features = replace(draw_features(random, Unbounded()), moves=False)
-    source = feed(random, features)
-    table, _ = played(random, source, replace(features.dimension(Unbounded()), history=HISTORY))
-    for key in keys_of(source):
-        known = table.known(key)
-        told = explain(table.dimension, known)
-        assert told.is_whole
-        cells = dict(known.base.row.cells) if known.base is not None and known.base.row is not None else {}
-        for step in sorted(told.steps, key=lambda step: step.position):
+        steps = explained.steps if history is None else sorted(explained.steps, key=lambda step: step.position)
+        for step in steps:
             assert all(cells.get(n, UNSET) == was or was is UNSET for n, (was, _) in step.changes.items())
             cells.update({name: is_ for name, (_, is_) in step.changes.items()})
         assert known.stored is None or cells == known.stored.row.cells
@@ -188,7 +178,7 @@ def test_ties_are_those_that_were_counted(random: Random) -> None:
 
 # Examples.
 
-ITEM = Dimension(name=TableName("shop", "item"), schema=SCHEMA, key=("id",), lateness=Unbounded())
+ITEM = item(SCHEMA, lateness=Unbounded())
 BARE = Row({"id": 1, "a": 0, "b": 0}, Position(1, LOAD_SEQUENCE, 1, 1))
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
+from memory_jobs import NAME, columns
 
 from lakeward.adapters.memory import MemoryLedger, MemorySource, MemoryStatistics, MemoryTable, MemoryTarget
 from lakeward.core.dimension import Dimension, Snapshots, TableName
@@ -23,10 +24,8 @@ from lakeward.core.operations.truncate import truncate_at
 from lakeward.core.pipeline.apply import apply_changes
 from lakeward.core.pipeline.job import Idle, Job
 from lakeward.core.pipeline.preparation import prepare_next_batch
-from lakeward.core.schema import Column, Schema, Type
 
-NAME = TableName("shop", "item")
-DIMENSION = Dimension(name=NAME, schema=Schema((Column("id", Type("int")), Column("a", Type("int")))), key=("id",))
+DIMENSION = Dimension(name=NAME, schema=columns(id="int", a="int"), key=("id",))
 
 
 @dataclass

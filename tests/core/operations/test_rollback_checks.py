@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from memory_jobs import NAME, columns, item, progress_of
 
 from lakeward.adapters.memory import MemoryLedger, MemorySource, MemoryTarget
-from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import ConfigError, SourceError
 from lakeward.core.events import ChangeEvent, Operation, Position
 from lakeward.core.ledger.objects import ObjectState
@@ -19,10 +19,8 @@ from lakeward.core.operations.truncate import truncate_at
 from lakeward.core.pipeline.apply import apply_changes
 from lakeward.core.pipeline.job import Job
 from lakeward.core.ports import Acknowledgement
-from lakeward.core.schema import Column, Schema, Type
 
-NAME = TableName("shop", "item")
-DIMENSION = Dimension(name=NAME, schema=Schema((Column("id", Type("int")),)), key=("id",))
+DIMENSION = item(columns(id="int"))
 
 
 @pytest.fixture
@@ -63,7 +61,7 @@ def test_the_ledger_is_that_of_then_and_the_next_run_applies_what_follows(job: J
     assert roll_back(job, preview).progress.batch == 1
     assert states(job) == [("00000001", ObjectState.APPLIED)]
     assert apply_changes(job).applied == 2
-    assert job.opened.table.standing().progress.rows == 3
+    assert progress_of(job).rows == 3
 
 
 def test_a_format_that_keeps_no_earlier_state_refuses_by_name(job: Job[object]) -> None:

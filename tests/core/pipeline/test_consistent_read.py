@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 import pytest
+from memory_jobs import NAME
 
-from lakeward.core.dimension import TableName
 from lakeward.core.errors import CommitConflict, TableError
 from lakeward.core.pipeline.consistent_read import read_consistently
 from lakeward.core.ports import TableState
 from lakeward.core.progress import Progress
-
-NAME = TableName("shop", "item")
 
 
 def at(*batches: int) -> Callable[[], TableState]:

@@ -7,9 +7,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
+from memory_jobs import NAME, columns, item
 
 from lakeward.adapters.memory import MemorySource, MemoryTable, MemoryTarget
-from lakeward.core.dimension import Deletes, Dimension, TableName
+from lakeward.core.dimension import Deletes, Dimension
 from lakeward.core.events import LOAD_SEQUENCE, ChangeEvent, Operation, Position
 from lakeward.core.ledger.selection import ObjectSelection
 from lakeward.core.merge.change_log import Hold, Reason
@@ -20,10 +21,8 @@ from lakeward.core.pipeline.job import Job
 from lakeward.core.pipeline.preparation import prepare_next_batch
 from lakeward.core.plan import MergePlan
 from lakeward.core.ports import Batch
-from lakeward.core.schema import Column, Schema, Type
 
-NAME = TableName("shop", "item")
-DIMENSION = Dimension(name=NAME, schema=Schema((Column("id", Type("int")),)), key=("id",))
+DIMENSION = item(columns(id="int"))
 OTHERS = {
     "a table without a key": replace(DIMENSION, key=()),
     "soft deletes": replace(DIMENSION, deletes=Deletes.SOFT),

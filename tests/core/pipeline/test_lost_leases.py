@@ -8,9 +8,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 import pytest
+from memory_jobs import NAME, columns, item, progress_of
 
 from lakeward.adapters.memory import MemoryLedger, MemorySource, MemoryTable, MemoryTarget
-from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import CommitConflict, LockedError
 from lakeward.core.events import LOAD_SEQUENCE, ChangeEvent, Operation, Position
 from lakeward.core.ledger.writer import LedgerWriter
@@ -29,10 +29,8 @@ from lakeward.core.pipeline.release import release, repair_row
 from lakeward.core.plan import MergePlan
 from lakeward.core.ports import Commit, Entry, ExternalTable, LayoutChange, MaintenancePolicy, RepairedRow
 from lakeward.core.progress import Progress
-from lakeward.core.schema import Column, Schema, Type
 
-NAME = TableName("shop", "item")
-DIMENSION = Dimension(name=NAME, schema=Schema((Column("id", Type("int")),)), key=("id",))
+DIMENSION = item(columns(id="int"))
 CARE = MaintenancePolicy(deleted=None, small=None, file_size=1, keep=1, keep_last=1, orphans=None)
 
 Act: TypeAlias = Callable[[Job[Any]], object]
@@ -82,7 +80,7 @@ def job() -> Job[Any]:
 
 
 def entry(job: Job[Any]) -> Entry:
-    return job.opened.quarantine.entries(job.opened.table.standing().progress)[0]
+    return job.opened.quarantine.entries(progress_of(job))[0]
 
 
 def by_hand(job: Job[Any]) -> object:

@@ -7,9 +7,10 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from memory_jobs import NAME, columns
 
 from lakeward.adapters.memory import MemoryQueue, MemorySource, MemoryTable, MemoryTarget
-from lakeward.core.dimension import ORDERED, Dimension, Lateness, TableName, Unbounded
+from lakeward.core.dimension import ORDERED, Dimension, Lateness, Unbounded
 from lakeward.core.errors import CommitConflict, ConfigError, LockedError, SchemaConflict, TableError
 from lakeward.core.events import LOAD_SEQUENCE, UNSET, ChangeEvent, Operation, Position
 from lakeward.core.ledger.full_loads import AwaitedLoad
@@ -24,11 +25,10 @@ from lakeward.core.pipeline.preparation import prepare_next_batch
 from lakeward.core.plan import MergePlan, plan
 from lakeward.core.ports import Batch, ChangeLogState, Commit, MergeResult, Notice, TableState
 from lakeward.core.progress import Progress
-from lakeward.core.schema import Column, Schema, Type, parse_type
+from lakeward.core.schema import Schema
 from lakeward.core.schema_changes.evolution import Policies, Policy
 
-NAME = TableName("shop", "item")
-DIMENSION = Dimension(name=NAME, schema=Schema((Column("id", Type("int")), Column("a", Type("int")))), key=("id",))
+DIMENSION = Dimension(name=NAME, schema=columns(id="int", a="int"), key=("id",))
 
 
 def event(operation: Operation, sequence: int, epoch: int = 1, **cells: object) -> ChangeEvent:
@@ -87,36 +87,12 @@ class Empty(MemorySource):
         return ObjectSelection()
 
 
-def test_a_notice_whose_objects_were_still_changing_stays() -> None:
-    source = Growing()
-    source.put(NAME, 1, [event(Operation.INSERT, 1, a=1)])
-    waiting = job(source, MemoryTable(DIMENSION))
-    apply_changes(waiting)
-    assert len(notices(waiting)) == 1
-
-
-def test_a_notice_of_nothing_new_is_acknowledged() -> None:
-    waiting = job(Empty(), MemoryTable(DIMENSION))
-    apply_changes(waiting)
-    assert notices(waiting) == []
-
-
 class OfOthers(MemorySource):
     """Has only messages of other tables."""
 
     def read(self, dimension: Dimension, selection: ObjectSelection, epoch: int) -> Batch[Any]:
         batch = MemorySource.read(self, dimension, replace(selection, objects=()), epoch)
         return replace(batch, facts=replace(batch.facts, others=OtherTables(1, (("shop.other", 1),))))
-
-
-def test_a_notice_of_an_object_that_is_all_of_others_is_acknowledged() -> None:
-    source = OfOthers()
-    source.put(NAME, 1, [])
-    waiting = job(source, MemoryTable(DIMENSION))
-    found: list[OtherTables] = []
-    apply_changes(waiting, on_others=found.append)
-    assert len(found) == 1
-    assert notices(waiting) == []
 
 
 class Loading(MemorySource):
@@ -126,10 +102,18 @@ class Loading(MemorySource):
         return ObjectSelection(awaited=AwaitedLoad(epoch=2, objects=1))
 
 
-def test_a_notice_of_a_table_that_waits_for_a_full_load_is_acknowledged() -> None:
-    waiting = job(Loading(), MemoryTable(DIMENSION))
-    apply_changes(waiting)
-    assert notices(waiting) == []
+@pytest.mark.parametrize(
+    ("source", "is_acknowledged"), [(Growing(), False), (Empty(), True), (OfOthers(), True), (Loading(), True)]
+)
+def test_a_notice_is_acknowledged_unless_its_objects_are_still_changing(
+    source: MemorySource, is_acknowledged: bool
+) -> None:
+    source.put(NAME, 1, [event(Operation.INSERT, 1, a=1)])
+    waiting = job(source, MemoryTable(DIMENSION))
+    others: list[OtherTables] = []
+    apply_changes(waiting, on_others=others.append)
+    assert (notices(waiting) == []) is is_acknowledged
+    assert bool(others) is isinstance(source, OfOthers)
 
 
 def test_a_batch_is_reported_though_what_follows_its_commit_fails() -> None:
@@ -182,27 +166,21 @@ def test_the_key_of_a_table_cannot_become_another() -> None:
     apply_changes(job(source_of(event(Operation.INSERT, 1, a=1)), table))
     assert table.progress.key == ("id",)
     facts = BatchFacts(schema=DIMENSION.schema)
-    other = replace(DIMENSION, key=("a",))
-    with pytest.raises(SchemaConflict, match="its key cannot become another"):
-        plan(other, facts, table.progress, stored=DIMENSION.schema, capabilities=frozenset())
-    without = replace(DIMENSION, key=())
-    with pytest.raises(SchemaConflict, match="its key cannot become another"):
-        plan(without, facts, table.progress, stored=DIMENSION.schema, capabilities=frozenset())
+    for key in (("a",), ()):
+        other = replace(DIMENSION, key=key)
+        with pytest.raises(SchemaConflict, match="its key cannot become another"):
+            plan(other, facts, table.progress, stored=DIMENSION.schema, capabilities=frozenset())
     renamed = replace(DIMENSION, key=("no",), policies=Policies(renames={"id": "no"}))
-    called = Schema((Column("no", Type("int")), Column("a", Type("int"))))
-    assert plan(
-        replace(renamed, schema=called),
-        replace(facts, schema=called),
-        table.progress,
-        stored=DIMENSION.schema,
-        capabilities=frozenset(),
-    ).evolution.renames == {"id": "no"}
+    called = columns(no="int", a="int")
+    renamed, facts = replace(renamed, schema=called), replace(facts, schema=called)
+    found = plan(renamed, facts, table.progress, stored=DIMENSION.schema, capabilities=frozenset())
+    assert found.evolution.renames == {"id": "no"}
 
 
 def test_a_rename_within_a_column_is_refused_before_anything_is_written() -> None:
     """Else the table would get a second field, and NULL in it where the old one has values."""
-    stored = Schema((Column("id", Type("int")), Column("a", parse_type("struct<city: string>"))))
-    sent = Schema((Column("id", Type("int")), Column("a", parse_type("struct<town: string>"))))
+    stored = columns(id="int", a="struct<city: string>")
+    sent = columns(id="int", a="struct<town: string>")
     dimension = replace(DIMENSION, schema=Schema(()), policies=Policies(renames={"a.city": "town"}))
     with pytest.raises(ConfigError, match="fields within columns cannot be renamed") as refused:
         plan(dimension, BatchFacts(schema=sent), Progress(), stored=stored, capabilities=frozenset())
@@ -213,22 +191,12 @@ def test_a_rename_within_a_column_is_refused_before_anything_is_written() -> Non
 @pytest.mark.parametrize(("lateness", "is_in_part"), [(Unbounded(), True), (ORDERED, False)])
 def test_updates_that_lack_a_column_of_the_table_send_a_part_of_a_row(lateness: Lateness, is_in_part: bool) -> None:
     """An older update may still bring the rest; in an ordered table none does."""
-    narrow = Schema((Column("id", Type("int")),))
+    narrow = columns(id="int")
     dimension = replace(DIMENSION, schema=narrow, lateness=lateness, policies=Policies(drop=Policy.EVOLVE))
-    facts = BatchFacts(
-        schema=narrow,
-        operations={Operation.UPDATE: 1},
-        least=Position(1, 5, 1, 1),
-        greatest=Position(1, 5, 1, 1),
-    )
-    made = plan(
-        dimension,
-        facts,
-        Progress(),
-        stored=DIMENSION.schema,
-        capabilities=frozenset(Capability),
-    )
-    assert made.in_part is is_in_part
+    place = Position(1, 5, 1, 1)
+    facts = BatchFacts(schema=narrow, operations={Operation.UPDATE: 1}, least=place, greatest=place)
+    found = plan(dimension, facts, Progress(), stored=DIMENSION.schema, capabilities=frozenset(Capability))
+    assert found.in_part is is_in_part
 
 
 class Lost(MemoryTable):

@@ -7,10 +7,11 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from memory_jobs import NAME, columns, item, memory_job, progress_of, table_of
 
 from lakeward.adapters.memory import MemoryLedger, MemorySource, MemoryTable, MemoryTarget
 from lakeward.adapters.memory.shaper import MemoryShaper
-from lakeward.core.dimension import ORDERED, Dimension, TableName, Unbounded
+from lakeward.core.dimension import ORDERED, Dimension, Unbounded
 from lakeward.core.errors import RepairError
 from lakeward.core.events import LOAD_SEQUENCE, UNSET, ChangeEvent, Operation, Position
 from lakeward.core.ledger.writer import LedgerWriter
@@ -27,8 +28,7 @@ from lakeward.core.shaping.quality_rules import Range
 from lakeward.core.shaping.reshaping_rules import Drop
 from lakeward.core.shaping.shaped_source import ShapedSource, TableRules
 
-NAME = TableName("shop", "item")
-DIMENSION = Dimension(name=NAME, schema=Schema((Column("id", Type("int")), Column("a", Type("int")))), key=("id",))
+DIMENSION = item(columns(id="int", a="int"))
 
 
 def update(sequence: int, a: int) -> ChangeEvent:
@@ -42,15 +42,15 @@ def bad(sequence: int, reason: Reason = Reason.CAST) -> Reject:
 
 
 def playing(*items: ChangeEvent | Reject) -> Job[Any]:
-    source, target = MemorySource(), MemoryTarget({NAME: MemoryTable(DIMENSION)})
+    source = MemorySource()
     source.put(NAME, 1, items)
-    job = Job(dimension=DIMENSION, source=source, opened=target.open(DIMENSION))
+    job = memory_job(DIMENSION, source)
     apply_changes(job)
     return job
 
 
 def entries(job: Job[Any]) -> list[Entry]:
-    return list(job.opened.quarantine.entries(job.opened.table.standing().progress))
+    return list(job.opened.quarantine.entries(progress_of(job)))
 
 
 def repaired(entry: Entry, *, time: str | None = None, **cells: Written) -> Entry:
@@ -59,8 +59,7 @@ def repaired(entry: Entry, *, time: str | None = None, **cells: Written) -> Entr
 
 
 def stands(job: Job[Any]) -> object:
-    table = job.opened.table
-    assert isinstance(table, MemoryTable)
+    table = table_of(job)
     return table.rows[1,].cells["a"] if (1,) in table.rows else None
 
 
@@ -101,7 +100,7 @@ def test_a_row_that_is_mended_to_a_place_above_all_others_is_the_newest() -> Non
     job = playing(update(1, 1), Reject(Position(1, LOAD_SEQUENCE, 1, 2), Reason.SEQUENCE, ((1,),)))
     repair_row(job, [repaired(entries(job)[0], time="9")])
     release(job, Settlement(repaired=entries(job)))
-    high = job.opened.table.standing().progress.high_watermark
+    high = progress_of(job).high_watermark
     assert high is not None
     assert high.sequence == 9
     truncate_at(
@@ -127,8 +126,7 @@ def test_what_does_not_fit_is_refused_and_not_kept(wrong: dict[str, Any]) -> Non
 def test_a_row_that_was_mended_for_other_columns_is_refused() -> None:
     job = playing(update(1, 1), bad(2))
     repair_row(job, [repaired(entries(job)[0])])
-    table = job.opened.table
-    assert isinstance(table, MemoryTable)
+    table = table_of(job)
     table.dimension = replace(DIMENSION, schema=Schema((*DIMENSION.schema, Column("b", Type("int")))))
     with pytest.raises(RepairError) as refused:
         release(job, Settlement(repaired=entries(job)))
@@ -144,9 +142,9 @@ PARTS = replace(
 
 
 def in_part(*items: ChangeEvent | Reject) -> Job[Any]:
-    source, target = MemorySource(lateness=Unbounded()), MemoryTarget({NAME: MemoryTable(PARTS)})
+    source = MemorySource(lateness=Unbounded())
     source.put(NAME, 1, items)
-    job = Job(dimension=PARTS, source=source, opened=target.open(PARTS))
+    job = memory_job(PARTS, source)
     apply_changes(job)
     return job
 
@@ -163,8 +161,7 @@ def whole(sequence: int, key: int = 1, old: int | None = None, **cells: int) -> 
 
 
 def rows(job: Job[Any]) -> Mapping[Any, Any]:
-    table = job.opened.table
-    assert isinstance(table, MemoryTable)
+    table = table_of(job)
     return {key: (row.cells["a"], row.cells["b"]) for (key,), row in table.rows.items()}
 
 
@@ -188,7 +185,7 @@ def test_a_key_change_is_mended_with_the_key_that_it_left() -> None:
     job = in_part(whole(1, a=1, b=1), held, whole(4, key=3, old=2), whole(5, key=3, a=5))
     (entry,) = entries(job)
     assert (entry.key, entry.other_key, entry.also_holds, entry.waits) == ('["2"]', '["1"]', ('["3"]',), 2)
-    assert job.opened.table.standing().progress.held == 3
+    assert progress_of(job).held == 3
     row = repaired(entry, id="2", b=UNSET)
     assert row.repaired is not None
     for old_key, said in ((None, "its old key is not told"), ({"id": "4"}, "has another old key now")):
@@ -201,12 +198,12 @@ def test_a_key_change_is_mended_with_the_key_that_it_left() -> None:
 
 def test_an_event_that_waits_for_its_row_is_told_until_that_comes() -> None:
     job = in_part(whole(5, a=5), whole(6, key=2, a=6), whole(7, key=2, a=7, b=7), whole(8, key=4, old=3))
-    found = job.opened.quarantine.incomplete(job.opened.table.standing().progress)
+    found = job.opened.quarantine.incomplete(progress_of(job))
     assert [(one.key, one.detail) for one in found] == [('["1"]', "not sent: b"), ('["4"]', "not sent: a, b")]
     assert not any(one.is_held for one in found)
     job.source.put(NAME, 9, [whole(1, a=1, b=1), whole(2, key=3, a=3, b=3)])  # type: ignore[attr-defined]
     apply_changes(job)
-    assert job.opened.quarantine.incomplete(job.opened.table.standing().progress) == []
+    assert job.opened.quarantine.incomplete(progress_of(job)) == []
     assert rows(job) == {1: (5, 1), 2: (7, 7), 4: (3, 3)}
 
 
@@ -240,7 +237,7 @@ def test_what_cannot_be_fixed_is_told_before_anybody_tries(dimension: Dimension,
     assert found is None if said is None else said in str(found)
 
 
-SOURCE = Schema((Column("nr", Type("int")), Column("word", Type("string"))))
+SOURCE = columns(nr="int", word="string")
 RULES = (Rename(column="nr", to="id"), Cast(column="word", type=Type("int"), to="a"), Drop(columns=("word",)))
 AT_MOST = Range(column="a", most="9")
 

@@ -11,7 +11,6 @@ from lakeward.core.progress import Progress
 from lakeward.core.reporting.alarms import Alarm
 from lakeward.core.reporting.failures import Failure
 from lakeward.core.reporting.notices import (
-    AGAIN_AFTER,
     NoticeEntry,
     RunNotice,
     SentEntry,
@@ -226,7 +225,3 @@ def test_rows_that_are_yet_to_be_told_are_forgotten_with_their_table() -> None:
     assert [(one.first, one.last, one.untold) for one in sent] == [(0, 0, 7)]
     assert without_ended(sent, later(1), {"shop.orders"}, {"shop.orders"}) == sent
     assert without_ended(sent, later(1), (), {"shop.lines"}) == ()
-
-
-def test_an_hour_is_an_hour() -> None:
-    assert AGAIN_AFTER == 60 * MINUTE

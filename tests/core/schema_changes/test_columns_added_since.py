@@ -7,9 +7,10 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from memory_jobs import columns, item
 from model_laws import Player
 
-from lakeward.core.dimension import ORDERED, Dimension, TableName, Within
+from lakeward.core.dimension import ORDERED, Within
 from lakeward.core.events import ChangeEvent, Operation, Position
 from lakeward.core.merge.change_log import Record
 from lakeward.core.merge.facts import BatchFacts, Capability
@@ -18,9 +19,9 @@ from lakeward.core.plan import plan
 from lakeward.core.progress import Progress
 from lakeward.core.schema import Column, Schema, Type
 
-NARROW = Schema((Column("id", Type("int")), Column("a", Type("int"))))
+NARROW = columns(id="int", a="int")
 WIDE = Schema((*NARROW, Column("b", Type("int"))))
-DIMENSION = Dimension(name=TableName("shop", "item"), schema=NARROW, key=("id",), lateness=Within(10))
+DIMENSION = item(NARROW, lateness=Within(10))
 INSERT, UPDATE, DELETE = Operation.INSERT, Operation.UPDATE, Operation.DELETE
 
 

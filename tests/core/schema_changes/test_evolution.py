@@ -11,21 +11,26 @@ from lakeward.core.schema import Column, Schema
 from lakeward.core.schema_changes.evolution import DEFAULT_POLICIES, Kind, Policies, Policy, compare, evolve
 
 
-def test_columns_in_another_order_are_no_change() -> None:
-    assert compare(columns(a="int", b="string"), columns(b="string", a="int")) == ()
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (columns(a="int", b="string"), columns(b="string", a="int")),
+        (columns(a="struct<x: int, y: int>"), columns(a="struct<y: int, x: int>")),
+    ],
+)
+def test_another_order_of_columns_or_fields_is_no_change(before: Schema, after: Schema) -> None:
+    assert compare(before, after) == ()
 
 
 def test_each_difference_is_named() -> None:
-    changes = compare(columns(a="int", b="string", c="date"), columns(a="bigint", c="date", d="double"))
+    changes = compare(columns(a="int", b="string", c="date"), columns(a="bigint", C="date", d="double"))
     assert [str(change) for change in changes] == [
+        "column C (date) is new",
         "column d (double) is new",
         "column b (string) is missing",
+        "column c (date) is missing",
         "column a was int and is bigint",
     ]
-
-
-def test_a_name_in_another_case_is_another_column() -> None:
-    assert len(compare(columns(ID="int"), columns(id="int"))) == 2
 
 
 def test_a_difference_within_a_nested_type_has_a_path() -> None:
@@ -41,10 +46,6 @@ def test_a_difference_within_a_nested_type_has_a_path() -> None:
         "column c.value was float and is double",
         "column d was map<int, int> and is map<date, int>",
     ]
-
-
-def test_fields_in_another_order_are_no_change() -> None:
-    assert compare(columns(a="struct<x: int, y: int>"), columns(a="struct<y: int, x: int>")) == ()
 
 
 @pytest.mark.parametrize(
@@ -150,16 +151,10 @@ def test_keys_of_another_type_could_not_be_held(type_: str) -> None:
     assert evolve(columns(id="int"), columns(id=type_), policies, ["id"]).refused
 
 
-@pytest.mark.parametrize(
-    ("policies", "refuses"),
-    [
-        (DEFAULT_POLICIES, False),
-        (Policies(narrow=Policy.QUARANTINE), True),
-        (Policies(paths={"a.b": {Kind.RETYPE: Policy.QUARANTINE}}), True),
-    ],
-)
-def test_it_is_known_whether_some_rows_may_be_refused(policies: Policies, refuses: bool) -> None:
-    assert policies.may_refuse is refuses
+def test_it_is_known_whether_some_rows_may_be_refused() -> None:
+    assert not DEFAULT_POLICIES.may_refuse
+    assert Policies(narrow=Policy.QUARANTINE).may_refuse
+    assert Policies(paths={"a.b": {Kind.RETYPE: Policy.QUARANTINE}}).may_refuse
 
 
 def test_the_policy_of_the_nearest_path_counts() -> None:

@@ -9,6 +9,7 @@ import pytest
 from drifting import Drift, Row, fits, illegal, legal, row_of
 from hypothesis import Phase, find, given, settings
 from hypothesis import strategies as st
+from memory_jobs import item
 
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import SchemaConflict
@@ -43,12 +44,7 @@ def test_a_legal_change_loses_no_value(case: tuple[Drift, Row, Row]) -> None:
 
 @given(illegal())
 def test_an_illegal_change_is_refused_before_anything_is_done(drift: Drift) -> None:
-    dimension = Dimension(
-        name=TableName("shop", "item"),
-        schema=Schema(()),
-        key=("id",),
-        policies=Policies(renames=drift.renames),
-    )
+    dimension = item(Schema(()), policies=Policies(renames=drift.renames))
     facts = BatchFacts(schema=drift.after)
     with pytest.raises(SchemaConflict, match="columns of the source and of the table differ"):
         plan(dimension, facts, Progress(batch=1), stored=drift.before, capabilities=frozenset())
@@ -76,7 +72,7 @@ def test_a_narrower_type_is_answered_by_the_type_of_the_table() -> None:
 )
 def test_a_type_that_holds_both_is_advised(before: str, after: str, words: str) -> None:
     schemas = [Schema((Column("id", parse_type("int")), Column("a", parse_type(text)))) for text in (before, after)]
-    dimension = Dimension(name=TableName("shop", "item"), schema=Schema(()), key=("id",))
+    dimension = item(Schema(()))
     stored, sent = schemas
     with pytest.raises(SchemaConflict) as raised:
         plan(dimension, BatchFacts(schema=sent), Progress(batch=1), stored=stored, capabilities=frozenset())
