@@ -99,7 +99,7 @@ def untold(row: int, place: int, seconds: float | None) -> LogChange:
     return change(row, place, seconds)._replace(log=UNTOLD)
 
 
-def test_a_change_below_an_initial_snapshot_that_does_not_tell_its_commit_stops() -> None:
+def test_a_change_below_an_initial_snapshot_without_the_place_of_its_commit_stops_the_table() -> None:
     changes = [read(1, 500, 7200), read(2, 500, 7300), untold(3, 100, 7201), untold(4, 101, 7201)]
     step = LogStep(3, UNTOLD, was_open=True)
     assert found(*changes, before=LogReached()) == step
@@ -113,7 +113,7 @@ def test_a_change_below_an_initial_snapshot_that_does_not_tell_its_commit_stops(
     assert found(untold(1, 400, 7201), before=SNAPSHOT) == LogStep(1, UNTOLD, was_open=True)
 
 
-def test_rows_with_which_a_table_begins_are_of_an_initial_snapshot_whether_they_say_so_or_not() -> None:
+def test_snapshot_rows_at_the_beginning_of_a_table_are_of_an_initial_snapshot() -> None:
     """Flattened messages name the kind of their snapshot only where that was configured."""
     first, below = read(1, 500, 7200, is_initial=False), untold(2, 100, 7201)
     step = LogStep(2, UNTOLD, was_open=True)
@@ -130,7 +130,7 @@ def test_rows_with_which_a_table_begins_are_of_an_initial_snapshot_whether_they_
     assert found(below, before=reached) == step, "of an object behind it"
 
 
-def test_whether_a_table_has_begun_is_so_of_all_its_partitions() -> None:
+def test_a_table_has_begun_with_all_its_partitions() -> None:
     reached = LogReached(ends={1: 10, 2: 20})
     for span in spans_of([change(1, 300, 60)]):
         reached = reached.after(1, span)
@@ -138,7 +138,7 @@ def test_whether_a_table_has_begun_is_so_of_all_its_partitions() -> None:
     assert LogReached(ends={2: 20}).of(2).has_begun is False
 
 
-def test_one_that_committed_while_the_snapshot_began_stops_as_well() -> None:
+def test_a_change_that_committed_while_the_snapshot_began_stops_the_table() -> None:
     assert found(untold(1, 400, 3600), before=SNAPSHOT) == LogStep(1, UNTOLD, was_open=True)
 
 
@@ -153,7 +153,7 @@ def test_one_that_committed_while_the_snapshot_began_stops_as_well() -> None:
         pytest.param([read(1, 400, 7300)], id="a row of a snapshot"),
     ],
 )
-def test_other_changes_below_an_initial_snapshot_are_not_of_such(changes: list[LogChange]) -> None:
+def test_other_changes_below_an_initial_snapshot_are_no_restart(changes: list[LogChange]) -> None:
     assert found(*changes, before=SNAPSHOT) is None
 
 

@@ -312,7 +312,7 @@ def test_a_change_of_a_new_log_below_a_truncate_of_the_old_one_is_a_restart(*, a
 
 
 @pytest.mark.parametrize("partition", [None, 0])
-def test_a_truncate_of_a_new_log_is_told_where_transactions_overlap(partition: int | None) -> None:
+def test_a_truncate_of_a_new_log_is_a_restart_where_transactions_overlap(partition: int | None) -> None:
     """It waits until all changes of its table are committed, so no change of the same log overlaps it."""
     feed = Feed()
     feed.apply(over((C, 1, "a", 100, 0), (C, 2, "b", 1000, 5), partition=partition))
@@ -341,7 +341,7 @@ def test_a_snapshot_before_the_first_change_of_a_new_log_is_of_that_log(runs: in
     assert feed.rows == {1: "snap", 2: "x", 3: "v"}
 
 
-def test_a_snapshot_before_changes_of_the_old_log_is_of_that_one() -> None:
+def test_a_snapshot_before_changes_of_the_old_log_is_of_the_old_log() -> None:
     feed = Feed()
     feed.apply(plain((C, 1, "a", 1000, 0), (C, 2, "x", 1010, 1)))
     feed.deliver((R, 3, "lagging", 400, 90))
@@ -379,7 +379,7 @@ def test_another_log_or_a_lower_place_of_another_server_is_a_restart_whatever_it
 @BOTH
 @pytest.mark.parametrize("apart", [0.0, 0.5, HOUR])
 @pytest.mark.parametrize("log", [PLAIN, OVERLAPPING])
-def test_a_change_that_tells_no_place_among_those_that_do_stops_the_table(
+def test_a_change_without_a_place_among_changes_with_places_stops_the_table(
     lateness: Lateness, apart: float, log: LogName
 ) -> None:
     """Whatever the time in between; each sequence of such changes needs a decision of its own."""
@@ -503,7 +503,7 @@ def test_transactions_that_overlap_at_the_beginning_of_a_table_are_no_restart(pa
     assert feed.rows == {3: "c", 1: "long", 4: "d", 5: "longest"}
 
 
-def test_transactions_that_overlap_raise_nothing_where_no_change_is_stale() -> None:
+def test_overlapping_transactions_raise_nothing_where_no_change_is_stale() -> None:
     """A position is that of the change: a long transaction commits last, and lies below others."""
     feed = Feed()
     feed.apply(
@@ -521,7 +521,7 @@ def test_a_restart_is_found_in_a_partition_that_is_new() -> None:
 
 
 @BOTH
-def test_each_partition_goes_over_to_a_new_log_at_a_row_of_its_own(lateness: Lateness) -> None:
+def test_each_partition_switches_to_a_new_log_at_its_own_row(lateness: Lateness) -> None:
     """One lags: it brings the rest of the old log, and then changes older than those of the other."""
     feed = Feed(lateness)
     feed.deliver((C, 1, "o1", 1001, 1), (C, 3, "o3", 1002, 2), partition=0)
@@ -536,7 +536,7 @@ def test_each_partition_goes_over_to_a_new_log_at_a_row_of_its_own(lateness: Lat
     assert (feed.decide(), feed.rows[1]) == (0, "n5")
 
 
-def test_partitions_that_go_over_in_one_batch_are_one_decision() -> None:
+def test_partitions_that_switch_in_one_batch_are_one_decision() -> None:
     feed = Feed()
     for partition in range(3):
         feed.deliver((C, partition, "old", 900 + partition, partition), partition=partition)
@@ -549,7 +549,7 @@ def test_partitions_that_go_over_in_one_batch_are_one_decision() -> None:
     assert feed.rows == dict.fromkeys(range(3), "new")
 
 
-def test_a_truncate_of_the_new_log_takes_what_other_partitions_have_of_the_old() -> None:
+def test_a_truncate_of_the_new_log_removes_rows_of_the_old_log_in_other_partitions() -> None:
     """It removes later rows of the old log, too; positions of the new log get the same offset in all partitions."""
     feed = Feed()
     feed.deliver((C, 1, "old", 1001, 1), partition=0)
@@ -563,7 +563,7 @@ def test_a_truncate_of_the_new_log_takes_what_other_partitions_have_of_the_old()
     ("logs", "place"),
     [(SERVERS, 10), (RENAMED, 10), (RENAMED, 2000), ((OVERLAPPING, OVERLAPPING), 10), ((PLAIN, PLAIN), 0)],
 )
-def test_a_partition_that_lags_is_compared_with_what_it_had_itself(
+def test_a_lagging_partition_is_compared_with_its_own_earlier_changes(
     logs: tuple[LogName, LogName], place: int
 ) -> None:
     """This holds for servers, names, overlapping transactions, and changes without a position."""
@@ -575,7 +575,7 @@ def test_a_partition_that_lags_is_compared_with_what_it_had_itself(
     assert feed.rows == {1: "n1", 2: "n2"}
 
 
-def test_the_first_changes_of_a_partition_that_comes_behind_a_restart_are_a_decision() -> None:
+def test_the_first_changes_of_a_partition_after_a_restart_are_a_decision() -> None:
     """A key may have been in another partition before."""
     feed = Feed()
     feed.apply(plain((C, 1, "old", 1001, 1), (C, 2, "old", 1002, 2), partition=0))
@@ -630,7 +630,7 @@ def test_no_delivery_of_one_log_in_two_partitions_raises_an_alarm(data: st.DataO
 
 
 @given(st.data(), st.sampled_from([DAY, ORDERED]))
-def test_transactions_that_overlap_and_events_delivered_again_raise_nothing(
+def test_overlapping_transactions_and_redelivered_events_raise_nothing(
     data: st.DataObject, lateness: Lateness
 ) -> None:
     """Positions and times of a key rise together; those of two keys may cross."""

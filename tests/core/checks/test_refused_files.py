@@ -74,7 +74,7 @@ def test_a_file_of_which_every_row_is_refused_for_one_reason_stops_the_table(
     ("files", "quarantined"),
     [({1: [None, C]}, 1), ({1: [C, N]}, 2), ({1: [Q, Q]}, 2), ({1: [None], 2: [C]}, 1), ({1: [None], 2: []}, 0)],
 )
-def test_rows_that_have_others_beside_them_go_into_quarantine(
+def test_refused_rows_among_others_go_into_quarantine(
     files: Mapping[int, Sequence[Reason | None]], quarantined: int
 ) -> None:
     assert apply_changes(job(files)).quarantined == quarantined
@@ -92,5 +92,5 @@ def test_one_row_in_a_batch_of_its_own_goes_into_quarantine_once_a_row_was_appli
     assert stopped.value.found == 'row 1: "1,5" is not an int (column a)'
 
 
-def test_a_share_of_all_lets_such_files_pass() -> None:
+def test_a_share_of_all_rows_turns_the_check_off() -> None:
     assert apply_changes(job({1: [C, C]}, Tolerance(max_share=1.0))).quarantined == 2

@@ -53,12 +53,12 @@ def is_untouched(of: Job[Any]) -> bool:
         (1, 3, Tolerance(max_rows=3)),
     ],
 )
-def test_what_is_tolerated_goes_into_quarantine(good: int, bad: int, tolerance: Tolerance) -> None:
+def test_refused_rows_within_the_tolerance_go_into_quarantine(good: int, bad: int, tolerance: Tolerance) -> None:
     found = job(delivering(good, bad), tolerance)
     assert apply_changes(found).quarantined == bad
 
 
-def test_rows_of_other_tables_are_no_part_of_what_is_shared() -> None:
+def test_rows_of_other_tables_do_not_count_for_the_share() -> None:
     """Of 100 rows of the table 10 cannot be read, whatever other rows its files have."""
     source = MemorySource()
     rejects = [Reject(Position(1, 1, 1, 10_000 + row), Reason.CAST, ((0,),)) for row in range(10)]
@@ -88,7 +88,7 @@ def test_above_a_limit_nothing_is_applied_and_nothing_quarantined(
     assert is_untouched(found)
 
 
-def test_rows_that_show_a_change_of_columns_count_towards_no_share() -> None:
+def test_rows_that_show_a_schema_change_do_not_count_for_the_share() -> None:
     """In a file with such a change all rows may show it."""
     dimension = Dimension(name=NAME, schema=SCHEMA)
     refuse_flood(dimension, {Reason.SCHEMA: 950, Reason.CAST: 50}, 1000)
@@ -98,7 +98,7 @@ def test_rows_that_show_a_change_of_columns_count_towards_no_share() -> None:
         refuse_flood(dimension, {Reason.SCHEMA: 10_001}, 1_000_000)
 
 
-def test_what_a_table_without_a_key_refuses_counts_as_well() -> None:
+def test_rows_that_a_table_without_a_key_refuses_count() -> None:
     source = MemorySource()
     update = ChangeEvent(operation=Operation.UPDATE, position=Position(1, 1, 1, 1), cells={"id": 1, "a": 1})
     source.put(NAME, 1, [update])
@@ -109,7 +109,7 @@ def test_what_a_table_without_a_key_refuses_counts_as_well() -> None:
     assert is_untouched(found)
 
 
-def test_what_comes_too_late_counts_as_well() -> None:
+def test_rows_that_come_too_late_count() -> None:
     source = MemorySource(lateness=Within(1))
     found = job(source, Tolerance(max_rows=0), lateness=Within(1))
     for number in (5, 50):
@@ -136,7 +136,7 @@ def test_a_row_whose_key_cannot_be_read_stops_the_table_or_makes_it_inexact() ->
     assert progress_of(going_on).inexact_since == "00000001"
 
 
-def test_what_is_refused_is_told_by_its_reason_before_it_is() -> None:
+def test_a_prepared_batch_has_the_number_of_rejects_by_reason() -> None:
     """This includes rows that the table itself refuses, and no duplicates of refused rows."""
     source = delivering(good=3, bad=2)
     found = job(source, Tolerance(), lateness=Within(1))

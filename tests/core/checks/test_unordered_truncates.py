@@ -95,12 +95,12 @@ def test_truncates_without_a_place_are_right_or_stop_the_table(drawn: list[Drawn
 
 
 @given(feeds(1))
-def test_in_one_partition_they_are_right(drawn: list[Drawn]) -> None:
+def test_truncates_in_one_partition_are_right(drawn: list[Drawn]) -> None:
     assert not Topic().apply(drawn)
 
 
 @given(feeds(3))
-def test_with_places_they_are_right(drawn: list[Drawn]) -> None:
+def test_truncates_with_places_are_right(drawn: list[Drawn]) -> None:
     assert not Topic(has_places=True).apply([one._replace(is_applied=True) for one in drawn])
 
 
@@ -122,7 +122,7 @@ def test_a_table_stops_where_two_partitions_are_known(drawn: list[Drawn]) -> Non
             apply_changes(topic.job)
 
 
-def test_an_operator_cannot_say_now_for_all_partitions() -> None:
+def test_a_truncate_now_is_refused_for_several_partitions() -> None:
     topic = Topic()
     topic.apply([Drawn(0, [0]), Drawn(1, [0])])
     with pytest.raises(ConfigError, match="not before or behind all rows"):
@@ -135,7 +135,7 @@ def test_an_operator_cannot_say_now_for_all_partitions() -> None:
 
 @pytest.mark.parametrize("moment", ["now", "00000003"])
 @pytest.mark.parametrize(("column", "rows"), [(LOG_PLACE, {5: 300}), ("at", {2: 200, 5: 300})])
-def test_what_is_delivered_again_behind_a_truncate_does_not_come_back(
+def test_a_row_that_is_delivered_again_behind_a_truncate_does_not_come_back(
     moment: str, column: str, rows: dict[int, int]
 ) -> None:
     """A log position shows that a change was committed before; a column that orders rows does not."""

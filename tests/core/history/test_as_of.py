@@ -77,7 +77,7 @@ def by_duckdb(table: pa.Table, condition: str) -> list[tuple[int, int]]:
 
 
 @pytest.mark.parametrize("form", SHAPES.values(), ids=SHAPES)
-def test_a_row_is_valid_from_its_beginning_up_to_its_end_whatever_shows_them(form: Shown) -> None:
+def test_a_row_is_valid_from_its_beginning_up_to_its_end_in_every_form_of_validity(form: Shown) -> None:
     dimension = dimension_of(form)
     history = dimension.history or History()
     unit = DAY if form.type.name.startswith("timestamp") else 1
@@ -103,7 +103,7 @@ def test_a_row_is_valid_from_its_beginning_up_to_its_end_whatever_shows_them(for
     assert by_duckdb(table, is_current(history, DIALECTS["duckdb"])) == current
 
 
-def test_what_is_believed_no_more_is_asked_for_by_the_batch_after_which_it_was() -> None:
+def test_a_corrected_version_is_found_by_the_batch_after_which_it_was_believed() -> None:
     form = Shown(type=DATE)
     dimension = replace(dimension_of(form), history=History(shown=form, known=True))
     history = dimension.history or History()
@@ -121,7 +121,7 @@ def test_what_is_believed_no_more_is_asked_for_by_the_batch_after_which_it_was()
 
 
 @pytest.mark.parametrize(("name", "form"), [*product(DIALECTS, SHAPES.values())])
-def test_each_engine_can_read_what_is_asked(name: str, form: Shown) -> None:
+def test_the_condition_is_valid_sql_for_each_engine(name: str, form: Shown) -> None:
     history = dimension_of(form).history or History()
     sqlglot.parse_one(f"SELECT * FROM item WHERE {valid_at(history, 5, dialect=DIALECTS[name])}", dialect=name)
 
@@ -133,6 +133,8 @@ def test_each_engine_can_read_what_is_asked(name: str, form: Shown) -> None:
         (History(), 0, 3, "shop.item does not keep what was known before"),
     ],
 )
-def test_what_a_history_cannot_tell_is_refused(history: History, at: int, known: int | None, said: str) -> None:
+def test_a_question_that_a_history_cannot_answer_is_refused(
+    history: History, at: int, known: int | None, said: str
+) -> None:
     with pytest.raises(ConfigError, match=said):
         check("shop.item", history, at, known)

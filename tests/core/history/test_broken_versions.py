@@ -118,7 +118,7 @@ ALTERED = {
 
 
 @pytest.mark.parametrize(("change", "rule"), ALTERED.items())
-def test_a_key_of_which_the_versions_break_a_rule_waits_and_the_others_go_on(
+def test_a_key_with_broken_versions_is_held_and_other_keys_go_on(
     change: Callable[[Versions], Versions], rule: str
 ) -> None:
     lake = with_versions()
@@ -135,7 +135,7 @@ def test_a_key_of_which_the_versions_break_a_rule_waits_and_the_others_go_on(
     assert lake.table.rows[1,] == stood
 
 
-def test_a_table_that_is_mended_takes_what_waited_in_order() -> None:
+def test_waiting_events_are_applied_in_order_once_the_table_is_corrected() -> None:
     lake = with_versions()
     right = lake.table.rows[1,].versions
     lake.alter(reopened)
@@ -151,7 +151,7 @@ def test_a_table_that_is_mended_takes_what_waited_in_order() -> None:
     assert lake.periods() == [(1, 3, 1), (3, 5, 3), (5, 7, 5), (7, 8, 7), (8, None, 8)]
 
 
-def test_what_waits_behind_an_event_that_is_given_up_is_held_in_its_place_while_the_table_is_not_mended() -> None:
+def test_an_event_behind_a_discarded_one_holds_the_key_until_the_table_is_corrected() -> None:
     lake = with_versions()
     right = lake.table.rows[1,].versions
     lake.alter(reopened)
@@ -168,7 +168,7 @@ def test_what_waits_behind_an_event_that_is_given_up_is_held_in_its_place_while_
 
 
 @pytest.mark.parametrize("lateness", [Unbounded(), Within(2 * DAY)], ids=repr)
-def test_what_stands_altered_while_an_event_waits_becomes_no_base(lateness: Unbounded | Within) -> None:
+def test_altered_versions_become_no_base_row_while_an_event_waits(lateness: Unbounded | Within) -> None:
     """Nothing is remembered of the key but what waits: it goes on from the table as a person has mended it."""
     lake = Lake(replace(DIMENSION, lateness=lateness))
     lake.deliver(1, put(1, a=1))
@@ -184,7 +184,7 @@ def test_what_stands_altered_while_an_event_waits_becomes_no_base(lateness: Unbo
     assert lake.periods() == [(1, 3, 1), (3, None, 3)]
 
 
-def test_what_is_remembered_is_worked_out_anew_and_puts_right_what_was_altered() -> None:
+def test_remembered_events_are_folded_again_and_correct_altered_versions() -> None:
     lake = Lake()
     lake.deliver(3, put(3, a=3))
     lake.deliver(5, put(5, a=5))
@@ -193,7 +193,7 @@ def test_what_is_remembered_is_worked_out_anew_and_puts_right_what_was_altered()
     assert (lake.entries(), lake.periods()) == ([], [(3, 4, 3), (4, 5, 4), (5, None, 5)])
 
 
-def test_a_key_change_is_held_with_both_its_keys() -> None:
+def test_a_key_change_holds_both_its_keys() -> None:
     lake = with_versions()
     lake.alter(reopened)
     counts = lake.deliver(7, put(7, a=7, key=2), put(8, a=8, key=3, old=2), put(9, a=9, key=1, old=3))
@@ -203,7 +203,7 @@ def test_a_key_change_is_held_with_both_its_keys() -> None:
     assert (lake.periods(2), lake.periods(3)) == ([(1, 7, 1), (7, 8, 7)], [(8, None, 8)])
 
 
-def test_a_key_that_no_event_names_is_left_as_it_stands() -> None:
+def test_broken_versions_of_a_key_without_events_stay() -> None:
     lake = with_versions()
     lake.alter(reopened)
     stood = lake.table.rows[1,]
@@ -215,7 +215,7 @@ def test_a_key_that_no_event_names_is_left_as_it_stands() -> None:
     assert [entry.reason for entry in lake.entries()] == ["history"], "it waits with the first event that names it"
 
 
-def test_a_full_load_leaves_what_it_lacks_as_it_stands() -> None:
+def test_broken_versions_of_a_key_that_a_full_load_lacks_stay() -> None:
     lake = with_versions()
     lake.alter(reopened)
     stood = lake.table.rows[1,]

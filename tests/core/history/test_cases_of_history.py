@@ -172,7 +172,7 @@ def test_a_table_that_is_snapshotted_twice_a_day() -> None:
     ("result", "open_end"),
     [("after_run2.csv", None), ("after_run2_open_end_2099.csv", micros("2099-12-31 00:00:00"))],
 )
-def test_people_whose_rows_say_when_they_were_changed(result: str, open_end: int | None) -> None:
+def test_people_whose_rows_have_the_time_of_their_change(result: str, open_end: int | None) -> None:
     folder = case("scd2-dbt-snapshot-timestamp")
     history = History(validity=ByColumn("updated_at"), shown=Shown(is_current=None, open_end=open_end))
     names = ["id", "first_name", "last_name", "email", "gender", "ip_address", "updated_at"]
@@ -197,7 +197,7 @@ def test_people_whose_rows_say_when_they_were_changed(result: str, open_end: int
         ("date_only", Track(frozenset({"some_date"}), but=False)),
     ],
 )
-def test_as_many_versions_as_the_columns_that_are_tracked_call_for(way: str, track: Track) -> None:
+def test_only_changes_of_tracked_columns_open_versions(way: str, track: Track) -> None:
     folder = case("scd2-dbt-check-cols-counts")
     table = dimension(by_number(track=track), ["id", "name", "some_date"], "id")
     base, added = (lines(folder / "input" / f"{name}.csv") for name in ("base", "added"))

@@ -78,7 +78,7 @@ def test_an_update_without_the_column_finds_a_row_or_goes_into_quarantine(histor
 
 
 @pytest.mark.parametrize("lateness", [ORDERED, Unbounded()])
-def test_without_the_column_that_dates_versions_rows_go_on_and_none_begins(lateness: Lateness) -> None:
+def test_without_the_column_that_dates_versions_no_version_begins(lateness: Lateness) -> None:
     job, table = playing(BY_NUMBER, lateness, event(1, Operation.INSERT, a=5, seen=10))
     items = [event(2, a=6), event(2, key=2, a=7), event(2, Operation.INSERT, key=3, a=8)]
     deliver_without(job, "seen", items)
@@ -90,7 +90,7 @@ def test_without_the_column_that_dates_versions_rows_go_on_and_none_begins(laten
     assert len(table.incomplete(table.progress)) == (0 if lateness is ORDERED else 1)
 
 
-def test_a_column_that_the_table_never_had_is_asked_for() -> None:
+def test_a_column_of_the_options_that_the_table_never_had_is_refused() -> None:
     job, table = playing(TRACKED, ORDERED, event(1, Operation.INSERT, a=5, seen=1))
     ignores = replace(job.dimension, policies=Policies(add=Policy.IGNORE))
     unknown = replace(TRACKED, track=Track(frozenset({"b"}), but=False))

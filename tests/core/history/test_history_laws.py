@@ -72,7 +72,7 @@ def test_copies_under_other_names_change_no_version(lateness: Lateness, random: 
 @pytest.mark.parametrize("lateness", MODES, ids=repr)
 @thorough
 @given(random=RANDOMS, way=st.sampled_from(WAYS))
-def test_a_mended_quarantine_gives_the_history_of_the_mended_feed(
+def test_a_repaired_quarantine_gives_the_history_of_the_repaired_feed(
     lateness: Lateness, random: Random, way: Way
 ) -> None:
     check_quarantine(random, lateness, way)
@@ -81,14 +81,14 @@ def test_a_mended_quarantine_gives_the_history_of_the_mended_feed(
 @pytest.mark.parametrize("lateness", MODES, ids=repr)
 @thorough
 @given(random=RANDOMS, way=st.sampled_from(WAYS))
-def test_a_reload_ends_what_it_lacks_and_keeps_all_versions(lateness: Lateness, random: Random, way: Way) -> None:
+def test_a_reload_ends_missing_rows_and_keeps_all_versions(lateness: Lateness, random: Random, way: Way) -> None:
     check_reload(random, lateness, way)
 
 
 @pytest.mark.parametrize("lateness", MODES, ids=repr)
 @thorough
 @given(random=RANDOMS, way=st.sampled_from(WAYS))
-def test_versions_that_others_alter_hold_their_keys_until_they_are_mended(
+def test_versions_that_other_writers_alter_hold_their_keys_until_they_are_corrected(
     lateness: Lateness, random: Random, way: Way
 ) -> None:
     check_altered(random, lateness, way)
@@ -211,7 +211,7 @@ def test_a_broken_model_breaks_a_law(
     "law",
     [check_feed, check_changed_lateness, check_other_names, check_quarantine, check_reload, check_altered],
 )
-def test_the_same_feeds_break_nothing_that_is_whole(law: Callable[[Random, Lateness, Way], None]) -> None:
+def test_the_same_feeds_break_no_law_of_the_right_model(law: Callable[[Random, Lateness, Way], None]) -> None:
     play(law, Within(3), 200)
 
 

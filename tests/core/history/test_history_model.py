@@ -154,7 +154,7 @@ def test_a_broken_fold_breaks_a_law(
 
 
 @pytest.mark.parametrize("law", [check_database, check_as_of, check_key, check_split])
-def test_the_same_feeds_break_nothing_that_is_whole(law: Callable[[Random], None]) -> None:
+def test_the_same_feeds_break_no_law_of_the_right_model(law: Callable[[Random], None]) -> None:
     play(law)
 
 

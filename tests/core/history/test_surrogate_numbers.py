@@ -67,7 +67,7 @@ def test_a_version_without_a_number_gets_one() -> None:
     assert assign_numbers(COLUMNS, {}, {KEY: (BONN,)}, {KEY: (BONN,)}, 9) == {(KEY, 1): 10}
 
 
-def test_what_is_equal_in_untracked_columns_alone_does_not_live_on() -> None:
+def test_a_version_that_is_equal_only_in_untracked_columns_gets_a_new_number() -> None:
     columns = Columns(tracked=("a", "b"))
     one, other = (replace(BONN, valid_from=at, cells={**BONN.cells, "b": at}) for at in (1, 2))
     assert assign_numbers(columns, {(KEY, 1): 1}, {KEY: (one,)}, {KEY: (other,)}, 1) == {(KEY, 2): 2}
@@ -105,7 +105,7 @@ def deliver(job: Job[Any], place: int, *told: tuple[Operation, int, int], time: 
     apply_changes(job)
 
 
-def test_the_highest_number_is_in_the_progress_and_none_comes_again() -> None:
+def test_the_highest_number_is_stored_and_no_number_is_assigned_twice() -> None:
     job, table = playing()
     deliver(job, 1, (Operation.INSERT, 1, 1), (Operation.INSERT, 2, 1), time=1)
     deliver(job, 2, (Operation.UPDATE, 1, 2), time=5)
@@ -117,7 +117,7 @@ def test_the_highest_number_is_in_the_progress_and_none_comes_again() -> None:
     assert Progress.from_json(table.progress.to_json()) == table.progress
 
 
-def test_a_table_that_is_taken_back_counts_on_from_there() -> None:
+def test_a_rollback_restores_the_highest_number() -> None:
     job, table = playing()
     deliver(job, 1, (Operation.INSERT, 1, 1), time=1)
     deliver(job, 2, (Operation.UPDATE, 1, 2), time=5)
@@ -125,7 +125,7 @@ def test_a_table_that_is_taken_back_counts_on_from_there() -> None:
     assert (table.numbers, table.progress.numbered) == ({((1,), 1): 1}, 1)
 
 
-def test_a_history_without_numbers_says_nothing_of_them() -> None:
+def test_a_history_without_numbers_stores_none() -> None:
     job, table = playing()
     job = replace(job, dimension=replace(DIMENSION, history=History()))
     deliver(job, 1, (Operation.INSERT, 1, 1), time=1)

@@ -49,7 +49,7 @@ def test_nothing_is_applied_until_the_load_is_there() -> None:
     assert (found.awaited.objects, found.awaited.behind) == (0, 1)
 
 
-def test_a_load_is_whole_with_the_first_changes_that_were_written_behind_all_of_it() -> None:
+def test_a_load_is_complete_with_the_first_changes_that_were_written_behind_all_of_it() -> None:
     half = [load(1), load(2, 5), change(40), change(60)]
     assert not selection(half, past(*APPLIED)).objects
     assert not selection([*half, change(99)], past(*APPLIED)).objects
@@ -59,7 +59,7 @@ def test_a_load_is_whole_with_the_first_changes_that_were_written_behind_all_of_
     assert (whole.files_left, [item.name for item in whole.left]) == (2, ["change60", "change101"])
 
 
-def test_what_was_said_to_be_whole_is_only_that() -> None:
+def test_only_the_objects_that_an_operator_declared_are_the_complete_load() -> None:
     said = replace(ASKED, whole=frozenset({load(1).version}))
     assert selection([load(1)], past(*APPLIED, load=said)).objects == (load(1),)
     for listed in ([load(1), load(2)], [load(1, 101)], []):
@@ -69,7 +69,7 @@ def test_what_was_said_to_be_whole_is_only_that() -> None:
         assert "is not what was there" in found.awaited.until
 
 
-def test_changes_at_the_cut_are_of_the_epoch_before_and_never_waited_for() -> None:
+def test_changes_at_the_cut_are_of_the_earlier_epoch() -> None:
     waiting = {item.name: item for item in (change(50), change(51))}
     found = selection([load(1), change(50), change(51)], past(*APPLIED, waiting=waiting))
     assert found.overtaken == ("change50",)
@@ -79,13 +79,13 @@ def test_changes_at_the_cut_are_of_the_epoch_before_and_never_waited_for() -> No
     assert (caught.value.code, caught.value.about) == ("LEDGER-003", ("change51",))
 
 
-def test_a_whole_load_with_a_gap_is_an_alarm() -> None:
+def test_a_complete_load_with_a_gap_is_an_alarm() -> None:
     with pytest.raises(AlarmRaised) as caught:
         selection([load(1), load(3), change(101)], past(*APPLIED))
     assert caught.value.code == "LEDGER-004"
 
 
-def test_behind_a_whole_load_nothing_of_it_may_appear_any_more() -> None:
+def test_an_object_that_appears_behind_a_complete_load_is_an_alarm() -> None:
     of_epoch = ObjectHistory(
         seen={"LOAD1": load(1)}, last="LOAD1", cut=50, left=frozenset(i.version for i in APPLIED)
     )
@@ -105,7 +105,7 @@ def told(began: int, ended: int | None) -> Load:
     return replace(ASKED, status=LoadStatus(began=began * S, ended=None if ended is None else ended * S))
 
 
-def test_a_load_is_whole_once_its_task_says_so() -> None:
+def test_a_load_is_complete_once_its_task_says_so() -> None:
     listed = [load(1, 100 * S), load(2, 110 * S)]
     found = selection(listed, past(*APPLIED, load=told(100, 110)))
     assert (found.objects, found.load) == (tuple(listed), 2)
@@ -114,7 +114,7 @@ def test_a_load_is_whole_once_its_task_says_so() -> None:
 @pytest.mark.parametrize(
     ("began", "ended", "words"), [(100, None, "has not ended"), (10, 20, "another"), (105, 120, "another")]
 )
-def test_what_the_task_tells_of_another_load_or_of_a_part_makes_none_whole(
+def test_the_status_of_another_load_or_of_a_part_completes_no_load(
     began: int, ended: int | None, words: str
 ) -> None:
     """The status is of a load that ended before these files, or of one that began after a file."""
@@ -124,7 +124,7 @@ def test_what_the_task_tells_of_another_load_or_of_a_part_makes_none_whole(
     assert words in found.awaited.until
 
 
-def test_a_snapshot_that_shrank_is_whole_once_its_task_says_so() -> None:
+def test_a_smaller_snapshot_is_complete_once_its_task_says_so() -> None:
     known = past(*NIGHT, load=replace(SNAPSHOT, status=LoadStatus(began=90 * S, ended=110 * S)))
     assert selection([load(1, 100 * S), load(2, 5)], known).objects == (load(1, 100 * S),)
     assert not selection(NIGHT, known).objects, "nothing of it is there"
@@ -141,7 +141,7 @@ def settled(listed: list[SourceObject], minutes: int) -> ObjectSelection:
     return selection(listed, past(*NIGHT, load=SNAPSHOT, awaited=first.awaited, now=1000 + minutes))
 
 
-def test_a_snapshot_is_whole_once_all_of_the_one_before_was_written_anew_and_nothing_changes_any_more() -> None:
+def test_a_snapshot_is_complete_once_every_file_is_written_anew_and_nothing_changes() -> None:
     assert settled([load(1), load(2)], 10).objects == (load(1), load(2))
     assert settled([load(1), load(2), load(3)], 10).load == 2
     assert not settled([load(1), load(2)], 9).objects
@@ -150,7 +150,7 @@ def test_a_snapshot_is_whole_once_all_of_the_one_before_was_written_anew_and_not
     )
 
 
-def test_a_snapshot_that_need_not_settle_is_whole_at_once_and_half_a_one_is_not() -> None:
+def test_a_snapshot_that_need_not_settle_is_complete_once_every_file_is_written_anew() -> None:
     at_once = replace(SNAPSHOT, settles=0)
     assert selection([load(1), load(2)], past(*NIGHT, load=at_once)).objects == (load(1), load(2))
     assert not selection([load(1)], past(*NIGHT, load=at_once)).objects
@@ -158,7 +158,7 @@ def test_a_snapshot_that_need_not_settle_is_whole_at_once_and_half_a_one_is_not(
     assert chosen([part(1), part(2)], past(part(1), load=at_once)).objects == (part(2),)
 
 
-def test_half_a_snapshot_is_never_whole_however_long_it_stays() -> None:
+def test_half_a_snapshot_is_never_complete() -> None:
     for half in ([load(1), load(2, 5)], [load(1)]):
         found = settled(half, 10**6)
         assert not found.objects
@@ -185,14 +185,14 @@ def test_between_two_snapshots_nothing_waits() -> None:
     assert not found.awaited.is_told
 
 
-def test_an_empty_folder_is_an_alarm_once_it_has_stayed_so() -> None:
+def test_an_empty_folder_is_an_alarm_once_it_has_settled() -> None:
     assert not settled([], 9).objects
     with pytest.raises(AlarmRaised) as caught:
         settled([], 10)
     assert caught.value.code == "LEDGER-005"
 
 
-def test_changes_beside_snapshots_are_refused() -> None:
+def test_changes_among_snapshots_are_refused() -> None:
     with pytest.raises(SourceError, match="snapshots"):
         selection([*NIGHT, change(60)], past(*NIGHT, load=SNAPSHOT))
 
@@ -208,7 +208,7 @@ def chosen(listed: list[SourceObject], known: ObjectHistory) -> ObjectSelection:
     return select_objects("shop.item", listed, known, naming=DAILY)
 
 
-def test_of_snapshots_with_names_of_their_own_the_first_is_whole_with_the_next() -> None:
+def test_a_named_snapshot_is_complete_with_the_next_one() -> None:
     """Those that were applied may stay or go: names are not written again."""
     applied = [part(1, 1), part(1, 2)]
     waits = [part(2, 1), part(2, 2)]
@@ -220,7 +220,7 @@ def test_of_snapshots_with_names_of_their_own_the_first_is_whole_with_the_next()
     assert not chosen([*waits, part(3, modified=99)], known).objects
 
 
-def test_a_snapshot_with_names_of_its_own_is_whole_where_nothing_changed_for_a_while() -> None:
+def test_a_named_snapshot_is_complete_once_it_has_settled() -> None:
     first = chosen([part(1), part(2)], past(part(1), load=SNAPSHOT, now=5))
     again = past(part(1), load=SNAPSHOT, now=15, awaited=first.awaited)
     assert first.awaited is not None
@@ -228,7 +228,7 @@ def test_a_snapshot_with_names_of_its_own_is_whole_where_nothing_changed_for_a_w
     assert chosen([part(1), part(2)], again).objects == (part(2),)
 
 
-def test_a_snapshot_that_is_older_than_the_table_stops_it() -> None:
+def test_a_snapshot_older_than_the_table_stops_it() -> None:
     known = past(part(2), load=SNAPSHOT)
     with pytest.raises(AlarmRaised, match="older than what the table shows") as raised:
         chosen([part(1), part(2), part(3)], known)
@@ -260,7 +260,7 @@ def said(
     [[part(1), BOTH[1]], [BOTH[0], part(1, 2)], [*BOTH, part(1, 3)], [part(1), part(1, 2)]],
     ids=["first", "last", "late", "all"],
 )
-def test_of_a_folder_that_was_applied_all_files_are_taken_once_one_is_another(
+def test_all_files_of_an_applied_folder_are_selected_once_one_has_changed(
     older: Older, now: list[SourceObject]
 ) -> None:
     known = past(*BOTH, load=replace(SNAPSHOT, older=older))
@@ -271,7 +271,7 @@ def test_of_a_folder_that_was_applied_all_files_are_taken_once_one_is_another(
     assert (with_next.objects, with_next.left) == (tuple(now), (part(2, 1, 100),))
 
 
-def test_an_older_folder_of_which_a_file_changed_is_put_in_its_place_or_left_out_as_a_whole() -> None:
+def test_an_older_folder_with_a_changed_file_is_inserted_or_skipped_as_a_whole() -> None:
     left = frozenset(item.version for item in BOTH)
     listed = [BOTH[0], part(1, 2), *NEXT]
     spliced = said(listed, past(*NEXT, left=left, load=SPLICES))
@@ -283,7 +283,7 @@ def test_an_older_folder_of_which_a_file_changed_is_put_in_its_place_or_left_out
     assert (raised.value.code, raised.value.about) == ("LEDGER-001", ("1/2",))
 
 
-def test_a_folder_of_an_epoch_before_is_older_though_its_name_tells_no_order() -> None:
+def test_a_folder_of_an_earlier_epoch_is_older_even_without_an_order_in_its_name() -> None:
     """Its files are numbered after all others then: their earlier numbers are not known any more."""
     left = frozenset(item.version for item in BOTH)
     listed = [*NEXT, replace(BOTH[0], order=23), replace(BOTH[1], order=24, modified=100)]
@@ -306,7 +306,7 @@ def test_two_snapshots_of_one_time_stop_the_table(applied: list[SourceObject]) -
 
 
 @pytest.mark.parametrize("has_left", [False, True], ids=["of this epoch", "of one before"])
-def test_a_folder_that_lacks_a_file_that_was_applied_waits_for_a_person(has_left: bool) -> None:
+def test_a_folder_without_an_applied_file_waits_for_an_operator(has_left: bool) -> None:
     if has_left:
         known = past(*NEXT, left=frozenset(item.version for item in BOTH), load=SPLICES)
     else:
@@ -325,7 +325,7 @@ def test_a_folder_that_lacks_a_file_that_was_applied_waits_for_a_person(has_left
         assert said([*now, *others], known).objects == tuple(now)
 
 
-def test_a_folder_that_is_written_anew_under_other_names_is_another_only_where_none_are_archived() -> None:
+def test_a_folder_under_other_names_is_a_new_one_only_without_an_archive() -> None:
     known, anew = past(*BOTH, load=SNAPSHOT), [part(1, 3), part(1, 4)]
     first = select_objects("shop.item", anew, known, naming=DATED)
     later = replace(known, now=10**6, awaited=first.awaited)

@@ -53,7 +53,7 @@ def let_pass(known: ObjectHistory, alarm: AlarmRaised) -> ObjectHistory:
 # LEDGER-001
 
 
-def test_a_late_object_that_was_let_pass_is_left_out_for_good_and_another_is_not() -> None:
+def test_only_the_acknowledged_late_object_is_excluded() -> None:
     known = past(found(3), floor=3)
     listed = [found(1), found(3), found(4)]
     alarm = raised(listed, known)
@@ -75,7 +75,7 @@ def test_an_object_of_equal_size_and_another_content_was_rewritten() -> None:
     }
 
 
-def test_content_is_looked_at_where_time_alone_differs_and_once() -> None:
+def test_content_is_compared_once_where_only_the_time_differs() -> None:
     known = past(found(1, etag="a"), found(2, etag="a"), found(3), found(4, etag="a"), found(5, etag="a"))
     listed = [found(1), *(found(n, modified=5) for n in (2, 3, 4)), found(5, modified=5, size=11), found(6)]
     assert find_touched(listed, known) == [found(2, modified=5), found(4, modified=5)]
@@ -84,7 +84,7 @@ def test_content_is_looked_at_where_time_alone_differs_and_once() -> None:
     assert find_touched([found(2, modified=5, etag="b")], known) == []
 
 
-def test_a_rewritten_object_that_was_let_pass_is_an_alarm_when_it_is_rewritten_again() -> None:
+def test_an_acknowledged_rewritten_object_is_an_alarm_when_it_is_rewritten_again() -> None:
     known = past(found(1), found(2))
     alarm = raised([found(1, size=11), found(2)], known)
     passed = let_pass(known, alarm)
@@ -96,7 +96,7 @@ def test_a_rewritten_object_that_was_let_pass_is_an_alarm_when_it_is_rewritten_a
 # LEDGER-003
 
 
-def test_an_object_that_is_gone_before_it_was_applied_is_an_alarm() -> None:
+def test_an_object_that_goes_before_it_is_applied_is_an_alarm() -> None:
     known = past(found(1), waiting=named(found(3), found(2)))
     alarm = raised([found(1), found(4)], known)
     assert (alarm.code, alarm.about) == ("LEDGER-003", ("file2", "file3"))
@@ -110,13 +110,13 @@ def test_an_object_that_waits_or_was_applied_meanwhile_is_not_gone() -> None:
     assert select_objects(TABLE, [found(1)], past(found(1), found(2), waiting=named(found(2)))).objects == ()
 
 
-def test_what_sorts_before_the_text_from_which_on_names_were_listed_is_not_gone() -> None:
+def test_an_object_before_the_start_of_the_listing_is_not_gone() -> None:
     """Folders may have other names since: a complete listing finds their objects."""
     known = past(found(1), found(3), floor=3, start="file3", waiting={"a4": replace(found(4), name="a4")})
     assert select_objects(TABLE, [found(3)], known).objects == ()
 
 
-def test_what_is_not_listed_because_it_precedes_the_mark_is_not_gone() -> None:
+def test_an_object_below_the_watermark_is_not_gone() -> None:
     known = past(found(1), found(3), floor=3, start="file3", waiting=named(found(2)))
     assert select_objects(TABLE, [found(3)], known).objects == ()
     later = past(found(1), found(3), floor=3, start="file3", waiting=named(found(4)))
@@ -169,7 +169,7 @@ def test_numbers_that_follow_each_other_are_no_gap() -> None:
     )
 
 
-def test_a_gap_that_was_applied_long_ago_is_none_for_what_follows() -> None:
+def test_a_gap_in_applied_objects_is_no_gap_for_later_ones() -> None:
     known = past(*load(1, 3))
     changes = found(50, "changes")
     assert select_objects(TABLE, [*load(1, 3), changes], known, naming=Naming(number=number)).objects == (changes,)
@@ -177,7 +177,7 @@ def test_a_gap_that_was_applied_long_ago_is_none_for_what_follows() -> None:
     assert raised(load(1, 3, 6), known, naming=Naming(number=number)).found == "2 files before load/6 are missing"
 
 
-def test_a_gap_that_was_let_pass_does_not_cover_the_next() -> None:
+def test_an_acknowledged_gap_does_not_cover_the_next_one() -> None:
     known = let_pass(ObjectHistory(), raised(load(1, 3), ObjectHistory(), naming=Naming(number=number)))
     assert raised(load(1, 3, 5), known, naming=Naming(number=number)).about == ("load/5",)
 
@@ -185,14 +185,14 @@ def test_a_gap_that_was_let_pass_does_not_cover_the_next() -> None:
 # LEDGER-005
 
 
-def test_a_table_of_which_no_applied_object_is_left_stops() -> None:
+def test_a_table_without_any_of_its_applied_objects_stops() -> None:
     known = past(found(1), found(2))
     alarm = raised([], known)
     assert (alarm.code, "its folder is empty" in str(alarm.found)) == ("LEDGER-005", True)
     assert "its folder has 1 new file" in str(raised([found(3)], known).found)
 
 
-def test_an_emptied_prefix_that_was_let_pass_is_an_alarm_when_it_is_emptied_again() -> None:
+def test_an_acknowledged_empty_folder_is_an_alarm_when_it_is_emptied_again() -> None:
     known = let_pass(past(found(1), found(2)), raised([], past(found(1), found(2))))
     assert select_objects(TABLE, [found(3)], known).objects == (found(3),)
     later = ObjectHistory(seen=named(found(1), found(2), found(3)), last="file3", acked=known.acked)
@@ -200,12 +200,12 @@ def test_an_emptied_prefix_that_was_let_pass_is_an_alarm_when_it_is_emptied_agai
     assert raised([], later).code == "LEDGER-005"
 
 
-def test_a_prefix_is_not_emptied_that_never_held_anything_or_whose_objects_go_into_an_archive() -> None:
+def test_a_new_folder_or_one_with_an_archive_is_not_emptied() -> None:
     assert select_objects(TABLE, []).objects == ()
     assert select_objects(TABLE, [], past(found(1)), keeps=False).vanished == ()
 
 
-def test_from_the_mark_on_an_empty_listing_says_nothing_and_asks_for_all() -> None:
+def test_an_empty_partial_listing_asks_for_a_complete_one() -> None:
     known = past(found(1), found(2), start="file2")
     assert lacks_applied_objects([found(3)], known)
     assert not lacks_applied_objects([found(2)], known)
@@ -215,13 +215,13 @@ def test_from_the_mark_on_an_empty_listing_says_nothing_and_asks_for_all() -> No
 # What is no alarm.
 
 
-def test_applied_objects_that_go_and_come_back_are_told_once() -> None:
+def test_applied_objects_that_go_and_come_back_are_reported_once() -> None:
     known = past(found(1), found(2), found(3), vanished=frozenset({"file2"}))
     assert select_objects(TABLE, [found(3)], known).vanished == ("file1",)
     back = select_objects(TABLE, [found(2), found(3)], known)
     assert (back.returned, back.vanished) == (("file2",), ("file1",))
 
 
-def test_what_is_applied_and_not_in_the_archive_is_left_over() -> None:
+def test_an_applied_object_outside_of_the_archive_is_a_leftover() -> None:
     selection = select_objects(TABLE, [found(1), found(2)], past(found(1)), keeps=False)
     assert (selection.leftovers, selection.objects) == ((found(1),), (found(2),))

@@ -36,33 +36,33 @@ def orders(selection: ObjectSelection) -> list[int]:
     return [item.order for item in selection.objects]
 
 
-def test_objects_are_taken_in_order_whatever_the_listing_has() -> None:
+def test_objects_are_selected_in_order() -> None:
     assert orders(select_objects("shop.orders", [found(3), found(1), found(2)])) == [1, 2, 3]
 
 
-def test_what_was_seen_is_not_taken_again() -> None:
+def test_an_applied_object_is_not_selected_again() -> None:
     assert orders(select_objects("shop.orders", [found(1), found(2)], seen(found(1)))) == [2]
 
 
-def test_a_batch_has_no_more_files_than_allowed_and_says_what_waits() -> None:
+def test_a_batch_has_at_most_the_allowed_files_and_knows_what_remains() -> None:
     selection = select_objects("shop.orders", [found(n) for n in range(1, 6)], ObjectHistory(), Limits(files=2))
     assert (orders(selection), selection.files_left, selection.bytes_left) == ([1, 2], 3, 30)
 
 
-def test_a_batch_has_no_more_bytes_than_allowed_and_at_least_one_file() -> None:
+def test_a_batch_has_at_most_the_allowed_bytes_and_at_least_one_file() -> None:
     listed = [found(1, 100), found(2, 5), found(3, 5), found(4, 5)]
     assert orders(select_objects("shop.orders", listed, ObjectHistory(), Limits(bytes=10))) == [1]
     assert orders(select_objects("shop.orders", listed, seen(listed[0]), Limits(bytes=10))) == [2, 3]
 
 
-def test_a_small_file_never_passes_a_great_one() -> None:
+def test_a_small_file_never_overtakes_a_large_one() -> None:
     assert orders(
         select_objects("shop.orders", [found(1, 5), found(2, 100), found(3, 5)], ObjectHistory(), Limits(bytes=10))
     ) == [1]
 
 
 @given(st.lists(st.integers(1, 40), unique=True), st.integers(1, 5), st.integers(1, 60), st.randoms())
-def test_batch_after_batch_everything_is_taken_once_in_order(
+def test_batch_by_batch_each_object_is_selected_once_in_order(
     numbers: list[int], files: int, size: int, random: Random
 ) -> None:
     listed = [found(number, size=number) for number in numbers]
@@ -75,7 +75,7 @@ def test_batch_after_batch_everything_is_taken_once_in_order(
     assert selection == sorted(numbers)
 
 
-def test_an_unseen_object_at_or_below_the_floor_is_an_alarm() -> None:
+def test_an_unseen_object_at_or_below_the_object_watermark_is_an_alarm() -> None:
     with pytest.raises(AlarmRaised, match=r"1 file appeared below the mark") as raised:
         select_objects("shop.orders", [found(1), found(2), found(3)], seen(found(1), found(3), floor=3))
     assert raised.value.code == "LEDGER-001"
@@ -83,7 +83,7 @@ def test_an_unseen_object_at_or_below_the_floor_is_an_alarm() -> None:
     assert "Nothing was applied" in str(raised.value.todo)
 
 
-def test_an_unseen_object_above_the_floor_is_taken_and_told_as_late() -> None:
+def test_an_unseen_object_above_the_object_watermark_is_selected_as_late() -> None:
     selection = select_objects("shop.orders", [found(n) for n in range(1, 5)], seen(found(1), found(3), floor=1))
     assert (orders(selection), selection.late) == ([2, 4], ("file2",))
 
@@ -98,20 +98,20 @@ def record(batch: int, order: int, sequence: int) -> Record:
     return Record(batch, frozenset({order}), place, place)
 
 
-def test_the_floor_of_an_ordered_table_is_its_last_object() -> None:
+def test_the_object_watermark_of_an_ordered_table_is_its_last_object() -> None:
     records = [record(1, 10, 5), record(2, 30, 6), record(3, 20, 7)]
     assert object_watermark(Ordered(), records, None) == 30
     assert object_watermark(Ordered(), [], None) is None
 
 
-def test_the_floor_of_a_table_with_a_lateness_is_what_the_mark_has_passed() -> None:
+def test_the_object_watermark_of_a_table_with_a_lateness_lies_at_its_low_watermark() -> None:
     records = [record(1, 10, 5), record(2, 30, 7), record(3, 20, 6)]
     assert object_watermark(Within(1), records, None) is None
     assert object_watermark(Within(1), records, Mark(1, 6)) == 20
     assert object_watermark(Unbounded(), records, None) is None
 
 
-def test_nothing_appears_below_what_came_without_times_once_there_are_times() -> None:
+def test_no_object_may_appear_among_objects_without_times_once_there_are_times() -> None:
     records = [record(1, 10, NO_SEQUENCE), record(2, 20, NO_SEQUENCE), record(3, 30, 7)]
     for lateness in (Within(1), Unbounded()):
         assert object_watermark(lateness, records, None, by_times=True) == 20
@@ -151,7 +151,7 @@ def test_a_table_that_begins_behind_an_archived_object_is_an_alarm_unless_a_full
         ([found(2, name="n2")], "n2 is at the place at which n6 was applied"),
     ],
 )
-def test_names_that_tell_another_order_than_before_stop_the_table(listed: list[SourceObject], words: str) -> None:
+def test_names_with_another_order_than_before_stop_the_table(listed: list[SourceObject], words: str) -> None:
     """Stored rows have positions in the earlier order: new ones would count as older, newer, or duplicates."""
     past = seen(found(1, name="n5"), found(2, name="n6"))
     with pytest.raises(SourceError) as raised:
@@ -171,7 +171,7 @@ def test_two_objects_of_one_place_stop_the_table() -> None:
     assert refused.value.found == "found a.csv and a.csv.gz"
 
 
-def test_what_changed_while_it_was_read_waits_with_all_behind_it() -> None:
+def test_an_object_that_changed_while_it_was_read_waits_with_all_behind_it() -> None:
     selection = ObjectSelection((found(1), found(2), found(3)), files_left=1, bytes_left=7, others=("notes",))
     now = named(found(1), found(2, size=99), found(3))
     left = (found(2), found(3))

@@ -55,7 +55,7 @@ def test_an_image_is_equal_as_values_are_compared(stands: dict[str, Any], image:
     assert (found.counts.superseded, found.counts.applied) == (1, 1)
 
 
-def test_what_finds_no_row_says_why_and_leaves_none() -> None:
+def test_a_change_that_finds_no_row_is_rejected_with_the_reason() -> None:
     part = {"a": 1.0, "b": {"c": 1, "d": UNSET}}
     assert details(
         event(1, DELETE, {"a": 1.0, "b": None}),
@@ -67,12 +67,12 @@ def test_what_finds_no_row_says_why_and_leaves_none() -> None:
     ) == [NOT_THERE, NOT_THERE, NOT_THERE, NOT_WHOLE, NOT_WHOLE, NO_TRUNCATE]
 
 
-def test_an_update_that_does_not_send_its_row_whole_takes_none_away() -> None:
+def test_an_update_without_a_complete_row_removes_none() -> None:
     image = {"a": 1.0, "b": None}
     assert details(event(1, INSERT, **image), event(2, UPDATE, image, a=UNSET, b=None)) == [NOT_WHOLE]
 
 
-def test_a_row_that_a_person_mends_cannot_take_another_away() -> None:
+def test_a_repaired_row_cannot_remove_another_one() -> None:
     repaired = event(1, DELETE, a=1.0, b=None)
     with pytest.raises(RepairError, match="is an update or a delete"):
         match(
@@ -83,7 +83,7 @@ def test_a_row_that_a_person_mends_cannot_take_another_away() -> None:
         )
 
 
-def test_a_format_that_takes_away_no_row_by_its_image_is_refused() -> None:
+def test_a_format_without_image_match_is_refused() -> None:
     can = frozenset(Capability) - {Capability.IMAGES}
     with pytest.raises(ConfigError) as refused:
         plan(DIMENSION, BatchFacts(schema=SCHEMA), Progress(), stored=None, capabilities=can)
@@ -118,7 +118,7 @@ BARE = replace(DIMENSION, match=Match.KEY)
     ],
     ids=["on", "off"],
 )
-def test_a_table_with_data_keeps_what_its_changes_find_their_rows_by(
+def test_a_table_with_data_keeps_how_changes_find_rows(
     was: Dimension, is_: Dimension, what: str, found: str, todo: str
 ) -> None:
     """It is not for the next file to find out: where nothing waits, it is refused as well."""

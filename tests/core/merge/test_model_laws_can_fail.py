@@ -139,6 +139,6 @@ def test_a_broken_model_breaks_a_law(
 @pytest.mark.parametrize(
     "law", [check_fold, check_feed, check_other_names, check_quarantine, check_reload, check_ties]
 )
-def test_the_same_feeds_break_nothing_that_is_whole(law: Callable[[Random, Lateness], None]) -> None:
+def test_the_same_feeds_break_no_law_of_the_right_model(law: Callable[[Random, Lateness], None]) -> None:
     """What breaks the broken models above is their being broken."""
     assert play(law, Within(3), 200) == 200

@@ -27,7 +27,7 @@ class StagingSource(MemorySource):
 
 
 @pytest.mark.parametrize("is_written", [True, False])
-def test_what_ended_runs_staged_is_removed_or_named(is_written: bool) -> None:
+def test_staged_files_of_ended_runs_are_removed_or_named(is_written: bool) -> None:
     source = StagingSource()
     job = memory_job(DIMENSION, source)
     if is_written:
@@ -39,6 +39,6 @@ def test_what_ended_runs_staged_is_removed_or_named(is_written: bool) -> None:
     assert [*maintain(job, CARE).orphans] == ["one", "two"]
 
 
-def test_a_source_that_stages_nothing_is_left_alone() -> None:
+def test_a_source_without_staged_files_is_not_asked() -> None:
     job = memory_job(DIMENSION, MemorySource())
     assert maintain(job, CARE).orphans == ()

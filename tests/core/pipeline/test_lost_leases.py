@@ -141,7 +141,7 @@ def all_of(job: Job[Any]) -> object:
 
 
 @pytest.mark.parametrize(("prepare", "act"), [pytest.param(*more, id=name) for name, *more in ACTS])
-def test_who_has_lost_his_turn_writes_nothing(
+def test_a_process_that_lost_its_lease_writes_nothing(
     job: Job[Any], prepare: Callable[[Job[Any]], Job[Any]], act: Act
 ) -> None:
     job = prepare(job)
@@ -153,11 +153,11 @@ def test_who_has_lost_his_turn_writes_nothing(
     assert all_of(job) != before, "it would have"
 
 
-def test_a_dry_care_asks_nobody(job: Job[Any]) -> None:
+def test_a_dry_maintenance_does_not_check_the_lease(job: Job[Any]) -> None:
     assert maintain(replace(job, check=lost), CARE, is_dry=True).snapshots == 2
 
 
-def test_what_was_not_listed_is_not_undone(job: Job[Any]) -> None:
+def test_a_rollback_of_other_batches_than_listed_is_refused(job: Job[Any]) -> None:
     """Between the preview and the rollback another process may have held the lease and given it back."""
     preview = ask(job, "1")
     assert isinstance(job.source, MemorySource)

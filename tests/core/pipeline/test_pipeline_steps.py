@@ -72,7 +72,7 @@ class Told(MemorySource):
         return MemorySource.read(self, dimension, selection, epoch)
 
 
-def test_a_source_is_told_the_columns_of_the_table_as_it_stands() -> None:
+def test_a_source_gets_the_stored_columns_of_the_table() -> None:
     source, table = Told(), MemoryTable(DIMENSION)
     for order in (1, 2):
         source.put(NAME, order, [event(Operation.INSERT, order)])
@@ -116,7 +116,7 @@ def test_a_notice_is_acknowledged_unless_its_objects_are_still_changing(
     assert bool(others) is isinstance(source, OfOthers)
 
 
-def test_a_batch_is_reported_though_what_follows_its_commit_fails() -> None:
+def test_a_batch_is_reported_even_if_a_step_after_its_commit_fails() -> None:
     class Untrimmed(MemoryTable):
         def trim(self, progress: Progress) -> None:
             raise TableError("no space left")
@@ -137,7 +137,7 @@ def test_a_batch_is_reported_though_what_follows_its_commit_fails() -> None:
         ([replace(event(Operation.UPDATE, 2, a=1), old_key=(2,))], Capability.KEY_CHANGE),
     ],
 )
-def test_what_a_table_cannot_do_is_refused(events: list[ChangeEvent], needed: Capability) -> None:
+def test_a_batch_that_needs_a_missing_capability_is_refused(events: list[ChangeEvent], needed: Capability) -> None:
     table = MemoryTable(DIMENSION, capabilities=frozenset())
     with pytest.raises(ConfigError) as refused:
         apply_changes(job(source_of(*events), table))
@@ -189,7 +189,7 @@ def test_a_rename_within_a_column_is_refused_before_anything_is_written() -> Non
 
 
 @pytest.mark.parametrize(("lateness", "is_in_part"), [(Unbounded(), True), (ORDERED, False)])
-def test_updates_that_lack_a_column_of_the_table_send_a_part_of_a_row(lateness: Lateness, is_in_part: bool) -> None:
+def test_updates_that_lack_a_column_are_partial_rows(lateness: Lateness, is_in_part: bool) -> None:
     """An older update may still bring the rest; in an ordered table none does."""
     narrow = columns(id="int")
     dimension = replace(DIMENSION, schema=narrow, lateness=lateness, policies=Policies(drop=Policy.EVOLVE))
@@ -210,7 +210,7 @@ class Lost(MemoryTable):
 
 
 @pytest.mark.parametrize("attempts", [1, 3])
-def test_a_batch_that_loses_every_race_is_given_up_after_so_many_attempts(attempts: int) -> None:
+def test_a_batch_that_loses_every_race_fails_after_its_attempts(attempts: int) -> None:
     table = Lost(DIMENSION)
     one = replace(job(source_of(event(Operation.INSERT, 1, a=1)), table), attempts=attempts)
     with pytest.raises(CommitConflict):
@@ -220,7 +220,7 @@ def test_a_batch_that_loses_every_race_is_given_up_after_so_many_attempts(attemp
     assert table.progress == Progress()
 
 
-def test_who_slept_since_a_batch_was_worked_out_writes_nothing_down() -> None:
+def test_a_process_that_is_too_late_writes_nothing() -> None:
     table = MemoryTable(DIMENSION)
     source = source_of(event(Operation.INSERT, 1, a=1))
     slept = replace(job(source, table), read_table_state=table.standing)
@@ -234,7 +234,7 @@ def test_who_slept_since_a_batch_was_worked_out_writes_nothing_down() -> None:
     assert refused.value.retryable
 
 
-def test_a_table_whose_memory_is_of_another_batch_than_it_committed_stops() -> None:
+def test_a_change_log_of_another_batch_stops_the_table() -> None:
     table = MemoryTable(DIMENSION)
     source = source_of(event(Operation.INSERT, 1, a=1))
     apply_changes(job(source, table))
@@ -261,7 +261,7 @@ class Overtaken(MemoryTable):
         return MemoryTable.read_state(self, progress)
 
 
-def test_who_is_overtaken_between_two_looks_begins_anew() -> None:
+def test_a_process_that_another_overtakes_while_it_reads_begins_again() -> None:
     table, source = Overtaken(DIMENSION), source_of(event(Operation.INSERT, 1, a=1))
     table.source = source
     apply_changes(replace(job(source, table), read_table_state=table.standing))
@@ -279,7 +279,7 @@ class Trimmed(MemoryTable):
 
 
 @pytest.mark.parametrize(("further", "trims"), [(0, 1), (1, 0)])
-def test_who_is_overtaken_behind_his_commit_forgets_nothing(further: int, trims: int) -> None:
+def test_a_process_that_another_overtakes_after_its_commit_trims_nothing(further: int, trims: int) -> None:
     """The other process remembers more, and trims its change log itself."""
     table, source = Trimmed(DIMENSION), source_of(event(Operation.INSERT, 1, a=1))
 
@@ -301,7 +301,7 @@ class Raced(Trimmed):
 
 
 @pytest.mark.parametrize("goes_on", [True, False])
-def test_who_loses_the_race_for_what_is_remembered_leaves_it_to_who_went_on(goes_on: bool) -> None:
+def test_a_conflict_while_trimming_is_ignored_if_another_process_advanced(goes_on: bool) -> None:
     table, source = Raced(DIMENSION), source_of(event(Operation.INSERT, 1, a=1))
 
     def standing() -> TableState:
@@ -313,7 +313,7 @@ def test_who_loses_the_race_for_what_is_remembered_leaves_it_to_who_went_on(goes
     assert table.progress.batch == table.trims == 1
 
 
-def test_whose_term_is_over_behind_his_commit_forgets_nothing() -> None:
+def test_a_process_whose_lease_expires_after_its_commit_trims_nothing() -> None:
     table, source = Trimmed(DIMENSION), source_of(event(Operation.INSERT, 1, a=1))
 
     def check() -> None:
@@ -325,7 +325,7 @@ def test_whose_term_is_over_behind_his_commit_forgets_nothing() -> None:
     assert (table.progress.batch, table.trims) == (1, 0)
 
 
-def test_a_table_that_was_rolled_back_is_no_race() -> None:
+def test_a_rolled_back_table_is_no_conflict() -> None:
     table, source = Overtaken(DIMENSION), source_of(event(Operation.INSERT, 1, a=1))
     apply_changes(job(source, table))
     table.progress = Progress()
@@ -333,7 +333,7 @@ def test_a_table_that_was_rolled_back_is_no_race() -> None:
         apply_changes(replace(job(source, table), read_table_state=table.standing))
 
 
-def test_what_was_listed_is_told_also_where_nothing_waits() -> None:
+def test_the_listing_is_reported_even_if_nothing_waits() -> None:
     class Littered(MemorySource):
         """Another file lies in the folder."""
 

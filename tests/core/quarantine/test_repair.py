@@ -63,7 +63,7 @@ def stands(job: Job[Any]) -> object:
     return table.rows[1,].cells["a"] if (1,) in table.rows else None
 
 
-def test_a_mended_row_behind_one_that_is_held_waits_for_it() -> None:
+def test_a_repaired_row_waits_for_a_held_one_before_it() -> None:
     job = playing(update(1, 1), bad(2), update(3, 3), bad(4), update(5, 5))
     first, second = entries(job)
     repair_row(job, [repaired(second)])
@@ -76,7 +76,7 @@ def test_a_mended_row_behind_one_that_is_held_waits_for_it() -> None:
     assert (stands(job), entries(job)) == (5, [])
 
 
-def test_what_was_mended_again_counts_and_can_still_be_given_up() -> None:
+def test_the_last_repair_counts_and_can_still_be_discarded() -> None:
     job = playing(update(1, 1), bad(2))
     repair_row(job, [repaired(entries(job)[0], a="8")])
     repair_row(job, [repaired(entries(job)[0], a="9")])
@@ -87,7 +87,7 @@ def test_what_was_mended_again_counts_and_can_still_be_given_up() -> None:
     assert (stands(job), entries(job)) == (1, [])
 
 
-def test_a_row_without_a_time_is_put_where_its_time_says() -> None:
+def test_a_row_without_a_time_gets_the_position_of_its_repaired_time() -> None:
     job = playing(update(1, 1), bad(3, Reason.SEQUENCE), update(5, 5))
     assert stands(job) is None, "its place is not known, so all wait"
     repair_row(job, [repaired(entries(job)[0], time="3")])
@@ -95,7 +95,7 @@ def test_a_row_without_a_time_is_put_where_its_time_says() -> None:
     assert stands(job) == 5
 
 
-def test_a_row_that_is_mended_to_a_place_above_all_others_is_the_newest() -> None:
+def test_a_row_repaired_to_the_highest_position_is_the_newest() -> None:
     """What came after it in the order of the source is judged by it: `recalls`, and what `now` is."""
     job = playing(update(1, 1), Reject(Position(1, LOAD_SEQUENCE, 1, 2), Reason.SEQUENCE, ((1,),)))
     repair_row(job, [repaired(entries(job)[0], time="9")])
@@ -116,14 +116,14 @@ def test_a_row_that_is_mended_to_a_place_above_all_others_is_the_newest() -> Non
 @pytest.mark.parametrize(
     "wrong", [{"a": "x"}, {"id": "2"}, {"id": None}, {"b": "1"}, {"time": "3"}], ids=lambda wrong: next(iter(wrong))
 )
-def test_what_does_not_fit_is_refused_and_not_kept(wrong: dict[str, Any]) -> None:
+def test_a_repaired_row_that_does_not_fit_is_refused_and_not_stored(wrong: dict[str, Any]) -> None:
     job = playing(update(1, 1), bad(2))
     with pytest.raises(RepairError):
         repair_row(job, [repaired(entries(job)[0], **wrong)])
     assert [entry.repaired for entry in entries(job)] == [None]
 
 
-def test_a_row_that_was_mended_for_other_columns_is_refused() -> None:
+def test_a_row_repaired_for_other_columns_is_refused() -> None:
     job = playing(update(1, 1), bad(2))
     repair_row(job, [repaired(entries(job)[0])])
     table = table_of(job)
@@ -165,7 +165,7 @@ def rows(job: Job[Any]) -> Mapping[Any, Any]:
     return {key: (row.cells["a"], row.cells["b"]) for (key,), row in table.rows.items()}
 
 
-def test_a_cell_that_was_not_sent_stays_so_when_its_row_is_mended() -> None:
+def test_an_unsent_cell_stays_unsent_in_a_repaired_row() -> None:
     """The stored value stays, and a late value for it is applied."""
     job = in_part(whole(1, a=1, b=1), bad(5), whole(7, b=7))
     (entry,) = entries(job)
@@ -179,7 +179,7 @@ def test_a_cell_that_was_not_sent_stays_so_when_its_row_is_mended() -> None:
         repair_row(job, [repaired(entry, id=UNSET, b=UNSET)])
 
 
-def test_a_key_change_is_mended_with_the_key_that_it_left() -> None:
+def test_a_repaired_key_change_has_its_old_key() -> None:
     """It holds its keys, and those of key changes behind it; the old key must be given and stays as it was."""
     held = Reject(Position(1, 3, 3, 1), Reason.CAST, ((1,), (2,)), transaction=3)
     job = in_part(whole(1, a=1, b=1), held, whole(4, key=3, old=2), whole(5, key=3, a=5))
@@ -196,7 +196,7 @@ def test_a_key_change_is_mended_with_the_key_that_it_left() -> None:
     assert (rows(job), entries(job)) == ({3: (5, 1)}, [])
 
 
-def test_an_event_that_waits_for_its_row_is_told_until_that_comes() -> None:
+def test_an_event_that_waits_for_its_row_is_listed_until_the_row_comes() -> None:
     job = in_part(whole(5, a=5), whole(6, key=2, a=6), whole(7, key=2, a=7, b=7), whole(8, key=4, old=3))
     found = job.opened.quarantine.incomplete(progress_of(job))
     assert [(one.key, one.detail) for one in found] == [('["1"]', "not sent: b"), ('["4"]', "not sent: a, b")]
@@ -207,7 +207,7 @@ def test_an_event_that_waits_for_its_row_is_told_until_that_comes() -> None:
     assert rows(job) == {1: (5, 1), 2: (7, 7), 4: (3, 3)}
 
 
-def test_every_row_that_cannot_be_mended_is_named_and_none_is_taken() -> None:
+def test_every_row_that_cannot_be_repaired_is_named_and_none_is_stored() -> None:
     """A file of repaired rows is accepted as a whole, or not at all."""
     job = playing(update(1, 1), bad(2), bad(3), bad(4))
     first, second, third = entries(job)
@@ -230,7 +230,7 @@ NESTED = Type("list", parts=(Column("element", Type("int")),))
         (PARTS, None),
     ],
 )
-def test_what_cannot_be_fixed_is_told_before_anybody_tries(dimension: Dimension, said: str | None) -> None:
+def test_a_row_that_cannot_be_repaired_says_why(dimension: Dimension, said: str | None) -> None:
     right = ChangeEvent(operation=Operation.INSERT, position=Position(1, 2, 3, 2), key=(9,), cells={"id": 9})
     (entry,) = entries(in_part(Reject(Position(1, 3, 3, 1), Reason.CAST, ((1,), (2,))), right))
     found = why_not(dimension, entry)
@@ -252,7 +252,7 @@ def ruled(source: Schema = SOURCE, quality: tuple[Range, ...] = (AT_MOST,)) -> J
     return Job(dimension=DIMENSION, source=ShapedSource(inner, MemoryShaper(rules)), opened=target.open(DIMENSION))
 
 
-def test_a_row_under_column_rules_is_mended_in_the_columns_of_its_source() -> None:
+def test_a_row_under_column_rules_is_repaired_in_the_columns_of_its_source() -> None:
     """The rules make the row of the table from it again, and it must satisfy them."""
     job = ruled()
     apply_changes(job)
@@ -283,7 +283,7 @@ def test_a_row_under_column_rules_is_mended_in_the_columns_of_its_source() -> No
         (SOURCE, replace(DIMENSION, schema=Schema(DIMENSION.schema.columns[:1])), "the rules make other columns"),
     ],
 )
-def test_rows_of_columns_that_nobody_declared_cannot_be_mended(
+def test_rows_of_undeclared_columns_cannot_be_repaired(
     source: Schema, dimension: Dimension, said: str
 ) -> None:
     with pytest.raises(RepairError) as refused:

@@ -77,7 +77,7 @@ def test_a_table_follows_by_default() -> None:
     assert (found.absent, found.ignored, found.refused) == (("a",), (), ())
 
 
-def test_what_no_policy_allows_is_refused_and_the_key_never_goes() -> None:
+def test_a_change_without_a_policy_is_refused_and_the_key_cannot_be_dropped() -> None:
     strict = Policies(add=Policy.FAIL, drop=Policy.FAIL, widen=Policy.FAIL)
     found = evolve(columns(id="int", a="string"), columns(id="bigint", b="date"), strict, ["id"])
     assert {change.kind for change in found.refused} == {Kind.ADD, Kind.DROP, Kind.WIDEN}
@@ -118,7 +118,7 @@ _NESTED = "struct<x: int, y: map<int, struct<z: int, w: int>>>"
         "struct<x: int, y: map<int, struct<z: int>>>",
     ],
 )
-def test_within_columns_nothing_may_be_of_another_type_nor_missing_in_elements(after: str) -> None:
+def test_another_type_within_a_column_or_a_missing_field_of_elements_is_refused(after: str) -> None:
     assert evolve(columns(a=_NESTED), columns(a=after), DEFAULT_POLICIES).refused
 
 
@@ -146,7 +146,7 @@ def test_changes_whose_rows_are_refused_leave_the_columns_as_they_are() -> None:
 
 
 @pytest.mark.parametrize("type_", ["bigint", "string"])
-def test_keys_of_another_type_could_not_be_held(type_: str) -> None:
+def test_a_key_of_another_type_cannot_be_quarantined(type_: str) -> None:
     policies = Policies(widen=Policy.QUARANTINE, incompatible=Policy.QUARANTINE)
     assert evolve(columns(id="int"), columns(id=type_), policies, ["id"]).refused
 
@@ -201,13 +201,13 @@ def test_a_renamed_column_is_compared_by_its_new_name() -> None:
         (columns(a="int", older="int"), columns(b="int")),
     ],
 )
-def test_two_columns_are_never_made_one(current: Schema, incoming: Schema) -> None:
+def test_a_rename_never_merges_two_columns(current: Schema, incoming: Schema) -> None:
     refused = evolve(current, incoming, Policies(renames={"a": "b", "older": "b"})).refused
     assert {change.kind for change in refused} >= {Kind.RENAME}
 
 
 @pytest.mark.parametrize("path", ["address.city", "items.element.city", "address.no.such.field"])
-def test_a_field_within_a_column_is_renamed_by_no_table(path: str) -> None:
+def test_a_field_within_a_column_cannot_be_renamed(path: str) -> None:
     now = columns(address="struct<city: string>", items="list<struct<city: string>>")
     for current, incoming in ((now, now), (now, columns(id="int")), (columns(id="int"), now)):
         (refused,) = evolve(current, incoming, Policies(renames={path: "town"})).refused
