@@ -44,7 +44,7 @@ class MergePlan:
     """Everything that one batch will do to one table.
 
     The dimension has the columns that the table stores from the batch; `evolution` has all columns of the table
-    afterwards. `recalls` says that some event may be older than what the table has seen, so that the remembered
+    afterwards. `recalls` says that some event may be older than the newest applied one, so that the remembered
     deletes must be read. `folds` says that its events must be applied one by one, in order; `in_part` says that
     this must include remembered events, since some may be partial. Events at or below `low_watermark`
     are too late. `copies` are the orders of objects that were delivered before, `truncates` those that the batch
@@ -235,7 +235,7 @@ def _interpret_batch(
     meets_fewer = _meets_fewer_columns(dimension, facts, progress, evolution, records)
     applied = facts.with_parts() if meets_fewer or _takes_parts(dimension, facts, evolution) else facts
     completes = meets_fewer or (evolution.lacks and Operation.UPDATE in facts.operations)
-    # What keeps ended rows remembers whole ones as parts, too: the format need not be able to complete any.
+    # A table that keeps ended rows remembers complete updates as partial ones: its format need not complete any.
     needs = _needs(dimension, applied if completes else facts, replaces=replaces)
     return _InterpretedBatch(dimension=dimension, evolution=evolution, facts=applied, needs=needs)
 
@@ -247,11 +247,10 @@ def _is_dated_alike(dimension: Dimension, facts: BatchFacts) -> bool:
 
 
 def _low_watermark(dimension: Dimension, progress: Progress, epoch: int) -> Mark | None:
-    """Return the low watermark of an epoch.
+    """Return the low watermark of an epoch, or None.
 
-    That of an earlier epoch does not apply, because its sequences may begin again.
-
-    An `ordered` table has none: one from a time with another lateness would make redelivered events too late.
+    The watermark of an earlier epoch does not apply, because sequences may begin again. An `ordered` table has
+    none: one from a time with another lateness would make redelivered events too late.
     """
     is_of_epoch = progress.low_watermark is not None and progress.low_watermark.epoch == epoch
     return progress.low_watermark if is_of_epoch and not isinstance(dimension.lateness, Ordered) else None
@@ -275,8 +274,8 @@ def _meets_fewer_columns(
 ) -> bool:
     """Return True if some event of the batch lies below one that came before its table got columns.
 
-    Updates from before lack these columns and say nothing of them (6.1), so an older event may have their value and
-    is folded with them.
+    Earlier updates lack these columns (semantics 6.1), so an older event may have their values and is folded with
+    them.
     """
     epoch = progress.epoch if facts.loaded is None else max(facts.loaded, progress.epoch)
     low_watermark = _low_watermark(dimension, progress, epoch)
@@ -306,9 +305,8 @@ def _recomputed_columns(
 ) -> RecomputedColumns:
     """Return which columns are computed again from stored rows.
 
-    Rows of a table that is not new lack the added columns.
-
-    Without a key no row is completed; in a history this is refused where it would be necessary.
+    Rows of a table that is not new lack the added columns. Without a key no row is completed; in a history this is
+    refused where it would be necessary.
     """
     if not dimension.key or dimension.history is not None:
         return RecomputedColumns()

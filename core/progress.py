@@ -44,7 +44,7 @@ _READERS: Final[Mapping[str, Callable[[Any], object]]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """How far a table is. On restart it is believed, whatever a ledger or a queue says.
+    """How far a table is. On restart it is the truth, whatever a ledger or a queue says.
 
     Its names are stored as JSON (`_STORED_NAMES`). `high_watermark` is the greatest position that was
     applied. At or below `low_watermark` nothing may arrive any more. `object` is the name of the

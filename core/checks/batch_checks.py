@@ -67,8 +67,8 @@ def _refuse_soft(dimension: Dimension) -> None:
         raise ConfigError(
             f"{dimension.name}: a table without a key has no deletes that could be soft",
             found='`deletes = "soft"`, and no `key`',
-            todo="Nothing was applied. Name the columns that tell its rows apart in `key`, or say "
-            '`deletes = "hard"` of it.',
+            todo="Nothing was applied. Name the columns that identify its rows in `key`, or set "
+            '`deletes = "hard"`.',
         )
 
 
@@ -109,11 +109,11 @@ def _refuse_other_match(dimension: Dimension, progress: Progress) -> None:
     if not progress.batch or progress.match is dimension.match:
         return
     stored, wanted = "that is append-only", "one whose changes find their rows by images"
-    found = "changes that came before found no row, so that rows may stand which are gone at the source"
-    put_back = "Take `match` out, as it was"
+    found = "earlier changes found no row, so the table may have rows that are gone at the source"
+    put_back = "Remove `match`, as it was"
     if progress.match is Match.IMAGE:
         stored, wanted = "whose changes find their rows by images", "append-only"
-        found = "its changes took rows away so far, and the next ones would find none"
+        found = "its changes removed rows so far, and the next ones would find none"
         put_back = 'Set `match = "image"`, as it was'
     raise SchemaConflict(
         f"{dimension.name}: a table {stored} cannot become {wanted}",
@@ -220,10 +220,10 @@ def refuse_small_load(plan: MergePlan, progress: Progress, acked: Mapping[str, f
     raise AlarmRaised(
         "LOAD-001",
         f"{table}: the full load has {format_count(rows, 'row')}, and the table {table_rows:,}",
-        found=f"{format_count(len(about), 'file')}; a load of less than {snapshots.least_share:g} of the rows "
-        "is taken for a part of one (`least_share`)",
-        todo="Nothing was applied. Is the load still being written, or was it cut off? Run again when it is whole. "
-        f"If so many rows really went: `lakeward ack {table} LOAD-001`.",
+        found=f"{format_count(len(about), 'file')}; a load with less than {snapshots.least_share:g} of the rows "
+        "counts as incomplete (`least_share`)",
+        todo="Nothing was applied. Is the load still being written, or was it cut off? Run again when it is "
+        f"complete. If so many rows were really deleted: `lakeward ack {table} LOAD-001`.",
         about=about,
     )
 
@@ -305,7 +305,7 @@ def _refuse_unreadable(dimension: Dimension, facts: BatchFacts, delivered: froze
             raise SourceError(
                 f"{dimension.name}: {item.object.name} has {format_count(item.unreadable, 'row')} whose key "
                 "cannot be read",
-                found='`unreadable = "stop"` is set: nobody can know which rows they change',
+                found='`unreadable = "stop"` is set: it is unknown which rows they change',
                 todo="Nothing of this batch was applied; other tables go on. Replace the file by a right one, or "
                 'let the table become inexact with `unreadable = "inexact"`: the rows then go into quarantine.',
             )
@@ -355,7 +355,7 @@ def refuse_other_memory(dimension: Dimension, progress: Progress, remembered: Se
     """Raise TableError where the change log of the newest batch has other objects than the committed batch."""
     if digest_of(remembered) != progress.digest:
         raise TableError(
-            f"{dimension.name}: what is remembered of batch {progress.batch} is not of the batch that was made",
+            f"{dimension.name}: the change log of batch {progress.batch} is not that of the committed batch",
             found=f"it has {', '.join(item.name for item in remembered) or 'no file'}, and others were applied: "
             "two processes wrote at once",
             todo="Load the table again (docs/how-to/reload.md), and let one process at a time run the pipeline: is "

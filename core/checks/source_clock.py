@@ -24,7 +24,7 @@ class Ahead(NamedTuple):
 class Backwards(NamedTuple):
     """An object whose order runs backwards.
 
-    `row` is the row from which on it does, or None where the object lies below the mark of the table.
+    `row` is the first row that does, or None where the object lies below the low watermark of the table.
     """
 
     object: str

@@ -95,5 +95,5 @@ def check(table: object, history: History, at: int, known: int | None) -> None:
         raise ConfigError(
             f"{table} does not keep what was known before",
             found="its history has no `known = true`",
-            todo="Leave --known out: what is known now it can say.",
+            todo="Leave out --known: without it the rows are as known now.",
         )

@@ -60,8 +60,8 @@ def update_known_versions(
 ) -> KnownVersions:
     """Return the known versions of a key after a batch that leaves these versions, with these surrogate numbers.
 
-    A version that shows the same cells stays, even if its last event is another one. Every other version that was
-    believed ends with the batch, and new ones begin with it.
+    A version that shows the same cells stays, even if its last event is another one. Every other believed version
+    ends with the batch, and new ones begin with it.
     """
     history = dimension.history or History()
     begins = history.shown.valid_from

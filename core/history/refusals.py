@@ -32,7 +32,7 @@ def refuse_history(dimension: Dimension, facts: BatchFacts, evolution: Evolution
         todo = "Nothing was applied. Leave those rules out, let updates send whole rows, or keep a mirror."
         raise _cannot(dimension, found, todo)
     if lacking:
-        found = f"rules make {', '.join(lacking)} of several columns, and the batch has not all of them"
+        found = f"rules make {', '.join(lacking)} of several columns, and the batch lacks some of them"
         todo = "Nothing was applied. Let the source write those columns again, or leave those rules out: then what "
         raise _cannot(dimension, found, f"{todo}was made stays as it is.")
 

@@ -39,9 +39,9 @@ def span_of(
     place = max(item.order for item in objects)
     following = min((r for r in applied if min(r.objects) > place), key=lambda r: min(r.objects), default=None)
     if facts.time is None:
-        raise _cannot(dimension, objects[0].name, "nothing tells of which time it is: has it no row?")
+        raise _cannot(dimension, objects[0].name, "its time is unknown: has it no row?")
     if following is None or following.time is None:
-        raise _cannot(dimension, objects[0].name, "of the one behind it nothing tells of which time it is")
+        raise _cannot(dimension, objects[0].name, "the time of the snapshot behind it is unknown")
     if any(record.truncates for record in records):
         raise _cannot(dimension, objects[0].name, "rows were taken out of the table by `lakeward truncate`")
     is_first = all(max(record.objects) >= min(item.order for item in objects) for record in applied)
@@ -50,7 +50,7 @@ def span_of(
         begins = history.first_load
     epoch = min(record.least.epoch for record in applied if min(record.objects) > place)
     orders = {item.order for item in objects}.union(*(record.objects for record in applied))
-    # Of a folder a first file may come later: what is taken of one again never lies below what was taken before.
+    # The first file of a folder may come later: a folder that is applied again must not lie below its first time.
     newest = max(order for order in orders if order < min(following.objects))
     position = Position(epoch, LOAD_SEQUENCE, newest, 0)
     return SnapshotSpan(begins, instant_of_time(following.time, history), position)
@@ -78,7 +78,7 @@ def _cannot(dimension: Dimension, name: str, found: str) -> SourceError:
     return SourceError(
         f"{dimension.name}: {name} is older than what the table shows, and cannot be put in its place",
         found=found,
-        todo="Nothing of it was applied. Write it anew, move it away, or leave out whatever is older: "
+        todo="Nothing of it was applied. Write it anew, move it away, or skip older snapshots: "
         '`older_snapshots = "skip"`.',
     )
 

@@ -22,7 +22,7 @@ def assign_numbers(
     after: Mapping[Key, Versions],
     highest: int,
 ) -> Numbers:
-    """Return the numbers of the versions that a batch has `after` of some keys, in place of those they `before`.
+    """Return the numbers of the versions that some keys have `after` a batch, from those that they had `before`.
 
     A version keeps the number of the one of its key that begins at the same instant. Where there is none, it keeps
     that of the one that ends at the same instant and is equal in the tracked columns: its start has moved. All

@@ -1,8 +1,8 @@
 """Full loads that replace all rows of a table: which objects belong to one, and when it is complete.
 
 An operator asks for one (`reload`), or a scheduled task writes one again and again (`Snapshots`). Each begins an
-epoch. Its objects are applied together, in one commit, once none of them can be missing: an incomplete load is
-never taken for a complete one.
+epoch. Its objects are applied together, in one commit, once none of them can be missing: an incomplete load never
+counts as complete.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Numbering: TypeAlias = Callable[[str], tuple[str, int] | None]
 class Naming:
     """What the names of objects say.
 
-    `is_load` tells objects of a full load from changes, and `number` is the number of an object in its load.
+    `is_load` is True for objects of a full load, and `number` is the number of an object in its load.
     `written` is when changes were written, in microseconds since 1970, None where the name does not say. Where each
     snapshot of a table has names of its own, `snapshot` names the snapshot of an object; else it is None, and all
     objects are of one. Objects of one partition of a topic follow each other, those of two partitions have no
@@ -116,10 +116,10 @@ class Load:
 class AwaitedLoad:
     """A full load that a table waits for, as a listing found it.
 
-    `objects` and `bytes` are numbers of what is there of it, `behind` the number of objects of changes that wait
-    behind it. `content` is a digest of the listing, and has been the same since `unchanged`, in microseconds since
-    1970. `lacking` names objects of the load before that were not written anew. `until` says in words what it waits
-    for.
+    `objects` is the number of its objects that are there, `bytes` their size, and `behind` the number of objects of
+    changes that wait behind it. `content` is a digest of the listing, and has been the same since `unchanged`, in
+    microseconds since 1970. `lacking` names objects of the load before that were not written anew. `until` says in
+    words what the table waits for.
     """
 
     epoch: int
@@ -144,7 +144,7 @@ class AwaitedLoad:
 
     @property
     def applied(self) -> AwaitedLoad | None:
-        """What remains of it once it is applied: since when the listing is unchanged, for what lies behind it.
+        """The load as stored once it is applied: the time since when the listing is unchanged, for later loads.
 
         None after a load that an operator asked for.
         """
@@ -153,7 +153,7 @@ class AwaitedLoad:
         return AwaitedLoad(epoch=self.epoch, content=self.content, unchanged=self.unchanged)
 
     def words(self) -> str:
-        """Return in one line what is there of it and what it waits for."""
+        """Return in one line which files of the load are there, and what it waits for."""
         content = f"{format_count(self.objects, 'file')} of it so far, {self.bytes:,} bytes"
         size = content if self.objects else "nothing of it yet"
         changes = format_count(self.behind, "file of changes waits", "files of changes wait")
@@ -307,8 +307,8 @@ def _unapplied(
 ) -> tuple[Sequence[SourceObject], tuple[SourceObject, ...]]:
     """Return the objects of full loads that were not applied in this version, and those that are skipped.
 
-    Of a snapshot with names of its own all objects are returned once one of them was not applied, also those that
-    did not change: it is applied as a whole or not at all.
+    A snapshot with names of its own is applied as a whole or not at all: once one of its objects was not applied,
+    all are returned, even unchanged ones.
     """
     acknowledged = history.passed("LEDGER-001") if load.settles is not None else frozenset()
     new = [
@@ -330,7 +330,7 @@ def _missing_objects(
 ) -> tuple[str, ...]:
     """Return the names of objects without which a snapshot may be incomplete.
 
-    They are those of the load before that were not written anew. Of a snapshot with names of its own they are its
+    They are the objects of the load before that were not written anew; for a snapshot with names of its own, its
     applied objects that are gone. Where all of these are gone, and no archive takes them, the snapshot was written
     anew under other names.
     """
@@ -376,7 +376,7 @@ def _is_complete(
 ) -> bool:
     """Return True if no object of a load can be missing.
 
-    So it is where its task says so, where changes lie behind all of it, or where a snapshot has settled: two
+    That is certain if its task says so, if changes lie behind all its objects, or if a snapshot has settled: two
     listings, `settles` apart, are the same, and every object of the load before is written anew. Where `settles` is
     0, one listing is enough.
     """

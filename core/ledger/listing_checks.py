@@ -66,9 +66,10 @@ def refuse_equal_snapshots(table: str, objects: Iterable[SourceObject], naming: 
 
 
 def refuse_late(table: str, unseen: Sequence[SourceObject], history: ObjectHistory, naming: Naming) -> None:
-    """Raise LEDGER-001 for unseen objects where none may appear: at or below the floor, or in a complete load.
+    """Raise LEDGER-001 for unseen objects where none may appear: at or below the watermark, or in a complete load.
 
-    In a partition of a topic the floor is the last applied object of that partition that lies at or below it.
+    The watermark is an order of objects (`floor` of the history). In a partition of a topic it is the last applied
+    object of that partition that lies at or below it.
     """
     is_load_applied = bool(history.left and history.seen)
     late_names = _below_floor(unseen, history, naming)
@@ -92,7 +93,7 @@ def refuse_late(table: str, unseen: Sequence[SourceObject], history: ObjectHisto
 
 
 def _below_floor(unseen: Iterable[SourceObject], history: ObjectHistory, naming: Naming) -> Mapping[str, str]:
-    """Return the names of objects at or below the floor, each with the applied object that it is late for."""
+    """Return the names of objects at or below the watermark, each with the applied object that it is late for."""
     floor = history.floor
     below = [] if floor is None else [item for item in unseen if item.order <= floor]
     applied = [item for item in history.seen.values() if floor is not None and item.order <= floor] if below else []

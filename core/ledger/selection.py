@@ -267,7 +267,7 @@ def _select_load(
 def _check_snapshots(
     table: str, listing: LoadListing, history: ObjectHistory, naming: Naming, *, is_spliced: bool
 ) -> None:
-    """Raise SourceError or AlarmRaised where snapshots lie beside changes, are too old, or have no clear order."""
+    """Raise SourceError or AlarmRaised for changes among snapshots, and for old or unordered snapshots."""
     listing_checks.refuse_changes(table, listing.behind)
     if not is_spliced:
         listing_checks.refuse_older_snapshot(table, listing.objects, history, naming)
@@ -338,8 +338,8 @@ def lacks_applied_objects(listed: Iterable[SourceObject], history: ObjectHistory
 def until_changed(selection: ObjectSelection, now: Mapping[str, SourceObject]) -> ObjectSelection:
     """Return the objects before the first that changed while it was read.
 
-    The others wait. Of a full load all objects wait if one of them changed. `now` has the objects as they are after
-    the read, by name.
+    The others wait. If an object of a full load changed, all of its objects wait. `now` has the objects as they are
+    after the read, by name.
     """
     unchanged: list[SourceObject] = []
     for item in selection.objects:

@@ -98,7 +98,7 @@ class BatchFacts:
     when the load was made. `truncates` are the positions of its truncates.
 
     `warnings` has the number of rows that break a quality rule that only warns, by the name of the rule; `cautions`
-    has the number of rows that deserve a look, by the text that says why. `recomputed` says how rules compute
+    has the number of rows that deserve attention, by the text that says why. `recomputed` says how rules compute
     columns from the stored row. `others` are the messages among the `skipped` rows that name other tables,
     `databases` the number of rows by the database that they name. `key_halves` is the number of deletes and inserts
     that are halves of key changes, as the source says. `header` has the columns in the order of the last header of

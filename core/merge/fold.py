@@ -286,7 +286,7 @@ def row_of(versions: Versions) -> Row:
 
 
 def columns_of(dimension: Dimension) -> Columns | None:
-    """Return the columns of a history by what a change of them does, or None of a mirror."""
+    """Return the columns of a history by what a change of them does, or None for a mirror."""
     history, names, key = dimension.history, dimension.schema.names, dimension.key
     if history is None:
         return None

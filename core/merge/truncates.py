@@ -47,12 +47,12 @@ class Truncates:
 
     @cached_property
     def all(self) -> tuple[Position, ...]:
-        """All of them, in order."""
+        """All truncates, in order."""
         return tuple(sorted({*self.remembered, *self.arrived}))
 
     @property
     def newest(self) -> Position | None:
-        """The newest remembered one."""
+        """The newest remembered truncate."""
         return max(self.remembered, default=None)
 
     @property

@@ -25,8 +25,8 @@ from lakeward.core.text.numbers import format_count
 F = TypeVar("F")
 
 _KEYLESS: Final = (
-    "Without a key no row is told from another: of a file that waits each row becomes a new one, also where the "
-    "other job applied it. It must have ended behind the file that is named, not within one."
+    "Without a key no copy of a row is recognised: of a waiting file each row becomes a new one, even if the other "
+    "job applied it. That job must have ended behind the named file, not within a file."
 )
 """The warning of an adoption without a key: its files cannot be applied twice."""
 
@@ -123,11 +123,11 @@ def _reasons(job: Job[F], external: ExternalTable) -> Iterator[str]:
     if dimension.snapshots is not None:
         yield 'each full load takes the place of all rows (`full_loads = "snapshot"`): drop the table instead'
     if dimension.history is not None:
-        yield 'it is to be a history (`mode = "history"`), and of no row is known since when it is so'
+        yield 'it is to be a history (`mode = "history"`), and it is unknown since when its rows are valid'
     if dimension.is_soft:
-        yield 'its deletes are to be soft (`deletes = "soft"`), and nothing says which of its rows went'
+        yield 'its deletes are to be soft (`deletes = "soft"`), and its deleted rows are unknown'
     if dimension.match is Match.IMAGE:
-        yield 'its rows are to be found by their images (`match = "image"`), and have no places to be told apart by'
+        yield 'its rows are to be found by their images (`match = "image"`), and equal rows have no positions'
     refuse_names_alike(dimension, external.schema.columns)
     lacking = [name for name in dimension.key if external.schema.find(name) is None]
     if lacking:

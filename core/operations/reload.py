@@ -137,9 +137,9 @@ def withdraw(job: Job[F], *, by: str, reason: str | None, at: int) -> ReloadRequ
 
 
 def complete(job: Job[F], *, by: str, at: int) -> tuple[LoadCompletion, Sequence[SourceObject]]:
-    """Declare that what is there of an awaited full load is all of it; return the decision and the objects.
+    """Declare that an awaited full load is complete as it is; return the decision and the objects of the load.
 
-    Raises ConfigError where no full load is awaited, or nothing of it is there.
+    Raises ConfigError where no full load is awaited, or none of its objects is there.
     """
     progress, change_log_state = _read(job)
     load = find_awaited_load(job, progress, change_log_state)
@@ -197,7 +197,7 @@ def _listed(
 
 
 def _split(selection: ObjectSelection) -> tuple[Sequence[SourceObject], Sequence[SourceObject]]:
-    """Split what is there into the objects of the full load and those behind it."""
+    """Return the objects of the full load, and those behind it."""
     listed = (*selection.objects, *selection.left)
     size = 0 if selection.awaited is None else selection.awaited.objects
     return listed[:size], listed[size:]

@@ -1,4 +1,4 @@
-"""A batch that holds one truncate, which an operator tells and the source did not write."""
+"""A batch with one truncate that an operator asks for and the source did not write."""
 
 from __future__ import annotations
 

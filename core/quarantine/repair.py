@@ -182,8 +182,7 @@ def undecided(dimension: Dimension, object_: int | str, row: int) -> RepairError
     """Return the error for a repaired row that may mean more than one row of the table."""
     return RepairError(
         f"{dimension.name}: {object_}, row {row} as it was repaired may mean one of two rows",
-        found="a row stands on the key that it enters, or was covered there, and the feed does not tell the "
-        "transactions apart",
+        found="the key that it enters has a row, or covers one, and the feed does not name its transactions",
         todo="Nothing was applied. Repair it in another way (`lakeward quarantine fix`), or discard it, and let "
         "the source write the row again.",
     )
@@ -209,7 +208,7 @@ def breaks_history(dimension: Dimension, object_: int | str, row: int, rule: str
 
 
 def is_undated(dimension: Dimension, object_: int | str, row: int, detail: str) -> RepairError:
-    """Return the error for a repaired row that still does not say from when it counts; `detail` says why."""
+    """Return the error for a repaired row that still has no date in a history; `detail` says why."""
     return RepairError(
         f"{dimension.name}: {object_}, row {row} as it was repaired does not say from when it counts",
         found=detail,
@@ -248,7 +247,7 @@ def _check_old_key(row_name: str, dimension: Dimension, entry: Entry, repaired: 
         raise RepairError(
             f"{row_name}: its old key is not told" if wanted else f"{row_name} has no old key",
             found=f"the key changed from {entry.other_key}" if wanted else "its key does not change",
-            todo="Under [row.old_key] stand " + ", ".join(dimension.key) + ", with their texts before the change."
+            todo=f"Under [row.old_key] write {', '.join(dimension.key)}, with their texts before the change."
             if wanted
-            else "Take [row.old_key] out.",
+            else "Remove [row.old_key].",
         )

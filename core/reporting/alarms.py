@@ -48,7 +48,7 @@ def _future_time(table: str, ahead: Ahead, now: int) -> Alarm:
         "CLOCK-001",
         f"{table}: a commit time lies in the future",
         found=f"{ahead.object} has one {_duration(ahead.time - now)} ahead of the clock",
-        todo="It was applied and does not move the mark. Where the commit time is the order, and no "
+        todo="It was applied and does not raise the low watermark. Where the commit time is the order, and no "
         "`sequence_column`, no other change of its row is newer until then. Correct the clock of the source, or of "
         "this machine; load the table anew where rows are wrong. "
         f"If it may stay as it is: `lakeward ack {table} CLOCK-001`.",
@@ -57,16 +57,15 @@ def _future_time(table: str, ahead: Ahead, now: int) -> Alarm:
 
 def _backward_order(table: str, backwards: Backwards) -> Alarm:
     """Return the alarm for an order that runs backwards."""
-    fault = "has changes that lie at or below the mark: they came too late"
+    fault = "has changes at or below the low watermark: they came too late"
     if backwards.row is not None:
-        fault = f"goes back in row {backwards.row}, behind rows that stand before it"
+        fault = f"goes back in row {backwards.row}, below rows before it"
     return Alarm(
         "SEQUENCE-001",
         f"{table}: the order of the source runs backwards",
         found=f"{backwards.object} {fault}",
-        todo="What has a place in the order was put there; what came too late is in quarantine. Look for a clock "
-        "that was set back, or a second task that writes the table; load it anew where "
-        "rows are wrong.",
+        todo="Changes in time were applied at their place in the order; late ones are in quarantine. Look for a "
+        "clock that was set back, or a second task that writes the table; load it anew where rows are wrong.",
     )
 
 

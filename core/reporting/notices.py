@@ -1,4 +1,4 @@
-"""What a run tells people who do not watch it: which tables need somebody, why, and what to do next.
+"""The notice of a run: which tables need attention, why, and what to do next.
 
 A run sends one notice for all tables. What was sent is stored (`SentEntry`), so that the same entry is not sent
 again within an hour. Two entries are the same if table, code and reason are, whatever numbers and times are in
@@ -34,11 +34,11 @@ _NUMBERS: Final = re.compile(r"(?<!\w)\d[\d,.:T+-]*Z?(?!\w)")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoticeEntry:
-    """Why a table needs somebody; `table` is empty where it is about the pipeline as a whole.
+    """Why a table needs attention; `table` is empty where it is about the pipeline as a whole.
 
     `code` is that of an alarm, the name of an error class, or `quarantine`, `held`, `inexact`, `load`, `strays`.
     `since` is when the entry was first sent, in microseconds since 1970, None if it was not sent before. `rows` is
-    the number of rows since the last look; it adds up until the entry is sent.
+    the number of rows since the last run; it adds up until the entry is sent.
     """
 
     table: str
@@ -144,7 +144,7 @@ def find_entries(
     quarantined: int = 0,
     awaited: AwaitedLoad | None = None,
 ) -> list[NoticeEntry]:
-    """Return why a table needs somebody.
+    """Return why a table needs attention.
 
     The reasons are: the `failure` of its last turn, with a `code` where an alarm stopped the table; other alarms;
     rows that went into quarantine; held keys; an inexact table; and a full load that it waits for.
@@ -208,8 +208,7 @@ def of_strays(rows: int) -> NoticeEntry:
 def unsent(notice: RunNotice, notifier: str, sent: Iterable[SentEntry]) -> RunNotice | None:
     """Return the notice to send to a notifier, or None where it took each entry within the last hour.
 
-    It has all entries, with the time at which each was first sent, and with all rows that the notifier was not
-    told.
+    It has all entries, with the time at which each was first sent, and with all rows that were not sent yet.
     """
     sent_entries = _of(notifier, sent)
     entries = [*_with_untold(notice.entries, sent_entries)]
@@ -235,7 +234,7 @@ def after_sending(notice: RunNotice, notifier: str, sent: Iterable[SentEntry]) -
 
 
 def after_waiting(notice: RunNotice, notifier: str, sent: Iterable[SentEntry]) -> tuple[SentEntry, ...]:
-    """Return the sent entries after a notice was not sent to a notifier: its rows are to be told later."""
+    """Return the sent entries after a notice was not sent to a notifier: its rows are to be sent later."""
     sent_entries = _of(notifier, sent)
     others = tuple(item for item in sent if item.notifier != notifier)
     for entry in notice.entries:

@@ -1,4 +1,4 @@
-"""What the database of a source says of its tables, and how that completes the settings.
+"""Descriptions of the tables of a source by its database, and how they complete the settings.
 
 The settings have precedence: the catalogue fills in what they leave out. Its answers are stored, so that files
 which were written before a change are read by the earlier answer.

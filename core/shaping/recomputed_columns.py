@@ -109,7 +109,7 @@ def select_recomputable(
 def _unknown(table: str, name: str, inputs: str) -> SchemaConflict:
     return SchemaConflict(
         f"{table}: the column {name} is made of {inputs}, which the rows of the table do not have yet",
-        found="an update may send a part of a row, and nobody could tell the rest of what the column is made of",
+        found="an update may send a part of a row, and the rest of what the column is made of would be unknown",
         todo="Nothing of this batch was applied; other tables go on. Load the table anew "
         f"(docs/reference/alarms.md#loading-a-table-anew). Where {inputs} is new at the source, too, and NULL in "
         f"older rows is right, take the rule that makes {name} out, run once, and put it back.",
@@ -143,7 +143,7 @@ class _PlaceFinder:
         self.last: Mapping[str, _Node] = {name: (_SOURCE, name) for name in shape.source.names}
         for step in shape.steps:
             self.last = self._after(step, self.last)
-        self.stands = {node: name for name, node in self.last.items() if name not in several}
+        self.stored = {node: name for name, node in self.last.items() if name not in several}
 
     def _after(self, step: Step, before: Mapping[str, _Node]) -> Mapping[str, _Node]:
         """Return the columns after a rule. A renamed column stays the same node."""
@@ -159,8 +159,8 @@ class _PlaceFinder:
 
     def place(self, node: _Node) -> str:
         """Return the place of a column in the stored row; raises _CannotError where there is none."""
-        if node in self.stands:
-            return self.stands[node]
+        if node in self.stored:
+            return self.stored[node]
         if node[0] == _SOURCE:
             raise self._lost(node)
         step, reads = self.makers[node]

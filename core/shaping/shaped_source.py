@@ -141,9 +141,9 @@ class ShapedSource(Generic[F]):
 
         Raises AlarmRaised where that is the first object.
         """
-        selection = replace(selection, load_writer=None)  # the rows of the table are made of those that are read
+        selection = replace(selection, load_writer=None)  # rules change the rows before they are written
         if self.shaper.rules.columns:
-            selection = replace(selection, columns=None)  # so are its columns
+            selection = replace(selection, columns=None)  # the source has other columns than the table
         batch = self.source.read(self._at_the_source(dimension), selection, epoch)
         if not batch.facts.objects:
             return batch

@@ -22,7 +22,7 @@ def read_key(dimension: Dimension, texts: Sequence[str]) -> Key:
     if not columns:
         raise ConfigError(
             f"{dimension.name} has no key",
-            found="each row is told by its place in the source alone",
+            found="its rows are identified only by their place in the source",
             todo="If it should have one, name its columns under [tables], and load the table anew.",
         )
     if len(texts) != len(columns):

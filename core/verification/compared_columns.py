@@ -170,7 +170,7 @@ def _refuse_other_key(
             raise ConfigError(
                 f"{dimension.name} cannot be compared with its source",
                 found=f"{name} of its key is not compared: {left_out.get(name, 'the table does not have it')}",
-                todo="Rows are told apart by the key: both sides need its values as they are. Name other tables.",
+                todo="Rows are matched by the key: both sides need its values unchanged. Name other tables.",
             )
 
 

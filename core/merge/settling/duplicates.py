@@ -63,8 +63,8 @@ def known_facts(before: TableBefore) -> defaultdict[Hashable, list[ChangeEvent]]
 def is_known(before: TableBefore, event: ChangeEvent, same_fact: Iterable[ChangeEvent], *, by_hand: bool) -> bool:
     """Return True if an event was delivered before. `same_fact` are the known events of its fact.
 
-    An `ordered` table does not go by the object, because an object may be delivered again within its window; nor
-    does a delivery that is `by_hand`, which has no object. Of a delete an `ordered` table remembers the key alone.
+    The object does not count in an `ordered` table, because it may be delivered again within the window, nor in a
+    delivery that is `by_hand`, which has no object. An `ordered` table remembers of a delete only the key.
     """
     position, memory = event.position, before.memory
     if not (before.is_ordered or by_hand) and memory.has_object(position):

@@ -33,7 +33,7 @@ DAY = 86_400_000_000
 class Lake:
     def __init__(self, history: History = OF_NAME) -> None:
         schema = RULES.shape(SOURCE).schema
-        dimension = item(schema, lateness=Unbounded(), history=history)
+        dimension = item(schema, name=NAME, lateness=Unbounded(), history=history)
         self.table, self.source = MemoryTable(dimension), MemorySource(lateness=Unbounded())
         self.job: Job[Any] = Job(
             dimension=dimension,
@@ -94,4 +94,4 @@ def test_a_batch_without_a_column_that_another_is_made_of_is_refused() -> None:
     refuse_history(dimension, facts, evolve(dimension.schema, dimension.schema, DEFAULT_POLICIES, ("id",)))
     with pytest.raises(ConfigError) as refused:
         refuse_history(dimension, facts, evolve(dimension.schema, lacks, DEFAULT_POLICIES, ("id",)))
-    assert refused.value.found == "rules make name of several columns, and the batch has not all of them"
+    assert refused.value.found == "rules make name of several columns, and the batch lacks some of them"

@@ -492,7 +492,7 @@ def test_no_snapshot_is_inserted_where_the_time_of_the_next_one_is_unknown() -> 
     lake.deliver(5, {1: ONE}, is_dated=False)
     with pytest.raises(SourceError) as found:
         lake.deliver(3, {1: TWO})
-    assert found.value.found == "of the one behind it nothing tells of which time it is"
+    assert found.value.found == "the time of the snapshot behind it is unknown"
 
 
 def test_no_snapshot_is_inserted_where_an_operator_truncated_the_table() -> None:

@@ -74,7 +74,7 @@ def test_without_a_last_object_nothing_counts_as_applied() -> None:
 def test_the_adoption_of_a_table_without_a_key_has_a_warning() -> None:
     bare = replace(job(ExternalTableReader()), dimension=replace(DIMENSION, key=()))
     (caution,) = ask(bare, None).cautions
-    assert "of a file that waits each row becomes a new one" in caution
+    assert "of a waiting file each row becomes a new one" in caution
     assert ask(job(ExternalTableReader()), None).cautions == ()
 
 
