@@ -9,17 +9,17 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
-from memory_jobs import NAME, columns
+from memory_jobs import ID, NAME, MemoryShop, item
 
 from lakeward.adapters.memory import MemoryLedger, MemoryQueue, MemorySource, MemoryTable, MemoryTarget
 from lakeward.core.checks.source_clock import SLACK
 from lakeward.core.dimension import Dimension, Snapshots
-from lakeward.core.errors import AlarmRaised, CommitConflict, ConfigError, SourceError
+from lakeward.core.errors import CommitConflict, ConfigError, SourceError
 from lakeward.core.events import LOAD_SEQUENCE, ChangeEvent, Operation, Position
 from lakeward.core.ledger.objects import ObjectState, SourceObject
 from lakeward.core.ledger.selection import Limits, ObjectHistory, ObjectSelection, select_objects
 from lakeward.core.ledger.writer import LISTED_WHOLE, LedgerWriter
-from lakeward.core.operations.acknowledge import ack, rebuild
+from lakeward.core.operations.acknowledge import rebuild
 from lakeward.core.operations.reload import complete
 from lakeward.core.pipeline.apply import apply_changes
 from lakeward.core.pipeline.job import BATCH_STEPS, Job, StepObserver
@@ -27,7 +27,7 @@ from lakeward.core.pipeline.preparation import prepare_next_batch
 from lakeward.core.ports import Batch, ChangeLogState, Notice
 from lakeward.core.progress import Progress
 
-DIMENSION = Dimension(name=NAME, schema=columns(id="int"), key=("id",))
+DIMENSION = item(ID)
 
 
 class Stopped(BaseException):
@@ -35,18 +35,10 @@ class Stopped(BaseException):
 
 
 @dataclass
-class Shop:
-    """A source of a table, its lake and its ledger; each `job` is that of a new process."""
+class Shop(MemoryShop):
+    """A table of which each object has one row."""
 
-    source: MemorySource = field(default_factory=lambda: MemorySource(Limits(files=1)))
-    target: MemoryTarget = field(default_factory=MemoryTarget)
-    ledger: MemoryLedger = field(default_factory=MemoryLedger)
-    clock: int = 1000
-
-    def job(self) -> Job[Any]:
-        opened = self.target.open(DIMENSION)
-        ledger_writer = LedgerWriter(ledger=self.ledger, now=lambda: self.clock)
-        return Job(dimension=DIMENSION, source=self.source, opened=opened, ledger_writer=ledger_writer)
+    dimension: Dimension = DIMENSION
 
     def put(self, *orders: int, time: int | None = None) -> None:
         for order in orders:
@@ -60,33 +52,20 @@ class Shop:
         listed = self.source.tables[NAME]
         self.source.tables[NAME] = [item for item in listed if item.object.order not in orders]
 
-    def run(self) -> None:
-        apply_changes(self.job())
-
-    def fails(self) -> AlarmRaised:
-        with pytest.raises(AlarmRaised) as raised:
-            self.run()
-        return raised.value
-
-    def ack(self, code: str, reason: str | None = None) -> Any:
-        return ack(self.job(), code, by="me", reason=reason, at=5)
-
     @property
     def states(self) -> dict[int, str]:
         return {found.object.order: found.state.value for found in self.ledger.objects(str(NAME))}
 
     @property
     def rows(self) -> list[Any]:
-        table = self.target.open(DIMENSION).table
-        assert isinstance(table, MemoryTable)
-        return sorted(key[0] for key in table.rows)
+        return sorted(key[0] for key in self.table.rows)
 
 
 @pytest.fixture
 def shop() -> Shop:
-    made = Shop()
-    made.put(1, 2)
-    return made
+    shop = Shop()
+    shop.put(1, 2)
+    return shop
 
 
 def crash(step: str, moment: str) -> StepObserver:
@@ -292,7 +271,7 @@ class Archiving(MemorySource):
 @pytest.mark.parametrize("step", BATCH_STEPS)
 @pytest.mark.parametrize("moment", ["before", "after"])
 def test_a_crash_at_any_step_archives_each_applied_object_once(step: str, moment: str) -> None:
-    shop = Shop(Archiving(Limits(files=1)))
+    shop = Shop(source=Archiving(Limits(files=1)))
     shop.put(1, 2)
     with pytest.raises(Stopped):
         apply_changes(shop.job(), crash(step, moment))
@@ -304,7 +283,7 @@ def test_a_crash_at_any_step_archives_each_applied_object_once(step: str, moment
 
 
 def test_an_archived_object_has_not_vanished() -> None:
-    shop = Shop(Archiving(Limits(files=1)))
+    shop = Shop(source=Archiving(Limits(files=1)))
     shop.put(1, 2)
     shop.run()
     shop.put(3)
@@ -381,7 +360,7 @@ def test_not_every_alarm_can_be_acknowledged(shop: Shop) -> None:
 
 
 def test_a_time_in_the_future_can_be_acknowledged() -> None:
-    shop = Shop(MemorySource(Limits(files=1), now=lambda: 0))
+    shop = Shop(source=MemorySource(Limits(files=1), now=lambda: 0))
     shop.put(1, time=3 * SLACK)
     shop.run()
     made = shop.ack("CLOCK-001")
@@ -439,7 +418,7 @@ def test_all_objects_are_listed_where_a_notice_came_and_a_partial_listing_has_no
 ) -> None:
     """Its object may lie before that part; without a notice the next complete listing finds it."""
     source = Tail(Limits(files=1))
-    shop = Shop(source)
+    shop = Shop(source=source)
     shop.put(1)
     shop.run()
     shop.put(2)

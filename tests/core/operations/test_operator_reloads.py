@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 import pytest
-from memory_jobs import NAME, columns
+from memory_jobs import NAME, MemoryShop, item, values
 
-from lakeward.adapters.memory import MemoryLedger, MemorySource, MemoryStatistics, MemoryTable, MemoryTarget
+from lakeward.adapters.memory import MemorySource, MemoryStatistics
 from lakeward.core.dimension import Dimension, Snapshots, TableName
 from lakeward.core.errors import AlarmRaised, ConfigError, SchemaConflict, SourceError
 from lakeward.core.events import LOAD_SEQUENCE, ChangeEvent, Operation, Position, Sequences
@@ -17,38 +17,16 @@ from lakeward.core.history.options import History
 from lakeward.core.ledger.full_loads import LoadStatus
 from lakeward.core.ledger.objects import SourceObject
 from lakeward.core.ledger.selection import Limits
-from lakeward.core.ledger.writer import LedgerWriter
-from lakeward.core.operations.acknowledge import ack
 from lakeward.core.operations.reload import ask, complete, record_decision, withdraw
 from lakeward.core.operations.truncate import truncate_at
-from lakeward.core.pipeline.apply import apply_changes
-from lakeward.core.pipeline.job import Idle, Job
+from lakeward.core.pipeline.job import Idle
 from lakeward.core.pipeline.preparation import prepare_next_batch
 
-DIMENSION = Dimension(name=NAME, schema=columns(id="int", a="int"), key=("id",))
+DIMENSION = item()
 
 
-@dataclass
-class Shop:
-    """A source of a table, its lake and its ledger; each `job` is that of a new process."""
-
-    dimension: Dimension = DIMENSION
-    source: MemorySource = field(default_factory=lambda: MemorySource(Limits(files=1)))
-    target: MemoryTarget = field(default_factory=MemoryTarget)
-    ledger: MemoryLedger = field(default_factory=MemoryLedger)
-    clock: int = 1000
-    statistics: MemoryStatistics | None = None
-
-    def job(self) -> Job[Any]:
-        opened = self.target.open(self.dimension)
-        ledger_writer = LedgerWriter(ledger=self.ledger, now=lambda: self.clock)
-        return Job(
-            dimension=self.dimension,
-            source=self.source,
-            opened=opened,
-            ledger_writer=ledger_writer,
-            statistics=self.statistics,
-        )
+class Shop(MemoryShop):
+    """A table with full loads and changes."""
 
     def put(self, order: int, rows: Mapping[int, int], modified: int) -> None:
         """Deliver an object; those below 50 are of a full load."""
@@ -65,24 +43,14 @@ class Shop:
         ]
         self.source.put(NAME, order, events, modified=modified)
 
-    def run(self) -> Shop:
-        apply_changes(self.job())
-        return self
-
     def reload(self, **rest: Any) -> Any:
         asked = ask(self.job(), by="me", reason=None, at=self.clock, **rest)
         record_decision(self.job(), asked.word)
         return asked
 
     @property
-    def table(self) -> MemoryTable:
-        table = self.target.open(self.dimension).table
-        assert isinstance(table, MemoryTable)
-        return table
-
-    @property
     def rows(self) -> dict[Any, Any]:
-        return {key[0]: row.cells["a"] for key, row in self.table.rows.items()}
+        return values(self.job(), "a")
 
     @property
     def awaited(self) -> Any:
@@ -212,11 +180,9 @@ def test_each_settled_snapshot_replaces_all_rows(nights: Shop) -> None:
 def test_a_snapshot_of_too_few_rows_stops_the_table_until_it_is_acknowledged(nights: Shop) -> None:
     nights.put(1, {1: 5}, 100)
     complete(nights.job(), by="me", at=1)
-    with pytest.raises(AlarmRaised) as raised:
-        nights.run()
-    assert raised.value.code == "LOAD-001"
+    assert nights.fails().code == "LOAD-001"
     assert len(nights.rows) == 4
-    ack(nights.job(), "LOAD-001", by="me", reason=None, at=2)
+    nights.ack("LOAD-001")
     assert nights.run().rows == {1: 5}
 
 
@@ -225,9 +191,8 @@ def test_the_alarm_of_a_settled_snapshot_stays_until_it_is_acknowledged(nights: 
     nights.run()
     nights.clock += 10
     for _ in range(2):
-        with pytest.raises(AlarmRaised):
-            nights.run()
-    ack(nights.job(), "LOAD-001", by="me", reason=None, at=2)
+        nights.fails()
+    nights.ack("LOAD-001")
     assert nights.run().rows == {1: 5}
     assert nights.awaited is None or not nights.awaited.is_told
 
@@ -323,10 +288,9 @@ def test_an_alarm_does_not_restart_the_settling_time() -> None:
     days.run()
     days.clock += 10
     days.dimension = replace(days.dimension, snapshots=Snapshots(settles=10, least_share=0.9))
-    with pytest.raises(AlarmRaised):
-        days.run()
+    days.fails()
     assert days.rows == {1: 2, 2: 2}
-    ack(days.job(), "LOAD-001", by="me", reason=None, at=2)
+    days.ack("LOAD-001")
     assert days.run().rows == {1: 4, 2: 4}
 
 
@@ -349,13 +313,11 @@ def test_the_status_of_the_task_completes_a_reload(shop: Shop) -> None:
 def test_a_load_of_fewer_rows_than_its_task_wrote_stops_the_table_until_it_is_acknowledged(nights: Shop) -> None:
     nights.statistics = MemoryStatistics({NAME: LoadStatus(began=90 * S, ended=110 * S, rows=4)})
     nights.put(1, {1: 5, 2: 5, 3: 5}, 100 * S)
-    with pytest.raises(AlarmRaised) as raised:
-        nights.run()
-    assert raised.value.code == "LOAD-002"
+    assert nights.fails().code == "LOAD-002"
     assert nights.table.progress.epoch == 1
     with pytest.raises(ConfigError, match="does not stand"):
-        ack(nights.job(), "LOAD-001", by="me", reason=None, at=2)
-    ack(nights.job(), "LOAD-002", by="me", reason=None, at=2)
+        nights.ack("LOAD-001")
+    nights.ack("LOAD-002")
     assert nights.run().rows == {1: 5, 2: 5, 3: 5}
 
 
@@ -405,8 +367,7 @@ def truncate(shop: Shop, moment: str) -> Any:
 
 def test_a_truncate_now_removes_the_applied_rows_and_acknowledges_the_empty_folder(shop: Shop) -> None:
     shop.source.tables[NAME] = []
-    with pytest.raises(AlarmRaised):
-        shop.run()
+    shop.fails()
     assert truncate(shop, "now").removed == 2
     assert shop.run().rows == {}
     shop.put(70, {2: 70}, 70)
