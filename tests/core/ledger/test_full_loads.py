@@ -334,3 +334,10 @@ def test_a_folder_under_other_names_is_a_new_one_only_without_an_archive() -> No
     assert kept.awaited is not None
     assert (kept.objects, kept.awaited.lacking) == ((), ("1/1", "1/2")), "those may be in the archive"
     assert said(anew, known, keeps=False).objects == tuple(anew)
+
+
+def test_a_snapshot_is_the_first_if_no_other_one_was_ever_applied() -> None:
+    assert said([part(1)], past(load=SNAPSHOT)).is_first
+    assert said([part(1)], past(part(1, modified=5), load=SNAPSHOT)).is_first
+    assert not said([part(1), part(2)], past(part(1), load=SNAPSHOT)).is_first
+    assert not said([part(2)], past(left=frozenset({part(1).version}), load=SNAPSHOT)).is_first

@@ -166,10 +166,11 @@ def test_the_key_of_a_table_cannot_become_another() -> None:
     apply_changes(job(source_of(event(Operation.INSERT, 1, a=1)), table))
     assert table.progress.key == ("id",)
     facts = BatchFacts(schema=DIMENSION.schema)
-    for key in (("a",), ()):
+    for key, words in ((("a",), "a"), ((), "no column")):
         other = replace(DIMENSION, key=key)
-        with pytest.raises(SchemaConflict, match="its key cannot become another"):
+        with pytest.raises(SchemaConflict, match="its key cannot become another") as refused:
             plan(other, facts, table.progress, stored=DIMENSION.schema, capabilities=frozenset())
+        assert refused.value.found == f"the table goes by id; the settings say {words}"
     renamed = replace(DIMENSION, key=("no",), policies=Policies(renames={"id": "no"}))
     called = columns(no="int", a="int")
     renamed, facts = replace(renamed, schema=called), replace(facts, schema=called)
