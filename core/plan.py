@@ -146,7 +146,7 @@ def plan(
     *,
     stored: Schema | None,
     capabilities: frozenset[Capability],
-    seen: Iterable[SourceObject] = (),
+    applied: Iterable[SourceObject] = (),
     records: Iterable[Record] = (),
     in_part: bool = False,
     holds: tuple[Hold, ...] = (),
@@ -157,10 +157,10 @@ def plan(
 ) -> MergePlan:
     """Return the plan of a batch.
 
-    `seen` are the objects of earlier batches of the table's epoch, `records` the records of all batches. `in_part`
-    says that some remembered event may be partial; `is_first` is that of `ObjectSelection`. A dimension without
-    declared columns has those of the batch. `stored` is the schema of the stored table, or None where it does not
-    exist.
+    `applied` are the objects of earlier batches of the table's epoch, `records` the records of all batches.
+    `in_part` says that some remembered event may be partial; `is_first` is that of `ObjectSelection`. A dimension
+    without declared columns has those of the batch. `stored` is the schema of the stored table, or None where it
+    does not exist.
 
     Raises SchemaConflict where the batch's columns differ from the table's and no policy allows it, or where the
     order, the key or the history of the table has changed; QuarantineFull or SourceError where more of the batch
@@ -172,7 +172,7 @@ def plan(
     records = [*records]
     interpreted = _interpret_batch(dimension, facts, progress, stored, records, replaces=replaces)
     dimension, evolution, facts = interpreted.dimension, interpreted.evolution, interpreted.facts
-    delivered = _delivered(facts, () if replaces else seen)
+    delivered = _delivered(facts, () if replaces else applied)
     refuse_batch(dimension, facts, delivered, missing=interpreted.needs - capabilities)
     refuse_history(dimension, facts, evolution)
     epoch = facts.loaded if replaces and facts.loaded else progress.epoch
@@ -351,8 +351,8 @@ def _is_in_part(dimension: Dimension, facts: BatchFacts, records: Iterable[Recor
     return any(position is not None and position.sequence != LOAD_SEQUENCE for position in reached)
 
 
-def _delivered(facts: BatchFacts, seen: Iterable[SourceObject]) -> frozenset[int]:
-    orders = {item.order for item in seen}
+def _delivered(facts: BatchFacts, applied: Iterable[SourceObject]) -> frozenset[int]:
+    orders = {item.order for item in applied}
     return frozenset(item.object.order for item in facts.objects if item.object.order in orders)
 
 

@@ -362,8 +362,8 @@ def _split_first_snapshot(
 ) -> tuple[tuple[SourceObject, ...], tuple[SourceObject, ...]]:
     """Return the objects of the first snapshot, and those of the others."""
     first = naming.snapshot(objects[0].name) if objects else None
-    own = tuple(item for item in objects if naming.snapshot(item.name) == first)
-    return own, tuple(item for item in objects if naming.snapshot(item.name) != first)
+    of_first = tuple(item for item in objects if naming.snapshot(item.name) == first)
+    return of_first, tuple(item for item in objects if naming.snapshot(item.name) != first)
 
 
 def _is_complete(

@@ -183,7 +183,7 @@ def refuse_gone(table: str, names: Collection[str], history: ObjectHistory) -> N
     """Raise LEDGER-003 for objects that were seen and are gone before they were applied."""
     acknowledged = history.passed("LEDGER-003")
     lowest = None if history.start is None else history.floor
-    gone = [
+    missing = [
         item.name
         for item in sorted(history.waiting.values(), key=lambda item: item.order)
         if item.name not in names
@@ -192,17 +192,17 @@ def refuse_gone(table: str, names: Collection[str], history: ObjectHistory) -> N
         and (lowest is None or item.order > lowest)
         and (history.start is None or item.name >= history.start)
     ]
-    if gone:
+    if missing:
         raise AlarmRaised(
             "LEDGER-003",
-            f"{table}: {format_count(len(gone), 'file is gone that was', 'files are gone that were')} not "
+            f"{table}: {format_count(len(missing), 'file is gone that was', 'files are gone that were')} not "
             "applied yet",
-            found=f"an earlier run saw {_some(gone)}",
+            found=f"an earlier run saw {_some(missing)}",
             todo="Nothing was applied. Put them back, from an archive, say, and run again. Where they are lost, "
             "load the table anew: "
             f"`lakeward reload {table}` where it has full loads; where its files are changes alone, as "
             f"docs/reference/alarms.md says. If what they held does not matter: `lakeward ack {table} LEDGER-003`.",
-            about=gone,
+            about=missing,
         )
 
 

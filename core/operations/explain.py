@@ -175,7 +175,7 @@ class _Explanation:
             verdict, by = Verdict.APPLIED, by if verdict is Verdict.STALE else None
         changes: Changes = {**self.changed[position], **self.moved_cells(item.event)}
         if position in self.incomplete:
-            verdict, by, changes = Verdict.WAITING, None, self.sent(item.event)
+            verdict, by, changes = Verdict.WAITING, None, self.sent_cells(item.event)
         other, is_alike = self.tied.get(position, (None, False))
         return replace(
             self.of(item.event, verdict, item.batch, by),
@@ -197,9 +197,9 @@ class _Explanation:
         event = item.event
         below = bisect_left(self.barriers, event.position)
         by = self.barriers[below - 1] if below else None
-        return replace(self.of(event, Verdict.WAITING, item.batch, by), changes=self.sent(event))
+        return replace(self.of(event, Verdict.WAITING, item.batch, by), changes=self.sent_cells(event))
 
-    def sent(self, event: ChangeEvent) -> Changes:
+    def sent_cells(self, event: ChangeEvent) -> Changes:
         """Return the cells of an event that has found no row to change yet."""
         cells = {name: _without_unsent(event.cells.get(name, UNSET)) for name in self.columns}
         return {name: (UNSET, value) for name, value in cells.items() if value is not UNSET}

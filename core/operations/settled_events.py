@@ -49,16 +49,17 @@ def settled_of(known: Known) -> tuple[list[Settled], list[Settled]]:
 def find_overtaken(
     settled: Sequence[Settled], columns: Sequence[str], key: Key
 ) -> Mapping[Position, tuple[Verdict, Position]]:
-    """Return the events that left nothing of a key: stale or superseded, with the event that overtook each."""
+    """Return the events that left nothing of a key: stale or superseded, with the event that overtook each.
+
+    Events are visited from the highest position down. `earlier` has each event that came before all events above
+    it, `newest` the newest event of each batch. `whole_batch` is the first batch with a newer complete event, and
+    `cell_batches` has, by column, the first batch with a newer cell.
+    """
     results: dict[Position, tuple[Verdict, Position]] = {}
-    earlier: list[
-        tuple[int, Position]
-    ] = []  # from the highest position down: each event that came before all above it
+    earlier: list[tuple[int, Position]] = []
     newest: dict[int, Position] = {}
-    whole_batch, cell_batches = (
-        math.inf,
-        dict[str, int](),
-    )  # the first batch with a newer whole event; with a newer cell, by column
+    whole_batch: float = math.inf
+    cell_batches: dict[str, int] = {}
     for item in reversed(settled):
         position = item.event.position
         index = bisect_right(earlier, -item.settled, key=lambda entry: -entry[0])
@@ -72,7 +73,8 @@ def find_overtaken(
             earlier.append((item.settled, position))
         if _is_partial(item.event, columns):
             cell_batches |= {
-                name: min(item.settled, cell_batches.get(name, item.settled)) for name in _sent(item.event, columns)
+                name: min(item.settled, cell_batches.get(name, item.settled))
+                for name in _sent_columns(item.event, columns)
             }
         else:
             whole_batch = min(whole_batch, item.settled)
@@ -83,7 +85,7 @@ def _is_overwritten(item: Settled, cell_batches: Mapping[str, int], columns: Seq
     """Return True if each cell of an event has a newer value as of its batch."""
     if item.event.operation in (Operation.DELETE, Operation.TRUNCATE) or item.event.key != key:
         return False
-    return all(cell_batches.get(name, math.inf) <= item.settled for name in _sent(item.event, columns))
+    return all(cell_batches.get(name, math.inf) <= item.settled for name in _sent_columns(item.event, columns))
 
 
 def _is_partial(event: ChangeEvent, columns: Sequence[str]) -> bool:
@@ -91,7 +93,7 @@ def _is_partial(event: ChangeEvent, columns: Sequence[str]) -> bool:
     return event.operation is Operation.UPDATE and event.old_key is None and event.lacks(columns)
 
 
-def _sent(event: ChangeEvent, columns: Sequence[str]) -> list[str]:
+def _sent_columns(event: ChangeEvent, columns: Sequence[str]) -> list[str]:
     """Return the columns that an event sent."""
     return [name for name in columns if event.cells.get(name, UNSET) is not UNSET]
 

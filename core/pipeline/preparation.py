@@ -181,7 +181,7 @@ def _plan_batch(job: Job[F], batch_input: BatchInput[F]) -> MergePlan:
         progress,
         stored=batch_input.state.schema,
         capabilities=job.opened.table.capabilities,
-        seen=change_log_state.objects.values(),
+        applied=change_log_state.objects.values(),
         records=change_log_state.records,
         in_part=change_log_state.in_part,
         holds=tuple(hold for hold in change_log_state.holds if hold.position not in releases),

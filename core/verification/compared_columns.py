@@ -99,8 +99,8 @@ def _unchanged(shape: Shape) -> Mapping[str, str]:
             if step.rule.column in names:
                 names[step.rule.to] = names.pop(step.rule.column)
             continue
-        for made in step.made:
-            names.pop(made.name, None)
+        for result in step.made:
+            names.pop(result.name, None)
     return names
 
 
@@ -147,8 +147,8 @@ def _read_as(type_: Type, source: SourceColumn) -> Type | None:
         return type_
     if source.type is None:
         return type_ if type_.name == "decimal" else None
-    has, wanted = source.type.name, type_.name
-    is_alike = has == wanted or any({has, wanted} <= kind for kind in (_TIMES, _NUMBERS))
+    source_type, table_type = source.type.name, type_.name
+    is_alike = source_type == table_type or any({source_type, table_type} <= kind for kind in (_TIMES, _NUMBERS))
     return source.type if is_alike else None
 
 

@@ -222,14 +222,14 @@ def _by_key(differences: Iterable[KnownDifference]) -> Mapping[str, KnownDiffere
 
 
 def _verdict(
-    first: SourceComparison, differences: Sequence[KnownDifference], unnamed: int, kept: SourceVerdict | None
+    first: SourceComparison, differences: Sequence[KnownDifference], unnamed: int, stored: SourceVerdict | None
 ) -> SourceVerdict:
     """Return the verdict of the first comparison and the known differences."""
     differing = len(differences) + unnamed
     outcome = Outcome.UNDECIDED if differing else Outcome.EQUAL
     if any(item.proof is not None for item in differences):
         outcome = Outcome.DIFFERENT
-    through, through_at = (None, None) if kept is None else (kept.through, kept.through_at)
+    through, through_at = (None, None) if stored is None else (stored.through, stored.through_at)
     if outcome is Outcome.EQUAL:
         through, through_at = first.begins, first.at
     return SourceVerdict(
