@@ -88,18 +88,22 @@ def test_a_row_is_valid_from_its_beginning_up_to_its_end_in_every_form_of_validi
                 valid_from=one.valid_from * unit,
                 valid_to=None if one.valid_to is None else one.valid_to * unit,
             )
-            for one in told
+            for one in periods
         )
-        for key, told in HISTORIES.items()
+        for key, periods in HISTORIES.items()
     }
     table = arrow(
-        dimension, [dict(row) for key, told in scaled.items() for row in rows(dimension, (key,), told, {})]
+        dimension, [dict(row) for key, periods in scaled.items() for row in rows(dimension, (key,), periods, {})]
     )
     beside = (0, 1) if unit == 1 else (-1, 0, 1)  # microseconds to either side of each boundary
     for at in sorted({number * unit + more for number, more in product(range(-1, 9), beside)}):
-        expected = sorted((key, one.cells["a"]) for key, told in scaled.items() for one in told if one.covers(at))
+        expected = sorted(
+            (key, one.cells["a"]) for key, periods in scaled.items() for one in periods if one.covers(at)
+        )
         assert by_duckdb(table, valid_at(history, at, dialect=DIALECTS["duckdb"])) == expected, at
-    current = sorted((k, one.cells["a"]) for k, told in scaled.items() for one in told if one.valid_to is None)
+    current = sorted(
+        (k, one.cells["a"]) for k, periods in scaled.items() for one in periods if one.valid_to is None
+    )
     assert by_duckdb(table, is_current(history, DIALECTS["duckdb"])) == current
 
 
@@ -108,13 +112,13 @@ def test_a_corrected_version_is_found_by_the_batch_after_which_it_was_believed()
     dimension = replace(dimension_of(form), history=History(shown=form, known=True))
     history = dimension.history or History()
     beliefs: tuple[KnownVersion, ...] = ()
-    for batch, told in enumerate([((0, None),), ((0, 5), (5, None)), ((0, 2), (2, 5), (5, None))], 1):
-        beliefs = update_known_versions(dimension, (1,), beliefs, versions(1, *told), batch)
+    for batch, periods in enumerate([((0, None),), ((0, 5), (5, None)), ((0, 2), (2, 5), (5, None))], 1):
+        beliefs = update_known_versions(dimension, (1,), beliefs, versions(1, *periods), batch)
     names = dimension.stored.schema.names
     table = arrow(dimension, [dict(belief.row(history, names)) for belief in beliefs])
     for at, known in product(range(-1, 8), (1, 2, 3, None)):
-        stood = known_after(beliefs, 3 if known is None else known)
-        dated = arrow(dimension, [dict(belief.row(history, names)) for belief in stood])
+        believed = known_after(beliefs, 3 if known is None else known)
+        dated = arrow(dimension, [dict(belief.row(history, names)) for belief in believed])
         plain = valid_at(replace(history, known=False), at, dialect=DIALECTS["duckdb"])
         assert by_duckdb(table, valid_at(history, at, known, DIALECTS["duckdb"])) == by_duckdb(dated, plain)
     assert by_duckdb(table, is_current(history, DIALECTS["duckdb"])) == [(1, 5)]

@@ -39,37 +39,37 @@ Revise = Callable[[Dimension, Key, KnownVersions, Versions, int], KnownVersions]
 
 
 @dataclass(frozen=True)
-class Told:
+class Played:
     """What is believed of a key after all batches, and what its history was after each of them."""
 
     beliefs: KnownVersions
-    stood: Mapping[int, Sequence[Mapping[str, Cell]]]
+    stored: Mapping[int, Sequence[Mapping[str, Cell]]]
 
 
-def told(random: Random, history: History, revise: Revise) -> Told:
+def play(random: Random, history: History, revise: Revise) -> Played:
     """Let the events of a key come in any order, batch by batch."""
     dimension, events = replace(ONE, history=history), draw_events(random)
     random.shuffle(events)
     arrived: list[ChangeEvent] = []
-    found, stood, batch = KnownVersions(), {}, random.randrange(1, 5)
+    found, stored, batch = KnownVersions(), {}, random.randrange(1, 5)
     while events:
         selection = random.randrange(3)
         arrived, events = [*arrived, *events[:selection]], events[selection:]
         row = apply(dimension, {}, arrived).rows.get(KEY)
         versions = () if row is None else row.versions
         found = revise(dimension, KEY, found, versions, batch)
-        stood[batch] = [*rows(dimension, KEY, versions, {})]
+        stored[batch] = [*rows(dimension, KEY, versions, {})]
         batch += random.choice([1, 1, 2])  # between them are batches that do not touch the key
-    return Told(found, stood)
+    return Played(found, stored)
 
 
 def check(random: Random, history: History, revise: Revise) -> None:
     """The law, and that no belief is written twice."""
-    found = told(random, history, revise)
-    for batch, right in found.stood.items():
+    found = play(random, history, revise)
+    for batch, right in found.stored.items():
         assert in_order(known_after(found.beliefs, batch)) == right
-    last = max(found.stood, default=0)
-    assert in_order(one for one in found.beliefs if one.known_to is None) == found.stood.get(last, [])
+    last = max(found.stored, default=0)
+    assert in_order(one for one in found.beliefs if one.known_to is None) == found.stored.get(last, [])
     named = Counter((one.cells["valid_from"], one.known_from) for one in found.beliefs)
     assert set(named.values()) <= {1}, "key, start and batch tell rows apart"
     for one in found.beliefs:

@@ -123,16 +123,16 @@ def test_a_key_with_broken_versions_is_held_and_other_keys_go_on(
 ) -> None:
     lake = with_versions()
     lake.alter(change)
-    stood = lake.table.rows[1,]
+    stored = lake.table.rows[1,]
     counts = lake.deliver(7, put(7, a=7), put(7, a=7, key=2), put(7, a=0, key=3))
     assert (counts.read, counts.applied, counts.quarantined) == (3, 2, 1)
-    assert lake.table.rows[1,] == stood
+    assert lake.table.rows[1,] == stored
     assert (lake.periods(2), lake.periods(3)) == ([(1, 7, 1), (7, None, 7)], [(7, None, 0)])
     (entry,) = lake.entries()
     assert (entry.reason, entry.detail, entry.key, entry.is_held) == ("history", rule, '["1"]', True)
     assert lake.table.progress.held == 1
     assert lake.deliver(8, put(8, a=8)).waiting == 1
-    assert lake.table.rows[1,] == stood
+    assert lake.table.rows[1,] == stored
 
 
 def test_waiting_events_are_applied_in_order_once_the_table_is_corrected() -> None:
@@ -169,7 +169,7 @@ def test_an_event_behind_a_discarded_one_holds_the_key_until_the_table_is_correc
 
 @pytest.mark.parametrize("lateness", [Unbounded(), Within(2 * DAY)], ids=repr)
 def test_altered_versions_become_no_base_row_while_an_event_waits(lateness: Unbounded | Within) -> None:
-    """Nothing is remembered of the key but what waits: it goes on from the table as a person has mended it."""
+    """Nothing is remembered of the key but what waits: it continues from the corrected table."""
     lake = Lake(replace(DIMENSION, lateness=lateness))
     lake.deliver(1, put(1, a=1))
     lake.forget()
@@ -206,11 +206,11 @@ def test_a_key_change_holds_both_its_keys() -> None:
 def test_broken_versions_of_a_key_without_events_stay() -> None:
     lake = with_versions()
     lake.alter(reopened)
-    stood = lake.table.rows[1,]
+    stored = lake.table.rows[1,]
     place = Position(1, 7, 7, 1)
     counts = lake.deliver(7, ChangeEvent(operation=Operation.TRUNCATE, position=place, time=7 * DAY))
     assert (counts.applied, counts.quarantined, lake.entries()) == (1, 0, [])
-    assert (lake.table.rows[1,], lake.periods(2)) == (stood, [(1, 7, 1)])
+    assert (lake.table.rows[1,], lake.periods(2)) == (stored, [(1, 7, 1)])
     lake.deliver(8, put(8, a=8))
     assert [entry.reason for entry in lake.entries()] == ["history"], "it waits with the first event that names it"
 
@@ -218,11 +218,11 @@ def test_broken_versions_of_a_key_without_events_stay() -> None:
 def test_broken_versions_of_a_key_that_a_full_load_lacks_stay() -> None:
     lake = with_versions()
     lake.alter(reopened)
-    stood = lake.table.rows[1,]
+    stored = lake.table.rows[1,]
     place = Position(2, LOAD_SEQUENCE, 9, 1)
     read = ChangeEvent(operation=Operation.READ, position=place, key=(2,), cells={"id": 2, "a": 2}, time=9 * DAY)
     lake.source.loaded[NAME] = 2
     counts = lake.deliver(9, read, replace(read, key=(3,), cells={"id": 3, "a": 3}, position=place._replace(row=2)))
     assert (counts.applied, lake.entries()) == (2, [])
-    assert (lake.table.rows[1,], lake.periods(2)) == (stood, [(1, 9, 1), (9, None, 2)])
-    assert lake.table.progress.rows == len(lake.periods(2)) + len(stood.versions) + 1
+    assert (lake.table.rows[1,], lake.periods(2)) == (stored, [(1, 9, 1), (9, None, 2)])
+    assert lake.table.progress.rows == len(lake.periods(2)) + len(stored.versions) + 1

@@ -118,7 +118,7 @@ class Lake:
         return {key: row.versions for key, row in self.table.rows.items() if row.versions}
 
 
-def drawn(random: Random) -> Sequence[tuple[int, State]]:
+def draw_feed(random: Random) -> Sequence[tuple[int, State]]:
     """Draw a feed, and return mirrors of it at some of its points, with their days."""
     source = feed(random, Features(transactions=12))
     places = [place for place, state in enumerate(source.states) if state]
@@ -145,14 +145,14 @@ def with_others(random: Random, points: Sequence[tuple[int, State]]) -> list[tup
     return [(day, right[day] if place == last[day] else state) for place, (day, state) in enumerate(found)]
 
 
-def shown(lake: Lake, tracked: Sequence[str]) -> Mapping[Key, list[tuple[Any, ...]]]:
+def periods(lake: Lake, tracked: Sequence[str]) -> Mapping[Key, list[tuple[Any, ...]]]:
     return {
         key: [(v.valid_from, v.valid_to, *[v.cells[name] for name in tracked]) for v in versions]
         for key, versions in lake.versions.items()
     }
 
 
-def told(
+def expected_periods(
     points: Sequence[tuple[int, State]], tracked: Sequence[str], first: int | None = None
 ) -> Mapping[Key, list[tuple[Any, ...]]]:
     """Return the versions that are expected; those of the earliest snapshot begin with `first`, if given."""
@@ -175,13 +175,13 @@ def check_any_order(random: Random, track: Track) -> None:
     """Snapshots in any order, some of them twice, whole or in part: the history of the feed at their points."""
     first, has_folders = random.choice((None, -100)), random.random() < 0.5
     of = dimension(track=track, first_load=first)
-    lake, points = Lake(of, has_folders=has_folders), drawn(random)
+    lake, points = Lake(of, has_folders=has_folders), draw_feed(random)
     tracked = [name for name in ("a", "b") if name in track]
     for day, state in with_others(random, points):
         again = random.randrange(PARTS)
         reports = lake.deliver_folder(day, state, again) if has_folders else lake.deliver(day, state)
         assert [report.counts.applied for report in reports] == [len(state)]
-    assert shown(lake, tracked) == told(points, tracked, first)
+    assert periods(lake, tracked) == expected_periods(points, tracked, first)
     columns = Columns(tuple(tracked))
     assert all(violation(columns, versions) is None for versions in lake.versions.values())
     newest = points[-1][1] if points else {}
@@ -312,8 +312,8 @@ def test_the_part_before_an_older_snapshot_keeps_the_values_of_the_whole_version
     lake.deliver(5, {1: {"a": 1, "b": 5}})
     lake.deliver(9, {1: {"a": 1, "b": 9}})
     lake.deliver(3, {1: {"a": 2, "b": 3}})
-    shown = [(v.valid_from, v.valid_to, v.cells["a"], v.cells["b"]) for v in lake.versions[1,]]
-    assert shown == [(1, 3, 1, 9), (3, 5, 2, 3), (5, None, 1, 9)]
+    periods = [(v.valid_from, v.valid_to, v.cells["a"], v.cells["b"]) for v in lake.versions[1,]]
+    assert periods == [(1, 3, 1, 9), (3, 5, 2, 3), (5, None, 1, 9)]
 
 
 def test_rows_of_the_earliest_snapshot_begin_at_first_load() -> None:

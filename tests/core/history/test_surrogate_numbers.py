@@ -85,12 +85,12 @@ DIMENSION = Dimension(
 )
 
 
-def playing() -> tuple[Job[Any], MemoryTable]:
+def new_job() -> tuple[Job[Any], MemoryTable]:
     table = MemoryTable(DIMENSION)
     return memory_job(DIMENSION, MemorySource(), table), table
 
 
-def deliver(job: Job[Any], place: int, *told: tuple[Operation, int, int], time: int) -> None:
+def deliver(job: Job[Any], place: int, *changes: tuple[Operation, int, int], time: int) -> None:
     events = [
         ChangeEvent(
             operation=operation,
@@ -99,14 +99,14 @@ def deliver(job: Job[Any], place: int, *told: tuple[Operation, int, int], time: 
             cells={"id": key, "a": a},
             time=time,
         )
-        for row, (operation, key, a) in enumerate(told, 1)
+        for row, (operation, key, a) in enumerate(changes, 1)
     ]
     job.source.put(NAME, place, events)  # type: ignore[attr-defined]
     apply_changes(job)
 
 
 def test_the_highest_number_is_stored_and_no_number_is_assigned_twice() -> None:
-    job, table = playing()
+    job, table = new_job()
     deliver(job, 1, (Operation.INSERT, 1, 1), (Operation.INSERT, 2, 1), time=1)
     deliver(job, 2, (Operation.UPDATE, 1, 2), time=5)
     assert (table.numbers, table.progress.numbered) == ({((1,), 1): 1, ((2,), 1): 2, ((1,), 5): 3}, 3)
@@ -118,7 +118,7 @@ def test_the_highest_number_is_stored_and_no_number_is_assigned_twice() -> None:
 
 
 def test_a_rollback_restores_the_highest_number() -> None:
-    job, table = playing()
+    job, table = new_job()
     deliver(job, 1, (Operation.INSERT, 1, 1), time=1)
     deliver(job, 2, (Operation.UPDATE, 1, 2), time=5)
     roll_back(job, ask(job, "1"))
@@ -126,7 +126,7 @@ def test_a_rollback_restores_the_highest_number() -> None:
 
 
 def test_a_history_without_numbers_stores_none() -> None:
-    job, table = playing()
+    job, table = new_job()
     job = replace(job, dimension=replace(DIMENSION, history=History()))
     deliver(job, 1, (Operation.INSERT, 1, 1), time=1)
     assert (table.numbers, table.progress.numbered) == ({}, None)

@@ -219,8 +219,8 @@ def test_an_instant_outside_of_the_validity_columns_is_refused(type_: Type, leas
     """A file may have a wider type than the table, where that does not follow."""
     history = replace(BY_NUMBER, shown=Shown(type=type_))
     words = f"the column seen, from which versions are dated, lies outside of what {type_.with_article} shows"
-    told = [undated_detail(event(1, 0, instant=at), history) for at in (least - 1, least, most, most + 1)]
-    assert told == [words, None, None, words]
+    details = [undated_detail(event(1, 0, instant=at), history) for at in (least - 1, least, most, most + 1)]
+    assert details == [words, None, None, words]
     assert undated_detail(event(1, 0, Operation.TRUNCATE, instant=most + 1), history) is None
 
 

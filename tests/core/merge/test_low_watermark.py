@@ -1,4 +1,4 @@
-"""The low-water mark, by example."""
+"""The low watermark, by example."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_a_transaction_on_both_sides_of_the_low_watermark_is_remembered_whole() 
 
 
 def test_a_held_row_of_unknown_position_keeps_truncates() -> None:
-    """Once it is mended, what the mark has passed may end it."""
+    """Once the row is repaired, a truncate below the low watermark may end it."""
     truncate = ChangeEvent(operation=Operation.TRUNCATE, position=Position(1, 5, 2, 1))
     hold = Hold(Position(1, LOAD_SEQUENCE, 1, 1), ((1,),), Reason.SEQUENCE, 1)
     held = memory(changes=(Change(truncate, 1),))
@@ -118,7 +118,7 @@ def test_without_a_bound_on_lateness_there_is_no_low_watermark() -> None:
 def test_an_object_has_the_newest_time_of_the_batches_up_to_its_first() -> None:
     """One that came before any batch told a time has none; what comes again keeps the first; times may go back."""
     place = Position(1, 1, 1, 1)
-    told = [({1}, None), ({1, 2}, 10), ({2, 3}, 5), ({4, 3}, 20)]
-    records = [Record(n, frozenset(objects), place, place, time) for n, (objects, time) in enumerate(told, 1)]
+    batches = [({1}, None), ({1, 2}, 10), ({2, 3}, 5), ({4, 3}, 20)]
+    records = [Record(n, frozenset(objects), place, place, time) for n, (objects, time) in enumerate(batches, 1)]
     for known in (records, records[::-1]):
         assert times_of_objects(known) == {2: 10, 3: 10, 4: 20}

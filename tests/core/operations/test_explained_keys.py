@@ -125,8 +125,11 @@ def test_a_step_names_changed_columns_that_keep_their_first_value() -> None:
             [ChangeEvent(operation=Operation.UPDATE, position=position, key=(1,), cells=cells, time=place)]
         )
     table = MemoryTable(dimension, rows=player.rows, memory=player.memory, progress=Progress(batch=2))
-    told = explain(dimension, table.known((1,)))
-    assert [(step.changes.get("b"), step.kept) for step in told.steps] == [((UNSET, 10), ()), ((10, 20), ("b",))]
+    explained = explain(dimension, table.known((1,)))
+    assert [(step.changes.get("b"), step.kept) for step in explained.steps] == [
+        ((UNSET, 10), ()),
+        ((10, 20), ("b",)),
+    ]
 
 
 @pytest.mark.parametrize("lateness", MODES, ids=repr)
@@ -138,11 +141,11 @@ def test_the_steps_are_the_known_events(lateness: Lateness, random: Random) -> N
     table, _ = played(random, source, features.dimension(lateness))
     for key in keys_of(source):
         known = table.known(key)
-        told = explain(table.dimension, known)
+        explained = explain(table.dimension, known)
         places = {found.event.position for found in known.remembered}
         places |= {known.stored.row.position} if known.stored is not None else set()
-        assert sorted(step.position for step in told.steps) == sorted(places)
-        assert all(step.by is None or step.by in places for step in told.steps)
+        assert sorted(step.position for step in explained.steps) == sorted(places)
+        assert all(step.by is None or step.by in places for step in explained.steps)
 
 
 @thorough
@@ -156,10 +159,10 @@ def test_a_step_has_the_verdict_with_which_its_event_was_counted(random: Random)
     dimension = replace(features.dimension(Unbounded()), history=random.choice([None, HISTORY]))
     table, counts = played(random, source, dimension)
     steps = [step for key in keys_of(source) for step in explain(table.dimension, table.known(key)).steps]
-    found = Counter((step.settled, step.verdict) for step in steps)
+    counted_steps = Counter((step.settled, step.verdict) for step in steps)
     for verdict in (Verdict.APPLIED, Verdict.STALE, Verdict.SUPERSEDED):
         for batch, counted in enumerate(counts, 1):
-            assert found[batch, verdict] == getattr(counted, verdict.value)
+            assert counted_steps[batch, verdict] == getattr(counted, verdict.value)
 
 
 @thorough
@@ -172,8 +175,8 @@ def test_the_ties_of_the_steps_are_those_that_were_counted(random: Random) -> No
     counted = player.deliver(source.events).ties
     table = MemoryTable(player.dimension, rows=player.rows, memory=player.memory, progress=Progress(batch=1))
     steps = [step for key in keys_of(source) for step in explain(table.dimension, table.known(key)).steps]
-    beside = sum(step.tie is not None or step.alike is not None for step in steps)
-    assert sum(step.tie is not None for step in steps) <= counted <= beside
+    all_ties = sum(step.tie is not None or step.alike is not None for step in steps)
+    assert sum(step.tie is not None for step in steps) <= counted <= all_ties
 
 
 # Examples.
@@ -270,11 +273,11 @@ def test_an_event_waits_for_a_held_event_below_it_or_for_its_load() -> None:
     final = replace(held, position=Position(1, 2, 2, 1), reason=Reason.TOO_LATE)
     waiting, released = remembered(5, 2, settled=None, a=5, b=5), remembered(6, 2, settled=4, a=6, b=6)
     staged = replace(waiting, event=replace(waiting.event, position=Position(2, 1, 9, 1)))
-    told = explain(ITEM, known(waiting, released, refused=(final, held, given_up))).steps
-    assert {step.position: step.by for step in told if step.verdict is Verdict.WAITING} == {
+    explained = explain(ITEM, known(waiting, released, refused=(final, held, given_up))).steps
+    assert {step.position: step.by for step in explained if step.verdict is Verdict.WAITING} == {
         waiting.event.position: held.position
     }
-    assert [(step.batch, step.settled) for step in told if step.verdict is Verdict.APPLIED] == [(2, 4)]
+    assert [(step.batch, step.settled) for step in explained if step.verdict is Verdict.APPLIED] == [(2, 4)]
     assert [step.by for step in explain(ITEM, known(staged)).steps] == [None]
 
 
@@ -283,8 +286,8 @@ def test_an_event_waits_for_a_key_change_that_waits() -> None:
     move = remembered(4, 2, settled=None, a=4)
     move = replace(move, event=replace(move.event, old_key=(2,)))
     before, behind = remembered(3, 2, a=3, b=3), remembered(5, 2, settled=None, a=5, b=5)
-    told = explain(ITEM, known(before, move, behind)).steps
-    assert [(step.verdict, step.by) for step in told] == [
+    explained = explain(ITEM, known(before, move, behind)).steps
+    assert [(step.verdict, step.by) for step in explained] == [
         (Verdict.APPLIED, None),
         (Verdict.WAITING, None),
         (Verdict.WAITING, move.event.position),
@@ -294,8 +297,8 @@ def test_an_event_waits_for_a_key_change_that_waits() -> None:
 def test_a_row_that_was_replayed_is_an_event_like_any_other() -> None:
     """It waited until then, and later events overtook it."""
     replayed, newer = remembered(5, 3, a=5, b=5), remembered(6, 2, settled=3, a=6, b=6)
-    told = explain(ITEM, known(replayed, newer)).steps
-    assert [(step.verdict, step.batch, step.settled) for step in told] == [
+    explained = explain(ITEM, known(replayed, newer)).steps
+    assert [(step.verdict, step.batch, step.settled) for step in explained] == [
         (Verdict.SUPERSEDED, 3, 3),
         (Verdict.APPLIED, 2, 3),
     ]
@@ -323,9 +326,9 @@ def test_no_cell_of_an_unknown_row_is_made_up() -> None:
 def test_a_key_change_is_a_step_of_both_its_keys() -> None:
     move = remembered(5, 1, a=5)
     away = replace(move, event=replace(move.event, key=(2,), old_key=(1,)))
-    told = explain(ITEM, known(away))
-    assert told.is_whole
-    assert (told.steps[0].key, told.steps[0].old_key, told.steps[0].changes) == ((2,), (1,), {})
+    explained = explain(ITEM, known(away))
+    assert explained.is_whole
+    assert (explained.steps[0].key, explained.steps[0].old_key, explained.steps[0].changes) == ((2,), (1,), {})
     here = replace(move, event=replace(move.event, old_key=(2,)))
     (step,) = explain(ITEM, known(here)).steps
     assert (step.old_key, step.verdict, step.changes) == ((2,), Verdict.APPLIED, {"a": (0, 5)})

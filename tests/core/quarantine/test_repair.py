@@ -41,7 +41,7 @@ def bad(sequence: int, reason: Reason = Reason.CAST) -> Reject:
     return Reject(place, reason, ((1,),))
 
 
-def playing(*items: ChangeEvent | Reject) -> Job[Any]:
+def job_after(*items: ChangeEvent | Reject) -> Job[Any]:
     source = MemorySource()
     source.put(NAME, 1, items)
     job = memory_job(DIMENSION, source)
@@ -58,46 +58,46 @@ def repaired(entry: Entry, *, time: str | None = None, **cells: Written) -> Entr
     return replace(entry, repaired=made)
 
 
-def stands(job: Job[Any]) -> object:
+def stored_value(job: Job[Any]) -> object:
     table = table_of(job)
     return table.rows[1,].cells["a"] if (1,) in table.rows else None
 
 
 def test_a_repaired_row_waits_for_a_held_one_before_it() -> None:
-    job = playing(update(1, 1), bad(2), update(3, 3), bad(4), update(5, 5))
+    job = job_after(update(1, 1), bad(2), update(3, 3), bad(4), update(5, 5))
     first, second = entries(job)
     repair_row(job, [repaired(second)])
     (_, second) = entries(job)
     report = release(job, Settlement(repaired=[second]))
-    assert (report.counts.released, report.written, stands(job)) == (0, 0, 1)
+    assert (report.counts.released, report.written, stored_value(job)) == (0, 0, 1)
     (first,) = entries(job)
-    assert first.waits == 3, "what was mended waits as any other"
+    assert first.waits == 3, "a repaired row waits as any other"
     release(job, Settlement(discarded=[first]))
-    assert (stands(job), entries(job)) == (5, [])
+    assert (stored_value(job), entries(job)) == (5, [])
 
 
 def test_the_last_repair_counts_and_can_still_be_discarded() -> None:
-    job = playing(update(1, 1), bad(2))
+    job = job_after(update(1, 1), bad(2))
     repair_row(job, [repaired(entries(job)[0], a="8")])
     repair_row(job, [repaired(entries(job)[0], a="9")])
     (entry,) = entries(job)
     assert entry.repaired is not None
     assert entry.repaired.cells["a"] == "9"
     release(job, Settlement(discarded=[entry]))
-    assert (stands(job), entries(job)) == (1, [])
+    assert (stored_value(job), entries(job)) == (1, [])
 
 
 def test_a_row_without_a_time_gets_the_position_of_its_repaired_time() -> None:
-    job = playing(update(1, 1), bad(3, Reason.SEQUENCE), update(5, 5))
-    assert stands(job) is None, "its place is not known, so all wait"
+    job = job_after(update(1, 1), bad(3, Reason.SEQUENCE), update(5, 5))
+    assert stored_value(job) is None, "its place is not known, so all wait"
     repair_row(job, [repaired(entries(job)[0], time="3")])
     release(job, Settlement(repaired=entries(job)))
-    assert stands(job) == 5
+    assert stored_value(job) == 5
 
 
 def test_a_row_repaired_to_the_highest_position_is_the_newest() -> None:
     """What came after it in the order of the source is judged by it: `recalls`, and what `now` is."""
-    job = playing(update(1, 1), Reject(Position(1, LOAD_SEQUENCE, 1, 2), Reason.SEQUENCE, ((1,),)))
+    job = job_after(update(1, 1), Reject(Position(1, LOAD_SEQUENCE, 1, 2), Reason.SEQUENCE, ((1,),)))
     repair_row(job, [repaired(entries(job)[0], time="9")])
     release(job, Settlement(repaired=entries(job)))
     high = progress_of(job).high_watermark
@@ -110,28 +110,28 @@ def test_a_row_repaired_to_the_highest_position_is_the_newest() -> None:
         reason=None,
         at=10,
     )
-    assert stands(job) is None
+    assert stored_value(job) is None
 
 
 @pytest.mark.parametrize(
     "wrong", [{"a": "x"}, {"id": "2"}, {"id": None}, {"b": "1"}, {"time": "3"}], ids=lambda wrong: next(iter(wrong))
 )
 def test_a_repaired_row_that_does_not_fit_is_refused_and_not_stored(wrong: dict[str, Any]) -> None:
-    job = playing(update(1, 1), bad(2))
+    job = job_after(update(1, 1), bad(2))
     with pytest.raises(RepairError):
         repair_row(job, [repaired(entries(job)[0], **wrong)])
     assert [entry.repaired for entry in entries(job)] == [None]
 
 
 def test_a_row_repaired_for_other_columns_is_refused() -> None:
-    job = playing(update(1, 1), bad(2))
+    job = job_after(update(1, 1), bad(2))
     repair_row(job, [repaired(entries(job)[0])])
     table = table_of(job)
     table.dimension = replace(DIMENSION, schema=Schema((*DIMENSION.schema, Column("b", Type("int")))))
     with pytest.raises(RepairError) as refused:
         release(job, Settlement(repaired=entries(job)))
     assert "it lacks b" in str(refused.value.found)
-    assert stands(job) == 1
+    assert stored_value(job) == 1
 
 
 PARTS = replace(
@@ -141,7 +141,7 @@ PARTS = replace(
 )
 
 
-def in_part(*items: ChangeEvent | Reject) -> Job[Any]:
+def job_of_parts(*items: ChangeEvent | Reject) -> Job[Any]:
     source = MemorySource(lateness=Unbounded())
     source.put(NAME, 1, items)
     job = memory_job(PARTS, source)
@@ -149,7 +149,7 @@ def in_part(*items: ChangeEvent | Reject) -> Job[Any]:
     return job
 
 
-def whole(sequence: int, key: int = 1, old: int | None = None, **cells: int) -> ChangeEvent:
+def update_of(sequence: int, key: int = 1, old: int | None = None, **cells: int) -> ChangeEvent:
     return ChangeEvent(
         operation=Operation.UPDATE,
         position=Position(1, sequence, sequence, 1),
@@ -167,12 +167,12 @@ def rows(job: Job[Any]) -> Mapping[Any, Any]:
 
 def test_an_unsent_cell_stays_unsent_in_a_repaired_row() -> None:
     """The stored value stays, and a late value for it is applied."""
-    job = in_part(whole(1, a=1, b=1), bad(5), whole(7, b=7))
+    job = job_of_parts(update_of(1, a=1, b=1), bad(5), update_of(7, b=7))
     (entry,) = entries(job)
     repair_row(job, [repaired(entry, b=UNSET)])
     release(job, Settlement(repaired=entries(job)))
     assert rows(job) == {1: (7, 7)}
-    job.source.put(NAME, 9, [whole(3, a=3, b=3)])  # type: ignore[attr-defined]
+    job.source.put(NAME, 9, [update_of(3, a=3, b=3)])  # type: ignore[attr-defined]
     apply_changes(job)
     assert rows(job) == {1: (7, 7)}
     with pytest.raises(RepairError, match="the key column id cannot be one that was not sent"):
@@ -182,7 +182,7 @@ def test_an_unsent_cell_stays_unsent_in_a_repaired_row() -> None:
 def test_a_repaired_key_change_has_its_old_key() -> None:
     """It holds its keys, and those of key changes behind it; the old key must be given and stays as it was."""
     held = Reject(Position(1, 3, 3, 1), Reason.CAST, ((1,), (2,)), transaction=3)
-    job = in_part(whole(1, a=1, b=1), held, whole(4, key=3, old=2), whole(5, key=3, a=5))
+    job = job_of_parts(update_of(1, a=1, b=1), held, update_of(4, key=3, old=2), update_of(5, key=3, a=5))
     (entry,) = entries(job)
     assert (entry.key, entry.other_key, entry.also_holds, entry.waits) == ('["2"]', '["1"]', ('["3"]',), 2)
     assert progress_of(job).held == 3
@@ -197,11 +197,13 @@ def test_a_repaired_key_change_has_its_old_key() -> None:
 
 
 def test_an_event_that_waits_for_its_row_is_listed_until_the_row_comes() -> None:
-    job = in_part(whole(5, a=5), whole(6, key=2, a=6), whole(7, key=2, a=7, b=7), whole(8, key=4, old=3))
+    job = job_of_parts(
+        update_of(5, a=5), update_of(6, key=2, a=6), update_of(7, key=2, a=7, b=7), update_of(8, key=4, old=3)
+    )
     found = job.opened.quarantine.incomplete(progress_of(job))
     assert [(one.key, one.detail) for one in found] == [('["1"]', "not sent: b"), ('["4"]', "not sent: a, b")]
     assert not any(one.is_held for one in found)
-    job.source.put(NAME, 9, [whole(1, a=1, b=1), whole(2, key=3, a=3, b=3)])  # type: ignore[attr-defined]
+    job.source.put(NAME, 9, [update_of(1, a=1, b=1), update_of(2, key=3, a=3, b=3)])  # type: ignore[attr-defined]
     apply_changes(job)
     assert job.opened.quarantine.incomplete(progress_of(job)) == []
     assert rows(job) == {1: (5, 1), 2: (7, 7), 4: (3, 3)}
@@ -209,7 +211,7 @@ def test_an_event_that_waits_for_its_row_is_listed_until_the_row_comes() -> None
 
 def test_every_row_that_cannot_be_repaired_is_named_and_none_is_stored() -> None:
     """A file of repaired rows is accepted as a whole, or not at all."""
-    job = playing(update(1, 1), bad(2), bad(3), bad(4))
+    job = job_after(update(1, 1), bad(2), bad(3), bad(4))
     first, second, third = entries(job)
     with pytest.raises(RepairError) as refused:
         repair_row(job, [repaired(first), repaired(second, b="1"), repaired(third, id=None)])
@@ -232,7 +234,7 @@ NESTED = Type("list", parts=(Column("element", Type("int")),))
 )
 def test_a_row_that_cannot_be_repaired_says_why(dimension: Dimension, said: str | None) -> None:
     right = ChangeEvent(operation=Operation.INSERT, position=Position(1, 2, 3, 2), key=(9,), cells={"id": 9})
-    (entry,) = entries(in_part(Reject(Position(1, 3, 3, 1), Reason.CAST, ((1,), (2,))), right))
+    (entry,) = entries(job_of_parts(Reject(Position(1, 3, 3, 1), Reason.CAST, ((1,), (2,))), right))
     found = why_not(dimension, entry)
     assert found is None if said is None else said in str(found)
 
@@ -272,7 +274,7 @@ def test_a_row_under_column_rules_is_repaired_in_the_columns_of_its_source() -> 
         job, [replace(entry, repaired=RepairedRow(operation=Operation.UPDATE, cells={"nr": "1", "word": "7"}))]
     )
     release(job, Settlement(repaired=entries(job)))
-    assert stands(job) == 7
+    assert stored_value(job) == 7
 
 
 @pytest.mark.parametrize(

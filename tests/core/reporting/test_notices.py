@@ -112,14 +112,14 @@ def test_characters_that_services_refuse_are_replaced() -> None:
 # When it is told again.
 
 
-def told(notice: RunNotice, *, sent: tuple[SentEntry, ...] = ()) -> tuple[SentEntry, ...]:
+def after_first_notice(notice: RunNotice, *, sent: tuple[SentEntry, ...] = ()) -> tuple[SentEntry, ...]:
     due = unsent(notice, "sns", sent)
     assert due is not None
     return after_sending(notice, "sns", sent)
 
 
 def test_an_entry_is_sent_again_after_an_hour_with_the_time_of_the_first() -> None:
-    sent = told(later(0, FAILED, HELD))
+    sent = after_first_notice(later(0, FAILED, HELD))
     assert unsent(later(59.99, HELD, FAILED), "sns", sent) is None
     again = unsent(later(60, FAILED, HELD), "sns", sent)
     assert again is not None
@@ -141,7 +141,7 @@ def test_an_entry_is_sent_again_after_an_hour_with_the_time_of_the_first() -> No
     ],
 )
 def test_an_entry_with_other_numbers_is_the_same(other: NoticeEntry) -> None:
-    assert unsent(later(1, other), "sns", told(NOTICE)) is None
+    assert unsent(later(1, other), "sns", after_first_notice(NOTICE)) is None
 
 
 @pytest.mark.parametrize(
@@ -153,31 +153,31 @@ def test_an_entry_with_other_numbers_is_the_same(other: NoticeEntry) -> None:
     ],
 )
 def test_another_table_code_or_reason_is_sent_with_all_entries(other: NoticeEntry) -> None:
-    due = unsent(later(1, FAILED, other), "sns", told(NOTICE))
+    due = unsent(later(1, FAILED, other), "sns", after_first_notice(NOTICE))
     assert due is not None
     assert [entry.since for entry in due.entries] == [NOTICE.at, None]
 
 
 def test_fewer_entries_are_no_news() -> None:
-    sent = told(later(0, FAILED, HELD))
+    sent = after_first_notice(later(0, FAILED, HELD))
     assert unsent(later(1, HELD), "sns", sent) is None
     assert unsent(later(1), "sns", sent) is None
 
 
 def test_each_notifier_has_its_own_memory() -> None:
-    sent = told(NOTICE)
+    sent = after_first_notice(NOTICE)
     assert unsent(later(1, FAILED), "webhook", sent) is not None
     both = after_sending(later(1, FAILED), "webhook", sent)
     assert {(one.notifier, one.first) for one in both} == {("sns", NOTICE.at), ("webhook", NOTICE.at + MINUTE)}
 
 
 def test_an_entry_is_sent_where_the_clock_was_set_back() -> None:
-    assert unsent(later(-1, FAILED), "sns", told(NOTICE)) is not None
+    assert unsent(later(-1, FAILED), "sns", after_first_notice(NOTICE)) is not None
 
 
 def test_an_entry_that_comes_and_goes_is_sent_once_an_hour() -> None:
     tables = {"shop.orders", "shop.lines"}
-    sent = told(NOTICE)
+    sent = after_first_notice(NOTICE)
     sent = without_ended(sent, later(30), tables, tables)
     assert unsent(later(40, FAILED), "sns", sent) is None
     sent = without_ended(sent, later(60), tables, tables)
@@ -188,14 +188,14 @@ def test_an_entry_that_comes_and_goes_is_sent_once_an_hour() -> None:
 
 
 def test_entries_of_a_configured_table_stay_until_a_run_looks_at_it() -> None:
-    sent, day = told(NOTICE), later(24 * 60)
+    sent, day = after_first_notice(NOTICE), later(24 * 60)
     assert without_ended(sent, day, {"shop.lines"}, {"shop.orders", "shop.lines"}) == sent
     assert without_ended(sent, day, {"shop.lines"}, {"shop.lines"}) == ()
     assert without_ended(sent, later(24 * 60, FAILED), {"shop.orders"}, {"shop.orders"}) == sent
 
 
 def test_rows_add_up_until_they_are_sent() -> None:
-    sent = told(later(0, of_quarantined("shop.orders", 5)))
+    sent = after_first_notice(later(0, of_quarantined("shop.orders", 5)))
     more = later(15, of_quarantined("shop.orders", 1000))
     assert unsent(more, "sns", sent) is None
     sent = after_waiting(later(20, of_quarantined("shop.orders", 2)), "sns", after_waiting(more, "sns", sent))
@@ -211,7 +211,7 @@ def test_rows_add_up_until_they_are_sent() -> None:
 
 
 def test_rows_are_sent_with_any_other_entry() -> None:
-    sent = after_waiting(later(15, of_quarantined("shop.orders", 7)), "sns", told(NOTICE))
+    sent = after_waiting(later(15, of_quarantined("shop.orders", 7)), "sns", after_first_notice(NOTICE))
     due = unsent(later(16, HELD, of_quarantined("shop.orders", 3)), "sns", sent)
     assert due is not None
     assert [(entry.code, entry.found, entry.since) for entry in due.entries] == [

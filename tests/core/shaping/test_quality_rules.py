@@ -91,7 +91,7 @@ def test_a_share_is_exact_at_its_bound_and_an_empty_file_has_none() -> None:
     assert not find_breaches(rules, [one(rows=4, nulls=4)], absent=["name"])
 
 
-@pytest.mark.parametrize(("inputs", "told"), [("load", ["a"]), ("changes", ["b"]), ("all", ["a", "b"])])
-def test_a_rule_may_be_for_a_full_load_or_for_changes(inputs: str, told: list[str]) -> None:
+@pytest.mark.parametrize(("inputs", "names"), [("load", ["a"]), ("changes", ["b"]), ("all", ["a", "b"])])
+def test_a_rule_may_be_for_a_full_load_or_for_changes(inputs: str, names: list[str]) -> None:
     found = find_breaches([RowCount(most=5, inputs=Inputs(inputs))], [one("a"), one("b", is_load=False)])
-    assert [name for name, _ in found] == told
+    assert [name for name, _ in found] == names

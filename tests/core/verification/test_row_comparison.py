@@ -44,8 +44,8 @@ def test_differing_keys_are_those_whose_rows_differ(
     keys = sorted({key for key, _ in (*source, *table)})
     unequal = [key for key in keys if summary(source, key) != summary(table, key)]
     # Of sums that are equal by chance nothing can be told: hashes of the tests are small on purpose.
-    told = {one.key for one in found.differences}
-    assert told <= {f'["{key}"]' for key in unequal}
+    named = {one.key for one in found.differences}
+    assert named <= {f'["{key}"]' for key in unequal}
     assert (found.source_rows, found.table_rows) == (len(source), len(table))
     assert sum(one.source.hash for one in found.ranges) == sum(hash_ for _, hash_ in source)
     assert len(found.differences) == min(most, found.differing)

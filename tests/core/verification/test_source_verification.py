@@ -128,7 +128,7 @@ PAUSES = st.integers(0, 2)
     changes=CHANGES,
     delays=DELAYS,
     starts=st.lists(st.tuples(st.integers(0, 25), st.sampled_from([None, 12, 20])), min_size=1, max_size=3),
-    told=st.sampled_from([(True, True), (True, False), (False, True), (False, False)]),
+    places_and_times=st.sampled_from([(True, True), (True, False), (False, True), (False, False)]),
     pause=PAUSES,
     values=st.sampled_from([2, 1_000]),
 )
@@ -136,13 +136,13 @@ def test_a_change_that_has_not_arrived_yet_is_never_a_certain_difference(
     changes: list[tuple[int, bool]],
     delays: list[int],
     starts: list[tuple[int, int | None]],
-    told: tuple[bool, bool],
+    places_and_times: tuple[bool, bool],
     pause: int,
     values: int,
 ) -> None:
     if values == 2:  # of a row that goes and comes again as it was nothing tells
         changes = [(key, False) for key, _ in changes]
-    world, kept = World(changes, delays, {}, *told, pause=pause, values=values), None
+    world, kept = World(changes, delays, {}, *places_and_times, pause=pause, values=values), None
     for wait, patience in starts:
         world.second += wait
         # Patience is longer than any delay and the pauses, as whoever sets it says.
@@ -162,7 +162,7 @@ def test_a_change_that_has_not_arrived_yet_is_never_a_certain_difference(
 def test_a_key_that_stays_wrong_is_found_and_no_other_is_named(
     changes: list[tuple[int, bool]], delays: list[int], start: int, key: int, places: bool, pause: int
 ) -> None:
-    changes = [change for change in changes if change[0] != key]  # no change mends it
+    changes = [change for change in changes if change[0] != key]  # no later change corrects it
     world = World(changes, delays, spoiled={key: 0}, has_places=places, second=start, pause=pause)
     found = world.verify(12 * SECOND).verdict
     proven = [one.difference.key for one in found.differences if one.proof is not None]
