@@ -7,10 +7,10 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from memory_jobs import NAME, columns
+from memory_jobs import NAME, columns, memory_job
 
 from lakeward.adapters.memory import MemoryQueue, MemorySource, MemoryTable, MemoryTarget
-from lakeward.core.dimension import ORDERED, Dimension, Lateness, Unbounded
+from lakeward.core.dimension import ORDERED, Deletes, Dimension, Lateness, Unbounded
 from lakeward.core.errors import CommitConflict, ConfigError, LockedError, SchemaConflict, TableError
 from lakeward.core.events import LOAD_SEQUENCE, UNSET, ChangeEvent, Operation, Position
 from lakeward.core.ledger.full_loads import AwaitedLoad
@@ -158,6 +158,23 @@ def test_a_reload_begins_an_epoch_once() -> None:
     assert isinstance(following, PreparedBatch)
     assert not following.plan.replaces
     assert following.progress.totals.read == 2
+
+
+@pytest.mark.parametrize("deletes", Deletes)
+def test_progress_has_the_number_of_rows_and_of_undeleted_ones(deletes: Deletes) -> None:
+    """Only a table with soft deletes, or a history, has rows that are not current."""
+    dimension = replace(DIMENSION, deletes=deletes)
+    source, table = MemorySource(), MemoryTable(dimension)
+    numbers = []
+    for order, (operation, key) in enumerate([("INSERT", 1), ("INSERT", 2), ("DELETE", 1), ("INSERT", 3)], 1):
+        change = replace(event(Operation[operation], order), key=(key,), cells={"id": key, "a": order})
+        source.put(NAME, order, [replace(change, position=Position(1, order, order, 1))])
+        apply_changes(memory_job(dimension, source, table))
+        numbers.append((table.progress.rows, table.progress.current))
+    is_soft = deletes is Deletes.SOFT
+    assert numbers == (
+        [(1, 1), (2, 2), (2, 1), (3, 2)] if is_soft else [(1, None), (2, None), (1, None), (2, None)]
+    )
 
 
 def test_the_key_of_a_table_cannot_become_another() -> None:
