@@ -44,7 +44,7 @@ class MergePlan:
     """Everything that one batch will do to one table.
 
     The dimension has the columns that the table stores from the batch; `evolution` has all columns of the table
-    afterwards. `recalls` says that some event may be older than what the table has seen, so that the remembered
+    afterwards. `recalls` says that some event may be older than the newest applied one, so that the remembered
     deletes must be read. `folds` says that its events must be applied one by one, in order; `in_part` says that
     this must include remembered events, since some may be partial. Events at or below `low_watermark`
     are too late. `copies` are the orders of objects that were delivered before, `truncates` those that the batch
@@ -96,8 +96,12 @@ class MergePlan:
     @property
     def changes(self) -> tuple[SchemaChange, ...]:
         """The changes of the columns of the table, including those of derived columns of a history."""
-        found, history = self.evolution.changes, self.dimension.history
-        return found if history is None else tuple(every for change in found for every in history.derived(change))
+        changes, history = self.evolution.changes, self.dimension.history
+        return (
+            changes
+            if history is None
+            else tuple(derived for change in changes for derived in history.derived(change))
+        )
 
     @property
     def renames(self) -> Mapping[str, str]:
@@ -117,7 +121,7 @@ class MergePlan:
             return None
         return Record(
             self.batch,
-            frozenset(found.object.order for found in facts.objects),
+            frozenset(item.object.order for item in facts.objects),
             facts.least,
             facts.greatest,
             facts.time,
@@ -142,7 +146,7 @@ def plan(
     *,
     stored: Schema | None,
     capabilities: frozenset[Capability],
-    seen: Iterable[SourceObject] = (),
+    applied: Iterable[SourceObject] = (),
     records: Iterable[Record] = (),
     in_part: bool = False,
     holds: tuple[Hold, ...] = (),
@@ -153,10 +157,10 @@ def plan(
 ) -> MergePlan:
     """Return the plan of a batch.
 
-    `seen` are the objects of earlier batches of the table's epoch, `records` the records of all batches. `in_part`
-    says that some remembered event may be partial; `is_first` is that of `ObjectSelection`. A dimension without
-    declared columns has those of the batch. `stored` is the schema of the stored table, or None where it does not
-    exist.
+    `applied` are the objects of earlier batches of the table's epoch, `records` the records of all batches.
+    `in_part` says that some remembered event may be partial; `is_first` is that of `ObjectSelection`. A dimension
+    without declared columns has those of the batch. `stored` is the schema of the stored table, or None where it
+    does not exist.
 
     Raises SchemaConflict where the batch's columns differ from the table's and no policy allows it, or where the
     order, the key or the history of the table has changed; QuarantineFull or SourceError where more of the batch
@@ -166,10 +170,10 @@ def plan(
     refuse_other_options(dimension, progress)
     replaces = facts.loaded is not None and facts.loaded > progress.epoch
     records = [*records]
-    reading = _reading(dimension, facts, progress, stored, records, replaces=replaces)
-    dimension, evolution, facts = reading.dimension, reading.evolution, reading.facts
-    delivered = _delivered(facts, () if replaces else seen)
-    refuse_batch(dimension, facts, delivered, lacks=reading.needs - capabilities)
+    interpreted = _interpret_batch(dimension, facts, progress, stored, records, replaces=replaces)
+    dimension, evolution, facts = interpreted.dimension, interpreted.evolution, interpreted.facts
+    delivered = _delivered(facts, () if replaces else applied)
+    refuse_batch(dimension, facts, delivered, missing=interpreted.needs - capabilities)
     refuse_history(dimension, facts, evolution)
     epoch = facts.loaded if replaces and facts.loaded else progress.epoch
     splices = span_of(dimension, facts, progress, records)
@@ -195,7 +199,7 @@ def plan(
         releases=releases,
         repaired=repaired,
         replaces=replaces,
-        recomputed=_remaking(dimension, facts, evolution, is_new=stored is None or replaces),
+        recomputed=_recomputed_columns(dimension, facts, evolution, is_new=stored is None or replaces),
         ran=ran,
         numbered=progress.numbered or 0,
         splices=splices,
@@ -204,7 +208,7 @@ def plan(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Reading:
+class _InterpretedBatch:
     """A batch as its table reads it: its columns, and which of its updates are partial rows.
 
     `needs` are the capabilities that the table format must have for it.
@@ -216,7 +220,7 @@ class _Reading:
     needs: frozenset[Capability]
 
 
-def _reading(
+def _interpret_batch(
     dimension: Dimension,
     facts: BatchFacts,
     progress: Progress,
@@ -224,16 +228,16 @@ def _reading(
     records: Sequence[Record],
     *,
     replaces: bool,
-) -> _Reading:
+) -> _InterpretedBatch:
     """Return how a table reads a batch; raises SchemaConflict as `plan` does."""
     evolution = _evolution(dimension, facts, stored)
     dimension = replace(dimension, schema=evolution.selection(facts.schema))
-    meets_less = _meets_less(dimension, facts, progress, evolution, records)
-    selection = facts.with_parts() if meets_less or _takes_parts(dimension, facts, evolution) else facts
-    completes = meets_less or (evolution.lacks and Operation.UPDATE in facts.operations)
-    # What keeps ended rows remembers whole ones as parts, too: the format need not be able to complete any.
-    needs = _needs(dimension, selection if completes else facts, replaces=replaces)
-    return _Reading(dimension=dimension, evolution=evolution, facts=selection, needs=needs)
+    meets_fewer = _meets_fewer_columns(dimension, facts, progress, evolution, records)
+    applied = facts.with_parts() if meets_fewer or _takes_parts(dimension, facts, evolution) else facts
+    completes = meets_fewer or (evolution.lacks and Operation.UPDATE in facts.operations)
+    # A table that keeps ended rows remembers complete updates as partial ones: its format need not complete any.
+    needs = _needs(dimension, applied if completes else facts, replaces=replaces)
+    return _InterpretedBatch(dimension=dimension, evolution=evolution, facts=applied, needs=needs)
 
 
 def _is_dated_alike(dimension: Dimension, facts: BatchFacts) -> bool:
@@ -243,14 +247,13 @@ def _is_dated_alike(dimension: Dimension, facts: BatchFacts) -> bool:
 
 
 def _low_watermark(dimension: Dimension, progress: Progress, epoch: int) -> Mark | None:
-    """Return the low watermark of an epoch.
+    """Return the low watermark of an epoch, or None.
 
-    That of an earlier epoch does not apply, because its sequences may begin again.
-
-    An `ordered` table has none: one from a time with another lateness would make redelivered events too late.
+    The watermark of an earlier epoch does not apply, because sequences may begin again. An `ordered` table has
+    none: one from a time with another lateness would make redelivered events too late.
     """
-    is_of_it = progress.low_watermark is not None and progress.low_watermark.epoch == epoch
-    return progress.low_watermark if is_of_it and not isinstance(dimension.lateness, Ordered) else None
+    is_of_epoch = progress.low_watermark is not None and progress.low_watermark.epoch == epoch
+    return progress.low_watermark if is_of_epoch and not isinstance(dimension.lateness, Ordered) else None
 
 
 def _takes_parts(dimension: Dimension, facts: BatchFacts, evolution: Evolution) -> bool:
@@ -266,21 +269,23 @@ def _takes_parts(dimension: Dimension, facts: BatchFacts, evolution: Evolution) 
     return dimension.keeps_ended or (evolution.lacks and Operation.UPDATE in facts.operations)
 
 
-def _meets_less(
+def _meets_fewer_columns(
     dimension: Dimension, facts: BatchFacts, progress: Progress, evolution: Evolution, records: Sequence[Record]
 ) -> bool:
     """Return True if some event of the batch lies below one that came before its table got columns.
 
-    Updates from before lack these columns and say nothing of them (6.1), so an older event may have their value and
-    is folded with them.
+    Earlier updates lack these columns (semantics 6.1), so an older event may have their values and is folded with
+    them.
     """
     epoch = progress.epoch if facts.loaded is None else max(facts.loaded, progress.epoch)
     low_watermark = _low_watermark(dimension, progress, epoch)
-    grown = progress.batch + 1 if evolution.added else max((r.batch for r in records if r.added), default=0)
+    newest_growth = progress.batch + 1 if evolution.added else max((r.batch for r in records if r.added), default=0)
     if isinstance(dimension.lateness, Ordered) or not dimension.key or facts.least is None:
         return False
-    before = [r.greatest for r in records if r.batch < grown and r.is_of(epoch)]
-    return any(facts.least < place and (low_watermark is None or place.mark > low_watermark) for place in before)
+    earlier = [r.greatest for r in records if r.batch < newest_growth and r.is_of(epoch)]
+    return any(
+        facts.least < position and (low_watermark is None or position.mark > low_watermark) for position in earlier
+    )
 
 
 def _needs(dimension: Dimension, facts: BatchFacts, *, replaces: bool) -> frozenset[Capability]:
@@ -295,12 +300,13 @@ def _needs(dimension: Dimension, facts: BatchFacts, *, replaces: bool) -> frozen
     return frozenset(needs)
 
 
-def _remaking(dimension: Dimension, facts: BatchFacts, evolution: Evolution, *, is_new: bool) -> RecomputedColumns:
+def _recomputed_columns(
+    dimension: Dimension, facts: BatchFacts, evolution: Evolution, *, is_new: bool
+) -> RecomputedColumns:
     """Return which columns are computed again from stored rows.
 
-    Rows of a table that is not new lack the added columns.
-
-    Without a key no row is completed; in a history this is refused where it would be necessary.
+    Rows of a table that is not new lack the added columns. Without a key no row is completed; in a history this is
+    refused where it would be necessary.
     """
     if not dimension.key or dimension.history is not None:
         return RecomputedColumns()
@@ -316,11 +322,13 @@ def _truncates(
     delivered: frozenset[int],
 ) -> Truncates:
     """Return the truncates that a batch meets, without those that are too late."""
-    in_time = [place for place in facts.truncates if low_watermark is None or place.mark > low_watermark]
-    came = [place for place in in_time if place.object not in delivered]
-    found = Truncates.of(remembered_truncates(records, low_watermark), came, unique=dimension.unique_sequences)
-    found = replace(found, copies=found.copies + len(in_time) - len(came))
-    return found.met_from(facts.least) if isinstance(dimension.lateness, Ordered) else found
+    in_time = [position for position in facts.truncates if low_watermark is None or position.mark > low_watermark]
+    arriving = [position for position in in_time if position.object not in delivered]
+    truncates = Truncates.of(
+        remembered_truncates(records, low_watermark), arriving, unique=dimension.unique_sequences
+    )
+    truncates = replace(truncates, copies=truncates.copies + len(in_time) - len(arriving))
+    return truncates.met_from(facts.least) if isinstance(dimension.lateness, Ordered) else truncates
 
 
 def _meets_truncates(dimension: Dimension, facts: BatchFacts, truncates: Truncates) -> bool:
@@ -343,28 +351,30 @@ def _is_in_part(dimension: Dimension, facts: BatchFacts, records: Iterable[Recor
     return any(position is not None and position.sequence != LOAD_SEQUENCE for position in reached)
 
 
-def _delivered(facts: BatchFacts, seen: Iterable[SourceObject]) -> frozenset[int]:
-    orders = {item.order for item in seen}
-    return frozenset(found.object.order for found in facts.objects if found.object.order in orders)
+def _delivered(facts: BatchFacts, applied: Iterable[SourceObject]) -> frozenset[int]:
+    orders = {item.order for item in applied}
+    return frozenset(item.object.order for item in facts.objects if item.object.order in orders)
 
 
-def _is_above(least: Position | None, high_watermark: Position | None) -> bool:
+def _is_above(lowest: Position | None, high_watermark: Position | None) -> bool:
     """Return True if every event of the batch is above the high watermark, compared by (epoch, sequence)."""
-    if least is None or high_watermark is None:
+    if lowest is None or high_watermark is None:
         return True
-    return Mark(*least[:2]) > high_watermark.mark
+    return Mark(*lowest[:2]) > high_watermark.mark
 
 
 def backwards(plan: MergePlan, rejects: Mapping[Reason, int]) -> Backwards | None:
     """Return the first object of a batch whose order runs backwards, within itself or against the low watermark."""
-    within = [Backwards(f.object.name, f.backwards) for f in plan.facts.objects if f.backwards is not None]
-    new = [f for f in plan.facts.objects if f.object.order not in plan.copies and not f.is_load]
+    within = [
+        Backwards(item.object.name, item.backwards) for item in plan.facts.objects if item.backwards is not None
+    ]
+    objects = [item for item in plan.facts.objects if item.object.order not in plan.copies and not item.is_load]
     late = []
     if plan.low_watermark is not None and rejects.get(Reason.TOO_LATE):
         late = [
-            Backwards(f.object.name, None)
-            for f in new
-            if f.least is not None and f.least.mark <= plan.low_watermark
+            Backwards(item.object.name, None)
+            for item in objects
+            if item.least is not None and item.least.mark <= plan.low_watermark
         ]
     return next(iter([*within, *late]), None)
 
@@ -379,7 +389,7 @@ def tolerance_of(dimension: Dimension) -> int | None:
     return dimension.lateness.micros if isinstance(dimension.lateness, Within) else None
 
 
-def _what_can_be_done(dimension: Dimension, evolution: Evolution) -> str:
+def _advice(dimension: Dimension, evolution: Evolution) -> str:
     """Return what to do where a table cannot follow. No policy gives an existing column another type."""
     name = dimension.name
     retyped = [change for change in evolution.refused if change.kind is Kind.RETYPE]
@@ -387,7 +397,7 @@ def _what_can_be_done(dimension: Dimension, evolution: Evolution) -> str:
         types = {type_.name for change in retyped for type_ in (change.before, change.after) if type_ is not None}
         return (
             "No table follows another type in place. Declare the column under "
-            f'[tables."{name}".columns] as a type that both are read as without loss: {_that_holds(types)}. Then '
+            f'[tables."{name}".columns] as a type that both are read as without loss: {_common_type(types)}. Then '
             f"drop the table with {name.table}__changes and {name.table}__quarantine, "
             "and run: all files that are there are applied anew, each read as that type. Or keep these files back, "
             'or their rows in quarantine: `schema.incompatible = "quarantine"`.'
@@ -403,7 +413,7 @@ def _what_can_be_done(dimension: Dimension, evolution: Evolution) -> str:
     )
 
 
-def _that_holds(types: Collection[str]) -> str:
+def _common_type(types: Collection[str]) -> str:
     """Return the type that holds the values of all of these types, with what it costs where none is exact."""
     if _NUMBERS.issuperset(types):
         return "the decimal with the most digits on both sides of the point (docs/reference/types.md#from-parquet)"
@@ -419,18 +429,18 @@ def _that_holds(types: Collection[str]) -> str:
 def _evolution(dimension: Dimension, facts: BatchFacts, stored: Schema | None) -> Evolution:
     declared = dimension.schema if len(dimension.schema) else facts.schema
     evolution = evolve(stored or declared, facts.schema, dimension.policies, dimension.key)
-    where = f" in {facts.objects[0].object.name}" if facts.objects else ""
+    in_object = f" in {facts.objects[0].object.name}" if facts.objects else ""
     for change in evolution.refused:
         if change.kind is Kind.RENAME and change.is_nested:
             raise cannot_rename_within(dimension.name, change.path, change.to)
         if change.kind is Kind.RENAME:
-            raise cannot_rename(dimension, change, stored, where)
+            raise cannot_rename(dimension, change, stored, in_object)
     if evolution.refused:
         raise SchemaConflict(
             f"{dimension.name}: the columns of the source and of the table differ",
-            found="; ".join(map(str, evolution.refused)) + where,
+            found="; ".join(map(str, evolution.refused)) + in_object,
             todo="Nothing of this batch was applied; other tables go on. "
-            f"{_what_can_be_done(dimension, evolution)}",
+            f"{_advice(dimension, evolution)}",
         )
     refuse_names_alike(dimension, evolution.schema.columns)
     return evolution

@@ -44,7 +44,7 @@ _READERS: Final[Mapping[str, Callable[[Any], object]]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """How far a table is. On restart it is believed, whatever a ledger or a queue says.
+    """How far a table is. On restart it is the truth, whatever a ledger or a queue says.
 
     Its names are stored as JSON (`_STORED_NAMES`). `high_watermark` is the greatest position that was
     applied. At or below `low_watermark` nothing may arrive any more. `object` is the name of the
@@ -114,7 +114,7 @@ class Progress:
         """
         match = None if self.match is Match.KEY else self.match.value
         values = {**asdict(self), "sequences": self.sequences.value, "match": match}
-        values["partitions"] = self.partitions and {end: found.parts for end, found in self.partitions.items()}
+        values["partitions"] = self.partitions and {end: reached.parts for end, reached in self.partitions.items()}
         stored = {
             _STORED_NAMES.get(name, name): value
             for name, value in values.items()
@@ -127,10 +127,10 @@ class Progress:
         """Return the progress that `to_json` wrote; names that this version does not know are ignored."""
         values = json.loads(text)
         stored = {name: _STORED_NAMES.get(name, name) for name in cls.__slots__}
-        known = {name: values[stored_name] for name, stored_name in stored.items() if stored_name in values}
+        fields = {name: values[stored_name] for name, stored_name in stored.items() if stored_name in values}
         for name, read in _READERS.items():
-            if known.get(name) is not None:
-                known[name] = read(known[name])
+            if fields.get(name) is not None:
+                fields[name] = read(fields[name])
         for name in ("counts", "totals"):
-            known[name] = Counts.of(known.get(name, {}))
-        return cls(**known)
+            fields[name] = Counts.of(fields.get(name, {}))
+        return cls(**fields)

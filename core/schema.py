@@ -240,9 +240,9 @@ def find_case_clash(names: Iterable[str]) -> tuple[str, str] | None:
     >>> find_case_clash(["id", "Name", "name"]), find_case_clash(["id", "id"])
     (('Name', 'name'), None)
     """
-    known: dict[str, str] = {}
+    by_lower_case: dict[str, str] = {}
     for name in names:
-        other = known.setdefault(name.lower(), name)
+        other = by_lower_case.setdefault(name.lower(), name)
         if other != name:
             return other, name
     return None

@@ -51,13 +51,13 @@ def _refuse_other_deletes(dimension: Dimension, progress: Progress) -> None:
     was_soft = progress.history == SOFT
     if not progress.batch or was_soft == dimension.is_soft:
         return
-    was, is_ = ("soft", "hard") if was_soft else ("hard", "soft")
+    stored, wanted = ("soft", "hard") if was_soft else ("hard", "soft")
     found = "rows that were deleted are in it" if was_soft else "rows that were deleted before are not known"
     raise SchemaConflict(
-        f"{dimension.name}: a table whose deletes are {was} cannot have {is_} ones",
+        f"{dimension.name}: a table whose deletes are {stored} cannot have {wanted} ones",
         found=found,
-        todo=f'Nothing of the table was applied; other tables go on. Set `deletes = "{was}"`, as it was, or drop '
-        "the table and what is kept beside it, and load it anew (docs/how-to/reload.md#dropping-a-table).",
+        todo=f'Nothing of the table was applied; other tables go on. Set `deletes = "{stored}"`, as it was, or '
+        "drop the table and its side tables, and load it anew (docs/how-to/reload.md#dropping-a-table).",
     )
 
 
@@ -67,8 +67,8 @@ def _refuse_soft(dimension: Dimension) -> None:
         raise ConfigError(
             f"{dimension.name}: a table without a key has no deletes that could be soft",
             found='`deletes = "soft"`, and no `key`',
-            todo="Nothing was applied. Name the columns that tell its rows apart in `key`, or say "
-            '`deletes = "hard"` of it.',
+            todo="Nothing was applied. Name the columns that identify its rows in `key`, or set "
+            '`deletes = "hard"`.',
         )
 
 
@@ -80,7 +80,7 @@ def _refuse_other_sequences(dimension: Dimension, progress: Progress) -> None:
             found=f"the table goes by {_SEQUENCES[progress.sequences]}; the settings say "
             f"{_SEQUENCES[dimension.sequences]}",
             todo="Nothing of the table was applied; other tables go on. Set `sequence_column`, `sequence_kind` and "
-            "`cdc_path` under [source] as they were, or drop the table and what is kept beside it "
+            "`cdc_path` under [source] as they were, or drop the table and its side tables "
             "(docs/how-to/reload.md).",
         )
 
@@ -89,14 +89,14 @@ def _refuse_other_key(dimension: Dimension, progress: Progress) -> None:
     """Refuse another key than the one by which rows are stored and changes remembered."""
     if not progress.batch or progress.key is None:
         return
-    known = tuple(dimension.policies.renames.get(name, name) for name in progress.key)
-    if known != dimension.key:
-        was, is_ = (", ".join(key) if key else "no column" for key in (known, dimension.key))
+    stored_key = tuple(dimension.policies.renames.get(name, name) for name in progress.key)
+    if stored_key != dimension.key:
+        stored, wanted = (", ".join(key) if key else "no column" for key in (stored_key, dimension.key))
         raise SchemaConflict(
             f"{dimension.name}: its key cannot become another",
-            found=f"the table goes by {was}; the settings say {is_}",
+            found=f"the table goes by {stored}; the settings say {wanted}",
             todo="Nothing of the table was applied; other tables go on. Set `key` as it was, or drop the table and "
-            "what is kept beside it (docs/how-to/reload.md).",
+            "its side tables (docs/how-to/reload.md).",
         )
 
 
@@ -108,42 +108,42 @@ def _refuse_other_match(dimension: Dimension, progress: Progress) -> None:
     """
     if not progress.batch or progress.match is dimension.match:
         return
-    was, is_ = "that is append-only", "one whose changes find their rows by images"
-    found = "changes that came before found no row, so that rows may stand which are gone at the source"
-    put_back = "Take `match` out, as it was"
+    stored, wanted = "that is append-only", "one whose changes find their rows by images"
+    found = "earlier changes found no row, so the table may have rows that are gone at the source"
+    put_back = "Remove `match`, as it was"
     if progress.match is Match.IMAGE:
-        was, is_ = "whose changes find their rows by images", "append-only"
-        found = "its changes took rows away so far, and the next ones would find none"
+        stored, wanted = "whose changes find their rows by images", "append-only"
+        found = "its changes removed rows so far, and the next ones would find none"
         put_back = 'Set `match = "image"`, as it was'
     raise SchemaConflict(
-        f"{dimension.name}: a table {was} cannot become {is_}",
+        f"{dimension.name}: a table {stored} cannot become {wanted}",
         found=found,
         todo=f"Nothing of the table was applied; other tables go on. {put_back}, or drop the table and "
-        "what is kept beside it, and load it anew (docs/how-to/reload.md#dropping-a-table).",
+        "its side tables, and load it anew (docs/how-to/reload.md#dropping-a-table).",
     )
 
 
 def refuse_batch(
-    dimension: Dimension, facts: BatchFacts, delivered: frozenset[int], *, lacks: frozenset[Capability]
+    dimension: Dimension, facts: BatchFacts, delivered: frozenset[int], *, missing: frozenset[Capability]
 ) -> None:
     """Refuse a batch that has too many unusable rows, or that its table format or settings cannot take.
 
-    `delivered` are the orders of its objects that were delivered before. `lacks` are the capabilities that the
+    `delivered` are the orders of its objects that were delivered before. `missing` are the capabilities that the
     batch needs and the table format does not have. Raises SourceError, QuarantineFull or ConfigError.
     """
     _refuse_unreadable(dimension, facts, delivered)
     refuse_flood(dimension, facts.rejects, facts.read - facts.skipped, example=_example(facts))
-    _refuse_incapable(dimension, lacks)
+    _refuse_incapable(dimension, missing)
     _refuse_key_changes(dimension, facts)
     _refuse_soft(dimension)
 
 
-def _refuse_incapable(dimension: Dimension, lacks: frozenset[Capability]) -> None:
+def _refuse_incapable(dimension: Dimension, missing: frozenset[Capability]) -> None:
     """Raise ConfigError where the table format lacks a capability that the batch needs."""
-    if lacks:
+    if missing:
         raise ConfigError(
             f"{dimension.name}: the table format cannot do what this batch needs",
-            found="needed: " + ", ".join(sorted(item.value for item in lacks)),
+            found="needed: " + ", ".join(sorted(item.value for item in missing)),
             todo="Nothing was applied. Choose a table format that declares it (`lakeward plugins`).",
         )
 
@@ -165,10 +165,10 @@ def _refuse_key_changes(dimension: Dimension, facts: BatchFacts) -> None:
 
 def _key_changes(dimension: Dimension, facts: BatchFacts) -> ConfigError:
     """Return the error for key changes in an `ordered` table."""
-    where = f" in {facts.objects[0].object.name}" if len(facts.objects) == 1 else ""
+    in_object = f" in {facts.objects[0].object.name}" if len(facts.objects) == 1 else ""
     return ConfigError(
         f"{dimension.name}: the key of a row changes, and the table is `ordered`",
-        found=f"a key change{where}; a transaction may go on moving rows in the next batch",
+        found=f"a key change{in_object}; a transaction may go on moving rows in the next batch",
         todo='Nothing was applied. Give the table a `lateness` that is a duration, as "24h" (files of DMS '
         "need a `timestamp_column` for it): then what a transaction has moved is remembered.",
     )
@@ -177,7 +177,9 @@ def _key_changes(dimension: Dimension, facts: BatchFacts) -> ConfigError:
 def _example(facts: BatchFacts) -> str:
     """Return, in words, the first row of the first file of which every row is refused for one reason; else ""."""
     refused = ((item.object.name, item.refusal) for item in facts.objects)
-    return next((f"; {name}, row {one.row}: {one.detail}" for name, one in refused if one is not None), "")
+    return next(
+        (f"; {name}, row {refusal.row}: {refusal.detail}" for name, refusal in refused if refusal is not None), ""
+    )
 
 
 def refuse_flood(dimension: Dimension, reasons: Mapping[Reason, int], read: int, *, example: str = "") -> None:
@@ -192,10 +194,10 @@ def refuse_flood(dimension: Dimension, reasons: Mapping[Reason, int], read: int,
     is_much = read >= SHARE_FROM and unforeseen > tolerance.max_share * read
     if is_many or is_much:
         limit = f"max_rows = {tolerance.max_rows:,}" if is_many else f"max_share = {tolerance.max_share:g}"
-        words = ", ".join(f"{number:,} {reason.value}" for reason, number in reasons.items() if number)
+        counts = ", ".join(f"{number:,} {reason.value}" for reason, number in reasons.items() if number)
         raise QuarantineFull(
             f"{dimension.name}: {rejected:,} of the {read:,} rows of one batch cannot be applied",
-            found=f"{words}; `{limit}` is the most that may go into quarantine{example}",
+            found=f"{counts}; `{limit}` is the most that may go into quarantine{example}",
             todo="Nothing of this batch was applied; other tables go on. Is a column's type, its format or "
             "`null_text` declared wrongly? Where the files are as they should be, raise the limit under "
             f'[tables."{dimension.name}".quarantine].',
@@ -211,29 +213,29 @@ def refuse_small_load(plan: MergePlan, progress: Progress, acked: Mapping[str, f
     if snapshots is None or not (plan.replaces or plan.splices):
         return
     rows, table = facts.operations.get(Operation.READ, 0), plan.dimension.name
-    about = [found.object.version for found in facts.objects]
-    stand = progress.rows if progress.current is None else progress.current
-    if rows >= snapshots.least_share * stand or acked.get("LOAD-001", frozenset()).issuperset(about):
+    about = [item.object.version for item in facts.objects]
+    table_rows = progress.rows if progress.current is None else progress.current
+    if rows >= snapshots.least_share * table_rows or acked.get("LOAD-001", frozenset()).issuperset(about):
         return
     raise AlarmRaised(
         "LOAD-001",
-        f"{table}: the full load has {format_count(rows, 'row')}, and the table {stand:,}",
-        found=f"{format_count(len(about), 'file')}; a load of less than {snapshots.least_share:g} of the rows "
-        "is taken for a part of one (`least_share`)",
-        todo="Nothing was applied. Is the load still being written, or was it cut off? Run again when it is whole. "
-        f"If so many rows really went: `lakeward ack {table} LOAD-001`.",
+        f"{table}: the full load has {format_count(rows, 'row')}, and the table {table_rows:,}",
+        found=f"{format_count(len(about), 'file')}; a load with less than {snapshots.least_share:g} of the rows "
+        "counts as incomplete (`least_share`)",
+        todo="Nothing was applied. Is the load still being written, or was it cut off? Run again when it is "
+        f"complete. If so many rows were really deleted: `lakeward ack {table} LOAD-001`.",
         about=about,
     )
 
 
-def refuse_half_load(table: str, facts: BatchFacts, past: ObjectHistory) -> None:
+def refuse_half_load(table: str, facts: BatchFacts, history: ObjectHistory) -> None:
     """Raise LOAD-002 where a full load has fewer rows than its replication task says that it wrote."""
-    objects = [found.object for found in facts.objects]
-    status = None if past.load is None else past.load.status
+    objects = [item.object for item in facts.objects]
+    status = None if history.load is None else history.load.status
     if status is None or status.rows is None or not objects or not status.covers(objects):
         return
     about = [item.version for item in objects]
-    if facts.read >= status.rows or past.passed("LOAD-002").issuperset(about):
+    if facts.read >= status.rows or history.passed("LOAD-002").issuperset(about):
         return
     raise AlarmRaised(
         "LOAD-002",
@@ -270,7 +272,7 @@ def _log_restart(dimension: Dimension, restarts: Sequence[FoundRestart]) -> Alar
     """Return the alarm for restarts of the log."""
     name, (first, *others) = dimension.name, restarts
     more = f"; so it does in {format_count(len(others), 'other partition')}" if others else ""
-    if all(one.was_open for one in restarts):
+    if all(restart.was_open for restart in restarts):
         return AlarmRaised(
             "SEQUENCE-002",
             f"{name}: a transaction was committed behind the snapshot, and its place does not say so",
@@ -279,7 +281,7 @@ def _log_restart(dimension: Dimension, restarts: Sequence[FoundRestart]) -> Alar
             f"`lakeward ack {name} {LOG_ALARM}` lets this row, and what comes behind it, count above the snapshot. "
             "Where it is an old change that was sent again, load the table anew instead "
             "(docs/reference/alarms.md).",
-            about=[one.about for one in restarts],
+            about=[restart.about for restart in restarts],
         )
     return AlarmRaised(
         "SEQUENCE-002",
@@ -290,7 +292,7 @@ def _log_restart(dimension: Dimension, restarts: Sequence[FoundRestart]) -> Alar
         'from there on counts above the old log. With `places = "arrival"` under [source] as well, changes are '
         f"ordered by their arrival from there on. Or load the table anew: `lakeward reload {name}`, or for "
         "messages as docs/reference/alarms.md says.",
-        about=[one.about for one in restarts],
+        about=[restart.about for restart in restarts],
     )
 
 
@@ -303,19 +305,21 @@ def _refuse_unreadable(dimension: Dimension, facts: BatchFacts, delivered: froze
             raise SourceError(
                 f"{dimension.name}: {item.object.name} has {format_count(item.unreadable, 'row')} whose key "
                 "cannot be read",
-                found='`unreadable = "stop"` is set: nobody can know which rows they change',
+                found='`unreadable = "stop"` is set: it is unknown which rows they change',
                 todo="Nothing of this batch was applied; other tables go on. Replace the file by a right one, or "
                 'let the table become inexact with `unreadable = "inexact"`: the rows then go into quarantine.',
             )
 
 
-def cannot_rename(dimension: Dimension, change: SchemaChange, stored: Schema | None, where: str) -> SchemaConflict:
+def cannot_rename(
+    dimension: Dimension, change: SchemaChange, stored: Schema | None, in_object: str
+) -> SchemaConflict:
     """Return the error for a rename whose new name exists, or whose old name the source still has."""
     has_both = stored is not None and stored.find(change.path) is not None
     found = f"the table has both {change.path} and {change.to}, or two columns that would be called so"
     return SchemaConflict(
         f"{dimension.name}: the column {change.path} cannot be called {change.to}",
-        found=found if has_both else f"the source still has a column {change.path}{where}",
+        found=found if has_both else f"the source still has a column {change.path}{in_object}",
         todo="Nothing of this batch was applied; other tables go on. Take the name out of `rename` under "
         f'[tables."{dimension.name}".schema] where they are two columns; where they are one, copy the values of '
         "the one into the other and drop it.",
@@ -351,7 +355,7 @@ def refuse_other_memory(dimension: Dimension, progress: Progress, remembered: Se
     """Raise TableError where the change log of the newest batch has other objects than the committed batch."""
     if digest_of(remembered) != progress.digest:
         raise TableError(
-            f"{dimension.name}: what is remembered of batch {progress.batch} is not of the batch that was made",
+            f"{dimension.name}: the change log of batch {progress.batch} is not that of the committed batch",
             found=f"it has {', '.join(item.name for item in remembered) or 'no file'}, and others were applied: "
             "two processes wrote at once",
             todo="Load the table again (docs/how-to/reload.md), and let one process at a time run the pipeline: is "

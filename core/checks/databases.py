@@ -18,31 +18,31 @@ _MOST_SHOWN: Final = 5
 
 
 def refuse_other_databases(
-    table: TableName, found: Mapping[str, int], known: Collection[str], acked: Collection[str]
+    table: TableName, databases: Mapping[str, int], known: Collection[str], acked: Collection[str]
 ) -> None:
     """Raise SOURCE-001 where the rows of a table come from more than one database.
 
-    `found` are the databases that messages of a batch name, with the number of messages, `known` those of earlier
+    `databases` are those that messages of a batch name, with the number of messages, `known` those of earlier
     batches, and `acked` those that an operator acknowledged.
     """
-    new = sorted(found.keys() - {*known, *acked})
-    if not new or len({*known, *found}) < 2:
+    new_databases = sorted(databases.keys() - {*known, *acked})
+    if not new_databases or len({*known, *databases}) < 2:
         return
-    named = ", ".join(f"{name} ({found[name]:,})" for name in sorted(found)[:_MOST_SHOWN])
-    more = " …" if len(found) > _MOST_SHOWN else ""
-    before = f", and earlier ones of {', '.join(sorted(known)[:_MOST_SHOWN])}" if known else ""
+    named = ", ".join(f"{name} ({databases[name]:,})" for name in sorted(databases)[:_MOST_SHOWN])
+    more = " …" if len(databases) > _MOST_SHOWN else ""
+    earlier = f", and earlier ones of {', '.join(sorted(known)[:_MOST_SHOWN])}" if known else ""
     raise AlarmRaised(
         "SOURCE-001",
         f"{table}: its messages are of more than one connector or database",
-        found=f"messages of {named}{more}{before}",
+        found=f"messages of {named}{more}{earlier}",
         todo="Nothing of this batch was applied; other tables go on. Rows of two databases with one key would "
         "become one row. Let the files of each database lie in a folder of their own, and a pipeline of its own "
         "read them. If both are one table, as where a database was renamed or its connector made anew: "
         f"`lakeward ack {table} {DATABASE_ALARM}`.",
-        about=new,
+        about=new_databases,
     )
 
 
-def add_databases(known: Collection[str] | None, found: Collection[str]) -> tuple[str, ...] | None:
+def add_databases(before: Collection[str] | None, added: Collection[str]) -> tuple[str, ...] | None:
     """Return the databases of a table after a batch, sorted, or None where there are none."""
-    return tuple(sorted({*(known or ()), *found})) or None
+    return tuple(sorted({*(before or ()), *added})) or None

@@ -60,43 +60,52 @@ def refuse_other_order(
     their arrival (SEQUENCE-002), and never by their log positions again.
     `core.checks.batch_checks.refuse_other_options` refuses other kinds of sequences.
     """
-    known = progress.order_by
-    if known is None or order_by is None or progress.sequences is not dimension.sequences:
+    stored_order = progress.order_by
+    if stored_order is None or order_by is None or progress.sequences is not dimension.sequences:
         return
-    if _is_same(dimension, stored, OrderBy.of(known), OrderBy.of(order_by)):
+    if _is_same(dimension, stored, OrderBy.of(stored_order), OrderBy.of(order_by)):
         return
-    if (known, order_by) == (LOG_PLACE, ARRIVAL) or (not known and dimension.sequences is Sequences.TIMES):
+    if (stored_order, order_by) == (LOG_PLACE, ARRIVAL) or (
+        not stored_order and dimension.sequences is Sequences.TIMES
+    ):
         return
     raise SchemaConflict(
         f"{dimension.name}: the order of its changes cannot be made of something else",
-        found=f"the table goes by {_words(known, order_by)}; the settings say {_words(order_by, known)}",
+        found=f"the table goes by {_describe(stored_order, order_by)}; "
+        f"the settings say {_describe(order_by, stored_order)}",
         todo="Nothing of the table was applied; other tables go on. Set `order_by`, `cursor`, `places`, "
-        "`sequence_column`, `timestamp_column`, `source_zone` or `format` as it was, or drop the table and what is "
-        "kept beside it, and load it anew (docs/how-to/reload.md#dropping-a-table).",
+        "`sequence_column`, `timestamp_column`, `source_zone` or `format` as it was, or drop the table and its "
+        "side tables, and load it anew (docs/how-to/reload.md#dropping-a-table).",
     )
 
 
-def _is_same(dimension: Dimension, stored: Schema | None, known: OrderBy, now: OrderBy) -> bool:
+def _is_same(dimension: Dimension, stored: Schema | None, before: OrderBy, after: OrderBy) -> bool:
     """Return True if both are one column, also under its earlier name, and its values are read alike."""
     renames = dimension.policies.renames
-    name, dot, field = known.column.partition(".")
-    if now.column not in (known.column, renames.get(known.column), renames.get(name, name) + dot + field):
+    name, dot, field = before.column.partition(".")
+    if after.column not in (before.column, renames.get(before.column), renames.get(name, name) + dot + field):
         return False
     columns = () if stored is None else stored.columns
-    is_zoneless = any(c.type.name in _ZONELESS for c in columns if c.name in (known.column, now.column))
-    has_same_zone = known.zone in (now.zone, None) or now.zone is None or is_zoneless
-    return has_same_zone and (known.format in (now.format, None) or now.format is None)
+    is_zoneless = any(c.type.name in _ZONELESS for c in columns if c.name in (before.column, after.column))
+    has_same_zone = before.zone in (after.zone, None) or after.zone is None or is_zoneless
+    return has_same_zone and (before.format in (after.format, None) or after.format is None)
 
 
-def _words(order_by: str, other: str) -> str:
+def _describe(order_by: str, other: str) -> str:
     """Return in words what orders events, with zone and format where they differ from those of `other`."""
     if not order_by:
         return "the order of files and rows alone"
     if order_by in _NO_COLUMNS:
         return order_by
-    own, than = OrderBy.of(order_by), OrderBy.of(other)
-    if own.column != than.column:
-        return f"`{own.column}`"
-    in_zone = f" in {own.zone}" if own.zone is not None and own.zone != than.zone else ""
-    of_format = "" if own.format == than.format else f" in the format {own.format!r}" if own.format else " as it is"
-    return f"`{own.column}`{in_zone}{of_format}"
+    order, other_order = OrderBy.of(order_by), OrderBy.of(other)
+    if order.column != other_order.column:
+        return f"`{order.column}`"
+    in_zone = f" in {order.zone}" if order.zone is not None and order.zone != other_order.zone else ""
+    of_format = (
+        ""
+        if order.format == other_order.format
+        else f" in the format {order.format!r}"
+        if order.format
+        else " as it is"
+    )
+    return f"`{order.column}`{in_zone}{of_format}"

@@ -51,20 +51,22 @@ def key_form(
 
 def refuse_other_key_form(dimension: Dimension, progress: Progress, current: str | None) -> None:
     """Raise SchemaConflict where a key is read in another form: changes would not find the stored rows."""
-    known = progress.key_form
-    if known is not None and current is not None and _WRITTEN_AS not in known:  # earlier versions stored it so
+    stored_form = progress.key_form
+    if (
+        stored_form is not None and current is not None and _WRITTEN_AS not in stored_form
+    ):  # earlier versions stored it so
         current = ", ".join(part for part in current.split(", ") if _WRITTEN_AS not in part)
-    if known is None or current is None or known == current:
+    if stored_form is None or current is None or stored_form == current:
         return
     raise SchemaConflict(
         f"{dimension.name}: the values of its key cannot be read in another way",
-        found=f"the key of the table was read {_words(known)}; the settings say {_words(current)}",
+        found=f"the key of the table was read {_describe(stored_form)}; the settings say {_describe(current)}",
         todo="Nothing of the table was applied; other tables go on. Set back whichever of `format`, "
         "`source_zone`, `trim_padding`, `decimals`, `times` and `binary` was changed; or load the table anew: "
-        "`lakeward reload` where it has full loads, else drop it and what is kept beside it "
+        "`lakeward reload` where it has full loads, else drop it and its side tables "
         "(docs/how-to/reload.md#dropping-a-table).",
     )
 
 
-def _words(form: str) -> str:
+def _describe(form: str) -> str:
     return f"with {form}" if form else _AS_IT_IS

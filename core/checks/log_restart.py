@@ -62,9 +62,9 @@ class LogRestart(NamedTuple):
         >>> LogRestart.of("a b.json 7 1 900001")
         LogRestart(order=7, row=1, offset=900001, end=None)
         """
-        *place, offset = about.rsplit(" ", 3)[1:]
+        *numbers, offset = about.rsplit(" ", 3)[1:]
         offset, _, end = offset.partition("<")
-        order, row = map(int, place)
+        order, row = map(int, numbers)
         return cls(order, row, int(offset), int(end) if end else None)
 
     def is_at_or_before(self, position: Position) -> bool:
@@ -270,13 +270,17 @@ def _offset(end: int | None, reached: LogReached, acked: Collection[LogRestart])
     the old log as there was, which may still come in partitions that lag.
     """
     snapshot = 0 if reached.snapshot is None else reached.snapshot.place
-    above = max(reached.highest or 0, snapshot) + 2  # a snapshot row without a place gets one below it
+    above_old_log = max(reached.highest or 0, snapshot) + 2  # a snapshot row without a place gets one below it
     if end is None:
-        return above
-    newest = max((restart.offset for restart in acked), default=0)
-    own = max((restart.offset for restart in acked if restart.end in {None, end}), default=0)
+        return above_old_log
+    newest_offset = max((restart.offset for restart in acked), default=0)
+    partition_offset = max((restart.offset for restart in acked if restart.end in {None, end}), default=0)
     partition = reached.partitions.get(end, reached)
-    return newest if own < newest and (partition.highest or 0) < newest else 2 * above
+    return (
+        newest_offset
+        if partition_offset < newest_offset and (partition.highest or 0) < newest_offset
+        else 2 * above_old_log
+    )
 
 
 def _why(step: LogStep, before: LogReached) -> str:

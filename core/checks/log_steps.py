@@ -145,8 +145,8 @@ class LogReached(NamedTuple):
         """Return how far the partition of an object has come, or the table where the object is of no partition."""
         if order not in self.ends:
             return self
-        known = self.partitions.get(self.ends[order], LogReached())
-        return known._replace(snapshot=self.snapshot, has_begun=self.has_begun)
+        partition = self.partitions.get(self.ends[order], LogReached())
+        return partition._replace(snapshot=self.snapshot, has_begun=self.has_begun)
 
     def is_new(self, order: int) -> bool:
         """Return True if an object is of a partition of which nothing is known yet."""
@@ -154,11 +154,11 @@ class LogReached(NamedTuple):
 
     def after(self, order: int, span: LogSpan) -> LogReached:
         """Return how far the table is after these changes of an object."""
-        whole = self.with_span(span)
+        table = self.with_span(span)
         if order not in self.ends:
-            return whole
+            return table
         end = self.ends[order]
-        return whole._replace(partitions={**self.partitions, end: self.of(order).with_span(span)})
+        return table._replace(partitions={**self.partitions, end: self.of(order).with_span(span)})
 
     def with_span(self, span: LogSpan) -> LogReached:
         """Return this with the bounds and the log of these changes added, without regard to partitions."""
@@ -237,14 +237,14 @@ class LogChange(NamedTuple):
     is_truncate: bool = False
 
 
-def _higher(known: SnapshotPlace | None, span: LogSpan, place: int) -> SnapshotPlace | None:
+def _higher(other: SnapshotPlace | None, span: LogSpan, place: int) -> SnapshotPlace | None:
     """Return the higher initial snapshot, with the time of its first row; the snapshot of `span` is at `place`."""
     if not span.has_places or span.earliest is None:
-        return known
+        return other
     snapshot = SnapshotPlace(place, span.earliest)
-    if known is None or known.place < snapshot.place:
+    if other is None or other.place < snapshot.place:
         return snapshot
-    return known if snapshot.place < known.place else min(known, snapshot)
+    return other if snapshot.place < other.place else min(other, snapshot)
 
 
 def _greatest(*times: int | None) -> int | None:

@@ -24,7 +24,7 @@ class Ahead(NamedTuple):
 class Backwards(NamedTuple):
     """An object whose order runs backwards.
 
-    `row` is the row from which on it does, or None where the object lies below the mark of the table.
+    `row` is the first row that does, or None where the object lies below the low watermark of the table.
     """
 
     object: str
@@ -50,14 +50,14 @@ def beyond(times: Iterable[int | None], limit: int | None) -> int | None:
     return max((t for t in times if t is not None and limit is not None and t > limit), default=None)
 
 
-def first_step_back(places: Iterable[tuple[int, int]], tolerance: int) -> int | None:
+def first_step_back(rows: Iterable[tuple[int, int]], tolerance: int) -> int | None:
     """Return the first row whose sequence lies more than `tolerance` below that of an earlier row, or None.
 
     >>> first_step_back([(1, 10), (3, 12), (2, 20)], 5), first_step_back([(1, 10), (3, 12), (2, 20)], 8)
     (3, None)
     """
     greatest: int | None = None
-    for row, sequence in sorted(places):
+    for row, sequence in sorted(rows):
         if greatest is not None and greatest - sequence > tolerance:
             return row
         greatest = sequence if greatest is None else max(greatest, sequence)

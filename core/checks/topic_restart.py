@@ -49,11 +49,11 @@ def refuse_topic_restart(
     all of the table. Messages that are delivered again also have older times behind newer ones, but their files are
     written later.
     """
-    passed_partitions = {selection.partition_end(name) for name in acked}
+    acknowledged_partitions = {selection.partition_end(name) for name in acked}
     regressions = [
-        one
-        for one in _find_regressions(objects, selection, time)
-        if selection.partition_end(one.name) not in passed_partitions
+        regression
+        for regression in _find_regressions(objects, selection, time)
+        if selection.partition_end(regression.name) not in acknowledged_partitions
     ]
     if not regressions:
         return
@@ -67,7 +67,7 @@ def refuse_topic_restart(
         "broker? Give the files of the new one another partition in their names (docs/reference/alarms.md), and "
         f"they come behind the old ones. `lakeward ack {table} {TOPIC_ALARM}` takes those of this partition in the "
         "order of their names, whatever their times.",
-        about=[one.name for one in regressions],
+        about=[regression.name for regression in regressions],
     )
 
 
@@ -84,9 +84,9 @@ def _find_regressions(
         for item in items:
             if item.object.name in selection.late and _is_newer(item, time):
                 yield _Regression(item.object.name, "a file that was applied")
-        for item, behind in pairwise(items):
-            if _is_newer(item, behind.latest) and item.object.modified > behind.object.modified:
-                yield _Regression(item.object.name, behind.object.name)
+        for item, following in pairwise(items):
+            if _is_newer(item, following.latest) and item.object.modified > following.object.modified:
+                yield _Regression(item.object.name, following.object.name)
 
 
 def _has_no_place(item: ObjectFacts) -> bool:

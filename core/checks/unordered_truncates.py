@@ -34,17 +34,17 @@ def refuse_unordered_truncate(
     new_truncates, remembered = sorted(facts.truncates), remembered_truncates(records)
     if not new_truncates and not remembered:
         return
-    ends = _ends(selection, [*applied, *(one.object for one in facts.objects)])
+    ends = _ends(selection, [*applied, *(item.object for item in facts.objects)])
     if len(ends) < 2:
         return
-    for place in new_truncates:
-        if not _has_log_place(place, selection.restarts):
-            name = next(one.object.name for one in facts.objects if one.object.order == place.object)
-            raise _refusal(table, f"row {place.row} of {name} is a truncate", ends)
-    for place in remembered:
-        end = next((end for end in ends if end > place.object), None)
-        others = [one.object.name for one in facts.objects if selection.partition_end(one.object.name) != end]
-        if others and not _has_log_place(place, selection.restarts):
+    for position in new_truncates:
+        if not _has_log_place(position, selection.restarts):
+            name = next(item.object.name for item in facts.objects if item.object.order == position.object)
+            raise _refusal(table, f"row {position.row} of {name} is a truncate", ends)
+    for position in remembered:
+        end = next((end for end in ends if end > position.object), None)
+        others = [item.object.name for item in facts.objects if selection.partition_end(item.object.name) != end]
+        if others and not _has_log_place(position, selection.restarts):
             raise _refusal(table, f"{others[0]} comes after a truncate of another partition", ends)
 
 
@@ -66,11 +66,11 @@ def _has_log_place(truncate: Position, restarts: Sequence[LogRestart]) -> bool:
     return truncate.sequence != lift_place(truncate._replace(sequence=NO_SEQUENCE), restarts).sequence
 
 
-def _refusal(table: str, what: str, ends: Sequence[int]) -> SourceError:
+def _refusal(table: str, event: str, ends: Sequence[int]) -> SourceError:
     """Return the error for a truncate without an order."""
     return SourceError(
         f"{table}: nothing tells which rows a truncate removes",
-        found=f"{what}; arrival alone orders the messages, and the topic has at least {len(ends)} partitions",
+        found=f"{event}; arrival alone orders the messages, and the topic has at least {len(ends)} partitions",
         todo="Nothing of this batch was applied; other tables go on. Let places in the log of the source order "
         "them (docs/reference/plain-files.md#messages-without-a-place), give the topic one partition, or keep "
         "truncates out at the connector (`skipped.operations`). Then load the table anew, from messages behind "

@@ -27,16 +27,16 @@ class Dialect:
 
     def literal(self, instant: int, type_: Type) -> str:
         """Return an instant as a literal of the type of the validity columns."""
-        words = text_of(value_of_instant(instant, type_), type_)
+        text = text_of(value_of_instant(instant, type_), type_)
         match type_.name:
             case "date":
-                return f"DATE '{words}'"
+                return f"DATE '{text}'"
             case "timestamp":
-                return self.timestamp.format(words)
+                return self.timestamp.format(text)
             case "timestamp_ntz":
-                return self.timestamp_ntz.format(words)
+                return self.timestamp_ntz.format(text)
             case _:
-                return words
+                return text
 
 
 SPARK: Final = Dialect("`", "TIMESTAMP '{}Z'", "TIMESTAMP_NTZ '{}'")
@@ -57,9 +57,9 @@ def valid_at(history: History, at: int, known: int | None = None, dialect: Diale
     """
     form, name = history.shown, dialect.name
     begins, ends, moment = name(form.valid_from), name(form.valid_to), dialect.literal(at, form.type)
-    behind = f"{ends} {'>=' if form.closed else '>'} {moment}"
-    behind = f"({behind} OR {ends} IS NULL)" if form.open_end is None else behind
-    parts = [f"{begins} <= {moment}", behind]
+    ends_after = f"{ends} {'>=' if form.closed else '>'} {moment}"
+    ends_after = f"({ends_after} OR {ends} IS NULL)" if form.open_end is None else ends_after
+    parts = [f"{begins} <= {moment}", ends_after]
     if history.known and known is None:
         parts.append(f"{name(form.known_to)} IS NULL")
     elif history.known:
@@ -95,5 +95,5 @@ def check(table: object, history: History, at: int, known: int | None) -> None:
         raise ConfigError(
             f"{table} does not keep what was known before",
             found="its history has no `known = true`",
-            todo="Leave --known out: what is known now it can say.",
+            todo="Leave out --known: without it the rows are as known now.",
         )

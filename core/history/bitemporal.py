@@ -42,8 +42,8 @@ class KnownVersion:
 
     def row(self, history: History, names: Sequence[str]) -> Mapping[str, Cell]:
         """Return the version as a row of the table with these columns."""
-        known = dict(zip(history.knowing, (self.known_from, self.known_to), strict=True))
-        return {name: known[name] if name in known else self.cells.get(name) for name in names}
+        batches = dict(zip(history.knowing, (self.known_from, self.known_to), strict=True))
+        return {name: batches[name] if name in batches else self.cells.get(name) for name in names}
 
 
 KnownVersions: TypeAlias = tuple[KnownVersion, ...]
@@ -60,22 +60,22 @@ def update_known_versions(
 ) -> KnownVersions:
     """Return the known versions of a key after a batch that leaves these versions, with these surrogate numbers.
 
-    A version that shows the same cells stays, even if its last event is another one. Every other version that was
-    believed ends with the batch, and new ones begin with it.
+    A version that shows the same cells stays, even if its last event is another one. Every other believed version
+    ends with the batch, and new ones begin with it.
     """
     history = dimension.history or History()
     begins = history.shown.valid_from
     ended = [belief for belief in beliefs if belief.known_to is not None]
-    standing = {belief.cells[begins]: belief for belief in beliefs if belief.known_to is None}
-    found: list[KnownVersion] = []
+    open_versions = {belief.cells[begins]: belief for belief in beliefs if belief.known_to is None}
+    updated: list[KnownVersion] = []
     for version, cells in zip(versions, rows(dimension, key, versions, numbers), strict=True):
-        was = standing.get(cells[begins])
-        if was is not None and was.says(cells):
-            del standing[cells[begins]]
-            found.append(replace(was, cells=cells, position=version.position))
+        stored = open_versions.get(cells[begins])
+        if stored is not None and stored.says(cells):
+            del open_versions[cells[begins]]
+            updated.append(replace(stored, cells=cells, position=version.position))
         else:
-            found.append(KnownVersion(cells, version.position, batch))
-    return (*ended, *(replace(belief, known_to=batch) for belief in standing.values()), *found)
+            updated.append(KnownVersion(cells, version.position, batch))
+    return (*ended, *(replace(belief, known_to=batch) for belief in open_versions.values()), *updated)
 
 
 def known_after(beliefs: Iterable[KnownVersion], batch: int) -> KnownVersions:

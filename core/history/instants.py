@@ -72,22 +72,22 @@ def undated_detail(event: ChangeEvent, history: History) -> str | None:
         return out_of_range_detail(history)
     if event.operation is Operation.UPDATE and event.old_key is None:
         return None
-    what = "a change of the key" if event.operation is Operation.UPDATE else "a new row"
-    return f"the column {column}, from which versions are dated, was not sent with {what}"
+    kind = "a change of the key" if event.operation is Operation.UPDATE else "a new row"
+    return f"the column {column}, from which versions are dated, was not sent with {kind}"
 
 
 def open_end_detail(history: History) -> str:
     """Return why an instant at or after the open end is refused."""
     end = value_of_instant(history.shown.open_end or 0, history.shown.type)
-    return f"{_what(history)} is not before {end}, at which current versions end"
+    return f"{_subject(history)} is not before {end}, at which current versions end"
 
 
 def out_of_range_detail(history: History) -> str:
     """Return why an instant that the validity columns cannot show is refused."""
-    return f"{_what(history)} lies outside of what {history.shown.type.with_article} shows"
+    return f"{_subject(history)} lies outside of what {history.shown.type.with_article} shows"
 
 
-def _what(history: History) -> str:
+def _subject(history: History) -> str:
     column = history.dated_by
     return "it" if column is None else f"the column {column}, from which versions are dated,"
 

@@ -46,13 +46,13 @@ def insert_snapshot(columns: Columns, versions: Versions, row: SnapshotRow | Non
     if span.begins >= span.ends:
         return versions
     before = (_cut(version, span) for version in versions if version.valid_from < span.begins)
-    behind = (
+    after = (
         replace(version, valid_from=max(version.valid_from, span.ends))
         for version in versions
         if version.valid_to is None or version.valid_to > span.ends
     )
     within = () if row is None else (_within(versions, row, span),)
-    return order_versions(_joined(columns, (*before, *within, *behind)))
+    return order_versions(_joined(columns, (*before, *within, *after)))
 
 
 def _cut(version: Version, span: SnapshotSpan) -> Version:
@@ -78,11 +78,15 @@ def _within(versions: Versions, row: SnapshotRow, span: SnapshotSpan) -> Version
 
 def _joined(columns: Columns, versions: Iterable[Version]) -> Versions:
     """Return the versions with adjacent equal ones joined."""
-    found: list[Version] = []
+    joined: list[Version] = []
     for version in versions:
-        last = found[-1] if found else None
-        if last is not None and last.valid_to == version.valid_from and columns.same(last.cells, version.cells):
-            found[-1] = replace(version, valid_from=last.valid_from)
+        previous = joined[-1] if joined else None
+        if (
+            previous is not None
+            and previous.valid_to == version.valid_from
+            and columns.same(previous.cells, version.cells)
+        ):
+            joined[-1] = replace(version, valid_from=previous.valid_from)
         else:
-            found.append(version)
-    return tuple(found)
+            joined.append(version)
+    return tuple(joined)

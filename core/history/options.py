@@ -139,8 +139,8 @@ class History:
     @property
     def takes_snapshots_between(self) -> bool:
         """Whether an older snapshot can be inserted: versions have times, and no column keeps earlier values."""
-        kept = {Kind.KEEP_FIRST, Kind.PREVIOUS}.intersection(self.kinds.values())
-        return isinstance(self.validity, ByTime) and not kept
+        with_earlier_values = {Kind.KEEP_FIRST, Kind.PREVIOUS}.intersection(self.kinds.values())
+        return isinstance(self.validity, ByTime) and not with_earlier_values
 
     def kind(self, column: str) -> Kind:
         """Return what a change of a column does."""
@@ -154,91 +154,97 @@ class History:
         """Return the columns of which a change opens a version."""
         return self.of_kind(columns, key, Kind.VERSION, Kind.CURRENT)
 
-    def schema(self, own: Schema, key: Sequence[str], renames: Mapping[str, str] = _NO_NAMES) -> Schema:
+    def schema(self, source: Schema, key: Sequence[str], renames: Mapping[str, str] = _NO_NAMES) -> Schema:
         """Return the columns that the table shows: those of the source, and those that describe versions.
 
         Columns of the source have their present names, or the old ones of `renames`.
         """
-        shown, now = self.shown, {column.name: renames.get(column.name, column.name) for column in own}
+        shown, new_names = self.shown, {column.name: renames.get(column.name, column.name) for column in source}
         derived = [
-            Column(f"{word}_{column.name}", column.type)
-            for word in ("previous", "current")
-            for column in own
-            if now[column.name] not in key and word in self._derives(now[column.name])
+            Column(f"{prefix}_{column.name}", column.type)
+            for prefix in ("previous", "current")
+            for column in source
+            if new_names[column.name] not in key and prefix in self._derives(new_names[column.name])
         ]
         derived += [Column(PREVIOUS_KEY, Type("string"))] if self.previous_key else []
         derived += [Column(shown.valid_from, shown.type), Column(shown.valid_to, shown.type)]
         derived += [Column(shown.is_current, Type("boolean"))] if shown.is_current else []
         derived += [Column(name, Type("bigint")) for name in self.knowing]
         surrogates = {Surrogate.HASH: Type("string"), Surrogate.NUMBER: Type("bigint"), None: None}
-        first = surrogates[shown.surrogate]
-        return Schema((*([Column(shown.surrogate_column, first)] if first else []), *own, *derived))
+        surrogate = surrogates[shown.surrogate]
+        return Schema((*([Column(shown.surrogate_column, surrogate)] if surrogate else []), *source, *derived))
 
-    def own(self, shown: Schema, renames: Mapping[str, str] = _NO_NAMES) -> Schema:
+    def own(self, table_columns: Schema, renames: Mapping[str, str] = _NO_NAMES) -> Schema:
         """Return the columns of the source among those of a table, by their names or the old ones of `renames`."""
         form = self.shown
         derived = {form.valid_from, form.valid_to, form.is_current, *self.knowing}
         derived |= {form.surrogate_column} if form.surrogate is not None else set()
         derived |= {PREVIOUS_KEY} if self.previous_key else set()
-        kept = [column for column in shown if column.name not in derived]
-        names = {column.name for column in kept}
-        made = {f"{kind}_{name}" for name in names for kind in self._derives(renames.get(name, name))}
-        return Schema(tuple(column for column in kept if column.name not in made))
+        columns = [column for column in table_columns if column.name not in derived]
+        names = {column.name for column in columns}
+        derived_names = {f"{prefix}_{name}" for name in names for prefix in self._derives(renames.get(name, name))}
+        return Schema(tuple(column for column in columns if column.name not in derived_names))
 
     def derived(self, change: SchemaChange) -> Iterator[SchemaChange]:
         """Yield a change of a column, and the same change of each column derived from it."""
         yield change
         name, *within = change.names
-        for word in self._derives(change.to or name):
-            path = (f"{word}_{name}", *within)
-            to = None if change.to is None else f"{word}_{change.to}"
+        for prefix in self._derives(change.to or name):
+            path = (f"{prefix}_{name}", *within)
+            to = None if change.to is None else f"{prefix}_{change.to}"
             yield replace(change, path=".".join(path), within=path if within else (), to=to)
 
     def new_names(self, renames: Mapping[str, str]) -> Mapping[str, str]:
         """Return the new names of columns by their old ones, including those of derived columns."""
-        made = {f"{word}_{old}": f"{word}_{new}" for old, new in renames.items() for word in self._derives(new)}
-        return {**renames, **made}
+        derived = {
+            f"{prefix}_{old}": f"{prefix}_{new}" for old, new in renames.items() for prefix in self._derives(new)
+        }
+        return {**renames, **derived}
 
     def _derives(self, column: str) -> Sequence[str]:
         """Return the prefixes of the columns that are derived from a column."""
         kind = self.kind(column)
-        return [word for word, of in (("previous", Kind.PREVIOUS), ("current", Kind.CURRENT)) if kind is of]
+        return [prefix for prefix, of in (("previous", Kind.PREVIOUS), ("current", Kind.CURRENT)) if kind is of]
 
-    def check(self, table: str, own: Schema, key: Sequence[str]) -> None:
+    def check(self, table: str, source: Schema, key: Sequence[str]) -> None:
         """Raise ConfigError where these options cannot be kept for a table with these columns and this key."""
         if not key:
-            raise _wrong(table, "a history needs a key", "Name the columns of its key, or keep it as a mirror.")
+            raise _bad_options(
+                table, "a history needs a key", "Name the columns of its key, or keep it as a mirror."
+            )
         named = {*self.kinds, *self.track.columns}
         named |= {self.dated_by} if self.dated_by is not None else set()
-        if unknown := sorted(named - set(own.names)):
-            near = nearest(unknown[0], own.names) or f"There are {', '.join(own.names)}."
-            raise _wrong(table, f"no column {', '.join(unknown)}", near)
-        if of_key := sorted(self._said_to_change().intersection(key)):
+        if unknown := sorted(named - set(source.names)):
+            suggestion = nearest(unknown[0], source.names) or f"There are {', '.join(source.names)}."
+            raise _bad_options(table, f"no column {', '.join(unknown)}", suggestion)
+        if of_key := sorted(self._columns_with_kind().intersection(key)):
             todo = "Leave it out of `track` and `kinds`: with another key it is another row."
-            raise _wrong(table, f"{', '.join(of_key)} is of the key", todo)
-        floating = [column for name in key if (column := own.find(name)) is not None and column.type.is_floating]
+            raise _bad_options(table, f"{', '.join(of_key)} is of the key", todo)
+        floating = [column for name in key if (column := source.find(name)) is not None and column.type.is_floating]
         if self.previous_key and floating:
             found = f"{floating[0].name} of the key is {floating[0].type.with_article}"
-            raise _wrong(table, f"{found}, whose digits Java writes in several ways", "Leave `previous_key` out.")
-        self._check_type(table, None if self.dated_by is None else own.find(self.dated_by))
-        names = [name.lower() for name in self.schema(own, key).names]
-        if twice := sorted({name for name in names if names.count(name) > 1}):
-            raise _wrong(
+            raise _bad_options(
+                table, f"{found}, whose digits Java writes in several ways", "Leave `previous_key` out."
+            )
+        self._check_type(table, None if self.dated_by is None else source.find(self.dated_by))
+        names = [name.lower() for name in self.schema(source, key).names]
+        if repeated := sorted({name for name in names if names.count(name) > 1}):
+            raise _bad_options(
                 table,
-                f"two columns {', '.join(twice)}",
+                f"two columns {', '.join(repeated)}",
                 "Give one of them another name: a rule renames that of the source.",
             )
 
-    def _said_to_change(self) -> frozenset[str]:
+    def _columns_with_kind(self) -> frozenset[str]:
         """Return the columns whose kind the options name."""
         return frozenset(self.kinds) | (frozenset() if self.track.but else self.track.columns)
 
     def _check_type(self, table: str, column: Column | None) -> None:
         """Raise ConfigError where the type of the validity columns does not fit; `column` dates versions."""
-        given = self.shown.type
+        shown_type = self.shown.type
         allowed: Sequence[str] = (*TIMES, DAYS)
         if column is not None and (column.type.name not in (*TIMES, DAYS, *NUMBERS) or column.type.scale):
-            raise _wrong(
+            raise _bad_options(
                 table,
                 f"{column.name}, which dates its versions, is {column.type.with_article}",
                 "Name a column that is a time, a date or a whole number; a rule `cast` may make one.",
@@ -246,16 +252,16 @@ class History:
         is_day = column is not None and column.type.name == DAYS
         if is_day or self.shown.closed or isinstance(self.validity, ByRun):
             allowed = (DAYS,)
-        fits = given.name in allowed
+        fits = shown_type.name in allowed
         if column is not None and column.type.name in NUMBERS:
             if self.shown.closed:
                 found = f"{column.name}, which dates its versions, is {column.type.with_article}"
-                raise _wrong(table, found, "`closed` shows the last day of a version: leave it out.")
-            allowed, fits = _holding(column.type), _holds(given, column.type)
+                raise _bad_options(table, found, "`closed` shows the last day of a version: leave it out.")
+            allowed, fits = _holding(column.type), _holds(shown_type, column.type)
         if not fits:
-            raise _wrong(
+            raise _bad_options(
                 table,
-                f"{self.shown.valid_from} is {given.with_article}",
+                f"{self.shown.valid_from} is {shown_type.with_article}",
                 f"It may be {_or(allowed)}: say which as `type`.",
             )
 
@@ -283,5 +289,5 @@ def _or(names: Sequence[str]) -> str:
     return " or ".join(names)
 
 
-def _wrong(table: str, found: str, todo: str) -> ConfigError:
+def _bad_options(table: str, found: str, todo: str) -> ConfigError:
     return ConfigError(f"{table}: its history cannot be kept like this", found=found, todo=todo)

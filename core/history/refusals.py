@@ -32,7 +32,7 @@ def refuse_history(dimension: Dimension, facts: BatchFacts, evolution: Evolution
         todo = "Nothing was applied. Leave those rules out, let updates send whole rows, or keep a mirror."
         raise _cannot(dimension, found, todo)
     if lacking:
-        found = f"rules make {', '.join(lacking)} of several columns, and the batch has not all of them"
+        found = f"rules make {', '.join(lacking)} of several columns, and the batch lacks some of them"
         todo = "Nothing was applied. Let the source write those columns again, or leave those rules out: then what "
         raise _cannot(dimension, found, f"{todo}was made stays as it is.")
 
@@ -45,20 +45,20 @@ def refuse_other_history(dimension: Dimension, progress: Progress) -> None:
     """Raise SchemaConflict where the options of a history differ from those of its stored versions."""
     if not progress.batch:
         return
-    history, was = dimension.history, None if progress.history == SOFT else progress.history
-    if history is None or was is None:
-        if (history is None) != (was is None):
+    history, stored = dimension.history, None if progress.history == SOFT else progress.history
+    if history is None or stored is None:
+        if (history is None) != (stored is None):
             raise _other_mode(dimension, progress)
         return
-    changed = list(differences(was, history, dimension.key, dimension.policies.renames))
+    changed = list(differences(stored, history, dimension.key, dimension.policies.renames))
     if changed:
-        before = ", ".join(f"{name}: {one}" for name, one, _ in changed)
-        now = ", ".join(f"{name}: {one}" for name, _, one in changed)
+        before = ", ".join(f"{name}: {value}" for name, value, _ in changed)
+        now = ", ".join(f"{name}: {value}" for name, _, value in changed)
         raise SchemaConflict(
             f"{dimension.name}: its history cannot be kept in another way",
             found=f"its versions were made with {before}; the settings say {now}",
             todo=f"Nothing of the table was changed. {_put_back(name for name, _, _ in changed)}, or "
-            "drop the table and what is kept beside it, and load it anew (docs/how-to/reload.md#dropping-a-table).",
+            "drop the table and its side tables, and load it anew (docs/how-to/reload.md#dropping-a-table).",
         )
 
 
@@ -76,10 +76,10 @@ def _put_back(changed: Iterable[str]) -> str:
     )
 
 
-def no_versions(table: object, asked: str) -> ConfigError:
+def no_versions(table: object, purpose: str) -> ConfigError:
     """Return the error for a question about versions that is asked of a mirror."""
     return ConfigError(
-        f"{table} is a mirror: it has no versions to {asked}",
+        f"{table} is a mirror: it has no versions to {purpose}",
         found="it keeps the newest of each row alone",
         todo='A table with `mode = "history"` keeps them (docs/explanation/history.md).',
     )
@@ -87,16 +87,16 @@ def no_versions(table: object, asked: str) -> ConfigError:
 
 def _other_mode(dimension: Dimension, progress: Progress) -> SchemaConflict:
     """Return the error that a mirror cannot become a history, nor a history a mirror."""
-    was, is_ = Mode.MIRROR, Mode.HISTORY
+    stored, wanted = Mode.MIRROR, Mode.HISTORY
     found = (
         f"it has the newest of each of {format_count(progress.rows, 'row')}, and how they were before is not known"
     )
     if dimension.history is None:
-        was, is_ = is_, was
+        stored, wanted = wanted, stored
         found = f"it has {format_count(progress.rows, 'version')}, which a mirror has not"
     return SchemaConflict(
-        f"{dimension.name}: a {was.value} cannot become a {is_.value}",
+        f"{dimension.name}: a {stored.value} cannot become a {wanted.value}",
         found=found,
-        todo=f"Nothing of the table was changed. Set `mode` to `{was.value}`, as it was, or "
-        "drop the table and what is kept beside it, and load it anew (docs/how-to/reload.md#dropping-a-table).",
+        todo=f"Nothing of the table was changed. Set `mode` to `{stored.value}`, as it was, or "
+        "drop the table and its side tables, and load it anew (docs/how-to/reload.md#dropping-a-table).",
     )

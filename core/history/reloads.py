@@ -26,8 +26,8 @@ class EndInstants:
 
     def after(self, reached: int) -> int | None:
         """Return the first usable instant for a key that has reached this one, or None: then the key ends there."""
-        found = (at for at in self.instants if at > reached or (at == reached and not self.is_strict))
-        return next(found, None)
+        usable = (at for at in self.instants if at > reached or (at == reached and not self.is_strict))
+        return next(usable, None)
 
 
 def find_end_instants(
@@ -49,9 +49,11 @@ def find_end_instants(
     key may have reached that instant by a load that was written again when only epochs counted.
     """
     by_column, run = isinstance(history.validity, ByColumn), instant_of_run(history, ran)
-    tells = (by_column or is_first) and run is not None
-    told = instant_of_time(time, history) if time is not None and tells else None
-    return EndInstants(tuple(at for at in (newest, told, run) if at is not None), is_strict=by_column or own_times)
+    uses_time = (by_column or is_first) and run is not None
+    load_instant = instant_of_time(time, history) if time is not None and uses_time else None
+    return EndInstants(
+        tuple(at for at in (newest, load_instant, run) if at is not None), is_strict=by_column or own_times
+    )
 
 
 def rows_before_load(
@@ -75,8 +77,10 @@ def rows_before_load(
     time = max((event.time for event in events if event.time is not None), default=None)
     ends = find_end_instants(history, newest, time, ran, own_times=own_times, is_first=is_first)
     place = Position(epoch, LOAD_SEQUENCE, 0, 0)
-    kept = _keys(load)
-    return {key: row if key in kept or row.deleted else _ended(row, ends, place) for key, row in rows.items()}
+    loaded_keys = _keys(load)
+    return {
+        key: row if key in loaded_keys or row.deleted else _ended(row, ends, place) for key, row in rows.items()
+    }
 
 
 def _keys(load: Iterable[ChangeEvent | Reject]) -> set[Key]:

@@ -30,29 +30,29 @@ def span_of(
 
     `records` are those of all batches of the table. Raises SourceError where the span is unknown.
     """
-    history, objects = dimension.history, [found.object for found in facts.objects]
+    history, objects = dimension.history, [item.object for item in facts.objects]
     if dimension.snapshots is None or history is None or not progress.batch or not objects:
         return None
     if facts.loaded != progress.epoch:
         return None
-    known = [record for record in records if record.objects]
+    applied = [record for record in records if record.objects]
     place = max(item.order for item in objects)
-    following = min((r for r in known if min(r.objects) > place), key=lambda r: min(r.objects), default=None)
+    following = min((r for r in applied if min(r.objects) > place), key=lambda r: min(r.objects), default=None)
     if facts.time is None:
-        raise _cannot(dimension, objects[0].name, "nothing tells of which time it is: has it no row?")
+        raise _cannot(dimension, objects[0].name, "its time is unknown: has it no row?")
     if following is None or following.time is None:
-        raise _cannot(dimension, objects[0].name, "of the one behind it nothing tells of which time it is")
+        raise _cannot(dimension, objects[0].name, "the time of the snapshot behind it is unknown")
     if any(record.truncates for record in records):
         raise _cannot(dimension, objects[0].name, "rows were taken out of the table by `lakeward truncate`")
-    is_first = all(max(record.objects) >= min(item.order for item in objects) for record in known)
+    is_first = all(max(record.objects) >= min(item.order for item in objects) for record in applied)
     begins = instant_of_time(facts.time, history)
     if is_first and history.first_load is not None:
         begins = history.first_load
-    epoch = min(record.least.epoch for record in known if min(record.objects) > place)
-    orders = {item.order for item in objects}.union(*(record.objects for record in known))
-    # Of a folder a first file may come later: what is taken of one again never lies below what was taken before.
-    last = max(order for order in orders if order < min(following.objects))
-    position = Position(epoch, LOAD_SEQUENCE, last, 0)
+    epoch = min(record.least.epoch for record in applied if min(record.objects) > place)
+    orders = {item.order for item in objects}.union(*(record.objects for record in applied))
+    # The first file of a folder may come later: a folder that is applied again must not lie below its first time.
+    newest = max(order for order in orders if order < min(following.objects))
+    position = Position(epoch, LOAD_SEQUENCE, newest, 0)
     return SnapshotSpan(begins, instant_of_time(following.time, history), position)
 
 
@@ -78,7 +78,7 @@ def _cannot(dimension: Dimension, name: str, found: str) -> SourceError:
     return SourceError(
         f"{dimension.name}: {name} is older than what the table shows, and cannot be put in its place",
         found=found,
-        todo="Nothing of it was applied. Write it anew, move it away, or leave out whatever is older: "
+        todo="Nothing of it was applied. Write it anew, move it away, or skip older snapshots: "
         '`older_snapshots = "skip"`.',
     )
 
@@ -97,16 +97,16 @@ def splice(
         raise ValueError(f"{dimension.name} keeps no versions")
     load = {event.key: event for event in sorted(delivery.events, key=lambda event: event.position)}
     after: dict[Key, Row | None] = {}
-    wrong = []
+    violations = []
     for key in {**rows, **load}:
         before = rows[key].versions if key in rows else ()
         versions = insert_snapshot(columns, before, _row(dimension, load.get(key)), span)
         if versions != before:
             after[key] = row_of(versions) if versions else None
         if (broken := violation(columns, versions)) is not None and dimension.history is not None:
-            wrong.append(broken.told(dimension.history.shown))
-    if wrong:
-        refuse_broken(dimension, facts, len(wrong), min(wrong))
+            violations.append(broken.told(dimension.history.shown))
+    if violations:
+        refuse_broken(dimension, facts, len(violations), min(violations))
     rejects, events = [*delivery.rejects], len(delivery.events)
     return DeliveryResult(
         rows=after,
@@ -127,7 +127,7 @@ def _row(dimension: Dimension, event: ChangeEvent | None) -> SnapshotRow | None:
     """Return the row that a snapshot has of a key, or None. Cells that were not sent are NULL."""
     if event is None:
         return None
-    found = {name: event.cells.get(name, UNSET) for name in dimension.schema.names}
+    cells = {name: event.cells.get(name, UNSET) for name in dimension.schema.names}
     return SnapshotRow(
-        {name: None if value is UNSET else value for name, value in found.items()}, event.position.row
+        {name: None if value is UNSET else value for name, value in cells.items()}, event.position.row
     )

@@ -14,7 +14,7 @@ from lakeward.core.text.literals import text_of
 SOFT: Final = '{"deletes":"soft"}'
 """The stored text of a mirror with soft deletes."""
 
-_Told: TypeAlias = dict[str, Any]
+_Options: TypeAlias = dict[str, Any]
 
 
 def text_of_options(history: History, key: Sequence[str]) -> str:
@@ -25,8 +25,8 @@ def text_of_options(history: History, key: Sequence[str]) -> str:
     >>> text_of_options(History(previous_key=True), ["id"])
     '{"previous_key":true}'
     """
-    told = {name: value for name, value in _told(history, key).items() if value != _UNSAID[name]}
-    return json.dumps(told, sort_keys=True, separators=(",", ":"))
+    options = {name: value for name, value in _values_of(history, key).items() if value != _DEFAULTS[name]}
+    return json.dumps(options, sort_keys=True, separators=(",", ":"))
 
 
 def options_of(dimension: Dimension) -> str | None:
@@ -43,19 +43,19 @@ def differences(
 
     `renames` has the new names of columns by their old ones.
     """
-    was: _Told = {**_UNSAID, **json.loads(text)}
-    is_ = _told(history, key)
-    was["kinds"] = {renames.get(name, name): number for name, number in was["kinds"].items()}
-    if isinstance(was["validity"], dict):
-        was["validity"] = {name: renames.get(column, column) for name, column in was["validity"].items()}
-    named = sorted({*was["kinds"], *is_["kinds"]})
-    before, now = (_by_column(told, named) for told in (was, is_))
+    stored: _Options = {**_DEFAULTS, **json.loads(text)}
+    current = _values_of(history, key)
+    stored["kinds"] = {renames.get(name, name): number for name, number in stored["kinds"].items()}
+    if isinstance(stored["validity"], dict):
+        stored["validity"] = {name: renames.get(column, column) for name, column in stored["validity"].items()}
+    named = sorted({*stored["kinds"], *current["kinds"]})
+    before, now = (_by_column(options, named) for options in (stored, current))
     for name in {**before, **now}:
         if before.get(name) != now.get(name):
-            yield name, _word(before.get(name)), _word(now.get(name))
+            yield name, _describe(before.get(name)), _describe(now.get(name))
 
 
-def _told(history: History, key: Sequence[str]) -> _Told:
+def _values_of(history: History, key: Sequence[str]) -> _Options:
     form, default = history.shown, Kind.VERSION if history.track.but else Kind.OVERWRITE
     named = {*history.track.columns, *history.kinds}.difference(key)
     return {
@@ -90,17 +90,17 @@ def _instant(instant: int | None, history: History) -> str | None:
     return None if instant is None else text_of(value_of_instant(instant, type_), type_)
 
 
-def _by_column(told: _Told, named: Sequence[str]) -> Mapping[str, object]:
+def _by_column(values: _Options, named: Sequence[str]) -> Mapping[str, object]:
     """Return the options with the kind of each of these columns as an option of its own."""
-    kinds, default = told["kinds"], told["kind of all other columns"]
-    options = {name: value for name, value in told.items() if name != "kinds"}
+    kinds, default = values["kinds"], values["kind of all other columns"]
+    options = {name: value for name, value in values.items() if name != "kinds"}
     return {**options, **{f"kind of {name}": kinds.get(name, default) for name in named}}
 
 
-def _word(value: object) -> str:
+def _describe(value: object) -> str:
     if isinstance(value, dict):
         return ", ".join(f"{name} {text}" for name, text in value.items())
     return "none" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
 
 
-_UNSAID: Final[Mapping[str, Any]] = _told(History(), ())
+_DEFAULTS: Final[Mapping[str, Any]] = _values_of(History(), ())

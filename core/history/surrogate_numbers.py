@@ -18,34 +18,36 @@ NO_NUMBERS: Final[Numbers] = MappingProxyType({})
 def assign_numbers(
     columns: Columns,
     numbers: Numbers,
-    had: Mapping[Key, Versions],
-    made: Mapping[Key, Versions],
+    before: Mapping[Key, Versions],
+    after: Mapping[Key, Versions],
     highest: int,
 ) -> Numbers:
-    """Return the numbers of the versions that a batch has `made` of some keys, in place of those they `had`.
+    """Return the numbers of the versions that some keys have `after` a batch, from those that they had `before`.
 
     A version keeps the number of the one of its key that begins at the same instant. Where there is none, it keeps
     that of the one that ends at the same instant and is equal in the tracked columns: its start has moved. All
     others are new, and get the numbers after `highest`, the greatest that was ever assigned; the first is 1.
     """
-    found: dict[tuple[Key, int], int] = {}
-    for key, versions in made.items():
-        for version, old in _lives_on(columns, had.get(key, ()), versions):
-            number = None if old is None else numbers.get((key, old.valid_from))
+    assigned: dict[tuple[Key, int], int] = {}
+    for key, versions in after.items():
+        for version, earlier in _match_versions(columns, before.get(key, ()), versions):
+            number = None if earlier is None else numbers.get((key, earlier.valid_from))
             if number is None:
                 number = highest = highest + 1
-            found[key, version.valid_from] = number
-    return found
+            assigned[key, version.valid_from] = number
+    return assigned
 
 
-def _lives_on(columns: Columns, had: Versions, made: Versions) -> Iterator[tuple[Version, Version | None]]:
+def _match_versions(
+    columns: Columns, before: Versions, after: Versions
+) -> Iterator[tuple[Version, Version | None]]:
     """Yield each new version with the old one whose number it keeps, or None."""
-    starts = {version.valid_from for version in made}
-    by_start = {version.valid_from: version for version in had}
-    moved = {version.valid_to: version for version in had if version.valid_from not in starts}
-    for version in made:
-        old = by_start.get(version.valid_from)
-        if old is None:
-            old = moved.get(version.valid_to)
-            old = old if old is not None and columns.same(old.cells, version.cells) else None
-        yield version, old
+    starts = {version.valid_from for version in after}
+    by_start = {version.valid_from: version for version in before}
+    moved = {version.valid_to: version for version in before if version.valid_from not in starts}
+    for version in after:
+        earlier = by_start.get(version.valid_from)
+        if earlier is None:
+            earlier = moved.get(version.valid_to)
+            earlier = earlier if earlier is not None and columns.same(earlier.cells, version.cells) else None
+        yield version, earlier

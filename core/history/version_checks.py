@@ -76,12 +76,12 @@ def violation(columns: Columns, versions: Versions) -> Violation | None:
             return Violation(VersionRule.EMPTY, version)
     if len(current := [version for version in versions if version.is_current]) > 1:
         return Violation(VersionRule.TWO_CURRENT, current[0])
-    for one, following in pairwise(versions):
-        if one.valid_to is None or one.valid_to > following.valid_from:
+    for earlier, following in pairwise(versions):
+        if earlier.valid_to is None or earlier.valid_to > following.valid_from:
             return Violation(VersionRule.OVERLAP, following)
-        if one.valid_to < following.valid_from and not one.deleted:
+        if earlier.valid_to < following.valid_from and not earlier.deleted:
             return Violation(VersionRule.GAP, following)
-        if one.valid_to == following.valid_from and columns.same(one.cells, following.cells):
+        if earlier.valid_to == following.valid_from and columns.same(earlier.cells, following.cells):
             return Violation(VersionRule.EQUAL, following)
     return None if _ends_well(versions) else Violation(VersionRule.GAP, versions[-1])
 

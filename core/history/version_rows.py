@@ -54,8 +54,8 @@ def _derived(dimension: Dimension, history: History, version: Version, newest: V
     cells = {f"previous_{name}": value for name, value in version.previous.items()}
     cells |= {f"current_{name}": newest.cells.get(name) for name in history.of_kind(names, key, Kind.CURRENT)}
     if history.previous_key:
-        old = version.previous_key
-        cells[PREVIOUS_KEY] = None if old is None else key_text(dimension, old)
+        previous_key = version.previous_key
+        cells[PREVIOUS_KEY] = None if previous_key is None else key_text(dimension, previous_key)
     return cells
 
 

@@ -68,9 +68,9 @@ class Columns:
     kept: tuple[str, ...] = ()
     previous: tuple[str, ...] = ()
 
-    def same(self, one: Mapping[str, Cell], other: Mapping[str, Cell]) -> bool:
+    def same(self, cells: Mapping[str, Cell], other: Mapping[str, Cell]) -> bool:
         """Return True if two images belong to one version, because their tracked columns are equal."""
-        return all(canonical(one.get(name)) == canonical(other.get(name)) for name in self.tracked)
+        return all(canonical(cells.get(name)) == canonical(other.get(name)) for name in self.tracked)
 
 
 def apply_row(columns: Columns, versions: Versions, cells: Mapping[str, Cell], step: Step) -> Versions:
@@ -89,11 +89,11 @@ def apply_row(columns: Columns, versions: Versions, cells: Mapping[str, Cell], s
         else:
             versions = (*versions[:-1], replace(last, valid_to=at, reached=at, position=step.position))
     before = versions[-1] if versions else None
-    new = Version(at, None, _kept(columns, before, cells), step.position, at, False, {}, old_key)
-    new = replace(new, previous=_previous(columns, before, new.cells))
+    new = Version(at, None, _with_first_values(columns, before, cells), step.position, at, False, {}, old_key)
+    new = replace(new, previous=_previous_values(columns, before, new.cells))
     if before is not None and before.valid_to in (None, at) and columns.same(before.cells, cells):
-        going_on = replace(new, valid_from=before.valid_from, previous_key=old_key or before.previous_key)
-        return (*versions[:-1], going_on)
+        continued = replace(new, valid_from=before.valid_from, previous_key=old_key or before.previous_key)
+        return (*versions[:-1], continued)
     if before is not None and before.valid_to == at:
         versions = (*versions[:-1], replace(before, deleted=False))
     return (*versions, new)
@@ -126,18 +126,20 @@ def splice_versions(stored: Versions, base: Versions, versions: Versions) -> Ver
     """
     if not base:
         return versions
-    first, is_kept = base[0], len(base) > 1
-    earlier = (one for one in stored if one.valid_from < first.valid_from)
-    return (*(one for one in earlier if is_kept or one.position <= first.position), *versions)
+    first, has_two = base[0], len(base) > 1
+    earlier = (version for version in stored if version.valid_from < first.valid_from)
+    return (*(version for version in earlier if has_two or version.position <= first.position), *versions)
 
 
 def order_versions(versions: Sequence[Version]) -> Versions:
     """Return the versions of a key in order. A version that ended without a successor was deleted."""
     ordered = sorted(versions, key=lambda version: version.valid_from)
-    starts = {one.valid_from: following.valid_from for one, following in pairwise(ordered)}
+    starts = {version.valid_from: following.valid_from for version, following in pairwise(ordered)}
     return tuple(
-        replace(one, deleted=one.valid_to is not None and one.valid_to != starts.get(one.valid_from))
-        for one in ordered
+        replace(
+            version, deleted=version.valid_to is not None and version.valid_to != starts.get(version.valid_from)
+        )
+        for version in ordered
     )
 
 
@@ -149,13 +151,13 @@ def _instant(versions: Versions, step: Step) -> int:
     return reached if step.instant is None else max(reached, step.instant)
 
 
-def _kept(columns: Columns, before: Version | None, cells: Mapping[str, Cell]) -> Mapping[str, Cell]:
+def _with_first_values(columns: Columns, before: Version | None, cells: Mapping[str, Cell]) -> Mapping[str, Cell]:
     if before is None or not columns.kept:
         return cells
     return {**cells, **{name: before.cells.get(name) for name in columns.kept}}
 
 
-def _previous(columns: Columns, before: Version | None, cells: Mapping[str, Cell]) -> Mapping[str, Cell]:
+def _previous_values(columns: Columns, before: Version | None, cells: Mapping[str, Cell]) -> Mapping[str, Cell]:
     """Return the values that columns of kind 3 had before their present ones."""
     if before is None:
         return dict.fromkeys(columns.previous)

@@ -17,7 +17,7 @@ class DuplicateObject(NamedTuple):
     of: str
 
 
-def find_duplicate_object(plan: MergePlan, seen: Iterable[SourceObject]) -> DuplicateObject | None:
+def find_duplicate_object(plan: MergePlan, earlier: Iterable[SourceObject]) -> DuplicateObject | None:
     """Return the first object of a batch that has the content of another object, or None.
 
     It is compared with the objects of the batch and those seen before, by size and etag. Tables with a key are not
@@ -26,13 +26,13 @@ def find_duplicate_object(plan: MergePlan, seen: Iterable[SourceObject]) -> Dupl
     """
     if plan.dimension.key or plan.releases:
         return None
-    known = {content: item.name for item in seen if (content := _content(item)) is not None}
+    names = {content: item.name for item in earlier if (content := _content(item)) is not None}
     for facts in plan.facts.objects:
         item, content = facts.object, _content(facts.object)
         if content is None or not facts.rows:
             continue
-        if known.setdefault(content, item.name) != item.name:
-            return DuplicateObject(item.name, known[content])
+        if names.setdefault(content, item.name) != item.name:
+            return DuplicateObject(item.name, names[content])
     return None
 
 

@@ -1,8 +1,8 @@
 """Full loads that replace all rows of a table: which objects belong to one, and when it is complete.
 
 An operator asks for one (`reload`), or a scheduled task writes one again and again (`Snapshots`). Each begins an
-epoch. Its objects are applied together, in one commit, once none of them can be missing: an incomplete load is
-never taken for a complete one.
+epoch. Its objects are applied together, in one commit, once none of them can be missing: an incomplete load never
+counts as complete.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Numbering: TypeAlias = Callable[[str], tuple[str, int] | None]
 class Naming:
     """What the names of objects say.
 
-    `is_load` tells objects of a full load from changes, and `number` is the number of an object in its load.
+    `is_load` is True for objects of a full load, and `number` is the number of an object in its load.
     `written` is when changes were written, in microseconds since 1970, None where the name does not say. Where each
     snapshot of a table has names of its own, `snapshot` names the snapshot of an object; else it is None, and all
     objects are of one. Objects of one partition of a topic follow each other, those of two partitions have no
@@ -116,10 +116,10 @@ class Load:
 class AwaitedLoad:
     """A full load that a table waits for, as a listing found it.
 
-    `objects` and `bytes` are numbers of what is there of it, `behind` the number of objects of changes that wait
-    behind it. `content` is a digest of the listing, and has been the same since `unchanged`, in microseconds since
-    1970. `lacking` names objects of the load before that were not written anew. `until` says in words what it waits
-    for.
+    `objects` is the number of its objects that are there, `bytes` their size, and `behind` the number of objects of
+    changes that wait behind it. `content` is a digest of the listing, and has been the same since `unchanged`, in
+    microseconds since 1970. `lacking` names objects of the load before that were not written anew. `until` says in
+    words what the table waits for.
     """
 
     epoch: int
@@ -144,7 +144,7 @@ class AwaitedLoad:
 
     @property
     def applied(self) -> AwaitedLoad | None:
-        """What remains of it once it is applied: since when the listing is unchanged, for what lies behind it.
+        """The load as stored once it is applied: the time since when the listing is unchanged, for later loads.
 
         None after a load that an operator asked for.
         """
@@ -153,11 +153,11 @@ class AwaitedLoad:
         return AwaitedLoad(epoch=self.epoch, content=self.content, unchanged=self.unchanged)
 
     def words(self) -> str:
-        """Return in one line what is there of it and what it waits for."""
-        there = f"{format_count(self.objects, 'file')} of it so far, {self.bytes:,} bytes"
-        size = there if self.objects else "nothing of it yet"
-        waits = format_count(self.behind, "file of changes waits", "files of changes wait")
-        behind = f"; {waits} behind it" if self.behind else ""
+        """Return in one line which files of the load are there, and what it waits for."""
+        content = f"{format_count(self.objects, 'file')} of it so far, {self.bytes:,} bytes"
+        size = content if self.objects else "nothing of it yet"
+        changes = format_count(self.behind, "file of changes waits", "files of changes wait")
+        behind = f"; {changes} behind it" if self.behind else ""
         return f"waits for a full load: {size}; {self.until}{behind}"
 
 
@@ -165,31 +165,31 @@ def awaited_load(
     snapshots: Snapshots | None,
     progress: Progress,
     reloads: Sequence[ReloadRequest],
-    wholes: Sequence[LoadCompletion],
+    completions: Sequence[LoadCompletion],
 ) -> Load | None:
     """Return the full load that must be applied to a table before anything else, or None."""
     epoch = progress.epoch + 1 if progress.batch else progress.epoch
-    completions = [word.about for word in wholes if word.epoch == epoch]
-    whole = frozenset(completions[-1]) if completions else None
+    completed = [completion.about for completion in completions if completion.epoch == epoch]
+    versions = frozenset(completed[-1]) if completed else None
     if snapshots is not None:
-        return Load(epoch=epoch, whole=whole, settles=snapshots.settles, older=snapshots.older)
-    asked = find_reload(reloads, progress.epoch + 1)
-    if asked is None:
+        return Load(epoch=epoch, whole=versions, settles=snapshots.settles, older=snapshots.older)
+    request = find_reload(reloads, progress.epoch + 1)
+    if request is None:
         return None
-    return Load(epoch=asked.epoch, since=asked.at, cut=asked.cut, whole=whole)
+    return Load(epoch=request.epoch, since=request.at, cut=request.cut, whole=versions)
 
 
 def find_reload(reloads: Iterable[ReloadRequest], epoch: int) -> ReloadRequest | None:
     """Return the newest request for an epoch, or None where there is none or it is withdrawn."""
-    requests = [word for word in reloads if word.epoch == epoch]
+    requests = [request for request in reloads if request.epoch == epoch]
     return requests[-1] if requests and not requests[-1].is_withdrawn else None
 
 
-def is_of_earlier_epoch(item: SourceObject, past: ObjectHistory, naming: Naming) -> bool:
+def is_of_earlier_epoch(item: SourceObject, history: ObjectHistory, naming: Naming) -> bool:
     """Return True if an object is of an epoch before that of the next batch."""
-    cut = past.cut if past.load is None or past.load.cut is None else past.load.cut
+    cut = history.cut if history.load is None or history.load.cut is None else history.load.cut
     if cut is None or naming.is_load(item.name):
-        return item.version in past.left
+        return item.version in history.left
     return item.order <= cut
 
 
@@ -209,41 +209,45 @@ class LoadListing:
     skipped: tuple[SourceObject, ...] = ()
 
 
-def older_objects(objects: Iterable[SourceObject], past: ObjectHistory, naming: Naming) -> tuple[SourceObject, ...]:
+def older_objects(
+    objects: Iterable[SourceObject], history: ObjectHistory, naming: Naming
+) -> tuple[SourceObject, ...]:
     """Return the unapplied ones of the objects that are of snapshots older than the newest applied one."""
     objects = tuple(objects)
-    snapshots = _older_snapshots(objects, past, naming)
-    return tuple(i for i in objects if naming.snapshot(i.name) in snapshots and not past.has_applied(i))
+    snapshots = _older_snapshots(objects, history, naming)
+    return tuple(i for i in objects if naming.snapshot(i.name) in snapshots and not history.has_applied(i))
 
 
-def _older_snapshots(objects: Iterable[SourceObject], past: ObjectHistory, naming: Naming) -> frozenset[str]:
+def _older_snapshots(objects: Iterable[SourceObject], history: ObjectHistory, naming: Naming) -> frozenset[str]:
     """Return the names of the snapshots that lie before the newest applied one, without that one.
 
     A snapshot lies where its first object does. Names need not say an order: a snapshot of which an object was
     applied in an earlier epoch is older, too, even if it was written anew or touched since.
     """
-    newest = _newest_snapshot_name(past, naming)
+    newest = _newest_snapshot_name(history, naming)
     if newest is None:
         return frozenset()
     objects = tuple(objects)
-    places = places_of_snapshots((*past.seen.values(), *objects), naming)
-    of_before = frozenset(_names_of_earlier_epochs(past))
-    earlier_epochs = {naming.snapshot(item.name) for item in objects if item.name in of_before}
+    places = places_of_snapshots((*history.seen.values(), *objects), naming)
+    earlier_names = frozenset(_names_of_earlier_epochs(history))
+    earlier_epochs = {naming.snapshot(item.name) for item in objects if item.name in earlier_names}
     return frozenset(name for name, place in places.items() if name in earlier_epochs or place < places[newest]) - {
         newest
     }
 
 
-def newest_snapshot(past: ObjectHistory, naming: Naming) -> SourceObject | None:
+def newest_snapshot(history: ObjectHistory, naming: Naming) -> SourceObject | None:
     """Return the last object of the snapshot that the table shows, where each has names of its own; else None."""
-    newest = _newest_snapshot_name(past, naming)
-    applied = [item for item in past.seen.values() if newest is not None and naming.snapshot(item.name) == newest]
+    newest = _newest_snapshot_name(history, naming)
+    applied = [
+        item for item in history.seen.values() if newest is not None and naming.snapshot(item.name) == newest
+    ]
     return max(applied, key=lambda item: item.order, default=None)
 
 
-def _newest_snapshot_name(past: ObjectHistory, naming: Naming) -> str | None:
+def _newest_snapshot_name(history: ObjectHistory, naming: Naming) -> str | None:
     """Return the name of the newest applied snapshot, or None."""
-    places = places_of_snapshots(past.seen.values(), naming)
+    places = places_of_snapshots(history.seen.values(), naming)
     return max(places, key=places.__getitem__, default=None)
 
 
@@ -261,23 +265,23 @@ def find_load(
     table: str,
     load: Load,
     ordered: Sequence[SourceObject],
-    past: ObjectHistory,
+    history: ObjectHistory,
     naming: Naming,
     *,
     keeps: bool = True,
 ) -> LoadListing:
     """Find the objects of a load in an ordered listing; `keeps` says that applied objects stay where they are."""
-    applied = {item.version for item in past.seen.values()}
-    others = [item for item in ordered if not is_of_earlier_epoch(item, past, naming)]
-    loads, skipped = _unapplied(load, ordered, past, naming)
+    applied = {item.version for item in history.seen.values()}
+    others = [item for item in ordered if not is_of_earlier_epoch(item, history, naming)]
+    loads, skipped = _unapplied(load, ordered, history, naming)
     objects, later = _split_first_snapshot(loads, naming)
     behind = tuple(
         item
         for item in others
         if not naming.is_load(item.name) and (load.cut is not None or item.version not in applied)
     )
-    content, lacking = content_digest(ordered), _missing_objects(load, objects, past, naming, keeps=keeps)
-    before = past.awaited
+    content, lacking = content_digest(ordered), _missing_objects(load, objects, history, naming, keeps=keeps)
+    before = history.awaited
     awaited = AwaitedLoad(
         epoch=load.epoch,
         since=load.since,
@@ -285,46 +289,48 @@ def find_load(
         bytes=sum(item.size for item in objects),
         behind=len(behind),
         content=content,
-        unchanged=before.unchanged if before is not None and before.content == content else past.now,
+        unchanged=before.unchanged if before is not None and before.content == content else history.now,
         lacking=lacking,
         until=_waiting_reason(table, load, objects, lacking, naming),
     )
     is_said = frozenset(item.version for item in objects) == load.whole
     has_next = bool(later) and min(i.modified for i in later) >= max(i.modified for i in objects)
     is_told = is_said or (has_next and not lacking)
-    is_whole = bool(objects) and (is_told or _is_complete(load, awaited, objects, behind, past, naming))
+    is_whole = bool(objects) and (is_told or _is_complete(load, awaited, objects, behind, history, naming))
     return LoadListing(
         objects=objects, behind=behind, later=later, awaited=awaited, is_whole=is_whole, skipped=skipped
     )
 
 
 def _unapplied(
-    load: Load, ordered: Sequence[SourceObject], past: ObjectHistory, naming: Naming
+    load: Load, ordered: Sequence[SourceObject], history: ObjectHistory, naming: Naming
 ) -> tuple[Sequence[SourceObject], tuple[SourceObject, ...]]:
     """Return the objects of full loads that were not applied in this version, and those that are skipped.
 
-    Of a snapshot with names of its own all objects are returned once one of them was not applied, also those that
-    did not change: it is applied as a whole or not at all.
+    A snapshot with names of its own is applied as a whole or not at all: once one of its objects was not applied,
+    all are returned, even unchanged ones.
     """
-    let_pass = past.passed("LEDGER-001") if load.settles is not None else frozenset()
-    new = [i for i in ordered if naming.is_load(i.name) and not past.has_applied(i) and i.name not in let_pass]
+    acknowledged = history.passed("LEDGER-001") if load.settles is not None else frozenset()
+    new = [
+        i for i in ordered if naming.is_load(i.name) and not history.has_applied(i) and i.name not in acknowledged
+    ]
     names, snapshots = {item.name for item in new}, {naming.snapshot(item.name) for item in new} - {None}
     load_objects = [
         i for i in ordered if i.name in names or (naming.is_load(i.name) and naming.snapshot(i.name) in snapshots)
     ]
     if load.older is not Older.SKIP:
         return load_objects, ()
-    before = _older_snapshots(load_objects, past, naming)
-    left_out = tuple(item for item in new if naming.snapshot(item.name) in before)
-    return [item for item in load_objects if naming.snapshot(item.name) not in before], left_out
+    older = _older_snapshots(load_objects, history, naming)
+    skipped = tuple(item for item in new if naming.snapshot(item.name) in older)
+    return [item for item in load_objects if naming.snapshot(item.name) not in older], skipped
 
 
 def _missing_objects(
-    load: Load, objects: Sequence[SourceObject], past: ObjectHistory, naming: Naming, *, keeps: bool
+    load: Load, objects: Sequence[SourceObject], history: ObjectHistory, naming: Naming, *, keeps: bool
 ) -> tuple[str, ...]:
     """Return the names of objects without which a snapshot may be incomplete.
 
-    They are those of the load before that were not written anew. Of a snapshot with names of its own they are its
+    They are the objects of the load before that were not written anew; for a snapshot with names of its own, its
     applied objects that are gone. Where all of these are gone, and no archive takes them, the snapshot was written
     anew under other names.
     """
@@ -333,31 +339,31 @@ def _missing_objects(
     names = {item.name for item in objects}
     snapshot = naming.snapshot(objects[0].name) if objects else None
     if snapshot is None:
-        again = (name for name in past.seen if naming.is_load(name) and naming.snapshot(name) is None)
-        return tuple(sorted(name for name in again if name not in names))
-    applied = {name for name in past.seen if naming.snapshot(name) == snapshot}
-    applied = applied or {name for name in _names_of_earlier_epochs(past) if naming.snapshot(name) == snapshot}
+        earlier = (name for name in history.seen if naming.is_load(name) and naming.snapshot(name) is None)
+        return tuple(sorted(name for name in earlier if name not in names))
+    applied = {name for name in history.seen if naming.snapshot(name) == snapshot}
+    applied = applied or {name for name in _names_of_earlier_epochs(history) if naming.snapshot(name) == snapshot}
     return () if keeps and not applied & names else tuple(sorted(applied - names))
 
 
-def is_first_snapshot(objects: Iterable[SourceObject], past: ObjectHistory, naming: Naming) -> bool:
+def is_first_snapshot(objects: Iterable[SourceObject], history: ObjectHistory, naming: Naming) -> bool:
     """Return True if no other snapshot than that of these objects was applied, in any epoch."""
-    applied = {naming.snapshot(name) for name in (*past.seen, *_names_of_earlier_epochs(past))}
+    applied = {naming.snapshot(name) for name in (*history.seen, *_names_of_earlier_epochs(history))}
     return applied <= {naming.snapshot(item.name) for item in objects}
 
 
-def _names_of_earlier_epochs(past: ObjectHistory) -> Iterator[str]:
+def _names_of_earlier_epochs(history: ObjectHistory) -> Iterator[str]:
     """Return the names of objects that were applied in earlier epochs."""
-    return (version.rsplit(" ", 2)[0] for version in past.left)
+    return (version.rsplit(" ", 2)[0] for version in history.left)
 
 
 def _split_first_snapshot(
-    found: Sequence[SourceObject], naming: Naming
+    objects: Sequence[SourceObject], naming: Naming
 ) -> tuple[tuple[SourceObject, ...], tuple[SourceObject, ...]]:
     """Return the objects of the first snapshot, and those of the others."""
-    first = naming.snapshot(found[0].name) if found else None
-    own = tuple(item for item in found if naming.snapshot(item.name) == first)
-    return own, tuple(item for item in found if naming.snapshot(item.name) != first)
+    first = naming.snapshot(objects[0].name) if objects else None
+    of_first = tuple(item for item in objects if naming.snapshot(item.name) == first)
+    return of_first, tuple(item for item in objects if naming.snapshot(item.name) != first)
 
 
 def _is_complete(
@@ -365,12 +371,12 @@ def _is_complete(
     awaited: AwaitedLoad,
     objects: Sequence[SourceObject],
     behind: Iterable[SourceObject],
-    past: ObjectHistory,
+    history: ObjectHistory,
     naming: Naming,
 ) -> bool:
     """Return True if no object of a load can be missing.
 
-    So it is where its task says so, where changes lie behind all of it, or where a snapshot has settled: two
+    That is certain if its task says so, if changes lie behind all its objects, or if a snapshot has settled: two
     listings, `settles` apart, are the same, and every object of the load before is written anew. Where `settles` is
     0, one listing is enough.
     """
@@ -379,8 +385,8 @@ def _is_complete(
     if load.settles == 0:
         return not awaited.lacking
     if load.settles is not None:
-        is_same = past.awaited is not None and past.awaited.content == awaited.content
-        return is_same and not awaited.lacking and past.now - awaited.unchanged >= load.settles
+        is_same = history.awaited is not None and history.awaited.content == awaited.content
+        return is_same and not awaited.lacking and history.now - awaited.unchanged >= load.settles
     last = max(item.modified for item in objects)
     times = [(item.modified, naming.written(item)) for item in behind]
     return any(modified >= last and written is not None and written > last for modified, written in times)
@@ -390,13 +396,13 @@ def _waiting_reason(
     table: str, load: Load, objects: Sequence[SourceObject], lacking: Sequence[str], naming: Naming
 ) -> str:
     """Return in words what a load waits for, with what the replication task says."""
-    words = _completion_condition(table, load, objects, lacking, naming)
+    condition = _completion_condition(table, load, objects, lacking, naming)
     if load.status is None or (objects and load.status.covers(objects)):
-        return words
+        return condition
     why = (
         "has not ended" if load.status.ended is None else "was another one: not all of this was written in its time"
     )
-    return f"{words} (by the statistics of its task, the last load {why})"
+    return f"{condition} (by the statistics of its task, the last load {why})"
 
 
 def _completion_condition(

@@ -19,70 +19,71 @@ if TYPE_CHECKING:
 
 def refuse_equal_orders(table: str, ordered: Sequence[SourceObject]) -> None:
     """Raise SourceError where two objects have the same order."""
-    for one, other in pairwise(ordered):
-        if one.order == other.order:
+    for item, following in pairwise(ordered):
+        if item.order == following.order:
             raise SourceError(
                 f"{table}: the order of two files cannot be told from their names",
-                found=f"found {one.name} and {other.name}",
+                found=f"found {item.name} and {following.name}",
                 todo="Remove the one that does not belong there; files of two topics or tasks need a folder each. "
                 "Nothing of this batch was applied.",
             )
 
 
-def refuse_other_places(table: str, ordered: Iterable[SourceObject], past: ObjectHistory) -> None:
+def refuse_other_places(table: str, ordered: Iterable[SourceObject], history: ObjectHistory) -> None:
     """Raise SourceError where an applied object has another order now, or a new one has an applied one's.
 
     The order is part of the position of each row: rows would count as older, as newer, or as duplicates of others.
     """
-    places = {item.order: item.name for item in past.seen.values()}
+    names = {item.order: item.name for item in history.seen.values()}
     for item in ordered:
-        before = past.seen.get(item.name)
+        before = history.seen.get(item.name)
         if before is not None and before.order != item.order:
             found = f"{item.name} was applied at the place {before.order}, and is at {item.order} now"
-        elif before is None and item.order in places and item.version not in past.left:
-            found = f"{item.name} is at the place at which {places[item.order]} was applied"
+        elif before is None and item.order in names and item.version not in history.left:
+            found = f"{item.name} is at the place at which {names[item.order]} was applied"
         else:
             continue
         raise SourceError(
             f"{table}: the order of its files is not the one in which files were applied",
             found=found,
             todo="Nothing of this batch was applied. Were `names` or `source_zone` changed? Put them back, or drop "
-            "the table and what is kept beside it, and load it anew (docs/how-to/reload.md#dropping-a-table). Else "
+            "the table and its side tables, and load it anew (docs/how-to/reload.md#dropping-a-table). Else "
             "remove the file, or give it a name of its own.",
         )
 
 
 def refuse_equal_snapshots(table: str, objects: Iterable[SourceObject], naming: Naming) -> None:
     """Raise SourceError where two snapshots with names of their own have the same place."""
-    places = sorted(places_of_snapshots(objects, naming).items(), key=lambda found: found[1])
-    for (one, place), (other, other_place) in pairwise(places):
+    places = sorted(places_of_snapshots(objects, naming).items(), key=lambda pair: pair[1])
+    for (name, place), (other_name, other_place) in pairwise(places):
         if place == other_place:
             raise SourceError(
                 f"{table}: the order of two snapshots cannot be told from their names",
-                found=f"found {one} and {other}, which tell the same time or number",
+                found=f"found {name} and {other_name}, which tell the same time or number",
                 todo="Nothing was applied. Remove the one that does not belong there, or let `names` tell them "
                 "apart.",
             )
 
 
-def refuse_late(table: str, unseen: Sequence[SourceObject], past: ObjectHistory, naming: Naming) -> None:
-    """Raise LEDGER-001 for unseen objects where none may appear: at or below the floor, or in a complete load.
+def refuse_late(table: str, unseen: Sequence[SourceObject], history: ObjectHistory, naming: Naming) -> None:
+    """Raise LEDGER-001 for unseen objects where none may appear: at or below the watermark, or in a complete load.
 
-    In a partition of a topic the floor is the last applied object of that partition that lies at or below it.
+    The watermark is an order of objects (`floor` of the history). In a partition of a topic it is the last applied
+    object of that partition that lies at or below it.
     """
-    is_after_whole = bool(past.left and past.seen)
-    passed = _below_floor(unseen, past, naming)
-    late = [item for item in unseen if item.name in passed or (is_after_whole and naming.is_load(item.name))]
+    is_load_applied = bool(history.left and history.seen)
+    late_names = _below_floor(unseen, history, naming)
+    late = [item for item in unseen if item.name in late_names or (is_load_applied and naming.is_load(item.name))]
     if not late:
         return
-    last = next(iter(passed.values()), "")
+    last = next(iter(late_names.values()), "")
     below = f"; nothing may come before {last} any more"
     of_load = " of the full load, which was complete when it was applied"
     names = [item.name for item in late]
     raise AlarmRaised(
         "LEDGER-001",
         f"{table}: {format_count(len(late), 'file')} appeared below the mark",
-        found=f"found {_some(names)}{below if passed else of_load}",
+        found=f"found {_some(names)}{below if late_names else of_load}",
         todo="Nothing was applied: with the `lateness` of the table they cannot be put in their place. "
         "If they hold nothing new, remove them, or leave them out for good: "
         f"`lakeward ack {table} LEDGER-001`. Else load the table anew: `lakeward reload {table}` where it has full "
@@ -91,11 +92,11 @@ def refuse_late(table: str, unseen: Sequence[SourceObject], past: ObjectHistory,
     )
 
 
-def _below_floor(unseen: Iterable[SourceObject], past: ObjectHistory, naming: Naming) -> Mapping[str, str]:
-    """Return the names of objects at or below the floor, each with the applied object that it is late for."""
-    floor = past.floor
+def _below_floor(unseen: Iterable[SourceObject], history: ObjectHistory, naming: Naming) -> Mapping[str, str]:
+    """Return the names of objects at or below the watermark, each with the applied object that it is late for."""
+    floor = history.floor
     below = [] if floor is None else [item for item in unseen if item.order <= floor]
-    applied = [item for item in past.seen.values() if floor is not None and item.order <= floor] if below else []
+    applied = [item for item in history.seen.values() if floor is not None and item.order <= floor] if below else []
     last: dict[int | None, SourceObject] = {}
     for item in sorted(applied, key=lambda item: item.order):
         last[naming.partition_end(item.name)] = item
@@ -118,9 +119,14 @@ def refuse_changes(table: str, changes: Sequence[SourceObject]) -> None:
         )
 
 
-def refuse_older_snapshot(table: str, objects: Sequence[SourceObject], past: ObjectHistory, naming: Naming) -> None:
+def refuse_older_snapshot(
+    table: str, objects: Sequence[SourceObject], history: ObjectHistory, naming: Naming
+) -> None:
     """Raise LEDGER-001 for a snapshot that is older than the one that the table shows."""
-    newest, about = newest_snapshot(past, naming), [item.name for item in older_objects(objects, past, naming)]
+    newest, about = (
+        newest_snapshot(history, naming),
+        [item.name for item in older_objects(objects, history, naming)],
+    )
     if newest is not None and about:
         is_before = min(item.order for item in objects) < newest.order
         why = "sorts before" if is_before else "was written anew or touched since it was applied before"
@@ -136,15 +142,15 @@ def refuse_older_snapshot(table: str, objects: Sequence[SourceObject], past: Obj
         )
 
 
-def refuse_rewritten(table: str, ordered: Iterable[SourceObject], past: ObjectHistory) -> None:
+def refuse_rewritten(table: str, ordered: Iterable[SourceObject], history: ObjectHistory) -> None:
     """Raise LEDGER-002 for applied objects whose size or content has changed."""
-    let_pass = past.passed("LEDGER-002")
+    acknowledged = history.passed("LEDGER-002")
     changed = [
         (before, item)
         for item in ordered
-        if (before := past.seen.get(item.name)) is not None
+        if (before := history.seen.get(item.name)) is not None
         and _is_rewritten(before, item)
-        and item.version not in let_pass
+        and item.version not in acknowledged
     ]
     if changed:
         before, item = changed[0]
@@ -173,88 +179,90 @@ def _is_rewritten(before: SourceObject, now: SourceObject) -> bool:
     return before.size != now.size or is_other
 
 
-def refuse_gone(table: str, names: Collection[str], past: ObjectHistory) -> None:
+def refuse_gone(table: str, names: Collection[str], history: ObjectHistory) -> None:
     """Raise LEDGER-003 for objects that were seen and are gone before they were applied."""
-    let_pass = past.passed("LEDGER-003")
-    lowest = None if past.start is None else past.floor
-    gone = [
+    acknowledged = history.passed("LEDGER-003")
+    lowest = None if history.start is None else history.floor
+    missing = [
         item.name
-        for item in sorted(past.waiting.values(), key=lambda item: item.order)
+        for item in sorted(history.waiting.values(), key=lambda item: item.order)
         if item.name not in names
-        and item.name not in past.seen
-        and item.name not in let_pass
+        and item.name not in history.seen
+        and item.name not in acknowledged
         and (lowest is None or item.order > lowest)
-        and (past.start is None or item.name >= past.start)
+        and (history.start is None or item.name >= history.start)
     ]
-    if gone:
+    if missing:
         raise AlarmRaised(
             "LEDGER-003",
-            f"{table}: {format_count(len(gone), 'file is gone that was', 'files are gone that were')} not "
+            f"{table}: {format_count(len(missing), 'file is gone that was', 'files are gone that were')} not "
             "applied yet",
-            found=f"an earlier run saw {_some(gone)}",
+            found=f"an earlier run saw {_some(missing)}",
             todo="Nothing was applied. Put them back, from an archive, say, and run again. Where they are lost, "
             "load the table anew: "
             f"`lakeward reload {table}` where it has full loads; where its files are changes alone, as "
             f"docs/reference/alarms.md says. If what they held does not matter: `lakeward ack {table} LEDGER-003`.",
-            about=gone,
+            about=missing,
         )
 
 
-def refuse_gap(table: str, unseen: Iterable[SourceObject], past: ObjectHistory, numbering: Numbering) -> None:
+def refuse_gap(table: str, unseen: Iterable[SourceObject], history: ObjectHistory, numbering: Numbering) -> None:
     """Raise LEDGER-004 where numbers of a full load are missing before an object that would be applied next."""
-    fresh = [(place, item.name) for item in unseen if (place := numbering(item.name)) is not None]
-    if not fresh:
+    numbered = [(place, item.name) for item in unseen if (place := numbering(item.name)) is not None]
+    if not numbered:
         return
     numbers: dict[str, set[int]] = defaultdict(set)
-    for series, number in [place for place, _ in fresh] + [p for n in past.seen if (p := numbering(n)) is not None]:
+    for series, number in [place for place, _ in numbered] + [
+        p for n in history.seen if (p := numbering(n)) is not None
+    ]:
         numbers[series].add(number)
-    let_pass = [place for name in past.passed("LEDGER-004") if (place := numbering(name)) is not None]
-    behind = []
-    for (series, number), name in sorted(fresh):
+    acknowledged = [place for name in history.passed("LEDGER-004") if (place := numbering(name)) is not None]
+    gaps = []
+    for (series, number), name in sorted(numbered):
         if number == 1 or number - 1 in numbers[series]:
             continue
-        lowest = max((passed for of, passed in let_pass if of == series), default=0)
+        lowest = max((highest for of, highest in acknowledged if of == series), default=0)
         below = max((other for other in numbers[series] if other < number), default=0)
         if number - 1 > max(below, lowest):
-            behind.append((name, number - 1 - max(below, lowest)))
-    if behind:
-        name, missing = behind[0]
+            gaps.append((name, number - 1 - max(below, lowest)))
+    if gaps:
+        name, missing = gaps[0]
         raise AlarmRaised(
             "LEDGER-004",
             f"{table}: the numbers of its full load have a gap",
             found=f"{format_count(missing, 'file')} before {name} {'is' if missing == 1 else 'are'} missing"
-            + (f", and {format_count(len(behind) - 1, 'more gap')} behind it" if len(behind) > 1 else ""),
+            + (f", and {format_count(len(gaps) - 1, 'more gap')} behind it" if len(gaps) > 1 else ""),
             todo="Nothing was applied. If they are still being copied, run again when they are there. If they are "
             f"lost, start the full load again; if there never were any: `lakeward ack {table} LEDGER-004`.",
-            about=[name for name, _ in behind],
+            about=[name for name, _ in gaps],
         )
 
 
-def refuse_emptied(table: str, names: Collection[str], past: ObjectHistory) -> None:
+def refuse_emptied(table: str, names: Collection[str], history: ObjectHistory) -> None:
     """Raise LEDGER-005 where none of the applied objects is there any more."""
-    if not past.seen or past.last is None or past.last in past.passed("LEDGER-005"):
+    if not history.seen or history.last is None or history.last in history.passed("LEDGER-005"):
         return
-    if not any(name in past.seen for name in names):
+    if not any(name in history.seen for name in names):
         new = f"its folder has {format_count(len(names), 'new file')}" if names else "its folder is empty"
         raise AlarmRaised(
             "LEDGER-005",
-            f"{table}: none of its files is there any more, but {format_count(len(past.seen), 'was', 'were')} "
+            f"{table}: none of its files is there any more, but {format_count(len(history.seen), 'was', 'were')} "
             "applied",
-            found=f"{new}; the last that was applied is {past.last}. A TRUNCATE at the source makes DMS delete the "
-            "files of the table; so does a rule that cleans the folder up",
+            found=f"{new}; the last that was applied is {history.last}. A TRUNCATE at the source makes DMS delete "
+            "the files of the table; so does a rule that cleans the folder up",
             todo="Nothing was changed: no file is never read as no rows. If the table was truncated: "
             f"`lakeward truncate {table} --at now`. If it is written anew: `lakeward reload {table}` where it has "
             "full loads; where its files are changes alone, as docs/reference/alarms.md says. "
             f"If the files were moved away on purpose: `lakeward ack {table} LEDGER-005`.",
-            about=[past.last],
+            about=[history.last],
         )
 
 
 def refuse_missed(
-    table: str, unseen: Iterable[SourceObject], archived: str | None, past: ObjectHistory, naming: Naming
+    table: str, unseen: Iterable[SourceObject], archived: str | None, history: ObjectHistory, naming: Naming
 ) -> None:
     """Raise LEDGER-006 where a new table has unapplied objects in the archive; a full load needs none."""
-    if archived is None or archived in past.passed("LEDGER-006") or any(naming.is_load(i.name) for i in unseen):
+    if archived is None or archived in history.passed("LEDGER-006") or any(naming.is_load(i.name) for i in unseen):
         return
     raise AlarmRaised(
         "LEDGER-006",

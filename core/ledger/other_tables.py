@@ -43,9 +43,9 @@ class OtherTables:
         >>> str(OtherTables(12, (("shop.item", 10), ("shop.order", 2))))
         'shop.item (10), shop.order (2)'
         """
-        shown = self.names[:_MOST_SHOWN]
-        more = " …" if sum(number for _, number in shown) < self.messages else ""
-        return ", ".join(f"{name} ({number:,})" for name, number in shown) + more
+        first_names = self.names[:_MOST_SHOWN]
+        more = " …" if sum(number for _, number in first_names) < self.messages else ""
+        return ", ".join(f"{name} ({number:,})" for name, number in first_names) + more
 
 
 def add_others(before: OtherTables | None, new: OtherTables | None) -> OtherTables | None:

@@ -10,7 +10,7 @@ from lakeward.core.checks.log_restart import LogRestart
 from lakeward.core.checks.log_steps import LogReached
 from lakeward.core.dimension import Older
 from lakeward.core.ledger import full_loads, listing_checks
-from lakeward.core.ledger.full_loads import UNNAMED, AwaitedLoad, Load, Naming
+from lakeward.core.ledger.full_loads import UNNAMED, AwaitedLoad, Load, LoadListing, Naming
 from lakeward.core.ledger.objects import SourceObject
 from lakeward.core.schema import Schema
 
@@ -135,7 +135,7 @@ NOTHING_SEEN: Final = ObjectHistory()
 def select_objects(
     table: str,
     listed: Iterable[SourceObject],
-    past: ObjectHistory = NOTHING_SEEN,
+    history: ObjectHistory = NOTHING_SEEN,
     limits: Limits | None = None,
     naming: Naming = UNNAMED,
     *,
@@ -149,88 +149,110 @@ def select_objects(
     the listing shows a possible loss, and SourceError where the order of objects is not known.
     """
     ordered = sorted(listed, key=lambda item: (item.order, item.name))
-    if past.load is not None:
-        return _select_load(table, past.load, ordered, past, naming, keeps=keeps)
-    overtaken = [item for item in past.waiting.values() if full_loads.is_of_earlier_epoch(item, past, naming)]
-    waiting = {name: item for name, item in past.waiting.items() if item not in overtaken}
-    past = replace(past, waiting=waiting)
-    ordered = [item for item in ordered if not full_loads.is_of_earlier_epoch(item, past, naming)]
+    if history.load is not None:
+        return _select_load(table, history.load, ordered, history, naming, keeps=keeps)
+    superseded = _superseded(history, naming)
+    history = replace(history, waiting=_without(history.waiting, superseded))
+    ordered = [item for item in ordered if not full_loads.is_of_earlier_epoch(item, history, naming)]
     names = {item.name for item in ordered}
-    listing_checks.refuse_equal_orders(table, ordered)
-    if keeps and past.start is None:
-        listing_checks.refuse_emptied(table, names, past)
-    listing_checks.refuse_rewritten(table, ordered, past)
-    listing_checks.refuse_gone(table, names, past)
-    let_pass = past.passed("LEDGER-001")
-    unseen = [item for item in ordered if item.name not in past.seen and item.name not in let_pass]
-    listing_checks.refuse_missed(table, unseen, archived, past, naming)
-    listing_checks.refuse_late(table, unseen, past, naming)
-    listing_checks.refuse_other_places(table, [item for item in ordered if item.name not in let_pass], past)
-    listing_checks.refuse_gap(table, unseen, past, naming.number)
+    excluded = history.passed("LEDGER-001")
+    unseen = [item for item in ordered if item.name not in history.seen and item.name not in excluded]
+    _check_listing(table, ordered, unseen, history, naming, archived=archived, keeps=keeps)
     chosen, remaining = _within(limits or Limits(), unseen)
-    is_whole = past.start is None
+    is_whole = history.start is None
     return ObjectSelection(
         tuple(chosen),
         len(remaining),
         sum(item.size for item in remaining),
-        late=_late(chosen, past, naming),
+        late=_late(chosen, history, naming),
         left=tuple(remaining),
-        aside=tuple(item for item in ordered if item.name in let_pass and item.name not in past.seen),
-        vanished=tuple(past.seen.keys() - names - past.vanished) if keeps and is_whole else (),
-        returned=tuple(name for name in past.vanished if name in names and name in past.seen),
-        leftovers=() if keeps else tuple(item for item in ordered if item.name in past.seen),
-        checked=_checked(ordered, past),
+        aside=tuple(item for item in ordered if item.name in excluded and item.name not in history.seen),
+        vanished=tuple(history.seen.keys() - names - history.vanished) if keeps and is_whole else (),
+        returned=tuple(name for name in history.vanished if name in names and name in history.seen),
+        leftovers=() if keeps else tuple(item for item in ordered if item.name in history.seen),
+        checked=_checked(ordered, history),
         is_whole=is_whole,
-        overtaken=tuple(item.name for item in overtaken),
+        overtaken=tuple(item.name for item in superseded),
         partition_end=naming.partition_end,
     )
 
 
-def _late(chosen: Sequence[SourceObject], past: ObjectHistory, naming: Naming) -> tuple[str, ...]:
+def _superseded(history: ObjectHistory, naming: Naming) -> Sequence[SourceObject]:
+    """Return the objects that earlier runs saw and that are of an earlier epoch: they are never applied."""
+    return [item for item in history.waiting.values() if full_loads.is_of_earlier_epoch(item, history, naming)]
+
+
+def _without(
+    waiting: Mapping[str, SourceObject], superseded: Sequence[SourceObject]
+) -> Mapping[str, SourceObject]:
+    return {name: item for name, item in waiting.items() if item not in superseded}
+
+
+def _check_listing(
+    table: str,
+    ordered: Sequence[SourceObject],
+    unseen: Sequence[SourceObject],
+    history: ObjectHistory,
+    naming: Naming,
+    *,
+    archived: str | None,
+    keeps: bool,
+) -> None:
+    """Raise AlarmRaised or SourceError where an ordered listing of changes shows a possible loss.
+
+    `unseen` are the listed objects that were not applied and are not excluded.
+    """
+    names = {item.name for item in ordered}
+    excluded = history.passed("LEDGER-001")
+    listing_checks.refuse_equal_orders(table, ordered)
+    if keeps and history.start is None:
+        listing_checks.refuse_emptied(table, names, history)
+    listing_checks.refuse_rewritten(table, ordered, history)
+    listing_checks.refuse_gone(table, names, history)
+    listing_checks.refuse_missed(table, unseen, archived, history, naming)
+    listing_checks.refuse_late(table, unseen, history, naming)
+    listing_checks.refuse_other_places(table, [item for item in ordered if item.name not in excluded], history)
+    listing_checks.refuse_gap(table, unseen, history, naming.number)
+
+
+def _late(chosen: Sequence[SourceObject], history: ObjectHistory, naming: Naming) -> tuple[str, ...]:
     """Return the names of selected objects that lie before an applied one.
 
     In a topic they are compared with the objects of the same partition.
     """
     highest: dict[int | None, int] = {}
-    for item in past.seen.values() if chosen else ():
+    for item in history.seen.values() if chosen else ():
         end = naming.partition_end(item.name)
         highest[end] = max(item.order, highest.get(end, item.order))
-    return tuple(i.name for i in chosen if i.order < highest.get(naming.partition_end(i.name), i.order))
+    return tuple(
+        item.name for item in chosen if item.order < highest.get(naming.partition_end(item.name), item.order)
+    )
 
 
 def _select_load(
-    table: str, load: Load, ordered: Sequence[SourceObject], past: ObjectHistory, naming: Naming, *, keeps: bool
+    table: str, load: Load, ordered: Sequence[SourceObject], history: ObjectHistory, naming: Naming, *, keeps: bool
 ) -> ObjectSelection:
     """Select all objects of a full load once it is complete, and none before that."""
-    listing = full_loads.find_load(table, load, ordered, past, naming, keeps=keeps)
+    listing = full_loads.find_load(table, load, ordered, history, naming, keeps=keeps)
     is_dated = all(naming.is_dated(item.name) for item in listing.objects)
-    is_spliced = (
-        load.older is Older.SPLICE and is_dated and bool(full_loads.older_objects(listing.objects, past, naming))
-    )
+    is_older = bool(full_loads.older_objects(listing.objects, history, naming))
+    is_spliced = load.older is Older.SPLICE and is_dated and is_older
     if load.settles is not None:
-        listing_checks.refuse_changes(table, listing.behind)
-        if not is_spliced:
-            listing_checks.refuse_older_snapshot(table, listing.objects, past, naming)
-        listing_checks.refuse_equal_snapshots(
-            table, (*past.seen.values(), *listing.objects, *listing.later), naming
-        )
-        if keeps and not ordered and past.seen and past.now - listing.awaited.unchanged >= load.settles:
-            listing_checks.refuse_emptied(table, (), past)
-    overtaken = [item for item in past.waiting.values() if full_loads.is_of_earlier_epoch(item, past, naming)]
-    unapplied = {item.name: item for item in past.waiting.values() if item not in overtaken}
+        _check_snapshots(table, listing, history, naming, is_spliced=is_spliced)
+        is_settled = history.now - listing.awaited.unchanged >= load.settles
+        if keeps and not ordered and history.seen and is_settled:
+            listing_checks.refuse_emptied(table, (), history)
+    superseded = _superseded(history, naming)
+    behind = (*listing.behind, *listing.later)
     selection = ObjectSelection(
-        left=(*listing.objects, *listing.behind, *listing.later),
+        left=(*listing.objects, *behind),
         aside=listing.skipped,
         awaited=listing.awaited,
-        overtaken=tuple(i.name for i in overtaken),
+        overtaken=tuple(item.name for item in superseded),
     )
     if not listing.is_whole:
         return selection
-    listing_checks.refuse_equal_orders(table, listing.objects)
-    behind = (*listing.behind, *listing.later)
-    now_there = {item.name for item in (*listing.objects, *behind)}
-    listing_checks.refuse_gone(table, now_there, replace(past, waiting=unapplied, seen={}, start=None))
-    listing_checks.refuse_gap(table, listing.objects, replace(past, seen={}), naming.number)
+    _check_complete_load(table, listing, superseded, history, naming)
     return replace(
         selection,
         objects=listing.objects,
@@ -238,8 +260,34 @@ def _select_load(
         bytes_left=sum(item.size for item in behind),
         left=behind,
         load=load.epoch - is_spliced,
-        is_first=is_dated and full_loads.is_first_snapshot(listing.objects, past, naming),
+        is_first=is_dated and full_loads.is_first_snapshot(listing.objects, history, naming),
     )
+
+
+def _check_snapshots(
+    table: str, listing: LoadListing, history: ObjectHistory, naming: Naming, *, is_spliced: bool
+) -> None:
+    """Raise SourceError or AlarmRaised for changes among snapshots, and for old or unordered snapshots."""
+    listing_checks.refuse_changes(table, listing.behind)
+    if not is_spliced:
+        listing_checks.refuse_older_snapshot(table, listing.objects, history, naming)
+    objects = (*history.seen.values(), *listing.objects, *listing.later)
+    listing_checks.refuse_equal_snapshots(table, objects, naming)
+
+
+def _check_complete_load(
+    table: str,
+    listing: LoadListing,
+    superseded: Sequence[SourceObject],
+    history: ObjectHistory,
+    naming: Naming,
+) -> None:
+    """Raise AlarmRaised or SourceError where objects of a complete load, or changes behind it, are missing."""
+    listing_checks.refuse_equal_orders(table, listing.objects)
+    names = {item.name for item in (*listing.objects, *listing.behind, *listing.later)}
+    history = replace(history, waiting=_without(history.waiting, superseded), seen={})
+    listing_checks.refuse_gone(table, names, replace(history, start=None))
+    listing_checks.refuse_gap(table, listing.objects, history, naming.number)
 
 
 def _within(limits: Limits, unseen: Sequence[SourceObject]) -> tuple[list[SourceObject], Sequence[SourceObject]]:
@@ -254,44 +302,44 @@ def _within(limits: Limits, unseen: Sequence[SourceObject]) -> tuple[list[Source
     return chosen, unseen[len(chosen) :]
 
 
-def find_touched(listed: Iterable[SourceObject], past: ObjectHistory) -> Sequence[SourceObject]:
+def find_touched(listed: Iterable[SourceObject], history: ObjectHistory) -> Sequence[SourceObject]:
     """Return the applied objects whose content must be read to know whether they were rewritten.
 
     They have the same size, another time of modification, and no etag to compare.
     """
     touched = []
     for item in listed:
-        before = past.seen.get(item.name)
+        before = history.seen.get(item.name)
         if before is None or before.modified == item.modified or before.size != item.size:
             continue
-        is_known = past.checked.get(item.name) == item.modified or item.version in past.passed("LEDGER-002")
+        is_known = history.checked.get(item.name) == item.modified or item.version in history.passed("LEDGER-002")
         if not is_known and before.etag is not None and item.etag is None:
             touched.append(item)
     return touched
 
 
-def _checked(listed: Iterable[SourceObject], past: ObjectHistory) -> Mapping[str, int]:
+def _checked(listed: Iterable[SourceObject], history: ObjectHistory) -> Mapping[str, int]:
     """Return the times of modification, by name, of applied objects whose content was compared again."""
     return {
         item.name: item.modified
         for item in listed
         if item.etag is not None
-        and (before := past.seen.get(item.name)) is not None
+        and (before := history.seen.get(item.name)) is not None
         and before.modified != item.modified
-        and past.checked.get(item.name) != item.modified
+        and history.checked.get(item.name) != item.modified
     }
 
 
-def lacks_applied_objects(listed: Iterable[SourceObject], past: ObjectHistory) -> bool:
+def lacks_applied_objects(listed: Iterable[SourceObject], history: ObjectHistory) -> bool:
     """Return True if a listing that began at an object has none of the applied objects: then all must be listed."""
-    return past.start is not None and not any(item.name in past.seen for item in listed)
+    return history.start is not None and not any(item.name in history.seen for item in listed)
 
 
 def until_changed(selection: ObjectSelection, now: Mapping[str, SourceObject]) -> ObjectSelection:
     """Return the objects before the first that changed while it was read.
 
-    The others wait. Of a full load all objects wait if one of them changed. `now` has the objects as they are after
-    the read, by name.
+    The others wait. If an object of a full load changed, all of its objects wait. `now` has the objects as they are
+    after the read, by name.
     """
     unchanged: list[SourceObject] = []
     for item in selection.objects:

@@ -53,12 +53,12 @@ def states_before(state: ObjectState) -> frozenset[ObjectState]:
     return frozenset(_BECOMES.get(state, ()))
 
 
-def records_after(known: Mapping[str, ObjectRecord], notes: Notes) -> dict[str, ObjectRecord]:
-    """Return the records of a ledger by name after notes are written: of the `known` objects, and of new ones.
+def records_after(stored: Mapping[str, ObjectRecord], notes: Notes) -> dict[str, ObjectRecord]:
+    """Return the records of a ledger by name after notes are written: of the `stored` objects, and of new ones.
 
     Only the objects that the notes name need to be known.
     """
-    records = {} if notes.anew else {**known}
+    records = {} if notes.anew else {**stored}
     for record in notes.records:
         before = records.get(record.object.name)
         records[record.object.name] = record if before is None else replace(record, first_seen=before.first_seen)
@@ -69,9 +69,9 @@ def records_after(known: Mapping[str, ObjectRecord], notes: Notes) -> dict[str, 
     return records
 
 
-def account_after(known: Account, notes: Notes) -> Account:
-    """Return the account of a table after notes are written; its waiting objects are those of `known`."""
-    before = Account() if notes.anew else known
+def account_after(stored: Account, notes: Notes) -> Account:
+    """Return the account of a table after notes are written; its waiting objects are those of `stored`."""
+    before = Account() if notes.anew else stored
     return replace(
         before,
         checked={**before.checked, **notes.checked},
@@ -86,15 +86,15 @@ def account_after(known: Account, notes: Notes) -> Account:
     )
 
 
-def applied_record(found: ObjectFacts, batch: int) -> ObjectRecord:
+def applied_record(facts: ObjectFacts, batch: int) -> ObjectRecord:
     """Return the ledger record of an object that was applied in a batch."""
     return ObjectRecord(
-        object=found.object,
+        object=facts.object,
         state=ObjectState.APPLIED,
         batch=batch,
-        rows=found.rows,
-        least=found.least,
-        greatest=found.greatest,
+        rows=facts.rows,
+        least=facts.least,
+        greatest=facts.greatest,
     )
 
 
@@ -156,7 +156,7 @@ class LedgerWriter:
         if progress.batch == 0:
             return Account()
         records = self.ledger.objects(table, *_WERE_APPLIED)
-        applied_since = (one.object for one in records if (one.batch or 0) > progress.batch)
+        applied_since = (record.object for record in records if (record.batch or 0) > progress.batch)
         return Account(waiting={**account.waiting, **{item.name: item for item in applied_since}})
 
     def _start(self, account: Account, change_log_state: ChangeLogState, floor: int | None) -> str | None:
@@ -169,19 +169,19 @@ class LedgerWriter:
     def record_listing(
         self,
         table: str,
-        past: ObjectHistory,
+        history: ObjectHistory,
         selection: ObjectSelection,
         change_log_state: ChangeLogState,
-        at: Progress,
-        of: ChangeLog,
+        progress: Progress,
+        change_log: ChangeLog,
     ) -> None:
         """Write what was listed, and what the ledger lacks of earlier batches."""
         account, now = self.ledger.account(table), self.now()
-        is_another = account.batch > at.batch
+        is_another = account.batch > progress.batch
         after = 0 if is_another else account.batch
-        missing = of.applied(at, after) if after < at.batch else ()
-        waiting = [item for item in (*selection.objects, *selection.left) if not past.has_applied(item)]
-        new_waiting = [item for item in waiting if is_another or past.waiting.get(item.name) != item]
+        missing = change_log.applied(progress, after) if after < progress.batch else ()
+        waiting = [item for item in (*selection.objects, *selection.left) if not history.has_applied(item)]
+        new_waiting = [item for item in waiting if is_another or history.waiting.get(item.name) != item]
         notes = Notes(
             anew=is_another,
             records=[
@@ -196,9 +196,9 @@ class LedgerWriter:
             },
             checked=selection.checked,
             listed=now if selection.is_whole else None,
-            batch=at.batch,
+            batch=progress.batch,
             alarms=None if selection.objects else (),
-            acked=past.acked,
+            acked=history.acked,
             looked=True,
             awaited=selection.awaited,
         )
@@ -209,13 +209,15 @@ class LedgerWriter:
 
         After a snapshot, the time since when the listing is unchanged is kept for the objects behind it.
         """
-        records, awaited = [applied_record(found, batch) for found in objects], self.ledger.account(table).awaited
+        records, awaited = [applied_record(facts, batch) for facts in objects], self.ledger.account(table).awaited
         remaining = None if awaited is None else awaited.applied
         self.ledger.write(table, Notes(records=records, batch=batch, alarms=(), looked=True, awaited=remaining))
 
-    def applied_objects(self, table: str, at: Progress, objects: Sequence[SourceObject]) -> Sequence[SourceObject]:
+    def applied_objects(
+        self, table: str, progress: Progress, objects: Sequence[SourceObject]
+    ) -> Sequence[SourceObject]:
         """Return those of the objects that a table has applied in this version, as far as the ledger knows."""
-        if self.ledger.account(table).batch > at.batch:  # the table was made anew or rolled back since
+        if self.ledger.account(table).batch > progress.batch:  # the table was made anew or rolled back since
             return ()
         applied = (ObjectState.APPLIED, ObjectState.ARCHIVED)
         records = self.ledger.objects(table, *applied, names=[item.name for item in objects])
@@ -247,7 +249,7 @@ class LedgerWriter:
         table: str,
         progress: Progress,
         change_log_state: ChangeLogState,
-        of: ChangeLog,
+        change_log: ChangeLog,
         *,
         keeps_waiting: bool = True,
     ) -> Sequence[ObjectRecord]:
@@ -256,13 +258,15 @@ class LedgerWriter:
         With `keeps_waiting`, objects that were seen and not applied stay, so that they are missed if they go away;
         so do, in a table that another tool rolled back, the objects that it has applied since.
         """
-        records = of.applied(progress, 0)
-        known = {*change_log_state.objects, *(record.object.name for record in records)}
+        records = change_log.applied(progress, 0)
+        applied = {*change_log_state.objects, *(record.object.name for record in records)}
         waiting = self._account(table, progress).waiting if keeps_waiting else {}
-        waits = [item for name, item in waiting.items() if name not in known]
-        every = [*records, *_records(waits, ObjectState.SEEN, self.now())]
+        still_waiting = [item for name, item in waiting.items() if name not in applied]
+        all_records = [*records, *_records(still_waiting, ObjectState.SEEN, self.now())]
         acked = change_log_state.acked(progress.epoch)
-        self.ledger.write(table, Notes(anew=True, records=every, batch=progress.batch, alarms=(), acked=acked))
+        self.ledger.write(
+            table, Notes(anew=True, records=all_records, batch=progress.batch, alarms=(), acked=acked)
+        )
         return records
 
 

@@ -23,9 +23,9 @@ def append(
     replaces = delivery.loaded is not None and delivery.loaded > memory.epoch
     written: dict[Key, Row | None] = dict.fromkeys(rows) if replaces else {}
     written |= {tuple(event.position): _row(dimension, event) for event in repaired}
-    new, rejects, copies = without_known_objects(memory, delivery)
+    events, rejects, copies = without_known_objects(memory, delivery)
     partial = 0
-    for event in new:
+    for event in events:
         if event.operation in (Operation.INSERT, Operation.READ):
             partial += event.lacks(dimension.schema.names)
             written[tuple(event.position)] = _row(dimension, event)
@@ -54,5 +54,5 @@ def append(
 
 
 def _row(dimension: Dimension, event: ChangeEvent) -> Row:
-    sent = {name: value for name, value in event.cells.items() if value is not UNSET}
-    return Row({name: sent.get(name) for name in dimension.schema.names}, event.position)
+    values = {name: value for name, value in event.cells.items() if value is not UNSET}
+    return Row({name: values.get(name) for name in dimension.schema.names}, event.position)

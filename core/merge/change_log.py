@@ -10,10 +10,10 @@ left by a crash and are ignored.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Self
+from typing import Self, TypeAlias
 
 from lakeward.core.dimension import Dimension, Lateness, Ordered, Within
 from lakeward.core.events import (
@@ -169,13 +169,13 @@ def times_of_objects(records: Iterable[Record]) -> Mapping[int, int]:
 
     Times are microseconds since 1970. An object that came before any batch had a time is left out.
     """
-    found: dict[int, int | None] = {}
+    newest_times: dict[int, int | None] = {}
     newest: int | None = None
     for record in sorted(records, key=lambda record: record.batch):
         newest = max((time for time in (newest, record.time) if time is not None), default=None)
         for order in record.objects:
-            found.setdefault(order, newest)
-    return {order: time for order, time in found.items() if time is not None}
+            newest_times.setdefault(order, newest)
+    return {order: time for order, time in newest_times.items() if time is not None}
 
 
 @dataclass(slots=True)
@@ -233,7 +233,7 @@ def next_low_watermark(memory: ChangeLogContents, lateness: Lateness) -> Mark | 
     in_time = min(r.least.mark for r in memory.records if r.time is not None and r.time >= oldest)
     bounds = [bound for r in memory.records if r.objects for bound in (r.least, r.greatest)]
     recorded = {bound.mark for bound in bounds if bound.sequence != READ_SEQUENCE}  # it passes no such row
-    highest = max((place for place in recorded if place < in_time), default=None)
+    highest = max((order for order in recorded if order < in_time), default=None)
     return memory.low_watermark if highest is None else max(highest, memory.low_watermark or highest)
 
 
@@ -309,38 +309,58 @@ def trim(dimension: Dimension, memory: ChangeLogContents) -> list[ChangeEvent]:
     if memory.low_watermark is None:
         return incomplete
     pins = [hold.position for hold in memory.holds.values()]
-    past: set[Position] = set()
-    all_truncates = _truncates(memory)
-    for keys, part in _parts(memory):
-        pin = _pin(part, keys, memory.low_watermark)
+    folded: set[Position] = set()
+    truncates = _truncates(memory)
+    for chain in _chain_contents(memory):
+        pin = _pin(*chain, memory.low_watermark)
         pins += [] if pin is None else [pin]
-        events, later = _split(part, keys, memory.low_watermark, pin)
-        truncates = [t for t in all_truncates if _is_past(t.position, memory.low_watermark, pin)]
-        rows = {key: b.row for key in keys if (b := memory.bases.get(key)) and b.row is not None}
-        folded = apply(dimension, rows, [*events, *truncates])
-        if folded.incomplete:
-            after = [change.event for change in part.changes.values() if not change.waiting]
-            folded_on = apply(dimension, rows, [*after, *all_truncates])
-            known = [event for event in events if memory.bases.keys() >= {*event.keys}]
-            incomplete += [event for event in known if folded_on.is_waiting(event)]
-        past |= {event.position for event in events}
-        kept = {key for event in later for key in event.keys}
-        if dimension.keeps_ended and len(truncates) < len(all_truncates):
-            kept |= keys  # what a truncate ended, which the low watermark has not passed
-        for key in keys:
-            has_base = memory.bases.pop(key, None) is not None
-            if key in kept and has_base:  # else what stands is the state: all of it waits, or left nothing
-                row = folded.rows.get(key)
-                memory.bases[key] = BaseRow(key, None if row is None or row.is_bare else as_fold_base(row), 0)
+        events, waiting = _fold_chain(dimension, memory, chain, truncates, pin)
+        folded |= {event.position for event in events}
+        incomplete += waiting
     pin = min(pins, default=None)
-    past |= {t.position for t in all_truncates if _is_past(t.position, memory.low_watermark, pin)}
-    memory.changes = {p: change for p, change in memory.changes.items() if p not in past}
+    folded |= {t.position for t in truncates if _is_foldable(t.position, memory.low_watermark, pin)}
+    memory.changes = {p: change for p, change in memory.changes.items() if p not in folded}
     memory.closed = {p: e for p, e in memory.closed.items() if p.mark > memory.low_watermark}
     return incomplete
 
 
-def _is_past(position: Position, low_watermark: Mark, pin: Position | None) -> bool:
-    return position.mark <= low_watermark and (pin is None or position < pin)
+def _fold_chain(
+    dimension: Dimension,
+    memory: ChangeLogContents,
+    chain: _Chain,
+    all_truncates: Sequence[ChangeEvent],
+    pin: Position | None,
+) -> tuple[list[ChangeEvent], list[ChangeEvent]]:
+    """Fold the events of a chain up to the low watermark, and before its pin, into its base rows.
+
+    Returns these events, and those of them that still have no row to complete.
+    """
+    keys, contents = chain
+    events, later = _split(contents, keys, memory.low_watermark, pin)
+    truncates = [t for t in all_truncates if _is_foldable(t.position, memory.low_watermark, pin)]
+    rows = {key: b.row for key in keys if (b := memory.bases.get(key)) and b.row is not None}
+    folded = apply(dimension, rows, [*events, *truncates])
+    waiting: list[ChangeEvent] = []
+    if folded.incomplete:
+        applied = [change.event for change in contents.changes.values() if not change.waiting]
+        folded_on = apply(dimension, rows, [*applied, *all_truncates])
+        with_base = [event for event in events if memory.bases.keys() >= {*event.keys}]
+        waiting = [event for event in with_base if folded_on.is_waiting(event)]
+    remaining_keys = {key for event in later for key in event.keys}
+    if dimension.keeps_ended and len(truncates) < len(all_truncates):
+        remaining_keys |= keys  # a truncate that is not folded yet has ended rows of these keys
+    for key in keys:
+        has_base = memory.bases.pop(key, None) is not None
+        # Any other key needs no base row: its stored row is its state.
+        if key in remaining_keys and has_base:
+            row = folded.rows.get(key)
+            memory.bases[key] = BaseRow(key, None if row is None or row.is_bare else as_fold_base(row), 0)
+    return events, waiting
+
+
+def _is_foldable(position: Position, low_watermark: Mark | None, pin: Position | None) -> bool:
+    """Return True if a position is at or below the low watermark and before the pin."""
+    return low_watermark is not None and position.mark <= low_watermark and (pin is None or position < pin)
 
 
 def _truncates(memory: ChangeLogContents) -> list[ChangeEvent]:
@@ -358,7 +378,11 @@ def _chains(memory: ChangeLogContents) -> list[set[Key]]:
     return chains(links, links)
 
 
-def _parts(memory: ChangeLogContents) -> Iterator[tuple[set[Key], ChangeLogContents]]:
+_Chain: TypeAlias = tuple[set[Key], ChangeLogContents]
+"""Keys that key changes join, with the changes and the holds of these keys."""
+
+
+def _chain_contents(memory: ChangeLogContents) -> Iterator[_Chain]:
     """Yield each chain of keys with the changes and the holds of its keys."""
     changes: dict[Key, list[Change]] = defaultdict(list)
     for change in memory.changes.values():
@@ -369,13 +393,13 @@ def _parts(memory: ChangeLogContents) -> Iterator[tuple[set[Key], ChangeLogConte
         for key in hold.keys:
             holds[key].append(hold)
     for keys in _chains(memory):
-        part = ChangeLogContents(epoch=memory.epoch)
-        part.changes = {change.event.position: change for key in keys for change in changes.get(key, ())}
-        part.holds = {hold.position: hold for key in keys for hold in holds.get(key, ())}
-        yield keys, part
+        contents = ChangeLogContents(epoch=memory.epoch)
+        contents.changes = {change.event.position: change for key in keys for change in changes.get(key, ())}
+        contents.holds = {hold.position: hold for key in keys for hold in holds.get(key, ())}
+        yield keys, contents
 
 
-def _pin(memory: ChangeLogContents, keys: set[Key], low_watermark: Mark) -> Position | None:
+def _pin(keys: set[Key], memory: ChangeLogContents, low_watermark: Mark) -> Position | None:
     """Return the first position that must not be folded on these keys, or None.
 
     It is the first event of a transaction that is held, waits, or lies on both sides of the low watermark. An event
@@ -388,17 +412,18 @@ def _pin(memory: ChangeLogContents, keys: set[Key], low_watermark: Mark) -> Posi
         if c.waiting and keys & set(c.event.keys)
     ]
     transactions = {transaction for _, transaction in [*held, *waiting] if transaction is not None}
-    transactions |= _parted(memory, keys, low_watermark)
-    marks = {position.mark for position, transaction in [*held, *waiting] if transaction is None}
+    transactions |= _split_transactions(memory, keys, low_watermark)
+    source_orders = {position.mark for position, transaction in [*held, *waiting] if transaction is None}
     started = [
         c.event.position
         for c in memory.changes.values()
-        if (c.event.transaction in transactions or c.event.position.mark in marks) and keys & set(c.event.keys)
+        if (c.event.transaction in transactions or c.event.position.mark in source_orders)
+        and keys & set(c.event.keys)
     ]
     return min([position for position, _ in [*held, *waiting]] + started, default=None)
 
 
-def _parted(memory: ChangeLogContents, keys: set[Key], low_watermark: Mark) -> set[Hashable]:
+def _split_transactions(memory: ChangeLogContents, keys: set[Key], low_watermark: Mark) -> set[Hashable]:
     """Return the transactions with events of these keys on both sides of the low watermark."""
     spans: dict[Hashable, list[Mark]] = defaultdict(list)
     for change in memory.changes.values():
@@ -408,26 +433,26 @@ def _parted(memory: ChangeLogContents, keys: set[Key], low_watermark: Mark) -> s
 
 
 def _split(
-    memory: ChangeLogContents, keys: set[Key], low_watermark: Mark, pin: Position | None
+    memory: ChangeLogContents, keys: set[Key], low_watermark: Mark | None, pin: Position | None
 ) -> tuple[list[ChangeEvent], list[ChangeEvent]]:
     """Return the remembered events of the keys to fold now, and those that stay."""
-    past: list[ChangeEvent] = []
-    later: list[ChangeEvent] = []
+    to_fold: list[ChangeEvent] = []
+    to_keep: list[ChangeEvent] = []
     for change in memory.changes.values():
         if keys & set(change.event.keys) and change.event.position.epoch <= memory.epoch:
-            done = not change.waiting and _is_past(change.event.position, low_watermark, pin)
-            (past if done else later).append(change.event)
-    return past, later
+            is_foldable = not change.waiting and _is_foldable(change.event.position, low_watermark, pin)
+            (to_fold if is_foldable else to_keep).append(change.event)
+    return to_fold, to_keep
 
 
 def _forget_beyond(memory: ChangeLogContents, objects: int) -> None:
     """Remove the entries of all batches before the last ones that delivered this many objects."""
-    seen, oldest = 0, 0
+    delivered, oldest = 0, 0
     for record in sorted(memory.records, key=lambda record: -record.batch):
-        if seen >= objects:
+        if delivered >= objects:
             oldest = record.batch
             break
-        seen += len(record.objects)
+        delivered += len(record.objects)
     memory.changes = {
         position: change for position, change in memory.changes.items() if change.waiting or change.batch > oldest
     }

@@ -47,8 +47,8 @@ class Counts:
         return self.read == accounted
 
     def __add__(self, other: Counts) -> Counts:
-        mine, theirs = asdict(self), asdict(other)
-        return Counts(**{name: mine[name] + theirs[name] for name in mine})
+        own, added = asdict(self), asdict(other)
+        return Counts(**{name: own[name] + added[name] for name in own})
 
     @classmethod
     def of(cls, values: Mapping[str, int]) -> Counts:

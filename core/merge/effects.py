@@ -33,9 +33,9 @@ class Effect:
             return later
         if self.cells is None or not later.cells:
             return self
-        known = self.cells
-        over = {name: fill_unset(v, known[name]) if name in known else v for name, v in later.cells.items()}
-        return Effect({**known, **over}, self.replaces)
+        cells = self.cells
+        overwritten = {name: fill_unset(v, cells[name]) if name in cells else v for name, v in later.cells.items()}
+        return Effect({**cells, **overwritten}, self.replaces)
 
 
 NOTHING = Effect()
@@ -46,10 +46,10 @@ def effect_of(event: ChangeEvent, columns: Sequence[str]) -> Effect:
     """Return the effect of an event on its key. The event must not be a key change."""
     if event.operation in (Operation.DELETE, Operation.TRUNCATE):
         return REMOVED
-    sent = {name: value for name in columns if (value := event.cells.get(name, UNSET)) is not UNSET}
+    cells = {name: value for name in columns if (value := event.cells.get(name, UNSET)) is not UNSET}
     if event.operation is Operation.UPDATE and event.lacks(columns):
-        return Effect(sent)
-    return Effect({name: fill_unset(sent.get(name), None) for name in columns}, replaces=True)
+        return Effect(cells)
+    return Effect({name: fill_unset(cells.get(name), None) for name in columns}, replaces=True)
 
 
 class Effects:

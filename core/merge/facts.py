@@ -98,7 +98,7 @@ class BatchFacts:
     when the load was made. `truncates` are the positions of its truncates.
 
     `warnings` has the number of rows that break a quality rule that only warns, by the name of the rule; `cautions`
-    has the number of rows that deserve a look, by the text that says why. `recomputed` says how rules compute
+    has the number of rows that deserve attention, by the text that says why. `recomputed` says how rules compute
     columns from the stored row. `others` are the messages among the `skipped` rows that name other tables,
     `databases` the number of rows by the database that they name. `key_halves` is the number of deletes and inserts
     that are halves of key changes, as the source says. `header` has the columns in the order of the last header of
@@ -132,8 +132,8 @@ class BatchFacts:
     @property
     def ahead(self) -> Ahead | None:
         """The greatest source time that is not believed, with its object, or None."""
-        found = (Ahead(item.ahead, item.object.name) for item in self.objects if item.ahead is not None)
-        return max(found, default=None)
+        times_ahead = (Ahead(item.ahead, item.object.name) for item in self.objects if item.ahead is not None)
+        return max(times_ahead, default=None)
 
     @property
     def has_loads(self) -> bool:
@@ -156,9 +156,9 @@ class BatchFacts:
     @property
     def inexact_since(self) -> str | None:
         """The name of the first object with a row whose key cannot be read, or None."""
-        return next((found.object.name for found in self.objects if found.unreadable), None)
+        return next((item.object.name for item in self.objects if item.unreadable), None)
 
     def with_parts(self) -> BatchFacts:
         """Return the facts of a batch whose updates are folded as parts: an older event may complete them."""
-        has = frozenset({Capability.UNSET})
-        return replace(self, needs=self.needs | has, may_need=self.may_need | has)
+        added = frozenset({Capability.UNSET})
+        return replace(self, needs=self.needs | added, may_need=self.may_need | added)

@@ -61,8 +61,8 @@ class FoldResult:
         """Whether an event found no row to complete and no newer event of its key supersedes it."""
         if event.position not in self.incomplete:
             return False
-        standing = self.rows.get(event.key)
-        newer = [*self.truncates[-1:], *([] if standing is None else [standing.position])]
+        row = self.rows.get(event.key)
+        newer = [*self.truncates[-1:], *([] if row is None else [row.position])]
         return all(position < event.position for position in newer)
 
     @property
@@ -90,21 +90,21 @@ class _Transaction:
     """The state of one transaction: the keys that rows entered, and the rows that they cover there.
 
     `moves` are its key changes by source order and keys, each with the row that it left when it first came.
-    `selection` are the key changes since the transaction began, or began again.
+    `key_changes` are those since the transaction began, or began again.
     """
 
     entered: set[Key] = field(default_factory=set)
     covered: dict[Key, Row] = field(default_factory=dict)
     moves: dict[Hashable, list[tuple[ChangeEvent, Row]]] = field(default_factory=dict)
-    selection: dict[Hashable, list[ChangeEvent]] = field(default_factory=dict)
+    key_changes: dict[Hashable, list[ChangeEvent]] = field(default_factory=dict)
 
     def row_of_copy(self, event: ChangeEvent) -> Row | None:
         """Return the row that the first delivery of a key change left, or None where this is the first."""
         return next((row for other, row in self.moves.get(_move(event), ()) if _is_copy(event, other)), None)
 
-    def takes_again(self, event: ChangeEvent) -> bool:
+    def has_come_before(self, event: ChangeEvent) -> bool:
         """Return True if an equal key change came since the transaction began."""
-        return any(_is_copy(event, other) for other in self.selection.get(_move(event), ()))
+        return any(_is_copy(event, other) for other in self.key_changes.get(_move(event), ()))
 
 
 class Fold:
@@ -132,8 +132,8 @@ class Fold:
 
     def is_news(self, key: Key, event: ChangeEvent) -> bool:
         """Return True if an event is newer than the stored row of a key."""
-        standing = self.rows.get(key)
-        return standing is None or standing.position < event.position
+        row = self.rows.get(key)
+        return row is None or row.position < event.position
 
     def live(self, key: Key) -> Row | None:
         """Return the row of a key, or None where it is absent or deleted."""
@@ -142,21 +142,21 @@ class Fold:
 
     def upsert(self, event: ChangeEvent) -> None:
         """Store the row of an event, completed from the stored row where cells were not sent."""
-        standing = self.live(event.key)
+        current = self.live(event.key)
         partial = event.lacks(self.columns)
         base: Row | None = None
         if event.operation is Operation.UPDATE and partial:
-            if standing is None and not event.was_whole:
+            if current is None and not event.was_whole:
                 self.result.incomplete.add(event.position)
                 return
             if event.key in self.transaction(event).covered:
                 self.result.undecided.add(event.position)
-            base = standing
+            base = current
         elif partial:
             self.result.unset_as_null.add(event.position)
-        if event.operation is Operation.INSERT and standing is not None:
+        if event.operation is Operation.INSERT and current is not None:
             self.result.insert_on_existing.add(event.position)
-        if event.operation is Operation.UPDATE and standing is None:
+        if event.operation is Operation.UPDATE and current is None:
             self.result.update_on_missing.add(event.position)
         self.put(event, base)
 
@@ -181,20 +181,20 @@ class Fold:
     def version(self, row: Row, event: ChangeEvent, columns: Columns) -> Row:
         """Return a row with the versions of its key, of which it is the current one."""
         self.result.placed.add(event.position)
-        standing = self.rows.get(event.key)
-        before = () if standing is None else standing.versions
+        stored = self.rows.get(event.key)
+        before = () if stored is None else stored.versions
         step = Step(event.instant, event.position, event.old_key)
         versions = apply_row(columns, before, row.cells, step)
         return replace(row, cells=versions[-1].cells, versions=versions)
 
     def delete(self, key: Key, event: ChangeEvent) -> None:
         """Replace a row by the record of its delete. Soft deletes keep its values, a history its versions."""
-        standing = self.rows.get(key)
-        cells = standing.cells if self.soft and standing is not None else {}
+        stored = self.rows.get(key)
+        cells = stored.cells if self.soft and stored is not None else {}
         row = Row(cells, event.position, deleted=True)
         if self.history is not None:
             self.result.placed.add(event.position)
-            before = () if standing is None else standing.versions
+            before = () if stored is None else stored.versions
             row = replace(row, versions=apply_delete(before, Step(event.instant, event.position)))
         self.rows[key] = row
 
@@ -232,12 +232,12 @@ class Fold:
         rows that it left.
         """
         transaction = self.transaction(event)
-        first, standing = transaction.row_of_copy(event), self.live(event.key)
-        if first is not None and standing is not None and standing.position == first.position:
+        first, current = transaction.row_of_copy(event), self.live(event.key)
+        if first is not None and current is not None and current.position == first.position:
             return
-        if transaction.takes_again(event):
+        if transaction.has_come_before(event):
             transaction = self.transactions[event.transaction] = _Transaction(moves=transaction.moves)
-        transaction.selection.setdefault(_move(event), []).append(event)
+        transaction.key_changes.setdefault(_move(event), []).append(event)
         mover = transaction.covered.pop(old, None)
         if mover is None and self.is_news(old, event):
             mover = self.live(old)
@@ -249,10 +249,10 @@ class Fold:
         if base is None and event.lacks(self.columns) and not event.was_whole:
             self.result.incomplete.add(event.position)
             return
-        if standing is not None and event.transaction is None:
+        if current is not None and event.transaction is None:
             self.result.undecided.add(event.position)
-        if standing is not None and event.key not in transaction.entered:
-            transaction.covered[event.key] = standing
+        if current is not None and event.key not in transaction.entered:
+            transaction.covered[event.key] = current
         transaction.entered.add(event.key)
         self.put(event, base)
         if first is None:
@@ -268,9 +268,9 @@ def _is_copy(event: ChangeEvent, other: ChangeEvent) -> bool:
     return _move(event) == _move(other) and same_cells(event.cells, other.cells)
 
 
-def deleted_row(row: Row, place: Position) -> Row:
+def deleted_row(row: Row, position: Position) -> Row:
     """Return a row as deleted at a position, with its values."""
-    return Row(row.cells, place, deleted=True)
+    return Row(row.cells, position, deleted=True)
 
 
 def as_fold_base(row: Row) -> Row:
@@ -286,7 +286,7 @@ def row_of(versions: Versions) -> Row:
 
 
 def columns_of(dimension: Dimension) -> Columns | None:
-    """Return the columns of a history by what a change of them does, or None of a mirror."""
+    """Return the columns of a history by what a change of them does, or None for a mirror."""
     history, names, key = dimension.history, dimension.schema.names, dimension.key
     if history is None:
         return None
@@ -303,5 +303,5 @@ def fill_unset(value: Cell, stored: Cell) -> Cell:
         return stored
     if not has_fields(value):
         return value
-    known = stored if has_fields(stored) else {}
-    return {name: fill_unset(part, known.get(name)) for name, part in value.items()}
+    stored_fields = stored if has_fields(stored) else {}
+    return {name: fill_unset(part, stored_fields.get(name)) for name, part in value.items()}

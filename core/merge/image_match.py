@@ -44,15 +44,15 @@ def match(
         if event.operation in _TAKES:
             raise no_image(dimension, delivery.object_of(event.position), event.position.row)
     replaces = delivery.loaded is not None and delivery.loaded > memory.epoch
-    new, rejects, copies = without_known_objects(memory, delivery)
+    events, rejects, copies = without_known_objects(memory, delivery)
     bag = _Bag(dimension.schema.names, {} if replaces else rows)
-    refused = bag.play([*repaired, *new])
+    refused = bag.play([*repaired, *events])
     counts = Counts(
         read=len(delivery.events) + len(delivery.rejects),
         duplicates=copies,
         quarantined=len(rejects) + len(refused),
         superseded=len(bag.superseded),
-        applied=len(new) - len(refused) - len(bag.superseded),
+        applied=len(events) - len(refused) - len(bag.superseded),
     )
     return DeliveryResult(
         rows={**(dict.fromkeys(rows) if replaces else {}), **bag.changed},
@@ -91,13 +91,13 @@ class _Bag:
         if event.operation in _TAKES:
             if not is_whole(event):
                 return NOT_WHOLE
-            found = self._oldest(event.before or {})
-            if found is None:
+            fact = self._oldest(event.before or {})
+            if fact is None:
                 return NOT_THERE
-            self._take(found)
+            self._take(fact)
         if event.operation in _LEAVES:
-            sent = {name: value for name, value in event.cells.items() if value is not UNSET}
-            self._add(Row({name: sent.get(name) for name in self.columns}, event.position))
+            values = {name: value for name, value in event.cells.items() if value is not UNSET}
+            self._add(Row({name: values.get(name) for name in self.columns}, event.position))
         return None
 
     def _oldest(self, image: Mapping[str, Cell]) -> Key | None:

@@ -35,12 +35,12 @@ def settle(
     arrived, passing, outcome = _folded(before, sort_delivery(before, dated), dated)
     verdicts = find_verdicts(before, arrived, passing, outcome)
     closed = arrived.closed | dict.fromkeys(passing.overruled(arrived.holds))
-    known = {*memory.holds, *closed}
+    earlier = {*memory.holds, *closed}
     return DeliveryResult(
         rows={key: row for key, row in outcome.rows.items() if key not in outcome.broken},
         changes=changes_to_remember(before, arrived, passing, verdicts),
         bases=bases_to_remember(before, arrived, passing),
-        holds=[one for position, one in arrived.holds.items() if position not in known],
+        holds=[new_hold for position, new_hold in arrived.holds.items() if position not in earlier],
         closed=closed,
         rejects=[*arrived.rejects, *incomplete_rows(before, passing, outcome)],
         record=record_of(delivery),

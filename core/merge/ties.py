@@ -26,30 +26,30 @@ class Tie:
 
 
 def ties_with(
-    came: Iterable[ChangeEvent],
-    known: Iterable[ChangeEvent],
+    events: Iterable[ChangeEvent],
+    remembered: Iterable[ChangeEvent],
     rows: Mapping[Key, Row],
-    kept: Collection[str] = (),
+    first_values: Collection[str] = (),
 ) -> list[Tie]:
     """Return the events that tie with a known event, or with an earlier one of the same delivery.
 
     `rows` are those of a table that does not remember the events that made them; an event with the source order of
-    such a row is compared with the row alone. Columns in `kept` have their first values.
+    such a row is compared with the row alone. Columns in `first_values` have their first values.
     """
-    stand: dict[Hashable, list[ChangeEvent]] = defaultdict(list)
-    for event in filter(has_order, known):
-        stand[place_of(event)].append(event)
-    found = []
-    for event in sorted(filter(has_order, came), key=lambda event: event.position):
-        others = [other.position for other in stand[place_of(event)] if not are_alike(other, event)]
+    by_place: dict[Hashable, list[ChangeEvent]] = defaultdict(list)
+    for event in filter(has_order, remembered):
+        by_place[place_of(event)].append(event)
+    ties = []
+    for event in sorted(filter(has_order, events), key=lambda event: event.position):
+        others = [other.position for other in by_place[place_of(event)] if not are_alike(other, event)]
         row = row_at(rows, event)
-        if row is not None and not may_come_from(row, event, kept):
+        if row is not None and not may_come_from(row, event, first_values):
             others.append(row.position)
         if others:
-            found.append(Tie(event, min(others)))
+            ties.append(Tie(event, min(others)))
         elif row is None:
-            stand[place_of(event)].append(event)
-    return found
+            by_place[place_of(event)].append(event)
+    return ties
 
 
 def has_order(event: ChangeEvent) -> bool:
@@ -62,10 +62,10 @@ def place_of(event: ChangeEvent) -> Hashable:
     return event.position.mark, event.keys
 
 
-def are_alike(one: ChangeEvent, other: ChangeEvent) -> bool:
+def are_alike(event: ChangeEvent, other: ChangeEvent) -> bool:
     """Whether two events of one place have equal contents. Of a delete only the key counts."""
-    is_delete = one.operation is Operation.DELETE
-    return one.operation is other.operation and (is_delete or same_cells(one.cells, other.cells))
+    is_delete = event.operation is Operation.DELETE
+    return event.operation is other.operation and (is_delete or same_cells(event.cells, other.cells))
 
 
 def row_at(rows: Mapping[Key, Row], event: ChangeEvent) -> Row | None:
@@ -74,16 +74,16 @@ def row_at(rows: Mapping[Key, Row], event: ChangeEvent) -> Row | None:
     return None if row is None or row.deleted or row.position.mark != event.position.mark else row
 
 
-def may_come_from(row: Row, event: ChangeEvent, kept: Collection[str]) -> bool:
+def may_come_from(row: Row, event: ChangeEvent, first_values: Collection[str]) -> bool:
     """Whether an event may have made a row. A delete makes none.
 
-    Columns that the event lacks are not compared, nor those of `kept`, unless they were not sent: an event with
-    `UNSET` cells did not make the row alone.
+    Columns that the event lacks are not compared, nor those of `first_values`, unless they were not sent: an event
+    with `UNSET` cells did not make the row alone.
     """
     if event.operation is Operation.DELETE:
         return False
-    sent = {name: cell for name, cell in event.cells.items() if name not in kept or not is_sent(cell)}
-    return same_cells({name: cell for name, cell in row.cells.items() if name in sent}, sent)
+    cells = {name: cell for name, cell in event.cells.items() if name not in first_values or not is_sent(cell)}
+    return same_cells({name: cell for name, cell in row.cells.items() if name in cells}, cells)
 
 
 def tie_detail(other: str) -> str:
@@ -91,11 +91,11 @@ def tie_detail(other: str) -> str:
     return f"the source has one place for it and for {other}, which says something else"
 
 
-def refuse_tie(dimension: Dimension, one: str, other: str) -> SourceError:
+def refuse_tie(dimension: Dimension, event: str, other: str) -> SourceError:
     """Return the error of a table that stops at a tie; both events are named with their rows."""
     return SourceError(
         f"{dimension.name}: two changes of one key have one place in the order of the source",
-        found=f'{other} and {one}, which do not say the same; `ties = "fail"` is set',
+        found=f'{other} and {event}, which do not say the same; `ties = "fail"` is set',
         todo='Nothing of this batch was applied; other tables go on. Let the later row win (`ties = "arrival"`), '
         'or let a person decide (`ties = "quarantine"`); or have the source write an order that tells them apart '
         "(docs/explanation/semantics.md), and replace the file.",

@@ -24,16 +24,16 @@ class Truncates:
     copies: int = 0
 
     @classmethod
-    def of(cls, remembered: frozenset[Position], came: Iterable[Position], *, unique: bool = False) -> Self:
+    def of(cls, remembered: frozenset[Position], arriving: Iterable[Position], *, unique: bool = False) -> Self:
         """Return the truncates with new ones separated from copies, by sequence where sequences are `unique`."""
-        known: set[Position | Mark] = {fact for place in remembered for fact in (place, place.mark)}
+        known_facts: set[Position | Mark] = {fact for position in remembered for fact in (position, position.mark)}
         arrived, copies = [], 0
-        for place in sorted(came):
-            fact = place.mark if unique else place
-            copies += fact in known
-            if fact not in known:
-                known.add(fact)
-                arrived.append(place)
+        for position in sorted(arriving):
+            fact = position.mark if unique else position
+            copies += fact in known_facts
+            if fact not in known_facts:
+                known_facts.add(fact)
+                arrived.append(position)
         return cls(remembered, tuple(arrived), copies)
 
     def met_from(self, least: Position | None) -> Self:
@@ -41,18 +41,18 @@ class Truncates:
 
         The stored rows have met all others. The newest stays as well, because it decides which holds it ends.
         """
-        above = {place for place in self.remembered if least is not None and place >= least}
+        above = {position for position in self.remembered if least is not None and position >= least}
         newest = set() if self.newest is None else {self.newest}
         return replace(self, remembered=frozenset(above | newest))
 
     @cached_property
     def all(self) -> tuple[Position, ...]:
-        """All of them, in order."""
+        """All truncates, in order."""
         return tuple(sorted({*self.remembered, *self.arrived}))
 
     @property
     def newest(self) -> Position | None:
-        """The newest remembered one."""
+        """The newest remembered truncate."""
         return max(self.remembered, default=None)
 
     @property
@@ -67,7 +67,7 @@ class Truncates:
         """
         if in_history:
             return Counts(duplicates=self.copies, applied=len(self.arrived))
-        stale = sum(self.newest is not None and place < self.newest for place in self.arrived)
+        stale = sum(self.newest is not None and position < self.newest for position in self.arrived)
         applied = int(len(self.arrived) > stale)
         superseded = len(self.arrived) - stale - applied
         return Counts(duplicates=self.copies, stale=stale, superseded=superseded, applied=applied)
@@ -80,11 +80,11 @@ class Truncates:
         return reason is not Reason.SEQUENCE and bool(self.all) and position < self.all[-1]
 
 
-def remembered_truncates(records: Iterable[Record], mark: Mark | None = None) -> frozenset[Position]:
+def remembered_truncates(records: Iterable[Record], low_watermark: Mark | None = None) -> frozenset[Position]:
     """Return the truncates that may still matter: those above the low watermark, and the newest below it.
 
     A history that goes on from older base rows needs older ones, and remembers them in its change log.
     """
-    found = {place for record in records for place in record.truncates}
-    passed = {place for place in found if mark is not None and place.mark <= mark}
-    return frozenset(found - passed) | ({max(passed)} if passed else frozenset())
+    truncates = {position for record in records for position in record.truncates}
+    passed = {position for position in truncates if low_watermark is not None and position.mark <= low_watermark}
+    return frozenset(truncates - passed) | ({max(passed)} if passed else frozenset())

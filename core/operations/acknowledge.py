@@ -1,4 +1,4 @@
-"""Acknowledge an alarm of a table, kept with who and why; and rebuild the ledger of a table."""
+"""Acknowledge an alarm of a table, with the operator and the reason; and rebuild the ledger of a table."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def objects_in(code: str, about: Iterable[str]) -> list[str]:
     >>> objects_in("LEDGER-003", ["a 1 2"])
     ['a 1 2']
     """
-    return sorted({one.rsplit(" ", _NUMBERS[code])[0] if code in _NUMBERS else one for one in about})
+    return sorted({text.rsplit(" ", _NUMBERS[code])[0] if code in _NUMBERS else text for text in about})
 
 
 def ack(job: Job[F], code: str, *, by: str, reason: str | None, at: int) -> Acknowledgement:
@@ -56,8 +56,8 @@ def ack(job: Job[F], code: str, *, by: str, reason: str | None, at: int) -> Ackn
     """
     if code not in PASSABLE:
         raise ConfigError(
-            f"{code} is no alarm that can be let pass",
-            found=f"those that can be are {', '.join(PASSABLE)}",
+            f"{code} is no alarm that can be acknowledged",
+            found=f"alarms that can be acknowledged are {', '.join(PASSABLE)}",
             todo="docs/reference/alarms.md says what to do about each alarm. Nothing was changed.",
         )
     state = job.opened.table.standing()
@@ -65,7 +65,7 @@ def ack(job: Job[F], code: str, *, by: str, reason: str | None, at: int) -> Ackn
     if alarm is None or alarm.code != code:
         raise ConfigError(
             f"{job.dimension.name}: the alarm {code} does not stand",
-            found="none does" if alarm is None else f"the one that does is {alarm.code}: {alarm.what}",
+            found="the table has no alarm" if alarm is None else f"its alarm is {alarm.code}: {alarm.what}",
             todo="`lakeward status` lists the alarms of the last run. Nothing was changed.",
         )
     load = find_awaited_load(job, state.progress, job.opened.change_log.read_state(state.progress))

@@ -25,8 +25,8 @@ from lakeward.core.text.numbers import format_count
 F = TypeVar("F")
 
 _KEYLESS: Final = (
-    "Without a key no row is told from another: of a file that waits each row becomes a new one, also where the "
-    "other job applied it. It must have ended behind the file that is named, not within one."
+    "Without a key no copy of a row is recognised: of a waiting file each row becomes a new one, even if the other "
+    "job applied it. That job must have ended behind the named file, not within a file."
 )
 """The warning of an adoption without a key: its files cannot be applied twice."""
 
@@ -45,29 +45,29 @@ class AdoptionRequest:
     cautions: Sequence[str] = ()
 
 
-def ask(job: Job[F], last: str | None) -> AdoptionRequest:
+def ask(job: Job[F], last_applied: str | None) -> AdoptionRequest:
     """Check a table and its source, changing nothing.
 
-    `last` is the last object that another job applied, None where it applied none. Raises TableError, with all
-    reasons, where the table cannot be adopted, and ConfigError where its table format cannot adopt, or there is no
-    such object.
+    `last_applied` is the last object that another job applied, None where it applied none. Raises TableError, with
+    all reasons, where the table cannot be adopted, and ConfigError where its table format cannot adopt, or there is
+    no such object.
     """
-    foreign = _adoption_port(job).look()
-    reasons = list(_reasons(job, foreign))
+    external = _adoption_port(job).look()
+    reasons = list(_reasons(job, external))
     if reasons:
         raise TableError(
             f"{job.dimension.name} cannot be adopted as it is",
             found="; ".join(reasons),
-            todo="Nothing was changed. Mend that and ask again, or let lakeward make a table of its own: "
+            todo="Nothing was changed. Correct that and ask again, or let lakeward make a table of its own: "
             "docs/how-to/adopt.md#what-is-refused",
         )
     selection = job.source.select_objects(
         job.dimension, ObjectHistory(now=0 if job.ledger_writer is None else job.ledger_writer.now())
     )
     listed = sorted((*selection.objects, *selection.left), key=lambda item: (item.order, item.name))
-    place = _count_applied(job, listed, last)
+    count = _count_applied(job, listed, last_applied)
     cautions = () if job.dimension.key else (_KEYLESS,)
-    return AdoptionRequest(foreign=foreign, applied=listed[:place], behind=listed[place:], cautions=cautions)
+    return AdoptionRequest(foreign=external, applied=listed[:count], behind=listed[count:], cautions=cautions)
 
 
 def adopt(job: Job[F], request: AdoptionRequest) -> Commit:
@@ -116,44 +116,44 @@ def _adoption_port(job: Job[F]) -> Adoption:
     return job.opened.adoption
 
 
-def _reasons(job: Job[F], foreign: ExternalTable) -> Iterator[str]:
+def _reasons(job: Job[F], external: ExternalTable) -> Iterator[str]:
     """Yield in words why a table cannot be adopted."""
     dimension = job.dimension
-    yield from foreign.refused
+    yield from external.refused
     if dimension.snapshots is not None:
         yield 'each full load takes the place of all rows (`full_loads = "snapshot"`): drop the table instead'
     if dimension.history is not None:
-        yield 'it is to be a history (`mode = "history"`), and of no row is known since when it is so'
+        yield 'it is to be a history (`mode = "history"`), and it is unknown since when its rows are valid'
     if dimension.is_soft:
-        yield 'its deletes are to be soft (`deletes = "soft"`), and nothing says which of its rows went'
+        yield 'its deletes are to be soft (`deletes = "soft"`), and its deleted rows are unknown'
     if dimension.match is Match.IMAGE:
-        yield 'its rows are to be found by their images (`match = "image"`), and have no places to be told apart by'
-    refuse_names_alike(dimension, foreign.schema.columns)
-    lacking = [name for name in dimension.key if foreign.schema.find(name) is None]
+        yield 'its rows are to be found by their images (`match = "image"`), and equal rows have no positions'
+    refuse_names_alike(dimension, external.schema.columns)
+    lacking = [name for name in dimension.key if external.schema.find(name) is None]
     if lacking:
         yield f"it lacks {', '.join(lacking)} of the key"
-    if foreign.null_keys:
-        yield f"{format_count(foreign.null_keys, 'row has', 'rows have')} NULL in the key"
-    if foreign.twice:
-        keys = format_count(foreign.twice, "key stands", "keys stand")
-        yield f"{keys} more than once, {foreign.example} among them"
+    if external.null_keys:
+        yield f"{format_count(external.null_keys, 'row has', 'rows have')} NULL in the key"
+    if external.twice:
+        keys = format_count(external.twice, "key stands", "keys stand")
+        yield f"{keys} more than once, {external.example} among them"
     if len(dimension.schema):
-        evolution = evolve(foreign.schema, dimension.schema, dimension.policies, dimension.key)
+        evolution = evolve(external.schema, dimension.schema, dimension.policies, dimension.key)
         yield from (f"the source differs: {change}" for change in evolution.refused)
 
 
-def _count_applied(job: Job[F], listed: Sequence[SourceObject], last: str | None) -> int:
-    """Return how many of the listed objects were applied, `last` included."""
-    if last is None:
+def _count_applied(job: Job[F], listed: Sequence[SourceObject], last_applied: str | None) -> int:
+    """Return how many of the listed objects were applied, `last_applied` included."""
+    if last_applied is None:
         return 0
-    for place, item in enumerate(listed, 1):
-        if item.name == last:
-            return place
+    for count, item in enumerate(listed, 1):
+        if item.name == last_applied:
+            return count
     listed_words = (
         f"there are {len(listed):,}, from {listed[0].name} to {listed[-1].name}" if listed else "there is none"
     )
     raise ConfigError(
-        f"{job.dimension.name}: {last} is no file of its source",
+        f"{job.dimension.name}: {last_applied} is no file of its source",
         found=listed_words,
         todo="Name the last one that was applied to the table, or say --none where none of these was. "
         "Nothing was changed.",

@@ -18,7 +18,7 @@ from lakeward.core.merge.counts import Verdict
 from lakeward.core.merge.effects import REMOVED, Cells, Effect, Effects, effect_of
 from lakeward.core.merge.fold import Fold, Row, columns_of
 from lakeward.core.operations.key_state import Known, Refused, Remembered
-from lakeward.core.operations.settled_events import Settled, overtaken, settled_of, ties
+from lakeward.core.operations.settled_events import Settled, find_overtaken, settled_of, ties
 
 Changes: TypeAlias = Mapping[str, tuple[Cell, Cell]]
 """Cells by column, before and after; `UNSET` where there was none or it is not known."""
@@ -81,19 +81,19 @@ class _Explanation:
         self.known = known
         self.settled, self.copies = settled_of(known)
         self.changed, self.row, self.incomplete = self.changes()
-        self.overtaken_by = overtaken(self.settled, self.columns, known.key)
+        self.overtaken_by = find_overtaken(self.settled, self.columns, known.key)
         self.tied, self.barriers = ties(self.settled), _barriers(known)
 
     def explained(self) -> Explained:
         """Return all steps in order."""
-        steps = [(one.settled, self.step(one)) for one in self.settled]
-        steps += [(one.settled, self.copy(one)) for one in self.copies]
-        steps += [(one.batch, self.wait(one)) for one in self.known.remembered if one.settled is None]
+        steps = [(item.settled, self.step(item)) for item in self.settled]
+        steps += [(item.settled, self.copy(item)) for item in self.copies]
+        steps += [(item.batch, self.wait(item)) for item in self.known.remembered if item.settled is None]
         steps += [(refused.batch, _refused(refused)) for refused in self.known.refused]
-        last = None if self.row is None or self.row.position == _BEFORE_ALL else self.row.position
+        last_position = None if self.row is None or self.row.position == _BEFORE_ALL else self.row.position
         stored = None if self.known.stored is None else self.known.stored.row.position
-        ordered = [step for _, step in sorted(steps, key=lambda one: (one[0], one[1].position))]
-        return Explained(ordered, last == stored)
+        ordered = [step for _, step in sorted(steps, key=lambda item: (item[0], item[1].position))]
+        return Explained(ordered, last_position == stored)
 
     # What each event changed.
 
@@ -102,7 +102,7 @@ class _Explanation:
 
         In a history it is what each event changed of the row before it in position order, whenever it came.
         """
-        events = [one.event for one in self.settled]
+        events = [item.event for item in self.settled]
         order = list(range(len(events)))
         if not self.keeps_versions:
             order.sort(key=lambda index: self.settled[index].settled)
@@ -133,22 +133,22 @@ class _Explanation:
 
         The effect of a late event then depends on other keys and transactions.
         """
-        fold, selection, newest = self.fold(()), list[ChangeEvent](), _BEFORE_ALL
+        fold, applied, newest = self.fold(()), list[ChangeEvent](), _BEFORE_ALL
         yield _cells(fold.live(self.known.key))
         for index in order:
-            selection.append(events[index])
+            applied.append(events[index])
             if events[index].position > newest:
                 newest = events[index].position
                 self.take(fold, events[index])
             else:
-                fold = self.fold(selection)
+                fold = self.fold(applied)
             yield _cells(fold.live(self.known.key))
 
     def fold(self, events: Iterable[ChangeEvent]) -> Fold:
         """Fold events over the row before them."""
         base = self.known.base
-        before = self.unknown if base is None else base.row
-        fold = Fold(self.dimension, {} if before is None else {self.known.key: before})
+        start = self.unknown if base is None else base.row
+        fold = Fold(self.dimension, {} if start is None else {self.known.key: start})
         for event in sorted(events, key=lambda event: event.position):
             self.take(fold, event)
         return fold
@@ -167,39 +167,39 @@ class _Explanation:
 
     # The steps.
 
-    def step(self, one: Settled) -> Step:
+    def step(self, item: Settled) -> Step:
         """Return the step of an event that was applied or overtaken."""
-        position = one.event.position
+        position = item.event.position
         verdict, by = self.overtaken_by.get(position, (Verdict.APPLIED, None))
         if self.keeps_versions:
             verdict, by = Verdict.APPLIED, by if verdict is Verdict.STALE else None
-        changes: Changes = {**self.changed[position], **self.moved_cells(one.event)}
+        changes: Changes = {**self.changed[position], **self.moved_cells(item.event)}
         if position in self.incomplete:
-            verdict, by, changes = Verdict.WAITING, None, self.sent(one.event)
+            verdict, by, changes = Verdict.WAITING, None, self.sent_cells(item.event)
         other, is_alike = self.tied.get(position, (None, False))
         return replace(
-            self.of(one.event, verdict, one.batch, by),
-            operation=one.operation,
-            settled=one.settled or None,
+            self.of(item.event, verdict, item.batch, by),
+            operation=item.operation,
+            settled=item.settled or None,
             tie=None if is_alike else other,
             alike=other if is_alike else None,
             changes=changes,
             kept=tuple(name for name in self.first if changes.get(name, (UNSET,))[0] is not UNSET),
         )
 
-    def copy(self, one: Settled) -> Step:
+    def copy(self, item: Settled) -> Step:
         """Return the step of an event that was delivered again."""
-        copied = self.of(one.event, Verdict.DUPLICATE, one.batch, one.event.position)
-        return replace(copied, operation=one.operation, settled=one.settled, unset=())
+        copied = self.of(item.event, Verdict.DUPLICATE, item.batch, item.event.position)
+        return replace(copied, operation=item.operation, settled=item.settled, unset=())
 
-    def wait(self, one: Remembered) -> Step:
+    def wait(self, item: Remembered) -> Step:
         """Return the step of an event that waits for a held key before it, or for its load."""
-        event = one.event
+        event = item.event
         below = bisect_left(self.barriers, event.position)
         by = self.barriers[below - 1] if below else None
-        return replace(self.of(event, Verdict.WAITING, one.batch, by), changes=self.sent(event))
+        return replace(self.of(event, Verdict.WAITING, item.batch, by), changes=self.sent_cells(event))
 
-    def sent(self, event: ChangeEvent) -> Changes:
+    def sent_cells(self, event: ChangeEvent) -> Changes:
         """Return the cells of an event that has found no row to change yet."""
         cells = {name: _without_unsent(event.cells.get(name, UNSET)) for name in self.columns}
         return {name: (UNSET, value) for name, value in cells.items() if value is not UNSET}
@@ -239,7 +239,7 @@ class _Explanation:
 def _barriers(known: Known) -> list[Position]:
     """Return the positions at which the key is held, sorted; a key change that waits holds its keys, too."""
     held = [refused.position for refused in known.refused if refused.is_holding]
-    moves = [one.event for one in known.remembered if one.settled is None and one.event.old_key is not None]
+    moves = [item.event for item in known.remembered if item.settled is None and item.event.old_key is not None]
     return sorted([*held, *(event.position for event in moves)])
 
 
@@ -254,9 +254,9 @@ def _differences(before: Cells | None, after: Cells | None, columns: Sequence[st
         return {}
     pairs = {name: ((before or {}).get(name, UNSET), after.get(name, UNSET)) for name in columns}
     return {
-        name: (was, is_)
-        for name, (was, is_) in pairs.items()
-        if is_ is not UNSET and (was is UNSET or canonical(was) != canonical(is_))
+        name: (old, new)
+        for name, (old, new) in pairs.items()
+        if new is not UNSET and (old is UNSET or canonical(old) != canonical(new))
     }
 
 

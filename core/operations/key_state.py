@@ -78,5 +78,5 @@ class Known:
     @property
     def is_anything(self) -> bool:
         """True if the table knows anything of the key itself; truncates do not count."""
-        of_key = any(known.event.keys for known in self.remembered)
+        of_key = any(item.event.keys for item in self.remembered)
         return of_key or bool(self.refused) or any((self.stored, self.gone, self.base))

@@ -66,11 +66,11 @@ def ask(job: Job[F], *, by: str, reason: str | None, at: int, first: str | None 
         )
     load, changes = _listed(job, progress, change_log_state, Load(epoch=progress.epoch + 1))
     cut = _cut(job, load, changes, progress, change_log_state, first)
-    word = ReloadRequest(
+    decision = ReloadRequest(
         epoch=progress.epoch + 1, cut=cut, by=by, reason=reason, at=_time_after(change_log_state, at)
     )
     return PlannedReload(
-        word=word,
+        word=decision,
         load=load,
         before=[item for item in changes if item.order <= cut],
         behind=[item for item in changes if item.order > cut],
@@ -106,14 +106,14 @@ def _is_load(record: ObjectRecord) -> bool:
     return record.least is not None and record.least.sequence == LOAD_SEQUENCE
 
 
-def record_decision(job: Job[F], word: OperatorDecision) -> AwaitedLoad | None:
+def record_decision(job: Job[F], decision: OperatorDecision) -> AwaitedLoad | None:
     """Record the decision of an operator; return the full load that the table then waits for, or None.
 
     Raises what `job.check` raises, before anything is written.
     """
     progress = job.opened.table.standing().progress
     job.check()
-    job.opened.change_log.record_decision(progress, word)
+    job.opened.change_log.record_decision(progress, decision)
     _, change_log_state = _read(job)
     load = find_awaited_load(job, progress, change_log_state)
     awaited = None if load is None else _select(job, progress, change_log_state, load).awaited
@@ -131,15 +131,15 @@ def withdraw(job: Job[F], *, by: str, reason: str | None, at: int) -> ReloadRequ
             f"{job.dimension.name} does not wait for a reload",
             todo="`lakeward status` says what a table waits for. Nothing was changed.",
         )
-    word = replace(request, by=by, reason=reason, at=_time_after(change_log_state, at), is_withdrawn=True)
-    record_decision(job, word)
-    return word
+    decision = replace(request, by=by, reason=reason, at=_time_after(change_log_state, at), is_withdrawn=True)
+    record_decision(job, decision)
+    return decision
 
 
 def complete(job: Job[F], *, by: str, at: int) -> tuple[LoadCompletion, Sequence[SourceObject]]:
-    """Declare that what is there of an awaited full load is all of it; return the decision and the objects.
+    """Declare that an awaited full load is complete as it is; return the decision and the objects of the load.
 
-    Raises ConfigError where no full load is awaited, or nothing of it is there.
+    Raises ConfigError where no full load is awaited, or none of its objects is there.
     """
     progress, change_log_state = _read(job)
     load = find_awaited_load(job, progress, change_log_state)
@@ -159,16 +159,16 @@ def complete(job: Job[F], *, by: str, at: int) -> tuple[LoadCompletion, Sequence
             else "each file of a full load in its folder was applied before",
             todo="Wait until it is written. Nothing was changed.",
         )
-    word = LoadCompletion(
+    decision = LoadCompletion(
         epoch=load.epoch, about=tuple(item.version for item in objects), by=by, at=_time_after(change_log_state, at)
     )
-    record_decision(job, word)
-    return word, objects
+    record_decision(job, decision)
+    return decision, objects
 
 
 def _time_after(change_log_state: ChangeLogState, at: int) -> int:
     """Return a time after all earlier decisions, whatever the clock says: the newest decision counts."""
-    return max([at, *(word.at + 1 for word in change_log_state.words)])
+    return max([at, *(decision.at + 1 for decision in change_log_state.words)])
 
 
 def _read(job: Job[F]) -> tuple[Progress, ChangeLogState]:
@@ -179,14 +179,14 @@ def _read(job: Job[F]) -> tuple[Progress, ChangeLogState]:
 
 def _select(job: Job[F], progress: Progress, change_log_state: ChangeLogState, load: Load) -> ObjectSelection:
     """Select the objects of a full load, complete or not, without the checks of a run."""
-    past = ObjectHistory(
+    history = ObjectHistory(
         seen=change_log_state.objects,
         last=progress.object,
         left=change_log_state.left,
         cut=change_log_state.cut(progress.epoch),
     )
     now = 0 if job.ledger_writer is None else job.ledger_writer.now()
-    return job.source.select_objects(job.dimension, replace(past, load=replace(load, whole=None), now=now))
+    return job.source.select_objects(job.dimension, replace(history, load=replace(load, whole=None), now=now))
 
 
 def _listed(
@@ -197,7 +197,7 @@ def _listed(
 
 
 def _split(selection: ObjectSelection) -> tuple[Sequence[SourceObject], Sequence[SourceObject]]:
-    """Split what is there into the objects of the full load and those behind it."""
-    every = (*selection.objects, *selection.left)
+    """Return the objects of the full load, and those behind it."""
+    listed = (*selection.objects, *selection.left)
     size = 0 if selection.awaited is None else selection.awaited.objects
-    return every[:size], every[size:]
+    return listed[:size], listed[size:]

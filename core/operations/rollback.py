@@ -65,13 +65,13 @@ def _versions_port(job: Job[F]) -> Versions:
     return port
 
 
-def _refuse_others(job: Job[F], seen: RollbackPreview, current: RollbackPreview) -> None:
+def _refuse_others(job: Job[F], confirmed: RollbackPreview, current: RollbackPreview) -> None:
     """Refuse to undo what the operator has not seen: another process may have committed meanwhile."""
-    if _listed(seen) != _listed(current):
+    if _listed(confirmed) != _listed(current):
         raise CommitConflict(
-            f"{job.dimension.name}: what lies behind {seen.version.name} is not what was listed any more",
-            found=f"listed: {format_count(seen.batches, 'batch', 'batches')} of "
-            f"{format_count(len(seen.objects), 'file')}; now: {current.batches} of "
+            f"{job.dimension.name}: what lies behind {confirmed.version.name} is not what was listed any more",
+            found=f"listed: {format_count(confirmed.batches, 'batch', 'batches')} of "
+            f"{format_count(len(confirmed.objects), 'file')}; now: {current.batches} of "
             f"{len(current.objects)}",
             todo="Nothing was changed. Another process has written to the table meanwhile: ask again, and look at "
             "what is undone now.",
@@ -85,8 +85,8 @@ def _listed(preview: RollbackPreview) -> tuple[object, ...]:
 
 def _refuse_reloads(job: Job[F], preview: RollbackPreview) -> None:
     """Refuse to forget a reload request: its files would count as files of the earlier epoch."""
-    reloads = [word for word in preview.words if isinstance(word, ReloadRequest)]
-    if any(find_reload(reloads, word.epoch) is not None for word in reloads):
+    reloads = [request for request in preview.words if isinstance(request, ReloadRequest)]
+    if any(find_reload(reloads, request.epoch) is not None for request in reloads):
         raise ConfigError(
             f"{job.dimension.name}: a reload was asked for after {preview.version.name}",
             found="the changes between the two are of a full load that another has replaced",
@@ -96,12 +96,12 @@ def _refuse_reloads(job: Job[F], preview: RollbackPreview) -> None:
 
 def _refuse_gone(job: Job[F], preview: RollbackPreview) -> None:
     """Refuse where objects that must be applied again are gone, such as into an archive."""
-    wanted = {found.object.name: found.object for found in preview.objects}
-    if gone := job.source.find_missing(job.dimension, [*wanted.values()]):
-        files = format_count(len(gone), "file that was applied since is", "files that were applied since are")
+    objects = {record.object.name: record.object for record in preview.objects}
+    if missing := job.source.find_missing(job.dimension, [*objects.values()]):
+        files = format_count(len(missing), "file that was applied since is", "files that were applied since are")
         raise SourceError(
             f"{job.dimension.name}: {files} not there any more",
-            found=f"found no {', '.join(gone[:3])}{' …' if len(gone) > 3 else ''}",
+            found=f"found no {', '.join(missing[:3])}{' …' if len(missing) > 3 else ''}",
             todo="Nothing was changed: they could not be applied again. Put them back (from the archive, where "
             f"there is one), and ask again; or load the table anew: `lakeward reload {job.dimension.name}`.",
         )

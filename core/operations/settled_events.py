@@ -29,59 +29,63 @@ class Settled:
 
 def settled_of(known: Known) -> tuple[list[Settled], list[Settled]]:
     """Return the settled events by position, and those that were delivered again."""
-    first: dict[Position, Settled] = {}
+    by_position: dict[Position, Settled] = {}
     copies: list[Settled] = []
-    for found in sorted(known.remembered, key=lambda found: found.batch):
-        if found.settled is not None:
-            one = Settled(found.event, found.batch, found.settled, found.event.operation)
-            if first.setdefault(found.event.position, one) is not one:
-                copies.append(one)
-    if known.stored is not None and known.stored.row.position not in first:
+    for remembered in sorted(known.remembered, key=lambda remembered: remembered.batch):
+        if remembered.settled is not None:
+            item = Settled(remembered.event, remembered.batch, remembered.settled, remembered.event.operation)
+            if by_position.setdefault(remembered.event.position, item) is not item:
+                copies.append(item)
+    if known.stored is not None and known.stored.row.position not in by_position:
         position = known.stored.row.position
         event = ChangeEvent(
             operation=Operation.INSERT, position=position, key=known.key, cells=known.stored.row.cells
         )
         operation = Operation.READ if event.is_load else None
-        first[position] = Settled(event, known.stored.batch, known.stored.batch or 0, operation)
-    return [first[position] for position in sorted(first)], copies
+        by_position[position] = Settled(event, known.stored.batch, known.stored.batch or 0, operation)
+    return [by_position[position] for position in sorted(by_position)], copies
 
 
-def overtaken(
+def find_overtaken(
     settled: Sequence[Settled], columns: Sequence[str], key: Key
 ) -> Mapping[Position, tuple[Verdict, Position]]:
-    """Return the events that left nothing of a key: stale or superseded, with the event that overtook each."""
+    """Return the events that left nothing of a key: stale or superseded, with the event that overtook each.
+
+    Events are visited from the highest position down. `earlier` has each event that came before all events above
+    it, `newest` the newest event of each batch. `whole_batch` is the first batch with a newer complete event, and
+    `cell_batches` has, by column, the first batch with a newer cell.
+    """
     results: dict[Position, tuple[Verdict, Position]] = {}
-    earlier: list[
-        tuple[int, Position]
-    ] = []  # from the highest position down: each event that came before all above it
+    earlier: list[tuple[int, Position]] = []
     newest: dict[int, Position] = {}
-    whole, sent = (
-        math.inf,
-        dict[str, int](),
-    )  # the first batch with a newer whole event; with a newer cell, by column
-    for one in reversed(settled):
-        position = one.event.position
-        place = bisect_right(earlier, -one.settled, key=lambda before: -before[0])
-        newest_of_batch = newest.setdefault(one.settled, position)
-        if whole <= one.settled or _is_overwritten(one, sent, columns, key):
-            if place < len(earlier):
-                results[position] = (Verdict.STALE, earlier[place][1])
+    whole_batch: float = math.inf
+    cell_batches: dict[str, int] = {}
+    for item in reversed(settled):
+        position = item.event.position
+        index = bisect_right(earlier, -item.settled, key=lambda entry: -entry[0])
+        newest_of_batch = newest.setdefault(item.settled, position)
+        if whole_batch <= item.settled or _is_overwritten(item, cell_batches, columns, key):
+            if index < len(earlier):
+                results[position] = (Verdict.STALE, earlier[index][1])
             elif newest_of_batch != position:
                 results[position] = (Verdict.SUPERSEDED, newest_of_batch)
-        if not earlier or one.settled < earlier[-1][0]:
-            earlier.append((one.settled, position))
-        if _is_partial(one.event, columns):
-            sent |= {name: min(one.settled, sent.get(name, one.settled)) for name in _sent(one.event, columns)}
+        if not earlier or item.settled < earlier[-1][0]:
+            earlier.append((item.settled, position))
+        if _is_partial(item.event, columns):
+            cell_batches |= {
+                name: min(item.settled, cell_batches.get(name, item.settled))
+                for name in _sent_columns(item.event, columns)
+            }
         else:
-            whole = min(whole, one.settled)
+            whole_batch = min(whole_batch, item.settled)
     return results
 
 
-def _is_overwritten(one: Settled, sent: Mapping[str, int], columns: Sequence[str], key: Key) -> bool:
+def _is_overwritten(item: Settled, cell_batches: Mapping[str, int], columns: Sequence[str], key: Key) -> bool:
     """Return True if each cell of an event has a newer value as of its batch."""
-    if one.event.operation in (Operation.DELETE, Operation.TRUNCATE) or one.event.key != key:
+    if item.event.operation in (Operation.DELETE, Operation.TRUNCATE) or item.event.key != key:
         return False
-    return all(sent.get(name, math.inf) <= one.settled for name in _sent(one.event, columns))
+    return all(cell_batches.get(name, math.inf) <= item.settled for name in _sent_columns(item.event, columns))
 
 
 def _is_partial(event: ChangeEvent, columns: Sequence[str]) -> bool:
@@ -89,7 +93,7 @@ def _is_partial(event: ChangeEvent, columns: Sequence[str]) -> bool:
     return event.operation is Operation.UPDATE and event.old_key is None and event.lacks(columns)
 
 
-def _sent(event: ChangeEvent, columns: Sequence[str]) -> list[str]:
+def _sent_columns(event: ChangeEvent, columns: Sequence[str]) -> list[str]:
     """Return the columns that an event sent."""
     return [name for name in columns if event.cells.get(name, UNSET) is not UNSET]
 
@@ -100,11 +104,11 @@ def ties(settled: Sequence[Settled]) -> Mapping[Position, tuple[Position, bool]]
     Each is given with the position of that one, and whether both have equal contents.
     """
     result: dict[Position, tuple[Position, bool]] = {}
-    for before, one in pairwise(settled):
-        first, event = before.event, one.event
+    for previous, item in pairwise(settled):
+        other, event = previous.event, item.event
         if not event.position.has_order or not event.keys:
             continue
-        if first.position.mark == event.position.mark and first.keys == event.keys:
-            is_alike = first.operation is event.operation and same_cells(first.cells, event.cells)
-            result[event.position] = (first.position, is_alike)
+        if other.position.mark == event.position.mark and other.keys == event.keys:
+            is_alike = other.operation is event.operation and same_cells(other.cells, event.cells)
+            result[event.position] = (other.position, is_alike)
     return result

@@ -63,9 +63,9 @@ def truncate_at(job: Job[F], moment: str, *, by: str, reason: str | None, at: in
     listing = _Listing(job)
     is_now = moment == NOW
     position = (
-        (_place_now(listing, progress, change_log_state), at)
+        (_position_of_now(listing, progress, change_log_state), at)
         if is_now
-        else _place(listing, moment, progress, change_log_state, at)
+        else _position_of(listing, moment, progress, change_log_state, at)
     )
     place, time = position
     if progress.low_watermark is not None and place.mark <= progress.low_watermark:
@@ -77,10 +77,10 @@ def truncate_at(job: Job[F], moment: str, *, by: str, reason: str | None, at: in
     _refuse_unordered(listing, moment, place, change_log_state)
     report = truncate(job, place, time=time)
     if progress.object is not None:
-        ack = Acknowledgement(
+        acknowledgement = Acknowledgement(
             code="LEDGER-005", about=(progress.object,), by=by, reason=reason, at=at, epoch=progress.epoch
         )
-        job.opened.change_log.record_decision(report.progress, ack)
+        job.opened.change_log.record_decision(report.progress, acknowledgement)
     if job.ledger_writer is not None:
         job.ledger_writer.clear_alarms(report.table, None)
     return report
@@ -102,10 +102,12 @@ def _refuse(job: Job[F], progress: Progress, change_log_state: ChangeLogState) -
         )
 
 
-def _refuse_unordered(listing: _Listing[F], moment: str, place: Position, change_log_state: ChangeLogState) -> None:
+def _refuse_unordered(
+    listing: _Listing[F], moment: str, position: Position, change_log_state: ChangeLogState
+) -> None:
     """Raise ConfigError for a position without an order relative to rows of other partitions of a topic."""
-    restarts = LogRestart.all_of(change_log_state.acked(place.epoch).get(LOG_ALARM, ()))
-    if not is_ordered(place, listing.selection, change_log_state.objects.values(), restarts):
+    restarts = LogRestart.all_of(change_log_state.acked(position.epoch).get(LOG_ALARM, ()))
+    if not is_ordered(position, listing.selection, change_log_state.objects.values(), restarts):
         raise ConfigError(
             f"{listing.job.dimension.name}: {moment} is not before or behind all rows of its partitions",
             found="its messages tell no place in the log of the source, so each partition has an order of its own",
@@ -113,7 +115,7 @@ def _refuse_unordered(listing: _Listing[F], moment: str, place: Position, change
         )
 
 
-def _place_now(listing: _Listing[F], progress: Progress, change_log_state: ChangeLogState) -> Position:
+def _position_of_now(listing: _Listing[F], progress: Progress, change_log_state: ChangeLogState) -> Position:
     """Return a position above all applied events; raises ConfigError where objects wait."""
     job, selection = listing.job, listing.selection
     waiting = [item.name for item in (*selection.objects, *selection.left)]
@@ -125,11 +127,11 @@ def _place_now(listing: _Listing[F], progress: Progress, change_log_state: Chang
             todo="Run first if they lie before it. Else name the time of the truncate, or the first file behind "
             "it. Nothing was changed.",
         )
-    last = max((item.order for item in change_log_state.objects.values()), default=0)
-    return Position(progress.epoch, _newest(progress), _LAST if _has_unique_places(job) else last, _LAST)
+    newest_object = max((item.order for item in change_log_state.objects.values()), default=0)
+    return Position(progress.epoch, _newest(progress), _LAST if _has_unique_places(job) else newest_object, _LAST)
 
 
-def _place(
+def _position_of(
     listing: _Listing[F], moment: str, progress: Progress, change_log_state: ChangeLogState, at: int
 ) -> tuple[Position, int | None]:
     """Return the position of a moment and its time in microseconds since 1970, None where that is not known."""
@@ -140,13 +142,13 @@ def _place(
             and record.least is not None
             and record.object.name in change_log_state.objects
         ):
-            place = Position(progress.epoch, max(0, record.least.sequence), record.object.order - 1, _LAST)
-            return place, _time(job, record.least)
+            position = Position(progress.epoch, max(0, record.least.sequence), record.object.order - 1, _LAST)
+            return position, _time(job, record.least)
     for item in (*listing.selection.objects, *listing.selection.left):
         if item.name == moment:
-            last = _LAST if _has_unique_places(job) else item.order - 1
-            place = Position(progress.epoch, _newest(progress), last, _LAST)
-            return place, _time(job, _least(job, item, progress.epoch))
+            object_order = _LAST if _has_unique_places(job) else item.order - 1
+            position = Position(progress.epoch, _newest(progress), object_order, _LAST)
+            return position, _time(job, _least(job, item, progress.epoch))
     micros = _micros(moment)
     by_time = job.dimension.sequences is Sequences.TIMES and bool(_newest(progress))
     if micros is None or not by_time:
@@ -185,10 +187,10 @@ def _least(job: Job[F], item: SourceObject, epoch: int) -> Position | None:
     return batch.facts.least
 
 
-def _time(job: Job[F], place: Position | None) -> int | None:
+def _time(job: Job[F], position: Position | None) -> int | None:
     """Return the commit time of a position; None where it has none."""
-    is_time = job.dimension.sequences is Sequences.TIMES and place is not None and place.sequence > 0
-    return place.sequence if place is not None and is_time else None
+    is_time = job.dimension.sequences is Sequences.TIMES and position is not None and position.sequence > 0
+    return position.sequence if position is not None and is_time else None
 
 
 def _newest(progress: Progress) -> int:

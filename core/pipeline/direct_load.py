@@ -49,9 +49,11 @@ def _has_source_rows_only(dimension: Dimension) -> bool:
 
 def _expected_plan(job: Job[F], discovery: Discovery, epoch: int, schema: Schema) -> MergePlan:
     """Return the plan of a load of which every row can be applied; raises as `plan` does."""
-    place = Position(epoch, LOAD_SEQUENCE, 0, 0)
+    position = Position(epoch, LOAD_SEQUENCE, 0, 0)
     loaded = discovery.selection.load
-    facts = BatchFacts(schema=schema, operations={Operation.READ: 1}, least=place, greatest=place, loaded=loaded)
+    facts = BatchFacts(
+        schema=schema, operations={Operation.READ: 1}, least=position, greatest=position, loaded=loaded
+    )
     return plan(
         job.dimension,
         facts,

@@ -74,23 +74,23 @@ def prepare_batch(
     if not batch.facts.objects:
         batch.close()
         return Idle.CHANGING if batch.facts.others is None else OnlyOtherTables(batch.facts.others)
-    given = BatchInput(
+    batch_input = BatchInput(
         state=state, change_log_state=discovery.change_log_state, batch=batch, selection=selection
     )
-    return plan_and_resolve(job, given, observe)
+    return plan_and_resolve(job, batch_input, observe)
 
 
-def plan_and_resolve(job: Job[F], given: BatchInput[F], observe: StepObserver) -> PreparedBatch[F]:
+def plan_and_resolve(job: Job[F], batch_input: BatchInput[F], observe: StepObserver) -> PreparedBatch[F]:
     """Plan a batch and resolve its rows; the batch is closed where that fails.
 
     Raises what `plan` and the checks of `core.checks` raise, and ConservationError where the counts of the result
     do not add up.
     """
-    batch = given.batch
+    batch = batch_input.batch
     resolved: MergeResult | None = None
     try:
         with observe("plan"):
-            planned = _plan_batch(job, given)
+            planned = _plan_batch(job, batch_input)
             if planned.evolution.shown:
                 batch = job.opened.quarantine.refuse(planned, batch)
                 planned = replace(planned, facts=batch.facts)
@@ -101,7 +101,7 @@ def plan_and_resolve(job: Job[F], given: BatchInput[F], observe: StepObserver) -
             _check_counts(planned, resolved)
             refuse_flood(planned.dimension, resolved.rejects, resolved.counts.read)
             if not planned.releases:
-                refuse_regressions(planned, resolved, given.selection.reached, given.selection.restarts)
+                refuse_regressions(planned, resolved, batch_input.selection.reached, batch_input.selection.restarts)
                 refuse_covered_rows(planned, resolved.counts)
     except BaseException:
         if resolved is not None:
@@ -112,9 +112,9 @@ def plan_and_resolve(job: Job[F], given: BatchInput[F], observe: StepObserver) -
         plan=planned,
         batch=batch,
         resolved=resolved,
-        progress=progress_after(given, planned, resolved),
-        selection=given.selection,
-        held_before=given.state.progress.held,
+        progress=progress_after(batch_input, planned, resolved),
+        selection=batch_input.selection,
+        held_before=batch_input.state.progress.held,
     )
 
 
@@ -171,31 +171,31 @@ def _log_reached(discovery: Discovery, selection: ObjectSelection, epoch: int) -
     )
 
 
-def _plan_batch(job: Job[F], given: BatchInput[F]) -> MergePlan:
+def _plan_batch(job: Job[F], batch_input: BatchInput[F]) -> MergePlan:
     """Return the plan of a batch; raises as `plan`, `refuse_refused_files` and `refuse_small_load` do."""
-    change_log_state, progress = given.change_log_state, given.state.progress
-    releases = frozenset(entry.position for entry in given.settled.entries)
+    change_log_state, progress = batch_input.change_log_state, batch_input.state.progress
+    releases = frozenset(entry.position for entry in batch_input.settled.entries)
     planned = plan(
         job.dimension,
-        given.batch.facts,
+        batch_input.batch.facts,
         progress,
-        stored=given.state.schema,
+        stored=batch_input.state.schema,
         capabilities=job.opened.table.capabilities,
-        seen=change_log_state.objects.values(),
+        applied=change_log_state.objects.values(),
         records=change_log_state.records,
         in_part=change_log_state.in_part,
         holds=tuple(hold for hold in change_log_state.holds if hold.position not in releases),
         releases=releases,
-        repaired=frozenset(entry.position for entry in given.settled.repaired),
+        repaired=frozenset(entry.position for entry in batch_input.settled.repaired),
         ran=0 if job.ledger_writer is None else job.ledger_writer.now(),
-        is_first=given.selection.is_first,
+        is_first=batch_input.selection.is_first,
     )
     in_log = [item.in_log for item in planned.facts.objects]
     has_order = not (releases or planned.appends)  # rows without a key have no order
-    suspects = find_suspects(in_log, given.selection.reached) if has_order else frozenset[int]()
+    suspects = find_suspects(in_log, batch_input.selection.reached) if has_order else frozenset[int]()
     planned = replace(planned, suspect_objects=suspects)
-    awaited = planned.epoch + (planned.splices is not None)  # operators acknowledge alarms for the next epoch
-    acked = change_log_state.acked(awaited)
+    next_epoch = planned.epoch + (planned.splices is not None)  # operators acknowledge alarms for the next epoch
+    acked = change_log_state.acked(next_epoch)
     refuse_refused_files(planned, progress, acked.get(REFUSED_ALARM, frozenset()))
     refuse_small_load(planned, progress, acked)
     return planned

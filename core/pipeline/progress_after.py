@@ -23,22 +23,22 @@ from lakeward.core.progress import Progress
 F = TypeVar("F")
 
 
-def progress_after(given: BatchInput[F], planned: MergePlan, resolved: MergeResult) -> Progress:
+def progress_after(batch_input: BatchInput[F], planned: MergePlan, resolved: MergeResult) -> Progress:
     """Return the progress that the commit of a batch carries, from the progress before the batch."""
-    before, facts = given.state.progress, planned.facts
+    before, facts = batch_input.state.progress, planned.facts
     objects = [item.object.name for item in facts.objects]
     positions = [position for position in (before.high_watermark, facts.greatest) if position is not None]
     times = [time for time in (before.time, None if planned.releases else facts.time) if time is not None]
-    known = facts.ahead if planned.replaces else before.ahead
+    stored_ahead = facts.ahead if planned.replaces else before.ahead
     replaces_rows = planned.replaces and planned.dimension.history is None
     current = (before.current or 0) + resolved.current
-    ahead = [place for place in (known, facts.ahead) if place is not None]
+    ahead = [item for item in (stored_ahead, facts.ahead) if item is not None]
     return replace(
         before,
         batch=planned.batch,
         epoch=planned.epoch,
         high_watermark=max(positions, default=None),
-        low_watermark=_mark_after(given, planned),
+        low_watermark=_low_watermark_after(batch_input, planned),
         object=objects[-1] if objects else before.object,
         time=max(times, default=None),
         rows=resolved.written if replaces_rows else before.rows + resolved.written - resolved.removed,
@@ -50,21 +50,21 @@ def progress_after(given: BatchInput[F], planned: MergePlan, resolved: MergeResu
         backwards=before.backwards if planned.releases else backwards(planned, resolved.rejects),
         twin=before.twin
         if planned.releases
-        else find_duplicate_object(planned, given.change_log_state.objects.values()),
+        else find_duplicate_object(planned, batch_input.change_log_state.objects.values()),
         sequences=planned.dimension.sequences,
         key=planned.dimension.key,
         match=planned.dimension.match,
         history=options_of(planned.dimension),
         digest=digest_of(item.object for item in facts.objects),
-        logs=_logs_after(given, planned),
-        partitions=_partitions_after(given, planned),
-        snapshot=_snapshot_after(given, planned),
+        logs=_logs_after(batch_input, planned),
+        partitions=_partitions_after(batch_input, planned),
+        snapshot=_snapshot_after(batch_input, planned),
         counts=resolved.counts,
         totals=resolved.counts if planned.replaces else before.totals + resolved.counts,
         others=add_others(None if planned.replaces else before.others, facts.others),
         databases=add_databases(None if planned.replaces else before.databases, facts.databases),
-        order_by=_setting_after(planned, given.selection.order_by, given.state.progress.order_by),
-        key_form=_setting_after(planned, given.selection.key_form, given.state.progress.key_form),
+        order_by=_setting_after(planned, batch_input.selection.order_by, batch_input.state.progress.order_by),
+        key_form=_setting_after(planned, batch_input.selection.key_form, batch_input.state.progress.key_form),
         header=_header_after(planned, before.header),
     )
 
@@ -88,41 +88,43 @@ def _numbered_after(planned: MergePlan, resolved: MergeResult) -> int | None:
     return planned.numbered + resolved.numbered if history is not None and history.has_numbers else None
 
 
-def _mark_after(given: BatchInput[F], planned: MergePlan) -> Mark | None:
+def _low_watermark_after(batch_input: BatchInput[F], planned: MergePlan) -> Mark | None:
     """Return the low watermark after the batch, computed from the records of all batches."""
-    new = [] if planned.record is None else [planned.record]
-    records = [*given.change_log_state.records, *new]
+    new_records = [] if planned.record is None else [planned.record]
+    records = [*batch_input.change_log_state.records, *new_records]
     loaded = max((item.loaded for item in records), default=0)
     memory = ChangeLogContents(
-        epoch=planned.epoch, loaded=loaded, low_watermark=given.state.progress.low_watermark, records=records
+        epoch=planned.epoch, loaded=loaded, low_watermark=batch_input.state.progress.low_watermark, records=records
     )
     return next_low_watermark(memory, planned.dimension.lateness)
 
 
-def _partitions_after(given: BatchInput[F], planned: MergePlan) -> Mapping[int, LogReached] | None:
+def _partitions_after(batch_input: BatchInput[F], planned: MergePlan) -> Mapping[int, LogReached] | None:
     """Return how far each partition of a topic has come in the log of the source, or None without partitions."""
-    before = {} if planned.replaces else given.state.progress.partitions or {}
-    reached = LogReached(ends=given.selection.reached.ends, partitions=before)
+    before = {} if planned.replaces else batch_input.state.progress.partitions or {}
+    reached = LogReached(ends=batch_input.selection.reached.ends, partitions=before)
     for item in planned.facts.objects:
         for span in item.spans:
             reached = reached.after(item.object.order, span)
-    partitions = {end: known._replace(read_time=None, has_begun=False) for end, known in reached.partitions.items()}
+    partitions = {
+        end: partition._replace(read_time=None, has_begun=False) for end, partition in reached.partitions.items()
+    }
     return partitions or None
 
 
-def _snapshot_after(given: BatchInput[F], planned: MergePlan) -> SnapshotPlace | None:
+def _snapshot_after(batch_input: BatchInput[F], planned: MergePlan) -> SnapshotPlace | None:
     """Return the place of the highest initial snapshot in the log of the source, or None."""
     reached = LogReached()
     if not planned.replaces:
-        progress = given.state.progress
-        reached = LogReached(snapshot=progress.snapshot, has_begun=given.selection.reached.has_begun)
+        progress = batch_input.state.progress
+        reached = LogReached(snapshot=progress.snapshot, has_begun=batch_input.selection.reached.has_begun)
     for item in planned.facts.objects:
         reached = reduce(LogReached.with_span, item.spans, reached)
     return reached.snapshot
 
 
-def _logs_after(given: BatchInput[F], planned: MergePlan) -> tuple[str, ...] | None:
+def _logs_after(batch_input: BatchInput[F], planned: MergePlan) -> tuple[str, ...] | None:
     """Return the names of the logs that the changes of a table came from, sorted, or None."""
-    before = () if planned.replaces else given.state.progress.logs or ()
-    new = {str(span.log) for item in planned.facts.objects for span in item.spans if span.log.is_told}
-    return tuple(sorted({*before, *new})) or None
+    before = () if planned.replaces else batch_input.state.progress.logs or ()
+    added = {str(span.log) for item in planned.facts.objects for span in item.spans if span.log.is_told}
+    return tuple(sorted({*before, *added})) or None

@@ -82,8 +82,8 @@ def prepare_release(job: Job[F], settled: Settlement, observe: StepObserver = no
             batch = replace(batch, facts=replace(batch.facts, schema=dimension.schema))
         recomputed = job.source.recomputed(dimension, batch.facts.needs)
         batch = replace(batch, facts=replace(batch.facts, recomputed=recomputed))
-    given = BatchInput(state=state, change_log_state=change_log_state, batch=batch, settled=settled)
-    return plan_and_resolve(job, given, observe)
+    batch_input = BatchInput(state=state, change_log_state=change_log_state, batch=batch, settled=settled)
+    return plan_and_resolve(job, batch_input, observe)
 
 
 def find_replayable(job: Job[F], entries: Sequence[Entry]) -> Sequence[Entry]:

@@ -1,4 +1,4 @@
-"""A batch that holds one truncate, which an operator tells and the source did not write."""
+"""A batch with one truncate that an operator asks for and the source did not write."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ F = TypeVar("F")
 
 
 def truncate(
-    job: Job[F], place: Position, observe: StepObserver = no_observer, *, time: int | None = None
+    job: Job[F], position: Position, observe: StepObserver = no_observer, *, time: int | None = None
 ) -> Report:
     """Remove every row below a position in one batch; return its report.
 
@@ -33,15 +33,15 @@ def truncate(
         facts = BatchFacts(
             schema=dimension.schema,
             operations={Operation.TRUNCATE: 1},
-            least=place,
-            greatest=place,
+            least=position,
+            greatest=position,
             needs=frozenset({Capability.TRUNCATE}),
             may_need=PARTIAL if change_log_state.in_part else frozenset(),
-            truncates=(place,),
+            truncates=(position,),
         )
-        batch = Batch(job.source.truncation(dimension, place, time), facts)
-        given = BatchInput(state=state, change_log_state=change_log_state, batch=batch)
-        prepared = plan_and_resolve(job, given, observe)
+        batch = Batch(job.source.truncation(dimension, position, time), facts)
+        batch_input = BatchInput(state=state, change_log_state=change_log_state, batch=batch)
+        prepared = plan_and_resolve(job, batch_input, observe)
         try:
             return commit_batch(job, prepared, observe)
         finally:

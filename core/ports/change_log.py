@@ -60,36 +60,38 @@ class ChangeLogState:
     @property
     def acks(self) -> Sequence[Acknowledgement]:
         """The acknowledgements among the decisions."""
-        return [word for word in self.words if isinstance(word, Acknowledgement)]
+        return [decision for decision in self.words if isinstance(decision, Acknowledgement)]
 
     @property
     def reloads(self) -> Sequence[ReloadRequest]:
         """The reload requests among the decisions."""
-        return [word for word in self.words if isinstance(word, ReloadRequest)]
+        return [decision for decision in self.words if isinstance(decision, ReloadRequest)]
 
     @property
     def wholes(self) -> Sequence[LoadCompletion]:
         """The load completions among the decisions."""
-        return [word for word in self.words if isinstance(word, LoadCompletion)]
+        return [decision for decision in self.words if isinstance(decision, LoadCompletion)]
 
     def cut(self, epoch: int) -> int | None:
         """Return the object order at or below which changes belong to earlier epochs.
 
         None if no operator requested the reload that begins `epoch`.
         """
-        word = find_reload(self.reloads, epoch)
-        return None if word is None else word.cut
+        request = find_reload(self.reloads, epoch)
+        return None if request is None else request.cut
 
     def acked(self, epoch: int) -> Mapping[str, frozenset[str]]:
         """Return the acknowledged names of an epoch by alarm code.
 
         Acknowledgements of other epochs do not count, because object names may come again in the next epoch.
         """
-        found: dict[str, frozenset[str]] = {}
-        for ack in self.acks:
-            if ack.epoch == epoch:
-                found[ack.code] = found.get(ack.code, frozenset()).union(ack.about)
-        return found
+        names: dict[str, frozenset[str]] = {}
+        for acknowledgement in self.acks:
+            if acknowledgement.epoch == epoch:
+                names[acknowledgement.code] = names.get(acknowledgement.code, frozenset()).union(
+                    acknowledgement.about
+                )
+        return names
 
 
 class ChangeLog(Protocol):

@@ -38,18 +38,18 @@ class Waiters(Generic[K]):
     def of(cls, waiters: Iterable[Waiter[K]]) -> Waiters[K]:
         """Return the waiting events by key."""
         by_key: dict[K, list[Waiter[K]]] = defaultdict(list)
-        for one in waiters:
-            for key in one.keys:
-                by_key[key].append(one)
+        for waiter in waiters:
+            for key in waiter.keys:
+                by_key[key].append(waiter)
         return cls(by_key)
 
-    def moved(self, gone: Container[tuple[int, int]] = ()) -> set[K]:
+    def moved(self, removed: Container[tuple[int, int]] = ()) -> set[K]:
         """Return the keys of waiting key changes, which hold them.
 
-        Rows that are `gone`, given by object and row, do not count.
+        Rows that are `removed`, given by object and row, do not count.
         """
-        moves = [one for found in self.by_key.values() for one in found if len(one.keys) > 1]
-        return {key for one in moves if one.position[2:] not in gone for key in one.keys}
+        moves = [waiter for waiters in self.by_key.values() for waiter in waiters if len(waiter.keys) > 1]
+        return {key for waiter in moves if waiter.position[2:] not in removed for key in waiter.keys}
 
     def behind(self, position: Position, keys: Sequence[K]) -> Behind[K]:
         """Return what waits behind a row of these keys; a waiting key change holds both of its keys."""
@@ -58,13 +58,13 @@ class Waiters(Generic[K]):
         rest = list(keys)
         while rest:
             key = rest.pop()
-            for one in self.by_key.get(key, ()):
-                if one.position <= barriers[key]:
+            for waiter in self.by_key.get(key, ()):
+                if waiter.position <= barriers[key]:
                     continue
-                positions.add(one.position)
-                for other in one.keys if len(one.keys) > 1 else ():
-                    if other not in barriers or one.position < barriers[other]:
-                        barriers[other] = one.position
+                positions.add(waiter.position)
+                for other in waiter.keys if len(waiter.keys) > 1 else ():
+                    if other not in barriers or waiter.position < barriers[other]:
+                        barriers[other] = waiter.position
                         rest.append(other)
         others = sorted((key for key in barriers if key not in keys), key=barriers.__getitem__)
         return Behind(len(positions), tuple(others))

@@ -33,13 +33,16 @@ _READ_AGAIN: Final = frozenset({Reason.CAST, Reason.QUALITY, Reason.OPERATION})
 
 
 def columns_with(
-    dimension: Dimension, stored: Schema, entries: Iterable[Entry], shown: Mapping[int, Sequence[SchemaChange]]
+    dimension: Dimension,
+    stored: Schema,
+    entries: Iterable[Entry],
+    refused_changes: Mapping[int, Sequence[SchemaChange]],
 ) -> Schema:
     """Return the columns of a table after unrepaired rows are applied to it.
 
-    `shown` are the changes of columns that rows show, by the batch that refused them. For rows that are read again,
-    a column that is declared with a wider type becomes wider. Raises RepairError where the settings do not let the
-    table follow a change.
+    `refused_changes` are the changes of columns that rows show, by the batch that refused them. For rows that
+    are read again, a column that is declared with a wider type becomes wider. Raises RepairError where the settings
+    do not let the table follow a change.
     """
     schema = stored
     for entry in entries:
@@ -50,7 +53,7 @@ def columns_with(
                 raise not_as_written(dimension, entry, "it changes its key")
             if not dimension.key and entry.operation == Operation.UPDATE.value:
                 raise not_as_written(dimension, entry, "it is an update, and the table has no key")
-            schema = _followed(dimension, schema, entry, shown.get(entry.batch, ())).schema
+            schema = _followed(dimension, schema, entry, refused_changes.get(entry.batch, ())).schema
     return schema
 
 
@@ -92,7 +95,7 @@ def not_as_written(dimension: Dimension, entry: Entry, why: str) -> RepairError:
         f"{dimension.name}: {entry.object}, row {entry.row} cannot be replayed as it was written",
         found=why,
         todo=f'Let the table follow, under [tables."{dimension.name}".schema], and declare the type of a new '
-        "column of CSV files. Else fix the row, or give it up (`lakeward quarantine fix`, `discard`).",
+        "column of CSV files. Else fix the row, or discard it (`lakeward quarantine fix`, `discard`).",
     )
 
 

@@ -36,10 +36,10 @@ def alarms(
     A source time in the future is an alarm until the clock has come near it. `now` is in microseconds since 1970.
     `acked` is what operators acknowledged, by code of alarm.
     """
-    is_past = ahead is None or ahead.time <= believed(now) or ahead.about in acked.get("CLOCK-001", ())
-    found_alarms = [] if ahead is None or is_past else [_future_time(table, ahead, now)]
-    found_alarms += [_backward_order(table, one) for one in dict.fromkeys(backwards)]
-    return (*found_alarms, *[_duplicate_content(table, one) for one in dict.fromkeys(duplicate_objects)])
+    is_over = ahead is None or ahead.time <= believed(now) or ahead.about in acked.get("CLOCK-001", ())
+    raised = [] if ahead is None or is_over else [_future_time(table, ahead, now)]
+    raised += [_backward_order(table, item) for item in dict.fromkeys(backwards)]
+    return (*raised, *[_duplicate_content(table, item) for item in dict.fromkeys(duplicate_objects)])
 
 
 def _future_time(table: str, ahead: Ahead, now: int) -> Alarm:
@@ -47,8 +47,8 @@ def _future_time(table: str, ahead: Ahead, now: int) -> Alarm:
     return Alarm(
         "CLOCK-001",
         f"{table}: a commit time lies in the future",
-        found=f"{ahead.object} has one {_words(ahead.time - now)} ahead of the clock",
-        todo="It was applied and does not move the mark. Where the commit time is the order, and no "
+        found=f"{ahead.object} has one {_duration(ahead.time - now)} ahead of the clock",
+        todo="It was applied and does not raise the low watermark. Where the commit time is the order, and no "
         "`sequence_column`, no other change of its row is newer until then. Correct the clock of the source, or of "
         "this machine; load the table anew where rows are wrong. "
         f"If it may stay as it is: `lakeward ack {table} CLOCK-001`.",
@@ -57,16 +57,15 @@ def _future_time(table: str, ahead: Ahead, now: int) -> Alarm:
 
 def _backward_order(table: str, backwards: Backwards) -> Alarm:
     """Return the alarm for an order that runs backwards."""
-    where = "has changes that lie at or below the mark: they came too late"
+    fault = "has changes at or below the low watermark: they came too late"
     if backwards.row is not None:
-        where = f"goes back in row {backwards.row}, behind rows that stand before it"
+        fault = f"goes back in row {backwards.row}, below rows before it"
     return Alarm(
         "SEQUENCE-001",
         f"{table}: the order of the source runs backwards",
-        found=f"{backwards.object} {where}",
-        todo="What has a place in the order was put there; what came too late is in quarantine. Look for a clock "
-        "that was set back, or a second task that writes the table; load it anew where "
-        "rows are wrong.",
+        found=f"{backwards.object} {fault}",
+        todo="Changes in time were applied at their place in the order; late ones are in quarantine. Look for a "
+        "clock that was set back, or a second task that writes the table; load it anew where rows are wrong.",
     )
 
 
@@ -81,7 +80,7 @@ def _duplicate_content(table: str, duplicate: DuplicateObject) -> Alarm:
     )
 
 
-def _words(micros: int) -> str:
+def _duration(micros: int) -> str:
     """Return a duration in microseconds in words, in hours or days."""
     hours = micros // SLACK
     return f"{hours:,} h" if hours < 48 else f"{hours // 24:,} days"

@@ -81,8 +81,8 @@ class Metric:
 
     def of_tables(self, tables: Iterable[TableFigures]) -> Number | None:
         """Return the value of all tables together; None where it is known of none."""
-        known = [value for figures in tables if (value := self.of(figures)) is not None]
-        return self.of_all(known) if known else None
+        values = [value for figures in tables if (value := self.of(figures)) is not None]
+        return self.of_all(values) if values else None
 
 
 METRICS: Final = (

@@ -1,4 +1,4 @@
-"""What a run tells people who do not watch it: which tables need somebody, why, and what to do next.
+"""The notice of a run: which tables need attention, why, and what to do next.
 
 A run sends one notice for all tables. What was sent is stored (`SentEntry`), so that the same entry is not sent
 again within an hour. Two entries are the same if table, code and reason are, whatever numbers and times are in
@@ -34,11 +34,11 @@ _NUMBERS: Final = re.compile(r"(?<!\w)\d[\d,.:T+-]*Z?(?!\w)")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoticeEntry:
-    """Why a table needs somebody; `table` is empty where it is about the pipeline as a whole.
+    """Why a table needs attention; `table` is empty where it is about the pipeline as a whole.
 
     `code` is that of an alarm, the name of an error class, or `quarantine`, `held`, `inexact`, `load`, `strays`.
     `since` is when the entry was first sent, in microseconds since 1970, None if it was not sent before. `rows` is
-    the number of rows since the last look; it adds up until the entry is sent.
+    the number of rows since the last run; it adds up until the entry is sent.
     """
 
     table: str
@@ -144,30 +144,30 @@ def find_entries(
     quarantined: int = 0,
     awaited: AwaitedLoad | None = None,
 ) -> list[NoticeEntry]:
-    """Return why a table needs somebody.
+    """Return why a table needs attention.
 
     The reasons are: the `failure` of its last turn, with a `code` where an alarm stopped the table; other alarms;
     rows that went into quarantine; held keys; an inexact table; and a full load that it waits for.
     """
     entries = [] if failure is None else [of_failure(table, failure, code)]
     for alarm in alarms:
-        what, step = alarm.what, alarm.todo
-        entries.append(NoticeEntry(table=table, code=alarm.code, reason=what, found=alarm.found, next_step=step))
+        reason, step = alarm.what, alarm.todo
+        entries.append(NoticeEntry(table=table, code=alarm.code, reason=reason, found=alarm.found, next_step=step))
     show = _show(table)
     if quarantined:
         entries.append(of_quarantined(table, quarantined))
     if progress is not None and progress.held:
-        words = "keys are held until their rows in quarantine are repaired or discarded"
+        reason = "keys are held until their rows in quarantine are repaired or discarded"
         keys = format_count(progress.held, "key")
-        entries.append(NoticeEntry(table=table, code="held", reason=words, found=keys, next_step=show))
+        entries.append(NoticeEntry(table=table, code="held", reason=reason, found=keys, next_step=show))
     if progress is not None and progress.inexact_since:
-        words = "it is inexact: the key of a row could not be read"
+        reason = "it is inexact: the key of a row could not be read"
         since = f"since {progress.inexact_since}"
-        entries.append(NoticeEntry(table=table, code="inexact", reason=words, found=since, next_step=show))
+        entries.append(NoticeEntry(table=table, code="inexact", reason=reason, found=since, next_step=show))
     if awaited is not None and awaited.is_held_up:
-        words = "it waits for a full load"
+        reason = "it waits for a full load"
         step = f"`lakeward status {table}`; docs/how-to/reload.md says what completes it"
-        entries.append(NoticeEntry(table=table, code="load", reason=words, found=awaited.words(), next_step=step))
+        entries.append(NoticeEntry(table=table, code="load", reason=reason, found=awaited.words(), next_step=step))
     return entries
 
 
@@ -208,43 +208,42 @@ def of_strays(rows: int) -> NoticeEntry:
 def unsent(notice: RunNotice, notifier: str, sent: Iterable[SentEntry]) -> RunNotice | None:
     """Return the notice to send to a notifier, or None where it took each entry within the last hour.
 
-    It has all entries, with the time at which each was first sent, and with all rows that the notifier was not
-    told.
+    It has all entries, with the time at which each was first sent, and with all rows that were not sent yet.
     """
-    known = _of(notifier, sent)
-    entries = [*_with_untold(notice.entries, known)]
-    if all(_is_fresh(known.get((entry.table, entry.digest)), notice.at) for entry in entries):
+    sent_entries = _of(notifier, sent)
+    entries = [*_with_untold(notice.entries, sent_entries)]
+    if all(_is_fresh(sent_entries.get((entry.table, entry.digest)), notice.at) for entry in entries):
         return None
-    first = {key: one.first or None for key, one in known.items()}
+    first_times = {key: entry.first or None for key, entry in sent_entries.items()}
     return replace(
-        notice, entries=[replace(entry, since=first.get((entry.table, entry.digest))) for entry in entries]
+        notice, entries=[replace(entry, since=first_times.get((entry.table, entry.digest))) for entry in entries]
     )
 
 
 def after_sending(notice: RunNotice, notifier: str, sent: Iterable[SentEntry]) -> tuple[SentEntry, ...]:
     """Return the sent entries after a notifier took a notice."""
-    known = _of(notifier, sent)
-    others = tuple(one for one in sent if one.notifier != notifier)
+    sent_entries = _of(notifier, sent)
+    others = tuple(item for item in sent if item.notifier != notifier)
     for entry in notice.entries:
         key = entry.table, entry.digest
-        first = (known[key].first if key in known else 0) or notice.at
-        known[key] = SentEntry(
+        first = (sent_entries[key].first if key in sent_entries else 0) or notice.at
+        sent_entries[key] = SentEntry(
             notifier=notifier, table=entry.table, digest=entry.digest, first=first, last=notice.at
         )
-    return (*others, *known.values())
+    return (*others, *sent_entries.values())
 
 
 def after_waiting(notice: RunNotice, notifier: str, sent: Iterable[SentEntry]) -> tuple[SentEntry, ...]:
-    """Return the sent entries after a notice was not sent to a notifier: its rows are to be told later."""
-    known = _of(notifier, sent)
-    others = tuple(one for one in sent if one.notifier != notifier)
+    """Return the sent entries after a notice was not sent to a notifier: its rows are to be sent later."""
+    sent_entries = _of(notifier, sent)
+    others = tuple(item for item in sent if item.notifier != notifier)
     for entry in notice.entries:
         if entry.rows:
             key = entry.table, entry.digest
             never = SentEntry(notifier=notifier, table=entry.table, digest=entry.digest, first=0, last=0)
-            before = known.get(key, never)
-            known[key] = replace(before, untold=before.untold + entry.rows)
-    return (*others, *known.values())
+            before = sent_entries.get(key, never)
+            sent_entries[key] = replace(before, untold=before.untold + entry.rows)
+    return (*others, *sent_entries.values())
 
 
 def without_ended(
@@ -256,24 +255,24 @@ def without_ended(
     `tables`; entries with untold rows stay. It is removed only after the hour is over, so that what comes and goes
     is sent once an hour.
     """
-    current = {(entry.table, entry.digest) for entry in notice.entries}
+    current = {(item.table, item.digest) for item in notice.entries}
     return tuple(
-        one
-        for one in sent
-        if _is_fresh(one, notice.at)
-        or (one.table, one.digest) in current
-        or (one.table in tables and (one.untold > 0 or one.table not in looked_at))
+        entry
+        for entry in sent
+        if _is_fresh(entry, notice.at)
+        or (entry.table, entry.digest) in current
+        or (entry.table in tables and (entry.untold > 0 or entry.table not in looked_at))
     )
 
 
 def _with_untold(
-    entries: Iterable[NoticeEntry], known: Mapping[tuple[str, str], SentEntry]
+    entries: Iterable[NoticeEntry], sent_entries: Mapping[tuple[str, str], SentEntry]
 ) -> Iterator[NoticeEntry]:
     """Yield the entries with untold rows added, and entries for untold rows without new ones."""
-    untold = {key: one.untold for key, one in known.items() if one.untold}
+    untold = {key: sent.untold for key, sent in sent_entries.items() if sent.untold}
     for entry in entries:
-        before = untold.pop((entry.table, entry.digest), 0)
-        yield of_quarantined(entry.table, before + entry.rows) if before else entry
+        rows = untold.pop((entry.table, entry.digest), 0)
+        yield of_quarantined(entry.table, rows + entry.rows) if rows else entry
     for (table, _), rows in untold.items():
         yield of_quarantined(table, rows)
 
@@ -285,12 +284,12 @@ def _show(table: str) -> str:
 
 def _of(notifier: str, sent: Iterable[SentEntry]) -> dict[tuple[str, str], SentEntry]:
     """Return the sent entries of a notifier by table and digest."""
-    return {(one.table, one.digest): one for one in sent if one.notifier == notifier}
+    return {(entry.table, entry.digest): entry for entry in sent if entry.notifier == notifier}
 
 
-def _is_fresh(one: SentEntry | None, now: int) -> bool:
+def _is_fresh(entry: SentEntry | None, now: int) -> bool:
     """Return True if an entry was sent within the hour; False where the clock was set back."""
-    return one is not None and 0 <= now - one.last < AGAIN_AFTER
+    return entry is not None and 0 <= now - entry.last < AGAIN_AFTER
 
 
 def _lines(entry: NoticeEntry) -> Iterable[str]:
@@ -304,9 +303,9 @@ def _lines(entry: NoticeEntry) -> Iterable[str]:
         yield f"  first told: {_time(entry.since)}"
 
 
-def _printable(words: str) -> str:
+def _printable(text: str) -> str:
     """Return text that every service takes: cut, and without control characters other than line ends."""
-    cut = words if len(words) <= _LONGEST else f"{words[:_LONGEST]} …"
+    cut = text if len(text) <= _LONGEST else f"{text[:_LONGEST]} …"
     return "".join(char if char.isprintable() or char == "\n" else "\ufffd" for char in cut)
 
 

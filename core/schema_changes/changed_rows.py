@@ -23,10 +23,10 @@ def shows_change(change: SchemaChange, cells: Mapping[str, Any], incoming: Schem
     if not names:
         return True
     column = incoming.find(names[0])
-    return column is not None and _has(cells.get(names[0]), column.type, names[1:])
+    return column is not None and _has_value(cells.get(names[0]), column.type, names[1:])
 
 
-def _has(value: Any, type_: Type, names: Sequence[str]) -> bool:
+def _has_value(value: Any, type_: Type, names: Sequence[str]) -> bool:
     if value is None or value is UNSET:
         return False
     if not names:
@@ -34,14 +34,14 @@ def _has(value: Any, type_: Type, names: Sequence[str]) -> bool:
     part = next(part.type for part in type_.parts if part.name == names[0])
     match type_.name:
         case "list":
-            return any(_has(item, part, names[1:]) for item in value)
+            return any(_has_value(item, part, names[1:]) for item in value)
         case "map":
-            return any(_has(item, part, names[1:]) for item in value.values())
+            return any(_has_value(item, part, names[1:]) for item in value.values())
         case _:
-            return _has(value.get(names[0]), part, names[1:])
+            return _has_value(value.get(names[0]), part, names[1:])
 
 
 def without_added(changes: Sequence[SchemaChange], cells: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the cells of a row that shows none of these changes, without the added columns."""
-    new = {change.path for change in changes if change.kind is Kind.ADD}
-    return {name: value for name, value in cells.items() if name not in new}
+    added = {change.path for change in changes if change.kind is Kind.ADD}
+    return {name: value for name, value in cells.items() if name not in added}

@@ -232,17 +232,17 @@ class Evolution:
 
     def selection(self, incoming: Schema) -> Schema:
         """Return the columns of a batch that the table stores; nested ones are as the table has them."""
-        columns, shown = [], {change.names[0] for change in self.shown}
+        columns, quarantined = [], {change.names[0] for change in self.shown}
         for column in incoming:
-            own = self.schema.find(column.name)
-            if own is not None:
-                columns.append(own if own.type.is_nested or own.name in shown else column)
+            stored = self.schema.find(column.name)
+            if stored is not None:
+                columns.append(stored if stored.type.is_nested or stored.name in quarantined else column)
         return Schema(tuple(columns))
 
     def _of(self, kind: Kind) -> list[SchemaChange]:
         """Return the differences of a kind, except those whose rows are quarantined."""
-        found = [(change, policy) for change, policy in self.differences if change.kind is kind]
-        return [change for change, policy in found if policy is not Policy.QUARANTINE]
+        differences = [(change, policy) for change, policy in self.differences if change.kind is kind]
+        return [change for change, policy in differences if policy is not Policy.QUARANTINE]
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,11 +271,11 @@ def old_names(schema: Schema, renames: Mapping[str, str]) -> Mapping[str, str]:
 
 def _new_names(schema: Schema, renames: Mapping[str, str]) -> Mapping[str, str]:
     """Return the new names of columns by their old ones, for the renames that can be carried out."""
-    has = [renames[name] for name in schema.names if name in renames]
+    new_names = [renames[name] for name in schema.names if name in renames]
     return {
         old: new
         for old, new in renames.items()
-        if schema.find(old) is not None and schema.find(new) is None and has.count(new) == 1
+        if schema.find(old) is not None and schema.find(new) is None and new_names.count(new) == 1
     }
 
 
@@ -303,10 +303,10 @@ def evolve(current: Schema, incoming: Schema, policies: Policies, key: Sequence[
     differences = [(change, Policy.EVOLVE) for change in renamed]
     for change in compare(Schema(columns.parts), incoming):
         policy = policies.of(change.kind, change.names)
-        goes = change.kind is Kind.DROP
-        cannot_go = goes and policy is not Policy.QUARANTINE and not _is_in_structs(columns, change.names)
-        is_of_key = change.names[0] in key and (goes or policy is Policy.QUARANTINE)
-        if policy is Policy.FAIL or cannot_go or is_of_key:
+        is_drop = change.kind is Kind.DROP
+        is_undroppable = is_drop and policy is not Policy.QUARANTINE and not _is_in_structs(columns, change.names)
+        is_of_key = change.names[0] in key and (is_drop or policy is Policy.QUARANTINE)
+        if policy is Policy.FAIL or is_undroppable or is_of_key:
             refused.append(change)
             continue
         differences.append((change, policy))
@@ -333,18 +333,18 @@ def _renamed(
     a field.
     """
     names = _new_names(current, renames)
-    done: list[SchemaChange] = []
+    possible: list[SchemaChange] = []
     refused: list[SchemaChange] = []
     for old, new in renames.items():
-        found, still = current.find(old), incoming.find(old)
-        if found is None and still is None:
+        column, incoming_column = current.find(old), incoming.find(old)
+        if column is None and incoming_column is None:
             if names_within(old, new, (*current, *incoming)):
                 refused.append(SchemaChange(Kind.RENAME, old, None, None, within=tuple(old.split(".")), to=new))
             continue
-        type_ = None if found is None else found.type
+        type_ = None if column is None else column.type
         change = SchemaChange(Kind.RENAME, old, type_, type_, to=new)
-        (refused if still is not None or old not in names else done).append(change)
-    return done, refused
+        (refused if incoming_column is not None or old not in names else possible).append(change)
+    return possible, refused
 
 
 def _followed(of: Type, names: Sequence[str], type_: Type) -> Type:
@@ -352,4 +352,4 @@ def _followed(of: Type, names: Sequence[str], type_: Type) -> Type:
     name, *rest = names
     parts = {part.name: part.type for part in of.parts}
     parts[name] = _followed(parts[name], rest, type_) if rest else type_
-    return replace(of, parts=tuple(Column(part, found) for part, found in parts.items()))
+    return replace(of, parts=tuple(Column(part, part_type) for part, part_type in parts.items()))

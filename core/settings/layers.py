@@ -59,16 +59,16 @@ def layer_of_entries(
 
     Two entries whose table names have the same `identity` are both broken: neither has precedence.
     """
-    known = list(entries)
-    numbers = Counter(identity(entry.table) for entry in known)
+    listed = list(entries)
+    numbers = Counter(identity(entry.table) for entry in listed)
     broken: dict[str, LakewardError] = {}
-    for entry in known:
+    for entry in listed:
         if entry.error is not None:
             broken[entry.table] = entry.error
         elif numbers[identity(entry.table)] > 1:
-            alike = [other.origin for other in known if identity(other.table) == identity(entry.table)]
+            alike = [other.origin for other in listed if identity(other.table) == identity(entry.table)]
             broken[entry.table] = _more_than_one(entry.table, alike)
-    whole = [entry for entry in known if entry.table not in broken]
+    whole = [entry for entry in listed if entry.table not in broken]
     return SettingsLayer(
         origin=origin,
         content={**(content or {}), "tables": {entry.table: entry.keys for entry in whole}},
@@ -118,8 +118,8 @@ def merge(layers: Sequence[SettingsLayer], identity: Callable[[str], Hashable] =
         if not layer.fails_whole:
             broken |= {spelled[name]: error for name, error in _names_used_twice(layer, identity).items()}
         for path, value in _leaves(layer.content):
-            at = (path[0], spelled[path[1]], *path[2:]) if path[:1] == ("tables",) and path[1:] else path
-            _put(content, places, at, value, layer.place(path))
+            target = (path[0], spelled[path[1]], *path[2:]) if path[:1] == ("tables",) and path[1:] else path
+            _put(content, places, target, value, layer.place(path))
         for name, written in spelled.items():
             names.setdefault(identity(name), written)
         broken |= {spelled[name]: error for name, error in layer.broken.items()}
@@ -172,28 +172,28 @@ def _leaves(content: Mapping[str, Any]) -> Iterable[tuple[Path, Any]]:
             continue
         for key, value in values.items():
             if section in BY_NAME and isinstance(value, Mapping) and value:
-                yield from (((section, key, inner), one) for inner, one in value.items())
+                yield from (((section, key, inner), inner_value) for inner, inner_value in value.items())
             else:
                 yield (section, key), value
 
 
 def _put(content: dict[str, Any], places: dict[Path, str], path: Path, value: Any, place: str) -> None:
     """Put a value at its path, replacing what is there; an empty table does not replace one with keys."""
-    *above, last = path
+    *parents, key = path
     inside = content
-    so_far: Path = ()
-    for part in above:
-        so_far = (*so_far, part)
-        if not isinstance(inside.get(part), dict) or so_far in places:
+    parent: Path = ()
+    for part in parents:
+        parent = (*parent, part)
+        if not isinstance(inside.get(part), dict) or parent in places:
             inside[part] = {}
-            places.pop(so_far, None)
+            places.pop(parent, None)
         inside = inside[part]
-    present = inside.get(last)
+    present = inside.get(key)
     if _is_empty(value) and isinstance(present, dict) and path not in places:
         return
     for path_below in [other for other in places if other[: len(path)] == path]:
         del places[path_below]
-    inside[last] = {} if _is_empty(value) else value
+    inside[key] = {} if _is_empty(value) else value
     places[path] = place
 
 

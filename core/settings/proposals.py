@@ -73,18 +73,18 @@ def proposed_type(texts: Collection[str | None]) -> Type:
     >>> str(proposed_type(["1.50", "2.125"])), str(proposed_type(["2026-11-21"])), str(proposed_type(["1.5", "x"]))
     ('decimal(38,3)', 'date', 'string')
     """
-    known = [text for text in texts if text is not None]
-    if not known:
+    values = [text for text in texts if text is not None]
+    if not values:
         return TEXT
-    if all(text in ("true", "false") for text in known):
+    if all(text in ("true", "false") for text in values):
         return Type("boolean")
-    if all(_WHOLE.fullmatch(text) and text != "-0" for text in known):
-        return _fits(known, Type("bigint")) or _fits(known, Type("decimal", DECIMAL_DIGITS, 0)) or TEXT
-    if all(_WHOLE.fullmatch(text) or _DECIMAL.fullmatch(text) for text in known):
-        return _decimal(known)
+    if all(_WHOLE.fullmatch(text) and text != "-0" for text in values):
+        return _fits(values, Type("bigint")) or _fits(values, Type("decimal", DECIMAL_DIGITS, 0)) or TEXT
+    if all(_WHOLE.fullmatch(text) or _DECIMAL.fullmatch(text) for text in values):
+        return _decimal(values)
     for pattern, type_ in ((_DATE, Type("date")), (_TIME, Type("timestamp_ntz"))):
-        if all(pattern.fullmatch(text) for text in known):
-            return _fits(known, type_) or TEXT
+        if all(pattern.fullmatch(text) for text in values):
+            return _fits(values, type_) or TEXT
     return TEXT
 
 
@@ -107,10 +107,10 @@ def proposed_key(table: str, columns: Sequence[str], rows: Sequence[Sequence[str
     """
     stem = table.lower()
     stems = {stem, stem.removesuffix("s"), stem.removesuffix("es")}
-    wanted = ["id", *sorted(f"{one}{tail}" for one in stems for tail in ("_id", "id", "_key", "_no"))]
-    places_by_name = {name.lower(): place for place, name in enumerate(columns)}
-    places = [places_by_name[name] for name in wanted if name in places_by_name]
-    return next(((columns[place],) for place in places if _is_unique([row[place] for row in rows])), ())
+    wanted = ["id", *sorted(f"{name}{suffix}" for name in stems for suffix in ("_id", "id", "_key", "_no"))]
+    index_by_name = {column.lower(): index for index, column in enumerate(columns)}
+    indexes = [index_by_name[column] for column in wanted if column in index_by_name]
+    return next(((columns[index],) for index in indexes if _is_unique([row[index] for row in rows])), ())
 
 
 def _is_unique(values: Sequence[str | None]) -> bool:

@@ -1,4 +1,4 @@
-"""What the database of a source says of its tables, and how that completes the settings.
+"""Descriptions of the tables of a source by its database, and how they complete the settings.
 
 The settings have precedence: the catalogue fills in what they leave out. Its answers are stored, so that files
 which were written before a change are read by the earlier answer.
@@ -64,11 +64,11 @@ def _bare(table: SourceTable) -> SourceTable:
 def answers_to_keep(answers: Sequence[Answer], table: SourceTable, now: int) -> tuple[Answer, ...]:
     """Return the answers to keep after a new one, the oldest first."""
     if answers and answers[-1].is_same(table):
-        known = [*answers[:-1], Answer(answers[-1].since, table)]
+        candidates = [*answers[:-1], Answer(answers[-1].since, table)]
     else:
-        known = [*answers, Answer(now, table)]
-    ends = [answer.since for answer in known[1:]]
-    return tuple(answer for answer, end in zip(known, [*ends, now], strict=True) if now - end < KEPT)
+        candidates = [*answers, Answer(now, table)]
+    ends = [answer.since for answer in candidates[1:]]
+    return tuple(answer for answer, end in zip(candidates, [*ends, now], strict=True) if now - end < KEPT)
 
 
 def changes(before: SourceTable, after: SourceTable) -> Sequence[str]:
@@ -139,23 +139,23 @@ def complete(declared: DeclaredTable, answers: Sequence[Answer]) -> CompletedTab
     Raises ConfigError, naming the column, for a type that lakeward does not have and the settings do not declare.
     """
     tables = [_with_current_names(answer.table, declared) for answer in reversed(answers)]
-    last = tables[0]
-    own = {column.name: column for column in declared.columns}
+    newest = tables[0]
+    declared_columns = {column.name: column for column in declared.columns}
     schema: dict[str, Column] = {}
     for table in tables:
         for column in table.columns:
-            schema.setdefault(column.name, own.get(column.name) or _typed(table, column))
-    of_settings = [column for column in declared.columns if column.name not in schema]
-    schema.update({column.name: column for column in of_settings})
-    orders = dict.fromkeys((*table.names, *[c.name for c in of_settings]) for table in tables)
-    if own.keys() >= {*last.names}:  # the settings then have the order, too
-        schema, orders = {**own, **schema}, {declared.columns.names: None}
+            schema.setdefault(column.name, declared_columns.get(column.name) or _typed(table, column))
+    only_declared = [column for column in declared.columns if column.name not in schema]
+    schema.update({column.name: column for column in only_declared})
+    orders = dict.fromkeys((*table.names, *[c.name for c in only_declared]) for table in tables)
+    if declared_columns.keys() >= {*newest.names}:  # the settings then have the order, too
+        schema, orders = {**declared_columns, **schema}, {declared.columns.names: None}
     return CompletedTable(
         schema=Schema(tuple(schema.values())),
-        key=last.key,
+        key=newest.key,
         orders=tuple(orders),
-        announced=frozenset(schema) - own.keys(),
-        cautions=tuple(_cautions(declared, last)),
+        announced=frozenset(schema) - declared_columns.keys(),
+        cautions=tuple(_cautions(declared, newest)),
     )
 
 
@@ -164,15 +164,15 @@ def _with_current_names(table: SourceTable, declared: DeclaredTable) -> SourceTa
     spelled = {name.lower(): name for name in declared.columns.names}
     spelled |= {name.lower(): name for name in declared.key}
     renames = {old.lower(): new for old, new in declared.renames.items()}
-    gone = {name.lower() for name in declared.left_out}
+    left_out = {name.lower() for name in declared.left_out}
 
-    def now(name: str) -> str:
+    def current_name(name: str) -> str:
         name = renames.get(name.lower(), name)
         return spelled.get(name.lower(), name)
 
-    columns = [replace(c, name=now(c.name)) for c in table.columns if c.name.lower() not in gone]
+    columns = [replace(c, name=current_name(c.name)) for c in table.columns if c.name.lower() not in left_out]
     _refuse_alike(table.name, [column.name for column in columns])
-    return replace(table, columns=tuple(columns), key=tuple(now(name) for name in table.key))
+    return replace(table, columns=tuple(columns), key=tuple(current_name(name) for name in table.key))
 
 
 def _refuse_alike(table: TableName, names: Collection[str]) -> None:
@@ -201,25 +201,25 @@ def _typed(table: SourceTable, column: SourceColumn) -> Column:
 
 def _cautions(declared: DeclaredTable, table: SourceTable) -> Iterator[str]:
     """Yield where settings and catalogue disagree."""
-    has = {column.name: column for column in table.columns}
+    by_name = {column.name: column for column in table.columns}
     for column in declared.columns:
-        other = has.get(column.name)
-        if other is None:
+        described = by_name.get(column.name)
+        if described is None:
             yield f"The settings declare the column {column.name}, and the catalogue has none of that name."
-        elif other.type is not None and _is_narrower(column, other.type):
+        elif described.type is not None and _is_narrower(column, described.type):
             yield (
-                f"The column {column.name} is {column.type}, as the settings say, and {other.written} in the "
+                f"The column {column.name} is {column.type}, as the settings say, and {described.written} in the "
                 "catalogue: values that do not fit go into quarantine."
             )
 
 
-def key_differs(own: Sequence[str], primary: Sequence[str]) -> str | None:
+def key_differs(declared: Sequence[str], primary: Sequence[str]) -> str | None:
     """Return in words that the key of the settings is not the primary key of the source; None if it is."""
-    if {*own} == {*primary}:
+    if {*declared} == {*primary}:
         return None
-    own_words = f"the key is {_listed(own)}" if own else "there is no key"
-    source_words = f"the primary key {_listed(primary)}" if primary else "no primary key"
-    return f"As the settings say, {own_words}; the catalogue has {source_words}. The settings count."
+    declared_text = f"the key is {_listed(declared)}" if declared else "there is no key"
+    source_text = f"the primary key {_listed(primary)}" if primary else "no primary key"
+    return f"As the settings say, {declared_text}; the catalogue has {source_text}. The settings count."
 
 
 def _is_narrower(column: Column, source: Type) -> bool:

@@ -26,7 +26,7 @@ def read_settings(text: str, place: str) -> Mapping[str, Any]:
     try:
         settings: Mapping[str, Any] = json.loads(text, object_pairs_hook=_without_repeated_keys)
     except ValueError as error:
-        todo = "Mend it there; https://www.json.org shows the form."
+        todo = "Correct it there; https://www.json.org shows the form."
         raise ConfigError(f"{place} is no JSON", found=str(error), todo=todo) from None
     return settings
 
@@ -34,7 +34,7 @@ def read_settings(text: str, place: str) -> Mapping[str, Any]:
 def read_object(text: str, place: str) -> Mapping[str, Any]:
     """Return the JSON object of a text; raises ConfigError, which shows nothing of the text."""
     if not text.lstrip().startswith("{"):
-        raise ConfigError(f"{place} is no JSON object", todo="It begins with `{`: mend it there.")
+        raise ConfigError(f"{place} is no JSON object", todo="It begins with `{`: correct it there.")
     return read_settings(text, place)
 
 

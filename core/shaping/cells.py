@@ -57,18 +57,20 @@ def shape_row(cells: Mapping[str, Cell], shape: Shape, secrets: Mapping[str, byt
                 misfits.setdefault(item.name, misfit(row[step.rule.column], step, item))
             row[item.name] = None if value is MISFIT else value
         row = {name: row[name] for name in step.after.names}
-    sent = shape.without(absent).names
-    return ShapedRow({name: row[name] if name in sent else UNSET for name in row}, misfits)
+    sent_names = shape.without(absent).names
+    return ShapedRow({name: row[name] if name in sent_names else UNSET for name in row}, misfits)
 
 
 def recompute(cells: Mapping[str, Cell], recomputed: RecomputedColumns) -> Mapping[str, Cell]:
     """Return the cells of a stored row, with the columns that are made of several others computed again."""
     row = {name: value for name, value in cells.items() if name not in recomputed.columns}
-    found = dict(row)
-    for again in recomputed.steps:
-        values = _values(again.step, {name: found.get(place) for name, place in again.reads.items()}, {})
-        found.update(zip(again.makes, values, strict=True))
-    return {**row, **{name: found[place] for name, place in recomputed.columns.items()}}
+    computed = dict(row)
+    for recompute_step in recomputed.steps:
+        values = _values(
+            recompute_step.step, {name: computed.get(column) for name, column in recompute_step.reads.items()}, {}
+        )
+        computed.update(zip(recompute_step.makes, values, strict=True))
+    return {**row, **{name: computed[column] for name, column in recomputed.columns.items()}}
 
 
 def misfit(value: Cell, step: Step, item: Column) -> str:
@@ -101,7 +103,7 @@ def _values(step: Step, row: Mapping[str, Cell], secrets: Mapping[str, bytes]) -
                 return (from_text(rule.value, item.type) if row[rule.column] is None else row[rule.column],)
             return (None if row[rule.column] is None else _changed(rule, row[rule.column], item.type, secrets),)
         case _:
-            raise _untold(rule)
+            raise _needs_spark(rule)
 
 
 def _changed(rule: OfColumn, value: Cell, type_: Type, secrets: Mapping[str, bytes]) -> Cell:
@@ -116,17 +118,17 @@ def _changed(rule: OfColumn, value: Cell, type_: Type, secrets: Mapping[str, byt
         case Replace():
             return compiled(rule.pattern).sub(lambda match: _substituted(rule.by, match), text)
         case Mask(keep=keep, character=character):
-            shown = text[-keep:] if 0 < keep < len(text) else ""
-            return character * (len(text) - len(shown)) + shown
+            visible = text[-keep:] if 0 < keep < len(text) else ""
+            return character * (len(text) - len(visible)) + visible
         case Hash(key=key):
             return hmac.new(secrets[key], text.encode(), hashlib.sha256).hexdigest()
         case DatePart(part=part) if isinstance(value, date):
             return _part(value, part)
         case _:
-            raise _untold(rule)
+            raise _needs_spark(rule)
 
 
-def _untold(rule: Rule) -> ConfigError:
+def _needs_spark(rule: Rule) -> ConfigError:
     return ConfigError(f"{rule.kind}: only Spark can say what it makes", todo="Use a source that reads with Spark.")
 
 
@@ -139,20 +141,20 @@ GROUP: Final = re.compile(r"\$([$1-9])")
 """The parts of a replacement text that have a meaning: a group, or a dollar."""
 
 
-def _substituted(by: str, found: re.Match[str]) -> str:
-    return GROUP.sub(lambda mark: "$" if mark[1] == "$" else found[int(mark[1])] or "", by)
+def _substituted(by: str, match: re.Match[str]) -> str:
+    return GROUP.sub(lambda token: "$" if token[1] == "$" else match[int(token[1])] or "", by)
 
 
 def _parts(rule: Split, value: Cell) -> Sequence[Cell]:
     wanted = len(rule.into)
     if not isinstance(value, str):
         return [None] * wanted
-    cuts = [found.span() for found in compiled(rule.pattern).finditer(value) if found.end() > found.start()]
+    cuts = [match.span() for match in compiled(rule.pattern).finditer(value) if match.end() > match.start()]
     cuts = cuts[: wanted - 1] if rule.rest == "keep" else cuts
     starts = [0, *[end for _, end in cuts]]
     ends = [*[start for start, _ in cuts], len(value)]
-    found = [value[start:end] for start, end in zip(starts, ends, strict=True)]
-    return [*found, *[None] * wanted][:wanted]
+    match = [value[start:end] for start, end in zip(starts, ends, strict=True)]
+    return [*match, *[None] * wanted][:wanted]
 
 
 def _joined(rule: Concat, values: Sequence[tuple[Cell, Type]]) -> Cell:

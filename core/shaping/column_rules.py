@@ -86,10 +86,10 @@ class OfColumn(Rule):
 
 def known(schema: Schema, name: str) -> Column:
     """Return a column that must exist."""
-    found = schema.find(name)
-    if found is None:
+    column = schema.find(name)
+    if column is None:
         raise KeyError(name)
-    return found
+    return column
 
 
 def expect(item: Column, types: tuple[str, ...]) -> None:
@@ -106,7 +106,7 @@ def expect(item: Column, types: tuple[str, ...]) -> None:
 def expect_value(value: str, type_: Type) -> None:
     """Raise ConfigError where a text is not a value of a type."""
     if from_text(value, type_) is MISFIT:
-        raise ConfigError(f"{value!r} is no {type_}", todo="docs/reference/types.md says what each type takes.")
+        raise ConfigError(f"{value!r} is no {type_}", todo="docs/reference/types.md says what each type accepts.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

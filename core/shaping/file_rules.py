@@ -62,30 +62,30 @@ class Input:
 
 
 def find_breaches(
-    rules: Sequence[object], found: Sequence[Input], absent: Collection[str] = ()
+    rules: Sequence[object], inputs: Sequence[Input], absent: Collection[str] = ()
 ) -> list[tuple[str, str]]:
     """Return the inputs that break a rule, in order, each with a text; `absent` are columns that they lack."""
-    told: list[tuple[str, str]] = []
+    breaches: list[tuple[str, str]] = []
     numbered = [(number, rule) for number, rule in enumerate(rules, 1) if isinstance(rule, RowCount | NullShare)]
-    for item in found:
+    for item in inputs:
         for number, rule in numbered:
-            words = _breach(rule, item, absent) if rule.inputs.has(is_load=item.is_load) else None
-            if words:
-                told.append((item.name, f"quality rule {number}, {rule.kind}: {words}"))
-    return told
+            breach = _breach(rule, item, absent) if rule.inputs.has(is_load=item.is_load) else None
+            if breach:
+                breaches.append((item.name, f"quality rule {number}, {rule.kind}: {breach}"))
+    return breaches
 
 
-def _breach(rule: InputRule, found: Input, absent: Collection[str]) -> str | None:
+def _breach(rule: InputRule, figures: Input, absent: Collection[str]) -> str | None:
     if isinstance(rule, RowCount):
-        if found.rows < rule.least:
-            return f"it has {format_count(found.rows, 'row')}, and {rule.least:,} are the least"
-        is_over = rule.most is not None and found.rows > rule.most
-        return f"it has {format_count(found.rows, 'row')}, and {rule.most:,} are the most" if is_over else None
-    if rule.column in absent or not found.valued:
+        if figures.rows < rule.least:
+            return f"it has {format_count(figures.rows, 'row')}, and {rule.least:,} are the least"
+        is_over = rule.most is not None and figures.rows > rule.most
+        return f"it has {format_count(figures.rows, 'row')}, and {rule.most:,} are the most" if is_over else None
+    if rule.column in absent or not figures.valued:
         return None
-    nulls = found.nulls.get(rule.column, 0)
-    if nulls <= rule.most * found.valued:
+    nulls = figures.nulls.get(rule.column, 0)
+    if nulls <= rule.most * figures.valued:
         return None
-    share = f"{100 * nulls / found.valued:.3g} %"
+    share = f"{100 * nulls / figures.valued:.3g} %"
     most = f"{100 * rule.most:.3g} % are the most"
-    return f"{rule.column} is NULL in {nulls:,} of {format_count(found.valued, 'row')} ({share}), and {most}"
+    return f"{rule.column} is NULL in {nulls:,} of {format_count(figures.valued, 'row')} ({share}), and {most}"

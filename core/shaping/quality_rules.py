@@ -191,8 +191,8 @@ def check(rules: Sequence[QualityRule], schema: Schema, key: Sequence[str]) -> N
         try:
             _check(rule, schema, key)
         except ConfigError as error:
-            what = f"quality rule {number}, {rule.kind}: {error.what}"
-            raise ConfigError(what, found=error.found, todo=error.todo) from error
+            message = f"quality rule {number}, {rule.kind}: {error.what}"
+            raise ConfigError(message, found=error.found, todo=error.todo) from error
 
 
 def _check(rule: QualityRule, schema: Schema, key: Sequence[str]) -> None:

@@ -44,19 +44,24 @@ class RecomputedColumns:
 
     def of(self, columns: Collection[str]) -> RecomputedColumns:
         """Return the part that makes these columns."""
-        kept = {name: place for name, place in self.columns.items() if name in columns}
-        wanted, steps = set(kept.values()), list[RecomputeStep]()
-        for again in reversed(self.steps):
-            if not wanted.isdisjoint(again.makes):
-                wanted |= set(again.reads.values())
-                steps.insert(0, again)
-        return RecomputedColumns(kept, tuple(steps), self.must & kept.keys())
+        columns_of_part = {name: place for name, place in self.columns.items() if name in columns}
+        wanted, steps = set(columns_of_part.values()), list[RecomputeStep]()
+        for recompute_step in reversed(self.steps):
+            if not wanted.isdisjoint(recompute_step.makes):
+                wanted |= set(recompute_step.reads.values())
+                steps.insert(0, recompute_step)
+        return RecomputedColumns(columns_of_part, tuple(steps), self.must & columns_of_part.keys())
 
     @property
     def inputs(self) -> frozenset[str]:
         """The columns of the table that they are made of."""
-        made = {place for again in self.steps for place in again.makes}
-        return frozenset(place for again in self.steps for place in again.reads.values() if place not in made)
+        results = {place for recompute_step in self.steps for place in recompute_step.makes}
+        return frozenset(
+            place
+            for recompute_step in self.steps
+            for place in recompute_step.reads.values()
+            if place not in results
+        )
 
 
 _Node: TypeAlias = tuple[int, str]
@@ -71,17 +76,17 @@ def recomputed(shape: Shape, key: Collection[str], *, in_part: bool, moves: bool
     Raises ConfigError where that is impossible but necessary, since rows are sent `in_part`. A column of the key
     that no rule makes is always sent, and unchanged unless the key `moves`.
     """
-    same = frozenset(key) if not moves and not key_steps(shape, tuple(key)) else frozenset()
+    unchanged = frozenset(key) if not moves and not key_steps(shape, tuple(key)) else frozenset()
     several = [name for name in shape.schema.names if len(shape.needs[name]) > 1]
-    must = frozenset(name for name in several if in_part and len(shape.needs[name] - same) > 1)
-    found, columns = _Remaker(shape, frozenset(several)), dict[str, str]()
+    must = frozenset(name for name in several if in_part and len(shape.needs[name] - unchanged) > 1)
+    finder, columns = _PlaceFinder(shape, frozenset(several)), dict[str, str]()
     for name in several:
         try:
-            columns[name] = found.place(found.last[name])
+            columns[name] = finder.place(finder.last[name])
         except _CannotError as error:
             if name in must:
                 raise _cannot(shape, name, error) from None
-    steps = tuple(found.steps[number] for number in sorted(found.steps))
+    steps = tuple(finder.steps[number] for number in sorted(finder.steps))
     return RecomputedColumns(columns, steps, must).of(columns)
 
 
@@ -92,19 +97,19 @@ def select_recomputable(
 
     Raises SchemaConflict where a necessary column would be made of columns that the rows lack.
     """
-    found = []
+    names = []
     for name in (name for name in wanted.columns if name in columns):
         unknown = sorted(inner for inner in wanted.of([name]).inputs if inner in added or inner not in columns)
         if unknown and name in wanted.must:
             raise _unknown(table, name, ", ".join(unknown))
-        found += [] if unknown else [name]
-    return wanted.of(found)
+        names += [] if unknown else [name]
+    return wanted.of(names)
 
 
 def _unknown(table: str, name: str, inputs: str) -> SchemaConflict:
     return SchemaConflict(
         f"{table}: the column {name} is made of {inputs}, which the rows of the table do not have yet",
-        found="an update may send a part of a row, and nobody could tell the rest of what the column is made of",
+        found="an update may send a part of a row, and the rest of what the column is made of would be unknown",
         todo="Nothing of this batch was applied; other tables go on. Load the table anew "
         f"(docs/reference/alarms.md#loading-a-table-anew). Where {inputs} is new at the source, too, and NULL in "
         f"older rows is right, take the rule that makes {name} out, run once, and put it back.",
@@ -128,7 +133,7 @@ def _cannot(shape: Shape, name: str, error: _CannotError) -> ConfigError:
     )
 
 
-class _Remaker:
+class _PlaceFinder:
     """Follows columns through the rules, and finds how to compute them again."""
 
     def __init__(self, shape: Shape, several: frozenset[str]) -> None:
@@ -138,42 +143,42 @@ class _Remaker:
         self.last: Mapping[str, _Node] = {name: (_SOURCE, name) for name in shape.source.names}
         for step in shape.steps:
             self.last = self._after(step, self.last)
-        self.stands = {node: name for name, node in self.last.items() if name not in several}
+        self.stored = {node: name for name, node in self.last.items() if name not in several}
 
     def _after(self, step: Step, before: Mapping[str, _Node]) -> Mapping[str, _Node]:
         """Return the columns after a rule. A renamed column stays the same node."""
         if isinstance(step.rule, Rename):
-            made = {step.rule.to: before[step.rule.column]}
+            results = {step.rule.to: before[step.rule.column]}
         else:
-            made = {item.name: (step.number, item.name) for item in step.made}
+            results = {item.name: (step.number, item.name) for item in step.made}
             reads = {name: before[name] for name in step.rule.reads(step.before)}
-            self.makers.update(dict.fromkeys(made.values(), (step, reads)))
-        after = {name: made.get(name, before.get(name, (_SOURCE, name))) for name in step.after.names}
+            self.makers.update(dict.fromkeys(results.values(), (step, reads)))
+        after = {name: results.get(name, before.get(name, (_SOURCE, name))) for name in step.after.names}
         self.gone.update({node: (step, name) for name, node in before.items() if node not in after.values()})
         return after
 
     def place(self, node: _Node) -> str:
         """Return the place of a column in the stored row; raises _CannotError where there is none."""
-        if node in self.stands:
-            return self.stands[node]
+        if node in self.stored:
+            return self.stored[node]
         if node[0] == _SOURCE:
             raise self._lost(node)
         step, reads = self.makers[node]
         if isinstance(step.rule, Hash) or (isinstance(step.rule, Cast) and step.rule.type != TEXT):
             raise self._lost(node) if len(step.needs) == 1 else _of_last(step)
         if step.number not in self.steps:
-            found = {name: self.place(inner) for name, inner in reads.items()}
+            places = {name: self.place(inner) for name, inner in reads.items()}
             self.steps[step.number] = RecomputeStep(
-                step, found, tuple(_placed(step.number, c.name) for c in step.made)
+                step, places, tuple(_placed(step.number, c.name) for c in step.made)
             )
         return _placed(*node)
 
     def _lost(self, node: _Node) -> _CannotError:
         """Return the error that names the rule that removes or changes a column."""
         step, name = self.gone[node]
-        does = "changes" if step.after.find(name) else "takes away"
+        verb = "changes" if step.after.find(name) else "takes away"
         return _CannotError(
-            f"rule {step.number}, {step.rule.kind}, {does} {name}, so that it is not known of the row that stands",
+            f"rule {step.number}, {step.rule.kind}, {verb} {name}, so that it is not known of the row that stands",
             f"Let the table keep {name} as it is (`to` makes another column).",
         )
 

@@ -84,15 +84,15 @@ def _after(rule: Rule, schema: Schema, later: Sequence[Rule], source: Schema) ->
     for name in rule.reads(schema):
         if schema.find(name) is None:
             raise _unknown(name, rule, schema, later, source)
-    made, gone = rule.makes(schema), set(rule.removes(schema))
-    changed = {item.name: item for item in made if item.name in _changes(rule, schema)}
-    new = [item for item in made if item.name not in changed]
-    _refuse_names(new, [name for name in schema.names if name not in gone])
-    last = max((schema.names.index(name) for name in rule.reads(schema)), default=len(schema) - 1)
-    columns: list[Column] = [] if len(schema) else list(new)
-    for place, item in enumerate(schema):
-        columns += [changed.get(item.name, item)] * (item.name not in gone)
-        columns += new if place == last else []
+    results, removed = rule.makes(schema), set(rule.removes(schema))
+    changed = {item.name: item for item in results if item.name in _changes(rule, schema)}
+    added = [item for item in results if item.name not in changed]
+    _refuse_names(added, [name for name in schema.names if name not in removed])
+    behind = max((schema.names.index(name) for name in rule.reads(schema)), default=len(schema) - 1)
+    columns: list[Column] = [] if len(schema) else list(added)
+    for index, item in enumerate(schema):
+        columns += [changed.get(item.name, item)] * (item.name not in removed)
+        columns += added if index == behind else []
     if not columns:
         raise ConfigError("no column is left")
     return Schema(tuple(columns))
@@ -111,22 +111,26 @@ def _changes(rule: Rule, schema: Schema) -> Collection[str]:
 
 def _unknown(name: str, rule: Rule, schema: Schema, later: Sequence[Rule], source: Schema) -> ConfigError:
     """Return the error for a missing column: a later rule makes it, an earlier one removed it, or it is unknown."""
-    what = f"there is no column {name!r} here"
+    message = f"there is no column {name!r} here"
     for maker in later:
         if name in _targets(maker):
-            own = _targets(rule)
-            if any(other in own for other in _read_by_name(maker)):
+            targets = _targets(rule)
+            if any(other in targets for other in _read_by_name(maker)):
                 return ConfigError(
-                    what,
+                    message,
                     found=f"{maker.kind} makes it, and reads what this rule makes: a cycle",
                     todo="Let one of the two read a column that is there already.",
                 )
             return ConfigError(
-                what, found=f"{maker.kind} makes it further down", todo="Put that rule before this one."
+                message, found=f"{maker.kind} makes it further down", todo="Put that rule before this one."
             )
     if source.find(name) is not None:
-        return ConfigError(what, found="a rule before this one took it away", todo="Put this rule before that one.")
-    return ConfigError(what, found="the columns are " + ", ".join(schema.names), todo=nearest(name, schema.names))
+        return ConfigError(
+            message, found="a rule before this one took it away", todo="Put this rule before that one."
+        )
+    return ConfigError(
+        message, found="the columns are " + ", ".join(schema.names), todo=nearest(name, schema.names)
+    )
 
 
 def _targets(rule: Rule) -> tuple[str, ...]:
@@ -146,22 +150,22 @@ def _read_by_name(rule: Rule) -> tuple[str, ...]:
     return rule.reads(Schema(()))
 
 
-def _refuse_names(new: Sequence[Column], there: Sequence[str]) -> None:
+def _refuse_names(added: Sequence[Column], existing: Sequence[str]) -> None:
     """Refuse a column name that no table may have, or that exists already, in any case of letters."""
-    selection = {name.lower(): name for name in there}
-    for item in new:
+    used_names = {name.lower(): name for name in existing}
+    for item in added:
         if not item.name or not item.name.isprintable() or item.name.lower().startswith(SYSTEM_PREFIX):
             raise ConfigError(
                 f"{item.name!r} cannot name a column",
                 todo=f"Names are not empty, have no control characters and do not begin with {SYSTEM_PREFIX}.",
             )
-        other = selection.get(item.name.lower())
+        other = used_names.get(item.name.lower())
         if other is not None:
             raise ConfigError(
                 f"it makes the column {item.name!r}, and {other!r} is there already",
                 todo="Give it another name, or drop the other column first.",
             )
-        selection[item.name.lower()] = item.name
+        used_names[item.name.lower()] = item.name
 
 
 def source_key(shape: Shape, key: Sequence[str]) -> tuple[str, ...]:
@@ -186,28 +190,28 @@ def table_key(shape: Shape, key: Sequence[str]) -> tuple[str, ...]:
     Raises ConfigError where the rules leave no such column, or several, or one in which different keys may be
     equal.
     """
-    found = []
+    columns = []
     for name in key:
-        holds = [column for column in shape.schema.names if shape.needs[column] == {name}]
-        if len(holds) != 1 and name not in holds:
+        candidates = [column for column in shape.schema.names if shape.needs[column] == {name}]
+        if len(candidates) != 1 and name not in candidates:
             raise ConfigError(
                 f"which column holds {name}, of the primary key at the source, cannot be told",
-                found=f"the rules make of it {', '.join(holds) or 'nothing'}",
+                found=f"the rules make of it {', '.join(candidates) or 'nothing'}",
                 todo="Name the columns of the key, as the rules leave them, by `key`.",
             )
-        found.append(name if name in holds else holds[0])
-        _refuse_blurred(found[-1], shape)
-    return tuple(found)
+        columns.append(name if name in candidates else candidates[0])
+        _refuse_blurred(columns[-1], shape)
+    return tuple(columns)
 
 
 def _no_key(name: str, shape: Shape) -> ConfigError:
-    what = f"the key names {name!r}, and no column is called so"
-    selection = [step for step in shape.steps if step.before.find(name) and not step.after.find(name)]
-    if selection:
-        return ConfigError(what, found=f"rule {selection[-1].number}, {selection[-1].rule.kind}, takes it away")
+    message = f"the key names {name!r}, and no column is called so"
+    removing = [step for step in shape.steps if step.before.find(name) and not step.after.find(name)]
+    if removing:
+        return ConfigError(message, found=f"rule {removing[-1].number}, {removing[-1].rule.kind}, takes it away")
     declare = "Where any column is declared, those of the key must be, too: say its type under `columns`."
-    known = shape.schema.names
-    return ConfigError(what, found=f"the columns are {', '.join(known)}", todo=nearest(name, known) or declare)
+    names = shape.schema.names
+    return ConfigError(message, found=f"the columns are {', '.join(names)}", todo=nearest(name, names) or declare)
 
 
 def _refuse_blurred(name: str, shape: Shape) -> None:
@@ -227,13 +231,13 @@ def _refuse_blurred(name: str, shape: Shape) -> None:
 
 def key_steps(shape: Shape, key: Sequence[str]) -> frozenset[int]:
     """Return the numbers of the rules that make the columns of a key."""
-    wanted, found = set(key), set[int]()
+    wanted, numbers = set(key), set[int]()
     for step in reversed(shape.steps):
-        made = {item.name for item in step.made}
-        if not wanted.isdisjoint(made):
-            wanted = (wanted - made) | set(step.rule.reads(step.before))
-            found.add(step.number)
-    return frozenset(found)
+        results = {item.name for item in step.made}
+        if not wanted.isdisjoint(results):
+            wanted = (wanted - results) | set(step.rule.reads(step.before))
+            numbers.add(step.number)
+    return frozenset(numbers)
 
 
 def check_moves(shape: Shape, key: Sequence[str]) -> None:

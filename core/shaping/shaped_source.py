@@ -48,14 +48,14 @@ class TableRules:
             isinstance(rule, RowRule) and rule.action is Action.QUARANTINE for rule in self.quality
         )
 
-    def complete(self, found: Schema) -> Schema:
+    def complete(self, incoming: Schema) -> Schema:
         """Return the columns of a batch, with the declared ones that it lacks added at their places."""
-        declared = [found.find(item.name) or item for item in self.source]
-        return Schema((*declared, *[item for item in found if self.source.find(item.name) is None]))
+        declared = [incoming.find(item.name) or item for item in self.source]
+        return Schema((*declared, *[item for item in incoming if self.source.find(item.name) is None]))
 
-    def shape(self, found: Schema) -> Shape:
+    def shape(self, incoming: Schema) -> Shape:
         """Return the result of the rules for a batch's columns, as if it lacked none."""
-        return shape(self.columns, self.complete(found))
+        return shape(self.columns, self.complete(incoming))
 
     def recomputed(self, form: Shape, key: Sequence[str], may_need: frozenset[Capability]) -> RecomputedColumns:
         """Return how the rules compute columns from the stored row.
@@ -130,9 +130,9 @@ class ShapedSource(Generic[F]):
         """Return what changes the values that the key is made of."""
         return self.source.key_form(self._at_the_source(dimension))
 
-    def select_objects(self, dimension: Dimension, past: ObjectHistory) -> ObjectSelection:
+    def select_objects(self, dimension: Dimension, history: ObjectHistory) -> ObjectSelection:
         """Choose the next objects."""
-        return self.source.select_objects(self._at_the_source(dimension), past)
+        return self.source.select_objects(self._at_the_source(dimension), history)
 
     def read(self, dimension: Dimension, selection: ObjectSelection, epoch: int) -> Batch[F]:
         """Read the objects and apply the rules.
@@ -141,9 +141,9 @@ class ShapedSource(Generic[F]):
 
         Raises AlarmRaised where that is the first object.
         """
-        selection = replace(selection, load_writer=None)  # the rows of the table are made of those that are read
+        selection = replace(selection, load_writer=None)  # rules change the rows before they are written
         if self.shaper.rules.columns:
-            selection = replace(selection, columns=None)  # so are its columns
+            selection = replace(selection, columns=None)  # the source has other columns than the table
         batch = self.source.read(self._at_the_source(dimension), selection, epoch)
         if not batch.facts.objects:
             return batch
@@ -155,18 +155,18 @@ class ShapedSource(Generic[F]):
         except BaseException:
             batch.close()
             raise
-        told = find_breaches(self.shaper.rules.quality, shaped.inputs, shaped.absent)
-        if not told:
+        breaches = find_breaches(self.shaper.rules.quality, shaped.inputs, shaped.absent)
+        if not breaches:
             return shaped.batch
         shaped.batch.close()
-        read = [item.object for item in batch.facts.objects]
-        bad = [item.name for item in read].index(told[0][0])
-        if bad == 0 or selection.load is not None:
-            raise _rejected(dimension, *told[0])
-        before = self.read(dimension, replace(selection, objects=tuple(read[:bad]), left=()), epoch)
-        if not before.facts.objects:
-            raise _rejected(dimension, *told[0])
-        return before
+        objects = [item.object for item in batch.facts.objects]
+        first_bad = [item.name for item in objects].index(breaches[0][0])
+        if first_bad == 0 or selection.load is not None:
+            raise _rejected(dimension, *breaches[0])
+        readable = self.read(dimension, replace(selection, objects=tuple(objects[:first_bad]), left=()), epoch)
+        if not readable.facts.objects:
+            raise _rejected(dimension, *breaches[0])
+        return readable
 
     def find_missing(self, dimension: Dimension, objects: Sequence[SourceObject]) -> Sequence[str]:
         """Return the names of applied objects that cannot be read again."""
@@ -192,16 +192,16 @@ class ShapedSource(Generic[F]):
             raise RepairError(
                 f"{dimension.name} has column rules, and its rows cannot be fixed",
                 found="the columns of its source are not declared",
-                todo=f"Declare them, as `columns` under [tables], or give the rows up. {_AGAIN}",
+                todo=f"Declare them, as `columns` under [tables], or discard the rows. {_AGAIN}",
             )
-        made = rules.shape(rules.source).schema
-        evolution = evolve(dimension.schema, made, dimension.policies, dimension.key)
+        shaped = rules.shape(rules.source).schema
+        evolution = evolve(dimension.schema, shaped, dimension.policies, dimension.key)
         if len(dimension.schema) and (evolution.refused or evolution.changes or evolution.absent):
-            differ = [*map(str, (*evolution.refused, *evolution.changes)), *evolution.absent]
+            differences = [*map(str, (*evolution.refused, *evolution.changes)), *evolution.absent]
             raise RepairError(
                 f"{dimension.name}: the rules make other columns than the table has, and its rows cannot be fixed",
-                found=", ".join(dict.fromkeys(differ)),
-                todo=f"Declare what the source has, and run, or give the rows up. {_AGAIN}",
+                found=", ".join(dict.fromkeys(differences)),
+                todo=f"Declare what the source has, and run, or discard the rows. {_AGAIN}",
             )
         return self.source.written(self._at_the_source(dimension))
 
@@ -253,11 +253,11 @@ class ShapedSource(Generic[F]):
 _AGAIN: Final = "The source may write them again."
 
 
-def _rejected(dimension: Dimension, name: str, words: str) -> AlarmRaised:
+def _rejected(dimension: Dimension, name: str, breach: str) -> AlarmRaised:
     return AlarmRaised(
         "QUALITY-001",
         f"{dimension.name}: {name} is rejected whole",
-        found=words,
+        found=breach,
         todo="Nothing of it was applied, and nothing behind it; other tables go on. Replace the file by a right "
         "one, or change the rule.",
     )

@@ -22,7 +22,7 @@ def read_key(dimension: Dimension, texts: Sequence[str]) -> Key:
     if not columns:
         raise ConfigError(
             f"{dimension.name} has no key",
-            found="each row is told by its place in the source alone",
+            found="its rows are identified only by their place in the source",
             todo="If it should have one, name its columns under [tables], and load the table anew.",
         )
     if len(texts) != len(columns):
@@ -31,23 +31,25 @@ def read_key(dimension: Dimension, texts: Sequence[str]) -> Key:
             found="it is made of " + ", ".join(f"{column.name} ({column.type})" for column in columns),
             todo="Give one value after another, in that order; put quotes around one with a blank in it.",
         )
-    return tuple(_part(dimension, column, text) for column, text in zip(columns, texts, strict=True))
+    return tuple(_read_part(dimension, column, text) for column, text in zip(columns, texts, strict=True))
 
 
-def same_key(dimension: Dimension, one: Sequence[str], other: Sequence[str]) -> bool:
+def same_key(dimension: Dimension, texts: Sequence[str], other_texts: Sequence[str]) -> bool:
     """Return True if two lists of texts write the same key: -2 is -2.00 where the key is a decimal."""
-    if len(one) != len(other) or len(one) != len(dimension.key):
-        return list(one) == list(other)
+    if len(texts) != len(other_texts) or len(texts) != len(dimension.key):
+        return list(texts) == list(other_texts)
     columns = [dimension.schema.find(name) for name in dimension.key]
-    return all(_same_part(column, left, right) for column, left, right in zip(columns, one, other, strict=True))
+    return all(
+        _same_part(column, text, other) for column, text, other in zip(columns, texts, other_texts, strict=True)
+    )
 
 
-def _same_part(column: Column | None, one: str, other: str) -> bool:
+def _same_part(column: Column | None, text: str, other: str) -> bool:
     """Return True if two texts write the same value of a column."""
-    if one == other or column is None:
-        return one == other
+    if text == other or column is None:
+        return text == other
     try:
-        return canonical(value_of(one, column.type)) == canonical(value_of(other, column.type))
+        return canonical(value_of(text, column.type)) == canonical(value_of(other, column.type))
     except (ValueError, KeyError, ArithmeticError):
         return False
 
@@ -56,7 +58,7 @@ def _values(count: int) -> str:
     return "1 value" if count == 1 else f"{count} values"
 
 
-def _part(dimension: Dimension, column: Column, text: str) -> Hashable:
+def _read_part(dimension: Dimension, column: Column, text: str) -> Hashable:
     """Return the canonical value of a column that a text writes; raises ConfigError."""
     try:
         return canonical(value_of(text, column.type))
@@ -102,13 +104,13 @@ def key_text(dimension: Dimension, key: Key) -> str:
     types = {column.name: column.type for column in dimension.schema}
     parts = [text_of(part, types[name]) for part, name in zip(key, dimension.key, strict=True)]
     written = json.dumps(parts, separators=(",", ":"), ensure_ascii=False)
-    return _ESCAPED.sub(lambda found: found[0] if found[1] is None else f"\\u{found[1].upper()}", written)
+    return _ESCAPED.sub(lambda match: match[0] if match[1] is None else f"\\u{match[1].upper()}", written)
 
 
 _ESCAPED: Final = re.compile(r"\\(?:u(....)|.)")
 
 
-def _whole(text: str, type_: Type) -> int:
+def _integer(text: str, type_: Type) -> int:
     value, bits = int(_number(text)), 31 if type_.name == "int" else 63
     if not -(2**bits) <= value < 2**bits:
         raise ValueError(text)
@@ -116,9 +118,9 @@ def _whole(text: str, type_: Type) -> int:
 
 
 def _decimal(text: str, type_: Type) -> Decimal:
-    given = Decimal(_number(text))
-    value = given.quantize(Decimal(1).scaleb(-type_.scale), context=Context(prec=type_.precision))
-    if value != given:
+    number = Decimal(_number(text))
+    value = number.quantize(Decimal(1).scaleb(-type_.scale), context=Context(prec=type_.precision))
+    if value != number:
         raise ValueError(text)
     return value
 
@@ -160,8 +162,8 @@ def _without_zone(text: str, _: Type) -> datetime:
 
 _READERS: Final[Mapping[str, Callable[[str, Type], object]]] = {
     "boolean": lambda text, _: {"true": True, "false": False}[text.lower()],
-    "int": _whole,
-    "bigint": _whole,
+    "int": _integer,
+    "bigint": _integer,
     "float": lambda text, _: float(_number(text)),
     "double": lambda text, _: float(_number(text)),
     "decimal": _decimal,

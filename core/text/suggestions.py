@@ -6,11 +6,11 @@ import difflib
 from collections.abc import Iterable
 
 
-def nearest(given: str, known: Iterable[str]) -> str | None:
+def nearest(word: str, words: Iterable[str]) -> str | None:
     """Return a question with the most similar known word, or None.
 
     >>> nearest("waerhouse", ["warehouse", "catalog"])
     "Did you mean 'warehouse'?"
     """
-    near = difflib.get_close_matches(given, list(known), n=1)
+    near = difflib.get_close_matches(word, list(words), n=1)
     return f"Did you mean {near[0]!r}?" if near else None

@@ -29,7 +29,7 @@ MISFIT: Final = Misfit.MISFIT
 
 _TRUE, _FALSE = ("true", "t", "yes", "y", "1"), ("false", "f", "no", "n", "0")
 _BITS: Final = {"int": 31, "bigint": 63}
-_WHOLE: Final = re.compile(r"[+-]?\d+", re.ASCII)
+_INTEGER: Final = re.compile(r"[+-]?\d+", re.ASCII)
 _DECIMAL: Final = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)", re.ASCII)
 _FLOAT: Final = re.compile(r"(?i)[+-]?(\d+(\.\d*)?|\.\d+)(e[+-]?\d+)?|[+-]?(inf|infinity)|nan", re.ASCII)
 _DATE: Final = re.compile(r"(\d{4}-\d{2}-\d{2})([ T]00:00:00(\.0+)?)?", re.ASCII)
@@ -67,12 +67,12 @@ def from_text(text: str, type_: Type, zone: str = "UTC") -> object:
 
 
 def _boolean(text: str, _type: Type) -> object:
-    word = text.lower()
-    return word in _TRUE if word in (*_TRUE, *_FALSE) else MISFIT
+    lowered = text.lower()
+    return lowered in _TRUE if lowered in (*_TRUE, *_FALSE) else MISFIT
 
 
-def _whole(text: str, type_: Type) -> object:
-    if not _WHOLE.fullmatch(text):
+def _integer(text: str, type_: Type) -> object:
+    if not _INTEGER.fullmatch(text):
         return MISFIT
     value, bound = int(text), 2 ** _BITS[type_.name]
     return value if -bound <= value < bound else MISFIT
@@ -81,10 +81,10 @@ def _whole(text: str, type_: Type) -> object:
 def _decimal(text: str, type_: Type) -> object:
     if not _DECIMAL.fullmatch(text):
         return MISFIT
-    whole, _, fraction = text.lstrip("+-").partition(".")
-    if len(fraction.rstrip("0")) > type_.scale or len(whole.lstrip("0")) > type_.precision - type_.scale:
+    digits, _, fraction = text.lstrip("+-").partition(".")
+    if len(fraction.rstrip("0")) > type_.scale or len(digits.lstrip("0")) > type_.precision - type_.scale:
         return MISFIT
-    return Decimal(f"{'-' if text[0] == '-' else ''}{whole or 0}.{fraction.rstrip('0')[: type_.scale] or 0}")
+    return Decimal(f"{'-' if text[0] == '-' else ''}{digits or 0}.{fraction.rstrip('0')[: type_.scale] or 0}")
 
 
 def _single(value: float) -> float:
@@ -99,10 +99,10 @@ def _floating(text: str, type_: Type) -> object:
     if not _FLOAT.fullmatch(text):
         return MISFIT
     value = float(text) if type_.name == "double" else _single(float(text))
-    is_zero = not re.search("[1-9]", text.lower().partition("e")[0])
+    says_zero = not re.search("[1-9]", text.lower().partition("e")[0])
     if "n" in text.lower():
         return value
-    return MISFIT if math.isinf(value) or (value == 0 and not is_zero) else value
+    return MISFIT if math.isinf(value) or (value == 0 and not says_zero) else value
 
 
 def _date(text: str, _type: Type) -> object:
@@ -145,8 +145,8 @@ def _binary(text: str) -> object:
 
 _READERS: Final[Mapping[str, Callable[[str, Type], object]]] = {
     "boolean": _boolean,
-    "int": _whole,
-    "bigint": _whole,
+    "int": _integer,
+    "bigint": _integer,
     "decimal": _decimal,
     "float": _floating,
     "double": _floating,

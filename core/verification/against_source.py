@@ -90,7 +90,9 @@ def verify_against_source(
 def _shape(access: SourceAccess[F], source: SourceTable) -> Shape:
     """Return the shape that the rules make of the columns that the source delivers: the declared ones, else all."""
     rules = access.rules
-    columns = [Column(access.spelled(one.name), one.type) for one in source.columns if one.type is not None]
+    columns = [
+        Column(access.spelled(column.name), column.type) for column in source.columns if column.type is not None
+    ]
     return rules.shape(Schema(tuple(columns)) if rules.columns and not len(rules.source) else Schema(()))
 
 
@@ -115,5 +117,5 @@ def _reader_of(job: Job[F], state: TableState) -> TableReader[F]:
 def _dimension_as_stored(dimension: Dimension, state: TableState) -> Dimension:
     """Return a dimension with the source columns that its table has, by their current names."""
     columns = with_new_names(state.schema or dimension.schema, dimension.policies.renames)
-    own = Schema(tuple(column for column in columns if not column.name.startswith(SYSTEM_PREFIX)))
-    return replace(dimension, schema=own)
+    source_columns = Schema(tuple(column for column in columns if not column.name.startswith(SYSTEM_PREFIX)))
+    return replace(dimension, schema=source_columns)

@@ -76,17 +76,17 @@ def match_columns(
     compared, left_out = list[ComparedColumn](), dict[str, str]()
     for column in dimension.schema:
         made_of = delivered.get(column.name) if shape.schema.find(column.name) else column.name
-        own = None if made_of is None else named.get(made_of) or named.get(made_of.lower())
-        why = _why_not(dimension, column, own, is_made=made_of is None)
-        if why is None and is_debezium and own is not None and _is_rewritten(column, own):
-            why = f"Debezium writes {own.written} in a form of its own"
-        if own is None or why is not None:
-            left_out[column.name] = why or "the source does not have it"
+        source_column = None if made_of is None else named.get(made_of) or named.get(made_of.lower())
+        reason = _why_not(dimension, column, source_column, is_made=made_of is None)
+        if reason is None and is_debezium and source_column is not None and _is_rewritten(column, source_column):
+            reason = f"Debezium writes {source_column.written} in a form of its own"
+        if source_column is None or reason is not None:
+            left_out[column.name] = reason or "the source does not have it"
         else:
-            compared.append(_compared(column, own))
+            compared.append(_compared(column, source_column))
     used = {column.source.name for column in compared}
-    beyond = [one.name for one in source.columns if one.name not in used and one.name not in left_out]
-    left_out |= dict.fromkeys(beyond, "the table does not have it")
+    extra = [column.name for column in source.columns if column.name not in used and column.name not in left_out]
+    left_out |= dict.fromkeys(extra, "the table does not have it")
     _refuse_other_key(dimension, compared, left_out)
     return ComparedColumns(compared, dimension.key, left_out)
 
@@ -99,8 +99,8 @@ def _unchanged(shape: Shape) -> Mapping[str, str]:
             if step.rule.column in names:
                 names[step.rule.to] = names.pop(step.rule.column)
             continue
-        for made in step.made:
-            names.pop(made.name, None)
+        for result in step.made:
+            names.pop(result.name, None)
     return names
 
 
@@ -147,8 +147,8 @@ def _read_as(type_: Type, source: SourceColumn) -> Type | None:
         return type_
     if source.type is None:
         return type_ if type_.name == "decimal" else None
-    has, wanted = source.type.name, type_.name
-    is_alike = has == wanted or any({has, wanted} <= kind for kind in (_TIMES, _NUMBERS))
+    source_type, table_type = source.type.name, type_.name
+    is_alike = source_type == table_type or any({source_type, table_type} <= kind for kind in (_TIMES, _NUMBERS))
     return source.type if is_alike else None
 
 
@@ -160,15 +160,17 @@ def _compared(column: Column, source: SourceColumn) -> ComparedColumn:
     return ComparedColumn(column.name, source, read_as, type_, is_padded)
 
 
-def _refuse_other_key(dimension: Dimension, found: Sequence[ComparedColumn], left_out: Mapping[str, str]) -> None:
+def _refuse_other_key(
+    dimension: Dimension, compared: Sequence[ComparedColumn], left_out: Mapping[str, str]
+) -> None:
     """Raise ConfigError where a column of the key is not compared."""
-    compared = {column.name for column in found}
+    names = {column.name for column in compared}
     for name in dimension.key:
-        if name not in compared:
+        if name not in names:
             raise ConfigError(
                 f"{dimension.name} cannot be compared with its source",
                 found=f"{name} of its key is not compared: {left_out.get(name, 'the table does not have it')}",
-                todo="Rows are told apart by the key: both sides need its values as they are. Name other tables.",
+                todo="Rows are matched by the key: both sides need its values unchanged. Name other tables.",
             )
 
 

@@ -87,12 +87,12 @@ class Comparison:
     @property
     def source_rows(self) -> int:
         """The number of rows of the source."""
-        return sum(one.source.rows for one in self.ranges)
+        return sum(summary.source.rows for summary in self.ranges)
 
     @property
     def table_rows(self) -> int:
         """The number of rows of the table."""
-        return sum(one.table.rows for one in self.ranges)
+        return sum(summary.table.rows for summary in self.ranges)
 
     @property
     def differing(self) -> int:
@@ -146,11 +146,11 @@ def compare_rows(
     sums: dict[int, list[Summary]] = defaultdict(lambda: [Summary(), Summary()])
     keys: dict[Any, list[Summary]] = defaultdict(lambda: [Summary(), Summary()])
     stamps = Counter[Any]()
-    for place, side in enumerate(sides):
+    for index, side in enumerate(sides):
         for row in side:
             of_range = sums[bisect_right(bounds, row.key)]
-            of_range[place] = of_range[place].plus(row.hash)
-            keys[row.key][place] = keys[row.key][place].plus(row.hash)
+            of_range[index] = of_range[index].plus(row.hash)
+            keys[row.key][index] = keys[row.key][index].plus(row.hash)
             stamps[row.key] += row.stamp
     summaries = {number: RangeSummary(*pair) for number, pair in sorted(sums.items())}
     differences = [
@@ -160,5 +160,5 @@ def compare_rows(
         and keys[key][0] != keys[key][1]
         and (among is None or texts[key] in among)
     ]
-    kinds = Counter(one.kind for one in differences)
+    kinds = Counter(difference.kind for difference in differences)
     return Comparison(ranges=[*summaries.values()], kinds=kinds, differences=differences[:most])

@@ -77,8 +77,10 @@ def _is_same_log(progress: Progress, place: SourcePlace) -> bool:
 
     A replica has another log.
     """
-    own = LogName.of(place.origin)
+    source_log = LogName.of(place.origin)
     logs = [LogName.of(name) for name in progress.logs or ()]
     return all(
-        log.base in ("", own.base) and (log.server == own.server or "" in (log.server, own.server)) for log in logs
+        log.base in ("", source_log.base)
+        and (log.server == source_log.server or "" in (log.server, source_log.server))
+        for log in logs
     )

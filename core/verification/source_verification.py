@@ -83,10 +83,15 @@ class SourceVerdict:
 
     def to_document(self) -> Mapping[str, Any]:
         """Return the verdict as JSON values."""
-        listed = [{**asdict(one), "proof": one.proof and one.proof.value} for one in self.differences]
+        listed = [
+            {**asdict(difference), "proof": difference.proof and difference.proof.value}
+            for difference in self.differences
+        ]
         through = None if self.through is None else asdict(self.through)
-        own = {name: getattr(self, name) for name in ("at", "source_rows", "table_rows", "differing", "through_at")}
-        return {**own, "outcome": self.outcome.value, "differences": listed, "through": through}
+        numbers = {
+            name: getattr(self, name) for name in ("at", "source_rows", "table_rows", "differing", "through_at")
+        }
+        return {**numbers, "outcome": self.outcome.value, "differences": listed, "through": through}
 
     @classmethod
     def of_document(cls, content: Mapping[str, Any]) -> Self:
@@ -145,22 +150,25 @@ def judge(
     `before` are those of earlier comparisons, by key. A difference is the same only if both sides are as before and
     no change was applied to the key in between: values may come again. `patience` is in microseconds.
     """
-    return [_judged(one, before.get(one.key), comparison, patience) for one in comparison.found.differences]
+    return [
+        _judged(difference, before.get(difference.key), comparison, patience)
+        for difference in comparison.found.differences
+    ]
 
 
 def _judged(
-    found: Difference, earlier: KnownDifference | None, comparison: SourceComparison, patience: int | None
+    difference: Difference, earlier: KnownDifference | None, comparison: SourceComparison, patience: int | None
 ) -> KnownDifference:
     """Return a difference with its earlier time and a proof, if it is the same as earlier."""
-    if earlier is None or earlier.difference != found:
-        return KnownDifference(found, comparison.at, comparison.ends)
+    if earlier is None or earlier.difference != difference:
+        return KnownDifference(difference, comparison.at, comparison.ends)
     if comparison.has_passed(earlier.place):
         proof: Proof | None = Proof.PASSED
     elif patience is not None and comparison.at - earlier.since >= patience:
         proof = Proof.STOOD
     else:
         proof = earlier.proof
-    return KnownDifference(found, earlier.since, earlier.place, proof)
+    return KnownDifference(difference, earlier.since, earlier.place, proof)
 
 
 def verify(
@@ -178,15 +186,15 @@ def verify(
     known = judge(last, _by_key(() if kept is None else kept.differences), waiting.patience)
     unnamed, number, patience = first.found.unnamed, 1, waiting.patience or 0
     until = first.at + patience
-    while (unnamed or any(one.proof is None for one in known)) and waiting.now() < until:
-        undecided = [one for one in known if one.proof is None]
-        _wait(last, has_passed, min([until, *(one.since + patience for one in undecided)]), waiting)
+    while (unnamed or any(item.proof is None for item in known)) and waiting.now() < until:
+        undecided = [item for item in known if item.proof is None]
+        _wait(last, has_passed, min([until, *(item.since + patience for item in undecided)]), waiting)
         # A key that was equal in one comparison counts as equal: its change came later.
-        among = None if unnamed else frozenset(one.difference.key for one in undecided)
+        among = None if unnamed else frozenset(item.difference.key for item in undecided)
         last, number = compare(among), number + 1
-        again = judge(last, _by_key(known), waiting.patience)
-        proven = [one for one in known if one.proof is not None and among is not None]
-        known = [*proven, *again]
+        judged = judge(last, _by_key(known), waiting.patience)
+        proven = [item for item in known if item.proof is not None and among is not None]
+        known = [*proven, *judged]
         unnamed = last.found.unnamed
     verdict = _verdict(first, known, unnamed, kept)
     return SourceVerification(
@@ -208,20 +216,20 @@ def _wait(
             return
 
 
-def _by_key(known: Iterable[KnownDifference]) -> Mapping[str, KnownDifference]:
+def _by_key(differences: Iterable[KnownDifference]) -> Mapping[str, KnownDifference]:
     """Return the differences by key."""
-    return {one.difference.key: one for one in known}
+    return {item.difference.key: item for item in differences}
 
 
 def _verdict(
-    first: SourceComparison, known: Sequence[KnownDifference], unnamed: int, kept: SourceVerdict | None
+    first: SourceComparison, differences: Sequence[KnownDifference], unnamed: int, stored: SourceVerdict | None
 ) -> SourceVerdict:
     """Return the verdict of the first comparison and the known differences."""
-    differing = len(known) + unnamed
+    differing = len(differences) + unnamed
     outcome = Outcome.UNDECIDED if differing else Outcome.EQUAL
-    if any(one.proof is not None for one in known):
+    if any(item.proof is not None for item in differences):
         outcome = Outcome.DIFFERENT
-    through, through_at = (None, None) if kept is None else (kept.through, kept.through_at)
+    through, through_at = (None, None) if stored is None else (stored.through, stored.through_at)
     if outcome is Outcome.EQUAL:
         through, through_at = first.begins, first.at
     return SourceVerdict(
@@ -230,7 +238,7 @@ def _verdict(
         source_rows=first.found.source_rows,
         table_rows=first.found.table_rows,
         differing=differing,
-        differences=tuple(known[:MOST_NAMED]),
+        differences=tuple(differences[:MOST_NAMED]),
         through=through,
         through_at=through_at,
     )

@@ -35,11 +35,11 @@ def test_maps_are_equal_whatever_the_order_of_their_entries(one: object, other: 
         ([("a", [1, 2])], [("a", [2, 1])]),
     ],
 )
-def test_other_values_are_not(one: object, other: object) -> None:
+def test_other_values_are_not_equal(one: object, other: object) -> None:
     assert canonical(one) != canonical(other)
 
 
-def test_a_cell_that_an_image_lacks_is_one_that_was_not_sent() -> None:
+def test_a_cell_that_an_image_lacks_was_not_sent() -> None:
     """What is remembered of a change names each column, one that is read those of its file."""
     assert same_cells({"id": 1}, {"id": 1, "a": UNSET})
     assert not same_cells({"id": 1}, {"id": 1, "a": None})

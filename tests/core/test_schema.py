@@ -32,7 +32,7 @@ def test_blanks_and_case_do_not_matter(text: str, shown: str) -> None:
 
 
 @given(st.text(min_size=1))
-def test_a_field_may_be_called_anything(name: str) -> None:
+def test_a_field_may_have_any_name(name: str) -> None:
     type_ = Type("struct", parts=(Column(name, Type("int")), Column("b", Type("date"))))
     assert parse_type(str(type_)) == type_
 
@@ -75,14 +75,14 @@ PARTS = ["list", "list<>", "list<int", "map<int>", "struct<>", "struct<a>", "str
 
 
 @pytest.mark.parametrize("text", ["", "integer", "int int", "int;", *NUMBERS, *PARTS])
-def test_what_is_no_type_is_refused_with_all_that_are(text: str) -> None:
+def test_a_text_that_is_not_a_type_is_refused_with_all_types(text: str) -> None:
     with pytest.raises(ConfigError, match="is not a type") as refused:
         parse_type(text)
     assert all(name in str(refused.value.todo) for name in SCALARS)
 
 
 @pytest.mark.parametrize("text", ["decimal(80,2)", "decimal(5,6)", "list<decimal(0,0)>"])
-def test_a_decimal_of_no_table_is_refused_with_the_digits_that_there_may_be(text: str) -> None:
+def test_an_impossible_decimal_is_refused_with_the_allowed_digits(text: str) -> None:
     with pytest.raises(ConfigError, match="is not a type") as refused:
         parse_type(text)
     assert "decimal(12,2), of 1 to 38 digits, from none to all of them behind the point" in str(refused.value.todo)

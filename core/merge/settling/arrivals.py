@@ -39,14 +39,16 @@ class Arrivals:
 
     def with_held(self, rejects: Collection[Reject]) -> Arrivals:
         """Return the same with these events in quarantine and their keys held."""
-        places = {reject.position for reject in rejects}
+        positions = {reject.position for reject in rejects}
         return replace(
             self,
-            fresh=[event for event in self.fresh if event.position not in places],
-            staged=[event for event in self.staged if event.position not in places],
+            fresh=[event for event in self.fresh if event.position not in positions],
+            staged=[event for event in self.staged if event.position not in positions],
             holds={**self.holds, **{reject.position: Hold.of(reject, self.batch) for reject in rejects}},
             rejects=[*self.rejects, *rejects],
-            verdicts={p: Verdict.QUARANTINED if p in places else verdict for p, verdict in self.verdicts.items()},
+            verdicts={
+                p: Verdict.QUARANTINED if p in positions else verdict for p, verdict in self.verdicts.items()
+            },
         )
 
 
@@ -96,7 +98,7 @@ def without_late_hold(before: TableBefore, reject: Reject) -> Reject:
 def stored_holds(before: TableBefore, closed: Collection[Position]) -> dict[Position, Hold]:
     """Return the holds from before, without those that are closed now."""
     holds = before.memory.holds.items()
-    return {place: hold for place, hold in holds if place.epoch >= before.epoch and place not in closed}
+    return {position: hold for position, hold in holds if position.epoch >= before.epoch and position not in closed}
 
 
 def holds_of(before: TableBefore, rejects: Iterable[Reject], batch: int) -> dict[Position, Hold]:
@@ -112,8 +114,10 @@ def hold_ties(before: TableBefore, arrived: Arrivals, delivery: Delivery) -> Arr
     """
     ties = find_ties(before, arrived)
     if ties and before.dimension.ties is Ties.FAIL:
-        one, other = (_named(place, delivery) for place in (ties[0].event.position, ties[0].other))
-        raise refuse_tie(before.dimension, one, other)
+        event_name, other_name = (
+            _named(position, delivery) for position in (ties[0].event.position, ties[0].other)
+        )
+        raise refuse_tie(before.dimension, event_name, other_name)
     return arrived.with_held(
         [Reject.of(tie.event, Reason.TIE, tie_detail(_named(tie.other, delivery))) for tie in ties]
     )
@@ -125,20 +129,20 @@ def find_ties(before: TableBefore, arrived: Arrivals) -> list[Tie]:
     An `ordered` table remembers only waiting events and deletes; for others its rows are compared. An object
     delivered to it again ties with nothing, because its events were compared the first time.
     """
-    came = [*arrived.fresh, *arrived.staged]
+    events = [*arrived.fresh, *arrived.staged]
     changes = before.memory.changes.values()
     if not before.is_ordered:
-        return ties_with(came, (change.event for change in changes), {})
-    came = [event for event in came if not before.memory.has_object(event.position)]
-    known = [c.event for c in changes if c.waiting or c.event.operation is Operation.DELETE]
-    return ties_with(came, known, before.rows, before.kept)
+        return ties_with(events, (change.event for change in changes), {})
+    events = [event for event in events if not before.memory.has_object(event.position)]
+    remembered = [c.event for c in changes if c.waiting or c.event.operation is Operation.DELETE]
+    return ties_with(events, remembered, before.rows, before.first_value_columns)
 
 
 def with_repaired(before: TableBefore, arrived: Arrivals, delivery: Delivery) -> Arrivals:
     """Return the arrivals with the repaired events, which are folded once their epoch is that of the table."""
     closed = {
-        place: None if event is None else date_repaired(before.dimension, event, delivery)
-        for place, event in arrived.closed.items()
+        position: None if event is None else date_repaired(before.dimension, event, delivery)
+        for position, event in arrived.closed.items()
     }
     repaired = [event for event in closed.values() if event is not None]
     return replace(

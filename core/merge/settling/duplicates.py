@@ -17,22 +17,22 @@ def without_copies(before: TableBefore, delivery: Delivery) -> tuple[list[Change
     """Return the events and the rejects that come for the first time, and the number of copies."""
     events: list[ChangeEvent] = []
     rejects: list[Reject] = []
-    places: set[Position] = set()
+    positions: set[Position] = set()
     copies = 0
     facts = known_facts(before)
     for event in delivery.events:
         same_fact = facts[fact(before.dimension, event)]
-        if event.position in places or is_known(before, event, same_fact, by_hand=delivery.by_hand):
+        if event.position in positions or is_known(before, event, same_fact, by_hand=delivery.by_hand):
             copies += 1
             continue
-        places.add(event.position)
+        positions.add(event.position)
         same_fact.append(event)
         events.append(event)
     for reject in delivery.rejects:
-        if reject.position in places or before.memory.has_object(reject.position):
+        if reject.position in positions or before.memory.has_object(reject.position):
             copies += 1
             continue
-        places.add(reject.position)
+        positions.add(reject.position)
         rejects.append(reject)
     return events, rejects, copies
 
@@ -63,8 +63,8 @@ def known_facts(before: TableBefore) -> defaultdict[Hashable, list[ChangeEvent]]
 def is_known(before: TableBefore, event: ChangeEvent, same_fact: Iterable[ChangeEvent], *, by_hand: bool) -> bool:
     """Return True if an event was delivered before. `same_fact` are the known events of its fact.
 
-    An `ordered` table does not go by the object, because an object may be delivered again within its window; nor
-    does a delivery that is `by_hand`, which has no object. Of a delete an `ordered` table remembers the key alone.
+    The object does not count in an `ordered` table, because it may be delivered again within the window, nor in a
+    delivery that is `by_hand`, which has no object. An `ordered` table remembers of a delete only the key.
     """
     position, memory = event.position, before.memory
     if not (before.is_ordered or by_hand) and memory.has_object(position):
@@ -83,4 +83,4 @@ def equals_stored_row(before: TableBefore, event: ChangeEvent) -> bool:
     if not (before.is_ordered and before.dimension.unique_sequences) or event.old_key is not None or event.is_load:
         return False
     row = row_at(before.rows, event)
-    return row is not None and may_come_from(row, event, before.kept)
+    return row is not None and may_come_from(row, event, before.first_value_columns)

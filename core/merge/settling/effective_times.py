@@ -27,9 +27,9 @@ def date_delivery(dimension: Dimension, delivery: Delivery) -> Delivery:
     """Return a delivery with dated events. In a history, events without a usable instant become rejects."""
     events: list[ChangeEvent] = []
     rejects = [*delivery.rejects]
-    for one in delivery.events:
-        event = date_event(one, dimension.history, delivery)
-        detail = _undated(event, dimension.history)
+    for undated in delivery.events:
+        event = date_event(undated, dimension.history, delivery)
+        detail = _undated_detail(event, dimension.history)
         if detail is None:
             events.append(event)
         else:
@@ -39,12 +39,12 @@ def date_delivery(dimension: Dimension, delivery: Delivery) -> Delivery:
 
 def date_repaired(dimension: Dimension, event: ChangeEvent, delivery: Delivery) -> ChangeEvent:
     """Return a repaired event with its instant; raises RepairError where it has none."""
-    found = date_event(event, dimension.history, delivery)
-    if (detail := _undated(found, dimension.history)) is not None:
+    dated = date_event(event, dimension.history, delivery)
+    if (detail := _undated_detail(dated, dimension.history)) is not None:
         raise repair.is_undated(dimension, delivery.object_of(event.position), event.position.row, detail)
-    return found
+    return dated
 
 
-def _undated(event: ChangeEvent, history: History | None) -> str | None:
+def _undated_detail(event: ChangeEvent, history: History | None) -> str | None:
     """Return why an event has no usable instant, or None where it has one or needs none."""
     return None if history is None else undated_detail(event, history)

@@ -34,14 +34,14 @@ class EventsByKey:
         """Return the events of these keys and all truncates, each once, in any order."""
         if len(keys) == 1:
             return [*self.truncates, *(event for key in keys for event in self.events.get(key, ()))]
-        found = {id(event): event for key in keys for event in self.events.get(key, ())}  # some have two keys
-        return [*self.truncates, *found.values()]
+        by_identity = {id(event): event for key in keys for event in self.events.get(key, ())}  # some have two keys
+        return [*self.truncates, *by_identity.values()]
 
 
-def newest_by_key(places: Iterable[tuple[Key, Position]]) -> Mapping[Key, Position]:
+def newest_by_key(positions: Iterable[tuple[Key, Position]]) -> Mapping[Key, Position]:
     """Return the greatest position of each key."""
     newest: dict[Key, Position] = {}
-    for key, position in places:
+    for key, position in positions:
         if key not in newest or newest[key] < position:
             newest[key] = position
     return newest

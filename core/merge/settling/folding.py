@@ -72,7 +72,7 @@ def fold(before: TableBefore, passing: FilteredEvents) -> FoldedDelivery:
         folds.append(folded)
         for key in chain.keys:
             rows[key] = none_if_bare(with_all_versions(before, key, chain.rows.get(key), folded.rows.get(key)))
-    broken = {key: wrong for key, row in rows.items() if (wrong := before.violation(row)) is not None}
+    broken = {key: rule for key, row in rows.items() if (rule := before.violation(row)) is not None}
     return FoldedDelivery(rows, folds, broken)
 
 
@@ -81,11 +81,11 @@ def chains_to_fold(before: TableBefore, passing: FilteredEvents) -> Iterator[_Ch
     links = link_keys(before, passing)
     slow = slow_keys(before, passing, links)
     for keys in chains(slow, links):
-        yield _Chain(keys, rows_at_mark(before, keys), before.remembered_by_key.of_keys(keys))
+        yield _Chain(keys, rows_before_remembered(before, keys), before.remembered_by_key.of_keys(keys))
     truncates = before.truncates
     for keys in chains(touched_keys(before, passing) - slow, links):
-        standing = {key: as_fold_base(row) for key in keys if (row := before.standing(key)) is not None}
-        yield _Chain(keys, standing, truncates)
+        stored_rows = {key: as_fold_base(row) for key in keys if (row := before.current_row(key)) is not None}
+        yield _Chain(keys, stored_rows, truncates)
 
 
 def touched_keys(before: TableBefore, passing: FilteredEvents) -> set[Key]:
@@ -135,7 +135,7 @@ def remembered_keys(before: TableBefore) -> set[Key]:
     return {key for event in events for key in event.keys} | set(before.bases)
 
 
-def rows_at_mark(before: TableBefore, keys: Iterable[Key]) -> dict[Key, Row]:
+def rows_before_remembered(before: TableBefore, keys: Iterable[Key]) -> dict[Key, Row]:
     """Return the rows of these keys before all their remembered events."""
     rows = {key: before.bases[key].row if key in before.bases else before.rows.get(key) for key in keys}
     return {key: as_fold_base(row) for key, row in rows.items() if row is not None}

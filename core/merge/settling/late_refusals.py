@@ -28,15 +28,15 @@ def first_undecided(passing: FilteredEvents, positions: Collection[Position]) ->
 
     Once one of them is held, later events of its keys wait, and a waiting key change holds its other key, too.
     """
-    found: list[ChangeEvent] = []
-    reached: set[Key] = set()
+    undecided: list[ChangeEvent] = []
+    touched: set[Key] = set()
     for event in passing.passed:
-        if not reached.isdisjoint(event.keys):
-            reached.update(event.keys)
+        if not touched.isdisjoint(event.keys):
+            touched.update(event.keys)
         elif event.position in positions:
-            reached.update(event.keys)
-            found.append(event)
-    return found
+            touched.update(event.keys)
+            undecided.append(event)
+    return undecided
 
 
 def find_broken_histories(passing: FilteredEvents, outcome: FoldedDelivery) -> list[Reject]:
@@ -45,13 +45,13 @@ def find_broken_histories(passing: FilteredEvents, outcome: FoldedDelivery) -> l
     No fold produces such versions: the table was altered by others. A key that only a truncate or a full load
     touches has no event.
     """
-    found: dict[Position, Reject] = {}
+    rejects: dict[Position, Reject] = {}
     passed = EventsByKey.of(passing.passed).events if outcome.broken else {}
     for key, detail in outcome.broken.items():
         if key in passed:
             event = passed[key][0]
-            found.setdefault(event.position, Reject.of(event, Reason.HISTORY, detail))
-    return list(found.values())
+            rejects.setdefault(event.position, Reject.of(event, Reason.HISTORY, detail))
+    return list(rejects.values())
 
 
 def hold(dimension: Dimension, arrived: Arrivals, rejects: Sequence[Reject], delivery: Delivery) -> Arrivals:

@@ -50,16 +50,16 @@ class TableBefore:
         """Return the table before a dated delivery, from its stored rows and its change log."""
         replaces = delivery.loaded is not None and delivery.loaded > memory.epoch
         epoch = delivery.loaded if replaces and delivery.loaded else memory.epoch
-        left = _left_by_load(dimension, rows, memory, delivery, epoch) if replaces else rows
-        changes = [change for place, change in memory.changes.items() if place.epoch >= epoch]
+        remaining = _rows_after_load(dimension, rows, memory, delivery, epoch) if replaces else rows
+        changes = [change for position, change in memory.changes.items() if position.epoch >= epoch]
         remembered = [change.event for change in changes if not change.waiting]
         return cls(
             dimension=dimension,
             memory=memory,
             epoch=epoch,
             replaces=replaces,
-            rows=left,
-            ended=frozenset(key for key, row in rows.items() if left.get(key) is not row),
+            rows=remaining,
+            ended=frozenset(key for key, row in rows.items() if remaining.get(key) is not row),
             remembered=remembered,
             waited=[change.event for change in changes if change.waiting],
             remembered_by_key=EventsByKey.of(remembered),
@@ -76,7 +76,7 @@ class TableBefore:
         return isinstance(self.dimension.lateness, Ordered)
 
     @property
-    def kept(self) -> Sequence[str]:
+    def first_value_columns(self) -> Sequence[str]:
         """The columns that keep their first value. A row does not show what was sent for them later."""
         return () if self.columns is None else self.columns.kept
 
@@ -92,10 +92,15 @@ class TableBefore:
 
     def is_late(self, position: Position) -> bool:
         """Return True if a position is at or below the low watermark."""
-        mark = None if self.is_ordered else self.memory.low_watermark
-        return position.epoch == self.epoch and not self.replaces and mark is not None and position.mark <= mark
+        low_watermark = None if self.is_ordered else self.memory.low_watermark
+        return (
+            position.epoch == self.epoch
+            and not self.replaces
+            and low_watermark is not None
+            and position.mark <= low_watermark
+        )
 
-    def standing(self, key: Key) -> Row | None:
+    def current_row(self, key: Key) -> Row | None:
         """Return the stored row of a key, the remembered delete where it is absent, or None.
 
         A key change deletes the key that it leaves.
@@ -107,20 +112,20 @@ class TableBefore:
 
     def newest_remembered(self, event: ChangeEvent) -> Position | None:
         """Return the greatest remembered position of the event's keys, truncates included, or None."""
-        places = [self.newest_truncate, *(self.newest.get(key) for key in event.keys)]
-        return max((place for place in places if place is not None), default=None)
+        positions = [self.newest_truncate, *(self.newest.get(key) for key in event.keys)]
+        return max((position for position in positions if position is not None), default=None)
 
-    def standing_of(self, event: ChangeEvent) -> list[Row]:
+    def current_rows(self, event: ChangeEvent) -> list[Row]:
         """Return the stored rows or remembered deletes of the event's keys."""
-        return [row for key in event.keys if (row := self.standing(key)) is not None]
+        return [row for key in event.keys if (row := self.current_row(key)) is not None]
 
     def violation(self, row: Row | None) -> str | None:
         """Return the rule that the versions of a row break, in words, or None where they are right."""
         history = self.dimension.history
         if row is None or history is None or self.columns is None:
             return None
-        found = violation(self.columns, row.versions)
-        return None if found is None else found.told(history.shown)
+        broken = violation(self.columns, row.versions)
+        return None if broken is None else broken.told(history.shown)
 
 
 def _deleted(event: ChangeEvent) -> Sequence[Key]:
@@ -130,17 +135,17 @@ def _deleted(event: ChangeEvent) -> Sequence[Key]:
     return () if event.old_key is None else (event.old_key,)
 
 
-def _left_by_load(
+def _rows_after_load(
     dimension: Dimension, rows: Mapping[Key, Row], memory: ChangeLogContents, delivery: Delivery, epoch: int
 ) -> Mapping[Key, Row]:
     """Return the rows that a full load leaves before its own rows are folded: none, unless ended rows are kept."""
     history = dimension.history
     if history is None:
-        place = Position(epoch, LOAD_SEQUENCE, 0, 0)  # before the rows of the load
-        return {key: deleted_row(row, place) for key, row in rows.items()} if dimension.is_soft else {}
+        position = Position(epoch, LOAD_SEQUENCE, 0, 0)  # before the rows of the load
+        return {key: deleted_row(row, position) for key, row in rows.items()} if dimension.is_soft else {}
     load = [
         item
-        for item in _known(dimension, memory, delivery)
+        for item in _events_and_rejects(dimension, memory, delivery)
         if item.position.epoch == epoch and item.position.sequence == LOAD_SEQUENCE
     ]
     return rows_before_load(
@@ -148,7 +153,9 @@ def _left_by_load(
     )
 
 
-def _known(dimension: Dimension, memory: ChangeLogContents, delivery: Delivery) -> Iterator[ChangeEvent | Reject]:
+def _events_and_rejects(
+    dimension: Dimension, memory: ChangeLogContents, delivery: Delivery
+) -> Iterator[ChangeEvent | Reject]:
     """Yield all events and rejects of this delivery and of the change log."""
     yield from delivery.events
     for change in memory.changes.values():

@@ -31,21 +31,21 @@ def find_verdicts(
             continue
         if position in incomplete:
             verdicts[position] = Verdict.QUARANTINED if before.is_ordered else Verdict.WAITING
-        elif any(row.position == position for row in before.standing_of(event)):
+        elif any(row.position == position for row in before.current_rows(event)):
             verdicts[position] = Verdict.DUPLICATE
         elif position in used or (not event.keys and position == passing.truncates.all[-1]):
             verdicts[position] = Verdict.APPLIED
         else:
-            verdicts[position] = verdict_of_overtaken(before, event)
+            verdicts[position] = verdict_of_older(before, event)
     return verdicts
 
 
-def verdict_of_overtaken(before: TableBefore, event: ChangeEvent) -> Verdict:
+def verdict_of_older(before: TableBefore, event: ChangeEvent) -> Verdict:
     """Return `STALE` if something newer was stored before this delivery, else `SUPERSEDED`."""
-    standing = [row.position for row in before.standing_of(event)]
+    stored = [row.position for row in before.current_rows(event)]
     remembered = before.newest_remembered(event)
-    known = standing if remembered is None else [*standing, remembered]
-    return Verdict.STALE if any(position > event.position for position in known) else Verdict.SUPERSEDED
+    earlier = stored if remembered is None else [*stored, remembered]
+    return Verdict.STALE if any(position > event.position for position in earlier) else Verdict.SUPERSEDED
 
 
 def is_newer_than_table(event: ChangeEvent, verdicts: Verdicts) -> bool:
@@ -102,11 +102,11 @@ def ties_of(before: TableBefore, events: Iterable[ChangeEvent]) -> int:
 
 def count_tied(before: TableBefore, group: list[ChangeEvent]) -> int:
     """Return how many events of one place in the source's order follow another by arrival alone."""
-    standing = before.standing_of(group[0]) if before.dimension.unique_sequences else []
-    if any(row.position.mark == group[0].position.mark for row in standing):
+    stored_rows = before.current_rows(group[0]) if before.dimension.unique_sequences else []
+    if any(row.position.mark == group[0].position.mark for row in stored_rows):
         return len(group)
     return 0 if all(_are_alike(group[0], event) for event in group[1:]) else len(group) - 1
 
 
-def _are_alike(one: ChangeEvent, other: ChangeEvent) -> bool:
-    return one.operation is other.operation and same_cells(one.cells, other.cells)
+def _are_alike(event: ChangeEvent, other: ChangeEvent) -> bool:
+    return event.operation is other.operation and same_cells(event.cells, other.cells)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from functools import reduce
-from typing import Any, Final
+from typing import Final
 
 import pytest
+from memory_jobs import columns, memory_job, progress_of
 
-from lakeward.adapters.memory import MemorySource, MemoryTarget
+from lakeward.adapters.memory import MemorySource
 from lakeward.core.checks.log_restart import ObjectSpans, find_restarts
 from lakeward.core.checks.log_steps import (
     LEAST_GAP,
@@ -23,8 +24,6 @@ from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import AlarmRaised
 from lakeward.core.events import ChangeEvent, Operation, Position, Sequences
 from lakeward.core.pipeline.apply import apply_changes
-from lakeward.core.pipeline.job import Job
-from lakeward.core.schema import Column, Schema, Type
 
 TABLE: Final = LogReached(lowest=100, highest=900, time=10 * LEAST_GAP)
 
@@ -100,7 +99,7 @@ def untold(row: int, place: int, seconds: float | None) -> LogChange:
     return change(row, place, seconds)._replace(log=UNTOLD)
 
 
-def test_a_change_below_an_initial_snapshot_that_does_not_tell_its_commit_stops() -> None:
+def test_a_change_below_an_initial_snapshot_without_the_place_of_its_commit_stops_the_table() -> None:
     changes = [read(1, 500, 7200), read(2, 500, 7300), untold(3, 100, 7201), untold(4, 101, 7201)]
     step = LogStep(3, UNTOLD, was_open=True)
     assert found(*changes, before=LogReached()) == step
@@ -114,7 +113,7 @@ def test_a_change_below_an_initial_snapshot_that_does_not_tell_its_commit_stops(
     assert found(untold(1, 400, 7201), before=SNAPSHOT) == LogStep(1, UNTOLD, was_open=True)
 
 
-def test_rows_with_which_a_table_begins_are_of_an_initial_snapshot_whether_they_say_so_or_not() -> None:
+def test_snapshot_rows_at_the_beginning_of_a_table_are_of_an_initial_snapshot() -> None:
     """Flattened messages name the kind of their snapshot only where that was configured."""
     first, below = read(1, 500, 7200, is_initial=False), untold(2, 100, 7201)
     step = LogStep(2, UNTOLD, was_open=True)
@@ -131,7 +130,7 @@ def test_rows_with_which_a_table_begins_are_of_an_initial_snapshot_whether_they_
     assert found(below, before=reached) == step, "of an object behind it"
 
 
-def test_whether_a_table_has_begun_is_so_of_all_its_partitions() -> None:
+def test_a_table_has_begun_with_all_its_partitions() -> None:
     reached = LogReached(ends={1: 10, 2: 20})
     for span in spans_of([change(1, 300, 60)]):
         reached = reached.after(1, span)
@@ -139,7 +138,7 @@ def test_whether_a_table_has_begun_is_so_of_all_its_partitions() -> None:
     assert LogReached(ends={2: 20}).of(2).has_begun is False
 
 
-def test_one_that_committed_while_the_snapshot_began_stops_as_well() -> None:
+def test_a_change_that_committed_while_the_snapshot_began_stops_the_table() -> None:
     assert found(untold(1, 400, 3600), before=SNAPSHOT) == LogStep(1, UNTOLD, was_open=True)
 
 
@@ -154,7 +153,7 @@ def test_one_that_committed_while_the_snapshot_began_stops_as_well() -> None:
         pytest.param([read(1, 400, 7300)], id="a row of a snapshot"),
     ],
 )
-def test_other_changes_below_an_initial_snapshot_are_not_of_such(changes: list[LogChange]) -> None:
+def test_other_changes_below_an_initial_snapshot_are_no_restart(changes: list[LogChange]) -> None:
     assert found(*changes, before=SNAPSHOT) is None
 
 
@@ -203,10 +202,10 @@ def test_a_table_keeps_the_place_of_the_snapshot_with_which_it_begins() -> None:
     """Rows that do not name their snapshot count in its first batch, and in none after it."""
     name = TableName("shop", "item")
     dimension = Dimension(
-        name=name, schema=Schema((Column("id", Type("int")),)), key=("id",), sequences=Sequences.PLACES
+        name=name, schema=columns(id="int"), key=("id",), sequences=Sequences.PLACES
     )
     source = MemorySource(sequences=Sequences.PLACES, logs=lambda _: UNTOLD)
-    job: Job[Any] = Job(dimension=dimension, source=source, opened=MemoryTarget().open(dimension))
+    job = memory_job(dimension, source)
 
     def put(number: int, place: int, operation: Operation, time: int) -> None:
         position = Position(1, place, number, 1)
@@ -217,11 +216,11 @@ def test_a_table_keeps_the_place_of_the_snapshot_with_which_it_begins() -> None:
 
     put(1, 500, Operation.READ, 7200 * LEAST_GAP)
     apply_changes(job)
-    kept = job.opened.table.standing().progress.snapshot
+    kept = progress_of(job).snapshot
     assert kept == SnapshotPlace(500, 7200 * LEAST_GAP)
     put(2, 900, Operation.READ, 9000 * LEAST_GAP)
     apply_changes(job)
-    assert job.opened.table.standing().progress.snapshot == kept
+    assert progress_of(job).snapshot == kept
     put(3, 400, Operation.UPDATE, 7260 * LEAST_GAP)
     with pytest.raises(AlarmRaised, match="committed behind the snapshot") as raised:
         apply_changes(job)

@@ -6,19 +6,18 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from memory_jobs import NAME, memory_job, progress_of
 
-from lakeward.adapters.memory import MemorySource, MemoryTable, MemoryTarget
+from lakeward.adapters.memory import MemorySource
 from lakeward.core.checks.key_form import key_form
-from lakeward.core.dimension import Dimension, Snapshots, TableName
+from lakeward.core.dimension import Dimension, Snapshots
 from lakeward.core.errors import SchemaConflict
 from lakeward.core.events import ChangeEvent, Operation, Position
 from lakeward.core.pipeline.apply import apply_changes
-from lakeward.core.pipeline.job import Job, Settlement
+from lakeward.core.pipeline.job import Settlement
 from lakeward.core.pipeline.release import release
 from lakeward.core.ports import Entry, RepairedRow
 from lakeward.core.schema import Column, Schema, parse_type
-
-NAME = TableName("shop", "item")
 
 
 def dimension(*types: str) -> Dimension:
@@ -34,8 +33,7 @@ class Play:
     def __init__(self) -> None:
         of = dimension("int")
         self.source = MemorySource()
-        target = MemoryTarget({NAME: MemoryTable(of)})
-        self.job: Job[Any] = Job(dimension=of, source=self.source, opened=target.open(of))
+        self.job = memory_job(of, self.source)
 
     def run(self, order: int, form: str | None) -> str | None:
         """Apply an object, and return the stored key form."""
@@ -44,7 +42,7 @@ class Play:
         self.source.put(NAME, order, [event], modified=1)
         self.source.form_of_keys = form
         apply_changes(self.job)
-        return self.job.opened.table.standing().progress.key_form
+        return progress_of(self.job).key_form
 
 
 @pytest.mark.parametrize(
@@ -55,7 +53,7 @@ class Play:
         ("times in UTC", "", "read with times in UTC; the settings say as it is written"),
     ],
 )
-def test_a_key_that_is_read_in_another_way_stops_its_table(was: str, is_: str, found: str) -> None:
+def test_another_key_form_stops_the_table(was: str, is_: str, found: str) -> None:
     play = Play()
     assert play.run(1, was) == was
     for _ in range(2):
@@ -65,7 +63,7 @@ def test_a_key_that_is_read_in_another_way_stops_its_table(was: str, is_: str, f
     assert play.run(2, was) == was
 
 
-def test_a_mended_row_gets_no_other_key(entry: Entry) -> None:
+def test_a_repaired_row_is_not_released_under_another_key_form_or_order(entry: Entry) -> None:
     play = Play()
     play.run(1, "times in UTC")
     play.source.form_of_keys = "times in Tokyo"
@@ -85,7 +83,7 @@ def entry() -> Entry:
     return Entry(**place, **known, batch=1, since=0, repaired=RepairedRow(operation=Operation.INSERT, cells={}))
 
 
-def test_nothing_stops_where_nobody_said_how_keys_are_read() -> None:
+def test_a_source_without_a_key_form_never_stops_the_table() -> None:
     play = Play()
     assert play.run(1, None) is None
     assert play.run(2, "times in UTC") == "times in UTC"
@@ -103,7 +101,7 @@ def test_nothing_stops_where_nobody_said_how_keys_are_read() -> None:
         (("string",), {}, True, "texts without blanks at their end"),
     ],
 )
-def test_what_changes_values_of_a_key_is_told(
+def test_the_key_form_names_the_settings_that_change_values_of_the_key(
     types: tuple[str, ...], formats: dict[str, str], is_trimmed: bool, words: str | None
 ) -> None:
     assert key_form(dimension(*types), formats, "UTC", is_trimmed=is_trimmed) == words
@@ -114,7 +112,7 @@ def test_how_messages_write_a_column_counts_where_it_has_no_format() -> None:
     assert key_form(dimension("decimal(5,2)", "int"), {}, "UTC", ways) == "column 1 written as unscaled"
 
 
-def test_tables_of_versions_that_did_not_write_it_down_go_on() -> None:
+def test_a_key_form_of_an_earlier_version_is_accepted() -> None:
     play = Play()
     assert play.run(1, "column 1 in the format 'd, M'") == "column 1 in the format 'd, M'"
     now = "column 1 in the format 'd, M', column 2 written as hex"
@@ -123,5 +121,5 @@ def test_tables_of_versions_that_did_not_write_it_down_go_on() -> None:
         play.run(3, "column 1 in the format 'd, M', column 2 written as base64")
 
 
-def test_nothing_is_told_where_each_load_takes_the_place_of_all_rows() -> None:
+def test_a_table_of_snapshots_has_no_key_form() -> None:
     assert key_form(replace(dimension("timestamp"), snapshots=Snapshots()), {}, "UTC") is None

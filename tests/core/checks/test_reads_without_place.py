@@ -7,21 +7,19 @@ from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from memory_jobs import NAME, columns, item, memory_job, table_of
 
-from lakeward.adapters.memory import MemorySource, MemoryTable, MemoryTarget
+from lakeward.adapters.memory import MemorySource
 from lakeward.core.checks.log_restart import LogRestart, lift_place
-from lakeward.core.dimension import ORDERED, Deletes, Dimension, Lateness, Ordered, TableName, Ties, Within
+from lakeward.core.dimension import ORDERED, Deletes, Lateness, Ordered, Ties, Within
 from lakeward.core.events import READ_SEQUENCE, ChangeEvent, Operation, Position, Sequences
 from lakeward.core.pipeline.apply import apply_changes
-from lakeward.core.pipeline.job import Job
-from lakeward.core.schema import Column, Schema, Type
 
-NAME = TableName("shop", "item")
 HOUR = 3600 * 1_000_000
 DAY = Within(24 * HOUR)
 C, U, D, R, T = Operation.INSERT, Operation.UPDATE, Operation.DELETE, Operation.READ, Operation.TRUNCATE
 
-Told = tuple[Operation, int]
+Message = tuple[Operation, int]
 """What a message says: an operation, and a key; its value is the number of the message."""
 
 
@@ -29,22 +27,15 @@ def place_of(operation: Operation, place: int = 0) -> int:
     return READ_SEQUENCE if operation is R and not place else place
 
 
-def tables(objects: Sequence[Sequence[Told]], **own: Any) -> dict[int, int]:
+def rows_after(objects: Sequence[Sequence[Message]], **own: Any) -> dict[int, int]:
     """Return the rows after objects that are applied one a batch, a day and a half apart."""
-    dimension = Dimension(
-        name=NAME,
-        schema=Schema((Column("id", Type("int")), Column("v", Type("int")))),
-        key=("id",),
-        sequences=Sequences.PLACES,
-        **own,
-    )
+    dimension = item(columns(id="int", v="int"), sequences=Sequences.PLACES, **own)
     source = MemorySource()
-    target = MemoryTarget({NAME: MemoryTable(dimension)})
-    job: Job[Any] = Job(dimension=dimension, source=source, opened=target.open(dimension))
+    job = memory_job(dimension, source)
     number = 0
-    for order, told in enumerate(objects, 1):
+    for order, messages in enumerate(objects, 1):
         events = []
-        for row, (operation, key) in enumerate(told, 1):
+        for row, (operation, key) in enumerate(messages, 1):
             number += 1
             events.append(
                 ChangeEvent(
@@ -57,17 +48,16 @@ def tables(objects: Sequence[Sequence[Told]], **own: Any) -> dict[int, int]:
             )
         source.put(NAME, order, events)
         apply_changes(job)
-    table = job.opened.table
-    assert isinstance(table, MemoryTable)
+    table = table_of(job)
     return {int(str(key[0])): row.cells["v"] for key, row in table.rows.items() if not row.deleted}
 
 
-def model(objects: Sequence[Sequence[Told]]) -> dict[int, int]:
+def model(objects: Sequence[Sequence[Message]]) -> dict[int, int]:
     """Return the rows by arrival; a read of a key that was changed before says nothing."""
     rows: dict[int, int] = {}
     changed: set[int] = set()
     is_truncated = False
-    for number, (operation, key) in enumerate((told for some in objects for told in some), 1):
+    for number, (operation, key) in enumerate((messages for some in objects for messages in some), 1):
         if operation is T:
             rows, is_truncated = {}, True
         elif operation is not R or not (is_truncated or key in changed):
@@ -90,22 +80,22 @@ objects_of_messages = st.lists(st.lists(message, min_size=1, max_size=4), min_si
     st.sampled_from([Ties.ARRIVAL, Ties.QUARANTINE]),
 )
 def test_a_read_never_replaces_a_change_that_arrived_before_it(
-    objects: Sequence[Sequence[Told]], lateness: Lateness, deletes: Deletes, ties: Ties
+    objects: Sequence[Sequence[Message]], lateness: Lateness, deletes: Deletes, ties: Ties
 ) -> None:
     """For keys without a change the last read is stored, and there are no ties."""
-    assert tables(objects, lateness=lateness, deletes=deletes, ties=ties) == model(objects)
+    assert rows_after(objects, lateness=lateness, deletes=deletes, ties=ties) == model(objects)
 
 
 def test_a_read_is_never_too_late() -> None:
     """The low watermark of a table without log positions does not rise: a later snapshot counts."""
     objects = [[(R, 1)], [(C, 2)], [(C, 3)], [(R, 1)], [(R, 4)]]
-    assert tables(objects, lateness=DAY) == {1: 4, 2: 2, 3: 3, 4: 5}
+    assert rows_after(objects, lateness=DAY) == {1: 4, 2: 2, 3: 3, 4: 5}
 
 
 def test_a_delete_that_is_forgotten_lets_a_read_bring_the_row_back() -> None:
     objects = [[(C, 1)], [(D, 1)], [(C, 2)], [(R, 1)]]
-    assert tables(objects, lateness=ORDERED) == {2: 3}
-    assert tables(objects, lateness=Ordered(1)) == {1: 4, 2: 3}
+    assert rows_after(objects, lateness=ORDERED) == {2: 3}
+    assert rows_after(objects, lateness=Ordered(1)) == {1: 4, 2: 3}
 
 
 def test_a_read_behind_a_restart_of_the_log_is_below_the_changes_behind_it_alone() -> None:

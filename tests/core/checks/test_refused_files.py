@@ -6,19 +6,18 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
+from memory_jobs import NAME, columns, item, memory_job, progress_of
 
-from lakeward.adapters.memory import MemorySource, MemoryTable, MemoryTarget
-from lakeward.core.dimension import Dimension, TableName, Tolerance
+from lakeward.adapters.memory import MemorySource
+from lakeward.core.dimension import Tolerance
 from lakeward.core.errors import AlarmRaised
 from lakeward.core.events import ChangeEvent, Operation, Position
 from lakeward.core.merge.change_log import Reason, Reject
 from lakeward.core.operations.acknowledge import ack
 from lakeward.core.pipeline.apply import apply_changes
 from lakeward.core.pipeline.job import Job
-from lakeward.core.schema import Column, Schema, Type
 
-NAME = TableName("shop", "item")
-SCHEMA = Schema((Column("id", Type("int")), Column("a", Type("int"))))
+SCHEMA = columns(id="int", a="int")
 
 
 def job(files: Mapping[int, Sequence[Reason | None]], tolerance: Tolerance = Tolerance()) -> Job[Any]:  # noqa: B008
@@ -26,10 +25,8 @@ def job(files: Mapping[int, Sequence[Reason | None]], tolerance: Tolerance = Tol
     source = MemorySource()
     for order, rows in files.items():
         put(source, order, rows)
-    dimension = Dimension(name=NAME, schema=SCHEMA, key=("id",), tolerance=tolerance)
-    return Job(
-        dimension=dimension, source=source, opened=MemoryTarget({NAME: MemoryTable(dimension)}).open(dimension)
-    )
+    dimension = item(SCHEMA, tolerance=tolerance)
+    return memory_job(dimension, source)
 
 
 def insert(place: Position, key: int) -> ChangeEvent:
@@ -67,7 +64,7 @@ def test_a_file_of_which_every_row_is_refused_for_one_reason_stops_the_table(
     with pytest.raises(AlarmRaised) as stopped:
         apply_changes(found)
     assert stopped.value.code == "QUARANTINE-001"
-    assert not found.opened.table.standing().progress.batch
+    assert not progress_of(found).batch
     ack(found, "QUARANTINE-001", by="me", reason=None, at=1)
     refused = sum(reason is not None for rows in files.values() for reason in rows)
     assert apply_changes(found).quarantined == refused
@@ -77,7 +74,7 @@ def test_a_file_of_which_every_row_is_refused_for_one_reason_stops_the_table(
     ("files", "quarantined"),
     [({1: [None, C]}, 1), ({1: [C, N]}, 2), ({1: [Q, Q]}, 2), ({1: [None], 2: [C]}, 1), ({1: [None], 2: []}, 0)],
 )
-def test_rows_that_have_others_beside_them_go_into_quarantine(
+def test_refused_rows_among_others_go_into_quarantine(
     files: Mapping[int, Sequence[Reason | None]], quarantined: int
 ) -> None:
     assert apply_changes(job(files)).quarantined == quarantined
@@ -95,5 +92,5 @@ def test_one_row_in_a_batch_of_its_own_goes_into_quarantine_once_a_row_was_appli
     assert stopped.value.found == 'row 1: "1,5" is not an int (column a)'
 
 
-def test_a_share_of_all_lets_such_files_pass() -> None:
+def test_a_share_of_all_rows_turns_the_check_off() -> None:
     assert apply_changes(job({1: [C, C]}, Tolerance(max_share=1.0))).quarantined == 2

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import pytest
+from memory_jobs import columns, memory_job, progress_of
 
-from lakeward.adapters.memory import Frame, MemorySource, MemoryTable, MemoryTarget
+from lakeward.adapters.memory import Frame, MemorySource
 from lakeward.core.checks.databases import DATABASE_ALARM
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import AlarmRaised
@@ -16,10 +16,8 @@ from lakeward.core.events import ChangeEvent, Operation, Position, Sequences
 from lakeward.core.ledger.selection import ObjectSelection
 from lakeward.core.operations.acknowledge import ack
 from lakeward.core.pipeline.apply import apply_changes
-from lakeward.core.pipeline.job import Job
 from lakeward.core.ports import Batch
 from lakeward.core.progress import Progress
-from lakeward.core.schema import Column, Schema, Type
 
 NAME = TableName("dbo", "customer")
 
@@ -40,11 +38,10 @@ class Feed:
     """Delivers objects of one change each, of a database."""
 
     def __init__(self) -> None:
-        schema = Schema((Column("id", Type("int")),))
+        schema = columns(id="int")
         self.dimension = Dimension(name=NAME, schema=schema, key=("id",), sequences=Sequences.PLACES)
         self.source = DatabaseSource()
-        target = MemoryTarget({NAME: MemoryTable(self.dimension)})
-        self.job: Job[Any] = Job(dimension=self.dimension, source=self.source, opened=target.open(self.dimension))
+        self.job = memory_job(self.dimension, self.source)
 
     def deliver(self, *databases: str) -> None:
         for database in databases:
@@ -74,7 +71,7 @@ class Feed:
 
     @property
     def progress(self) -> Progress:
-        return self.job.opened.table.standing().progress
+        return progress_of(self.job)
 
 
 def test_two_databases_in_one_batch_stop_the_table() -> None:

@@ -6,20 +6,19 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from memory_jobs import NAME, columns, memory_job, progress_of, table_of
 
-from lakeward.adapters.memory import MemorySource, MemoryTable, MemoryTarget
+from lakeward.adapters.memory import MemorySource
 from lakeward.core.checks.batch_checks import refuse_flood
-from lakeward.core.dimension import Dimension, TableName, Tolerance, Unreadable, Within
+from lakeward.core.dimension import Dimension, Tolerance, Unreadable, Within
 from lakeward.core.errors import QuarantineFull, SourceError
 from lakeward.core.events import ChangeEvent, Operation, Position
 from lakeward.core.merge.change_log import Reason, Reject
 from lakeward.core.pipeline.apply import apply_changes
 from lakeward.core.pipeline.job import Idle, Job
 from lakeward.core.pipeline.preparation import prepare_next_batch
-from lakeward.core.schema import Column, Schema, Type
 
-NAME = TableName("shop", "item")
-SCHEMA = Schema((Column("id", Type("int")), Column("a", Type("int"))))
+SCHEMA = columns(id="int", a="int")
 
 
 def insert(row: int, object_: int = 1, time: int | None = None) -> ChangeEvent:
@@ -29,8 +28,7 @@ def insert(row: int, object_: int = 1, time: int | None = None) -> ChangeEvent:
 
 def job(source: MemorySource, tolerance: Tolerance, **more: Any) -> Job[Any]:
     dimension = Dimension(name=NAME, schema=SCHEMA, tolerance=tolerance, **{"key": ("id",), **more})
-    target = MemoryTarget({NAME: MemoryTable(dimension)})
-    return Job(dimension=dimension, source=source, opened=target.open(dimension))
+    return memory_job(dimension, source)
 
 
 def delivering(good: int, bad: int, reason: Reason = Reason.CAST) -> MemorySource:
@@ -42,8 +40,7 @@ def delivering(good: int, bad: int, reason: Reason = Reason.CAST) -> MemorySourc
 
 
 def is_untouched(of: Job[Any]) -> bool:
-    table = of.opened.table
-    assert isinstance(table, MemoryTable)
+    table = table_of(of)
     return not (table.exists or table.quarantined or table.written)
 
 
@@ -56,12 +53,12 @@ def is_untouched(of: Job[Any]) -> bool:
         (1, 3, Tolerance(max_rows=3)),
     ],
 )
-def test_what_is_tolerated_goes_into_quarantine(good: int, bad: int, tolerance: Tolerance) -> None:
+def test_refused_rows_within_the_tolerance_go_into_quarantine(good: int, bad: int, tolerance: Tolerance) -> None:
     found = job(delivering(good, bad), tolerance)
     assert apply_changes(found).quarantined == bad
 
 
-def test_rows_of_other_tables_are_no_part_of_what_is_shared() -> None:
+def test_rows_of_other_tables_do_not_count_for_the_share() -> None:
     """Of 100 rows of the table 10 cannot be read, whatever other rows its files have."""
     source = MemorySource()
     rejects = [Reject(Position(1, 1, 1, 10_000 + row), Reason.CAST, ((0,),)) for row in range(10)]
@@ -91,7 +88,7 @@ def test_above_a_limit_nothing_is_applied_and_nothing_quarantined(
     assert is_untouched(found)
 
 
-def test_rows_that_show_a_change_of_columns_count_towards_no_share() -> None:
+def test_rows_that_show_a_schema_change_do_not_count_for_the_share() -> None:
     """In a file with such a change all rows may show it."""
     dimension = Dimension(name=NAME, schema=SCHEMA)
     refuse_flood(dimension, {Reason.SCHEMA: 950, Reason.CAST: 50}, 1000)
@@ -101,7 +98,7 @@ def test_rows_that_show_a_change_of_columns_count_towards_no_share() -> None:
         refuse_flood(dimension, {Reason.SCHEMA: 10_001}, 1_000_000)
 
 
-def test_what_a_table_without_a_key_refuses_counts_as_well() -> None:
+def test_rows_that_a_table_without_a_key_refuses_count() -> None:
     source = MemorySource()
     update = ChangeEvent(operation=Operation.UPDATE, position=Position(1, 1, 1, 1), cells={"id": 1, "a": 1})
     source.put(NAME, 1, [update])
@@ -112,7 +109,7 @@ def test_what_a_table_without_a_key_refuses_counts_as_well() -> None:
     assert is_untouched(found)
 
 
-def test_what_comes_too_late_counts_as_well() -> None:
+def test_rows_that_come_too_late_count() -> None:
     source = MemorySource(lateness=Within(1))
     found = job(source, Tolerance(max_rows=0), lateness=Within(1))
     for number in (5, 50):
@@ -136,10 +133,10 @@ def test_a_row_whose_key_cannot_be_read_stops_the_table_or_makes_it_inexact() ->
     assert is_untouched(stopping)
     going_on = job(source, Tolerance())
     apply_changes(going_on)
-    assert going_on.opened.table.standing().progress.inexact_since == "00000001"
+    assert progress_of(going_on).inexact_since == "00000001"
 
 
-def test_what_is_refused_is_told_by_its_reason_before_it_is() -> None:
+def test_a_prepared_batch_has_the_number_of_rejects_by_reason() -> None:
     """This includes rows that the table itself refuses, and no duplicates of refused rows."""
     source = delivering(good=3, bad=2)
     found = job(source, Tolerance(), lateness=Within(1))

@@ -7,17 +7,16 @@ from collections.abc import Iterable, Sequence
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from memory_jobs import NAME
 
 from lakeward.core.checks.log_steps import LEAST_GAP
 from lakeward.core.checks.topic_restart import TOPIC_ALARM, refuse_topic_restart
-from lakeward.core.dimension import TableName
 from lakeward.core.errors import AlarmRaised
 from lakeward.core.events import NO_SEQUENCE, READ_SEQUENCE, Position
 from lakeward.core.ledger.objects import SourceObject
 from lakeward.core.ledger.selection import ObjectSelection
 from lakeward.core.merge.facts import ObjectFacts
 
-NAME = TableName("shop", "item")
 SECOND = LEAST_GAP
 
 
@@ -66,7 +65,7 @@ def test_newer_files_before_older_ones_stop_the_table_until_somebody_decides() -
         ObjectFacts(SourceObject("t+0+0", 1, 1, 31 * SECOND), 0),  # nothing in it has a time
     ],
 )
-def test_what_looks_alike_is_none(other: ObjectFacts) -> None:
+def test_other_files_raise_no_alarm(other: ObjectFacts) -> None:
     assert refused([OLD, other]) == []
 
 
@@ -86,7 +85,7 @@ def test_a_file_that_comes_late_is_compared_with_what_the_table_has() -> None:
 
 
 @given(st.lists(st.integers(0, 9), min_size=1, max_size=8))
-def test_no_sink_that_delivers_again_raises_it(steps: list[int]) -> None:
+def test_a_sink_that_delivers_again_raises_no_alarm(steps: list[int]) -> None:
     """Each file is written after those before it, and has changes of some seconds, also of earlier ones."""
     files, now = [], 100
     for offset, back in enumerate(steps):
@@ -96,7 +95,7 @@ def test_no_sink_that_delivers_again_raises_it(steps: list[int]) -> None:
 
 
 @given(st.lists(st.integers(0, 40), min_size=1, max_size=6, unique=True), st.integers(1, 40))
-def test_each_topic_made_anew_that_begins_below_the_old_one_raises_it(new: list[int], first: int) -> None:
+def test_each_new_topic_whose_offsets_lie_below_the_old_ones_raises_the_alarm(new: list[int], first: int) -> None:
     """This holds for any offsets; only files below one of the old topic are named."""
     old = [file(100 + offset, offset, offset, offset) for offset in range(first, first + 3)]
     made = [file(offset, 1000 + offset, 1000 + offset, 2000) for offset in sorted(new)]

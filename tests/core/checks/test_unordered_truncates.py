@@ -8,18 +8,16 @@ from typing import Any, Final, NamedTuple
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from memory_jobs import NAME, columns, item, memory_job, table_of
 
-from lakeward.adapters.memory import MemorySource, MemoryTable, MemoryTarget
+from lakeward.adapters.memory import MemorySource
 from lakeward.core.checks.event_order import LOG_PLACE
-from lakeward.core.dimension import ORDERED, Dimension, TableName
+from lakeward.core.dimension import ORDERED
 from lakeward.core.errors import ConfigError, SourceError
 from lakeward.core.events import NO_SEQUENCE, ChangeEvent, Operation, Position, Sequences
 from lakeward.core.operations.truncate import truncate_at
 from lakeward.core.pipeline.apply import apply_changes
-from lakeward.core.pipeline.job import Job
-from lakeward.core.schema import Column, Schema, Type
 
-NAME: Final = TableName("shop", "item")
 PARTITION: Final = 1000
 """How many orders a partition has."""
 
@@ -39,17 +37,10 @@ class Topic:
     """A table that is fed by objects of partitions, and the rows it must have if arrival orders all changes."""
 
     def __init__(self, *, has_places: bool = False) -> None:
-        dimension = Dimension(
-            name=NAME,
-            schema=Schema((Column("id", Type("int")), Column("v", Type("int")))),
-            key=("id",),
-            lateness=ORDERED,
-            sequences=Sequences.PLACES,
-        )
+        dimension = item(columns(id="int", v="int"), lateness=ORDERED, sequences=Sequences.PLACES)
         self.has_places = has_places
         self.source = MemorySource(partition_end=lambda order: (order // PARTITION + 1) * PARTITION)
-        target = MemoryTarget({NAME: MemoryTable(dimension)})
-        self.job: Job[Any] = Job(dimension=dimension, source=self.source, opened=target.open(dimension))
+        self.job = memory_job(dimension, self.source)
         self.expected: dict[int, int] = {}
         self.delivered = self.changes = 0
 
@@ -57,11 +48,11 @@ class Topic:
         """Deliver an object behind all of its partition; a key is of one partition alone."""
         self.delivered += 1
         order, events = partition * PARTITION + self.delivered, []
-        for row, item in enumerate(items, 1):
+        for row, number in enumerate(items, 1):
             self.changes += 1
-            key = item * 3 + partition
+            key = number * 3 + partition
             place = Position(1, self.changes if self.has_places else NO_SEQUENCE, order, row)
-            if item == TRUNCATE:
+            if number == TRUNCATE:
                 self.expected.clear()
                 events.append(ChangeEvent(operation=Operation.TRUNCATE, position=place, key=()))
             else:
@@ -72,8 +63,7 @@ class Topic:
 
     @property
     def rows(self) -> dict[Any, Any]:
-        table = self.job.opened.table
-        assert isinstance(table, MemoryTable)
+        table = table_of(self.job)
         return {key[0]: row.cells["v"] for key, row in table.rows.items()}
 
     def apply(self, drawn: Sequence[Drawn]) -> bool:
@@ -105,12 +95,12 @@ def test_truncates_without_a_place_are_right_or_stop_the_table(drawn: list[Drawn
 
 
 @given(feeds(1))
-def test_in_one_partition_they_are_right(drawn: list[Drawn]) -> None:
+def test_truncates_in_one_partition_are_right(drawn: list[Drawn]) -> None:
     assert not Topic().apply(drawn)
 
 
 @given(feeds(3))
-def test_with_places_they_are_right(drawn: list[Drawn]) -> None:
+def test_truncates_with_places_are_right(drawn: list[Drawn]) -> None:
     assert not Topic(has_places=True).apply([one._replace(is_applied=True) for one in drawn])
 
 
@@ -132,7 +122,7 @@ def test_a_table_stops_where_two_partitions_are_known(drawn: list[Drawn]) -> Non
             apply_changes(topic.job)
 
 
-def test_an_operator_cannot_say_now_for_all_partitions() -> None:
+def test_a_truncate_now_is_refused_for_several_partitions() -> None:
     topic = Topic()
     topic.apply([Drawn(0, [0]), Drawn(1, [0])])
     with pytest.raises(ConfigError, match="not before or behind all rows"):
@@ -145,7 +135,7 @@ def test_an_operator_cannot_say_now_for_all_partitions() -> None:
 
 @pytest.mark.parametrize("moment", ["now", "00000003"])
 @pytest.mark.parametrize(("column", "rows"), [(LOG_PLACE, {5: 300}), ("at", {2: 200, 5: 300})])
-def test_what_is_delivered_again_behind_a_truncate_does_not_come_back(
+def test_a_row_that_is_delivered_again_behind_a_truncate_does_not_come_back(
     moment: str, column: str, rows: dict[int, int]
 ) -> None:
     """A log position shows that a change was committed before; a column that orders rows does not."""

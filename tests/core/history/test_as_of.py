@@ -9,6 +9,7 @@ import duckdb
 import pyarrow as pa
 import pytest
 import sqlglot
+from memory_jobs import columns
 
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import ConfigError
@@ -18,7 +19,7 @@ from lakeward.core.history.bitemporal import KnownVersion, known_after, update_k
 from lakeward.core.history.options import ByColumn, History, Shown
 from lakeward.core.history.version_rows import rows
 from lakeward.core.history.versions import Version, Versions
-from lakeward.core.schema import Column, Schema, Type
+from lakeward.core.schema import Type
 
 DAY, DATE = 86_400_000_000, Type("date")
 FAR = 2_932_896
@@ -41,7 +42,7 @@ _ARROW = {
     "bigint": pa.int64(),
     "decimal": pa.decimal128(20, 0),
 }
-OWN = Schema((Column("id", Type("int")), Column("a", Type("int"))))
+OWN = columns(id="int", a="int")
 
 
 def versions(key: int, *bounds: tuple[int, int | None]) -> Versions:
@@ -76,7 +77,7 @@ def by_duckdb(table: pa.Table, condition: str) -> list[tuple[int, int]]:
 
 
 @pytest.mark.parametrize("form", SHAPES.values(), ids=SHAPES)
-def test_a_row_is_valid_from_its_beginning_up_to_its_end_whatever_shows_them(form: Shown) -> None:
+def test_a_row_is_valid_from_its_beginning_up_to_its_end_in_every_form_of_validity(form: Shown) -> None:
     dimension = dimension_of(form)
     history = dimension.history or History()
     unit = DAY if form.type.name.startswith("timestamp") else 1
@@ -87,40 +88,44 @@ def test_a_row_is_valid_from_its_beginning_up_to_its_end_whatever_shows_them(for
                 valid_from=one.valid_from * unit,
                 valid_to=None if one.valid_to is None else one.valid_to * unit,
             )
-            for one in told
+            for one in periods
         )
-        for key, told in HISTORIES.items()
+        for key, periods in HISTORIES.items()
     }
     table = arrow(
-        dimension, [dict(row) for key, told in scaled.items() for row in rows(dimension, (key,), told, {})]
+        dimension, [dict(row) for key, periods in scaled.items() for row in rows(dimension, (key,), periods, {})]
     )
     beside = (0, 1) if unit == 1 else (-1, 0, 1)  # microseconds to either side of each boundary
     for at in sorted({number * unit + more for number, more in product(range(-1, 9), beside)}):
-        expected = sorted((key, one.cells["a"]) for key, told in scaled.items() for one in told if one.covers(at))
+        expected = sorted(
+            (key, one.cells["a"]) for key, periods in scaled.items() for one in periods if one.covers(at)
+        )
         assert by_duckdb(table, valid_at(history, at, dialect=DIALECTS["duckdb"])) == expected, at
-    current = sorted((k, one.cells["a"]) for k, told in scaled.items() for one in told if one.valid_to is None)
+    current = sorted(
+        (k, one.cells["a"]) for k, periods in scaled.items() for one in periods if one.valid_to is None
+    )
     assert by_duckdb(table, is_current(history, DIALECTS["duckdb"])) == current
 
 
-def test_what_is_believed_no_more_is_asked_for_by_the_batch_after_which_it_was() -> None:
+def test_a_corrected_version_is_found_by_the_batch_after_which_it_was_believed() -> None:
     form = Shown(type=DATE)
     dimension = replace(dimension_of(form), history=History(shown=form, known=True))
     history = dimension.history or History()
     beliefs: tuple[KnownVersion, ...] = ()
-    for batch, told in enumerate([((0, None),), ((0, 5), (5, None)), ((0, 2), (2, 5), (5, None))], 1):
-        beliefs = update_known_versions(dimension, (1,), beliefs, versions(1, *told), batch)
+    for batch, periods in enumerate([((0, None),), ((0, 5), (5, None)), ((0, 2), (2, 5), (5, None))], 1):
+        beliefs = update_known_versions(dimension, (1,), beliefs, versions(1, *periods), batch)
     names = dimension.stored.schema.names
     table = arrow(dimension, [dict(belief.row(history, names)) for belief in beliefs])
     for at, known in product(range(-1, 8), (1, 2, 3, None)):
-        stood = known_after(beliefs, 3 if known is None else known)
-        dated = arrow(dimension, [dict(belief.row(history, names)) for belief in stood])
+        believed = known_after(beliefs, 3 if known is None else known)
+        dated = arrow(dimension, [dict(belief.row(history, names)) for belief in believed])
         plain = valid_at(replace(history, known=False), at, dialect=DIALECTS["duckdb"])
         assert by_duckdb(table, valid_at(history, at, known, DIALECTS["duckdb"])) == by_duckdb(dated, plain)
     assert by_duckdb(table, is_current(history, DIALECTS["duckdb"])) == [(1, 5)]
 
 
 @pytest.mark.parametrize(("name", "form"), [*product(DIALECTS, SHAPES.values())])
-def test_each_engine_can_read_what_is_asked(name: str, form: Shown) -> None:
+def test_the_condition_is_valid_sql_for_each_engine(name: str, form: Shown) -> None:
     history = dimension_of(form).history or History()
     sqlglot.parse_one(f"SELECT * FROM item WHERE {valid_at(history, 5, dialect=DIALECTS[name])}", dialect=name)
 
@@ -132,6 +137,8 @@ def test_each_engine_can_read_what_is_asked(name: str, form: Shown) -> None:
         (History(), 0, 3, "shop.item does not keep what was known before"),
     ],
 )
-def test_what_a_history_cannot_tell_is_refused(history: History, at: int, known: int | None, said: str) -> None:
+def test_a_question_that_a_history_cannot_answer_is_refused(
+    history: History, at: int, known: int | None, said: str
+) -> None:
     with pytest.raises(ConfigError, match=said):
         check("shop.item", history, at, known)

@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 from history_laws import KINDS, ONE, draw_events
+from memory_jobs import NAME, columns, item, memory_job
 
-from lakeward.adapters.memory import MemorySource, MemoryTable, MemoryTarget
-from lakeward.core.dimension import Dimension, TableName, Within
+from lakeward.adapters.memory import MemorySource, MemoryTable
+from lakeward.core.dimension import Dimension, Within
 from lakeward.core.errors import ConfigError
 from lakeward.core.events import Cell, ChangeEvent, Key, Operation, Position
 from lakeward.core.history.bitemporal import KnownVersion, KnownVersions, known_after, update_known_versions
@@ -22,7 +23,6 @@ from lakeward.core.history.versions import Versions
 from lakeward.core.merge.facts import Capability
 from lakeward.core.merge.fold import apply
 from lakeward.core.pipeline.apply import apply_changes
-from lakeward.core.pipeline.job import Job
 from lakeward.core.schema import Column, Schema, Type
 
 HISTORIES = 4000
@@ -39,37 +39,37 @@ Revise = Callable[[Dimension, Key, KnownVersions, Versions, int], KnownVersions]
 
 
 @dataclass(frozen=True)
-class Told:
+class Played:
     """What is believed of a key after all batches, and what its history was after each of them."""
 
     beliefs: KnownVersions
-    stood: Mapping[int, Sequence[Mapping[str, Cell]]]
+    stored: Mapping[int, Sequence[Mapping[str, Cell]]]
 
 
-def told(random: Random, history: History, revise: Revise) -> Told:
+def play(random: Random, history: History, revise: Revise) -> Played:
     """Let the events of a key come in any order, batch by batch."""
     dimension, events = replace(ONE, history=history), draw_events(random)
     random.shuffle(events)
     arrived: list[ChangeEvent] = []
-    found, stood, batch = KnownVersions(), {}, random.randrange(1, 5)
+    found, stored, batch = KnownVersions(), {}, random.randrange(1, 5)
     while events:
         selection = random.randrange(3)
         arrived, events = [*arrived, *events[:selection]], events[selection:]
         row = apply(dimension, {}, arrived).rows.get(KEY)
         versions = () if row is None else row.versions
         found = revise(dimension, KEY, found, versions, batch)
-        stood[batch] = [*rows(dimension, KEY, versions, {})]
+        stored[batch] = [*rows(dimension, KEY, versions, {})]
         batch += random.choice([1, 1, 2])  # between them are batches that do not touch the key
-    return Told(found, stood)
+    return Played(found, stored)
 
 
 def check(random: Random, history: History, revise: Revise) -> None:
     """The law, and that no belief is written twice."""
-    found = told(random, history, revise)
-    for batch, right in found.stood.items():
+    found = play(random, history, revise)
+    for batch, right in found.stored.items():
         assert in_order(known_after(found.beliefs, batch)) == right
-    last = max(found.stood, default=0)
-    assert in_order(one for one in found.beliefs if one.known_to is None) == found.stood.get(last, [])
+    last = max(found.stored, default=0)
+    assert in_order(one for one in found.beliefs if one.known_to is None) == found.stored.get(last, [])
     named = Counter((one.cells["valid_from"], one.known_from) for one in found.beliefs)
     assert set(named.values()) <= {1}, "key, start and batch tell rows apart"
     for one in found.beliefs:
@@ -86,7 +86,7 @@ def check_all(revise: Revise) -> None:
         check(Random(seed), WAYS[seed % len(WAYS)], revise)
 
 
-def test_as_known_at_a_batch_a_history_is_what_stood_after_it() -> None:
+def test_a_history_as_known_at_a_batch_is_the_one_stored_after_it() -> None:
     check_all(update_known_versions)
 
 
@@ -139,20 +139,19 @@ def believes_anew(
 
 
 @pytest.mark.parametrize("revise", [forgets, writes_over, sees_tracked_columns_alone, ends_late, believes_anew])
-def test_beliefs_that_are_kept_wrongly_break_it(revise: Revise) -> None:
+def test_known_versions_that_are_kept_wrongly_break_the_law(revise: Revise) -> None:
     with pytest.raises(AssertionError):
         check_all(revise)
 
 
 # The table that has them.
 
-NAME = TableName("shop", "item")
-SCHEMA = Schema(tuple(Column(name, Type("int")) for name in ("id", "a", "seen")))
+SCHEMA = columns(id="int", a="int", seen="int")
 HISTORY = History(kinds={"seen": Kind.OVERWRITE}, known=True)
-DIMENSION = Dimension(name=NAME, schema=SCHEMA, key=("id",), history=HISTORY, lateness=Within(1000))
+DIMENSION = item(SCHEMA, history=HISTORY, lateness=Within(1000))
 
 
-def test_a_table_has_two_columns_more_and_its_rows_are_told_apart_by_the_batch_as_well() -> None:
+def test_a_bitemporal_table_has_two_more_columns_and_the_batch_in_its_key() -> None:
     assert DIMENSION.stored.key == ("id", "valid_from", "known_from")
     assert DIMENSION.stored.schema.names[-2:] == ("known_from", "known_to")
     assert [column.type.name for column in DIMENSION.stored.schema.columns[-2:]] == ["bigint", "bigint"]
@@ -162,7 +161,7 @@ def test_a_table_has_two_columns_more_and_its_rows_are_told_apart_by_the_batch_a
     assert plain.stored.schema.names == DIMENSION.stored.schema.names[:-2]
 
 
-def test_a_column_of_the_source_may_be_called_as_one_that_the_history_does_not_have() -> None:
+def test_a_column_of_the_source_may_have_the_name_of_a_column_that_the_history_lacks() -> None:
     names = ("id", "known_from", "version_key", "_previous_key")
     schema = Schema(tuple(Column(name, Type("int")) for name in names))
     plain = History()
@@ -173,7 +172,7 @@ def test_a_column_of_the_source_may_be_called_as_one_that_the_history_does_not_h
     assert refused.value.found == "two columns known_from"
 
 
-def test_the_current_row_is_one_that_is_believed() -> None:
+def test_the_current_row_is_a_version_that_is_still_believed() -> None:
     was = {"valid_from": 1, "valid_to": None, "is_current": True, "known_from": 1, "known_to": 3}
     assert current_row(HISTORY, [was]) is None
     assert current_row(HISTORY, [was, {**was, "known_from": 3, "known_to": None}]) == {
@@ -193,10 +192,9 @@ def played(*deliveries: ChangeEvent, table: MemoryTable | None = None) -> Memory
     """Return a table after batches of an event each."""
     table = table or MemoryTable(DIMENSION)
     source = MemorySource()
-    opened = MemoryTarget({NAME: table}).open(table.dimension)
     for place, event in enumerate(deliveries, 1):
         source.put(NAME, place, [event])
-        apply_changes(Job(dimension=table.dimension, source=source, opened=opened))
+        apply_changes(memory_job(table.dimension, source, table))
     return table
 
 
@@ -206,13 +204,13 @@ def seen(table: MemoryTable) -> list[tuple[object, ...]]:
     return sorted(found, key=lambda row: row[2:3] + row[:2])
 
 
-def test_a_late_correction_leaves_what_was_reported() -> None:
+def test_a_late_correction_keeps_the_corrected_versions() -> None:
     table = played(change(1, 10, a=1, seen=1), change(2, 30, a=2, seen=2), change(3, 20, a=3, seen=3))
     assert seen(table) == [(1, 1, 1, 2), (1, 1, 2, 3), (2, 2, 2, None), (1, 1, 3, None), (3, 3, 3, None)]
     assert (table.progress.rows, table.progress.current) == (5, 1)
 
 
-def test_an_untracked_column_that_is_overwritten_is_a_new_belief_and_what_shows_nothing_new_is_none() -> None:
+def test_an_overwritten_untracked_column_makes_a_new_known_version() -> None:
     table = played(change(1, 10, a=1, seen=1), change(2, 20, a=1, seen=2), change(3, 30, a=1, seen=2))
     assert seen(table) == [(1, 1, 1, 2), (1, 2, 2, None)]
     (_, believed) = table.beliefs[KEY]
@@ -220,7 +218,7 @@ def test_an_untracked_column_that_is_overwritten_is_a_new_belief_and_what_shows_
     assert table.progress.counts.applied == 1
 
 
-def test_a_table_that_is_taken_back_believes_what_it_did() -> None:
+def test_a_rollback_restores_the_known_versions() -> None:
     table = played(change(1, 10, a=1, seen=1), change(2, 30, a=2, seen=2))
     before = table.beliefs
     played(change(1, 10, a=1, seen=1), change(2, 30, a=2, seen=2), change(3, 20, a=3, seen=3), table=table)
@@ -229,7 +227,7 @@ def test_a_table_that_is_taken_back_believes_what_it_did() -> None:
     assert table.beliefs == before
 
 
-def test_a_table_format_that_cannot_keep_it_refuses_it_before_anything_is_written() -> None:
+def test_a_format_without_bitemporal_histories_refuses_them_before_anything_is_written() -> None:
     table = MemoryTable(DIMENSION, capabilities=frozenset(Capability) - {Capability.BITEMPORAL})
     with pytest.raises(ConfigError) as refused:
         played(change(1, 10, a=1, seen=1), table=table)
@@ -237,15 +235,15 @@ def test_a_table_format_that_cannot_keep_it_refuses_it_before_anything_is_writte
     assert not table.exists
 
 
-def test_nothing_is_kept_where_it_is_not_asked_for() -> None:
+def test_a_plain_history_keeps_no_corrected_versions() -> None:
     plain = MemoryTable(replace(DIMENSION, history=replace(HISTORY, known=False)))
     assert played(change(1, 10, a=1, seen=1), change(2, 30, a=2, seen=2), table=plain).beliefs == {}
 
 
 @pytest.mark.parametrize("kind", [Kind.PREVIOUS, Kind.CURRENT])
-def test_what_is_made_of_a_column_is_told_apart_by_its_old_name_too(kind: Kind) -> None:
+def test_derived_columns_are_recognised_by_the_old_name_too(kind: Kind) -> None:
     was, is_, renames = History(kinds={"a": kind}), History(kinds={"b": kind}), {"a": "b"}
-    schema = Schema((Column("id", Type("int")), Column("a", Type("int"))))
+    schema = columns(id="int", a="int")
     assert is_.own(was.schema(schema, ("id",)), renames) == schema
     word = "previous" if kind is Kind.PREVIOUS else "current"
     assert is_.new_names(renames) == {"a": "b", f"{word}_a": f"{word}_b"}

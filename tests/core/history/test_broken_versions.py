@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 import pytest
+from memory_jobs import NAME, columns, item, memory_job
 
-from lakeward.adapters.memory import MemorySource, MemoryTable, MemoryTarget
-from lakeward.core.dimension import Dimension, TableName, Unbounded, Within
+from lakeward.adapters.memory import MemorySource, MemoryTable
+from lakeward.core.dimension import Dimension, Unbounded, Within
 from lakeward.core.errors import RepairError
 from lakeward.core.events import LOAD_SEQUENCE, ChangeEvent, Operation, Position
 from lakeward.core.history.options import History, Shown
@@ -18,19 +18,12 @@ from lakeward.core.merge.change_log import Reason, Reject
 from lakeward.core.merge.counts import Counts
 from lakeward.core.merge.fold import row_of
 from lakeward.core.pipeline.apply import apply_changes
-from lakeward.core.pipeline.job import Job, Settlement
+from lakeward.core.pipeline.job import Settlement
 from lakeward.core.pipeline.release import release, repair_row
 from lakeward.core.ports import Entry, RepairedRow
-from lakeward.core.schema import Column, Schema, Type
+from lakeward.core.schema import Type
 
-NAME = TableName("shop", "item")
-DIMENSION = Dimension(
-    name=NAME,
-    schema=Schema((Column("id", Type("int")), Column("a", Type("int")))),
-    key=("id",),
-    lateness=Unbounded(),
-    history=History(shown=Shown(type=Type("date"))),
-)
+DIMENSION = item(columns(id="int", a="int"), lateness=Unbounded(), history=History(shown=Shown(type=Type("date"))))
 DAY = 86_400_000_000
 
 Periods = list[tuple[int, int | None, object]]
@@ -51,8 +44,7 @@ class Lake:
 
     def __init__(self, dimension: Dimension = DIMENSION) -> None:
         self.table, self.source = MemoryTable(dimension), MemorySource(lateness=dimension.lateness)
-        opened = MemoryTarget({NAME: self.table}).open(dimension)
-        self.job: Job[Any] = Job(dimension=dimension, source=self.source, opened=opened)
+        self.job = memory_job(dimension, self.source, self.table)
 
     def deliver(self, day: int, *items: ChangeEvent | Reject) -> Counts:
         self.source.put(NAME, day, items)
@@ -126,24 +118,24 @@ ALTERED = {
 
 
 @pytest.mark.parametrize(("change", "rule"), ALTERED.items())
-def test_a_key_of_which_the_versions_break_a_rule_waits_and_the_others_go_on(
+def test_a_key_with_broken_versions_is_held_and_other_keys_go_on(
     change: Callable[[Versions], Versions], rule: str
 ) -> None:
     lake = with_versions()
     lake.alter(change)
-    stood = lake.table.rows[1,]
+    stored = lake.table.rows[1,]
     counts = lake.deliver(7, put(7, a=7), put(7, a=7, key=2), put(7, a=0, key=3))
     assert (counts.read, counts.applied, counts.quarantined) == (3, 2, 1)
-    assert lake.table.rows[1,] == stood
+    assert lake.table.rows[1,] == stored
     assert (lake.periods(2), lake.periods(3)) == ([(1, 7, 1), (7, None, 7)], [(7, None, 0)])
     (entry,) = lake.entries()
     assert (entry.reason, entry.detail, entry.key, entry.is_held) == ("history", rule, '["1"]', True)
     assert lake.table.progress.held == 1
     assert lake.deliver(8, put(8, a=8)).waiting == 1
-    assert lake.table.rows[1,] == stood
+    assert lake.table.rows[1,] == stored
 
 
-def test_a_table_that_is_mended_takes_what_waited_in_order() -> None:
+def test_waiting_events_are_applied_in_order_once_the_table_is_corrected() -> None:
     lake = with_versions()
     right = lake.table.rows[1,].versions
     lake.alter(reopened)
@@ -159,7 +151,7 @@ def test_a_table_that_is_mended_takes_what_waited_in_order() -> None:
     assert lake.periods() == [(1, 3, 1), (3, 5, 3), (5, 7, 5), (7, 8, 7), (8, None, 8)]
 
 
-def test_what_waits_behind_an_event_that_is_given_up_is_held_in_its_place_while_the_table_is_not_mended() -> None:
+def test_an_event_behind_a_discarded_one_holds_the_key_until_the_table_is_corrected() -> None:
     lake = with_versions()
     right = lake.table.rows[1,].versions
     lake.alter(reopened)
@@ -176,8 +168,8 @@ def test_what_waits_behind_an_event_that_is_given_up_is_held_in_its_place_while_
 
 
 @pytest.mark.parametrize("lateness", [Unbounded(), Within(2 * DAY)], ids=repr)
-def test_what_stands_altered_while_an_event_waits_becomes_no_base(lateness: Unbounded | Within) -> None:
-    """Nothing is remembered of the key but what waits: it goes on from the table as a person has mended it."""
+def test_altered_versions_become_no_base_row_while_an_event_waits(lateness: Unbounded | Within) -> None:
+    """Nothing is remembered of the key but what waits: it continues from the corrected table."""
     lake = Lake(replace(DIMENSION, lateness=lateness))
     lake.deliver(1, put(1, a=1))
     lake.forget()
@@ -192,7 +184,7 @@ def test_what_stands_altered_while_an_event_waits_becomes_no_base(lateness: Unbo
     assert lake.periods() == [(1, 3, 1), (3, None, 3)]
 
 
-def test_what_is_remembered_is_worked_out_anew_and_puts_right_what_was_altered() -> None:
+def test_remembered_events_are_folded_again_and_correct_altered_versions() -> None:
     lake = Lake()
     lake.deliver(3, put(3, a=3))
     lake.deliver(5, put(5, a=5))
@@ -201,7 +193,7 @@ def test_what_is_remembered_is_worked_out_anew_and_puts_right_what_was_altered()
     assert (lake.entries(), lake.periods()) == ([], [(3, 4, 3), (4, 5, 4), (5, None, 5)])
 
 
-def test_a_key_change_is_held_with_both_its_keys() -> None:
+def test_a_key_change_holds_both_its_keys() -> None:
     lake = with_versions()
     lake.alter(reopened)
     counts = lake.deliver(7, put(7, a=7, key=2), put(8, a=8, key=3, old=2), put(9, a=9, key=1, old=3))
@@ -211,26 +203,26 @@ def test_a_key_change_is_held_with_both_its_keys() -> None:
     assert (lake.periods(2), lake.periods(3)) == ([(1, 7, 1), (7, 8, 7)], [(8, None, 8)])
 
 
-def test_a_key_that_no_event_names_is_left_as_it_stands() -> None:
+def test_broken_versions_of_a_key_without_events_stay() -> None:
     lake = with_versions()
     lake.alter(reopened)
-    stood = lake.table.rows[1,]
+    stored = lake.table.rows[1,]
     place = Position(1, 7, 7, 1)
     counts = lake.deliver(7, ChangeEvent(operation=Operation.TRUNCATE, position=place, time=7 * DAY))
     assert (counts.applied, counts.quarantined, lake.entries()) == (1, 0, [])
-    assert (lake.table.rows[1,], lake.periods(2)) == (stood, [(1, 7, 1)])
+    assert (lake.table.rows[1,], lake.periods(2)) == (stored, [(1, 7, 1)])
     lake.deliver(8, put(8, a=8))
     assert [entry.reason for entry in lake.entries()] == ["history"], "it waits with the first event that names it"
 
 
-def test_a_full_load_leaves_what_it_lacks_as_it_stands() -> None:
+def test_broken_versions_of_a_key_that_a_full_load_lacks_stay() -> None:
     lake = with_versions()
     lake.alter(reopened)
-    stood = lake.table.rows[1,]
+    stored = lake.table.rows[1,]
     place = Position(2, LOAD_SEQUENCE, 9, 1)
     read = ChangeEvent(operation=Operation.READ, position=place, key=(2,), cells={"id": 2, "a": 2}, time=9 * DAY)
     lake.source.loaded[NAME] = 2
     counts = lake.deliver(9, read, replace(read, key=(3,), cells={"id": 3, "a": 3}, position=place._replace(row=2)))
     assert (counts.applied, lake.entries()) == (2, [])
-    assert (lake.table.rows[1,], lake.periods(2)) == (stood, [(1, 9, 1), (9, None, 2)])
-    assert lake.table.progress.rows == len(lake.periods(2)) + len(stood.versions) + 1
+    assert (lake.table.rows[1,], lake.periods(2)) == (stored, [(1, 9, 1), (9, None, 2)])
+    assert lake.table.progress.rows == len(lake.periods(2)) + len(stored.versions) + 1

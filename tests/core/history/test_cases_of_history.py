@@ -133,8 +133,10 @@ def test_the_users_of_auto_cdc_as_a_mirror(suffix: str) -> None:
 def test_the_cases_of_spark_s_auto_cdc_batch_by_batch_and_at_once() -> None:
     folder = case("scd2-spark-autocdc-basic")
     table = dimension(by_number(), ["id", "value"], "id")
-    given, told = (json.loads((folder / part / "cases.json").read_text("utf-8")) for part in ("input", "expected"))
-    for one, result in zip(given, told, strict=True):
+    cases, expected_cases = (
+        json.loads((folder / part / "cases.json").read_text("utf-8")) for part in ("input", "expected")
+    )
+    for one, result in zip(cases, expected_cases, strict=True):
         before = [seed for row in one["target_before"] for seed in seeded(table, row, one["target_before"])]
         batches = [before, *([changed(table, line) for line in batch] for batch in one["batches"])]
         rows: Rows = {}
@@ -172,7 +174,7 @@ def test_a_table_that_is_snapshotted_twice_a_day() -> None:
     ("result", "open_end"),
     [("after_run2.csv", None), ("after_run2_open_end_2099.csv", micros("2099-12-31 00:00:00"))],
 )
-def test_people_whose_rows_say_when_they_were_changed(result: str, open_end: int | None) -> None:
+def test_people_whose_rows_have_the_time_of_their_change(result: str, open_end: int | None) -> None:
     folder = case("scd2-dbt-snapshot-timestamp")
     history = History(validity=ByColumn("updated_at"), shown=Shown(is_current=None, open_end=open_end))
     names = ["id", "first_name", "last_name", "email", "gender", "ip_address", "updated_at"]
@@ -197,7 +199,7 @@ def test_people_whose_rows_say_when_they_were_changed(result: str, open_end: int
         ("date_only", Track(frozenset({"some_date"}), but=False)),
     ],
 )
-def test_as_many_versions_as_the_columns_that_are_tracked_call_for(way: str, track: Track) -> None:
+def test_only_changes_of_tracked_columns_open_versions(way: str, track: Track) -> None:
     folder = case("scd2-dbt-check-cols-counts")
     table = dimension(by_number(track=track), ["id", "name", "some_date"], "id")
     base, added = (lines(folder / "input" / f"{name}.csv") for name in ("base", "added"))
@@ -215,11 +217,11 @@ def test_as_many_versions_as_the_columns_that_are_tracked_call_for(way: str, tra
 def test_loads_of_dlt() -> None:
     folder = case("scd2-dlt-core")
     table = dimension(by_number(), ["nk", "c1", "c2__nc1"], "nk")
-    loads, told = (
+    loads, expected_cases = (
         json.loads((folder / path).read_text("utf-8")) for path in ("input/loads.json", "expected/after_load.json")
     )
     rows: Rows = {}
-    for epoch, (load, result) in enumerate(zip(loads, told, strict=True), 1):
+    for epoch, (load, result) in enumerate(zip(loads, expected_cases, strict=True), 1):
         cells = [{"nk": line["nk"], "c1": line["c1"], "c2__nc1": line["c2"]["nc1"]} for line in load]
         rows = snapshot(table, rows, cells, epoch, epoch)
         assert shown(table, rows) == in_order(
@@ -235,8 +237,10 @@ def test_loads_of_dlt() -> None:
 
 def test_updates_of_mack() -> None:
     folder = case("scd2-mack-delta")
-    given, told = (json.loads((folder / part / "cases.json").read_text("utf-8")) for part in ("input", "expected"))
-    for one, result in zip(given, told, strict=True):
+    cases, expected_cases = (
+        json.loads((folder / part / "cases.json").read_text("utf-8")) for part in ("input", "expected")
+    )
+    for one, result in zip(cases, expected_cases, strict=True):
         names = [name for name in one["target_before"][0] if name not in ("is_current", "effective", "end")]
         table = dimension(History(shown=Shown(type=NUMBER)), names, "pkey")
         events = [
@@ -266,12 +270,12 @@ def test_an_older_snapshot_that_comes_after_a_newer_one() -> None:
         held[day] = lines(folder / "input" / name, ";")
         keys = {line["prop_id"] for found in held.values() for line in found}
         rows = apply(table, {}, [e for at, found in held.items() for e in seen(table, found, keys, days(at))]).rows
-        told = [
+        expected_cases = [
             (line["prop_id"], (line["valid_from"] or "")[:10], next_day(line["expired"]))
             for line in lines(folder / "expected" / result)
         ]
         found = [(row[0], str(row[-2]), row[-1]) for row in shown(table, rows)]
-        assert in_order(found) == in_order(told)
+        assert in_order(found) == in_order(expected_cases)
 
 
 PRICE = Track(frozenset({"price"}), but=False)

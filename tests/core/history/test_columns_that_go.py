@@ -7,9 +7,10 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from memory_jobs import NAME, item, memory_job
 
 from lakeward.adapters.memory import MemorySource, MemoryTable, MemoryTarget
-from lakeward.core.dimension import ORDERED, Dimension, Lateness, TableName, Unbounded
+from lakeward.core.dimension import ORDERED, Lateness, Unbounded
 from lakeward.core.errors import ConfigError
 from lakeward.core.events import Cell, ChangeEvent, Operation, Position
 from lakeward.core.history.options import ByColumn, History, Kind, Shown, Track
@@ -18,12 +19,11 @@ from lakeward.core.pipeline.job import Job
 from lakeward.core.schema import Column, Schema, Type
 from lakeward.core.schema_changes.evolution import Policies, Policy
 
-NAME = TableName("shop", "item")
 WHOLE = Schema((Column("id", Type("int")), Column("a", Type("int")), Column("seen", Type("bigint"))))
 TRACKED = History(track=Track(frozenset({"a"}), but=False))
 OVERWRITTEN = History(kinds={"a": Kind.OVERWRITE})
 BY_NUMBER = History(validity=ByColumn("seen"), shown=Shown(type=Type("bigint")))
-DIMENSION = Dimension(name=NAME, schema=WHOLE, key=("id",))
+DIMENSION = item(WHOLE)
 
 
 def event(place: int, operation: Operation = Operation.UPDATE, key: int = 1, **cells: Cell) -> ChangeEvent:
@@ -36,7 +36,7 @@ def playing(history: History | None, lateness: Lateness, *items: ChangeEvent) ->
     dimension = replace(DIMENSION, history=history, lateness=lateness)
     table, source = MemoryTable(dimension), MemorySource(lateness=lateness)
     source.put(NAME, 1, items)
-    job: Job[Any] = Job(dimension=dimension, source=source, opened=MemoryTarget({NAME: table}).open(dimension))
+    job = memory_job(dimension, source, table)
     apply_changes(job)
     return job, table
 
@@ -78,7 +78,7 @@ def test_an_update_without_the_column_finds_a_row_or_goes_into_quarantine(histor
 
 
 @pytest.mark.parametrize("lateness", [ORDERED, Unbounded()])
-def test_without_the_column_that_dates_versions_rows_go_on_and_none_begins(lateness: Lateness) -> None:
+def test_without_the_column_that_dates_versions_no_version_begins(lateness: Lateness) -> None:
     job, table = playing(BY_NUMBER, lateness, event(1, Operation.INSERT, a=5, seen=10))
     items = [event(2, a=6), event(2, key=2, a=7), event(2, Operation.INSERT, key=3, a=8)]
     deliver_without(job, "seen", items)
@@ -90,7 +90,7 @@ def test_without_the_column_that_dates_versions_rows_go_on_and_none_begins(laten
     assert len(table.incomplete(table.progress)) == (0 if lateness is ORDERED else 1)
 
 
-def test_a_column_that_the_table_never_had_is_asked_for() -> None:
+def test_a_column_of_the_options_that_the_table_never_had_is_refused() -> None:
     job, table = playing(TRACKED, ORDERED, event(1, Operation.INSERT, a=5, seen=1))
     ignores = replace(job.dimension, policies=Policies(add=Policy.IGNORE))
     unknown = replace(TRACKED, track=Track(frozenset({"b"}), but=False))

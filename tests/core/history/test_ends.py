@@ -8,9 +8,10 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from memory_jobs import NAME, columns, item
 
 from lakeward.adapters.memory import MemoryLedger, MemorySource, MemoryTarget
-from lakeward.core.dimension import ORDERED, Dimension, Lateness, Sequences, TableName, Unbounded, Within
+from lakeward.core.dimension import ORDERED, Lateness, Sequences, Unbounded, Within
 from lakeward.core.errors import ConfigError
 from lakeward.core.events import LOAD_SEQUENCE, ChangeEvent, Operation, Position
 from lakeward.core.history.options import ByColumn, ByRun, History, Shown, Validity
@@ -21,15 +22,14 @@ from lakeward.core.operations.reload import ask, complete, record_decision
 from lakeward.core.operations.truncate import truncate_at
 from lakeward.core.pipeline.apply import apply_changes
 from lakeward.core.pipeline.job import Job
-from lakeward.core.schema import Column, Schema, Type
+from lakeward.core.schema import Type
 
-NAME = TableName("shop", "item")
 BEGIN = datetime(1970, 1, 1, tzinfo=UTC)
 HOUR = 3_600_000_000
 BY_COLUMN = History(validity=ByColumn("at"))
 BY_NUMBER = History(validity=ByColumn("n"), shown=Shown(type=Type("bigint")))
 BY_DAY = History(validity=ByColumn("at"), shown=Shown(type=Type("date")))
-SCHEMA = Schema((Column("id", Type("int")), Column("at", Type("timestamp")), Column("n", Type("int"))))
+SCHEMA = columns(id="int", at="timestamp", n="int")
 
 Periods = list[tuple[float, float | None]]
 
@@ -38,8 +38,7 @@ class Shop:
     """One table, whose objects say what was done at which hour, by column `at` as well; runs have a clock."""
 
     def __init__(self, history: History, lateness: Lateness = ORDERED, sequences: Any = Sequences.TIMES) -> None:
-        self.of = Dimension(
-            name=NAME, schema=SCHEMA, key=("id",), history=history, lateness=lateness, sequences=sequences
+        self.of = item(SCHEMA, history=history, lateness=lateness, sequences=sequences
         )
         self.source = MemorySource(Limits(files=1), lateness=lateness, sequences=sequences)
         self.target, self.ledger, self.clock = MemoryTarget(), MemoryLedger(), 0
@@ -117,7 +116,7 @@ INSERT, UPDATE, DELETE = Operation.INSERT, Operation.UPDATE, Operation.DELETE
         (History(), 15, 15),
     ],
 )
-def test_what_a_load_lacks_ends_at_its_time_or_at_the_run_that_takes_it(
+def test_a_row_missing_from_a_load_ends_at_the_time_of_the_load_or_of_the_run(
     history: History, time: int | None, end: int
 ) -> None:
     shop = Shop(history)
@@ -127,14 +126,14 @@ def test_what_a_load_lacks_ends_at_its_time_or_at_the_run_that_takes_it(
     assert shop.rows[1][-1][1] is None
 
 
-def test_what_a_load_lacks_ends_at_the_newest_of_its_rows_where_that_is_later() -> None:
+def test_a_row_missing_from_a_load_ends_at_the_newest_row_of_the_load_where_that_is_later() -> None:
     shop = Shop(BY_COLUMN)
     shop.load({1: 1, 2: 5}, 6)
     shop.load({1: 1, 3: 9}, 20, 15)
     assert shop.rows == {1: [(1, None)], 2: [(5, 9)], 3: [(9, None)]}
 
 
-def test_a_number_ends_what_a_load_lacks_at_no_time() -> None:
+def test_a_row_missing_from_a_load_ends_at_the_newest_number_of_the_load() -> None:
     shop = Shop(BY_NUMBER)
     shop.load({1: 1, 2: 5}, 6)
     shop.load({1: 7}, 20, 15)
@@ -143,7 +142,7 @@ def test_a_number_ends_what_a_load_lacks_at_no_time() -> None:
     assert shop.rows == {1: [(1, 7)], 2: [(5, 7)], 3: [(7, None)]}
 
 
-def test_of_a_day_the_last_state_counts_where_times_date_versions() -> None:
+def test_of_several_states_of_a_day_the_last_counts_where_times_date_versions() -> None:
     """A load that is written anew on the day on which it was taken takes the place of the first, at any hour."""
     shop = Shop(History(shown=Shown(type=Type("date"))))
     shop.load({1: 1, 2: 1}, 6, 6)
@@ -169,13 +168,13 @@ def test_of_a_day_the_last_state_counts_where_times_date_versions() -> None:
         (ByRun(), None, 5, 9),
     ],
 )
-def test_the_first_instant_counts_that_is_behind_what_the_key_has_reached(
+def test_a_key_ends_at_the_first_instant_after_the_one_that_it_has_reached(
     validity: Validity, newest: int | None, reached: int, end: int | None
 ) -> None:
     assert find_end_instants(History(validity=validity), newest, 7, 9).after(reached) == end
 
 
-def test_a_time_that_a_column_gives_each_row_does_not_tell_when_a_load_was_made() -> None:
+def test_times_from_a_column_do_not_say_when_a_load_was_made() -> None:
     """Rows that were written at once have one time in the next load, too; what that lacks was there until then."""
     shop = Shop(History())
     shop.source.own_times = True
@@ -185,7 +184,7 @@ def test_a_time_that_a_column_gives_each_row_does_not_tell_when_a_load_was_made(
     assert find_end_instants(History(), 5, 5, 9, own_times=True).after(5) == 9
 
 
-def test_of_numbers_the_newest_alone_tells_an_end() -> None:
+def test_with_numbers_only_the_newest_number_is_an_end() -> None:
     assert find_end_instants(BY_NUMBER, 5, 7, 9) == EndInstants((5,), is_strict=True)
 
 
@@ -195,7 +194,7 @@ def test_of_numbers_the_newest_alone_tells_an_end() -> None:
 @pytest.mark.parametrize("lateness", [ORDERED, Unbounded()], ids=repr)
 @pytest.mark.parametrize(("moment", "end"), [("now", 20), (5, 5)])
 @pytest.mark.parametrize("known", [False, True])
-def test_a_truncate_ends_what_stands_at_the_moment_that_was_said(
+def test_a_truncate_ends_versions_at_the_moment_that_the_operator_names(
     lateness: Lateness, moment: str | int, end: int, known: bool
 ) -> None:
     shop = Shop(replace(BY_COLUMN, known=known), lateness)
@@ -207,7 +206,7 @@ def test_a_truncate_ends_what_stands_at_the_moment_that_was_said(
     assert (report.progress.current, report.progress.low_watermark) == (0, None)
 
 
-def test_a_truncate_at_a_time_that_is_yet_to_come_is_refused() -> None:
+def test_a_truncate_in_the_future_is_refused() -> None:
     """Remembered for good, it would take away whatever changes until then; clocks may differ by an hour."""
     shop = Shop(History(), Unbounded())
     shop.put(INSERT, 1, 1, time=1)
@@ -218,7 +217,7 @@ def test_a_truncate_at_a_time_that_is_yet_to_come_is_refused() -> None:
     assert shop.truncate(21, 20).counts.applied == 1
 
 
-def test_a_truncate_of_a_source_without_times_ends_what_stands_at_the_run() -> None:
+def test_a_truncate_of_a_source_without_times_ends_versions_at_the_run() -> None:
     shop = Shop(BY_COLUMN, sequences=Sequences.UNIQUE)
     shop.put(INSERT, 1, 1, place=10)
     shop.run(3)
@@ -227,7 +226,7 @@ def test_a_truncate_of_a_source_without_times_ends_what_stands_at_the_run() -> N
     assert shop.rows == {1: [(1, 20)]}
 
 
-def test_of_a_number_a_truncate_leaves_what_it_did() -> None:
+def test_a_truncate_ends_versions_at_the_number_that_their_key_has_reached() -> None:
     shop = Shop(BY_NUMBER)
     shop.put(INSERT, 1, 1, time=1)
     shop.put(UPDATE, 1, 4, time=4)
@@ -238,7 +237,7 @@ def test_of_a_number_a_truncate_leaves_what_it_did() -> None:
 
 @pytest.mark.parametrize(("moment", "end"), [(5, 5), ("00000003", 8)])
 @pytest.mark.parametrize("is_applied", [False, True])
-def test_rows_behind_the_moment_of_a_truncate_keep_their_own(moment: str | int, end: int, is_applied: bool) -> None:
+def test_versions_behind_the_moment_of_a_truncate_stay(moment: str | int, end: int, is_applied: bool) -> None:
     shop = Shop(History(), Unbounded())
     shop.put(INSERT, 1, 1, time=1)
     shop.put(INSERT, 2, 2, time=2)
@@ -251,7 +250,7 @@ def test_rows_behind_the_moment_of_a_truncate_keep_their_own(moment: str | int, 
     assert shop.rows == {1: [(1, end), (8, None)], 2: [(2, end)]}
 
 
-def test_a_truncate_now_is_behind_all_that_comes_later() -> None:
+def test_changes_after_a_truncate_now_count_from_then_on() -> None:
     """Who says `now` says that nothing was written since: what was counts from then."""
     shop = Shop(History(), Unbounded())
     shop.put(INSERT, 1, 1, time=1)
@@ -263,7 +262,7 @@ def test_a_truncate_now_is_behind_all_that_comes_later() -> None:
     assert shop.rows == {1: [(1, 20), (20, None)], 2: [(6, None)]}
 
 
-def test_the_moment_of_a_truncate_that_an_operator_says_makes_nothing_late() -> None:
+def test_a_truncate_of_an_operator_makes_no_event_late() -> None:
     shop = Shop(History(), Within(3 * HOUR))
     shop.put(INSERT, 1, 2, time=2)
     shop.put(INSERT, 2, 4, time=4)
@@ -274,7 +273,7 @@ def test_the_moment_of_a_truncate_that_an_operator_says_makes_nothing_late() -> 
     assert shop.rows == {1: [(2, 20)], 2: [(4, 20)], 3: [(1, 20)]}
 
 
-def test_a_second_truncate_is_none_of_the_first() -> None:
+def test_a_second_truncate_is_not_a_copy_of_the_first() -> None:
     """What an operator says is of no object: no object of that order was delivered before."""
     shop = Shop(History(), Unbounded())
     shop.put(INSERT, 1, 1, time=1)
@@ -286,7 +285,7 @@ def test_a_second_truncate_is_none_of_the_first() -> None:
 
 
 @pytest.mark.parametrize(("time", "end"), [(None, 20), (7, 7)])
-def test_a_delete_ends_the_version_at_its_commit_time_or_at_the_run(time: int | None, end: int) -> None:
+def test_a_delete_ends_a_version_at_its_commit_time_or_at_the_run(time: int | None, end: int) -> None:
     shop = Shop(BY_COLUMN)
     shop.put(INSERT, 1, 5, time=time and 6)
     shop.put(INSERT, 2, 5, time=time and 6)
@@ -296,7 +295,7 @@ def test_a_delete_ends_the_version_at_its_commit_time_or_at_the_run(time: int | 
     assert shop.rows == {1: [(5, end)], 2: [(5, None)]}
 
 
-def test_the_end_that_a_run_gave_a_version_stays_when_an_older_change_comes() -> None:
+def test_an_older_change_does_not_move_the_end_that_a_run_gave_a_version() -> None:
     shop = Shop(BY_COLUMN, Unbounded())
     shop.put(INSERT, 1, 1, place=10)
     shop.run(10)

@@ -72,7 +72,7 @@ def test_copies_under_other_names_change_no_version(lateness: Lateness, random: 
 @pytest.mark.parametrize("lateness", MODES, ids=repr)
 @thorough
 @given(random=RANDOMS, way=st.sampled_from(WAYS))
-def test_a_mended_quarantine_gives_the_history_of_the_mended_feed(
+def test_a_repaired_quarantine_gives_the_history_of_the_repaired_feed(
     lateness: Lateness, random: Random, way: Way
 ) -> None:
     check_quarantine(random, lateness, way)
@@ -81,14 +81,14 @@ def test_a_mended_quarantine_gives_the_history_of_the_mended_feed(
 @pytest.mark.parametrize("lateness", MODES, ids=repr)
 @thorough
 @given(random=RANDOMS, way=st.sampled_from(WAYS))
-def test_a_reload_ends_what_it_lacks_and_keeps_all_versions(lateness: Lateness, random: Random, way: Way) -> None:
+def test_a_reload_ends_missing_rows_and_keeps_all_versions(lateness: Lateness, random: Random, way: Way) -> None:
     check_reload(random, lateness, way)
 
 
 @pytest.mark.parametrize("lateness", MODES, ids=repr)
 @thorough
 @given(random=RANDOMS, way=st.sampled_from(WAYS))
-def test_versions_that_others_alter_hold_their_keys_until_they_are_mended(
+def test_versions_that_other_writers_alter_hold_their_keys_until_they_are_corrected(
     lateness: Lateness, random: Random, way: Way
 ) -> None:
     check_altered(random, lateness, way)
@@ -179,7 +179,7 @@ def keeps_bases_of_what_waits(before: TableBefore, arrived: Arrivals, passing: F
         (folding, "as_fold_base", keeps_rows_for_bases, check_feed, Within(3)),
         (folding, "as_fold_base", keeps_one_version_for_bases, check_feed, Ordered()),
         (change_log, "as_fold_base", keeps_rows_for_bases, check_feed, Within(3)),
-        (folding, "rows_at_mark", takes_stored_rows_for_bases, check_feed, Unbounded()),
+        (folding, "rows_before_remembered", takes_stored_rows_for_bases, check_feed, Unbounded()),
         (folding, "splice_versions", splices_by_start_alone, check_feed, Within(3)),
         (folding, "splice_versions", splices_twice, check_feed, Unbounded()),
         (settle, "bases_to_remember", keeps_bases_of_events_alone, check_feed, Within(3)),
@@ -211,7 +211,7 @@ def test_a_broken_model_breaks_a_law(
     "law",
     [check_feed, check_changed_lateness, check_other_names, check_quarantine, check_reload, check_altered],
 )
-def test_the_same_feeds_break_nothing_that_is_whole(law: Callable[[Random, Lateness, Way], None]) -> None:
+def test_the_same_feeds_break_no_law_of_the_right_model(law: Callable[[Random, Lateness, Way], None]) -> None:
     play(law, Within(3), 200)
 
 

@@ -138,8 +138,8 @@ def goes_on_from_one(found: Versions) -> Versions:
         (fold, "apply_delete", leaves_it_open, check_as_of),
         (fold, "apply_delete", ends_what_is_empty, check_database),
         (Columns, "same", compares_all, check_database),
-        (versions, "_kept", overwrites_what_is_kept, check_key),
-        (versions, "_previous", forgets_what_was_before, check_key),
+        (versions, "_with_first_values", overwrites_what_is_kept, check_key),
+        (versions, "_previous_values", forgets_what_was_before, check_key),
         (history_laws, "splice_versions", splices_twice, check_split),
         (history_laws, "last_versions", goes_on_from_one, check_split),
     ],
@@ -154,7 +154,7 @@ def test_a_broken_fold_breaks_a_law(
 
 
 @pytest.mark.parametrize("law", [check_database, check_as_of, check_key, check_split])
-def test_the_same_feeds_break_nothing_that_is_whole(law: Callable[[Random], None]) -> None:
+def test_the_same_feeds_break_no_law_of_the_right_model(law: Callable[[Random], None]) -> None:
     play(law)
 
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from memory_jobs import item
 
 from lakeward.adapters.memory import MemorySource, MemoryTable, MemoryTarget
 from lakeward.adapters.memory.shaper import MemoryShaper
-from lakeward.core.dimension import Dimension, TableName, Unbounded
+from lakeward.core.dimension import TableName, Unbounded
 from lakeward.core.errors import ConfigError
 from lakeward.core.events import UNSET, ChangeEvent, Operation, Position
 from lakeward.core.history.options import History, Kind, Shown, Track
@@ -32,7 +33,7 @@ DAY = 86_400_000_000
 class Lake:
     def __init__(self, history: History = OF_NAME) -> None:
         schema = RULES.shape(SOURCE).schema
-        dimension = Dimension(name=NAME, schema=schema, key=("id",), lateness=Unbounded(), history=history)
+        dimension = item(schema, name=NAME, lateness=Unbounded(), history=history)
         self.table, self.source = MemoryTable(dimension), MemorySource(lateness=Unbounded())
         self.job: Job[Any] = Job(
             dimension=dimension,
@@ -54,21 +55,21 @@ class Lake:
         return [(v.valid_from, v.valid_to, v.cells["name"], v.cells["first"]) for v in self.table.rows[1,].versions]
 
 
-def test_what_is_made_of_several_columns_opens_versions() -> None:
+def test_a_column_made_of_several_opens_versions() -> None:
     lake = Lake()
     for day, first, last in ((1, "Ada", "Byron"), (3, "Ada", "Lovelace"), (5, "Ada", "Lovelace")):
         lake.deliver(day, first, last)
     assert lake.versions() == [(1, 3, "Ada Byron", "Ada"), (3, None, "Ada Lovelace", "Ada")]
 
 
-def test_a_late_row_has_what_is_made_of_it_in_its_version() -> None:
+def test_the_version_of_a_late_row_has_the_columns_that_are_made_of_it() -> None:
     lake = Lake()
     for day, first in ((1, "A"), (9, "C"), (5, "B")):
         lake.deliver(day, first, "X")
     assert lake.versions() == [(1, 5, "A X", "A"), (5, 9, "B X", "B"), (9, None, "C X", "C")]
 
 
-def test_what_is_made_may_be_of_any_kind() -> None:
+def test_a_made_column_may_be_of_any_kind() -> None:
     kinds = {"first": Kind.VERSION, "name": Kind.KEEP_FIRST, "last": Kind.PREVIOUS}
     lake = Lake(History(kinds=kinds, shown=Shown(type=Type("date"))))
     for day, first, last in ((1, "A", "X"), (3, "B", "Y")):
@@ -77,7 +78,7 @@ def test_what_is_made_may_be_of_any_kind() -> None:
     assert [dict(version.previous) for version in lake.table.rows[1,].versions] == [{"last": None}, {"last": "X"}]
 
 
-def test_rows_in_part_are_refused_where_something_is_made_of_several() -> None:
+def test_partial_rows_are_refused_where_a_column_is_made_of_several() -> None:
     lake = Lake()
     lake.deliver(1, "Ada", "Byron")
     with pytest.raises(ConfigError) as refused:
@@ -86,11 +87,11 @@ def test_rows_in_part_are_refused_where_something_is_made_of_several() -> None:
     assert lake.versions() == [(1, None, "Ada Byron", "Ada")]
 
 
-def test_a_batch_without_what_something_is_made_of_is_refused() -> None:
+def test_a_batch_without_a_column_that_another_is_made_of_is_refused() -> None:
     dimension = Lake().table.dimension
     facts = BatchFacts(schema=dimension.schema, recomputed=RecomputedColumns({"name": "name"}))
     lacks = Schema(tuple(column for column in dimension.schema if column.name in ("id", "first")))
     refuse_history(dimension, facts, evolve(dimension.schema, dimension.schema, DEFAULT_POLICIES, ("id",)))
     with pytest.raises(ConfigError) as refused:
         refuse_history(dimension, facts, evolve(dimension.schema, lacks, DEFAULT_POLICIES, ("id",)))
-    assert refused.value.found == "rules make name of several columns, and the batch has not all of them"
+    assert refused.value.found == "rules make name of several columns, and the batch lacks some of them"

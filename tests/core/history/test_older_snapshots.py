@@ -13,10 +13,11 @@ from typing import Any
 
 import pytest
 from history_model import Told, of_one_key
+from memory_jobs import NAME, memory_job
 from tries import tries
 
-from lakeward.adapters.memory import MemoryLedger, MemorySource, MemoryTable, MemoryTarget
-from lakeward.core.dimension import Dimension, Older, Snapshots, TableName
+from lakeward.adapters.memory import MemoryLedger, MemorySource, MemoryTable
+from lakeward.core.dimension import Dimension, Older, Snapshots
 from lakeward.core.errors import AlarmRaised, ConfigError, SourceError
 from lakeward.core.events import LOAD_SEQUENCE, ChangeEvent, Key, Operation, Position
 from lakeward.core.history import older_snapshots, snapshot_splice
@@ -33,12 +34,11 @@ from lakeward.core.merge.change_log import Reason, Reject
 from lakeward.core.operations.reload import complete
 from lakeward.core.pipeline.apply import apply_changes
 from lakeward.core.pipeline.discovery import discover
-from lakeward.core.pipeline.job import BATCH_STEPS, Job, Report, StepObserver, no_observer
+from lakeward.core.pipeline.job import BATCH_STEPS, Report, StepObserver, no_observer
 from lakeward.core.pipeline.truncation import truncate
 from lakeward.core.schema import Column, Schema, Type
 from lakeward.plugins.testing.simulated_database import Features, feed
 
-NAME = TableName("shop", "item")
 SCHEMA = Schema(tuple(Column(name, Type("int")) for name in ("id", "a", "b")))
 HOUR = 3_600_000_000
 SETTLED = 10
@@ -66,8 +66,7 @@ class Lake:
         self.source = MemorySource(snapshot=snapshot, dates_snapshots=True)
         self.written = 0
         self.parts: dict[int, State] = {}
-        opened = MemoryTarget({NAME: self.table}).open(of)
-        self.job: Job[Any] = Job(dimension=of, source=self.source, opened=opened)
+        self.job = memory_job(of, self.source, self.table)
 
     def deliver(
         self,
@@ -119,7 +118,7 @@ class Lake:
         return {key: row.versions for key, row in self.table.rows.items() if row.versions}
 
 
-def drawn(random: Random) -> Sequence[tuple[int, State]]:
+def draw_feed(random: Random) -> Sequence[tuple[int, State]]:
     """Draw a feed, and return mirrors of it at some of its points, with their days."""
     source = feed(random, Features(transactions=12))
     places = [place for place, state in enumerate(source.states) if state]
@@ -146,14 +145,14 @@ def with_others(random: Random, points: Sequence[tuple[int, State]]) -> list[tup
     return [(day, right[day] if place == last[day] else state) for place, (day, state) in enumerate(found)]
 
 
-def shown(lake: Lake, tracked: Sequence[str]) -> Mapping[Key, list[tuple[Any, ...]]]:
+def periods(lake: Lake, tracked: Sequence[str]) -> Mapping[Key, list[tuple[Any, ...]]]:
     return {
         key: [(v.valid_from, v.valid_to, *[v.cells[name] for name in tracked]) for v in versions]
         for key, versions in lake.versions.items()
     }
 
 
-def told(
+def expected_periods(
     points: Sequence[tuple[int, State]], tracked: Sequence[str], first: int | None = None
 ) -> Mapping[Key, list[tuple[Any, ...]]]:
     """Return the versions that are expected; those of the earliest snapshot begin with `first`, if given."""
@@ -176,13 +175,13 @@ def check_any_order(random: Random, track: Track) -> None:
     """Snapshots in any order, some of them twice, whole or in part: the history of the feed at their points."""
     first, has_folders = random.choice((None, -100)), random.random() < 0.5
     of = dimension(track=track, first_load=first)
-    lake, points = Lake(of, has_folders=has_folders), drawn(random)
+    lake, points = Lake(of, has_folders=has_folders), draw_feed(random)
     tracked = [name for name in ("a", "b") if name in track]
     for day, state in with_others(random, points):
         again = random.randrange(PARTS)
         reports = lake.deliver_folder(day, state, again) if has_folders else lake.deliver(day, state)
         assert [report.counts.applied for report in reports] == [len(state)]
-    assert shown(lake, tracked) == told(points, tracked, first)
+    assert periods(lake, tracked) == expected_periods(points, tracked, first)
     columns = Columns(tuple(tracked))
     assert all(violation(columns, versions) is None for versions in lake.versions.values())
     newest = points[-1][1] if points else {}
@@ -200,7 +199,7 @@ def test_snapshots_in_any_order_give_the_history_of_the_feed_at_their_points(tra
 
 
 @pytest.mark.xfail(reason="what a load ended keeps that place, though an older snapshot puts a version behind it")
-def test_positions_of_versions_never_fall_on_what_was_found_once() -> None:
+def test_positions_of_versions_never_fall_in_a_feed_that_was_found_once() -> None:
     check_any_order(Random(818), TRACKS[0])
 
 
@@ -287,7 +286,7 @@ def at(lake: Lake, key: int = 1) -> list[tuple[int, int | None, Any]]:
     return [(v.valid_from, v.valid_to, v.cells["a"]) for v in lake.versions[key,]]
 
 
-def test_an_older_snapshot_counts_until_the_next_and_what_it_lacks_was_not_there() -> None:
+def test_an_older_snapshot_counts_until_the_next_and_ends_the_rows_that_it_lacks() -> None:
     lake = Lake(dimension())
     lake.deliver(1, {1: ONE, 2: ONE})
     lake.deliver(5, {1: ONE, 2: ONE})
@@ -298,7 +297,7 @@ def test_an_older_snapshot_counts_until_the_next_and_what_it_lacks_was_not_there
     assert report.progress.object == "00000072"
 
 
-def test_an_older_snapshot_that_says_what_is_known_writes_nothing() -> None:
+def test_an_older_snapshot_without_news_writes_nothing() -> None:
     lake = Lake(dimension())
     lake.deliver(1, {1: ONE})
     lake.deliver(5, {1: TWO})
@@ -307,17 +306,17 @@ def test_an_older_snapshot_that_says_what_is_known_writes_nothing() -> None:
     assert (report.written, report.removed, report.counts.applied) == (0, 0, 1)
 
 
-def test_of_a_version_that_an_older_snapshot_cuts_the_part_before_shows_what_the_whole_did() -> None:
+def test_the_part_before_an_older_snapshot_keeps_the_values_of_the_whole_version() -> None:
     lake = Lake(dimension(track=TRACKS[1]))
     lake.deliver(1, {1: {"a": 1, "b": 1}})
     lake.deliver(5, {1: {"a": 1, "b": 5}})
     lake.deliver(9, {1: {"a": 1, "b": 9}})
     lake.deliver(3, {1: {"a": 2, "b": 3}})
-    shown = [(v.valid_from, v.valid_to, v.cells["a"], v.cells["b"]) for v in lake.versions[1,]]
-    assert shown == [(1, 3, 1, 9), (3, 5, 2, 3), (5, None, 1, 9)]
+    periods = [(v.valid_from, v.valid_to, v.cells["a"], v.cells["b"]) for v in lake.versions[1,]]
+    assert periods == [(1, 3, 1, 9), (3, 5, 2, 3), (5, None, 1, 9)]
 
 
-def test_rows_of_the_earliest_snapshot_begin_where_the_first_load_does() -> None:
+def test_rows_of_the_earliest_snapshot_begin_at_first_load() -> None:
     lake = Lake(dimension(first_load=-100))
     lake.deliver(5, {1: ONE, 2: ONE})
     lake.deliver(3, {1: TWO})
@@ -325,7 +324,7 @@ def test_rows_of_the_earliest_snapshot_begin_where_the_first_load_does() -> None
     assert at(lake, 2) == [(5, None, 1)]
 
 
-def test_the_only_snapshot_written_anew_gives_the_history_of_what_it_says_last() -> None:
+def test_the_only_snapshot_written_anew_gives_the_history_of_its_last_state() -> None:
     lake = Lake(dimension(first_load=-100))
     lake.deliver(5, {1: ONE, 2: ONE})
     [report] = lake.deliver(5, {1: TWO, 3: ONE})
@@ -339,7 +338,7 @@ def test_the_only_snapshot_written_anew_gives_the_history_of_what_it_says_last()
     assert (at(lake), at(lake, 3)) == ([(-100, 5, 1), (5, None, 2)], [(5, None, 1)])
 
 
-def test_what_an_only_snapshot_had_when_epochs_alone_counted_ends_at_its_time(
+def test_a_row_of_a_first_snapshot_of_an_earlier_version_ends_at_the_time_of_the_snapshot(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Not when it is taken: the key has reached the time of the snapshot, and its rows begin before."""
@@ -355,7 +354,7 @@ def test_what_an_only_snapshot_had_when_epochs_alone_counted_ends_at_its_time(
 
 
 @pytest.mark.parametrize("is_dated", [True, False])
-def test_full_loads_that_come_again_under_the_same_names_are_not_all_the_first(is_dated: bool) -> None:
+def test_full_loads_under_the_same_names_are_not_all_the_first(is_dated: bool) -> None:
     """Each is of another time, which no name tells."""
     lake = Lake(dimension(first_load=-100))
     lake.source.snapshot = lambda _: None
@@ -365,7 +364,7 @@ def test_full_loads_that_come_again_under_the_same_names_are_not_all_the_first(i
     assert at(lake)[0] == (-100, at(lake)[1][0], 1)
 
 
-def test_of_two_snapshots_of_a_day_the_later_one_counts() -> None:
+def test_the_later_of_two_snapshots_of_a_day_counts() -> None:
     lake = Lake(dimension())
     lake.deliver(1, {1: ONE}, hour=9)
     lake.deliver(1, {1: TWO}, hour=17)
@@ -375,7 +374,7 @@ def test_of_two_snapshots_of_a_day_the_later_one_counts() -> None:
     assert (2,) not in lake.versions
 
 
-def test_an_older_snapshot_is_skipped_or_stops_the_table_where_the_settings_say_so() -> None:
+def test_an_older_snapshot_is_skipped_or_stops_the_table_by_the_settings() -> None:
     skips, stops = Lake(dimension(Older.SKIP)), Lake(dimension(Older.STOP))
     for lake in (skips, stops):
         lake.deliver(5, {1: ONE})
@@ -390,7 +389,7 @@ def test_an_older_snapshot_is_skipped_or_stops_the_table_where_the_settings_say_
         stops.deliver(3, {1: TWO})
 
 
-def test_a_folder_of_which_one_file_is_written_anew_or_comes_late_is_taken_whole() -> None:
+def test_a_folder_with_a_new_or_late_file_is_applied_as_a_whole() -> None:
     for older in Older:
         lake = Lake(dimension(older), has_folders=True)
         lake.deliver_folder(5, {1: ONE, 2: ONE}, 1)
@@ -403,7 +402,7 @@ def test_a_folder_of_which_one_file_is_written_anew_or_comes_late_is_taken_whole
         assert at(lake, 3) == [(9, None, 1)]
 
 
-def test_a_file_of_an_older_folder_brings_the_whole_folder_to_its_place() -> None:
+def test_a_new_file_of_an_older_folder_inserts_the_whole_folder() -> None:
     lake = Lake(dimension(), has_folders=True)
     for day in (1, 5, 9):
         lake.deliver_folder(day, {1: ONE, 2: ONE}, 1)
@@ -429,7 +428,7 @@ def test_a_mirror_keeps_the_rows_of_the_files_of_a_folder_that_did_not_change() 
     assert lake.table.progress.rows == 3
 
 
-def test_a_first_file_that_comes_late_to_an_older_folder_loses_nothing_later() -> None:
+def test_a_late_first_file_of_an_older_folder_loses_no_later_version() -> None:
     """What ended in the folder lies where that did, and so not behind what the folder says now."""
     lake = Lake(dimension(), has_folders=True)
     lake.deliver_folder(9, {1: ONE}, 1)
@@ -440,7 +439,9 @@ def test_a_first_file_that_comes_late_to_an_older_folder_loses_nothing_later() -
     assert at(lake) == [(4, 5, 1), (5, None, 2)]
 
 
-def test_a_table_in_which_places_fall_loses_no_version_to_the_next_change(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_table_with_falling_positions_loses_no_version_to_the_next_change(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """Such tables are there: adapters placed a row by its own file."""
     lake = Lake(dimension(), has_folders=True)
     with monkeypatch.context() as before:
@@ -452,7 +453,7 @@ def test_a_table_in_which_places_fall_loses_no_version_to_the_next_change(monkey
     assert at(lake) == [(5, 7, 1), (7, 9, 2), (9, 11, 3), (11, None, 4)]
 
 
-def test_an_older_snapshot_whose_name_tells_no_time_stops_the_table() -> None:
+def test_an_older_snapshot_without_a_time_in_its_name_stops_the_table() -> None:
     lake = Lake(dimension())
     lake.source.dates_snapshots = False
     lake.deliver(5, {1: ONE})
@@ -460,7 +461,7 @@ def test_an_older_snapshot_whose_name_tells_no_time_stops_the_table() -> None:
         lake.deliver(3, {1: TWO})
 
 
-def test_an_older_snapshot_is_taken_whole_or_not_at_all() -> None:
+def test_an_older_snapshot_is_applied_as_a_whole_or_not_at_all() -> None:
     lake = Lake(dimension())
     lake.deliver(5, {1: ONE})
     with pytest.raises(SourceError, match="cannot be put in its place") as found:
@@ -486,15 +487,15 @@ def test_an_older_snapshot_of_too_few_rows_stops_the_table() -> None:
         lake.deliver(3, {1: ONE})
 
 
-def test_nothing_is_spliced_in_where_the_time_of_the_next_snapshot_is_not_known() -> None:
+def test_no_snapshot_is_inserted_where_the_time_of_the_next_one_is_unknown() -> None:
     lake = Lake(dimension())
     lake.deliver(5, {1: ONE}, is_dated=False)
     with pytest.raises(SourceError) as found:
         lake.deliver(3, {1: TWO})
-    assert found.value.found == "of the one behind it nothing tells of which time it is"
+    assert found.value.found == "the time of the snapshot behind it is unknown"
 
 
-def test_nothing_is_spliced_in_where_the_table_was_truncated_by_hand() -> None:
+def test_no_snapshot_is_inserted_where_an_operator_truncated_the_table() -> None:
     lake = Lake(dimension())
     lake.deliver(5, {1: ONE})
     truncate(lake.job, Position(1, 0, 6 * 24, 0))
@@ -503,7 +504,7 @@ def test_nothing_is_spliced_in_where_the_table_was_truncated_by_hand() -> None:
     assert found.value.found == "rows were taken out of the table by `lakeward truncate`"
 
 
-def test_versions_that_others_have_altered_stop_an_older_snapshot() -> None:
+def test_versions_that_other_writers_altered_stop_an_older_snapshot() -> None:
     lake = Lake(dimension())
     lake.deliver(5, {1: ONE})
     row = lake.table.rows[1,]
@@ -524,7 +525,7 @@ def _killed(at: str, step: str) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("step", BATCH_STEPS)
-def test_a_folder_taken_whole_again_that_a_crash_interrupts_is_taken_once(step: str) -> None:
+def test_a_folder_that_a_crash_interrupts_is_applied_once(step: str) -> None:
     lake = Lake(dimension(), has_folders=True)
     lake.deliver_folder(5, {1: ONE, 2: ONE}, 1)
     lake.write(5 * 24 + 2, {2: TWO})
@@ -536,7 +537,7 @@ def test_a_folder_taken_whole_again_that_a_crash_interrupts_is_taken_once(step: 
 
 
 @pytest.mark.parametrize("step", BATCH_STEPS)
-def test_a_splice_that_a_crash_interrupts_is_done_once(step: str) -> None:
+def test_an_inserted_snapshot_that_a_crash_interrupts_is_applied_once(step: str) -> None:
     lake = Lake(dimension())
     lake.deliver(1, {1: ONE})
     lake.deliver(5, {1: ONE})

@@ -6,9 +6,10 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from memory_jobs import NAME, columns, memory_job
 
-from lakeward.adapters.memory import MemorySource, MemoryTable, MemoryTarget
-from lakeward.core.dimension import Dimension, TableName
+from lakeward.adapters.memory import MemorySource, MemoryTable
+from lakeward.core.dimension import Dimension
 from lakeward.core.errors import SchemaConflict
 from lakeward.core.events import ChangeEvent, Operation, Position
 from lakeward.core.history.options import ByColumn, ByRun, History, Kind, Shown, Surrogate, Track
@@ -17,11 +18,10 @@ from lakeward.core.pipeline.apply import apply_changes
 from lakeward.core.pipeline.job import Job
 from lakeward.core.pipeline.preparation import prepare_next_batch
 from lakeward.core.progress import Progress
-from lakeward.core.schema import Column, Schema, Type
+from lakeward.core.schema import Type
 from lakeward.core.schema_changes.evolution import Policies
 
-NAME = TableName("shop", "item")
-SCHEMA = Schema(tuple(Column(name, Type("bigint")) for name in ("id", "a", "b")))
+SCHEMA = columns(id="bigint", a="bigint", b="bigint")
 DIMENSION = Dimension(name=NAME, schema=SCHEMA, key=("id",), history=History())
 OF_A = History(track=Track(frozenset({"a"}), but=False))
 DATE = Type("date")
@@ -54,14 +54,14 @@ def changed(was: History, is_: History, renames: dict[str, str] | None = None) -
 
 
 @pytest.mark.parametrize("option", [name for name in OTHERS if name != "kind of a"])
-def test_each_option_is_told_where_it_is_another(option: str) -> None:
+def test_each_changed_option_is_named(option: str) -> None:
     other, before, now = OTHERS[option]
     assert changed(History(), other)[option] == (before, now)
     assert changed(other, History())[option] == (now, before)
     assert changed(other, other) == {}
 
 
-def test_options_that_say_the_same_are_the_same() -> None:
+def test_options_with_the_same_meaning_have_the_same_text() -> None:
     kinds = {"a": Kind.VERSION, "b": Kind.OVERWRITE}
     same = [
         replace(OF_A, kinds={"b": Kind.OVERWRITE}),
@@ -73,14 +73,14 @@ def test_options_that_say_the_same_are_the_same() -> None:
     assert text_of_options(History(), ["id"]) == "{}"
 
 
-def test_a_column_with_a_new_name_is_what_it_was() -> None:
+def test_a_renamed_column_is_no_changed_option() -> None:
     was = replace(OF_A, validity=ByColumn("a"), shown=Shown(type=Type("bigint")))
     is_ = replace(was, validity=ByColumn("c"), track=Track(frozenset({"c"}), but=False))
     assert changed(was, is_, {"a": "c"}) == {}
     assert changed(was, is_).keys() == {"validity", "kind of a", "kind of c"}
 
 
-def test_an_option_that_a_later_version_knows_is_another() -> None:
+def test_an_option_of_a_later_version_is_a_change() -> None:
     found = list(differences('{"retention":"7y"}', History(), ["id"], {}))
     assert found == [("retention", "7y", "none")]
 
@@ -92,8 +92,7 @@ def playing(history: History | None) -> tuple[Job[Any], MemoryTable]:
     """Return a table that has rows."""
     dimension = replace(DIMENSION, history=history)
     table, source = MemoryTable(dimension), MemorySource()
-    opened = MemoryTarget({NAME: table}).open(dimension)
-    job: Job[Any] = Job(dimension=dimension, source=source, opened=opened)
+    job = memory_job(dimension, source, table)
     deliver(job, 1)
     return job, table
 
@@ -134,7 +133,7 @@ def deliver(job: Job[Any], place: int) -> None:
         ),
     ],
 )
-def test_a_table_that_has_rows_is_kept_as_it_was(
+def test_a_table_with_rows_refuses_other_options(
     was: History | None, is_: History | None, what: str, found: str
 ) -> None:
     job, table = playing(was)
@@ -147,7 +146,7 @@ def test_a_table_that_has_rows_is_kept_as_it_was(
     assert table.progress.batch == 2
 
 
-def test_another_zone_of_days_is_refused_and_of_times_is_none() -> None:
+def test_another_zone_is_refused_for_days_and_means_nothing_for_times() -> None:
     by_day = History(shown=Shown(type=DATE))
     job, _ = playing(by_day)
     with pytest.raises(SchemaConflict) as refused:
@@ -155,12 +154,12 @@ def test_another_zone_of_days_is_refused_and_of_times_is_none() -> None:
     found = "its versions were made with source_zone: UTC; the settings say source_zone: Asia/Tokyo"
     assert refused.value.found == found
     assert "the only one for days in earlier versions of lakeward" in str(refused.value.todo)
-    assert "drop the table and what is kept beside it, and load it anew" in str(refused.value.todo)
+    assert "drop the table and its side tables, and load it anew" in str(refused.value.todo)
     job, _ = playing(History())
     prepare_next_batch(replace(job, dimension=replace(DIMENSION, history=History(zone="Asia/Tokyo"))))
 
 
-def test_that_it_was_kept_otherwise_is_said_before_a_file_comes() -> None:
+def test_other_options_are_refused_before_a_file_comes() -> None:
     job, _ = playing(History())
     with pytest.raises(SchemaConflict, match="cannot become a mirror"):
         prepare_next_batch(replace(job, dimension=replace(DIMENSION, history=None)))
@@ -168,12 +167,12 @@ def test_that_it_was_kept_otherwise_is_said_before_a_file_comes() -> None:
         prepare_next_batch(replace(job, dimension=replace(job.dimension, key=("a",))))
 
 
-def test_a_table_remembers_its_options_and_takes_new_names_of_its_columns() -> None:
+def test_a_table_stores_its_options_and_accepts_new_names_of_its_columns() -> None:
     history = History(kinds={"a": Kind.KEEP_FIRST})
     job, table = playing(history)
     assert table.progress.history == '{"kinds":{"a":0}}'
     assert Progress.from_json(table.progress.to_json()) == table.progress
-    renamed = Schema(tuple(Column(name, Type("bigint")) for name in ("id", "c", "b")))
+    renamed = columns(id="bigint", c="bigint", b="bigint")
     dimension = replace(
         DIMENSION,
         schema=renamed,
@@ -187,5 +186,5 @@ def test_a_table_remembers_its_options_and_takes_new_names_of_its_columns() -> N
     assert table.progress.history == '{"kinds":{"c":0}}'
 
 
-def test_a_mirror_says_nothing_of_histories() -> None:
+def test_a_mirror_stores_no_options_of_a_history() -> None:
     assert "history" not in playing(None)[1].progress.to_json()

@@ -6,9 +6,10 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from memory_jobs import NAME, memory_job
 
-from lakeward.adapters.memory import MemorySource, MemoryTable, MemoryTarget
-from lakeward.core.dimension import Dimension, TableName, Unbounded
+from lakeward.adapters.memory import MemorySource, MemoryTable
+from lakeward.core.dimension import Dimension, Unbounded
 from lakeward.core.events import ChangeEvent, Key, Operation, Position
 from lakeward.core.history.options import History, Shown, Surrogate
 from lakeward.core.history.surrogate_numbers import assign_numbers
@@ -66,7 +67,7 @@ def test_a_version_without_a_number_gets_one() -> None:
     assert assign_numbers(COLUMNS, {}, {KEY: (BONN,)}, {KEY: (BONN,)}, 9) == {(KEY, 1): 10}
 
 
-def test_what_is_equal_in_untracked_columns_alone_does_not_live_on() -> None:
+def test_a_version_that_is_equal_only_in_untracked_columns_gets_a_new_number() -> None:
     columns = Columns(tracked=("a", "b"))
     one, other = (replace(BONN, valid_from=at, cells={**BONN.cells, "b": at}) for at in (1, 2))
     assert assign_numbers(columns, {(KEY, 1): 1}, {KEY: (one,)}, {KEY: (other,)}, 1) == {(KEY, 2): 2}
@@ -75,7 +76,6 @@ def test_what_is_equal_in_untracked_columns_alone_does_not_live_on() -> None:
 
 # Through the pipeline.
 
-NAME = TableName("shop", "item")
 DIMENSION = Dimension(
     name=NAME,
     schema=Schema((Column("id", Type("int")), Column("a", Type("int")))),
@@ -85,13 +85,12 @@ DIMENSION = Dimension(
 )
 
 
-def playing() -> tuple[Job[Any], MemoryTable]:
+def new_job() -> tuple[Job[Any], MemoryTable]:
     table = MemoryTable(DIMENSION)
-    opened = MemoryTarget({NAME: table}).open(DIMENSION)
-    return Job(dimension=DIMENSION, source=MemorySource(), opened=opened), table
+    return memory_job(DIMENSION, MemorySource(), table), table
 
 
-def deliver(job: Job[Any], place: int, *told: tuple[Operation, int, int], time: int) -> None:
+def deliver(job: Job[Any], place: int, *changes: tuple[Operation, int, int], time: int) -> None:
     events = [
         ChangeEvent(
             operation=operation,
@@ -100,14 +99,14 @@ def deliver(job: Job[Any], place: int, *told: tuple[Operation, int, int], time: 
             cells={"id": key, "a": a},
             time=time,
         )
-        for row, (operation, key, a) in enumerate(told, 1)
+        for row, (operation, key, a) in enumerate(changes, 1)
     ]
     job.source.put(NAME, place, events)  # type: ignore[attr-defined]
     apply_changes(job)
 
 
-def test_the_highest_number_is_in_the_progress_and_none_comes_again() -> None:
-    job, table = playing()
+def test_the_highest_number_is_stored_and_no_number_is_assigned_twice() -> None:
+    job, table = new_job()
     deliver(job, 1, (Operation.INSERT, 1, 1), (Operation.INSERT, 2, 1), time=1)
     deliver(job, 2, (Operation.UPDATE, 1, 2), time=5)
     assert (table.numbers, table.progress.numbered) == ({((1,), 1): 1, ((2,), 1): 2, ((1,), 5): 3}, 3)
@@ -118,16 +117,16 @@ def test_the_highest_number_is_in_the_progress_and_none_comes_again() -> None:
     assert Progress.from_json(table.progress.to_json()) == table.progress
 
 
-def test_a_table_that_is_taken_back_counts_on_from_there() -> None:
-    job, table = playing()
+def test_a_rollback_restores_the_highest_number() -> None:
+    job, table = new_job()
     deliver(job, 1, (Operation.INSERT, 1, 1), time=1)
     deliver(job, 2, (Operation.UPDATE, 1, 2), time=5)
     roll_back(job, ask(job, "1"))
     assert (table.numbers, table.progress.numbered) == ({((1,), 1): 1}, 1)
 
 
-def test_a_history_without_numbers_says_nothing_of_them() -> None:
-    job, table = playing()
+def test_a_history_without_numbers_stores_none() -> None:
+    job, table = new_job()
     job = replace(job, dimension=replace(DIMENSION, history=History()))
     deliver(job, 1, (Operation.INSERT, 1, 1), time=1)
     assert (table.numbers, table.progress.numbered) == ({}, None)

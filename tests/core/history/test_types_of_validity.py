@@ -28,7 +28,7 @@ def check(column: str, type_: str, *, closed: bool = False) -> None:
         ("date", ["date"]),
     ],
 )
-def test_a_type_that_holds_all_of_the_column_is_taken(column: str, types: list[str]) -> None:
+def test_a_type_that_holds_every_value_of_the_column_is_accepted(column: str, types: list[str]) -> None:
     for type_ in types:
         check(column, type_)
 
@@ -47,14 +47,14 @@ def test_a_type_that_holds_all_of_the_column_is_taken(column: str, types: list[s
         ("timestamp", "bigint", "It may be timestamp or timestamp_ntz or date: say which as `type`."),
     ],
 )
-def test_a_type_that_does_not_is_refused(column: str, type_: str, todo: str) -> None:
+def test_a_type_that_lacks_a_value_of_the_column_is_refused(column: str, type_: str, todo: str) -> None:
     with pytest.raises(ConfigError) as refused:
         check(column, type_)
     assert (refused.value.found, refused.value.todo) == (f"valid_from is {parse_type(type_).with_article}", todo)
 
 
 @pytest.mark.parametrize("type_", ["bigint", "date"])
-def test_closed_is_for_days(type_: str) -> None:
+def test_closed_versions_need_days(type_: str) -> None:
     with pytest.raises(ConfigError) as refused:
         check("bigint", type_, closed=True)
     assert refused.value.found == "seen, which dates its versions, is a bigint"

@@ -8,9 +8,10 @@ from itertools import permutations
 from typing import Any
 
 import pytest
+from memory_jobs import NAME, columns, memory_job
 
-from lakeward.adapters.memory import MemorySource, MemoryTable, MemoryTarget
-from lakeward.core.dimension import Dimension, TableName, Unbounded
+from lakeward.adapters.memory import MemorySource, MemoryTable
+from lakeward.core.dimension import Dimension, Unbounded
 from lakeward.core.errors import RepairError
 from lakeward.core.events import LOAD_SEQUENCE, UNSET, Cell, ChangeEvent, Operation, Position
 from lakeward.core.history.instants import day_of, instant_of, undated_detail
@@ -18,16 +19,15 @@ from lakeward.core.history.options import ByColumn, ByTime, History, Shown
 from lakeward.core.merge.counts import Counts
 from lakeward.core.operations.explain import explain
 from lakeward.core.pipeline.apply import apply_changes
-from lakeward.core.pipeline.job import Job, Settlement
+from lakeward.core.pipeline.job import Settlement
 from lakeward.core.pipeline.release import release, repair_row
 from lakeward.core.ports import Entry, RepairedRow
-from lakeward.core.schema import Column, Schema, Type
+from lakeward.core.schema import Type
 
-NAME = TableName("shop", "item")
 BY_NUMBER = History(validity=ByColumn("seen"), shown=Shown(type=Type("bigint")))
 DIMENSION = Dimension(
     name=NAME,
-    schema=Schema((Column("id", Type("int")), Column("a", Type("int")), Column("seen", Type("bigint")))),
+    schema=columns(id="int", a="int", seen="bigint"),
     key=("id",),
     lateness=Unbounded(),
     history=BY_NUMBER,
@@ -50,8 +50,7 @@ class Lake:
     def __init__(self, *items: ChangeEvent, history: History = BY_NUMBER) -> None:
         dimension = replace(DIMENSION, history=history)
         self.table, self.source = MemoryTable(dimension), MemorySource(lateness=Unbounded())
-        opened = MemoryTarget({NAME: self.table}).open(dimension)
-        self.job: Job[Any] = Job(dimension=dimension, source=self.source, opened=opened)
+        self.job = memory_job(dimension, self.source, self.table)
         self.delivered = 0
         if items:
             self.deliver(*items)
@@ -79,13 +78,13 @@ def test_a_row_whose_column_is_null_waits_and_holds_its_key(operation: Operation
     assert (entry.reason, entry.detail, entry.key, entry.waits) == ("undated", NULL, '["1"]', 1)
 
 
-def test_what_an_insert_does_not_send_dates_nothing() -> None:
+def test_an_insert_without_the_column_waits() -> None:
     lake = Lake(event(1, UNSET, Operation.INSERT))
     assert [entry.detail for entry in lake.entries()] == [NEW]
 
 
 @pytest.mark.parametrize("operation", [Operation.UPDATE, Operation.DELETE])
-def test_nothing_counts_from_the_open_end_on(operation: Operation) -> None:
+def test_an_event_at_the_open_end_waits(operation: Operation) -> None:
     """A current version would end before it begins, and one that ends there would look as if it were current."""
     history = replace(BY_NUMBER, shown=Shown(type=Type("bigint"), open_end=100))
     lake = Lake(event(1, 10), event(2, 99, key=2), history=history)
@@ -96,7 +95,7 @@ def test_nothing_counts_from_the_open_end_on(operation: Operation) -> None:
     assert Lake(event(1, 10), event(3, 100, operation)).entries() == []
 
 
-def test_a_time_from_the_open_end_on_is_told_as_such() -> None:
+def test_a_time_at_the_open_end_is_named_in_the_reason() -> None:
     day = 86_400_000_000
     history = History(validity=ByTime(), shown=Shown(type=Type("date"), open_end=2))
     lake = Lake(event(1, None, time=day), event(2, None, time=2 * day, key=2), history=history)
@@ -106,7 +105,7 @@ def test_a_time_from_the_open_end_on_is_told_as_such() -> None:
     ]
 
 
-def test_any_order_refuses_the_same_rows() -> None:
+def test_the_same_rows_are_refused_in_any_order() -> None:
     events = [event(1, 10), event(2, None), event(3, 30, key=2), event(4, None, key=3)]
     for order in permutations(events):
         lake = Lake()
@@ -123,7 +122,7 @@ def test_an_update_that_does_not_send_the_column_counts_from_the_instant_reached
 
 
 @pytest.mark.parametrize(("seen", "detail"), [(UNSET, MOVED), (None, NULL)])
-def test_a_change_of_the_key_says_from_when_its_row_counts_or_holds_both_keys(seen: Cell, detail: str) -> None:
+def test_a_key_change_without_the_column_holds_both_keys(seen: Cell, detail: str) -> None:
     lake = Lake(event(1, 10), event(2, 20, key=2))
     counts = lake.deliver(event(3, seen, key=2, old_key=(1,)))
     assert counts.quarantined == 1
@@ -131,13 +130,13 @@ def test_a_change_of_the_key_says_from_when_its_row_counts_or_holds_both_keys(se
     assert [(entry.key, entry.other_key, entry.detail) for entry in lake.entries()] == [('["2"]', '["1"]', detail)]
 
 
-def test_a_delete_need_not_say_from_when_it_counts() -> None:
+def test_a_delete_needs_no_date() -> None:
     lake = Lake(event(1, 10), event(2, 20))
     lake.deliver(event(3, None, Operation.DELETE), event(4, None, Operation.DELETE, key=9))
     assert (lake.periods(), lake.entries()) == ([(10, 20, 1)], [])
 
 
-def test_rows_of_the_first_full_load_begin_where_the_options_say() -> None:
+def test_rows_of_the_first_full_load_need_no_date_where_first_load_is_set() -> None:
     read = replace(event(1, None, Operation.READ), position=Position(1, LOAD_SEQUENCE, 1, 1))
     assert Lake(read, history=replace(BY_NUMBER, first_load=5)).periods() == [(5, None, 1)]
     assert [entry.reason for entry in Lake(read).entries()] == ["undated"]
@@ -148,7 +147,7 @@ def test_a_history_that_is_dated_by_times_needs_no_column() -> None:
     assert (lake.periods(), lake.entries()) == ([(0, None, 1)], [])
 
 
-def test_a_row_that_is_mended_must_say_from_when_it_counts() -> None:
+def test_a_repaired_row_needs_a_date() -> None:
     lake = Lake(event(1, 10), event(2, None), event(3, 30))
     for seen in (None, "20"):
         (entry,) = lake.entries()
@@ -163,7 +162,7 @@ def test_a_row_that_is_mended_must_say_from_when_it_counts() -> None:
     assert (lake.periods(), lake.entries()) == ([(10, 20, 1), (20, 30, 2), (30, None, 3)], [])
 
 
-def test_a_row_that_waits_is_held_by_its_full_load_too() -> None:
+def test_a_row_in_quarantine_counts_as_a_row_of_its_full_load() -> None:
     lake = Lake(event(1, 10), event(2, 20, key=2))
     load = [
         replace(event(3, seen, Operation.READ, key=key), position=Position(2, LOAD_SEQUENCE, 3, key))
@@ -174,7 +173,7 @@ def test_a_row_that_waits_is_held_by_its_full_load_too() -> None:
     assert (lake.periods(1), lake.periods(2), lake.periods(3)) == ([(10, None, 1)], [(20, 30, 2)], [(30, None, 3)])
 
 
-def test_a_key_of_which_nothing_else_is_known_is_explained() -> None:
+def test_a_key_with_only_an_undated_row_is_explained() -> None:
     lake = Lake(event(1, 10), event(2, UNSET))
     known = lake.table.known((1,))
     alone = replace(known, base=None, remembered=known.remembered[1:])
@@ -198,7 +197,7 @@ def test_a_row_of_a_load_that_is_not_complete_waits_in_quarantine_from_the_start
         (Type("decimal", 30), 2**63 - 1),
     ],
 )
-def test_a_number_that_no_validity_column_shows_dates_nothing(type_: Type, last: int) -> None:
+def test_a_number_outside_of_the_validity_columns_waits(type_: Type, last: int) -> None:
     """Decimals may have more digits than a number of 64 bits."""
     history = replace(BY_NUMBER, shown=Shown(type=type_))
     lake = Lake(event(1, 10), event(2, last, key=2), event(3, last + 1, key=3), history=history)
@@ -216,12 +215,12 @@ def test_a_number_that_no_validity_column_shows_dates_nothing(type_: Type, last:
         (Type("timestamp"), -(2**63), 2**63 - 1),
     ],
 )
-def test_nothing_counts_from_an_instant_that_is_not_shown(type_: Type, least: int, most: int) -> None:
+def test_an_instant_outside_of_the_validity_columns_is_refused(type_: Type, least: int, most: int) -> None:
     """A file may have a wider type than the table, where that does not follow."""
     history = replace(BY_NUMBER, shown=Shown(type=type_))
     words = f"the column seen, from which versions are dated, lies outside of what {type_.with_article} shows"
-    told = [undated_detail(event(1, 0, instant=at), history) for at in (least - 1, least, most, most + 1)]
-    assert told == [words, None, None, words]
+    details = [undated_detail(event(1, 0, instant=at), history) for at in (least - 1, least, most, most + 1)]
+    assert details == [words, None, None, words]
     assert undated_detail(event(1, 0, Operation.TRUNCATE, instant=most + 1), history) is None
 
 

@@ -8,8 +8,9 @@ from datetime import UTC, date, datetime
 from decimal import Decimal
 
 import pytest
+from memory_jobs import item
 
-from lakeward.core.dimension import Dimension, Mode, TableName
+from lakeward.core.dimension import Mode
 from lakeward.core.errors import ConfigError
 from lakeward.core.events import LOAD_SEQUENCE, UNSET, ChangeEvent, Operation, Position
 from lakeward.core.history.instants import day_of, instant_of, value_of_instant
@@ -20,7 +21,7 @@ from lakeward.core.schema import Column, Schema, Type
 
 DATE, TIMESTAMP = Type("date"), Type("timestamp")
 SCHEMA = Schema((Column("id", Type("int")), Column("a", Type("string")), Column("seen", TIMESTAMP)))
-DIMENSION = Dimension(name=TableName("shop", "item"), schema=SCHEMA, key=("id",), history=History())
+DIMENSION = item(SCHEMA, history=History())
 NOON = 12 * 3_600_000_000
 DAY = 2 * NOON
 PLACE = Position(1, 5, 1, 1)
@@ -77,7 +78,7 @@ def test_a_column_may_date_events(value: object, type_: Type, found: int | None)
     assert instant_of(event(seen=value), by(ByColumn("seen"), type_), 0) == found
 
 
-def test_what_leaves_no_row_has_its_source_time_or_the_run_where_a_column_of_times_dates_events() -> None:
+def test_a_delete_has_its_source_time_or_the_run_where_a_column_dates_events() -> None:
     before = datetime(1970, 1, 1, tzinfo=UTC)
     assert instant_of(event(Operation.DELETE, seen=before), by(ByColumn("seen")), 0) == NOON
     assert instant_of(event(Operation.DELETE, time=None, seen=before), by(ByColumn("seen")), 5) == 5
@@ -168,19 +169,19 @@ def test_a_surrogate_hash_is_of_key_and_start() -> None:
         (by(ByColumn("id"), DATE), ("id",), "valid_from is a date"),
     ],
 )
-def test_what_cannot_be_kept_is_refused(history: History, key: tuple[str, ...], found: str) -> None:
+def test_options_that_do_not_fit_the_table_are_refused(history: History, key: tuple[str, ...], found: str) -> None:
     with pytest.raises(ConfigError) as refused:
         history.check("shop.item", Schema((*SCHEMA, Column("cost", Type("decimal", 8, 2)))), key)
     assert refused.value.found == found
 
 
-def test_a_column_that_is_not_there_is_refused_with_the_nearest() -> None:
+def test_an_unknown_column_is_refused_with_the_most_similar_name() -> None:
     with pytest.raises(ConfigError) as refused:
         History(kinds={"sen": Kind.PREVIOUS}).check("shop.item", SCHEMA, ("id",))
     assert refused.value.todo == "Did you mean 'seen'?"
 
 
-def test_what_can_be_kept_is_not_refused() -> None:
+def test_options_that_fit_the_table_are_accepted() -> None:
     History(track=Track(frozenset({"id"}))).check("shop.item", SCHEMA, ("id",))
     for history in (History(), by(ByRun(), DATE), by(ByColumn("seen")), by(ByColumn("id"), Type("bigint"))):
         history.check("shop.item", SCHEMA, ("id",))

@@ -5,17 +5,18 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from memory_jobs import columns, item
 
-from lakeward.core.dimension import Dimension, TableName
+from lakeward.core.dimension import Dimension
 from lakeward.core.events import UNSET, ChangeEvent, Operation, Position
 from lakeward.core.history.options import History, Kind, Shown, Track
 from lakeward.core.history.version_checks import VersionRule, violation
 from lakeward.core.history.versions import Columns, Version, Versions, order_versions
 from lakeward.core.merge.fold import Row, apply
-from lakeward.core.schema import Column, Schema, Type
+from lakeward.core.schema import Type
 
-SCHEMA = Schema(tuple(Column(name, Type("int")) for name in ("id", "a", "b")))
-DIMENSION = Dimension(name=TableName("shop", "item"), schema=SCHEMA, key=("id",), history=History())
+SCHEMA = columns(id="int", a="int", b="int")
+DIMENSION = item(SCHEMA, history=History())
 OF_A = replace(DIMENSION, history=History(track=Track(frozenset({"a"}), but=False)))
 COLUMNS = Columns(("a",))
 
@@ -41,17 +42,17 @@ def of(dimension: Dimension, *events: ChangeEvent, key: int = 1) -> list[tuple[i
     return [(v.valid_from, v.valid_to, v.cells["a"], v.cells["b"]) for v in row.versions]
 
 
-def test_an_update_that_changes_nothing_is_a_witness_that_the_value_still_held() -> None:
+def test_an_update_without_changes_moves_the_position_of_its_version() -> None:
     assert of(DIMENSION, put(1, a=1), put(10, a=1)) == [(1, None, 1, 0)]
     late = [put(1, a=1), put(10, a=1), put(5, a=2)]
     assert of(DIMENSION, *late) == [(1, 5, 1, 0), (5, 10, 2, 0), (10, None, 1, 0)]
 
 
-def test_a_delete_closes_and_a_re_insert_opens_with_a_gap_between() -> None:
+def test_a_delete_and_a_later_insert_leave_a_gap() -> None:
     assert of(DIMENSION, put(1, a=1), gone(3), put(7, a=1)) == [(1, 3, 1, 0), (7, None, 1, 0)]
 
 
-def test_a_late_delete_ends_a_version_where_it_came() -> None:
+def test_a_late_delete_ends_a_version_at_its_instant() -> None:
     assert of(DIMENSION, put(1, a=1), put(9, a=2), gone(4)) == [(1, 4, 1, 0), (9, None, 2, 0)]
 
 
@@ -59,17 +60,17 @@ def test_delete_and_equal_re_insert_at_one_instant_leave_one_version() -> None:
     assert of(DIMENSION, put(1, a=1), gone(3, 3), put(3, 4, a=1)) == [(1, None, 1, 0)]
 
 
-def test_a_row_that_came_and_went_at_one_instant_leaves_none() -> None:
+def test_a_row_inserted_and_deleted_at_one_instant_leaves_no_version() -> None:
     assert of(DIMENSION, put(3, 3, a=1), gone(3, 4)) == []
 
 
-def test_an_untracked_change_moves_no_boundary_and_overwrites_the_version_at_its_position() -> None:
+def test_an_untracked_change_overwrites_the_version_at_its_position() -> None:
     assert of(OF_A, put(1, a=1, b=1), put(4, a=1, b=2)) == [(1, None, 1, 2)]
     late = [put(1, a=1, b=1), put(9, a=2, b=9), put(4, a=1, b=2)]
     assert of(OF_A, *late) == [(1, 9, 1, 2), (9, None, 2, 9)]
 
 
-def test_what_later_versions_inherited_changes_with_a_late_event() -> None:
+def test_a_late_event_changes_the_inherited_values_of_later_versions() -> None:
     assert of(DIMENSION, put(1, a=1, b=1), put(9, a=2, b=UNSET), put(4, a=1, b=7)) == [
         (1, 4, 1, 1),
         (4, 9, 1, 7),
@@ -77,7 +78,7 @@ def test_what_later_versions_inherited_changes_with_a_late_event() -> None:
     ]
 
 
-def test_time_does_not_run_back_along_the_order_of_a_key() -> None:
+def test_instants_never_fall_along_the_events_of_a_key() -> None:
     assert of(DIMENSION, put(5, 1, a=1), put(9, 2, a=1), put(3, 3, a=2)) == [(5, 9, 1, 0), (9, None, 2, 0)]
 
 
@@ -89,7 +90,7 @@ def test_a_truncate_closes_every_open_version() -> None:
     assert ends == {(1,): [(1, 5)], (2,): [(2, 3)], (3,): [(7, None)]}
 
 
-def test_a_key_change_closes_one_chain_and_opens_another_that_tells_of_it() -> None:
+def test_a_key_change_ends_the_versions_of_one_key_and_begins_those_of_another() -> None:
     move = replace(put(5, key=2, a=1, b=UNSET), old_key=(1,))
     feed = [put(1, a=1, b=3), move]
     assert of(DIMENSION, *feed) == [(1, 5, 1, 3)]
@@ -105,7 +106,7 @@ def test_an_event_without_an_instant_counts_from_the_one_that_its_key_has_reache
         of(DIMENSION, undated)
 
 
-def test_columns_of_each_kind() -> None:
+def test_each_kind_of_column_shows_its_values() -> None:
     history = History(kinds={"a": Kind.KEEP_FIRST, "b": Kind.PREVIOUS})
     (version,) = (
         apply(replace(DIMENSION, history=history), {}, [put(1, a=1, b=1), put(2, a=2, b=2)]).rows[(1,)].versions
@@ -144,7 +145,7 @@ def test_a_violation_names_rule_and_version() -> None:
     assert found.told(Shown(type=Type("date"))) == "two versions are current (valid_from = 1970-01-02)"
 
 
-def test_versions_that_are_read_tell_what_was_deleted() -> None:
+def test_versions_that_are_read_show_which_were_deleted() -> None:
     read = order_versions([version(7, None), version(1, 4), version(4, 5, 1)])
     assert [(v.valid_from, v.deleted) for v in read] == [(1, False), (4, True), (7, False)]
     assert order_versions([]) == ()

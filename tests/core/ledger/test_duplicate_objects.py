@@ -32,7 +32,7 @@ def planned(*items: SourceObject, dimension: Dimension = DIMENSION, rows: int = 
 
 
 @pytest.mark.parametrize("seen", [[], [item("1", "a")]], ids=["in one batch", "in an earlier one"])
-def test_an_object_that_has_the_content_of_another_is_told(seen: Sequence[SourceObject]) -> None:
+def test_an_object_with_the_content_of_another_is_reported(seen: Sequence[SourceObject]) -> None:
     new = [item("2", "a")] if seen else [item("1", "a"), item("2", "a")]
     assert find_duplicate_object(planned(*new), seen) == DuplicateObject("2", "1")
     [alarm] = alarms("shop.item", None, [], [DuplicateObject("2", "1"), DuplicateObject("2", "1")], 0)
@@ -44,15 +44,15 @@ def test_an_object_that_has_the_content_of_another_is_told(seen: Sequence[Source
     [item("1", "b"), item("1", "a", size=8), item("1", None), item("2", "a")],
     ids=["another content", "another size", "content not known", "the object itself"],
 )
-def test_what_is_not_known_to_be_alike_is_not(other: SourceObject) -> None:
+def test_objects_without_an_etag_are_not_reported(other: SourceObject) -> None:
     assert find_duplicate_object(planned(item("2", "a")), [other]) is None
 
 
-def test_empty_objects_are_no_copies() -> None:
+def test_empty_objects_are_not_reported() -> None:
     assert find_duplicate_object(planned(item("2", "a", size=0)), [item("1", "a", size=0)]) is None
     assert find_duplicate_object(planned(item("2", "a"), rows=0), [item("1", "a")]) is None, "nothing but a header"
 
 
-def test_where_there_is_a_key_none_is_told() -> None:
+def test_tables_with_a_key_report_no_duplicate_objects() -> None:
     with_key = replace(DIMENSION, key=("id",))
     assert find_duplicate_object(planned(item("2", "a"), dimension=with_key), [item("1", "a")]) is None

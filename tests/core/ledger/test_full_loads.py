@@ -35,7 +35,7 @@ def past(*seen: SourceObject, load: Load = ASKED, **rest: Any) -> ObjectHistory:
     return ObjectHistory(seen={item.name: item for item in seen}, last=last, load=load, **rest)
 
 
-def selection(listed: list[SourceObject], known: ObjectHistory) -> ObjectSelection:
+def select_loads(listed: list[SourceObject], known: ObjectHistory) -> ObjectSelection:
     return select_objects("shop.item", listed, known, naming=NAMING)
 
 
@@ -43,56 +43,56 @@ APPLIED = [load(1, 5), load(2, 5), change(40)]
 
 
 def test_nothing_is_applied_until_the_load_is_there() -> None:
-    found = selection([*APPLIED, change(60)], past(*APPLIED))
+    found = select_loads([*APPLIED, change(60)], past(*APPLIED))
     assert (found.objects, found.load) == ((), None)
     assert found.awaited is not None
     assert (found.awaited.objects, found.awaited.behind) == (0, 1)
 
 
-def test_a_load_is_whole_with_the_first_changes_that_were_written_behind_all_of_it() -> None:
+def test_a_load_is_complete_with_the_first_changes_that_were_written_behind_all_of_it() -> None:
     half = [load(1), load(2, 5), change(40), change(60)]
-    assert not selection(half, past(*APPLIED)).objects
-    assert not selection([*half, change(99)], past(*APPLIED)).objects
-    assert not selection([*half, change(101, 90)], past(*APPLIED)).objects
-    whole = selection([*half, change(101)], past(*APPLIED))
+    assert not select_loads(half, past(*APPLIED)).objects
+    assert not select_loads([*half, change(99)], past(*APPLIED)).objects
+    assert not select_loads([*half, change(101, 90)], past(*APPLIED)).objects
+    whole = select_loads([*half, change(101)], past(*APPLIED))
     assert (whole.objects, whole.load) == ((load(1),), 2)
     assert (whole.files_left, [item.name for item in whole.left]) == (2, ["change60", "change101"])
 
 
-def test_what_was_said_to_be_whole_is_only_that() -> None:
-    said = replace(ASKED, whole=frozenset({load(1).version}))
-    assert selection([load(1)], past(*APPLIED, load=said)).objects == (load(1),)
+def test_only_the_objects_that_an_operator_declared_are_the_complete_load() -> None:
+    declared_complete = replace(ASKED, whole=frozenset({load(1).version}))
+    assert select_loads([load(1)], past(*APPLIED, load=declared_complete)).objects == (load(1),)
     for listed in ([load(1), load(2)], [load(1, 101)], []):
-        found = selection(listed, past(*APPLIED, load=said))
+        found = select_loads(listed, past(*APPLIED, load=declared_complete))
         assert not found.objects
         assert found.awaited is not None
         assert "is not what was there" in found.awaited.until
 
 
-def test_changes_at_the_cut_are_of_the_epoch_before_and_never_waited_for() -> None:
+def test_changes_at_the_cut_are_of_the_earlier_epoch() -> None:
     waiting = {item.name: item for item in (change(50), change(51))}
-    found = selection([load(1), change(50), change(51)], past(*APPLIED, waiting=waiting))
+    found = select_loads([load(1), change(50), change(51)], past(*APPLIED, waiting=waiting))
     assert found.overtaken == ("change50",)
     assert [item.name for item in found.left] == ["LOAD1", "change51"]
     with pytest.raises(AlarmRaised) as caught:
-        selection([load(1), change(101)], past(*APPLIED, waiting=waiting))
+        select_loads([load(1), change(101)], past(*APPLIED, waiting=waiting))
     assert (caught.value.code, caught.value.about) == ("LEDGER-003", ("change51",))
 
 
-def test_a_whole_load_with_a_gap_is_an_alarm() -> None:
+def test_a_complete_load_with_a_gap_is_an_alarm() -> None:
     with pytest.raises(AlarmRaised) as caught:
-        selection([load(1), load(3), change(101)], past(*APPLIED))
+        select_loads([load(1), load(3), change(101)], past(*APPLIED))
     assert caught.value.code == "LEDGER-004"
 
 
-def test_behind_a_whole_load_nothing_of_it_may_appear_any_more() -> None:
+def test_an_object_that_appears_behind_a_complete_load_is_an_alarm() -> None:
     of_epoch = ObjectHistory(
         seen={"LOAD1": load(1)}, last="LOAD1", cut=50, left=frozenset(i.version for i in APPLIED)
     )
     listed = [load(1), load(2, 5), change(40), change(45), change(60)]
-    assert selection(listed, of_epoch).objects == (change(60),)
+    assert select_loads(listed, of_epoch).objects == (change(60),)
     with pytest.raises(AlarmRaised) as caught:
-        selection([*listed, load(3)], of_epoch)
+        select_loads([*listed, load(3)], of_epoch)
     assert (caught.value.code, caught.value.about) == ("LEDGER-001", ("LOAD3",))
 
 
@@ -101,33 +101,33 @@ def test_behind_a_whole_load_nothing_of_it_may_appear_any_more() -> None:
 S = 1_000_000
 
 
-def told(began: int, ended: int | None) -> Load:
+def with_status(began: int, ended: int | None) -> Load:
     return replace(ASKED, status=LoadStatus(began=began * S, ended=None if ended is None else ended * S))
 
 
-def test_a_load_is_whole_once_its_task_says_so() -> None:
+def test_a_load_is_complete_once_its_task_says_so() -> None:
     listed = [load(1, 100 * S), load(2, 110 * S)]
-    found = selection(listed, past(*APPLIED, load=told(100, 110)))
+    found = select_loads(listed, past(*APPLIED, load=with_status(100, 110)))
     assert (found.objects, found.load) == (tuple(listed), 2)
 
 
 @pytest.mark.parametrize(
     ("began", "ended", "words"), [(100, None, "has not ended"), (10, 20, "another"), (105, 120, "another")]
 )
-def test_what_the_task_tells_of_another_load_or_of_a_part_makes_none_whole(
+def test_the_status_of_another_load_or_of_a_part_completes_no_load(
     began: int, ended: int | None, words: str
 ) -> None:
     """The status is of a load that ended before these files, or of one that began after a file."""
-    found = selection([load(1, 100 * S), load(2, 110 * S)], past(*APPLIED, load=told(began, ended)))
+    found = select_loads([load(1, 100 * S), load(2, 110 * S)], past(*APPLIED, load=with_status(began, ended)))
     assert not found.objects
     assert found.awaited is not None
     assert words in found.awaited.until
 
 
-def test_a_snapshot_that_shrank_is_whole_once_its_task_says_so() -> None:
+def test_a_smaller_snapshot_is_complete_once_its_task_says_so() -> None:
     known = past(*NIGHT, load=replace(SNAPSHOT, status=LoadStatus(began=90 * S, ended=110 * S)))
-    assert selection([load(1, 100 * S), load(2, 5)], known).objects == (load(1, 100 * S),)
-    assert not selection(NIGHT, known).objects, "nothing of it is there"
+    assert select_loads([load(1, 100 * S), load(2, 5)], known).objects == (load(1, 100 * S),)
+    assert not select_loads(NIGHT, known).objects, "nothing of it is there"
 
 
 # Snapshots.
@@ -137,28 +137,28 @@ NIGHT = [load(1, 5), load(2, 5)]
 
 def settled(listed: list[SourceObject], minutes: int) -> ObjectSelection:
     """List twice, so far apart."""
-    first = selection(listed, past(*NIGHT, load=SNAPSHOT, now=1000))
-    return selection(listed, past(*NIGHT, load=SNAPSHOT, awaited=first.awaited, now=1000 + minutes))
+    first = select_loads(listed, past(*NIGHT, load=SNAPSHOT, now=1000))
+    return select_loads(listed, past(*NIGHT, load=SNAPSHOT, awaited=first.awaited, now=1000 + minutes))
 
 
-def test_a_snapshot_is_whole_once_all_of_the_one_before_was_written_anew_and_nothing_changes_any_more() -> None:
+def test_a_snapshot_is_complete_once_every_file_is_written_anew_and_nothing_changes() -> None:
     assert settled([load(1), load(2)], 10).objects == (load(1), load(2))
     assert settled([load(1), load(2), load(3)], 10).load == 2
     assert not settled([load(1), load(2)], 9).objects
-    assert not selection([load(1), load(2)], past(*NIGHT, load=SNAPSHOT, now=10**9)).objects, (
+    assert not select_loads([load(1), load(2)], past(*NIGHT, load=SNAPSHOT, now=10**9)).objects, (
         "it was looked at once"
     )
 
 
-def test_a_snapshot_that_need_not_settle_is_whole_at_once_and_half_a_one_is_not() -> None:
+def test_a_snapshot_that_need_not_settle_is_complete_once_every_file_is_written_anew() -> None:
     at_once = replace(SNAPSHOT, settles=0)
-    assert selection([load(1), load(2)], past(*NIGHT, load=at_once)).objects == (load(1), load(2))
-    assert not selection([load(1)], past(*NIGHT, load=at_once)).objects
-    assert not selection(NIGHT, past(*NIGHT, load=at_once)).objects
-    assert chosen([part(1), part(2)], past(part(1), load=at_once)).objects == (part(2),)
+    assert select_loads([load(1), load(2)], past(*NIGHT, load=at_once)).objects == (load(1), load(2))
+    assert not select_loads([load(1)], past(*NIGHT, load=at_once)).objects
+    assert not select_loads(NIGHT, past(*NIGHT, load=at_once)).objects
+    assert select_daily([part(1), part(2)], past(part(1), load=at_once)).objects == (part(2),)
 
 
-def test_half_a_snapshot_is_never_whole_however_long_it_stays() -> None:
+def test_half_a_snapshot_is_never_complete() -> None:
     for half in ([load(1), load(2, 5)], [load(1)]):
         found = settled(half, 10**6)
         assert not found.objects
@@ -168,33 +168,33 @@ def test_half_a_snapshot_is_never_whole_however_long_it_stays() -> None:
 
 
 def test_a_snapshot_that_changes_in_between_settles_anew() -> None:
-    first = selection([load(1), load(2)], past(*NIGHT, load=SNAPSHOT, now=0)).awaited
-    grown = selection([load(1), load(2), load(3)], past(*NIGHT, load=SNAPSHOT, awaited=first, now=20))
+    first = select_loads([load(1), load(2)], past(*NIGHT, load=SNAPSHOT, now=0)).awaited
+    grown = select_loads([load(1), load(2), load(3)], past(*NIGHT, load=SNAPSHOT, awaited=first, now=20))
     assert not grown.objects
-    assert not selection(
+    assert not select_loads(
         [load(1), load(2), load(3)], past(*NIGHT, load=SNAPSHOT, awaited=grown.awaited, now=29)
     ).objects
-    assert selection(
+    assert select_loads(
         [load(1), load(2), load(3)], past(*NIGHT, load=SNAPSHOT, awaited=grown.awaited, now=30)
     ).objects
 
 
 def test_between_two_snapshots_nothing_waits() -> None:
-    found = selection(NIGHT, past(*NIGHT, load=SNAPSHOT))
+    found = select_loads(NIGHT, past(*NIGHT, load=SNAPSHOT))
     assert found.awaited is not None
     assert not found.awaited.is_told
 
 
-def test_an_empty_folder_is_an_alarm_once_it_has_stayed_so() -> None:
+def test_an_empty_folder_is_an_alarm_once_it_has_settled() -> None:
     assert not settled([], 9).objects
     with pytest.raises(AlarmRaised) as caught:
         settled([], 10)
     assert caught.value.code == "LEDGER-005"
 
 
-def test_changes_beside_snapshots_are_refused() -> None:
+def test_changes_among_snapshots_are_refused() -> None:
     with pytest.raises(SourceError, match="snapshots"):
-        selection([*NIGHT, change(60)], past(*NIGHT, load=SNAPSHOT))
+        select_loads([*NIGHT, change(60)], past(*NIGHT, load=SNAPSHOT))
 
 
 DAILY = replace(NAMING, is_load=lambda _: True, snapshot=lambda name: name.split("/")[0])
@@ -204,37 +204,37 @@ def part(day: int, number: int = 1, modified: int = 100) -> SourceObject:
     return SourceObject(f"{day}/{number}", 10 * day + number, 10, modified)
 
 
-def chosen(listed: list[SourceObject], known: ObjectHistory) -> ObjectSelection:
+def select_daily(listed: list[SourceObject], known: ObjectHistory) -> ObjectSelection:
     return select_objects("shop.item", listed, known, naming=DAILY)
 
 
-def test_of_snapshots_with_names_of_their_own_the_first_is_whole_with_the_next() -> None:
+def test_a_named_snapshot_is_complete_with_the_next_one() -> None:
     """Those that were applied may stay or go: names are not written again."""
     applied = [part(1, 1), part(1, 2)]
     waits = [part(2, 1), part(2, 2)]
     known = past(*applied, load=SNAPSHOT)
-    assert not chosen([*applied, *waits], known).objects
-    found = chosen([*applied, *waits, part(3)], known)
+    assert not select_daily([*applied, *waits], known).objects
+    found = select_daily([*applied, *waits, part(3)], known)
     assert (found.objects, found.load, found.files_left) == (tuple(waits), 2, 1)
     assert found.left == (part(3),)
-    assert not chosen([*waits, part(3, modified=99)], known).objects
+    assert not select_daily([*waits, part(3, modified=99)], known).objects
 
 
-def test_a_snapshot_with_names_of_its_own_is_whole_where_nothing_changed_for_a_while() -> None:
-    first = chosen([part(1), part(2)], past(part(1), load=SNAPSHOT, now=5))
+def test_a_named_snapshot_is_complete_once_it_has_settled() -> None:
+    first = select_daily([part(1), part(2)], past(part(1), load=SNAPSHOT, now=5))
     again = past(part(1), load=SNAPSHOT, now=15, awaited=first.awaited)
     assert first.awaited is not None
     assert not first.objects
-    assert chosen([part(1), part(2)], again).objects == (part(2),)
+    assert select_daily([part(1), part(2)], again).objects == (part(2),)
 
 
-def test_a_snapshot_that_is_older_than_the_table_stops_it() -> None:
+def test_a_snapshot_older_than_the_table_stops_it() -> None:
     known = past(part(2), load=SNAPSHOT)
     with pytest.raises(AlarmRaised, match="older than what the table shows") as raised:
-        chosen([part(1), part(2), part(3)], known)
+        select_daily([part(1), part(2), part(3)], known)
     assert raised.value.code == "LEDGER-001"
     acked = replace(known, acked={"LEDGER-001": frozenset({"1/1"})})
-    assert chosen([part(1), part(2), part(3), part(4)], acked).objects == (part(3),)
+    assert select_daily([part(1), part(2), part(3), part(4)], acked).objects == (part(3),)
 
 
 DATED = replace(DAILY, is_dated=lambda _: True)
@@ -243,7 +243,7 @@ BOTH = [part(1, 1, 5), part(1, 2, 5)]
 NEXT = [part(2, 1, 6), part(2, 2, 6)]
 
 
-def said(
+def declared_complete(
     listed: list[SourceObject], known: ObjectHistory, naming: Naming = DATED, *, keeps: bool = True
 ) -> ObjectSelection:
     """Select what an operator declares to be the complete load."""
@@ -260,39 +260,39 @@ def said(
     [[part(1), BOTH[1]], [BOTH[0], part(1, 2)], [*BOTH, part(1, 3)], [part(1), part(1, 2)]],
     ids=["first", "last", "late", "all"],
 )
-def test_of_a_folder_that_was_applied_all_files_are_taken_once_one_is_another(
+def test_all_files_of_an_applied_folder_are_selected_once_one_has_changed(
     older: Older, now: list[SourceObject]
 ) -> None:
     known = past(*BOTH, load=replace(SNAPSHOT, older=older))
-    assert not chosen(now, known).objects, "it has not settled"
-    found = said(now, known)
+    assert not select_daily(now, known).objects, "it has not settled"
+    found = declared_complete(now, known)
     assert (found.objects, found.load, found.aside) == (tuple(now), 2, ())
-    with_next = chosen([*now, part(2, 1, 100)], known)
+    with_next = select_daily([*now, part(2, 1, 100)], known)
     assert (with_next.objects, with_next.left) == (tuple(now), (part(2, 1, 100),))
 
 
-def test_an_older_folder_of_which_a_file_changed_is_put_in_its_place_or_left_out_as_a_whole() -> None:
+def test_an_older_folder_with_a_changed_file_is_inserted_or_skipped_as_a_whole() -> None:
     left = frozenset(item.version for item in BOTH)
     listed = [BOTH[0], part(1, 2), *NEXT]
-    spliced = said(listed, past(*NEXT, left=left, load=SPLICES))
+    spliced = declared_complete(listed, past(*NEXT, left=left, load=SPLICES))
     assert (spliced.objects, spliced.load) == ((BOTH[0], part(1, 2)), 2)
-    skipped = chosen(listed, past(*NEXT, left=left, load=SKIPS))
+    skipped = select_daily(listed, past(*NEXT, left=left, load=SKIPS))
     assert (skipped.left, skipped.aside) == ((), (part(1, 2),))
     with pytest.raises(AlarmRaised) as raised:
-        said(listed, past(*NEXT, left=left, load=SPLICES), DAILY)
+        declared_complete(listed, past(*NEXT, left=left, load=SPLICES), DAILY)
     assert (raised.value.code, raised.value.about) == ("LEDGER-001", ("1/2",))
 
 
-def test_a_folder_of_an_epoch_before_is_older_though_its_name_tells_no_order() -> None:
+def test_a_folder_of_an_earlier_epoch_is_older_even_without_an_order_in_its_name() -> None:
     """Its files are numbered after all others then: their earlier numbers are not known any more."""
     left = frozenset(item.version for item in BOTH)
     listed = [*NEXT, replace(BOTH[0], order=23), replace(BOTH[1], order=24, modified=100)]
     with pytest.raises(AlarmRaised) as raised:
-        chosen(listed, past(*NEXT, left=left, load=SNAPSHOT))
+        select_daily(listed, past(*NEXT, left=left, load=SNAPSHOT))
     assert raised.value.about == ("1/2",)
     anew = [*NEXT, *(replace(item, order=item.order + 12, modified=100) for item in BOTH)]
     with pytest.raises(AlarmRaised, match="older than what the table shows") as raised:
-        said(anew, past(*NEXT, left=left, load=SNAPSHOT))
+        declared_complete(anew, past(*NEXT, left=left, load=SNAPSHOT))
     assert raised.value.about == ("1/1", "1/2"), "written anew whole: nothing tells whether it is newer"
     assert "was written anew or touched since it was applied before 2/" in str(raised.value.found)
 
@@ -301,12 +301,12 @@ def test_a_folder_of_an_epoch_before_is_older_though_its_name_tells_no_order() -
 def test_two_snapshots_of_one_time_stop_the_table(applied: list[SourceObject]) -> None:
     other = SourceObject("1b/1", part(1).order, 10, 100)
     with pytest.raises(SourceError, match="the order of two snapshots cannot be told from their names") as refused:
-        chosen([part(1), other], past(*applied, load=SNAPSHOT))
+        select_daily([part(1), other], past(*applied, load=SNAPSHOT))
     assert refused.value.found == "found 1 and 1b, which tell the same time or number"
 
 
 @pytest.mark.parametrize("has_left", [False, True], ids=["of this epoch", "of one before"])
-def test_a_folder_that_lacks_a_file_that_was_applied_waits_for_a_person(has_left: bool) -> None:
+def test_a_folder_without_an_applied_file_waits_for_an_operator(has_left: bool) -> None:
     if has_left:
         known = past(*NEXT, left=frozenset(item.version for item in BOTH), load=SPLICES)
     else:
@@ -322,10 +322,10 @@ def test_a_folder_that_lacks_a_file_that_was_applied_waits_for_a_person(has_left
         assert again.awaited.until.startswith(
             f"{gone} of it was applied, and is gone: put it back, or if it is whole"
         )
-        assert said([*now, *others], known).objects == tuple(now)
+        assert declared_complete([*now, *others], known).objects == tuple(now)
 
 
-def test_a_folder_that_is_written_anew_under_other_names_is_another_only_where_none_are_archived() -> None:
+def test_a_folder_under_other_names_is_a_new_one_only_without_an_archive() -> None:
     known, anew = past(*BOTH, load=SNAPSHOT), [part(1, 3), part(1, 4)]
     first = select_objects("shop.item", anew, known, naming=DATED)
     later = replace(known, now=10**6, awaited=first.awaited)
@@ -333,4 +333,11 @@ def test_a_folder_that_is_written_anew_under_other_names_is_another_only_where_n
     kept = select_objects("shop.item", anew, later, naming=DATED, keeps=False)
     assert kept.awaited is not None
     assert (kept.objects, kept.awaited.lacking) == ((), ("1/1", "1/2")), "those may be in the archive"
-    assert said(anew, known, keeps=False).objects == tuple(anew)
+    assert declared_complete(anew, known, keeps=False).objects == tuple(anew)
+
+
+def test_a_snapshot_is_the_first_if_no_other_one_was_ever_applied() -> None:
+    assert declared_complete([part(1)], past(load=SNAPSHOT)).is_first
+    assert declared_complete([part(1)], past(part(1, modified=5), load=SNAPSHOT)).is_first
+    assert not declared_complete([part(1), part(2)], past(part(1), load=SNAPSHOT)).is_first
+    assert not declared_complete([part(2)], past(left=frozenset({part(1).version}), load=SNAPSHOT)).is_first

@@ -9,26 +9,25 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
+from memory_jobs import ID, NAME, MemoryShop, item
 
 from lakeward.adapters.memory import MemoryLedger, MemoryQueue, MemorySource, MemoryTable, MemoryTarget
 from lakeward.core.checks.source_clock import SLACK
-from lakeward.core.dimension import Dimension, Snapshots, TableName
-from lakeward.core.errors import AlarmRaised, CommitConflict, ConfigError, SourceError
+from lakeward.core.dimension import Dimension, Snapshots
+from lakeward.core.errors import CommitConflict, ConfigError, SourceError
 from lakeward.core.events import LOAD_SEQUENCE, ChangeEvent, Operation, Position
 from lakeward.core.ledger.objects import ObjectState, SourceObject
 from lakeward.core.ledger.selection import Limits, ObjectHistory, ObjectSelection, select_objects
 from lakeward.core.ledger.writer import LISTED_WHOLE, LedgerWriter
-from lakeward.core.operations.acknowledge import ack, rebuild
+from lakeward.core.operations.acknowledge import rebuild
 from lakeward.core.operations.reload import complete
 from lakeward.core.pipeline.apply import apply_changes
 from lakeward.core.pipeline.job import BATCH_STEPS, Job, StepObserver
 from lakeward.core.pipeline.preparation import prepare_next_batch
 from lakeward.core.ports import Batch, ChangeLogState, Notice
 from lakeward.core.progress import Progress
-from lakeward.core.schema import Column, Schema, Type
 
-NAME = TableName("shop", "item")
-DIMENSION = Dimension(name=NAME, schema=Schema((Column("id", Type("int")),)), key=("id",))
+DIMENSION = item(ID)
 
 
 class Stopped(BaseException):
@@ -36,18 +35,10 @@ class Stopped(BaseException):
 
 
 @dataclass
-class Shop:
-    """A source of a table, its lake and its ledger; each `job` is that of a new process."""
+class Shop(MemoryShop):
+    """A table of which each object has one row."""
 
-    source: MemorySource = field(default_factory=lambda: MemorySource(Limits(files=1)))
-    target: MemoryTarget = field(default_factory=MemoryTarget)
-    ledger: MemoryLedger = field(default_factory=MemoryLedger)
-    clock: int = 1000
-
-    def job(self) -> Job[Any]:
-        opened = self.target.open(DIMENSION)
-        ledger_writer = LedgerWriter(ledger=self.ledger, now=lambda: self.clock)
-        return Job(dimension=DIMENSION, source=self.source, opened=opened, ledger_writer=ledger_writer)
+    dimension: Dimension = DIMENSION
 
     def put(self, *orders: int, time: int | None = None) -> None:
         for order in orders:
@@ -61,33 +52,20 @@ class Shop:
         listed = self.source.tables[NAME]
         self.source.tables[NAME] = [item for item in listed if item.object.order not in orders]
 
-    def run(self) -> None:
-        apply_changes(self.job())
-
-    def fails(self) -> AlarmRaised:
-        with pytest.raises(AlarmRaised) as raised:
-            self.run()
-        return raised.value
-
-    def ack(self, code: str, reason: str | None = None) -> Any:
-        return ack(self.job(), code, by="me", reason=reason, at=5)
-
     @property
     def states(self) -> dict[int, str]:
         return {found.object.order: found.state.value for found in self.ledger.objects(str(NAME))}
 
     @property
     def rows(self) -> list[Any]:
-        table = self.target.open(DIMENSION).table
-        assert isinstance(table, MemoryTable)
-        return sorted(key[0] for key in table.rows)
+        return sorted(key[0] for key in self.table.rows)
 
 
 @pytest.fixture
 def shop() -> Shop:
-    made = Shop()
-    made.put(1, 2)
-    return made
+    shop = Shop()
+    shop.put(1, 2)
+    return shop
 
 
 def crash(step: str, moment: str) -> StepObserver:
@@ -104,14 +82,14 @@ def crash(step: str, moment: str) -> StepObserver:
     return observe
 
 
-def test_what_was_applied_has_its_batch_its_rows_and_its_range(shop: Shop) -> None:
+def test_an_applied_object_has_its_batch_and_the_number_of_its_rows(shop: Shop) -> None:
     shop.run()
     one, two = shop.ledger.objects(str(NAME))
     assert (one.state, one.batch, one.rows, one.first_seen) == (ObjectState.APPLIED, 1, 1, 1000)
     assert (two.batch, shop.ledger.account(str(NAME)).batch) == (2, 2)
 
 
-def test_plan_writes_nothing_down(shop: Shop) -> None:
+def test_a_prepared_batch_writes_nothing_to_the_ledger(shop: Shop) -> None:
     prepare_next_batch(shop.job())
     assert shop.states == {}
 
@@ -132,7 +110,7 @@ def test_a_source_is_told_whether_the_table_begins(shop: Shop, has_books: bool) 
     assert (asked[0], asked[-1]) == (True, False)
 
 
-def test_what_a_table_has_applied_waits_again_once_another_tool_took_it_back(shop: Shop) -> None:
+def test_objects_wait_again_once_another_tool_rolled_the_table_back(shop: Shop) -> None:
     """Its files may be in an archive: they are missed, although the table does not know them."""
     shop.run()
     shop.put(3)
@@ -156,7 +134,7 @@ def test_what_a_table_has_applied_waits_again_once_another_tool_took_it_back(sho
     assert shop.rows == [1, 2, 4]
 
 
-def test_a_ledger_that_is_ahead_of_a_look_is_no_loss(shop: Shop) -> None:
+def test_a_ledger_that_another_process_wrote_meanwhile_is_no_loss(shop: Shop) -> None:
     """Another process has committed in between, and its files were archived."""
     shop.run()
     shop.put(3)
@@ -175,7 +153,7 @@ class Unreadable(MemorySource):
         raise SourceError("cannot be read")
 
 
-def test_what_was_listed_is_known_though_it_cannot_be_read_and_missed_when_it_is_gone(shop: Shop) -> None:
+def test_a_listed_object_that_cannot_be_read_is_missed_when_it_is_gone(shop: Shop) -> None:
     shop.run()
     shop.source = Unreadable(Limits(files=1), shop.source.tables)
     shop.put(3, 4)
@@ -193,7 +171,7 @@ def test_what_was_listed_is_known_though_it_cannot_be_read_and_missed_when_it_is
 
 @pytest.mark.parametrize("step", BATCH_STEPS)
 @pytest.mark.parametrize("moment", ["before", "after"])
-def test_after_a_crash_at_any_step_the_ledger_is_that_of_a_run_without(shop: Shop, step: str, moment: str) -> None:
+def test_a_crash_at_any_step_leaves_the_ledger_of_a_run_without_a_crash(shop: Shop, step: str, moment: str) -> None:
     with pytest.raises(Stopped):
         apply_changes(shop.job(), crash(step, moment))
     shop.run()
@@ -202,7 +180,7 @@ def test_after_a_crash_at_any_step_the_ledger_is_that_of_a_run_without(shop: Sho
     assert shop.rows == [1, 2]
 
 
-def test_a_lost_ledger_is_made_anew_by_the_next_run_and_changes_no_row(shop: Shop) -> None:
+def test_the_next_run_rebuilds_a_lost_ledger_and_changes_no_row(shop: Shop) -> None:
     shop.run()
     shop.ledger = MemoryLedger()
     shop.put(3)
@@ -210,7 +188,7 @@ def test_a_lost_ledger_is_made_anew_by_the_next_run_and_changes_no_row(shop: Sho
     assert (shop.rows, shop.states) == ([1, 2, 3], {1: "applied", 2: "applied", 3: "applied"})
 
 
-def test_it_is_made_anew_on_demand(shop: Shop) -> None:
+def test_the_ledger_is_rebuilt_on_demand(shop: Shop) -> None:
     shop.run()
     before = list(shop.ledger.objects(str(NAME)))
     shop.ledger = MemoryLedger()
@@ -219,7 +197,7 @@ def test_it_is_made_anew_on_demand(shop: Shop) -> None:
     assert list(shop.ledger.objects(str(NAME))) == [replace(found, first_seen=None) for found in before]
 
 
-def test_what_waits_is_missed_though_the_ledger_is_made_anew(shop: Shop) -> None:
+def test_a_waiting_object_is_missed_after_the_ledger_is_rebuilt(shop: Shop) -> None:
     shop.run()
     shop.put(3)
     with pytest.raises(Stopped):
@@ -230,7 +208,7 @@ def test_what_waits_is_missed_though_the_ledger_is_made_anew(shop: Shop) -> None
     assert shop.fails().code == "LEDGER-003"
 
 
-def test_what_a_table_lacks_that_was_taken_back_is_missed_though_the_ledger_is_made_anew(shop: Shop) -> None:
+def test_an_object_of_an_undone_batch_is_missed_after_the_ledger_is_rebuilt(shop: Shop) -> None:
     shop.drop(2)
     shop.run()
     before = deepcopy(shop.target)
@@ -244,7 +222,7 @@ def test_what_a_table_lacks_that_was_taken_back_is_missed_though_the_ledger_is_m
 
 
 @pytest.mark.parametrize("is_rebuilt", [True, False])
-def test_what_waited_is_missed_though_its_table_was_taken_back(shop: Shop, *, is_rebuilt: bool) -> None:
+def test_a_waiting_object_is_missed_after_the_table_is_rolled_back(shop: Shop, *, is_rebuilt: bool) -> None:
     shop.run()
     before = deepcopy(shop.target)
     shop.put(3)
@@ -260,7 +238,7 @@ def test_what_waited_is_missed_though_its_table_was_taken_back(shop: Shop, *, is
     assert shop.fails().code == "LEDGER-003"
 
 
-def test_of_a_table_that_is_made_anew_the_old_ledger_says_nothing(shop: Shop) -> None:
+def test_the_ledger_of_a_dropped_table_says_nothing_of_a_new_one(shop: Shop) -> None:
     shop.run()
     shop.ledger.known[str(NAME)]["old"] = replace(
         next(shop.ledger.objects(str(NAME))), object=SourceObject("old", 9, 1, 1), state=ObjectState.SEEN
@@ -292,8 +270,8 @@ class Archiving(MemorySource):
 
 @pytest.mark.parametrize("step", BATCH_STEPS)
 @pytest.mark.parametrize("moment", ["before", "after"])
-def test_after_a_crash_at_any_step_what_is_applied_is_in_the_archive_once(step: str, moment: str) -> None:
-    shop = Shop(Archiving(Limits(files=1)))
+def test_a_crash_at_any_step_archives_each_applied_object_once(step: str, moment: str) -> None:
+    shop = Shop(source=Archiving(Limits(files=1)))
     shop.put(1, 2)
     with pytest.raises(Stopped):
         apply_changes(shop.job(), crash(step, moment))
@@ -304,8 +282,8 @@ def test_after_a_crash_at_any_step_what_is_applied_is_in_the_archive_once(step: 
     assert shop.states == {1: "archived", 2: "archived"}
 
 
-def test_an_archived_object_is_not_a_vanished_one_and_no_folder_is_emptied() -> None:
-    shop = Shop(Archiving(Limits(files=1)))
+def test_an_archived_object_has_not_vanished() -> None:
+    shop = Shop(source=Archiving(Limits(files=1)))
     shop.put(1, 2)
     shop.run()
     shop.put(3)
@@ -317,7 +295,7 @@ def test_an_archived_object_is_not_a_vanished_one_and_no_folder_is_emptied() -> 
 # Alarms.
 
 
-def test_an_alarm_stands_until_a_run_ends_without_it(shop: Shop) -> None:
+def test_an_alarm_stays_until_a_run_ends_without_it(shop: Shop) -> None:
     shop.run()
     (kept, _) = shop.source.tables[NAME]
     shop.drop(1, 2)
@@ -330,7 +308,7 @@ def test_an_alarm_stands_until_a_run_ends_without_it(shop: Shop) -> None:
     assert shop.states == {1: "applied", 2: "vanished"}
 
 
-def test_who_let_an_alarm_pass_and_why_is_kept_with_the_table(shop: Shop) -> None:
+def test_an_acknowledgement_is_stored_with_the_table(shop: Shop) -> None:
     shop.run()
     shop.drop(1, 2)
     shop.fails()
@@ -343,7 +321,7 @@ def test_who_let_an_alarm_pass_and_why_is_kept_with_the_table(shop: Shop) -> Non
     assert shop.ledger.account(str(NAME)).acked == {"LEDGER-005": frozenset({"00000002"})}
 
 
-def test_a_late_object_that_was_let_pass_is_set_aside(shop: Shop) -> None:
+def test_an_acknowledged_late_object_is_quarantined(shop: Shop) -> None:
     shop.put(4)
     shop.run()
     shop.put(3)
@@ -354,7 +332,7 @@ def test_a_late_object_that_was_let_pass_is_set_aside(shop: Shop) -> None:
     assert (shop.rows, shop.states[3]) == ([1, 2, 4, 5], "quarantined")
 
 
-def test_a_rewritten_object_is_told_as_such(shop: Shop) -> None:
+def test_a_rewritten_object_has_its_own_state(shop: Shop) -> None:
     shop.run()
     first = shop.source.tables[NAME][0]
     first.object = replace(first.object, size=99)
@@ -365,24 +343,24 @@ def test_a_rewritten_object_is_told_as_such(shop: Shop) -> None:
     assert shop.states == {1: "rewritten", 2: "applied"}
 
 
-def test_only_an_alarm_that_stands_can_be_let_pass(shop: Shop) -> None:
+def test_only_a_raised_alarm_can_be_acknowledged(shop: Shop) -> None:
     shop.run()
     with pytest.raises(ConfigError, match="LEDGER-001 does not stand") as refused:
         shop.ack("LEDGER-001")
-    assert refused.value.found == "none does"
+    assert refused.value.found == "the table has no alarm"
     shop.drop(1, 2)
     with pytest.raises(ConfigError) as refused:
         shop.ack("LEDGER-001")
-    assert "the one that does is LEDGER-005" in str(refused.value.found)
+    assert "its alarm is LEDGER-005" in str(refused.value.found)
 
 
-def test_not_every_alarm_can_be_let_pass(shop: Shop) -> None:
-    with pytest.raises(ConfigError, match="QUALITY-001 is no alarm that can be let pass"):
+def test_not_every_alarm_can_be_acknowledged(shop: Shop) -> None:
+    with pytest.raises(ConfigError, match="QUALITY-001 is no alarm that can be acknowledged"):
         shop.ack("QUALITY-001")
 
 
-def test_a_time_in_the_future_can_be_let_pass() -> None:
-    shop = Shop(MemorySource(Limits(files=1), now=lambda: 0))
+def test_a_time_in_the_future_can_be_acknowledged() -> None:
+    shop = Shop(source=MemorySource(Limits(files=1), now=lambda: 0))
     shop.put(1, time=3 * SLACK)
     shop.run()
     made = shop.ack("CLOCK-001")
@@ -406,7 +384,7 @@ def seen(count: int) -> ChangeLogState:
         (LISTED_WHOLE + 1, 1, None, None),
     ],
 )
-def test_great_tables_are_listed_from_the_mark_on_and_whole_once_in_a_while(
+def test_large_tables_are_listed_from_the_watermark_on_and_completely_now_and_then(
     count: int, hours: int, floor: int | None, start: str | None
 ) -> None:
     clock = [0]
@@ -435,12 +413,12 @@ class Tail(MemorySource):
 
 
 @pytest.mark.parametrize(("receipt", "starts"), [("1", ["00000001", None]), ("", ["00000001"])])
-def test_where_a_notice_came_and_a_listing_of_a_part_has_nothing_all_is_listed(
+def test_all_objects_are_listed_where_a_notice_came_and_a_partial_listing_has_nothing(
     monkeypatch: pytest.MonkeyPatch, receipt: str, starts: Sequence[str | None]
 ) -> None:
     """Its object may lie before that part; without a notice the next complete listing finds it."""
     source = Tail(Limits(files=1))
-    shop = Shop(source)
+    shop = Shop(source=source)
     shop.put(1)
     shop.run()
     shop.put(2)
@@ -463,7 +441,7 @@ class Once:
         return before
 
 
-def test_of_a_folder_that_is_taken_again_what_did_not_change_never_waits(shop: Shop) -> None:
+def test_unchanged_files_of_a_folder_that_is_applied_again_never_wait(shop: Shop) -> None:
     """Else an applied object would wait in the ledger, and a run would miss it once it is gone."""
 
     def put(order: int, modified: int) -> None:

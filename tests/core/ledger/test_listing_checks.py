@@ -3,123 +3,92 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import pytest
+from listings import applied, found, named, raised, select
 
 from lakeward.core.errors import AlarmRaised
 from lakeward.core.ledger.full_loads import Naming
 from lakeward.core.ledger.objects import SourceObject
-from lakeward.core.ledger.selection import ObjectHistory, find_touched, lacks_applied_objects, select_objects
-
-TABLE = "shop.orders"
+from lakeward.core.ledger.selection import NOTHING_SEEN, ObjectHistory, find_touched, lacks_applied_objects
 
 
-def found(order: int, name: str = "", **rest: Any) -> SourceObject:
-    return SourceObject(name or f"file{order}", order, rest.pop("size", 10), rest.pop("modified", 0), **rest)
-
-
-def named(*objects: SourceObject) -> dict[str, SourceObject]:
-    return {item.name: item for item in objects}
-
-
-def past(*seen: SourceObject, **rest: Any) -> ObjectHistory:
-    return ObjectHistory(seen=named(*seen), last=seen[-1].name if seen else None, **rest)
-
-
-def raised(listed: list[SourceObject], known: ObjectHistory, **rest: Any) -> AlarmRaised:
-    """Return the alarm that a listing raises, which must say what to do."""
-    with pytest.raises(AlarmRaised) as caught:
-        select_objects(TABLE, listed, known, **rest)
-    assert caught.value.todo
-    assert caught.value.about
-    return caught.value
-
-
-def let_pass(known: ObjectHistory, alarm: AlarmRaised) -> ObjectHistory:
+def acknowledged(known: ObjectHistory, alarm: AlarmRaised) -> ObjectHistory:
     """Return the object history after an operator acknowledged an alarm."""
     acked = {**known.acked, alarm.code: known.passed(alarm.code) | set(alarm.about)}
-    return ObjectHistory(
-        seen=known.seen,
-        floor=known.floor,
-        last=known.last,
-        waiting=known.waiting,
-        start=known.start,
-        checked=known.checked,
-        acked=acked,
-    )
+    return replace(known, acked=acked)
 
 
 # LEDGER-001
 
 
-def test_a_late_object_that_was_let_pass_is_left_out_for_good_and_another_is_not() -> None:
-    known = past(found(3), floor=3)
+def test_only_the_acknowledged_late_object_is_excluded() -> None:
+    known = applied(found(3), floor=3)
     listed = [found(1), found(3), found(4)]
     alarm = raised(listed, known)
     assert (alarm.code, alarm.about) == ("LEDGER-001", ("file1",))
-    selection = select_objects(TABLE, listed, let_pass(known, alarm))
+    selection = select(listed, acknowledged(known, alarm))
     assert (selection.objects, selection.aside) == ((found(4),), (found(1),))
-    assert raised([*listed, found(2)], let_pass(known, alarm)).about == ("file2",)
+    assert raised([*listed, found(2)], acknowledged(known, alarm)).about == ("file2",)
 
 
 # LEDGER-002
 
 
 def test_an_object_of_equal_size_and_another_content_was_rewritten() -> None:
-    known = past(found(1, etag="a"), found(2))
+    known = applied(found(1, etag="a"), found(2))
     alarm = raised([found(1, modified=5, etag="b"), found(2)], known)
     assert (alarm.code, alarm.found) == ("LEDGER-002", "it has 10 bytes as before, and another content")
-    assert select_objects(TABLE, [found(1, modified=5, etag="a"), found(2, etag="b")], known).checked == {
+    assert select([found(1, modified=5, etag="a"), found(2, etag="b")], known).checked == {
         "file1": 5
     }
 
 
-def test_content_is_looked_at_where_time_alone_differs_and_once() -> None:
-    known = past(found(1, etag="a"), found(2, etag="a"), found(3), found(4, etag="a"), found(5, etag="a"))
+def test_content_is_compared_once_where_only_the_time_differs() -> None:
+    known = applied(found(1, etag="a"), found(2, etag="a"), found(3), found(4, etag="a"), found(5, etag="a"))
     listed = [found(1), *(found(n, modified=5) for n in (2, 3, 4)), found(5, modified=5, size=11), found(6)]
     assert find_touched(listed, known) == [found(2, modified=5), found(4, modified=5)]
-    looked_at = past(*known.seen.values(), checked={"file4": 5, "file2": 4})
-    assert find_touched(listed, looked_at) == [found(2, modified=5)]
+    compared = applied(*known.seen.values(), checked={"file4": 5, "file2": 4})
+    assert find_touched(listed, compared) == [found(2, modified=5)]
     assert find_touched([found(2, modified=5, etag="b")], known) == []
 
 
-def test_a_rewritten_object_that_was_let_pass_is_an_alarm_when_it_is_rewritten_again() -> None:
-    known = past(found(1), found(2))
+def test_an_acknowledged_rewritten_object_is_an_alarm_when_it_is_rewritten_again() -> None:
+    known = applied(found(1), found(2))
     alarm = raised([found(1, size=11), found(2)], known)
-    passed = let_pass(known, alarm)
-    assert select_objects(TABLE, [found(1, size=11), found(2)], passed).objects == ()
-    assert raised([found(1, size=12), found(2)], passed).about == ("file1 12 0",)
-    assert find_touched([found(1, size=11), found(2)], passed) == []
+    after = acknowledged(known, alarm)
+    assert select([found(1, size=11), found(2)], after).objects == ()
+    assert raised([found(1, size=12), found(2)], after).about == ("file1 12 0",)
+    assert find_touched([found(1, size=11), found(2)], after) == []
 
 
 # LEDGER-003
 
 
-def test_an_object_that_is_gone_before_it_was_applied_is_an_alarm() -> None:
-    known = past(found(1), waiting=named(found(3), found(2)))
+def test_an_object_that_goes_before_it_is_applied_is_an_alarm() -> None:
+    known = applied(found(1), waiting=named(found(3), found(2)))
     alarm = raised([found(1), found(4)], known)
     assert (alarm.code, alarm.about) == ("LEDGER-003", ("file2", "file3"))
-    assert select_objects(TABLE, [found(1), found(4)], let_pass(known, alarm)).objects == (found(4),)
+    assert select([found(1), found(4)], acknowledged(known, alarm)).objects == (found(4),)
 
 
 def test_an_object_that_waits_or_was_applied_meanwhile_is_not_gone() -> None:
-    assert select_objects(TABLE, [found(1), found(2)], past(found(1), waiting=named(found(2)))).objects == (
+    assert select([found(1), found(2)], applied(found(1), waiting=named(found(2)))).objects == (
         found(2),
     )
-    assert select_objects(TABLE, [found(1)], past(found(1), found(2), waiting=named(found(2)))).objects == ()
+    assert select([found(1)], applied(found(1), found(2), waiting=named(found(2)))).objects == ()
 
 
-def test_what_sorts_before_the_text_from_which_on_names_were_listed_is_not_gone() -> None:
+def test_an_object_before_the_start_of_the_listing_is_not_gone() -> None:
     """Folders may have other names since: a complete listing finds their objects."""
-    known = past(found(1), found(3), floor=3, start="file3", waiting={"a4": replace(found(4), name="a4")})
-    assert select_objects(TABLE, [found(3)], known).objects == ()
+    known = applied(found(1), found(3), floor=3, start="file3", waiting={"a4": replace(found(4), name="a4")})
+    assert select([found(3)], known).objects == ()
 
 
-def test_what_is_not_listed_because_it_precedes_the_mark_is_not_gone() -> None:
-    known = past(found(1), found(3), floor=3, start="file3", waiting=named(found(2)))
-    assert select_objects(TABLE, [found(3)], known).objects == ()
-    later = past(found(1), found(3), floor=3, start="file3", waiting=named(found(4)))
+def test_an_object_below_the_watermark_is_not_gone() -> None:
+    known = applied(found(1), found(3), floor=3, start="file3", waiting=named(found(2)))
+    assert select([found(3)], known).objects == ()
+    later = applied(found(1), found(3), floor=3, start="file3", waiting=named(found(4)))
     assert raised([found(3)], later).about == ("file4",)
 
 
@@ -130,6 +99,9 @@ def number(name: str) -> tuple[str, int] | None:
     """Number files named `series/number`."""
     series, _, digits = name.partition("/")
     return (series, int(digits)) if digits else None
+
+
+NUMBERED = Naming(number=number)
 
 
 def load(*numbers: int, series: str = "load") -> list[SourceObject]:
@@ -146,82 +118,74 @@ def load(*numbers: int, series: str = "load") -> list[SourceObject]:
     ],
 )
 def test_a_number_that_is_missing_is_an_alarm(listed: list[SourceObject], about: str) -> None:
-    alarm = raised(listed, ObjectHistory(), naming=Naming(number=number))
+    alarm = raised(listed, NOTHING_SEEN, naming=NUMBERED)
     assert (alarm.code, alarm.about) == ("LEDGER-004", (about,))
-    assert select_objects(
-        TABLE, listed, let_pass(ObjectHistory(), alarm), naming=Naming(number=number)
-    ).objects == tuple(listed)
+    assert select(listed, acknowledged(NOTHING_SEEN, alarm), naming=NUMBERED).objects == tuple(listed)
 
 
 def test_numbers_that_follow_each_other_are_no_gap() -> None:
-    assert len(select_objects(TABLE, load(1, 2, 3), ObjectHistory(), naming=Naming(number=number)).objects) == 3
-    known = past(*load(1, 2))
-    assert select_objects(TABLE, load(3), known, naming=Naming(number=number), keeps=False).objects == tuple(
+    assert select(load(1, 2, 3), naming=NUMBERED).objects == tuple(load(1, 2, 3))
+    known = applied(*load(1, 2))
+    assert select(load(3), known, naming=NUMBERED, keeps=False).objects == tuple(
         load(3)
     )
-    assert (
-        len(
-            select_objects(
-                TABLE, [*load(1), found(50, "changes")], ObjectHistory(), naming=Naming(number=number)
-            ).objects
-        )
-        == 2
-    )
+    listed = [*load(1), found(50, "changes")]
+    assert select(listed, naming=NUMBERED).objects == tuple(listed)
 
 
-def test_a_gap_that_was_applied_long_ago_is_none_for_what_follows() -> None:
-    known = past(*load(1, 3))
+def test_a_gap_in_applied_objects_is_no_gap_for_later_ones() -> None:
+    known = applied(*load(1, 3))
     changes = found(50, "changes")
-    assert select_objects(TABLE, [*load(1, 3), changes], known, naming=Naming(number=number)).objects == (changes,)
-    assert select_objects(TABLE, load(1, 3, 4), known, naming=Naming(number=number)).objects == tuple(load(4))
-    assert raised(load(1, 3, 6), known, naming=Naming(number=number)).found == "2 files before load/6 are missing"
+    assert select([*load(1, 3), changes], known, naming=NUMBERED).objects == (changes,)
+    assert select(load(1, 3, 4), known, naming=NUMBERED).objects == tuple(load(4))
+    assert raised(load(1, 3, 6), known, naming=NUMBERED).found == "2 files before load/6 are missing"
 
 
-def test_a_gap_that_was_let_pass_does_not_cover_the_next() -> None:
-    known = let_pass(ObjectHistory(), raised(load(1, 3), ObjectHistory(), naming=Naming(number=number)))
-    assert raised(load(1, 3, 5), known, naming=Naming(number=number)).about == ("load/5",)
+def test_an_acknowledged_gap_does_not_cover_the_next_one() -> None:
+    known = acknowledged(NOTHING_SEEN, raised(load(1, 3), NOTHING_SEEN, naming=NUMBERED))
+    assert raised(load(1, 3, 5), known, naming=NUMBERED).about == ("load/5",)
 
 
 # LEDGER-005
 
 
-def test_a_table_of_which_no_applied_object_is_left_stops() -> None:
-    known = past(found(1), found(2))
+def test_a_table_without_any_of_its_applied_objects_stops() -> None:
+    known = applied(found(1), found(2))
     alarm = raised([], known)
     assert (alarm.code, "its folder is empty" in str(alarm.found)) == ("LEDGER-005", True)
     assert "its folder has 1 new file" in str(raised([found(3)], known).found)
 
 
-def test_an_emptied_prefix_that_was_let_pass_is_an_alarm_when_it_is_emptied_again() -> None:
-    known = let_pass(past(found(1), found(2)), raised([], past(found(1), found(2))))
-    assert select_objects(TABLE, [found(3)], known).objects == (found(3),)
+def test_an_acknowledged_empty_folder_is_an_alarm_when_it_is_emptied_again() -> None:
+    known = acknowledged(applied(found(1), found(2)), raised([], applied(found(1), found(2))))
+    assert select([found(3)], known).objects == (found(3),)
     later = ObjectHistory(seen=named(found(1), found(2), found(3)), last="file3", acked=known.acked)
-    assert select_objects(TABLE, [found(3)], later).objects == ()
+    assert select([found(3)], later).objects == ()
     assert raised([], later).code == "LEDGER-005"
 
 
-def test_a_prefix_is_not_emptied_that_never_held_anything_or_whose_objects_go_into_an_archive() -> None:
-    assert select_objects(TABLE, []).objects == ()
-    assert select_objects(TABLE, [], past(found(1)), keeps=False).vanished == ()
+def test_a_new_folder_or_one_with_an_archive_is_not_emptied() -> None:
+    assert select([]).objects == ()
+    assert select([], applied(found(1)), keeps=False).vanished == ()
 
 
-def test_from_the_mark_on_an_empty_listing_says_nothing_and_asks_for_all() -> None:
-    known = past(found(1), found(2), start="file2")
+def test_an_empty_partial_listing_asks_for_a_complete_one() -> None:
+    known = applied(found(1), found(2), start="file2")
     assert lacks_applied_objects([found(3)], known)
     assert not lacks_applied_objects([found(2)], known)
-    assert not lacks_applied_objects([], past(found(1)))
+    assert not lacks_applied_objects([], applied(found(1)))
 
 
 # What is no alarm.
 
 
-def test_applied_objects_that_go_and_come_back_are_told_once() -> None:
-    known = past(found(1), found(2), found(3), vanished=frozenset({"file2"}))
-    assert select_objects(TABLE, [found(3)], known).vanished == ("file1",)
-    back = select_objects(TABLE, [found(2), found(3)], known)
+def test_applied_objects_that_go_and_come_back_are_reported_once() -> None:
+    known = applied(found(1), found(2), found(3), vanished=frozenset({"file2"}))
+    assert select([found(3)], known).vanished == ("file1",)
+    back = select([found(2), found(3)], known)
     assert (back.returned, back.vanished) == (("file2",), ("file1",))
 
 
-def test_what_is_applied_and_not_in_the_archive_is_left_over() -> None:
-    selection = select_objects(TABLE, [found(1), found(2)], past(found(1)), keeps=False)
+def test_an_applied_object_outside_of_the_archive_is_a_leftover() -> None:
+    selection = select([found(1), found(2)], applied(found(1)), keeps=False)
     assert (selection.leftovers, selection.objects) == ((found(1),), (found(2),))

@@ -21,7 +21,7 @@ def of(counts: dict[str, int]) -> OtherTables:
 
 
 @given(BATCHES)
-def test_batches_add_up(batches: list[dict[str, int]]) -> None:
+def test_messages_of_other_tables_add_up_over_batches(batches: list[dict[str, int]]) -> None:
     """The sum of any number of batches is that of one batch with all messages, also after a commit."""
     found: OtherTables | None = None
     for batch in batches:
@@ -31,7 +31,7 @@ def test_batches_add_up(batches: list[dict[str, int]]) -> None:
     assert Progress.from_json(Progress(others=found).to_json()).others == found
 
 
-def test_no_more_names_are_kept_than_a_commit_has_room_for() -> None:
+def test_only_the_most_frequent_names_are_stored() -> None:
     many = of({f"shop.t{number:02}": number for number in range(1, 9)})
     more = of({f"shop.u{number:02}": number for number in range(1, 9)})
     found = many + more
@@ -52,7 +52,7 @@ def test_no_more_names_are_kept_than_a_commit_has_room_for() -> None:
         (True, False, ["Its files have no message of s.t. They have messages of a (2), b (1): is `s.t` misspelt?"]),
     ],
 )
-def test_what_is_said_of_them(is_shared: bool, has_rows: bool, words: list[str]) -> None:
+def test_messages_of_other_tables_are_described_in_words(is_shared: bool, has_rows: bool, words: list[str]) -> None:
     """In a folder of many tables such messages are expected, unless there are no others."""
     others = replace(of({"a": 2, "b": 1}), is_shared=is_shared)
     assert words_of(others, "s.t", has_rows=has_rows) == words

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
+from memory_jobs import columns
+
 from lakeward.adapters.memory import MemorySource, MemoryTarget
 from lakeward.adapters.memory.ledger import MemoryLedger
 from lakeward.core.dimension import Dimension, TableName
@@ -18,10 +20,10 @@ from lakeward.core.ledger.writer import LedgerWriter
 from lakeward.core.pipeline.apply import apply_changes
 from lakeward.core.pipeline.job import Job, SiblingTable
 from lakeward.core.ports import TableState
-from lakeward.core.schema import Column, Schema, Type
+from lakeward.core.schema import Type
 
 NAME, VERSIONS = TableName("shop", "item"), TableName("shop", "item_history")
-MIRROR = Dimension(name=NAME, schema=Schema((Column("id", Type("int")), Column("a", Type("int")))), key=("id",))
+MIRROR = Dimension(name=NAME, schema=columns(id="int", a="int"), key=("id",))
 HISTORY = replace(MIRROR, name=VERSIONS, reads=NAME, history=History(shown=Shown(type=Type("date"))))
 DAY = 86_400_000_000
 
@@ -69,7 +71,7 @@ class Shop:
         return [record.state for record in self.ledger.objects(str(table))]
 
 
-def test_each_goes_on_by_itself_and_what_only_one_has_stays_where_it_is() -> None:
+def test_an_object_is_archived_once_both_tables_have_applied_it() -> None:
     shop = Shop()
     for number in (1, 2):
         shop.deliver(number)
@@ -84,7 +86,7 @@ def test_each_goes_on_by_itself_and_what_only_one_has_stays_where_it_is() -> Non
     assert [(v.valid_from, v.cells["a"]) for v in tables[VERSIONS].rows[1,].versions] == [(1, 1), (2, 2)]
 
 
-def test_an_object_that_is_another_than_was_applied_is_not_taken_for_one_that_both_have() -> None:
+def test_an_object_that_was_rewritten_meanwhile_is_not_archived() -> None:
     shop = Shop()
     shop.deliver(1)
     apply_changes(shop.mirror)
@@ -94,7 +96,7 @@ def test_an_object_that_is_another_than_was_applied_is_not_taken_for_one_that_bo
     assert shop.source.moved == set()
 
 
-def test_of_a_table_that_was_made_anew_the_ledger_is_not_believed() -> None:
+def test_the_ledger_of_a_new_sibling_table_does_not_count() -> None:
     shop = Shop()
     shop.deliver(1)
     apply_changes(shop.mirror)
@@ -103,7 +105,7 @@ def test_of_a_table_that_was_made_anew_the_ledger_is_not_believed() -> None:
     assert shop.source.moved == set()
 
 
-def test_nothing_is_moved_where_it_cannot_be_told_what_the_other_has() -> None:
+def test_no_object_is_archived_where_the_sibling_table_cannot_be_read() -> None:
     def unreadable() -> TableState:
         raise TableError("the catalog does not answer")
 
@@ -115,7 +117,7 @@ def test_nothing_is_moved_where_it_cannot_be_told_what_the_other_has() -> None:
     assert shop.source.moved == set()
 
 
-def test_what_stayed_behind_is_moved_by_the_next_run_of_either() -> None:
+def test_the_next_run_of_either_table_archives_leftovers() -> None:
     shop = Shop()
     shop.deliver(1)
     apply_changes(shop.mirror)

@@ -7,9 +7,10 @@ from dataclasses import replace
 from typing import Any, TypeAlias
 
 import pytest
+from memory_jobs import item
 from model_laws import Player
 
-from lakeward.core.dimension import ORDERED, Deletes, Dimension, Lateness, TableName, Within
+from lakeward.core.dimension import ORDERED, Deletes, Dimension, Lateness, Within
 from lakeward.core.events import UNSET, ChangeEvent, Mark, Operation, Position
 from lakeward.core.history.options import History
 from lakeward.core.merge.change_log import ChangeLogContents, trim
@@ -17,7 +18,7 @@ from lakeward.core.merge.delivery import Delivery
 from lakeward.core.merge.settle import absorb, settle
 from lakeward.plugins.testing.simulated_database import SCHEMA
 
-MIRROR = Dimension(name=TableName("shop", "item"), schema=SCHEMA, key=("id",))
+MIRROR = item(SCHEMA)
 INSERT, UPDATE, DELETE = Operation.INSERT, Operation.UPDATE, Operation.DELETE
 LATER = Within(1000)
 
@@ -51,7 +52,7 @@ def versions(player: Player) -> list[tuple[Any, int, int | None]]:
 
 
 @pytest.mark.parametrize(("late", "stale"), [(5, 0), (3, 1)])
-def test_versions_of_a_key_that_is_gone_stay(late: int, stale: int) -> None:
+def test_versions_of_a_deleted_key_stay(late: int, stale: int) -> None:
     """The third version was made while nothing but the delete was remembered; what lies before that is stale."""
     came: Sequence[Turn] = [
         *BEFORE,
@@ -65,14 +66,14 @@ def test_versions_of_a_key_that_is_gone_stay(late: int, stale: int) -> None:
 
 
 @pytest.mark.parametrize("came", [[event(DELETE, 5)], [event(UPDATE, 3, b=UNSET)]], ids=["delete", "late"])
-def test_a_row_that_is_gone_keeps_the_values_that_it_had_then(came: list[ChangeEvent]) -> None:
+def test_a_deleted_row_keeps_its_last_values(came: list[ChangeEvent]) -> None:
     came = [replace(found, position=found.position._replace(object=5)) for found in came]
     player = played(replace(MIRROR, deletes=Deletes.SOFT), *BEFORE, *MEANWHILE, (LATER, came))
     assert player.rows[1,].deleted
     assert player.rows[1,].cells == {"id": 1, "a": 3, "b": 3}
 
 
-def test_a_row_from_before_is_not_gone_on_from() -> None:
+def test_a_base_row_of_an_earlier_lateness_is_not_used() -> None:
     late = replace(event(UPDATE, 5, b=UNSET), position=Position(1, 5, 9, 1))
     came: Sequence[Turn] = [
         (LATER, [event(UPDATE, 4, b=UNSET)]),
@@ -83,7 +84,7 @@ def test_a_row_from_before_is_not_gone_on_from() -> None:
     assert player.rows[1,].cells == {"id": 1, "a": 6, "b": 3}
 
 
-def test_a_change_of_the_key_from_before_lacks_no_row() -> None:
+def test_a_remembered_key_change_of_an_earlier_lateness_waits_for_no_row() -> None:
     """What it took its row from is forgotten; it waits for none once the mark passes it."""
     moved = replace(event(UPDATE, 2, id=2, a=UNSET), key=(2,), old_key=(1,))
     player = played(MIRROR, BEFORE[0], (LATER, [moved]), (ORDERED, [replace(event(INSERT, 3), key=(4,))]))
@@ -94,7 +95,7 @@ def test_a_change_of_the_key_from_before_lacks_no_row() -> None:
 
 
 @pytest.mark.parametrize(("came", "lost"), [(event(INSERT, 3), False), (event(INSERT, 3, id=2), True)])
-def test_a_part_that_waits_for_its_row_waits_no_more(came: ChangeEvent, lost: bool) -> None:
+def test_a_partial_row_does_not_wait_in_an_ordered_table(came: ChangeEvent, lost: bool) -> None:
     """Nothing older comes to an `ordered` table; what is newer and whole makes up for it."""
     part, dimension = event(UPDATE, 2, b=UNSET), replace(MIRROR, lateness=LATER)
     came = replace(came, key=(came.cells["id"],))

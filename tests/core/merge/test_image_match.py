@@ -6,8 +6,9 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from memory_jobs import columns, memory_job, progress_of
 
-from lakeward.adapters.memory import MemorySource, MemoryTable, MemoryTarget
+from lakeward.adapters.memory import MemorySource
 from lakeward.core.dimension import Dimension, Match, TableName
 from lakeward.core.errors import ConfigError, RepairError, SchemaConflict
 from lakeward.core.events import UNSET, ChangeEvent, Operation, Position
@@ -20,9 +21,8 @@ from lakeward.core.pipeline.job import Job
 from lakeward.core.pipeline.preparation import prepare_next_batch
 from lakeward.core.plan import plan
 from lakeward.core.progress import Progress
-from lakeward.core.schema import Column, Schema, parse_type
 
-SCHEMA = Schema((Column("a", parse_type("double")), Column("b", parse_type("struct<c:int,d:int>"))))
+SCHEMA = columns(a="double", b="struct<c:int,d:int>")
 DIMENSION = Dimension(name=TableName("shop", "log"), schema=SCHEMA, match=Match.IMAGE)
 INSERT, UPDATE, DELETE = Operation.INSERT, Operation.UPDATE, Operation.DELETE
 
@@ -55,7 +55,7 @@ def test_an_image_is_equal_as_values_are_compared(stands: dict[str, Any], image:
     assert (found.counts.superseded, found.counts.applied) == (1, 1)
 
 
-def test_what_finds_no_row_says_why_and_leaves_none() -> None:
+def test_a_change_that_finds_no_row_is_rejected_with_the_reason() -> None:
     part = {"a": 1.0, "b": {"c": 1, "d": UNSET}}
     assert details(
         event(1, DELETE, {"a": 1.0, "b": None}),
@@ -67,12 +67,12 @@ def test_what_finds_no_row_says_why_and_leaves_none() -> None:
     ) == [NOT_THERE, NOT_THERE, NOT_THERE, NOT_WHOLE, NOT_WHOLE, NO_TRUNCATE]
 
 
-def test_an_update_that_does_not_send_its_row_whole_takes_none_away() -> None:
+def test_an_update_without_a_complete_row_removes_none() -> None:
     image = {"a": 1.0, "b": None}
     assert details(event(1, INSERT, **image), event(2, UPDATE, image, a=UNSET, b=None)) == [NOT_WHOLE]
 
 
-def test_a_row_that_a_person_mends_cannot_take_another_away() -> None:
+def test_a_repaired_row_cannot_remove_another_one() -> None:
     repaired = event(1, DELETE, a=1.0, b=None)
     with pytest.raises(RepairError, match="is an update or a delete"):
         match(
@@ -83,7 +83,7 @@ def test_a_row_that_a_person_mends_cannot_take_another_away() -> None:
         )
 
 
-def test_a_format_that_takes_away_no_row_by_its_image_is_refused() -> None:
+def test_a_format_without_image_match_is_refused() -> None:
     can = frozenset(Capability) - {Capability.IMAGES}
     with pytest.raises(ConfigError) as refused:
         plan(DIMENSION, BatchFacts(schema=SCHEMA), Progress(), stored=None, capabilities=can)
@@ -91,15 +91,14 @@ def test_a_format_that_takes_away_no_row_by_its_image_is_refused() -> None:
 
 
 def _job(dimension: Dimension) -> Job[Any]:
-    target = MemoryTarget({dimension.name: MemoryTable(dimension)})
-    return Job(dimension=dimension, source=MemorySource(), opened=target.open(dimension))
+    return memory_job(dimension, MemorySource())
 
 
 def _deliver(job: Job[Any], place: int) -> Progress:
     added = ChangeEvent(operation=INSERT, position=Position(1, place, place, 1), cells={"a": 1.0})
     job.source.put(job.dimension.name, place, [added])  # type: ignore[attr-defined]
     apply_changes(job)
-    return job.opened.table.standing().progress
+    return progress_of(job)
 
 
 BARE = replace(DIMENSION, match=Match.KEY)
@@ -112,14 +111,14 @@ BARE = replace(DIMENSION, match=Match.KEY)
             BARE,
             DIMENSION,
             "that is append-only cannot become one whose",
-            "rows may stand which",
-            "Take `match` out",
+            "may have rows that are gone",
+            "Remove `match`",
         ),
         (DIMENSION, BARE, "images cannot become append-only", "the next ones would find none", 'Set `match = "im'),
     ],
     ids=["on", "off"],
 )
-def test_a_table_with_data_keeps_what_its_changes_find_their_rows_by(
+def test_a_table_with_data_keeps_how_changes_find_rows(
     was: Dimension, is_: Dimension, what: str, found: str, todo: str
 ) -> None:
     """It is not for the next file to find out: where nothing waits, it is refused as well."""

@@ -1,10 +1,12 @@
-"""The low-water mark, by example."""
+"""The low watermark, by example."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from lakeward.core.dimension import ORDERED, Dimension, TableName, Unbounded, Within
+from memory_jobs import columns, item
+
+from lakeward.core.dimension import ORDERED, Unbounded, Within
 from lakeward.core.events import LOAD_SEQUENCE, ChangeEvent, Mark, Operation, Position
 from lakeward.core.merge.change_log import (
     Change,
@@ -16,10 +18,8 @@ from lakeward.core.merge.change_log import (
     times_of_objects,
     trim,
 )
-from lakeward.core.schema import Column, Schema, Type
 
-ITEMS = Dimension(
-    name=TableName("shop", "item"), schema=Schema((Column("id", Type("int")),)), key=("id",), lateness=Within(3)
+ITEMS = item(columns(id="int"), lateness=Within(3)
 )
 
 
@@ -54,33 +54,33 @@ def test_an_event_exactly_the_lateness_old_is_in_time() -> None:
     assert next_low_watermark(recorded, Within(2)) == Mark(1, 19)
 
 
-def test_of_batches_exactly_the_lateness_apart_the_last_but_one_is_in_time() -> None:
+def test_with_batches_exactly_the_lateness_apart_the_last_but_one_is_in_time() -> None:
     daily = [record(day, 10 * day, 10 * day + 9, time=24 * day) for day in (1, 2, 3)]
     assert next_low_watermark(memory(*daily), Within(24)) == Mark(1, 19)
     a_little_more = [*daily, record(4, 40, 49, time=24 * 4 + 1)]
     assert next_low_watermark(memory(*a_little_more), Within(24)) == Mark(1, 39)
 
 
-def test_batches_without_times_are_left_out_and_alone_they_give_no_mark() -> None:
+def test_batches_without_times_do_not_raise_the_low_watermark() -> None:
     timeless = [record(n, 0, 0, time=None) for n in (1, 2, 3)]
     assert next_low_watermark(memory(*timeless), Within(1)) is None
     timed = [record(4, 10, 19, time=100), record(5, 20, 29, time=200)]
     assert next_low_watermark(memory(*timeless, *timed), Within(1)) == Mark(1, 19)
 
 
-def test_what_an_operator_said_is_nowhere_that_the_mark_could_be() -> None:
+def test_a_batch_of_an_operator_does_not_raise_the_low_watermark() -> None:
     """A truncate at 25, say: a file of 22 that comes behind it within the lateness is in time."""
     by_hand = replace(record(2, 25, 25, time=None), objects=frozenset())
     daily = [record(1, 10, 19, time=100), by_hand, record(3, 30, 39, time=200)]
     assert next_low_watermark(memory(*daily), Within(50)) == Mark(1, 19)
 
 
-def test_the_mark_lies_below_every_batch_that_is_in_time() -> None:
+def test_the_low_watermark_lies_below_every_batch_that_is_in_time() -> None:
     recorded = memory(record(1, 10, 19, time=100), record(2, 15, 29, time=200))
     assert next_low_watermark(recorded, Within(3)) == Mark(1, 10)
 
 
-def test_a_transaction_that_the_mark_parts_is_remembered_whole() -> None:
+def test_a_transaction_on_both_sides_of_the_low_watermark_is_remembered_whole() -> None:
     """What it moves is known only as long as all of it is: the one before it is forgotten."""
     spread = (change(7, "a"), change(8, "a"), change(10, "b"), change(12, "b"))
     recorded = memory(record(1, 7, 10, time=100), record(2, 12, 29, time=200), changes=spread)
@@ -90,8 +90,8 @@ def test_a_transaction_that_the_mark_parts_is_remembered_whole() -> None:
     assert [place.sequence for place in recorded.changes] == [10, 12]
 
 
-def test_a_held_row_whose_place_is_unknown_keeps_truncates_though_nothing_else_of_its_key_is_remembered() -> None:
-    """Once it is mended, what the mark has passed may end it."""
+def test_a_held_row_of_unknown_position_keeps_truncates() -> None:
+    """Once the row is repaired, a truncate below the low watermark may end it."""
     truncate = ChangeEvent(operation=Operation.TRUNCATE, position=Position(1, 5, 2, 1))
     hold = Hold(Position(1, LOAD_SEQUENCE, 1, 1), ((1,),), Reason.SEQUENCE, 1)
     held = memory(changes=(Change(truncate, 1),))
@@ -103,13 +103,13 @@ def test_a_held_row_whose_place_is_unknown_keeps_truncates_though_nothing_else_o
     assert not held.changes
 
 
-def test_the_mark_stays_while_a_load_is_not_complete() -> None:
+def test_the_low_watermark_stays_while_a_load_is_not_complete() -> None:
     records = (record(1, 10, 19, time=100, loads=1), record(2, 20, 29, time=200))
     assert next_low_watermark(memory(*records), Within(3)) is None
     assert next_low_watermark(memory(*records, loaded=1), Within(3)) == Mark(1, 19)
 
 
-def test_without_a_bound_on_lateness_there_is_no_mark() -> None:
+def test_without_a_bound_on_lateness_there_is_no_low_watermark() -> None:
     recorded = memory(record(1, 10, 19, time=100), record(2, 20, 29, time=200))
     assert next_low_watermark(recorded, Unbounded()) is None
     assert next_low_watermark(recorded, ORDERED) is None
@@ -118,7 +118,7 @@ def test_without_a_bound_on_lateness_there_is_no_mark() -> None:
 def test_an_object_has_the_newest_time_of_the_batches_up_to_its_first() -> None:
     """One that came before any batch told a time has none; what comes again keeps the first; times may go back."""
     place = Position(1, 1, 1, 1)
-    told = [({1}, None), ({1, 2}, 10), ({2, 3}, 5), ({4, 3}, 20)]
-    records = [Record(n, frozenset(objects), place, place, time) for n, (objects, time) in enumerate(told, 1)]
+    batches = [({1}, None), ({1, 2}, 10), ({2, 3}, 5), ({4, 3}, 20)]
+    records = [Record(n, frozenset(objects), place, place, time) for n, (objects, time) in enumerate(batches, 1)]
     for known in (records, records[::-1]):
         assert times_of_objects(known) == {2: 10, 3: 10, 4: 20}

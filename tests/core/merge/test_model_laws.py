@@ -63,7 +63,7 @@ def test_copies_under_other_names_change_nothing(lateness: Lateness, random: Ran
 @pytest.mark.parametrize("lateness", MODES, ids=repr)
 @thorough
 @given(random=RANDOMS)
-def test_a_mended_quarantine_gives_the_tables_of_the_mended_feed(lateness: Lateness, random: Random) -> None:
+def test_a_repaired_quarantine_gives_the_table_of_the_repaired_feed(lateness: Lateness, random: Random) -> None:
     """Held keys wait in order; fixed or discarded, what waited follows."""
     check_quarantine(random, lateness)
 
@@ -79,6 +79,6 @@ def test_a_reload_gives_the_new_epoch_alone(lateness: Lateness, random: Random) 
 @pytest.mark.parametrize("lateness", MODES, ids=repr)
 @thorough
 @given(random=RANDOMS)
-def test_ties_that_are_held_are_replayed_into_their_place(lateness: Lateness, random: Random) -> None:
+def test_held_ties_are_replayed_at_their_position(lateness: Lateness, random: Random) -> None:
     """Nothing that arrival alone would put in order is applied without a person."""
     check_ties(random, lateness)

@@ -106,14 +106,14 @@ def play(law: Callable[[Random, Lateness], None], lateness: Lateness, feeds: int
     [
         (folding, "slow_keys", reads_no_memory, check_feed, Within(3)),
         (settle, "bases_to_remember", keeps_no_bases, check_feed, Within(3)),
-        (folding, "rows_at_mark", takes_stored_rows_for_bases, check_feed, Unbounded()),
+        (folding, "rows_before_remembered", takes_stored_rows_for_bases, check_feed, Unbounded()),
         (settle, "filter_by_holds", lets_all_through, check_quarantine, Ordered()),
         (folding, "link_keys", links_no_keys, check_feed, Unbounded()),
         (settle, "next_low_watermark", marks_what_it_saw, check_feed, Within(3)),
         (ChangeLogContents, "is_loading", property(marks_within_loads), check_feed, Within(3)),
         (change_log, "_forget_beyond", forgets_deletes, check_feed, Ordered()),
         (change_log, "_pin", pins_nothing, check_quarantine, Within(3)),
-        (change_log, "_parted", parts_transactions, check_versions, Within(3)),
+        (change_log, "_split_transactions", parts_transactions, check_versions, Within(3)),
         (duplicates, "fact", tells_facts_by_their_place, check_other_names, Unbounded()),
         (arrivals, "hold_ties", lets_ties_pass, check_ties, Unbounded()),
         (arrivals, "find_ties", tells_ties_of_a_batch_alone, check_ties, Within(3)),
@@ -139,6 +139,6 @@ def test_a_broken_model_breaks_a_law(
 @pytest.mark.parametrize(
     "law", [check_fold, check_feed, check_other_names, check_quarantine, check_reload, check_ties]
 )
-def test_the_same_feeds_break_nothing_that_is_whole(law: Callable[[Random, Lateness], None]) -> None:
+def test_the_same_feeds_break_no_law_of_the_right_model(law: Callable[[Random, Lateness], None]) -> None:
     """What breaks the broken models above is their being broken."""
     assert play(law, Within(3), 200) == 200

@@ -9,10 +9,11 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from memory_jobs import item, memory_job, progress_of
 from model_laws import Player
 
-from lakeward.adapters.memory import Frame, MemorySource, MemoryTable, MemoryTarget
-from lakeward.core.dimension import ORDERED, Dimension, Lateness, TableName, Ties, Unbounded
+from lakeward.adapters.memory import Frame, MemorySource
+from lakeward.core.dimension import ORDERED, Dimension, Lateness, Ties, Unbounded
 from lakeward.core.errors import ConfigError, RepairError
 from lakeward.core.events import LOAD_SEQUENCE, UNSET, ChangeEvent, Operation, Position, Sequences
 from lakeward.core.history.options import History, Kind
@@ -21,11 +22,10 @@ from lakeward.core.merge.change_log import UNPLACED, Reason, Reject
 from lakeward.core.merge.delivery import Delivery, Resolution, record_of
 from lakeward.core.merge.settle import settle
 from lakeward.core.pipeline.apply import apply_changes
-from lakeward.core.pipeline.job import Job
 from lakeward.core.ports import Batch
 from lakeward.plugins.testing.simulated_database import SCHEMA
 
-DIMENSION = Dimension(name=TableName("shop", "item"), schema=SCHEMA, key=("id",), lateness=ORDERED)
+DIMENSION = item(SCHEMA, lateness=ORDERED)
 UNIQUE = replace(DIMENSION, sequences=Sequences.UNIQUE)
 
 
@@ -36,7 +36,7 @@ def event(
     return ChangeEvent(operation=operation, position=position, key=(1,), cells={"id": 1, **cells}, instant=instant)
 
 
-def test_what_comes_again_and_was_overtaken_completes_nothing_though_the_row_has_its_cell() -> None:
+def test_a_redelivered_stale_event_completes_no_row() -> None:
     player, insert = Player(DIMENSION), event(Operation.INSERT, 1, a=1, b=1)
     player.deliver([insert, event(Operation.UPDATE, 2, a=2, b=UNSET)])
     again = player.deliver([insert])
@@ -44,7 +44,7 @@ def test_what_comes_again_and_was_overtaken_completes_nothing_though_the_row_has
     assert player.rows[1,].cells == {"id": 1, "a": 2, "b": 1}
 
 
-def test_a_part_that_is_released_and_finds_no_row_goes_into_quarantine() -> None:
+def test_a_released_partial_row_without_a_row_goes_into_quarantine() -> None:
     """Its row was given up, and on such a table nothing older can come."""
     player, part = Player(DIMENSION), event(Operation.UPDATE, 2, a=2, b=UNSET)
     bad = Reject(Position(1, 1, 1, 1), Reason.CAST, ((1,),))
@@ -58,7 +58,7 @@ def test_a_part_that_is_released_and_finds_no_row_goes_into_quarantine() -> None
 
 
 @pytest.mark.parametrize("reason", UNPLACED)
-def test_a_mended_row_that_got_its_place_and_may_mean_one_of_two_is_refused(reason: Reason) -> None:
+def test_a_repaired_row_with_a_new_position_that_may_mean_two_rows_is_refused(reason: Reason) -> None:
     player = Player(DIMENSION)
     second = replace(event(Operation.INSERT, 2), key=(2,), cells={"id": 2, "a": 0, "b": 0})
     bad = Reject(Position(1, LOAD_SEQUENCE, 3, 1), reason, ((1,), (2,)))
@@ -69,7 +69,7 @@ def test_a_mended_row_that_got_its_place_and_may_mean_one_of_two_is_refused(reas
 
 
 @pytest.mark.parametrize("reason", Reason)
-def test_a_load_has_begun_with_a_file_of_which_no_row_can_be_read(reason: Reason) -> None:
+def test_a_full_load_begins_with_a_file_of_unreadable_rows(reason: Reason) -> None:
     """Until it is complete the mark must not pass it; of what is of no known place nobody knows what it is of."""
     reject = Reject(Position(1, LOAD_SEQUENCE, 1, 1), reason, ((1,),))
     record = record_of(Delivery(number=1, rejects=[reject]))
@@ -78,7 +78,7 @@ def test_a_load_has_begun_with_a_file_of_which_no_row_can_be_read(reason: Reason
 
 
 @pytest.mark.parametrize("operation", [Operation.INSERT, Operation.UPDATE])
-def test_a_copy_is_known_though_its_file_lacks_a_column(operation: Operation) -> None:
+def test_a_copy_is_recognised_even_if_its_file_lacks_a_column(operation: Operation) -> None:
     player = Player(UNIQUE)
     player.deliver([event(Operation.INSERT, 1, a=1, b=1), event(operation, 2, a=2)])
     again = player.deliver([event(operation, 2, object_=9, a=2)])
@@ -86,7 +86,7 @@ def test_a_copy_is_known_though_its_file_lacks_a_column(operation: Operation) ->
     assert player.rows[1,].position.object == 2
 
 
-def test_a_part_is_no_copy_of_the_row_that_it_made() -> None:
+def test_a_partial_row_is_no_copy_of_the_stored_row() -> None:
     """Nobody knows what it did not send; it comes to the same row."""
     player, part = Player(UNIQUE), event(Operation.UPDATE, 2, a=2, b=UNSET)
     player.deliver([event(Operation.INSERT, 1, a=1, b=1), part])
@@ -96,7 +96,7 @@ def test_a_part_is_no_copy_of_the_row_that_it_made() -> None:
 
 
 @pytest.mark.parametrize("ties", Ties)
-def test_a_copy_is_known_though_the_row_keeps_the_first_value_of_a_column(ties: Ties) -> None:
+def test_a_copy_is_recognised_even_if_the_row_keeps_a_first_value(ties: Ties) -> None:
     """Of a column of kind 0 the row does not tell what a change sent."""
     history = History(kinds={"a": Kind.KEEP_FIRST})
     player = Player(replace(UNIQUE, history=history, ties=ties))
@@ -111,7 +111,7 @@ def test_a_copy_is_known_though_the_row_keeps_the_first_value_of_a_column(ties: 
         assert [hold.reason for hold in player.memory.holds.values()] == [Reason.TIE]
 
 
-def test_what_comes_at_the_place_of_a_row_is_held_against_what_that_tells() -> None:
+def test_an_event_at_the_position_of_a_stored_row_is_compared_with_that_row() -> None:
     """Sequences that are not unique: one is another change, of which nothing would be seen."""
     player = Player(replace(DIMENSION, history=History(kinds={"a": Kind.KEEP_FIRST}), ties=Ties.QUARANTINE))
     player.deliver([event(Operation.INSERT, 1, instant=1, a=1, b=1)])
@@ -132,13 +132,13 @@ class Halves(MemorySource):
 @pytest.mark.parametrize(
     ("lateness", "key", "stops"), [(ORDERED, 2, True), (ORDERED, 3, False), (Unbounded(), 2, False)]
 )
-def test_a_half_of_a_key_change_does_not_go_where_a_row_stands(
+def test_half_a_key_change_does_not_overwrite_a_stored_row(
     lateness: Lateness, key: int, *, stops: bool
 ) -> None:
     """That row leaves its key in the next batch, and its delete would take the other one."""
     dimension = replace(DIMENSION, lateness=lateness, sequences=Sequences.PLACES)
-    source, target = Halves(), MemoryTarget({dimension.name: MemoryTable(dimension)})
-    job: Job[Any] = Job(dimension=dimension, source=source, opened=target.open(dimension))
+    source = Halves()
+    job = memory_job(dimension, source)
     for n in (1, 2):
         row = event(Operation.INSERT, n)
         source.put(dimension.name, n, [replace(row, key=(n,), cells={"id": n, "a": n, "b": n})])
@@ -151,4 +151,4 @@ def test_a_half_of_a_key_change_does_not_go_where_a_row_stands(
             apply_changes(job)
     else:
         apply_changes(job)
-    assert job.opened.table.standing().progress.batch == (1 if stops else 2)
+    assert progress_of(job).batch == (1 if stops else 2)

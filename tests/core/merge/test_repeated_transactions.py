@@ -9,14 +9,15 @@ from itertools import count, permutations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from memory_jobs import item
 from model_laws import Player
 
-from lakeward.core.dimension import Deletes, Dimension, TableName, Unbounded
+from lakeward.core.dimension import Deletes, Unbounded
 from lakeward.core.events import UNSET, ChangeEvent, Key, Operation, Position
 from lakeward.core.history.options import History
 from lakeward.plugins.testing.simulated_database import SCHEMA
 
-ITEM = Dimension(name=TableName("shop", "item"), schema=SCHEMA, key=("id",), lateness=Unbounded())
+ITEM = item(SCHEMA, lateness=Unbounded())
 KEYS = (1, 2, 3)
 ALIKE = {"all at one commit time": False, "each at its place in the log": True}
 
@@ -100,7 +101,7 @@ def test_the_table_is_that_of_the_first_delivery(
 
 @pytest.mark.parametrize("has_places", [*ALIKE.values()], ids=[*ALIKE])
 @pytest.mark.parametrize("targets", [*permutations(KEYS)])
-def test_a_history_has_no_version_of_it_twice(has_places: bool, targets: Sequence[int]) -> None:
+def test_a_repeated_transaction_adds_no_version(has_places: bool, targets: Sequence[int]) -> None:
     player = Player(replace(ITEM, history=History()))
     came = transaction(targets, has_places=has_places, object_=2, updates=False)
     player.deliver(loaded())
@@ -111,7 +112,7 @@ def test_a_history_has_no_version_of_it_twice(has_places: bool, targets: Sequenc
 
 
 @pytest.mark.parametrize("has_places", [*ALIKE.values()], ids=[*ALIKE])
-def test_values_that_were_not_sent_stay_those_of_their_row(has_places: bool) -> None:
+def test_unsent_values_stay_with_their_row(has_places: bool) -> None:
     player = Player(ITEM)
     one, other = transaction((2, 1, 3), has_places=has_places, object_=2, updates=False)
     other = replace(other, cells={**other.cells, "b": UNSET})
@@ -122,7 +123,7 @@ def test_values_that_were_not_sent_stay_those_of_their_row(has_places: bool) -> 
     assert shown(player) == {(key,): row(key, who) for key, who in ((1, 2), (2, 1), (3, 3))}
 
 
-def test_values_that_were_not_sent_are_those_of_the_first_delivery_where_the_transaction_begins_anew() -> None:
+def test_unsent_values_are_those_of_the_first_delivery_where_the_transaction_begins_again() -> None:
     """A later update stands on one of the keys, and the other row would be taken for it."""
     player = Player(ITEM)
     one, other = transaction((2, 1, 3), has_places=False, object_=2, updates=False)

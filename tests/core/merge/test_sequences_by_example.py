@@ -6,11 +6,12 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from memory_jobs import NAME, columns, item, memory_job, progress_of, table_of
 
-from lakeward.adapters.memory import MemorySource, MemoryTable, MemoryTarget
+from lakeward.adapters.memory import MemorySource
 from lakeward.core.checks.event_order import ARRIVAL, LOG_PLACE, OrderBy
 from lakeward.core.checks.source_clock import Backwards
-from lakeward.core.dimension import ORDERED, Dimension, Lateness, TableName, Unbounded, Within
+from lakeward.core.dimension import ORDERED, Dimension, Lateness, Unbounded, Within
 from lakeward.core.errors import RepairError, SchemaConflict
 from lakeward.core.events import LOAD_SEQUENCE, ChangeEvent, Operation, Position, Sequences
 from lakeward.core.merge.change_log import Reason, Reject
@@ -21,16 +22,8 @@ from lakeward.core.ports import RepairedRow
 from lakeward.core.progress import Progress
 from lakeward.core.quarantine.repair import may_give, must_give
 from lakeward.core.reporting.alarms import alarms
-from lakeward.core.schema import Column, Schema, Type
 
-NAME = TableName("shop", "item")
-DIMENSION = Dimension(
-    name=NAME,
-    schema=Schema((Column("id", Type("int")), Column("a", Type("int")))),
-    key=("id",),
-    lateness=Unbounded(),
-    sequences=Sequences.UNIQUE,
-)
+DIMENSION = item(columns(id="int", a="int"), lateness=Unbounded(), sequences=Sequences.UNIQUE)
 FIRST = 20261121_10000000 * 10**19
 
 
@@ -42,8 +35,8 @@ def change(
 
 
 def playing(*objects: list[ChangeEvent | Reject], dimension: Dimension = DIMENSION) -> Job[Any]:
-    source, target = MemorySource(), MemoryTarget({NAME: MemoryTable(dimension)})
-    job = Job(dimension=dimension, source=source, opened=target.open(dimension))
+    source = MemorySource()
+    job = memory_job(dimension, source)
     for items in objects:
         source.put(NAME, items[0].position.object, items)
         apply_changes(job)
@@ -51,17 +44,16 @@ def playing(*objects: list[ChangeEvent | Reject], dimension: Dimension = DIMENSI
 
 
 def progress(job: Job[Any]) -> Progress:
-    return job.opened.table.standing().progress
+    return progress_of(job)
 
 
 def row(job: Job[Any]) -> Any:
-    table = job.opened.table
-    assert isinstance(table, MemoryTable)
+    table = table_of(job)
     return table.rows.get((1,))
 
 
 @pytest.mark.parametrize("lateness", [ORDERED, Unbounded()], ids=repr)
-def test_of_equal_copies_the_first_stands_whatever_its_name(lateness: Lateness) -> None:
+def test_the_first_of_equal_copies_is_stored_whatever_its_name(lateness: Lateness) -> None:
     dimension = replace(DIMENSION, lateness=lateness)
     job = playing([change(2, 2, object_=5)], [change(2, 2, object_=9)], dimension=dimension)
     assert (progress(job).counts.duplicates, row(job).position.object) == (1, 5)
@@ -69,12 +61,12 @@ def test_of_equal_copies_the_first_stands_whatever_its_name(lateness: Lateness) 
     assert (progress(within).counts.duplicates, row(within).position.row) == (1, 1)
 
 
-def test_a_copy_of_what_was_overtaken_is_known_as_well() -> None:
+def test_a_copy_of_a_superseded_event_is_a_duplicate() -> None:
     job = playing([change(1, 1, object_=5), change(2, 2, object_=5, row=2)], [change(1, 1, object_=9)])
     assert (progress(job).counts.duplicates, row(job).cells["a"]) == (1, 2)
 
 
-def test_a_copy_of_a_delete_brings_nothing_back_and_is_known() -> None:
+def test_a_copy_of_a_delete_is_a_duplicate() -> None:
     gone = [change(1, 1, object_=5), change(2, 1, object_=5, row=2, operation=Operation.DELETE)]
     job = playing(gone, [replace(event, position=event.position._replace(object=9)) for event in gone])
     assert (progress(job).counts.duplicates, row(job)) == (2, None)
@@ -94,12 +86,12 @@ def test_the_later_arrival_wins_a_tie_whenever_it_is_delivered() -> None:
     assert (progress(job).counts.ties, progress(job).counts.stale, row(job).cells["a"]) == (0, 1, 2)
 
 
-def test_a_copy_of_the_first_of_a_tie_does_not_turn_it() -> None:
+def test_a_copy_of_the_first_of_a_tie_does_not_reverse_it() -> None:
     job = playing([change(2, 2, object_=5), change(2, 3, object_=5, row=2)], [change(2, 2, object_=9)])
     assert (progress(job).counts.duplicates, row(job).cells["a"]) == (1, 3)
 
 
-def test_the_order_of_a_table_is_not_made_of_something_else() -> None:
+def test_another_kind_of_sequences_is_refused() -> None:
     job = playing([change(1, 1, object_=5)])
     job.source.put(NAME, 6, [change(2, 2, object_=6)])
     with pytest.raises(SchemaConflict) as refused:
@@ -109,19 +101,19 @@ def test_the_order_of_a_table_is_not_made_of_something_else() -> None:
     assert row(job).cells["a"] == 2
 
 
-def test_progress_of_before_goes_by_times_and_every_digit_is_kept() -> None:
+def test_progress_of_an_earlier_version_has_times_and_every_digit_is_stored() -> None:
     now = progress(playing([change(1, 1, object_=5)]))
     assert Progress.from_json(now.to_json()) == now
     assert (now.high_watermark and now.high_watermark.sequence) == FIRST + 1
     assert Progress.from_json('{"batch": 3}').sequences is Sequences.TIMES
 
 
-def test_what_only_a_history_says_is_absent_of_a_mirror() -> None:
+def test_progress_of_a_mirror_has_no_fields_of_histories() -> None:
     assert "current" not in Progress().to_json()
     assert Progress.from_json(Progress(current=0).to_json()).current == 0
 
 
-def test_a_number_that_falls_within_an_object_raises_an_alarm() -> None:
+def test_a_falling_sequence_within_an_object_raises_an_alarm() -> None:
     job = playing([change(2, 2, object_=5), change(1, 1, object_=5, row=2)])
     assert progress(job).backwards == Backwards("00000005", 2)
     (alarm,) = alarms("shop.item", None, [Backwards("00000005", 2)] * 2, [], now=0)
@@ -132,13 +124,13 @@ def test_a_number_that_falls_within_an_object_raises_an_alarm() -> None:
 
 
 @pytest.mark.parametrize(("lateness", "found"), [(5, None), (4, Backwards("00000005", 2))])
-def test_a_time_may_fall_by_the_lateness(lateness: int, found: Backwards | None) -> None:
+def test_a_time_may_fall_by_up_to_the_lateness(lateness: int, found: Backwards | None) -> None:
     dimension = replace(DIMENSION, lateness=Within(lateness), sequences=Sequences.TIMES)
     job = playing([change(15, 1, object_=5), change(10, 2, object_=5, row=2)], dimension=dimension)
     assert progress(job).backwards == found
 
 
-def test_what_is_too_late_raises_an_alarm() -> None:
+def test_an_event_that_is_too_late_raises_an_alarm() -> None:
     dimension = replace(DIMENSION, lateness=Within(5))
     deliveries = [[change(n, n, object_=n, time=10 * n)] for n in (1, 2, 3)]
     job = playing(*deliveries, [change(0, 0, object_=4, time=5)], dimension=dimension)
@@ -147,7 +139,7 @@ def test_what_is_too_late_raises_an_alarm() -> None:
     assert [Reason(entry.reason) for entry in job.opened.quarantine.entries(progress(job))] == [Reason.TOO_LATE]
 
 
-def test_a_row_without_a_sequence_is_mended_by_one() -> None:
+def test_a_row_without_a_sequence_is_repaired_with_one() -> None:
     lacking = Reject(Position(1, LOAD_SEQUENCE, 5, 1), Reason.SEQUENCE, ((1,),), time=7)
     job = playing([lacking, change(1, 1, object_=5, row=2), change(3, 3, object_=5, row=3)])
     (entry,) = job.opened.quarantine.entries(progress(job))
@@ -188,7 +180,7 @@ AS_IT_IS, BY_DAYS, BY_MONTHS = (str(OrderBy("at", "UTC", one)) for one in ("", "
         (ARRIVAL, LOG_PLACE, f"the table goes by {ARRIVAL}; the settings say {LOG_PLACE}"),
     ],
 )
-def test_the_order_of_a_table_is_not_by_another_column(was: str, is_: str, words: str) -> None:
+def test_another_order_column_is_refused(was: str, is_: str, words: str) -> None:
     places = replace(DIMENSION, sequences=Sequences.PLACES)
     job = with_order(playing(dimension=places), was)
     job.source.put(NAME, 5, [change(1, 1, object_=5)])
@@ -219,7 +211,7 @@ def test_the_order_of_a_table_is_not_by_another_column(was: str, is_: str, words
         ("at", None, {}),
     ],
 )
-def test_an_order_goes_on_where_its_column_gets_a_new_name_or_was_never_told(
+def test_an_order_column_may_get_a_new_name(
     was: str | None, is_: str | None, renames: dict[str, str]
 ) -> None:
     job = with_order(playing(dimension=replace(DIMENSION, sequences=Sequences.PLACES)), was)
@@ -231,7 +223,7 @@ def test_an_order_goes_on_where_its_column_gets_a_new_name_or_was_never_told(
     assert (row(job).cells["a"], progress(job).order_by) == (2, is_ or was)
 
 
-def test_commit_times_may_take_over_from_the_order_of_files_and_never_the_other_way_round() -> None:
+def test_commit_times_may_replace_the_order_of_files_and_not_the_reverse() -> None:
     job = with_order(playing(dimension=replace(DIMENSION, sequences=Sequences.TIMES)), "")
     job.source.put(NAME, 5, [change(1, 1, object_=5)])
     apply_changes(job)

@@ -5,16 +5,17 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from memory_jobs import item
 from model_laws import Player
 
-from lakeward.core.dimension import Dimension, Lateness, TableName, Unbounded, Within
+from lakeward.core.dimension import Lateness, Unbounded, Within
 from lakeward.core.errors import RepairError
 from lakeward.core.events import LOAD_SEQUENCE, ChangeEvent, Operation, Position
 from lakeward.core.merge.change_log import Reason, Reject
 from lakeward.core.merge.delivery import Resolution
 from lakeward.plugins.testing.simulated_database import SCHEMA
 
-DIMENSION = Dimension(name=TableName("shop", "item"), schema=SCHEMA, key=("id",))
+DIMENSION = item(SCHEMA)
 UNBOUNDED = Unbounded()
 
 
@@ -23,7 +24,7 @@ def event(operation: Operation, sequence: int) -> ChangeEvent:
     return ChangeEvent(operation=operation, position=Position(1, sequence, sequence, 1), key=(1,), cells=cells)
 
 
-def test_a_delete_that_was_mended_is_remembered_when_what_it_deleted_is_delivered_again() -> None:
+def test_a_repaired_delete_is_remembered_when_its_row_is_delivered_again() -> None:
     insert, delete = event(Operation.INSERT, 1), event(Operation.DELETE, 2)
     player = Player(DIMENSION)
     player.deliver([insert], [Reject(delete.position, Reason.CAST, delete.keys)])
@@ -49,7 +50,7 @@ def with_two_rows(lateness: Lateness = UNBOUNDED) -> Player:
     return player
 
 
-def test_a_mended_row_that_may_mean_one_of_two_is_refused() -> None:
+def test_a_repaired_row_that_may_mean_two_rows_is_refused() -> None:
     """Held again under its position, it would count as settled: its key would be free, and the row nowhere."""
     player, move = with_two_rows(), key_change(2)
     player.deliver(rejects=[Reject(move.position, Reason.CAST, move.keys)])
@@ -58,7 +59,7 @@ def test_a_mended_row_that_may_mean_one_of_two_is_refused() -> None:
     assert set(player.memory.holds) == {move.position}
 
 
-def test_what_waited_and_is_held_itself_now_waits_no_more() -> None:
+def test_a_waiting_event_that_is_held_itself_waits_no_longer() -> None:
     player, move = with_two_rows(), key_change(3)
     bad = Reject(Position(1, 2, 2, 1), Reason.CAST, ((1,),))
     player.deliver([move], [bad])
@@ -78,7 +79,7 @@ def test_a_row_that_comes_too_late_holds_no_key(sequence: int, holds: bool) -> N
     assert bool(player.memory.holds) is holds
 
 
-def test_a_row_of_unknown_place_may_come_whenever_it_does() -> None:
+def test_a_row_of_unknown_position_is_never_late() -> None:
     player = with_two_rows(Within(3))
     for time in (50, 99):
         player.deliver([replace(event(Operation.UPDATE, time), time=time)])
@@ -87,7 +88,7 @@ def test_a_row_of_unknown_place_may_come_whenever_it_does() -> None:
     assert set(player.memory.holds) == {place}
 
 
-def test_rows_whose_place_is_unknown_do_not_keep_the_mark_back() -> None:
+def test_rows_of_unknown_position_do_not_hold_back_the_low_watermark() -> None:
     player = with_two_rows(Within(3))
     for time in range(10, 100, 10):
         unreadable = Reject(Position(1, LOAD_SEQUENCE, time, 2), Reason.UNREADABLE)
@@ -95,7 +96,7 @@ def test_rows_whose_place_is_unknown_do_not_keep_the_mark_back() -> None:
     assert player.memory.low_watermark == (1, 80)
 
 
-def test_of_rows_without_a_place_none_ties() -> None:
+def test_rows_of_unknown_position_do_not_tie() -> None:
     """Neither those of a full load that has a key twice, nor truncates: two of these say the same."""
     player = Player(DIMENSION)
     twice = [

@@ -14,7 +14,7 @@ GROWTH = 12
 
 
 @pytest.mark.parametrize("mode", MODES, ids=lambda mode: mode.name)
-def test_the_calls_grow_with_the_events(mode: Mode) -> None:
+def test_the_cost_of_settling_grows_with_the_number_of_events(mode: Mode) -> None:
     few, many = calls(mode, FEW), calls(mode, MANY)
     assert many <= GROWTH * few, f"{few} calls for {FEW} events, {many} for {MANY}"
 

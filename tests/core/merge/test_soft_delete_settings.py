@@ -6,9 +6,10 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from memory_jobs import NAME, columns, item, memory_job, progress_of
 
-from lakeward.adapters.memory import MemorySource, MemoryTable, MemoryTarget
-from lakeward.core.dimension import DELETED, Deletes, Dimension, TableName
+from lakeward.adapters.memory import MemorySource, MemoryTable
+from lakeward.core.dimension import DELETED, Deletes, Dimension
 from lakeward.core.errors import ConfigError, SchemaConflict
 from lakeward.core.events import ChangeEvent, Operation, Position
 from lakeward.core.history.options import History
@@ -17,17 +18,15 @@ from lakeward.core.pipeline.apply import apply_changes
 from lakeward.core.pipeline.job import Job
 from lakeward.core.ports import Selection
 from lakeward.core.progress import Progress
-from lakeward.core.schema import Column, Schema, Type
 
-NAME = TableName("shop", "item")
-SCHEMA = Schema(tuple(Column(name, Type("int")) for name in ("id", "a")))
-HARD = Dimension(name=NAME, schema=SCHEMA, key=("id",))
+SCHEMA = columns(id="int", a="int")
+HARD = item(SCHEMA)
 SOFT = replace(HARD, deletes=Deletes.SOFT)
 
 
 def job_of(dimension: Dimension, capabilities: frozenset[Capability] = frozenset(Capability)) -> Job[Any]:
     table = MemoryTable(dimension, capabilities=capabilities)
-    return Job(dimension=dimension, source=MemorySource(), opened=MemoryTarget({NAME: table}).open(dimension))
+    return memory_job(dimension, MemorySource(), table)
 
 
 def deliver(job: Job[Any], place: int, operation: Operation = Operation.INSERT) -> MemoryTable:
@@ -40,7 +39,7 @@ def deliver(job: Job[Any], place: int, operation: Operation = Operation.INSERT) 
     return table
 
 
-def test_a_row_that_went_is_read_with_its_values_and_is_not_counted_as_one_that_stands() -> None:
+def test_a_soft_deleted_row_keeps_its_values_and_is_not_counted_as_current() -> None:
     job = job_of(SOFT)
     deliver(job, 1)
     table = deliver(job, 2, Operation.DELETE)
@@ -57,7 +56,7 @@ def test_a_row_that_went_is_read_with_its_values_and_is_not_counted_as_one_that_
         (SOFT, replace(HARD, history=History()), "a mirror cannot become a history", "it has the newest of each"),
     ],
 )
-def test_a_table_with_data_keeps_the_deletes_that_it_has(
+def test_a_table_with_data_keeps_its_kind_of_deletes(
     was: Dimension, is_: Dimension, what: str, found: str
 ) -> None:
     job = job_of(was)
@@ -75,14 +74,14 @@ def test_a_table_with_data_keeps_the_deletes_that_it_has(
         (replace(SOFT, history=History()), "its history cannot be kept like this"),
     ],
 )
-def test_deletes_that_cannot_be_soft_are_refused(dimension: Dimension, what: str) -> None:
+def test_soft_deletes_are_refused_where_they_are_impossible(dimension: Dimension, what: str) -> None:
     job = job_of(dimension)
     with pytest.raises(ConfigError, match=what):
         deliver(job, 1)
-    assert job.opened.table.standing().progress.batch == 0
+    assert progress_of(job).batch == 0
 
 
-def test_a_format_that_keeps_no_deleted_row_says_so() -> None:
+def test_a_format_without_soft_deletes_refuses_them() -> None:
     job = job_of(SOFT, frozenset(Capability) - {Capability.SOFT_DELETE})
     with pytest.raises(ConfigError) as refused:
         deliver(job, 1)

@@ -7,9 +7,10 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from memory_jobs import item
 from model_laws import Player
 
-from lakeward.core.dimension import ORDERED, Dimension, Lateness, TableName, Ties, Unbounded, Within
+from lakeward.core.dimension import ORDERED, Lateness, Ties, Unbounded, Within
 from lakeward.core.errors import SourceError
 from lakeward.core.events import LOAD_SEQUENCE, UNSET, ChangeEvent, Operation, Position, Sequences
 from lakeward.core.history.options import History
@@ -18,8 +19,7 @@ from lakeward.core.merge.delivery import Resolution
 from lakeward.core.merge.ties import cautions
 from lakeward.plugins.testing.simulated_database import SCHEMA
 
-HELD = Dimension(
-    name=TableName("shop", "item"), schema=SCHEMA, key=("id",), lateness=Unbounded(), ties=Ties.QUARANTINE
+HELD = item(SCHEMA, lateness=Unbounded(), ties=Ties.QUARANTINE
 )
 LATENESS: Mapping[str, Lateness] = {"ordered": ORDERED, "within": Within(100), "unbounded": Unbounded()}
 WAYS = pytest.mark.parametrize("history", [None, History()], ids=["mirror", "history"])
@@ -41,7 +41,7 @@ def shown(player: Player, key: int = 1) -> object:
 @ANY
 @WAYS
 @pytest.mark.parametrize("batches", [1, 2])
-def test_the_earlier_of_a_tie_stands_and_the_later_one_holds_the_key(
+def test_the_earlier_event_of_a_tie_stays_and_the_later_one_holds_the_key(
     lateness: Lateness, history: History | None, batches: int
 ) -> None:
     player = Player(replace(HELD, lateness=lateness, history=history))
@@ -58,7 +58,7 @@ def test_the_earlier_of_a_tie_stands_and_the_later_one_holds_the_key(
 
 @ANY
 @WAYS
-def test_what_is_given_up_lets_what_waits_go_on(lateness: Lateness, history: History | None) -> None:
+def test_discarding_a_tie_releases_the_waiting_events(lateness: Lateness, history: History | None) -> None:
     player = Player(replace(HELD, lateness=lateness, history=history))
     one, other, third = update(5, 1, 1), update(5, 2, 2), update(6, 3, 3, unset=("b",))
     player.deliver([one, other, third])
@@ -70,7 +70,7 @@ def test_what_is_given_up_lets_what_waits_go_on(lateness: Lateness, history: His
 
 @ANY
 @WAYS
-def test_what_is_replayed_as_it_is_wins_as_the_later_one(lateness: Lateness, history: History | None) -> None:
+def test_a_tie_that_is_replayed_unchanged_wins(lateness: Lateness, history: History | None) -> None:
     player = Player(replace(HELD, lateness=lateness, history=history))
     one, other = update(5, 1, 1), update(5, 2, 2)
     player.deliver([one, other])
@@ -81,26 +81,26 @@ def test_what_is_replayed_as_it_is_wins_as_the_later_one(lateness: Lateness, his
 
 
 @ANY
-def test_every_fact_that_ties_with_what_stands_is_held(lateness: Lateness) -> None:
+def test_every_event_that_ties_with_a_stored_one_is_held(lateness: Lateness) -> None:
     player = Player(replace(HELD, lateness=lateness))
     player.deliver([update(5, 1, 1), update(5, 2, 2), update(5, 3, 3)])
     player.deliver([update(5, 4, 4)])
     assert [place.object for place in sorted(player.memory.holds)] == [2, 3, 4]
 
 
-def test_a_fact_like_the_one_that_stands_is_no_tie() -> None:
+def test_an_event_equal_to_the_stored_one_is_no_tie() -> None:
     player = Player(HELD)
     player.deliver([update(5, 1, 1), update(5, 2, 1)])
     assert (player.memory.holds, player.counts.ties) == ({}, 0)
 
 
-def test_another_operation_is_another_content() -> None:
+def test_another_operation_is_a_tie() -> None:
     player = Player(HELD)
     player.deliver([update(5, 1, 1), update(5, 2, 1, operation=Operation.DELETE)])
     assert (shown(player), len(player.memory.holds)) == (1, 1)
 
 
-def test_two_deletes_say_the_same() -> None:
+def test_two_deletes_are_no_tie() -> None:
     player = Player(HELD)
     player.deliver([update(4, 1, 1)])
     counts = player.deliver([update(5, at, at, operation=Operation.DELETE) for at in (2, 3)])
@@ -109,7 +109,7 @@ def test_two_deletes_say_the_same() -> None:
 
 
 @ANY
-def test_a_delete_ties_with_what_comes_at_its_place(lateness: Lateness) -> None:
+def test_a_delete_ties_with_an_event_at_its_position(lateness: Lateness) -> None:
     player = Player(replace(HELD, lateness=lateness))
     player.deliver([update(4, 1, 1)])
     player.deliver([update(5, 2, 1, operation=Operation.DELETE)])
@@ -123,7 +123,7 @@ def test_rows_of_a_full_load_and_of_a_source_without_a_sequence_never_tie() -> N
     assert player.memory.holds == {}
 
 
-def test_what_waits_ties_as_what_is_applied_does() -> None:
+def test_a_waiting_event_ties_as_an_applied_one_does() -> None:
     player = Player(HELD)
     held = Position(1, 4, 1, 1)
     player.deliver([update(5, 2, 1)], [Reject(held, Reason.CAST, ((1,),))])
@@ -132,7 +132,7 @@ def test_what_waits_ties_as_what_is_applied_does() -> None:
     assert (shown(player), [place.object for place in player.memory.holds]) == (1, [3])
 
 
-def test_of_two_that_come_in_the_other_order_what_is_applied_stands() -> None:
+def test_the_applied_event_of_a_tie_stays_whatever_arrives_later() -> None:
     player = Player(HELD)
     player.deliver([update(5, 2, 2)])
     player.deliver([update(5, 1, 1)])
@@ -148,7 +148,7 @@ def test_a_key_change_that_ties_holds_both_its_keys() -> None:
     assert [hold.keys for hold in player.memory.holds.values()] == [((1,), (2,))]
 
 
-def test_rows_that_take_each_others_keys_in_one_transaction_are_no_ties() -> None:
+def test_rows_that_exchange_keys_in_one_transaction_are_no_ties() -> None:
     player = Player(HELD)
     player.deliver([update(1, 1, 1), update(1, 1, 2, key=2)])
     moves = [update(5, 2, 1, key=2, old_key=(1,)), update(5, 3, 2, key=3, old_key=(2,))]
@@ -156,7 +156,7 @@ def test_rows_that_take_each_others_keys_in_one_transaction_are_no_ties() -> Non
     assert (player.memory.holds, shown(player, 2), shown(player, 3)) == ({}, 1, 2)
 
 
-def test_a_truncate_overrules_what_ties_below_it() -> None:
+def test_a_truncate_overrules_ties_below_it() -> None:
     player = Player(HELD)
     player.deliver([update(5, 1, 1), update(5, 2, 2)])
     player.deliver([ChangeEvent(operation=Operation.TRUNCATE, position=Position(1, 6, 3, 1)), update(7, 4, 4)])
@@ -171,7 +171,7 @@ def test_a_copy_under_another_name_is_no_tie(lateness: Lateness) -> None:
     assert (counts.duplicates, [place.object for place in player.memory.holds]) == (1, [3])
 
 
-def test_what_an_ordered_table_is_given_again_ties_with_nothing() -> None:
+def test_a_redelivered_object_of_an_ordered_table_ties_with_nothing() -> None:
     """It may have been applied before ties were held."""
     one, other = update(5, 1, 1), update(5, 2, 2)
     player = Player(replace(HELD, lateness=ORDERED, ties=Ties.ARRIVAL))
@@ -182,7 +182,7 @@ def test_what_an_ordered_table_is_given_again_ties_with_nothing() -> None:
 
 
 @pytest.mark.parametrize("batches", [1, 2])
-def test_a_table_that_is_to_fail_stops_before_anything_is_settled(batches: int) -> None:
+def test_the_policy_fail_stops_the_table_before_anything_is_applied(batches: int) -> None:
     player = Player(replace(HELD, ties=Ties.FAIL))
     one, other = update(5, 1, 1), update(5, 2, 2)
     if batches == 2:
@@ -193,7 +193,7 @@ def test_a_table_that_is_to_fail_stops_before_anything_is_settled(batches: int) 
     assert shown(player) == (1 if batches == 2 else None)
 
 
-def test_a_caution_is_said_where_ties_are_normal_and_not_taken() -> None:
+def test_a_warning_is_given_where_ties_are_normal_and_not_accepted() -> None:
     assert cautions(replace(HELD, ties=Ties.ARRIVAL)) == cautions(replace(HELD, sequences=Sequences.UNIQUE)) == ()
     (held,), (failing,) = cautions(HELD), cautions(replace(HELD, ties=Ties.FAIL))
     assert held.endswith('with `ties = "quarantine"` a row that one changes twice holds its key.')

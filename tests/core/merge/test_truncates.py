@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from memory_jobs import item
 
-from lakeward.core.dimension import ORDERED, Dimension, Lateness, TableName, Within
+from lakeward.core.dimension import ORDERED, Lateness, Within
 from lakeward.core.events import LOAD_SEQUENCE, Mark, Operation, Position
 from lakeward.core.merge.change_log import Reason, Record
 from lakeward.core.merge.counts import Counts
@@ -23,14 +24,14 @@ def record(batch: int, *truncates: Position) -> Record:
     return Record(batch, frozenset({batch}), at(1), at(9), truncates=truncates)
 
 
-def test_of_those_that_the_mark_has_passed_the_newest_is_remembered() -> None:
+def test_the_newest_truncate_below_the_low_watermark_is_remembered() -> None:
     records = [record(1, at(2), at(4)), record(2, at(3), at(7)), record(3)]
     assert remembered_truncates(records, Mark(1, 4)) == {at(4), at(7)}
     assert remembered_truncates(records) == {at(2), at(3), at(4), at(7)}
     assert not remembered_truncates([record(1)], Mark(1, 4))
 
 
-def test_each_is_counted_once() -> None:
+def test_each_truncate_is_counted_once() -> None:
     found = Truncates.of(frozenset({at(5)}), [at(5), at(3), at(8), at(7)])
     assert found.counts(in_history=False) == Counts(duplicates=1, stale=1, superseded=1, applied=1)
     assert found.counts(in_history=True) == Counts(duplicates=1, applied=3)
@@ -39,14 +40,14 @@ def test_each_is_counted_once() -> None:
     assert Truncates().counts(in_history=False) == Counts()
 
 
-def test_one_of_another_name_is_a_copy_where_sequences_are_unique() -> None:
+def test_a_truncate_with_an_equal_unique_sequence_is_a_copy() -> None:
     again = [at(5, object_=9), at(6, object_=2), at(6, object_=3)]
     assert Truncates.of(frozenset({at(5)}), again, unique=True).arrived == (at(6, object_=2),)
     assert Truncates.of(frozenset({at(5)}), again, unique=True).copies == 2
     assert Truncates.of(frozenset({at(5)}), again).copies == 0
 
 
-def test_an_ordered_table_meets_those_above_its_events_and_the_newest_that_it_remembers() -> None:
+def test_an_ordered_table_meets_truncates_above_its_events_and_the_newest_one() -> None:
     old = Truncates(frozenset(at(sequence) for sequence in range(2, 900)), (at(1200),), copies=3)
     assert old.met_from(at(1000)) == Truncates(frozenset({at(899)}), (at(1200),), copies=3)
     assert old.met_from(at(897)).remembered == {at(897), at(898), at(899)}
@@ -54,7 +55,7 @@ def test_an_ordered_table_meets_those_above_its_events_and_the_newest_that_it_re
     assert Truncates().met_from(at(1)) == Truncates()
 
 
-def test_what_is_held_below_one_matters_no_more_unless_its_place_is_unknown() -> None:
+def test_a_truncate_overrules_holds_below_it_unless_their_position_is_unknown() -> None:
     truncates = Truncates(frozenset({at(5)}), (at(8),))
     assert truncates.overrule(at(7), Reason.CAST)
     assert not truncates.overrule(at(9), Reason.CAST)
@@ -65,7 +66,7 @@ def test_what_is_held_below_one_matters_no_more_unless_its_place_is_unknown() ->
 @pytest.mark.parametrize(
     ("mark", "lateness"), [(Mark(1, 500), Within(9)), (Mark(2, 5), ORDERED)], ids=["reload", "ordered"]
 )
-def test_it_is_held_against_no_mark_of_a_load_before_or_of_a_table_that_is_ordered_now(
+def test_a_truncate_is_not_compared_with_the_low_watermark_of_an_earlier_epoch_or_lateness(
     mark: Mark, lateness: Lateness
 ) -> None:
     """The sequences of the new epoch may begin anew, below it; an `ordered` table tells copies by what stands."""
@@ -74,7 +75,7 @@ def test_it_is_held_against_no_mark_of_a_load_before_or_of_a_table_that_is_order
         schema=columns, operations={Operation.TRUNCATE: 1}, least=place, greatest=place, truncates=(place,)
     )
     planned = plan(
-        Dimension(name=TableName("shop", "item"), schema=columns, key=("id",), lateness=lateness),
+        item(columns, lateness=lateness),
         facts,
         Progress(batch=2, epoch=2, key=("id",), low_watermark=mark),
         stored=columns,

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 import pytest
+from memory_jobs import NAME, columns
 
 from lakeward.adapters.memory import MemoryLedger, MemorySource, MemoryTarget
 from lakeward.core.checks.batch_checks import refuse_other_options
-from lakeward.core.dimension import Dimension, Match, TableName
+from lakeward.core.dimension import Dimension, Match
 from lakeward.core.errors import ConfigError, SchemaConflict, TableError
 from lakeward.core.history.options import History
 from lakeward.core.ledger.objects import ObjectState
@@ -18,10 +19,8 @@ from lakeward.core.pipeline.job import Job
 from lakeward.core.plan import MergePlan
 from lakeward.core.ports import Commit, ExternalTable
 from lakeward.core.progress import Progress
-from lakeward.core.schema import Column, Schema, Type
 
-NAME = TableName("shop", "item")
-SCHEMA = Schema((Column("id", Type("int")), Column("note", Type("string"))))
+SCHEMA = columns(id="int", note="string")
 DIMENSION = Dimension(name=NAME, schema=SCHEMA, key=("id",))
 
 
@@ -50,7 +49,7 @@ def job(theirs: ExternalTableReader | None) -> Job[object]:
     return Job(dimension=DIMENSION, source=source, opened=opened, ledger_writer=ledger_writer)
 
 
-def test_it_goes_on_behind_the_last_object_that_was_applied() -> None:
+def test_an_adopted_table_continues_behind_the_last_applied_object() -> None:
     theirs = ExternalTableReader()
     made = job(theirs)
     asked = ask(made, "00000002")
@@ -66,26 +65,26 @@ def test_it_goes_on_behind_the_last_object_that_was_applied() -> None:
     assert states == dict.fromkeys(("00000001", "00000002"), ObjectState.APPLIED)
 
 
-def test_without_a_last_object_none_was_applied() -> None:
+def test_without_a_last_object_nothing_counts_as_applied() -> None:
     assert len(ask(job(ExternalTableReader()), None).behind) == 3
     with pytest.raises(ConfigError, match="there are 3, from 00000001 to 00000003"):
         ask(job(ExternalTableReader()), "00000009")
 
 
-def test_of_a_table_without_a_key_it_is_said_that_rows_would_stand_twice() -> None:
+def test_the_adoption_of_a_table_without_a_key_has_a_warning() -> None:
     bare = replace(job(ExternalTableReader()), dimension=replace(DIMENSION, key=()))
     (caution,) = ask(bare, None).cautions
-    assert "of a file that waits each row becomes a new one" in caution
+    assert "of a waiting file each row becomes a new one" in caution
     assert ask(job(ExternalTableReader()), None).cautions == ()
 
 
-def test_a_format_that_takes_over_nothing_refuses_by_name() -> None:
+def test_a_format_without_adoption_refuses_it() -> None:
     with pytest.raises(ConfigError, match="takes over no table of another writer"):
         ask(job(None), None)
 
 
-def test_all_reasons_are_told_at_once() -> None:
-    other = Schema((Column("note", Type("int")),))
+def test_all_reasons_against_an_adoption_are_named_at_once() -> None:
+    other = columns(note="int")
     found = ExternalTable(
         state="7", schema=other, rows=3, null_keys=1, twice=2, example="4", refused=["it is of stone"]
     )
@@ -102,14 +101,14 @@ def test_all_reasons_are_told_at_once() -> None:
         assert reason in said
 
 
-def test_a_history_is_made_of_no_rows_whose_beginning_nobody_knows() -> None:
+def test_a_history_or_soft_deletes_are_no_forms_of_an_adopted_table() -> None:
     made = replace(job(ExternalTableReader()), dimension=replace(DIMENSION, history=History()))
     with pytest.raises(TableError) as refused:
         ask(made, None)
     assert "it is to be a history" in str(refused.value.found)
 
 
-def test_an_adopted_table_does_not_find_its_rows_by_their_images_later() -> None:
+def test_an_adopted_table_does_not_match_rows_by_image_later() -> None:
     """Its rows have no positions: among equal rows nothing says which one goes."""
     theirs, bare = ExternalTableReader(), replace(DIMENSION, key=())
     made = replace(job(theirs), dimension=bare)

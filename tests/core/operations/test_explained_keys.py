@@ -10,11 +10,12 @@ from random import Random
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from memory_jobs import item
 from model_laws import MODES, Player, draw_features, loaded_by
 from tries import tries
 
 from lakeward.adapters.memory import MemoryTable
-from lakeward.core.dimension import Dimension, Lateness, TableName, Unbounded
+from lakeward.core.dimension import Dimension, Lateness, Unbounded
 from lakeward.core.events import LOAD_SEQUENCE, UNSET, ChangeEvent, Key, Operation, Position
 from lakeward.core.history.options import History, Kind
 from lakeward.core.merge.change_log import BaseRow, Reason
@@ -77,7 +78,7 @@ def test_effects_leave_the_row_that_a_fold_leaves_after_each_event_that_comes(
             assert effects.row == (None if row is None or row.deleted else row.cells)
 
 
-def test_of_a_cell_that_holds_cells_an_effect_sets_those_that_were_sent() -> None:
+def test_an_effect_sets_the_sent_fields_of_a_struct() -> None:
     event = ChangeEvent(operation=Operation.UPDATE, position=Position(1, 1, 1, 1), key=(1,), cells={})
     first = effect_of(replace(event, cells={"id": 1, "s": {"x": 1, "y": UNSET}}), ["id", "s"])
     second = effect_of(replace(event, cells={"id": 1, "s": {"x": UNSET, "y": 2}}), ["id", "s"])
@@ -90,42 +91,31 @@ def placed(event: ChangeEvent) -> Position:
     return event.position
 
 
-@pytest.mark.parametrize("lateness", MODES, ids=repr)
+@pytest.mark.parametrize(
+    ("lateness", "history"), [*((lateness, None) for lateness in MODES), (Unbounded(), HISTORY)], ids=repr
+)
 @thorough
 @given(random=RANDOMS)
-def test_the_steps_lead_from_the_row_before_them_to_the_row_that_stands(lateness: Lateness, random: Random) -> None:
+def test_the_steps_lead_from_the_row_before_them_to_the_stored_row(
+    lateness: Lateness, history: History | None, random: Random
+) -> None:
+    """In a history each step goes on from the one before it in the order of the source."""
     features = replace(draw_features(random, lateness), moves=False)
     source = feed(random, features)
-    table, _ = played(random, source, features.dimension(lateness))
+    table, _ = played(random, source, replace(features.dimension(lateness), history=history))
     for key in keys_of(source):
         known = table.known(key)
-        told = explain(table.dimension, known)
-        assert told.is_whole
+        explained = explain(table.dimension, known)
+        assert explained.is_whole
         cells = dict(known.base.row.cells) if known.base is not None and known.base.row is not None else {}
-        for step in told.steps:
+        steps = explained.steps if history is None else sorted(explained.steps, key=lambda step: step.position)
+        for step in steps:
             assert all(cells.get(n, UNSET) == was or was is UNSET for n, (was, _) in step.changes.items())
             cells.update({name: is_ for name, (_, is_) in step.changes.items()})
         assert known.stored is None or cells == known.stored.row.cells
 
 
-@thorough
-@given(random=RANDOMS)
-def test_in_a_history_each_step_leads_on_from_the_one_before_it_in_the_order_of_the_source(random: Random) -> None:
-    features = replace(draw_features(random, Unbounded()), moves=False)
-    source = feed(random, features)
-    table, _ = played(random, source, replace(features.dimension(Unbounded()), history=HISTORY))
-    for key in keys_of(source):
-        known = table.known(key)
-        told = explain(table.dimension, known)
-        assert told.is_whole
-        cells = dict(known.base.row.cells) if known.base is not None and known.base.row is not None else {}
-        for step in sorted(told.steps, key=lambda step: step.position):
-            assert all(cells.get(n, UNSET) == was or was is UNSET for n, (was, _) in step.changes.items())
-            cells.update({name: is_ for name, (_, is_) in step.changes.items()})
-        assert known.stored is None or cells == known.stored.row.cells
-
-
-def test_a_change_of_a_column_that_keeps_its_first_value_says_so() -> None:
+def test_a_step_names_changed_columns_that_keep_their_first_value() -> None:
     dimension = replace(Features().dimension(Unbounded()), history=History(kinds={"b": Kind.KEEP_FIRST}))
     player = Player(dimension)
     for place, b in enumerate((10, 20), 1):
@@ -135,29 +125,32 @@ def test_a_change_of_a_column_that_keeps_its_first_value_says_so() -> None:
             [ChangeEvent(operation=Operation.UPDATE, position=position, key=(1,), cells=cells, time=place)]
         )
     table = MemoryTable(dimension, rows=player.rows, memory=player.memory, progress=Progress(batch=2))
-    told = explain(dimension, table.known((1,)))
-    assert [(step.changes.get("b"), step.kept) for step in told.steps] == [((UNSET, 10), ()), ((10, 20), ("b",))]
+    explained = explain(dimension, table.known((1,)))
+    assert [(step.changes.get("b"), step.kept) for step in explained.steps] == [
+        ((UNSET, 10), ()),
+        ((10, 20), ("b",)),
+    ]
 
 
 @pytest.mark.parametrize("lateness", MODES, ids=repr)
 @thorough
 @given(random=RANDOMS)
-def test_every_known_event_is_a_step_and_nothing_else_is(lateness: Lateness, random: Random) -> None:
+def test_the_steps_are_the_known_events(lateness: Lateness, random: Random) -> None:
     features = draw_features(random, lateness)
     source = feed(random, features)
     table, _ = played(random, source, features.dimension(lateness))
     for key in keys_of(source):
         known = table.known(key)
-        told = explain(table.dimension, known)
+        explained = explain(table.dimension, known)
         places = {found.event.position for found in known.remembered}
         places |= {known.stored.row.position} if known.stored is not None else set()
-        assert sorted(step.position for step in told.steps) == sorted(places)
-        assert all(step.by is None or step.by in places for step in told.steps)
+        assert sorted(step.position for step in explained.steps) == sorted(places)
+        assert all(step.by is None or step.by in places for step in explained.steps)
 
 
 @thorough
 @given(random=RANDOMS)
-def test_an_event_has_the_verdict_that_it_was_counted_with(random: Random) -> None:
+def test_a_step_has_the_verdict_with_which_its_event_was_counted(random: Random) -> None:
     """Every event is remembered and touches one key; in a history none was overtaken."""
     features = Features(
         sequence=random.choice(["commit", "unique", "none"]), load=random.random() < 0.5, scatter=True
@@ -166,15 +159,15 @@ def test_an_event_has_the_verdict_that_it_was_counted_with(random: Random) -> No
     dimension = replace(features.dimension(Unbounded()), history=random.choice([None, HISTORY]))
     table, counts = played(random, source, dimension)
     steps = [step for key in keys_of(source) for step in explain(table.dimension, table.known(key)).steps]
-    found = Counter((step.settled, step.verdict) for step in steps)
+    counted_steps = Counter((step.settled, step.verdict) for step in steps)
     for verdict in (Verdict.APPLIED, Verdict.STALE, Verdict.SUPERSEDED):
         for batch, counted in enumerate(counts, 1):
-            assert found[batch, verdict] == getattr(counted, verdict.value)
+            assert counted_steps[batch, verdict] == getattr(counted, verdict.value)
 
 
 @thorough
 @given(random=RANDOMS)
-def test_ties_are_those_that_were_counted(random: Random) -> None:
+def test_the_ties_of_the_steps_are_those_that_were_counted(random: Random) -> None:
     """In a feed of one batch."""
     features = Features(sequence="commit")
     source = feed(random, features)
@@ -182,13 +175,13 @@ def test_ties_are_those_that_were_counted(random: Random) -> None:
     counted = player.deliver(source.events).ties
     table = MemoryTable(player.dimension, rows=player.rows, memory=player.memory, progress=Progress(batch=1))
     steps = [step for key in keys_of(source) for step in explain(table.dimension, table.known(key)).steps]
-    beside = sum(step.tie is not None or step.alike is not None for step in steps)
-    assert sum(step.tie is not None for step in steps) <= counted <= beside
+    all_ties = sum(step.tie is not None or step.alike is not None for step in steps)
+    assert sum(step.tie is not None for step in steps) <= counted <= all_ties
 
 
 # Examples.
 
-ITEM = Dimension(name=TableName("shop", "item"), schema=SCHEMA, key=("id",), lateness=Unbounded())
+ITEM = item(SCHEMA, lateness=Unbounded())
 BARE = Row({"id": 1, "a": 0, "b": 0}, Position(1, LOAD_SEQUENCE, 1, 1))
 
 
@@ -220,7 +213,7 @@ def verdicts(*events: Remembered) -> list[tuple[Verdict, int | None]]:
     return [(step.verdict, None if step.by is None else places.index(step.by) + 1) for step in steps]
 
 
-def test_what_overtook_an_event_is_what_was_there_before_or_came_with_it() -> None:
+def test_an_event_is_overtaken_by_an_earlier_batch_or_by_its_own() -> None:
     newest, other = remembered(9, 1, a=9, b=9), remembered(8, 2, a=8, b=8)
     late, with_it = remembered(3, 3, a=3, b=3), remembered(4, 3, a=4, b=4)
     assert verdicts(newest, other, late, with_it) == [
@@ -232,7 +225,7 @@ def test_what_overtook_an_event_is_what_was_there_before_or_came_with_it() -> No
     assert verdicts(late, with_it) == [(Verdict.SUPERSEDED, 2), (Verdict.APPLIED, None)]
 
 
-def test_a_late_event_that_completes_cells_is_applied_and_says_which() -> None:
+def test_a_late_event_that_completes_cells_is_applied_and_names_them() -> None:
     steps = explain(ITEM, known(remembered(9, 1, a=9), remembered(5, 2, a=5, b=5))).steps
     assert [(step.verdict, step.changes) for step in steps] == [
         (Verdict.APPLIED, {"a": (0, 9)}),
@@ -251,7 +244,7 @@ def test_in_a_history_a_late_event_is_applied_in_its_place() -> None:
     ]
 
 
-def test_what_an_event_left_is_judged_as_of_its_batch() -> None:
+def test_an_event_is_judged_as_of_its_own_batch() -> None:
     completed, newer, later = remembered(5, 1, a=5, b=5), remembered(6, 1, a=6), remembered(9, 2, a=9, b=9)
     assert verdicts(completed, newer, later) == [(Verdict.APPLIED, None)] * 3
 
@@ -274,17 +267,17 @@ def test_equal_contents_of_another_operation_tie() -> None:
     assert [step.tie for step in explain(ITEM, known(insert, update)).steps] == [None, insert.event.position]
 
 
-def test_an_event_waits_for_what_is_held_below_it_or_for_its_load() -> None:
+def test_an_event_waits_for_a_held_event_below_it_or_for_its_load() -> None:
     held = Refused(position=Position(1, 3, 3, 1), reason=Reason.CAST, batch=1)
     given_up = replace(held, position=Position(1, 4, 4, 1), given_up=2)
     final = replace(held, position=Position(1, 2, 2, 1), reason=Reason.TOO_LATE)
     waiting, released = remembered(5, 2, settled=None, a=5, b=5), remembered(6, 2, settled=4, a=6, b=6)
     staged = replace(waiting, event=replace(waiting.event, position=Position(2, 1, 9, 1)))
-    told = explain(ITEM, known(waiting, released, refused=(final, held, given_up))).steps
-    assert {step.position: step.by for step in told if step.verdict is Verdict.WAITING} == {
+    explained = explain(ITEM, known(waiting, released, refused=(final, held, given_up))).steps
+    assert {step.position: step.by for step in explained if step.verdict is Verdict.WAITING} == {
         waiting.event.position: held.position
     }
-    assert [(step.batch, step.settled) for step in told if step.verdict is Verdict.APPLIED] == [(2, 4)]
+    assert [(step.batch, step.settled) for step in explained if step.verdict is Verdict.APPLIED] == [(2, 4)]
     assert [step.by for step in explain(ITEM, known(staged)).steps] == [None]
 
 
@@ -293,8 +286,8 @@ def test_an_event_waits_for_a_key_change_that_waits() -> None:
     move = remembered(4, 2, settled=None, a=4)
     move = replace(move, event=replace(move.event, old_key=(2,)))
     before, behind = remembered(3, 2, a=3, b=3), remembered(5, 2, settled=None, a=5, b=5)
-    told = explain(ITEM, known(before, move, behind)).steps
-    assert [(step.verdict, step.by) for step in told] == [
+    explained = explain(ITEM, known(before, move, behind)).steps
+    assert [(step.verdict, step.by) for step in explained] == [
         (Verdict.APPLIED, None),
         (Verdict.WAITING, None),
         (Verdict.WAITING, move.event.position),
@@ -304,14 +297,14 @@ def test_an_event_waits_for_a_key_change_that_waits() -> None:
 def test_a_row_that_was_replayed_is_an_event_like_any_other() -> None:
     """It waited until then, and later events overtook it."""
     replayed, newer = remembered(5, 3, a=5, b=5), remembered(6, 2, settled=3, a=6, b=6)
-    told = explain(ITEM, known(replayed, newer)).steps
-    assert [(step.verdict, step.batch, step.settled) for step in told] == [
+    explained = explain(ITEM, known(replayed, newer)).steps
+    assert [(step.verdict, step.batch, step.settled) for step in explained] == [
         (Verdict.SUPERSEDED, 3, 3),
         (Verdict.APPLIED, 2, 3),
     ]
 
 
-def test_a_row_tells_of_its_own_event_where_nothing_else_does() -> None:
+def test_the_stored_row_shows_its_event_where_no_other_record_does() -> None:
     row = Row({"id": 1, "a": 7, "b": 0}, Position(1, 7, 7, 1))
     (step,) = explain(ITEM, known(row=row)).steps
     assert (step.operation, step.verdict, step.changes) == (None, Verdict.APPLIED, {"a": (0, 7)})
@@ -319,30 +312,30 @@ def test_a_row_tells_of_its_own_event_where_nothing_else_does() -> None:
     assert step.operation is Operation.READ
 
 
-def test_a_row_that_does_not_follow_from_what_is_known() -> None:
+def test_an_explanation_says_where_the_stored_row_does_not_follow_from_the_steps() -> None:
     assert explain(ITEM, known(remembered(5, 1, a=5, b=5))).is_whole is False
     assert explain(ITEM, known(remembered(5, 1, operation=Operation.DELETE))).is_whole is True
 
 
-def test_of_a_row_that_nobody_knows_no_cell_is_made_up() -> None:
+def test_no_cell_of_an_unknown_row_is_made_up() -> None:
     found = replace(known(remembered(5, 1, a=5)), base=None)
     (step,) = explain(ITEM, found).steps
     assert (step.verdict, step.changes) == (Verdict.APPLIED, {"id": (UNSET, 1), "a": (UNSET, 5)})
 
 
-def test_a_key_change_is_told_from_both_its_keys() -> None:
+def test_a_key_change_is_a_step_of_both_its_keys() -> None:
     move = remembered(5, 1, a=5)
     away = replace(move, event=replace(move.event, key=(2,), old_key=(1,)))
-    told = explain(ITEM, known(away))
-    assert told.is_whole
-    assert (told.steps[0].key, told.steps[0].old_key, told.steps[0].changes) == ((2,), (1,), {})
+    explained = explain(ITEM, known(away))
+    assert explained.is_whole
+    assert (explained.steps[0].key, explained.steps[0].old_key, explained.steps[0].changes) == ((2,), (1,), {})
     here = replace(move, event=replace(move.event, old_key=(2,)))
     (step,) = explain(ITEM, known(here)).steps
     assert (step.old_key, step.verdict, step.changes) == ((2,), Verdict.APPLIED, {"a": (0, 5)})
 
 
 @pytest.mark.parametrize("order", ["in order", "backwards", "late in part"])
-def test_a_busy_key_is_told_in_a_moment(order: str) -> None:
+def test_a_busy_key_is_explained_in_seconds(order: str) -> None:
     """The cost grows with the events, not with their square: 8,000 of them took minutes."""
     number, columns = 8_000, [name for name in SCHEMA.names if name != "id"]
     found = []
@@ -360,7 +353,7 @@ def test_a_busy_key_is_told_in_a_moment(order: str) -> None:
     assert time.process_time() - begun < 5
 
 
-def test_of_a_swap_each_key_tells_the_cells_of_the_row_that_came() -> None:
+def test_after_a_swap_each_key_shows_the_cells_of_its_new_row() -> None:
     """In one transaction a row takes along the cells that it had when the transaction began."""
     out, back = remembered(5, 1, b=7), remembered(6, 1, b=8)
     unset = {"id": 1, "a": UNSET}
@@ -372,7 +365,7 @@ def test_of_a_swap_each_key_tells_the_cells_of_the_row_that_came() -> None:
         assert entered.changes == {"id": (UNSET, 1), "b": (UNSET, 8), **came}
 
 
-def test_a_row_in_part_that_waits_tells_what_it_sends() -> None:
+def test_a_waiting_partial_row_shows_the_cells_that_it_sent() -> None:
     (step,) = explain(ITEM, replace(known(remembered(5, 1, a=7)), base=BaseRow((1,), None, 1))).steps
     assert (step.verdict, step.unset) == (Verdict.WAITING, ("b",))
     assert step.changes == {"id": (UNSET, 1), "a": (UNSET, 7)}

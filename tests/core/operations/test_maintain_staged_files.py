@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import pytest
+from memory_jobs import NAME, columns, item, memory_job
 
-from lakeward.adapters.memory import MemorySource, MemoryTarget
-from lakeward.core.dimension import Dimension, TableName
+from lakeward.adapters.memory import MemorySource
+from lakeward.core.dimension import Dimension
 from lakeward.core.events import ChangeEvent, Operation, Position
 from lakeward.core.operations.maintain import maintain
 from lakeward.core.pipeline.apply import apply_changes
-from lakeward.core.pipeline.job import Job
 from lakeward.core.ports import MaintenancePolicy
-from lakeward.core.schema import Column, Schema, Type
 
-NAME = TableName("shop", "item")
-DIMENSION = Dimension(name=NAME, schema=Schema((Column("id", Type("int")),)), key=("id",))
+DIMENSION = item(columns(id="int"))
 CARE = MaintenancePolicy(deleted=None, small=None, file_size=1, keep=None, keep_last=1, orphans=None)
 
 
@@ -30,9 +27,9 @@ class StagingSource(MemorySource):
 
 
 @pytest.mark.parametrize("is_written", [True, False])
-def test_what_ended_runs_staged_is_removed_or_named(is_written: bool) -> None:
+def test_staged_files_of_ended_runs_are_removed_or_named(is_written: bool) -> None:
     source = StagingSource()
-    job: Job[Any] = Job(dimension=DIMENSION, source=source, opened=MemoryTarget().open(DIMENSION))
+    job = memory_job(DIMENSION, source)
     if is_written:
         place = Position(1, 1, 1, 1)
         event = ChangeEvent(operation=Operation.INSERT, position=place, key=(1,), cells={"id": 1}, time=1)
@@ -42,6 +39,6 @@ def test_what_ended_runs_staged_is_removed_or_named(is_written: bool) -> None:
     assert [*maintain(job, CARE).orphans] == ["one", "two"]
 
 
-def test_a_source_that_stages_nothing_is_left_alone() -> None:
-    job: Job[Any] = Job(dimension=DIMENSION, source=MemorySource(), opened=MemoryTarget().open(DIMENSION))
+def test_a_source_without_staged_files_is_not_asked() -> None:
+    job = memory_job(DIMENSION, MemorySource())
     assert maintain(job, CARE).orphans == ()

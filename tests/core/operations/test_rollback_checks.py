@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from memory_jobs import NAME, columns, item, progress_of
 
 from lakeward.adapters.memory import MemoryLedger, MemorySource, MemoryTarget
-from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import ConfigError, SourceError
 from lakeward.core.events import ChangeEvent, Operation, Position
 from lakeward.core.ledger.objects import ObjectState
@@ -19,10 +19,8 @@ from lakeward.core.operations.truncate import truncate_at
 from lakeward.core.pipeline.apply import apply_changes
 from lakeward.core.pipeline.job import Job
 from lakeward.core.ports import Acknowledgement
-from lakeward.core.schema import Column, Schema, Type
 
-NAME = TableName("shop", "item")
-DIMENSION = Dimension(name=NAME, schema=Schema((Column("id", Type("int")),)), key=("id",))
+DIMENSION = item(columns(id="int"))
 
 
 @pytest.fixture
@@ -56,28 +54,28 @@ def states(job: Job[object]) -> list[tuple[str, ObjectState]]:
     return [(record.object.name, record.state) for record in job.ledger_writer.ledger.objects(str(NAME))]
 
 
-def test_the_ledger_is_that_of_then_and_the_next_run_applies_what_follows(job: Job[object]) -> None:
+def test_a_rollback_restores_the_ledger_and_the_next_run_applies_what_follows(job: Job[object]) -> None:
     assert [version.name for version in versions(job)] == ["2", "1"]
     preview = ask(job, "1")
     assert ([found.object.name for found in preview.objects], preview.batches) == (["00000002", "00000003"], 2)
     assert roll_back(job, preview).progress.batch == 1
     assert states(job) == [("00000001", ObjectState.APPLIED)]
     assert apply_changes(job).applied == 2
-    assert job.opened.table.standing().progress.rows == 3
+    assert progress_of(job).rows == 3
 
 
-def test_a_format_that_keeps_no_earlier_state_refuses_by_name(job: Job[object]) -> None:
+def test_a_format_without_rollback_refuses_it(job: Job[object]) -> None:
     without = replace(job, opened=replace(job.opened, versions=None))
     with pytest.raises(ConfigError, match="does not declare `rollback`"):
         versions(without)
 
 
-def test_an_unknown_commit_is_refused_with_those_that_there_are(job: Job[object]) -> None:
+def test_an_unknown_commit_is_refused_with_the_known_ones(job: Job[object]) -> None:
     with pytest.raises(ConfigError, match="there are 2, 1"):
         ask(job, "7")
 
 
-def test_objects_that_are_gone_are_named_before_anything_is_changed(job: Job[object]) -> None:
+def test_missing_objects_are_named_before_anything_is_changed(job: Job[object]) -> None:
     listed = source_of(job).tables[NAME]
     gone = listed.pop(1)
     with pytest.raises(SourceError, match="found no 00000002"):
@@ -87,7 +85,7 @@ def test_objects_that_are_gone_are_named_before_anything_is_changed(job: Job[obj
     assert ask(job, "1").batches == 2
 
 
-def test_a_load_that_was_asked_for_since_is_not_forgotten(job: Job[object]) -> None:
+def test_a_rollback_does_not_forget_a_reload_request(job: Job[object]) -> None:
     asked = ask_for_a_load(job, by="ann", reason=None, at=1, first=None)
     record_decision(job, asked.word)
     with pytest.raises(ConfigError, match="a reload was asked for after 2"):
@@ -96,7 +94,7 @@ def test_a_load_that_was_asked_for_since_is_not_forgotten(job: Job[object]) -> N
     assert [type(word).__name__ for word in ask(job, "2").words] == ["ReloadRequest", "ReloadRequest"]
 
 
-def test_what_a_person_did_since_is_told(job: Job[object]) -> None:
+def test_a_rollback_preview_has_the_decisions_of_operators(job: Job[object]) -> None:
     truncate_at(job, "now", by="ann", reason=None, at=1)
     preview = ask(job, "2")
     assert (preview.batches, preview.by_hand) == (2, 1)

@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 import pytest
+from memory_jobs import NAME
 
-from lakeward.core.dimension import TableName
 from lakeward.core.errors import CommitConflict, TableError
 from lakeward.core.pipeline.consistent_read import read_consistently
 from lakeward.core.ports import TableState
 from lakeward.core.progress import Progress
-
-NAME = TableName("shop", "item")
 
 
 def at(*batches: int) -> Callable[[], TableState]:
@@ -28,20 +26,20 @@ def read(found: TableState) -> int:
     return 7
 
 
-def test_what_is_read_at_once_is_looked_at_once() -> None:
+def test_a_consistent_read_reads_the_state_once() -> None:
     assert read_consistently(NAME, at(7), read) == 7
 
 
-def test_who_reads_while_a_table_goes_on_begins_anew() -> None:
+def test_a_read_begins_again_while_the_table_advances() -> None:
     assert read_consistently(NAME, at(5, 6, 6, 7, 7), read) == 7
 
 
-def test_what_fails_of_a_table_that_stays_as_it_is_fails() -> None:
+def test_an_error_of_an_unchanged_table_is_raised() -> None:
     with pytest.raises(TableError, match="rolled back to batch 5"):
         read_consistently(NAME, at(5, 5), read)
 
 
-def test_a_table_that_never_stays_is_said_to_be_read_again_later() -> None:
+def test_a_table_that_always_advances_is_a_conflict() -> None:
     with pytest.raises(CommitConflict, match="faster than it is read") as failed:
         read_consistently(NAME, at(*range(8, 18)), read)
     assert "rolled back" in str(failed.value.__cause__)

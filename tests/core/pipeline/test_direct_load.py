@@ -7,9 +7,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
+from memory_jobs import NAME, columns, item
 
 from lakeward.adapters.memory import MemorySource, MemoryTable, MemoryTarget
-from lakeward.core.dimension import Deletes, Dimension, TableName
+from lakeward.core.dimension import Deletes, Dimension
 from lakeward.core.events import LOAD_SEQUENCE, ChangeEvent, Operation, Position
 from lakeward.core.ledger.selection import ObjectSelection
 from lakeward.core.merge.change_log import Hold, Reason
@@ -20,10 +21,8 @@ from lakeward.core.pipeline.job import Job
 from lakeward.core.pipeline.preparation import prepare_next_batch
 from lakeward.core.plan import MergePlan
 from lakeward.core.ports import Batch
-from lakeward.core.schema import Column, Schema, Type
 
-NAME = TableName("shop", "item")
-DIMENSION = Dimension(name=NAME, schema=Schema((Column("id", Type("int")),)), key=("id",))
+DIMENSION = item(columns(id="int"))
 OTHERS = {
     "a table without a key": replace(DIMENSION, key=()),
     "soft deletes": replace(DIMENSION, deletes=Deletes.SOFT),
@@ -71,7 +70,7 @@ def put(source: MemorySource, order: int, operation: Operation = Operation.INSER
     source.put(NAME, order, [event])
 
 
-def test_each_batch_of_a_load_is_planned_from_its_columns_alone_and_none_behind_a_change() -> None:
+def test_each_batch_of_a_load_is_planned_from_its_columns_until_a_change_comes() -> None:
     source, table, loads = Asking(), MemoryTable(DIMENSION), Loads()
     for order, operation in enumerate((Operation.READ, Operation.READ, Operation.INSERT, Operation.READ), 1):
         put(source, order, operation)
@@ -79,7 +78,7 @@ def test_each_batch_of_a_load_is_planned_from_its_columns_alone_and_none_behind_
     assert [plan.batch for plan in loads.plans] == [1, 2, 3], "what the third has is not known yet"
 
 
-def test_no_later_batch_is_while_a_key_is_held() -> None:
+def test_no_batch_is_planned_from_its_columns_while_a_key_is_held() -> None:
     source, table, loads = Asking(), MemoryTable(DIMENSION), Loads()
     put(source, 1, Operation.READ)
     apply_changes(job(DIMENSION, source, table, loads))
@@ -105,13 +104,13 @@ def test_the_first_batch_is_planned_from_its_columns_alone() -> None:
 
 
 @pytest.mark.parametrize("dimension", OTHERS.values(), ids=OTHERS)
-def test_other_tables_are_written_once_all_is_known(dimension: Dimension) -> None:
+def test_other_tables_are_written_after_their_facts_are_known(dimension: Dimension) -> None:
     loads = Loads()
     apply_changes(job(dimension, source_of(1), MemoryTable(dimension), loads))
     assert loads.plans == []
 
 
-def test_a_plan_that_is_shown_writes_nothing() -> None:
+def test_a_plan_for_display_writes_nothing() -> None:
     loads = Loads()
     prepare_next_batch(job(DIMENSION, source_of(1), MemoryTable(DIMENSION), loads)).close()  # type: ignore[union-attr]
     assert loads.plans == []

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 import pytest
+from memory_jobs import NAME, columns, item, progress_of
 
 from lakeward.adapters.memory import MemoryLedger, MemorySource, MemoryTable, MemoryTarget
-from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import CommitConflict, LockedError
 from lakeward.core.events import LOAD_SEQUENCE, ChangeEvent, Operation, Position
 from lakeward.core.ledger.writer import LedgerWriter
@@ -29,10 +29,8 @@ from lakeward.core.pipeline.release import release, repair_row
 from lakeward.core.plan import MergePlan
 from lakeward.core.ports import Commit, Entry, ExternalTable, LayoutChange, MaintenancePolicy, RepairedRow
 from lakeward.core.progress import Progress
-from lakeward.core.schema import Column, Schema, Type
 
-NAME = TableName("shop", "item")
-DIMENSION = Dimension(name=NAME, schema=Schema((Column("id", Type("int")),)), key=("id",))
+DIMENSION = item(columns(id="int"))
 CARE = MaintenancePolicy(deleted=None, small=None, file_size=1, keep=1, keep_last=1, orphans=None)
 
 Act: TypeAlias = Callable[[Job[Any]], object]
@@ -82,7 +80,7 @@ def job() -> Job[Any]:
 
 
 def entry(job: Job[Any]) -> Entry:
-    return job.opened.quarantine.entries(job.opened.table.standing().progress)[0]
+    return job.opened.quarantine.entries(progress_of(job))[0]
 
 
 def by_hand(job: Job[Any]) -> object:
@@ -143,7 +141,7 @@ def all_of(job: Job[Any]) -> object:
 
 
 @pytest.mark.parametrize(("prepare", "act"), [pytest.param(*more, id=name) for name, *more in ACTS])
-def test_who_has_lost_his_turn_writes_nothing(
+def test_a_process_that_lost_its_lease_writes_nothing(
     job: Job[Any], prepare: Callable[[Job[Any]], Job[Any]], act: Act
 ) -> None:
     job = prepare(job)
@@ -155,11 +153,11 @@ def test_who_has_lost_his_turn_writes_nothing(
     assert all_of(job) != before, "it would have"
 
 
-def test_a_dry_care_asks_nobody(job: Job[Any]) -> None:
+def test_a_dry_maintenance_does_not_check_the_lease(job: Job[Any]) -> None:
     assert maintain(replace(job, check=lost), CARE, is_dry=True).snapshots == 2
 
 
-def test_what_was_not_listed_is_not_undone(job: Job[Any]) -> None:
+def test_a_rollback_of_other_batches_than_listed_is_refused(job: Job[Any]) -> None:
     """Between the preview and the rollback another process may have held the lease and given it back."""
     preview = ask(job, "1")
     assert isinstance(job.source, MemorySource)

@@ -7,9 +7,10 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from memory_jobs import NAME, columns, memory_job
 
 from lakeward.adapters.memory import MemoryQueue, MemorySource, MemoryTable, MemoryTarget
-from lakeward.core.dimension import ORDERED, Dimension, Lateness, TableName, Unbounded
+from lakeward.core.dimension import ORDERED, Deletes, Dimension, Lateness, Unbounded
 from lakeward.core.errors import CommitConflict, ConfigError, LockedError, SchemaConflict, TableError
 from lakeward.core.events import LOAD_SEQUENCE, UNSET, ChangeEvent, Operation, Position
 from lakeward.core.ledger.full_loads import AwaitedLoad
@@ -24,11 +25,10 @@ from lakeward.core.pipeline.preparation import prepare_next_batch
 from lakeward.core.plan import MergePlan, plan
 from lakeward.core.ports import Batch, ChangeLogState, Commit, MergeResult, Notice, TableState
 from lakeward.core.progress import Progress
-from lakeward.core.schema import Column, Schema, Type, parse_type
+from lakeward.core.schema import Schema
 from lakeward.core.schema_changes.evolution import Policies, Policy
 
-NAME = TableName("shop", "item")
-DIMENSION = Dimension(name=NAME, schema=Schema((Column("id", Type("int")), Column("a", Type("int")))), key=("id",))
+DIMENSION = Dimension(name=NAME, schema=columns(id="int", a="int"), key=("id",))
 
 
 def event(operation: Operation, sequence: int, epoch: int = 1, **cells: object) -> ChangeEvent:
@@ -72,7 +72,7 @@ class Told(MemorySource):
         return MemorySource.read(self, dimension, selection, epoch)
 
 
-def test_a_source_is_told_the_columns_of_the_table_as_it_stands() -> None:
+def test_a_source_gets_the_stored_columns_of_the_table() -> None:
     source, table = Told(), MemoryTable(DIMENSION)
     for order in (1, 2):
         source.put(NAME, order, [event(Operation.INSERT, order)])
@@ -87,36 +87,12 @@ class Empty(MemorySource):
         return ObjectSelection()
 
 
-def test_a_notice_whose_objects_were_still_changing_stays() -> None:
-    source = Growing()
-    source.put(NAME, 1, [event(Operation.INSERT, 1, a=1)])
-    waiting = job(source, MemoryTable(DIMENSION))
-    apply_changes(waiting)
-    assert len(notices(waiting)) == 1
-
-
-def test_a_notice_of_nothing_new_is_acknowledged() -> None:
-    waiting = job(Empty(), MemoryTable(DIMENSION))
-    apply_changes(waiting)
-    assert notices(waiting) == []
-
-
 class OfOthers(MemorySource):
     """Has only messages of other tables."""
 
     def read(self, dimension: Dimension, selection: ObjectSelection, epoch: int) -> Batch[Any]:
         batch = MemorySource.read(self, dimension, replace(selection, objects=()), epoch)
         return replace(batch, facts=replace(batch.facts, others=OtherTables(1, (("shop.other", 1),))))
-
-
-def test_a_notice_of_an_object_that_is_all_of_others_is_acknowledged() -> None:
-    source = OfOthers()
-    source.put(NAME, 1, [])
-    waiting = job(source, MemoryTable(DIMENSION))
-    found: list[OtherTables] = []
-    apply_changes(waiting, on_others=found.append)
-    assert len(found) == 1
-    assert notices(waiting) == []
 
 
 class Loading(MemorySource):
@@ -126,13 +102,21 @@ class Loading(MemorySource):
         return ObjectSelection(awaited=AwaitedLoad(epoch=2, objects=1))
 
 
-def test_a_notice_of_a_table_that_waits_for_a_full_load_is_acknowledged() -> None:
-    waiting = job(Loading(), MemoryTable(DIMENSION))
-    apply_changes(waiting)
-    assert notices(waiting) == []
+@pytest.mark.parametrize(
+    ("source", "is_acknowledged"), [(Growing(), False), (Empty(), True), (OfOthers(), True), (Loading(), True)]
+)
+def test_a_notice_is_acknowledged_unless_its_objects_are_still_changing(
+    source: MemorySource, is_acknowledged: bool
+) -> None:
+    source.put(NAME, 1, [event(Operation.INSERT, 1, a=1)])
+    waiting = job(source, MemoryTable(DIMENSION))
+    others: list[OtherTables] = []
+    apply_changes(waiting, on_others=others.append)
+    assert (notices(waiting) == []) is is_acknowledged
+    assert bool(others) is isinstance(source, OfOthers)
 
 
-def test_a_batch_is_reported_though_what_follows_its_commit_fails() -> None:
+def test_a_batch_is_reported_even_if_a_step_after_its_commit_fails() -> None:
     class Untrimmed(MemoryTable):
         def trim(self, progress: Progress) -> None:
             raise TableError("no space left")
@@ -153,7 +137,7 @@ def test_a_batch_is_reported_though_what_follows_its_commit_fails() -> None:
         ([replace(event(Operation.UPDATE, 2, a=1), old_key=(2,))], Capability.KEY_CHANGE),
     ],
 )
-def test_what_a_table_cannot_do_is_refused(events: list[ChangeEvent], needed: Capability) -> None:
+def test_a_batch_that_needs_a_missing_capability_is_refused(events: list[ChangeEvent], needed: Capability) -> None:
     table = MemoryTable(DIMENSION, capabilities=frozenset())
     with pytest.raises(ConfigError) as refused:
         apply_changes(job(source_of(*events), table))
@@ -176,33 +160,45 @@ def test_a_reload_begins_an_epoch_once() -> None:
     assert following.progress.totals.read == 2
 
 
+@pytest.mark.parametrize("deletes", Deletes)
+def test_progress_has_the_number_of_rows_and_of_undeleted_ones(deletes: Deletes) -> None:
+    """Only a table with soft deletes, or a history, has rows that are not current."""
+    dimension = replace(DIMENSION, deletes=deletes)
+    source, table = MemorySource(), MemoryTable(dimension)
+    numbers = []
+    for order, (operation, key) in enumerate([("INSERT", 1), ("INSERT", 2), ("DELETE", 1), ("INSERT", 3)], 1):
+        change = replace(event(Operation[operation], order), key=(key,), cells={"id": key, "a": order})
+        source.put(NAME, order, [replace(change, position=Position(1, order, order, 1))])
+        apply_changes(memory_job(dimension, source, table))
+        numbers.append((table.progress.rows, table.progress.current))
+    is_soft = deletes is Deletes.SOFT
+    assert numbers == (
+        [(1, 1), (2, 2), (2, 1), (3, 2)] if is_soft else [(1, None), (2, None), (1, None), (2, None)]
+    )
+
+
 def test_the_key_of_a_table_cannot_become_another() -> None:
     """Rows are stored and changes remembered by the key; a renamed column is the same key."""
     table = MemoryTable(DIMENSION)
     apply_changes(job(source_of(event(Operation.INSERT, 1, a=1)), table))
     assert table.progress.key == ("id",)
     facts = BatchFacts(schema=DIMENSION.schema)
-    other = replace(DIMENSION, key=("a",))
-    with pytest.raises(SchemaConflict, match="its key cannot become another"):
-        plan(other, facts, table.progress, stored=DIMENSION.schema, capabilities=frozenset())
-    without = replace(DIMENSION, key=())
-    with pytest.raises(SchemaConflict, match="its key cannot become another"):
-        plan(without, facts, table.progress, stored=DIMENSION.schema, capabilities=frozenset())
+    for key, words in ((("a",), "a"), ((), "no column")):
+        other = replace(DIMENSION, key=key)
+        with pytest.raises(SchemaConflict, match="its key cannot become another") as refused:
+            plan(other, facts, table.progress, stored=DIMENSION.schema, capabilities=frozenset())
+        assert refused.value.found == f"the table goes by id; the settings say {words}"
     renamed = replace(DIMENSION, key=("no",), policies=Policies(renames={"id": "no"}))
-    called = Schema((Column("no", Type("int")), Column("a", Type("int"))))
-    assert plan(
-        replace(renamed, schema=called),
-        replace(facts, schema=called),
-        table.progress,
-        stored=DIMENSION.schema,
-        capabilities=frozenset(),
-    ).evolution.renames == {"id": "no"}
+    called = columns(no="int", a="int")
+    renamed, facts = replace(renamed, schema=called), replace(facts, schema=called)
+    found = plan(renamed, facts, table.progress, stored=DIMENSION.schema, capabilities=frozenset())
+    assert found.evolution.renames == {"id": "no"}
 
 
 def test_a_rename_within_a_column_is_refused_before_anything_is_written() -> None:
     """Else the table would get a second field, and NULL in it where the old one has values."""
-    stored = Schema((Column("id", Type("int")), Column("a", parse_type("struct<city: string>"))))
-    sent = Schema((Column("id", Type("int")), Column("a", parse_type("struct<town: string>"))))
+    stored = columns(id="int", a="struct<city: string>")
+    sent = columns(id="int", a="struct<town: string>")
     dimension = replace(DIMENSION, schema=Schema(()), policies=Policies(renames={"a.city": "town"}))
     with pytest.raises(ConfigError, match="fields within columns cannot be renamed") as refused:
         plan(dimension, BatchFacts(schema=sent), Progress(), stored=stored, capabilities=frozenset())
@@ -211,24 +207,14 @@ def test_a_rename_within_a_column_is_refused_before_anything_is_written() -> Non
 
 
 @pytest.mark.parametrize(("lateness", "is_in_part"), [(Unbounded(), True), (ORDERED, False)])
-def test_updates_that_lack_a_column_of_the_table_send_a_part_of_a_row(lateness: Lateness, is_in_part: bool) -> None:
+def test_updates_that_lack_a_column_are_partial_rows(lateness: Lateness, is_in_part: bool) -> None:
     """An older update may still bring the rest; in an ordered table none does."""
-    narrow = Schema((Column("id", Type("int")),))
+    narrow = columns(id="int")
     dimension = replace(DIMENSION, schema=narrow, lateness=lateness, policies=Policies(drop=Policy.EVOLVE))
-    facts = BatchFacts(
-        schema=narrow,
-        operations={Operation.UPDATE: 1},
-        least=Position(1, 5, 1, 1),
-        greatest=Position(1, 5, 1, 1),
-    )
-    made = plan(
-        dimension,
-        facts,
-        Progress(),
-        stored=DIMENSION.schema,
-        capabilities=frozenset(Capability),
-    )
-    assert made.in_part is is_in_part
+    place = Position(1, 5, 1, 1)
+    facts = BatchFacts(schema=narrow, operations={Operation.UPDATE: 1}, least=place, greatest=place)
+    found = plan(dimension, facts, Progress(), stored=DIMENSION.schema, capabilities=frozenset(Capability))
+    assert found.in_part is is_in_part
 
 
 class Lost(MemoryTable):
@@ -242,7 +228,7 @@ class Lost(MemoryTable):
 
 
 @pytest.mark.parametrize("attempts", [1, 3])
-def test_a_batch_that_loses_every_race_is_given_up_after_so_many_attempts(attempts: int) -> None:
+def test_a_batch_that_loses_every_race_fails_after_its_attempts(attempts: int) -> None:
     table = Lost(DIMENSION)
     one = replace(job(source_of(event(Operation.INSERT, 1, a=1)), table), attempts=attempts)
     with pytest.raises(CommitConflict):
@@ -252,7 +238,7 @@ def test_a_batch_that_loses_every_race_is_given_up_after_so_many_attempts(attemp
     assert table.progress == Progress()
 
 
-def test_who_slept_since_a_batch_was_worked_out_writes_nothing_down() -> None:
+def test_a_process_that_is_too_late_writes_nothing() -> None:
     table = MemoryTable(DIMENSION)
     source = source_of(event(Operation.INSERT, 1, a=1))
     slept = replace(job(source, table), read_table_state=table.standing)
@@ -266,7 +252,7 @@ def test_who_slept_since_a_batch_was_worked_out_writes_nothing_down() -> None:
     assert refused.value.retryable
 
 
-def test_a_table_whose_memory_is_of_another_batch_than_it_committed_stops() -> None:
+def test_a_change_log_of_another_batch_stops_the_table() -> None:
     table = MemoryTable(DIMENSION)
     source = source_of(event(Operation.INSERT, 1, a=1))
     apply_changes(job(source, table))
@@ -293,7 +279,7 @@ class Overtaken(MemoryTable):
         return MemoryTable.read_state(self, progress)
 
 
-def test_who_is_overtaken_between_two_looks_begins_anew() -> None:
+def test_a_process_that_another_overtakes_while_it_reads_begins_again() -> None:
     table, source = Overtaken(DIMENSION), source_of(event(Operation.INSERT, 1, a=1))
     table.source = source
     apply_changes(replace(job(source, table), read_table_state=table.standing))
@@ -311,7 +297,7 @@ class Trimmed(MemoryTable):
 
 
 @pytest.mark.parametrize(("further", "trims"), [(0, 1), (1, 0)])
-def test_who_is_overtaken_behind_his_commit_forgets_nothing(further: int, trims: int) -> None:
+def test_a_process_that_another_overtakes_after_its_commit_trims_nothing(further: int, trims: int) -> None:
     """The other process remembers more, and trims its change log itself."""
     table, source = Trimmed(DIMENSION), source_of(event(Operation.INSERT, 1, a=1))
 
@@ -333,7 +319,7 @@ class Raced(Trimmed):
 
 
 @pytest.mark.parametrize("goes_on", [True, False])
-def test_who_loses_the_race_for_what_is_remembered_leaves_it_to_who_went_on(goes_on: bool) -> None:
+def test_a_conflict_while_trimming_is_ignored_if_another_process_advanced(goes_on: bool) -> None:
     table, source = Raced(DIMENSION), source_of(event(Operation.INSERT, 1, a=1))
 
     def standing() -> TableState:
@@ -345,7 +331,7 @@ def test_who_loses_the_race_for_what_is_remembered_leaves_it_to_who_went_on(goes
     assert table.progress.batch == table.trims == 1
 
 
-def test_whose_term_is_over_behind_his_commit_forgets_nothing() -> None:
+def test_a_process_whose_lease_expires_after_its_commit_trims_nothing() -> None:
     table, source = Trimmed(DIMENSION), source_of(event(Operation.INSERT, 1, a=1))
 
     def check() -> None:
@@ -357,7 +343,7 @@ def test_whose_term_is_over_behind_his_commit_forgets_nothing() -> None:
     assert (table.progress.batch, table.trims) == (1, 0)
 
 
-def test_a_table_that_was_rolled_back_is_no_race() -> None:
+def test_a_rolled_back_table_is_no_conflict() -> None:
     table, source = Overtaken(DIMENSION), source_of(event(Operation.INSERT, 1, a=1))
     apply_changes(job(source, table))
     table.progress = Progress()
@@ -365,7 +351,7 @@ def test_a_table_that_was_rolled_back_is_no_race() -> None:
         apply_changes(replace(job(source, table), read_table_state=table.standing))
 
 
-def test_what_was_listed_is_told_also_where_nothing_waits() -> None:
+def test_the_listing_is_reported_even_if_nothing_waits() -> None:
     class Littered(MemorySource):
         """Another file lies in the folder."""
 

@@ -23,7 +23,7 @@ def at(sequence: int) -> Position:
     ],
     ids=["nothing", "its own", "a chain", "before the change", "two ways"],
 )
-def test_a_key_change_that_waits_holds_its_keys_from_its_place_on(
+def test_a_waiting_key_change_holds_its_keys_from_its_position_on(
     waiting: list[tuple[int, str]], waits: int, others: tuple[str, ...]
 ) -> None:
     waiters = Waiters.of(Waiter(at(sequence), tuple(keys)) for sequence, keys in waiting)

@@ -7,10 +7,11 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from memory_jobs import NAME, columns, item, memory_job, progress_of, table_of
 
 from lakeward.adapters.memory import MemoryLedger, MemorySource, MemoryTable, MemoryTarget
 from lakeward.adapters.memory.shaper import MemoryShaper
-from lakeward.core.dimension import ORDERED, Dimension, TableName, Unbounded
+from lakeward.core.dimension import ORDERED, Dimension, Unbounded
 from lakeward.core.errors import RepairError
 from lakeward.core.events import LOAD_SEQUENCE, UNSET, ChangeEvent, Operation, Position
 from lakeward.core.ledger.writer import LedgerWriter
@@ -27,8 +28,7 @@ from lakeward.core.shaping.quality_rules import Range
 from lakeward.core.shaping.reshaping_rules import Drop
 from lakeward.core.shaping.shaped_source import ShapedSource, TableRules
 
-NAME = TableName("shop", "item")
-DIMENSION = Dimension(name=NAME, schema=Schema((Column("id", Type("int")), Column("a", Type("int")))), key=("id",))
+DIMENSION = item(columns(id="int", a="int"))
 
 
 def update(sequence: int, a: int) -> ChangeEvent:
@@ -41,16 +41,16 @@ def bad(sequence: int, reason: Reason = Reason.CAST) -> Reject:
     return Reject(place, reason, ((1,),))
 
 
-def playing(*items: ChangeEvent | Reject) -> Job[Any]:
-    source, target = MemorySource(), MemoryTarget({NAME: MemoryTable(DIMENSION)})
+def job_after(*items: ChangeEvent | Reject) -> Job[Any]:
+    source = MemorySource()
     source.put(NAME, 1, items)
-    job = Job(dimension=DIMENSION, source=source, opened=target.open(DIMENSION))
+    job = memory_job(DIMENSION, source)
     apply_changes(job)
     return job
 
 
 def entries(job: Job[Any]) -> list[Entry]:
-    return list(job.opened.quarantine.entries(job.opened.table.standing().progress))
+    return list(job.opened.quarantine.entries(progress_of(job)))
 
 
 def repaired(entry: Entry, *, time: str | None = None, **cells: Written) -> Entry:
@@ -58,50 +58,49 @@ def repaired(entry: Entry, *, time: str | None = None, **cells: Written) -> Entr
     return replace(entry, repaired=made)
 
 
-def stands(job: Job[Any]) -> object:
-    table = job.opened.table
-    assert isinstance(table, MemoryTable)
+def stored_value(job: Job[Any]) -> object:
+    table = table_of(job)
     return table.rows[1,].cells["a"] if (1,) in table.rows else None
 
 
-def test_a_mended_row_behind_one_that_is_held_waits_for_it() -> None:
-    job = playing(update(1, 1), bad(2), update(3, 3), bad(4), update(5, 5))
+def test_a_repaired_row_waits_for_a_held_one_before_it() -> None:
+    job = job_after(update(1, 1), bad(2), update(3, 3), bad(4), update(5, 5))
     first, second = entries(job)
     repair_row(job, [repaired(second)])
     (_, second) = entries(job)
     report = release(job, Settlement(repaired=[second]))
-    assert (report.counts.released, report.written, stands(job)) == (0, 0, 1)
+    assert (report.counts.released, report.written, stored_value(job)) == (0, 0, 1)
     (first,) = entries(job)
-    assert first.waits == 3, "what was mended waits as any other"
+    assert first.waits == 3, "a repaired row waits as any other"
     release(job, Settlement(discarded=[first]))
-    assert (stands(job), entries(job)) == (5, [])
+    assert (stored_value(job), entries(job)) == (5, [])
 
 
-def test_what_was_mended_again_counts_and_can_still_be_given_up() -> None:
-    job = playing(update(1, 1), bad(2))
+def test_the_last_repair_counts_and_can_still_be_discarded() -> None:
+    job = job_after(update(1, 1), bad(2))
     repair_row(job, [repaired(entries(job)[0], a="8")])
     repair_row(job, [repaired(entries(job)[0], a="9")])
     (entry,) = entries(job)
     assert entry.repaired is not None
     assert entry.repaired.cells["a"] == "9"
     release(job, Settlement(discarded=[entry]))
-    assert (stands(job), entries(job)) == (1, [])
+    assert (stored_value(job), entries(job)) == (1, [])
 
 
-def test_a_row_without_a_time_is_put_where_its_time_says() -> None:
-    job = playing(update(1, 1), bad(3, Reason.SEQUENCE), update(5, 5))
-    assert stands(job) is None, "its place is not known, so all wait"
+def test_a_row_without_a_time_gets_the_position_of_its_repaired_time() -> None:
+    job = job_after(update(1, 1), bad(3, Reason.SEQUENCE), update(5, 5))
+    assert stored_value(job) is None, "its place is not known, so all wait"
     repair_row(job, [repaired(entries(job)[0], time="3")])
     release(job, Settlement(repaired=entries(job)))
-    assert stands(job) == 5
+    assert stored_value(job) == 5
 
 
-def test_a_row_that_is_mended_to_a_place_above_all_others_is_the_newest() -> None:
+def test_a_row_repaired_to_the_highest_position_is_the_newest() -> None:
     """What came after it in the order of the source is judged by it: `recalls`, and what `now` is."""
-    job = playing(update(1, 1), Reject(Position(1, LOAD_SEQUENCE, 1, 2), Reason.SEQUENCE, ((1,),)))
+    job = job_after(update(1, 1), Reject(Position(1, LOAD_SEQUENCE, 1, 2), Reason.SEQUENCE, ((1,),)))
     repair_row(job, [repaired(entries(job)[0], time="9")])
     release(job, Settlement(repaired=entries(job)))
-    high = job.opened.table.standing().progress.high_watermark
+    high = progress_of(job).high_watermark
     assert high is not None
     assert high.sequence == 9
     truncate_at(
@@ -111,29 +110,28 @@ def test_a_row_that_is_mended_to_a_place_above_all_others_is_the_newest() -> Non
         reason=None,
         at=10,
     )
-    assert stands(job) is None
+    assert stored_value(job) is None
 
 
 @pytest.mark.parametrize(
     "wrong", [{"a": "x"}, {"id": "2"}, {"id": None}, {"b": "1"}, {"time": "3"}], ids=lambda wrong: next(iter(wrong))
 )
-def test_what_does_not_fit_is_refused_and_not_kept(wrong: dict[str, Any]) -> None:
-    job = playing(update(1, 1), bad(2))
+def test_a_repaired_row_that_does_not_fit_is_refused_and_not_stored(wrong: dict[str, Any]) -> None:
+    job = job_after(update(1, 1), bad(2))
     with pytest.raises(RepairError):
         repair_row(job, [repaired(entries(job)[0], **wrong)])
     assert [entry.repaired for entry in entries(job)] == [None]
 
 
-def test_a_row_that_was_mended_for_other_columns_is_refused() -> None:
-    job = playing(update(1, 1), bad(2))
+def test_a_row_repaired_for_other_columns_is_refused() -> None:
+    job = job_after(update(1, 1), bad(2))
     repair_row(job, [repaired(entries(job)[0])])
-    table = job.opened.table
-    assert isinstance(table, MemoryTable)
+    table = table_of(job)
     table.dimension = replace(DIMENSION, schema=Schema((*DIMENSION.schema, Column("b", Type("int")))))
     with pytest.raises(RepairError) as refused:
         release(job, Settlement(repaired=entries(job)))
     assert "it lacks b" in str(refused.value.found)
-    assert stands(job) == 1
+    assert stored_value(job) == 1
 
 
 PARTS = replace(
@@ -143,15 +141,15 @@ PARTS = replace(
 )
 
 
-def in_part(*items: ChangeEvent | Reject) -> Job[Any]:
-    source, target = MemorySource(lateness=Unbounded()), MemoryTarget({NAME: MemoryTable(PARTS)})
+def job_of_parts(*items: ChangeEvent | Reject) -> Job[Any]:
+    source = MemorySource(lateness=Unbounded())
     source.put(NAME, 1, items)
-    job = Job(dimension=PARTS, source=source, opened=target.open(PARTS))
+    job = memory_job(PARTS, source)
     apply_changes(job)
     return job
 
 
-def whole(sequence: int, key: int = 1, old: int | None = None, **cells: int) -> ChangeEvent:
+def update_of(sequence: int, key: int = 1, old: int | None = None, **cells: int) -> ChangeEvent:
     return ChangeEvent(
         operation=Operation.UPDATE,
         position=Position(1, sequence, sequence, 1),
@@ -163,32 +161,31 @@ def whole(sequence: int, key: int = 1, old: int | None = None, **cells: int) -> 
 
 
 def rows(job: Job[Any]) -> Mapping[Any, Any]:
-    table = job.opened.table
-    assert isinstance(table, MemoryTable)
+    table = table_of(job)
     return {key: (row.cells["a"], row.cells["b"]) for (key,), row in table.rows.items()}
 
 
-def test_a_cell_that_was_not_sent_stays_so_when_its_row_is_mended() -> None:
+def test_an_unsent_cell_stays_unsent_in_a_repaired_row() -> None:
     """The stored value stays, and a late value for it is applied."""
-    job = in_part(whole(1, a=1, b=1), bad(5), whole(7, b=7))
+    job = job_of_parts(update_of(1, a=1, b=1), bad(5), update_of(7, b=7))
     (entry,) = entries(job)
     repair_row(job, [repaired(entry, b=UNSET)])
     release(job, Settlement(repaired=entries(job)))
     assert rows(job) == {1: (7, 7)}
-    job.source.put(NAME, 9, [whole(3, a=3, b=3)])  # type: ignore[attr-defined]
+    job.source.put(NAME, 9, [update_of(3, a=3, b=3)])  # type: ignore[attr-defined]
     apply_changes(job)
     assert rows(job) == {1: (7, 7)}
     with pytest.raises(RepairError, match="the key column id cannot be one that was not sent"):
         repair_row(job, [repaired(entry, id=UNSET, b=UNSET)])
 
 
-def test_a_key_change_is_mended_with_the_key_that_it_left() -> None:
+def test_a_repaired_key_change_has_its_old_key() -> None:
     """It holds its keys, and those of key changes behind it; the old key must be given and stays as it was."""
     held = Reject(Position(1, 3, 3, 1), Reason.CAST, ((1,), (2,)), transaction=3)
-    job = in_part(whole(1, a=1, b=1), held, whole(4, key=3, old=2), whole(5, key=3, a=5))
+    job = job_of_parts(update_of(1, a=1, b=1), held, update_of(4, key=3, old=2), update_of(5, key=3, a=5))
     (entry,) = entries(job)
     assert (entry.key, entry.other_key, entry.also_holds, entry.waits) == ('["2"]', '["1"]', ('["3"]',), 2)
-    assert job.opened.table.standing().progress.held == 3
+    assert progress_of(job).held == 3
     row = repaired(entry, id="2", b=UNSET)
     assert row.repaired is not None
     for old_key, said in ((None, "its old key is not told"), ({"id": "4"}, "has another old key now")):
@@ -199,20 +196,22 @@ def test_a_key_change_is_mended_with_the_key_that_it_left() -> None:
     assert (rows(job), entries(job)) == ({3: (5, 1)}, [])
 
 
-def test_an_event_that_waits_for_its_row_is_told_until_that_comes() -> None:
-    job = in_part(whole(5, a=5), whole(6, key=2, a=6), whole(7, key=2, a=7, b=7), whole(8, key=4, old=3))
-    found = job.opened.quarantine.incomplete(job.opened.table.standing().progress)
+def test_an_event_that_waits_for_its_row_is_listed_until_the_row_comes() -> None:
+    job = job_of_parts(
+        update_of(5, a=5), update_of(6, key=2, a=6), update_of(7, key=2, a=7, b=7), update_of(8, key=4, old=3)
+    )
+    found = job.opened.quarantine.incomplete(progress_of(job))
     assert [(one.key, one.detail) for one in found] == [('["1"]', "not sent: b"), ('["4"]', "not sent: a, b")]
     assert not any(one.is_held for one in found)
-    job.source.put(NAME, 9, [whole(1, a=1, b=1), whole(2, key=3, a=3, b=3)])  # type: ignore[attr-defined]
+    job.source.put(NAME, 9, [update_of(1, a=1, b=1), update_of(2, key=3, a=3, b=3)])  # type: ignore[attr-defined]
     apply_changes(job)
-    assert job.opened.quarantine.incomplete(job.opened.table.standing().progress) == []
+    assert job.opened.quarantine.incomplete(progress_of(job)) == []
     assert rows(job) == {1: (5, 1), 2: (7, 7), 4: (3, 3)}
 
 
-def test_every_row_that_cannot_be_mended_is_named_and_none_is_taken() -> None:
+def test_every_row_that_cannot_be_repaired_is_named_and_none_is_stored() -> None:
     """A file of repaired rows is accepted as a whole, or not at all."""
-    job = playing(update(1, 1), bad(2), bad(3), bad(4))
+    job = job_after(update(1, 1), bad(2), bad(3), bad(4))
     first, second, third = entries(job)
     with pytest.raises(RepairError) as refused:
         repair_row(job, [repaired(first), repaired(second, b="1"), repaired(third, id=None)])
@@ -233,14 +232,14 @@ NESTED = Type("list", parts=(Column("element", Type("int")),))
         (PARTS, None),
     ],
 )
-def test_what_cannot_be_fixed_is_told_before_anybody_tries(dimension: Dimension, said: str | None) -> None:
+def test_a_row_that_cannot_be_repaired_says_why(dimension: Dimension, said: str | None) -> None:
     right = ChangeEvent(operation=Operation.INSERT, position=Position(1, 2, 3, 2), key=(9,), cells={"id": 9})
-    (entry,) = entries(in_part(Reject(Position(1, 3, 3, 1), Reason.CAST, ((1,), (2,))), right))
+    (entry,) = entries(job_of_parts(Reject(Position(1, 3, 3, 1), Reason.CAST, ((1,), (2,))), right))
     found = why_not(dimension, entry)
     assert found is None if said is None else said in str(found)
 
 
-SOURCE = Schema((Column("nr", Type("int")), Column("word", Type("string"))))
+SOURCE = columns(nr="int", word="string")
 RULES = (Rename(column="nr", to="id"), Cast(column="word", type=Type("int"), to="a"), Drop(columns=("word",)))
 AT_MOST = Range(column="a", most="9")
 
@@ -255,7 +254,7 @@ def ruled(source: Schema = SOURCE, quality: tuple[Range, ...] = (AT_MOST,)) -> J
     return Job(dimension=DIMENSION, source=ShapedSource(inner, MemoryShaper(rules)), opened=target.open(DIMENSION))
 
 
-def test_a_row_under_column_rules_is_mended_in_the_columns_of_its_source() -> None:
+def test_a_row_under_column_rules_is_repaired_in_the_columns_of_its_source() -> None:
     """The rules make the row of the table from it again, and it must satisfy them."""
     job = ruled()
     apply_changes(job)
@@ -275,7 +274,7 @@ def test_a_row_under_column_rules_is_mended_in_the_columns_of_its_source() -> No
         job, [replace(entry, repaired=RepairedRow(operation=Operation.UPDATE, cells={"nr": "1", "word": "7"}))]
     )
     release(job, Settlement(repaired=entries(job)))
-    assert stands(job) == 7
+    assert stored_value(job) == 7
 
 
 @pytest.mark.parametrize(
@@ -286,7 +285,7 @@ def test_a_row_under_column_rules_is_mended_in_the_columns_of_its_source() -> No
         (SOURCE, replace(DIMENSION, schema=Schema(DIMENSION.schema.columns[:1])), "the rules make other columns"),
     ],
 )
-def test_rows_of_columns_that_nobody_declared_cannot_be_mended(
+def test_rows_of_undeclared_columns_cannot_be_repaired(
     source: Schema, dimension: Dimension, said: str
 ) -> None:
     with pytest.raises(RepairError) as refused:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from memory_jobs import item
 
-from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.quarantine.replay import with_wider_types
 from lakeward.core.schema import Column, Schema, parse_type
 from lakeward.core.schema_changes.evolution import Policies, Policy
@@ -32,7 +32,6 @@ STORED = {"id": "int", "n": "int", "price": "decimal(5,2)", "note": "string"}
 def test_columns_become_wider_as_declared_where_the_table_may_follow(
     declared: dict[str, str], policies: Policies, found: dict[str, str]
 ) -> None:
-    dimension = Dimension(
-        name=TableName("shop", "item"), schema=schema(**{**STORED, **declared}), key=("id",), policies=policies
+    dimension = item(schema(**{**STORED, **declared}), policies=policies
     )
     assert with_wider_types(dimension, schema(**STORED)) == schema(**{**STORED, **found})

@@ -11,7 +11,6 @@ from lakeward.core.progress import Progress
 from lakeward.core.reporting.alarms import Alarm
 from lakeward.core.reporting.failures import Failure
 from lakeward.core.reporting.notices import (
-    AGAIN_AFTER,
     NoticeEntry,
     RunNotice,
     SentEntry,
@@ -88,7 +87,7 @@ def test_people_read_tables_reasons_and_steps_in_lines() -> None:
     ]
 
 
-def test_where_no_table_is_named_it_is_the_pipeline() -> None:
+def test_a_notice_without_tables_is_about_the_pipeline() -> None:
     assert replace(NOTICE, entries=[of_strays(1)]).subject == "lakeward shop: the pipeline needs somebody"
 
 
@@ -103,7 +102,7 @@ def test_a_long_notice_is_cut_and_says_so() -> None:
     assert document["entries"][0]["reason"] == "x" * 500 + " …"
 
 
-def test_what_no_service_takes_is_replaced() -> None:
+def test_characters_that_services_refuse_are_replaced() -> None:
     notice = replace(NOTICE, entries=[replace(FAILED, table="a\x00b", reason="c\x1b[31m\udcff\n\tü")])
     assert "a\ufffdb" in notice.text
     assert notice.to_document()["entries"][0]["reason"] == "c\ufffd[31m\ufffd\n\ufffdü"
@@ -113,14 +112,14 @@ def test_what_no_service_takes_is_replaced() -> None:
 # When it is told again.
 
 
-def told(notice: RunNotice, *, sent: tuple[SentEntry, ...] = ()) -> tuple[SentEntry, ...]:
+def after_first_notice(notice: RunNotice, *, sent: tuple[SentEntry, ...] = ()) -> tuple[SentEntry, ...]:
     due = unsent(notice, "sns", sent)
     assert due is not None
     return after_sending(notice, "sns", sent)
 
 
-def test_the_same_is_told_again_after_an_hour_and_says_since_when() -> None:
-    sent = told(later(0, FAILED, HELD))
+def test_an_entry_is_sent_again_after_an_hour_with_the_time_of_the_first() -> None:
+    sent = after_first_notice(later(0, FAILED, HELD))
     assert unsent(later(59.99, HELD, FAILED), "sns", sent) is None
     again = unsent(later(60, FAILED, HELD), "sns", sent)
     assert again is not None
@@ -141,8 +140,8 @@ def test_the_same_is_told_again_after_an_hour_and_says_since_when() -> None:
         replace(FAILED, since=5),
     ],
 )
-def test_other_numbers_and_times_are_the_same(other: NoticeEntry) -> None:
-    assert unsent(later(1, other), "sns", told(NOTICE)) is None
+def test_an_entry_with_other_numbers_is_the_same(other: NoticeEntry) -> None:
+    assert unsent(later(1, other), "sns", after_first_notice(NOTICE)) is None
 
 
 @pytest.mark.parametrize(
@@ -153,32 +152,32 @@ def test_other_numbers_and_times_are_the_same(other: NoticeEntry) -> None:
         replace(FAILED, reason="00000001 cannot be found"),
     ],
 )
-def test_another_table_code_or_reason_is_told_with_all_that_is_so(other: NoticeEntry) -> None:
-    due = unsent(later(1, FAILED, other), "sns", told(NOTICE))
+def test_another_table_code_or_reason_is_sent_with_all_entries(other: NoticeEntry) -> None:
+    due = unsent(later(1, FAILED, other), "sns", after_first_notice(NOTICE))
     assert due is not None
     assert [entry.since for entry in due.entries] == [NOTICE.at, None]
 
 
-def test_less_of_the_same_is_nothing_new() -> None:
-    sent = told(later(0, FAILED, HELD))
+def test_fewer_entries_are_no_news() -> None:
+    sent = after_first_notice(later(0, FAILED, HELD))
     assert unsent(later(1, HELD), "sns", sent) is None
     assert unsent(later(1), "sns", sent) is None
 
 
-def test_each_notifier_is_told_by_itself() -> None:
-    sent = told(NOTICE)
+def test_each_notifier_has_its_own_memory() -> None:
+    sent = after_first_notice(NOTICE)
     assert unsent(later(1, FAILED), "webhook", sent) is not None
     both = after_sending(later(1, FAILED), "webhook", sent)
     assert {(one.notifier, one.first) for one in both} == {("sns", NOTICE.at), ("webhook", NOTICE.at + MINUTE)}
 
 
-def test_where_the_clock_was_set_back_it_is_told() -> None:
-    assert unsent(later(-1, FAILED), "sns", told(NOTICE)) is not None
+def test_an_entry_is_sent_where_the_clock_was_set_back() -> None:
+    assert unsent(later(-1, FAILED), "sns", after_first_notice(NOTICE)) is not None
 
 
-def test_what_comes_and_goes_is_told_once_an_hour() -> None:
+def test_an_entry_that_comes_and_goes_is_sent_once_an_hour() -> None:
     tables = {"shop.orders", "shop.lines"}
-    sent = told(NOTICE)
+    sent = after_first_notice(NOTICE)
     sent = without_ended(sent, later(30), tables, tables)
     assert unsent(later(40, FAILED), "sns", sent) is None
     sent = without_ended(sent, later(60), tables, tables)
@@ -188,15 +187,15 @@ def test_what_comes_and_goes_is_told_once_an_hour() -> None:
     assert anew.entries[0].since is None
 
 
-def test_of_a_table_that_was_not_looked_at_nothing_is_forgotten_while_it_is_configured() -> None:
-    sent, day = told(NOTICE), later(24 * 60)
+def test_entries_of_a_configured_table_stay_until_a_run_looks_at_it() -> None:
+    sent, day = after_first_notice(NOTICE), later(24 * 60)
     assert without_ended(sent, day, {"shop.lines"}, {"shop.orders", "shop.lines"}) == sent
     assert without_ended(sent, day, {"shop.lines"}, {"shop.lines"}) == ()
     assert without_ended(sent, later(24 * 60, FAILED), {"shop.orders"}, {"shop.orders"}) == sent
 
 
-def test_rows_add_up_until_they_are_told() -> None:
-    sent = told(later(0, of_quarantined("shop.orders", 5)))
+def test_rows_add_up_until_they_are_sent() -> None:
+    sent = after_first_notice(later(0, of_quarantined("shop.orders", 5)))
     more = later(15, of_quarantined("shop.orders", 1000))
     assert unsent(more, "sns", sent) is None
     sent = after_waiting(later(20, of_quarantined("shop.orders", 2)), "sns", after_waiting(more, "sns", sent))
@@ -211,8 +210,8 @@ def test_rows_add_up_until_they_are_told() -> None:
     assert unsent(later(130), "sns", sent) is None
 
 
-def test_rows_are_told_with_whatever_else_is_told() -> None:
-    sent = after_waiting(later(15, of_quarantined("shop.orders", 7)), "sns", told(NOTICE))
+def test_rows_are_sent_with_any_other_entry() -> None:
+    sent = after_waiting(later(15, of_quarantined("shop.orders", 7)), "sns", after_first_notice(NOTICE))
     due = unsent(later(16, HELD, of_quarantined("shop.orders", 3)), "sns", sent)
     assert due is not None
     assert [(entry.code, entry.found, entry.since) for entry in due.entries] == [
@@ -221,12 +220,8 @@ def test_rows_are_told_with_whatever_else_is_told() -> None:
     ]
 
 
-def test_rows_that_are_yet_to_be_told_are_forgotten_with_their_table() -> None:
+def test_unsent_rows_are_forgotten_with_their_table() -> None:
     sent = after_waiting(later(0, of_quarantined("shop.orders", 7)), "sns", ())
     assert [(one.first, one.last, one.untold) for one in sent] == [(0, 0, 7)]
     assert without_ended(sent, later(1), {"shop.orders"}, {"shop.orders"}) == sent
     assert without_ended(sent, later(1), (), {"shop.lines"}) == ()
-
-
-def test_an_hour_is_an_hour() -> None:
-    assert AGAIN_AFTER == 60 * MINUTE

@@ -7,9 +7,10 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from memory_jobs import columns, item
 from model_laws import Player
 
-from lakeward.core.dimension import ORDERED, Dimension, TableName, Within
+from lakeward.core.dimension import ORDERED, Within
 from lakeward.core.events import ChangeEvent, Operation, Position
 from lakeward.core.merge.change_log import Record
 from lakeward.core.merge.facts import BatchFacts, Capability
@@ -18,9 +19,9 @@ from lakeward.core.plan import plan
 from lakeward.core.progress import Progress
 from lakeward.core.schema import Column, Schema, Type
 
-NARROW = Schema((Column("id", Type("int")), Column("a", Type("int"))))
+NARROW = columns(id="int", a="int")
 WIDE = Schema((*NARROW, Column("b", Type("int"))))
-DIMENSION = Dimension(name=TableName("shop", "item"), schema=NARROW, key=("id",), lateness=Within(10))
+DIMENSION = item(NARROW, lateness=Within(10))
 INSERT, UPDATE, DELETE = Operation.INSERT, Operation.UPDATE, Operation.DELETE
 
 
@@ -45,12 +46,12 @@ def cells(row: Row | None) -> Any:
     return None if row is None or row.deleted else (row.cells["a"], row.cells.get("b"))
 
 
-def test_an_update_keeps_what_a_late_file_brings() -> None:
+def test_an_older_update_keeps_the_value_of_a_late_file() -> None:
     player = rows([event(UPDATE, 5, a=5)], [event(INSERT, 3, a=3, b=3)])
     assert cells(player.rows[1,]) == (5, 3)
 
 
-def test_an_insert_has_null_there() -> None:
+def test_an_older_insert_has_null_in_the_new_column() -> None:
     player = rows([event(INSERT, 5, a=5)], [event(INSERT, 3, a=3, b=3)])
     assert cells(player.rows[1,]) == (5, None)
 
@@ -59,7 +60,7 @@ LATE = {"before": event(DELETE, 3), "behind": event(DELETE, 7), "part": event(UP
 
 
 @pytest.mark.parametrize("late", LATE.values(), ids=LATE)
-def test_an_update_that_was_whole_when_it_came_goes_on_making_a_row(late: ChangeEvent) -> None:
+def test_an_update_that_was_complete_when_it_came_still_makes_a_row(late: ChangeEvent) -> None:
     """Where none stood: it waited for none, and does not begin to wait."""
     player = rows([event(UPDATE, 5, a=5)], [late, event(INSERT, 4, 2, a=4, b=4), event(DELETE, 4)])
     expected = {DELETE: None, UPDATE: (7, None)}[late.operation] if late.position.sequence == 7 else (5, None)
@@ -67,7 +68,7 @@ def test_an_update_that_was_whole_when_it_came_goes_on_making_a_row(late: Change
     assert player.counts.waiting == 0
 
 
-def test_so_does_a_change_of_the_key() -> None:
+def test_a_key_change_that_was_complete_when_it_came_still_makes_a_row() -> None:
     moved = replace(event(UPDATE, 5, 2, a=5), old_key=(1,))
     player = rows([event(INSERT, 4, a=4), moved], [event(DELETE, 3)])
     assert cells(player.rows[2,]) == (5, None)
@@ -81,7 +82,7 @@ def test_an_update_that_lacked_a_column_when_it_came_waits_for_its_row() -> None
     assert player.counts.waiting == 1
 
 
-def test_it_is_so_when_the_mark_has_passed_it() -> None:
+def test_an_update_below_the_low_watermark_still_makes_a_row() -> None:
     player = rows([event(UPDATE, 5, a=5)], [event(INSERT, 6, 2, a=6, b=6), event(INSERT, 30, 2, a=30, b=30)])
     assert player.memory.low_watermark is not None
     assert player.memory.low_watermark.sequence >= 5
@@ -89,7 +90,7 @@ def test_it_is_so_when_the_mark_has_passed_it() -> None:
 
 
 @pytest.mark.parametrize(("least", "lateness", "is_folded"), [(4, 10, True), (6, 10, False), (4, None, False)])
-def test_a_batch_is_folded_where_it_has_what_is_older_than_that(
+def test_a_batch_with_events_older_than_the_new_column_is_folded(
     least: int, lateness: int | None, is_folded: bool
 ) -> None:
     """Batches of whole rows are not: an update that is remembered would say NULL there."""

@@ -11,21 +11,26 @@ from lakeward.core.schema import Column, Schema
 from lakeward.core.schema_changes.evolution import DEFAULT_POLICIES, Kind, Policies, Policy, compare, evolve
 
 
-def test_columns_in_another_order_are_no_change() -> None:
-    assert compare(columns(a="int", b="string"), columns(b="string", a="int")) == ()
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (columns(a="int", b="string"), columns(b="string", a="int")),
+        (columns(a="struct<x: int, y: int>"), columns(a="struct<y: int, x: int>")),
+    ],
+)
+def test_another_order_of_columns_or_fields_is_no_change(before: Schema, after: Schema) -> None:
+    assert compare(before, after) == ()
 
 
 def test_each_difference_is_named() -> None:
-    changes = compare(columns(a="int", b="string", c="date"), columns(a="bigint", c="date", d="double"))
+    changes = compare(columns(a="int", b="string", c="date"), columns(a="bigint", C="date", d="double"))
     assert [str(change) for change in changes] == [
+        "column C (date) is new",
         "column d (double) is new",
         "column b (string) is missing",
+        "column c (date) is missing",
         "column a was int and is bigint",
     ]
-
-
-def test_a_name_in_another_case_is_another_column() -> None:
-    assert len(compare(columns(ID="int"), columns(id="int"))) == 2
 
 
 def test_a_difference_within_a_nested_type_has_a_path() -> None:
@@ -41,10 +46,6 @@ def test_a_difference_within_a_nested_type_has_a_path() -> None:
         "column c.value was float and is double",
         "column d was map<int, int> and is map<date, int>",
     ]
-
-
-def test_fields_in_another_order_are_no_change() -> None:
-    assert compare(columns(a="struct<x: int, y: int>"), columns(a="struct<y: int, x: int>")) == ()
 
 
 @pytest.mark.parametrize(
@@ -76,7 +77,7 @@ def test_a_table_follows_by_default() -> None:
     assert (found.absent, found.ignored, found.refused) == (("a",), (), ())
 
 
-def test_what_no_policy_allows_is_refused_and_the_key_never_goes() -> None:
+def test_a_change_without_a_policy_is_refused_and_the_key_cannot_be_dropped() -> None:
     strict = Policies(add=Policy.FAIL, drop=Policy.FAIL, widen=Policy.FAIL)
     found = evolve(columns(id="int", a="string"), columns(id="bigint", b="date"), strict, ["id"])
     assert {change.kind for change in found.refused} == {Kind.ADD, Kind.DROP, Kind.WIDEN}
@@ -117,7 +118,7 @@ _NESTED = "struct<x: int, y: map<int, struct<z: int, w: int>>>"
         "struct<x: int, y: map<int, struct<z: int>>>",
     ],
 )
-def test_within_columns_nothing_may_be_of_another_type_nor_missing_in_elements(after: str) -> None:
+def test_another_type_within_a_column_or_a_missing_field_of_elements_is_refused(after: str) -> None:
     assert evolve(columns(a=_NESTED), columns(a=after), DEFAULT_POLICIES).refused
 
 
@@ -145,21 +146,15 @@ def test_changes_whose_rows_are_refused_leave_the_columns_as_they_are() -> None:
 
 
 @pytest.mark.parametrize("type_", ["bigint", "string"])
-def test_keys_of_another_type_could_not_be_held(type_: str) -> None:
+def test_a_key_of_another_type_cannot_be_quarantined(type_: str) -> None:
     policies = Policies(widen=Policy.QUARANTINE, incompatible=Policy.QUARANTINE)
     assert evolve(columns(id="int"), columns(id=type_), policies, ["id"]).refused
 
 
-@pytest.mark.parametrize(
-    ("policies", "refuses"),
-    [
-        (DEFAULT_POLICIES, False),
-        (Policies(narrow=Policy.QUARANTINE), True),
-        (Policies(paths={"a.b": {Kind.RETYPE: Policy.QUARANTINE}}), True),
-    ],
-)
-def test_it_is_known_whether_some_rows_may_be_refused(policies: Policies, refuses: bool) -> None:
-    assert policies.may_refuse is refuses
+def test_it_is_known_whether_some_rows_may_be_refused() -> None:
+    assert not DEFAULT_POLICIES.may_refuse
+    assert Policies(narrow=Policy.QUARANTINE).may_refuse
+    assert Policies(paths={"a.b": {Kind.RETYPE: Policy.QUARANTINE}}).may_refuse
 
 
 def test_the_policy_of_the_nearest_path_counts() -> None:
@@ -206,13 +201,13 @@ def test_a_renamed_column_is_compared_by_its_new_name() -> None:
         (columns(a="int", older="int"), columns(b="int")),
     ],
 )
-def test_two_columns_are_never_made_one(current: Schema, incoming: Schema) -> None:
+def test_a_rename_never_merges_two_columns(current: Schema, incoming: Schema) -> None:
     refused = evolve(current, incoming, Policies(renames={"a": "b", "older": "b"})).refused
     assert {change.kind for change in refused} >= {Kind.RENAME}
 
 
 @pytest.mark.parametrize("path", ["address.city", "items.element.city", "address.no.such.field"])
-def test_a_field_within_a_column_is_renamed_by_no_table(path: str) -> None:
+def test_a_field_within_a_column_cannot_be_renamed(path: str) -> None:
     now = columns(address="struct<city: string>", items="list<struct<city: string>>")
     for current, incoming in ((now, now), (now, columns(id="int")), (columns(id="int"), now)):
         (refused,) = evolve(current, incoming, Policies(renames={path: "town"})).refused

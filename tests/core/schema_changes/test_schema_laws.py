@@ -9,6 +9,7 @@ import pytest
 from drifting import Drift, Row, fits, illegal, legal, row_of
 from hypothesis import Phase, find, given, settings
 from hypothesis import strategies as st
+from memory_jobs import item
 
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import SchemaConflict
@@ -43,18 +44,13 @@ def test_a_legal_change_loses_no_value(case: tuple[Drift, Row, Row]) -> None:
 
 @given(illegal())
 def test_an_illegal_change_is_refused_before_anything_is_done(drift: Drift) -> None:
-    dimension = Dimension(
-        name=TableName("shop", "item"),
-        schema=Schema(()),
-        key=("id",),
-        policies=Policies(renames=drift.renames),
-    )
+    dimension = item(Schema(()), policies=Policies(renames=drift.renames))
     facts = BatchFacts(schema=drift.after)
     with pytest.raises(SchemaConflict, match="columns of the source and of the table differ"):
         plan(dimension, facts, Progress(batch=1), stored=drift.before, capabilities=frozenset())
 
 
-def test_a_narrower_type_is_answered_by_the_type_of_the_table() -> None:
+def test_the_advice_for_a_narrower_type_is_to_keep_the_type_of_the_table() -> None:
     """To declare the narrower type would change nothing."""
     before, after = (Schema((Column("n", parse_type(type_)),)) for type_ in ("bigint", "int"))
     dimension = Dimension(name=TableName("shop", "item"), schema=Schema(()), key=())
@@ -74,9 +70,9 @@ def test_a_narrower_type_is_answered_by_the_type_of_the_table() -> None:
         ("decimal(10,2)", "float", "No type holds both of files of Parquet"),
     ],
 )
-def test_a_type_that_holds_both_is_advised(before: str, after: str, words: str) -> None:
+def test_the_advice_for_another_type_is_a_type_that_holds_both(before: str, after: str, words: str) -> None:
     schemas = [Schema((Column("id", parse_type("int")), Column("a", parse_type(text)))) for text in (before, after)]
-    dimension = Dimension(name=TableName("shop", "item"), schema=Schema(()), key=("id",))
+    dimension = item(Schema(()))
     stored, sent = schemas
     with pytest.raises(SchemaConflict) as raised:
         plan(dimension, BatchFacts(schema=sent), Progress(batch=1), stored=stored, capabilities=frozenset())
@@ -105,7 +101,7 @@ def looks_at_columns_alone(current: Schema, incoming: Schema, policies: Policies
 
 
 @pytest.mark.parametrize("broken", [takes_the_columns_of_the_batch, keeps_its_types, looks_at_columns_alone])
-def test_the_law_sees_what_loses_values(broken: Evolve) -> None:
+def test_the_law_finds_evolutions_that_lose_values(broken: Evolve) -> None:
     case = find(
         LEGAL,
         lambda case: loses_a_value(broken, *case),

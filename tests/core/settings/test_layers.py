@@ -53,7 +53,7 @@ def test_a_table_is_spelled_as_the_first_layer_spells_it() -> None:
     assert merged.places_of("s.One") == ["0", "1"]
 
 
-def test_a_section_without_keys_takes_none_away() -> None:
+def test_a_section_without_keys_removes_none() -> None:
     layers: list[dict[str, Any]] = [{"tables": {"s.a": {"key": ["a"]}}}, {"tables": {"s.a": {}}}, {"tables": {}}]
     merged = merge([SettingsLayer(origin=str(n), content=one) for n, one in enumerate(layers)])
     assert (merged.content, merged.places) == (layers[0], {("tables", "s.a", "key"): "0"})

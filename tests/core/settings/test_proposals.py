@@ -48,7 +48,7 @@ def comes_back(sample: list[str]) -> bool:
     return again == sample
 
 
-def test_the_law_sees_a_proposal_that_loses_something(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_law_finds_a_proposal_that_loses_data(monkeypatch: pytest.MonkeyPatch) -> None:
     assert comes_back(["007", "+5"])
     monkeypatch.setattr(proposals, "_WHOLE", re.compile(r"[+-]?\d+"))
     assert not comes_back(["007"])

@@ -14,7 +14,7 @@ from lakeward.core.settings.secrets import Secret, SecretName
 SHOWN = "hunter2 is no password"
 
 
-def test_it_is_neither_printed_nor_formatted_nor_pickled() -> None:
+def test_a_secret_is_neither_printed_nor_formatted_nor_pickled() -> None:
     secret = Secret(SHOWN.encode())
     for shown in (repr(secret), str(secret), f"{secret}", repr([secret]), repr(vars(type(secret)))):
         assert "hunter2" not in shown
@@ -23,12 +23,12 @@ def test_it_is_neither_printed_nor_formatted_nor_pickled() -> None:
     assert secret.reveal() == SHOWN.encode()
 
 
-def test_messages_of_others_are_rid_of_it() -> None:
+def test_a_secret_is_removed_from_messages_of_others() -> None:
     said = Secret(SHOWN.encode()).hidden_in(f"no access for shop with {SHOWN}!")
     assert said == "no access for shop with …!"
 
 
-def test_names_are_of_one_form_and_what_is_none_is_not_shown() -> None:
+def test_a_secret_name_has_one_form_and_another_text_is_not_shown() -> None:
     assert SecretName.read("file:/run/secrets/db") == SecretName("file", "/run/secrets/db")
     for text in (SHOWN, "env:", ":x", "ENV:x"):
         with pytest.raises(ConfigError) as refused:
@@ -36,13 +36,13 @@ def test_names_are_of_one_form_and_what_is_none_is_not_shown() -> None:
         assert SHOWN not in str(refused.value)
 
 
-def test_the_environment_has_it_or_it_is_an_error_that_names_the_variable() -> None:
+def test_a_secret_that_is_not_in_the_environment_is_an_error_that_names_the_variable() -> None:
     assert EnvironmentSecrets({"DB": SHOWN}).read("DB").reveal() == SHOWN.encode()
     with pytest.raises(ConfigError, match="env:DB is not there"):
         EnvironmentSecrets({}).read("DB")
 
 
-def test_a_file_has_it_without_the_end_of_its_line(tmp_path: Path) -> None:
+def test_a_secret_of_a_file_has_no_line_end(tmp_path: Path) -> None:
     (tmp_path / "db").write_bytes(SHOWN.encode() + b"\r\n")
     assert FileSecrets(tmp_path).read("db").reveal() == SHOWN.encode()
     (tmp_path / "empty").write_bytes(b"\n")

@@ -53,13 +53,13 @@ def said(*tables: SourceTable) -> list[Answer]:
     return [Answer(since, one) for since, one in enumerate(tables)]
 
 
-def test_without_a_word_of_the_settings_all_is_as_the_catalogue_says() -> None:
+def test_without_settings_the_catalogue_decides() -> None:
     found = complete(DeclaredTable(), said(table("id: int", "name: string")))
     assert (found.schema, found.key) == (schema(id="int", name="string"), ("id",))
     assert (found.orders, found.announced) == ((("id", "name"),), frozenset({"id", "name"}))
 
 
-def test_the_settings_say_the_type_of_a_column_and_the_catalogue_its_place() -> None:
+def test_the_type_is_from_the_settings_and_the_order_from_the_catalogue() -> None:
     found = complete(
         DeclaredTable(columns=schema(name="binary")), said(table("id: int", "name: string", "at: date"))
     )
@@ -67,7 +67,7 @@ def test_the_settings_say_the_type_of_a_column_and_the_catalogue_its_place() -> 
     assert found.announced == {"id", "at"}
 
 
-def test_who_declares_all_columns_says_their_order_too() -> None:
+def test_settings_that_declare_all_columns_decide_their_order() -> None:
     answers = said(table("id: int"), table("id: int", "name: string"))
     found = complete(DeclaredTable(columns=schema(name="string", id="int")), answers)
     assert found.schema.names == ("name", "id")
@@ -92,7 +92,7 @@ def test_a_column_without_a_type_here_is_an_error_that_names_it_unless_the_setti
     assert complete(DeclaredTable(left_out=("SHAPE",)), answers).schema == schema(id="int")
 
 
-def test_columns_that_went_stay_readable_and_each_order_is_known() -> None:
+def test_dropped_columns_stay_readable_and_each_order_is_known() -> None:
     answers = said(table("id: int", "phone: string"), table("id: bigint", "mail: string"))
     found = complete(DeclaredTable(), answers)
     assert found.schema == schema(id="bigint", mail="string", phone="string")
@@ -111,7 +111,7 @@ def test_two_columns_that_differ_in_case_alone_are_an_error() -> None:
         complete(DeclaredTable(), said(table("id: int", "ID: int")))
 
 
-def test_a_narrower_type_and_an_unknown_column_are_said() -> None:
+def test_a_narrower_type_and_an_unknown_column_are_warnings() -> None:
     declared = DeclaredTable(columns=schema(id="int", note="string"))
     (narrow, unknown) = sorted(complete(declared, said(table("id: bigint"))).cautions)
     assert "note" in unknown
@@ -119,7 +119,7 @@ def test_a_narrower_type_and_an_unknown_column_are_said() -> None:
     assert complete(DeclaredTable(columns=schema(id="bigint")), said(table("id: int"))).cautions == ()
 
 
-def test_a_key_that_differs_is_said_with_both() -> None:
+def test_another_key_is_a_warning_with_both_keys() -> None:
     assert key_differs(["b", "a"], ["a", "b"]) is None
     words = key_differs(["id"], ["order_id", "line"])
     assert words is not None
@@ -137,7 +137,7 @@ def test_an_equal_answer_keeps_its_time_and_a_new_comment_is_no_change() -> None
     assert changes(first, replace(first, comment="who buys")) == []
 
 
-def test_changes_are_told_in_words() -> None:
+def test_changes_of_a_source_table_are_described_in_words() -> None:
     before, after = table("id: int", "a: int"), table("id: bigint", "b: date", key=("id", "b"))
     words = " | ".join(changes(before, after))
     assert all(part in words for part in ("column b (date) is new", "column a (int) is missing", "bigint", "id, b"))
@@ -145,7 +145,7 @@ def test_changes_are_told_in_words() -> None:
 
 @given(st.integers(0, 2**32))
 @settings(max_examples=300)
-def test_what_a_catalogue_says_is_remembered_completed_and_read_by(seed: int) -> None:
+def test_stored_answers_of_a_catalogue_complete_the_settings(seed: int) -> None:
     check(seed)
 
 

@@ -30,7 +30,7 @@ def refusal(*rules: Rule, source: Schema = HOST) -> str:
 # What becomes of the columns.
 
 
-def test_what_a_rule_makes_stands_behind_what_it_reads() -> None:
+def test_a_made_column_follows_the_columns_that_it_is_made_of() -> None:
     assert names(PLACE) == "id name place city country since nest"
     assert names(Rename(column="name", to="called")) == "id called place since nest"
     assert names(Flatten(column="nest", prefix="nest_")) == "id name place since nest_x nest_y"
@@ -77,7 +77,7 @@ def test_each_column_knows_the_columns_of_the_source_that_it_needs() -> None:
     assert form.without(["place"]).names == ("id", "who", "since", "nest", "site")
 
 
-def test_a_cell_that_was_not_sent_makes_none_of_what_needs_it() -> None:
+def test_a_column_made_of_an_unsent_cell_is_unsent() -> None:
     form = shape([PLACE, Default(column="name", value="nobody"), Constant(to="site", value="eu")], HOST)
     made = shape_row({"id": 1, "name": UNSET, "since": None, "nest": None}, form, {}).cells
     assert made["name"] is made["city"] is made["place"] is UNSET
@@ -138,7 +138,7 @@ def test_a_key_passes_rules_that_keep_values_apart(rule: Rule) -> None:
     assert key_steps(form, ["id"]) == frozenset()
 
 
-def test_a_constant_may_stand_beside_a_key_and_be_none() -> None:
+def test_a_constant_may_be_part_of_a_key_and_not_all_of_it() -> None:
     form = shape([Constant(to="site", value="eu")], HOST)
     assert source_key(form, ["site", "id"]) == ("id",)
     with pytest.raises(ConfigError, match="the key is the same in each row"):
@@ -162,7 +162,7 @@ def test_a_key_does_not_pass_rules_that_may_make_one_value_of_two(rule: Rule) ->
         source_key(form, ["id", "first" if form.schema.find("first") else "name"])
 
 
-def test_a_key_that_a_rule_takes_away_is_named_with_the_rule() -> None:
+def test_a_key_column_that_a_rule_removes_is_named_with_the_rule() -> None:
     form = shape([Rename(column="id", to="number")], HOST)
     with pytest.raises(ConfigError, match="the key names 'id'") as refused:
         source_key(form, ["id"])

@@ -42,7 +42,7 @@ def test_a_rule_is_kept_or_broken(rule: RowRule, column: str, kept: list[Any], b
     assert [value for value in broken if not is_broken(rule, {column: value}, HOST)] == []
 
 
-def test_a_rule_is_called_by_its_name_or_by_what_it_is() -> None:
+def test_the_label_of_a_rule_is_its_name_or_its_kind() -> None:
     assert NotNull(of=("id", "name")).label == "not_null(id, name)"
     assert Unique(name="no twins").label == "no twins"
 
@@ -64,7 +64,7 @@ def test_a_rule_that_does_not_fit_the_columns_is_refused(rule: QualityRule, said
     assert said in str(refused.value)
 
 
-def test_a_key_is_needed_for_it_to_be_unique() -> None:
+def test_the_rule_unique_needs_a_key() -> None:
     check([Unique()], HOST, ["id"])
     with pytest.raises(ConfigError, match="the table has no key"):
         check([Unique()], HOST, [])
@@ -84,14 +84,14 @@ def test_inputs_break_rules_in_their_order() -> None:
     ]
 
 
-def test_a_share_is_exact_at_its_bound_and_nothing_has_none() -> None:
+def test_a_share_is_exact_at_its_bound_and_an_empty_file_has_none() -> None:
     rules = [NullShare(column="name", most=0.5)]
     assert not find_breaches(rules, [one(rows=4, nulls=2), one(rows=0)])
     assert find_breaches(rules, [one(rows=4, nulls=3)])
     assert not find_breaches(rules, [one(rows=4, nulls=4)], absent=["name"])
 
 
-@pytest.mark.parametrize(("inputs", "told"), [("load", ["a"]), ("changes", ["b"]), ("all", ["a", "b"])])
-def test_a_rule_may_be_for_a_full_load_or_for_changes(inputs: str, told: list[str]) -> None:
+@pytest.mark.parametrize(("inputs", "names"), [("load", ["a"]), ("changes", ["b"]), ("all", ["a", "b"])])
+def test_a_rule_may_be_for_a_full_load_or_for_changes(inputs: str, names: list[str]) -> None:
     found = find_breaches([RowCount(most=5, inputs=Inputs(inputs))], [one("a"), one("b", is_load=False)])
-    assert [name for name, _ in found] == told
+    assert [name for name, _ in found] == names

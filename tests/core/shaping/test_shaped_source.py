@@ -72,11 +72,11 @@ def test_a_key_that_no_rule_makes_is_that_of_the_source(rule: Rule) -> None:
         Flatten(column="doc", prefix=""),
     ],
 )
-def test_of_what_rules_make_a_key_nobody_knows_before_the_columns_are(rule: Rule) -> None:
+def test_a_key_that_rules_make_is_unknown_until_the_columns_are_declared(rule: Rule) -> None:
     assert asked(TableRules(columns=(rule,))).key == ()
 
 
-def test_rules_of_quality_leave_the_key_and_declared_columns_tell_it() -> None:
+def test_quality_rules_keep_the_key_and_declared_columns_decide_it() -> None:
     found = asked(TableRules(quality=(NotNull(of=("id",)),)))
     assert (found.key, found.has_column_rules) == (("id", "part"), False)
     declared = Schema((Column("nr", INT), Column("part", TEXT)))

@@ -68,7 +68,7 @@ def test_a_value_is_read_by_its_type(type_: str, text: str, value: object) -> No
         ("list<int>", "1"),
     ],
 )
-def test_what_does_not_fit_its_type_is_an_error_that_names_it(type_: str, text: str) -> None:
+def test_a_text_that_does_not_fit_its_type_is_an_error_that_names_it(type_: str, text: str) -> None:
     with pytest.raises(ConfigError) as raised:
         read(type_, text)
     assert repr(text) in raised.value.what

@@ -21,11 +21,11 @@ CASES = [
 
 
 @pytest.mark.parametrize(("type_", "shown", "is_taken"), CASES)
-def test_texts_are_taken_as_the_page_says(type_: str, shown: str, is_taken: bool) -> None:
+def test_texts_are_read_as_the_page_says(type_: str, shown: str, is_taken: bool) -> None:
     assert (from_text(shown, parse_type(type_)) is not MISFIT) == is_taken
 
 
-def test_a_time_without_a_zone_is_in_the_zone_that_is_said() -> None:
+def test_a_time_without_a_zone_is_in_the_given_zone() -> None:
     summer = from_text("2026-07-01 12:00", parse_type("timestamp"), "Europe/Berlin")
     assert summer == datetime(2026, 7, 1, 10, tzinfo=UTC)
     zoned = from_text("2026-07-01 12:00:00 +05:30", parse_type("timestamp"), "Europe/Berlin")

@@ -84,7 +84,7 @@ def test_both_sides_are_compared_as_the_type_of_the_table(there: str, here: str,
         ("jsonb:string", "struct<a: int>", "it is a struct"),
     ],
 )
-def test_what_cannot_be_compared_is_left_out_and_named(there: str, here: str, why: str) -> None:
+def test_columns_that_cannot_be_compared_are_left_out_and_named(there: str, here: str, why: str) -> None:
     found = match(source(id="int", x=there), schema(id="int", x=here))
     assert ([*types(found)], found.left_out) == (["id"], {"x": why})
 
@@ -112,7 +112,7 @@ def test_names_are_matched_as_the_feed_spells_them_or_without_case() -> None:
         assert [(column.name, column.source.name) for column in found.columns] == [("id", "ID"), ("name", "Name")]
 
 
-def test_a_column_that_was_renamed_is_the_one_that_the_source_still_calls_by_its_old_name() -> None:
+def test_a_renamed_column_is_matched_by_its_old_name_at_the_source() -> None:
     policies = Policies(renames={"name": "title"})
     dimension = Dimension(name=ITEM, schema=schema(id="int", title="string"), key=("id",), policies=policies)
     form = shape((), Schema(()))
@@ -127,7 +127,7 @@ def test_blanks_that_pad_a_text_do_not_count() -> None:
     assert [column.is_padded for column in found.columns] == [False, True, True, False]
 
 
-def test_of_a_history_what_keeps_its_first_value_is_not_compared() -> None:
+def test_columns_that_keep_their_first_value_are_not_compared() -> None:
     history = History(kinds={"first": Kind.KEEP_FIRST, "last": Kind.OVERWRITE})
     found = match(
         source(id="int", first="string", last="string"),
@@ -144,7 +144,7 @@ def test_of_a_history_what_keeps_its_first_value_is_not_compared() -> None:
         (source(id="string"), (Trim(column="id"),), "a rule makes it"),
     ],
 )
-def test_a_key_that_the_source_does_not_have_as_it_is_is_refused(
+def test_a_key_that_the_source_does_not_have_unchanged_is_refused(
     there: SourceTable, rules: tuple[Rule, ...], said: str
 ) -> None:
     with pytest.raises(ConfigError, match="cannot be compared with its source") as refused:
@@ -158,7 +158,7 @@ def test_a_table_without_a_key_is_refused() -> None:
 
 
 @pytest.mark.parametrize("there", ["time:string", "TIME(6):string", "timetz:?", "interval:?", "_date:?", "point:?"])
-def test_what_debezium_writes_in_a_form_of_its_own_is_not_compared_as_text(there: str) -> None:
+def test_types_that_debezium_rewrites_are_not_compared_as_text(there: str) -> None:
     columns, here = source(id="int", x=there, y="uuid:string"), schema(id="int", x="string", y="string")
     assert match(columns, here).left_out == {}
     found = match(columns, here, is_debezium=True)

@@ -27,7 +27,7 @@ def summary(side: Side, key: int) -> Summary:
 
 
 @given(keys=st.lists(st.integers(0, 50)), ranges=st.integers(1, 20))
-def test_ranges_are_as_many_as_allowed_and_about_as_large(keys: list[int], ranges: int) -> None:
+def test_ranges_are_about_equally_large_and_at_most_the_allowed_number(keys: list[int], ranges: int) -> None:
     bounds = choose_bounds(keys, ranges)
     assert list(bounds) == sorted({*bounds})
     assert len(bounds) < ranges or not keys
@@ -37,15 +37,15 @@ def test_ranges_are_as_many_as_allowed_and_about_as_large(keys: list[int], range
 
 
 @given(source=ROWS, table=ROWS, ranges=st.integers(1, 20), most=st.integers(1, 50))
-def test_keys_that_differ_are_those_of_which_a_side_has_something_else(
+def test_differing_keys_are_those_whose_rows_differ(
     source: Side, table: Side, ranges: int, most: int
 ) -> None:
     found = compare_rows(digests(source), digests(table), ranges=ranges, most=most)
     keys = sorted({key for key, _ in (*source, *table)})
     unequal = [key for key in keys if summary(source, key) != summary(table, key)]
     # Of sums that are equal by chance nothing can be told: hashes of the tests are small on purpose.
-    told = {one.key for one in found.differences}
-    assert told <= {f'["{key}"]' for key in unequal}
+    named = {one.key for one in found.differences}
+    assert named <= {f'["{key}"]' for key in unequal}
     assert (found.source_rows, found.table_rows) == (len(source), len(table))
     assert sum(one.source.hash for one in found.ranges) == sum(hash_ for _, hash_ in source)
     assert len(found.differences) == min(most, found.differing)
@@ -85,7 +85,7 @@ def test_each_kind_has_its_name(source: Side, table: Side, kind: Kind) -> None:
     assert found.kinds == {kind: 1}
 
 
-def test_only_the_keys_that_are_asked_for_count() -> None:
+def test_only_the_given_keys_are_compared() -> None:
     found = compare_rows(digests([(1, 5), (2, 5), (3, 5)]), [], among={'["2"]', '["9"]'})
     assert ([one.key for one in found.differences], found.kinds) == (['["2"]'], {Kind.MISSING: 1})
     assert found.source_rows == 3

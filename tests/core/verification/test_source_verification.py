@@ -128,21 +128,21 @@ PAUSES = st.integers(0, 2)
     changes=CHANGES,
     delays=DELAYS,
     starts=st.lists(st.tuples(st.integers(0, 25), st.sampled_from([None, 12, 20])), min_size=1, max_size=3),
-    told=st.sampled_from([(True, True), (True, False), (False, True), (False, False)]),
+    places_and_times=st.sampled_from([(True, True), (True, False), (False, True), (False, False)]),
     pause=PAUSES,
     values=st.sampled_from([2, 1_000]),
 )
-def test_a_change_that_is_on_its_way_is_never_called_a_difference(
+def test_a_change_that_has_not_arrived_yet_is_never_a_certain_difference(
     changes: list[tuple[int, bool]],
     delays: list[int],
     starts: list[tuple[int, int | None]],
-    told: tuple[bool, bool],
+    places_and_times: tuple[bool, bool],
     pause: int,
     values: int,
 ) -> None:
     if values == 2:  # of a row that goes and comes again as it was nothing tells
         changes = [(key, False) for key, _ in changes]
-    world, kept = World(changes, delays, {}, *told, pause=pause, values=values), None
+    world, kept = World(changes, delays, {}, *places_and_times, pause=pause, values=values), None
     for wait, patience in starts:
         world.second += wait
         # Patience is longer than any delay and the pauses, as whoever sets it says.
@@ -162,7 +162,7 @@ def test_a_change_that_is_on_its_way_is_never_called_a_difference(
 def test_a_key_that_stays_wrong_is_found_and_no_other_is_named(
     changes: list[tuple[int, bool]], delays: list[int], start: int, key: int, places: bool, pause: int
 ) -> None:
-    changes = [change for change in changes if change[0] != key]  # no change mends it
+    changes = [change for change in changes if change[0] != key]  # no later change corrects it
     world = World(changes, delays, spoiled={key: 0}, has_places=places, second=start, pause=pause)
     found = world.verify(12 * SECOND).verdict
     proven = [one.difference.key for one in found.differences if one.proof is not None]
@@ -187,7 +187,7 @@ def test_a_key_that_was_equal_once_counts_as_equal() -> None:
     assert (found.verdict.outcome, found.comparisons) == (Outcome.EQUAL, 2), "another change is on its way then"
 
 
-def test_what_was_committed_while_the_source_was_read_must_be_passed_as_well() -> None:
+def test_changes_committed_while_the_source_is_read_must_be_passed_too() -> None:
     changes = [(0, False)] * 11 + [(1, False)] + [(0, False)] * 20
     world = World(changes, [3] * 15 + [100] * 50, second=10, pause=2)  # that of key 1 is on its way throughout
     kept = world.verify().verdict
@@ -200,7 +200,7 @@ def spoiled(**options: Any) -> World:
     return World([(0, False)] * 5, [0] * 500, spoiled={3: 0}, second=10, **options)
 
 
-def test_without_patience_it_is_open_at_first_and_proven_once_the_table_has_passed() -> None:
+def test_without_patience_a_difference_is_proven_once_the_table_has_passed_it() -> None:
     world = spoiled()
     first = world.verify().verdict
     assert (first.outcome, [one.proof for one in first.differences]) == (Outcome.UNDECIDED, [None])
@@ -214,7 +214,7 @@ def test_without_patience_it_is_open_at_first_and_proven_once_the_table_has_pass
     assert world.sleeps == []
 
 
-def test_where_nothing_tells_how_far_the_table_is_time_decides() -> None:
+def test_time_decides_where_the_place_of_the_table_is_unknown() -> None:
     world = spoiled(has_places=False, has_times=False)
     assert not world.verify().can_pass
     found = world.verify(30 * SECOND)
@@ -253,7 +253,7 @@ def test_a_difference_of_an_earlier_verification_counts_from_then_on() -> None:
         ({"high": 0, "time": None}, SourcePlace(time=5), False, None),
     ],
 )
-def test_passing_is_told_by_the_log_where_it_is_the_same_else_by_time(
+def test_a_place_is_passed_by_the_log_where_it_is_the_same_else_by_time(
     progress: dict[str, Any], place: SourcePlace, is_lifted: bool, passed: bool | None
 ) -> None:
     made = Progress(
@@ -265,7 +265,7 @@ def test_passing_is_told_by_the_log_where_it_is_the_same_else_by_time(
     assert has_passed(made, place, is_lifted=is_lifted) is passed
 
 
-def test_where_more_keys_differ_than_are_named_all_are_looked_at_again() -> None:
+def test_all_keys_are_compared_again_where_more_differ_than_are_named() -> None:
     world = spoiled()
     asked: list[frozenset[str] | None] = []
 

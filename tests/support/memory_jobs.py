@@ -1,0 +1,103 @@
+"""Jobs over tables in memory, for tests that play batches."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Final, Self
+
+import pytest
+
+from lakeward.adapters.memory import MemoryLedger, MemorySource, MemoryTable, MemoryTarget
+from lakeward.core.dimension import Dimension, TableName
+from lakeward.core.errors import AlarmRaised
+from lakeward.core.ledger.selection import Limits
+from lakeward.core.ledger.writer import LedgerWriter
+from lakeward.core.operations.acknowledge import ack
+from lakeward.core.pipeline.apply import apply_changes
+from lakeward.core.pipeline.job import Job
+from lakeward.core.ports import Statistics
+from lakeward.core.progress import Progress
+from lakeward.core.schema import Column, Schema, parse_type
+
+NAME: Final = TableName("shop", "item")
+
+
+def columns(**types: str) -> Schema:
+    """Return columns with the types of these texts."""
+    return Schema(tuple(Column(name, parse_type(text)) for name, text in types.items()))
+
+
+ID: Final = columns(id="int")
+ITEM: Final = columns(id="int", a="int")
+
+
+def item(schema: Schema = ITEM, **options: Any) -> Dimension:
+    """Return the dimension of a table `shop.item`; its key is `id` unless the options say otherwise."""
+    return Dimension(**{"name": NAME, "schema": schema, "key": ("id",), **options})
+
+
+def memory_job(dimension: Dimension, source: Any = None, table: MemoryTable | None = None, **more: Any) -> Job[Any]:
+    """Return the job of a table in memory, a new one unless it is given."""
+    target = MemoryTarget({dimension.name: table or MemoryTable(dimension)})
+    opened = target.open(dimension)
+    return Job(dimension=dimension, source=MemorySource() if source is None else source, opened=opened, **more)
+
+
+def table_of(job: Job[Any]) -> MemoryTable:
+    """Return the table of a job."""
+    table = job.opened.table
+    assert isinstance(table, MemoryTable)
+    return table
+
+
+def progress_of(job: Job[Any]) -> Progress:
+    """Return the progress of the table of a job."""
+    return job.opened.table.standing().progress
+
+
+def values(job: Job[Any], column: str) -> dict[Any, Any]:
+    """Return the values of a column of all rows that are not deleted, by the first part of the key."""
+    rows = table_of(job).rows.items()
+    return {key[0]: row.cells[column] for key, row in rows if not row.deleted}
+
+
+@dataclass
+class MemoryShop:
+    """The source of a table, its lake and its ledger. Each `job` is that of a new process, at the time `clock`."""
+
+    dimension: Dimension = field(default_factory=item)
+    source: MemorySource = field(default_factory=lambda: MemorySource(Limits(files=1)))
+    target: MemoryTarget = field(default_factory=MemoryTarget)
+    ledger: MemoryLedger = field(default_factory=MemoryLedger)
+    clock: int = 1000
+    statistics: Statistics | None = None
+
+    def job(self) -> Job[Any]:
+        """Return the job of a new process."""
+        return Job(
+            dimension=self.dimension,
+            source=self.source,
+            opened=self.target.open(self.dimension),
+            ledger_writer=LedgerWriter(ledger=self.ledger, now=lambda: self.clock),
+            statistics=self.statistics,
+        )
+
+    def run(self) -> Self:
+        """Apply what waits."""
+        apply_changes(self.job())
+        return self
+
+    def fails(self) -> AlarmRaised:
+        """Return the alarm that stops a run."""
+        with pytest.raises(AlarmRaised) as raised:
+            self.run()
+        return raised.value
+
+    def ack(self, code: str, reason: str | None = None) -> Any:
+        """Acknowledge an alarm, and return the decision."""
+        return ack(self.job(), code, by="me", reason=reason, at=5)
+
+    @property
+    def table(self) -> MemoryTable:
+        """The table as a new process opens it."""
+        return table_of(self.job())
