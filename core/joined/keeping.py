@@ -271,19 +271,13 @@ def cautions(joined: Joined, progress: Progress) -> Sequence[str]:
 
 def _left(joined: Joined, left: SkippedKeys) -> TableError:
     keys = format_count(left.keys, "key")
-    altered = (
-        f"Others have altered the joined table: `lakeward verify --history {joined.name}` names such keys. Put "
-        f"their versions right, or drop the table, and the next run makes it anew{_PAST}"
-    )
-    beyond = (
-        f"Where {BEYOND_OPEN_END}, a source says so, as by a date that means never. Put that right there. Or let "
-        "`open_end` lie behind it, or leave it out, and drop the joined table: the next run makes it anew."
-    )
-    todo = [altered] * (left.beyond < left.keys) + [beyond] * (left.beyond > 0)
     return TableError(
         f"{joined.name}: versions of {keys} break the rules of histories",
         found=left.example,
-        todo=" ".join(["Nothing is written of these; all others go on.", *todo]),
+        todo="Nothing is written of these keys; all others go on. Where others have altered the joined table, "
+        f"`lakeward verify --history {joined.name}` names such keys: put their versions right. Where "
+        f"{BEYOND_OPEN_END}, put the date that means never right in the source, or let `open_end` lie behind it. Or "
+        "drop the table, and the next run makes it anew; a history of mirrors loses its past with that.",
     )
 
 
@@ -306,6 +300,6 @@ def _passed(plan: JoinPlan, before: Progress, resolved: MergeResult) -> JoinProg
     """Return how far the sources are passed: where keys are left unchanged, no further than before."""
     passed = plan.progress
     if resolved.left is not None:
-        none = replace(passed, passed=dict.fromkeys(passed.passed, NO_COMMIT), behind={})
+        none = replace(passed, passed=dict.fromkeys(passed.passed, NO_COMMIT))
         passed = none if before.joined is None else JoinProgress.from_json(before.joined)
     return replace(passed, batch=plan.batch, unshown=resolved.unshown)

@@ -12,9 +12,8 @@ import pytest
 from lakeward.adapters.formats.shared.change_log.batch_record import BatchRecord
 from lakeward.adapters.formats.shared.joined.joined_sources import (
     has_all_deletes,
-    newest_emptying,
     newest_forgotten,
-    newest_splice,
+    newest_replacement,
     state_of,
 )
 from lakeward.core.dimension import Lateness, Ordered, Within
@@ -47,17 +46,12 @@ def change_log(upto: int, lateness: Lateness = DAY, **of: BatchRecord) -> Any:
     )
 
 
-def test_a_truncate_and_a_load_that_takes_the_place_of_all_empty_a_table() -> None:
-    assert newest_emptying(change_log(5)) == 0
-    assert newest_emptying(change_log(5, b2=record(2, truncates=1))) == 2
+def test_a_truncate_a_complete_load_and_an_older_snapshot_replace_rows() -> None:
+    assert newest_replacement(change_log(5)) == 0
+    assert newest_replacement(change_log(5, b2=record(2, truncates=1))) == 2
     later = {f"b{batch}": record(batch, epoch=2) for batch in (3, 4, 5)}
-    assert newest_emptying(change_log(5, **later)) == 3
-
-
-def test_a_snapshot_between_others_remembers_nothing_of_what_it_takes_out() -> None:
-    assert newest_splice(change_log(5)) == 0
-    found = change_log(5, b2=replace(record(2), spliced=True), b4=replace(record(4), spliced=True))
-    assert (newest_splice(found), newest_emptying(found)) == (4, 0)
+    assert newest_replacement(change_log(5, **later)) == 3
+    assert newest_replacement(change_log(5, b4=replace(record(4), spliced=True))) == 4
 
 
 @pytest.mark.parametrize(
@@ -116,43 +110,23 @@ def table(*batches: tuple[str, int], gone: Sequence[int] = (), upto: int = 9) ->
     )
 
 
-def test_a_source_goes_on_from_a_commit_that_lies_behind_its_state() -> None:
-    there = state_of(table(("c", 9), ("b", 8), ("a", 7)), [SourceCommit(8, "b")])
-    assert there is not None
-    assert (there.now, there.goes_on, there.shows_before, there.remembers) == (SourceCommit(9, "c"), True, True, 0)
-    other = state_of(table(("d", 9), ("e", 8), ("a", 7)), [SourceCommit(8, "b")])
-    assert other is not None
-    assert (other.goes_on, other.kept, other.shows_before) == (False, None, False)
-    assert other.behind == (SourceCommit(8, "e"), SourceCommit(7, "a"))
-
-
-@pytest.mark.parametrize("gone", [[], [7]])
-def test_a_source_that_was_taken_back_has_kept_the_newest_commit_of_then_that_is_behind_its_state(
-    gone: list[int],
+@pytest.mark.parametrize(
+    ("batches", "gone", "now", "passed", "shows_before"),
+    [
+        ("c9 b8 a7", [], "c9", True, True),
+        ("c9 b8 a7", [8], "c9", True, False),  # the files of the commit that was passed are gone
+        ("d9 e8 a7", [], "d9", False, True),  # rolled back, and another batch 8 since
+        ("c9", [], "c9", False, False),  # expired
+        ("", [], "9", False, False),  # even the last commit is forgotten
+    ],
+)
+def test_a_source_has_passed_a_commit_that_is_still_one_of_its_commits(
+    batches: str, gone: list[int], now: str, passed: bool, shows_before: bool
 ) -> None:
-    known = [SourceCommit(9, "c"), SourceCommit(8, "b"), SourceCommit(7, "a"), SourceCommit(6, "z")]
-    found = state_of(table(("d", 9), ("e", 8), ("a", 7), ("z", 6), gone=gone), known)
+    found = state_of(table(*[(one[0], int(one[1])) for one in batches.split()], gone=gone), SourceCommit(8, "b"))
     assert found is not None
-    assert (found.goes_on, found.kept, found.shows_before) == (False, SourceCommit(7, "a"), not gone)
-
-
-def test_of_a_commit_that_has_expired_nothing_is_known_any_more() -> None:
-    found = state_of(table(("c", 9), ("b", 8)), [SourceCommit(5, "old")])
-    assert found is not None
-    assert (found.goes_on, found.shows_before, found.remembers) == (True, False, 9)
-
-
-def test_a_commit_whose_files_are_gone_is_still_where_it_goes_on_from() -> None:
-    found = state_of(table(("c", 9), ("b", 8), gone=[8]), [SourceCommit(8, "b")])
-    assert found is not None
-    assert (found.goes_on, found.shows_before, found.remembers) == (True, False, 0)
-
-
-def test_a_source_that_has_forgotten_its_last_commit_stands_at_its_batch() -> None:
-    found = state_of(table(), [SourceCommit(9, "")])
-    assert found is not None
-    assert found.now == SourceCommit(9, "")
-    assert not state_of(table(), [SourceCommit(9, "c")]).goes_on  # type: ignore[union-attr]
+    assert (found.now, found.has_passed) == (SourceCommit(9, now.rstrip("9")), passed)
+    assert (found.shows_before, found.remembers) == (shows_before, 0)
 
 
 def test_a_source_without_a_commit_has_no_state() -> None:

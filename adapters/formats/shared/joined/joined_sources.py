@@ -31,7 +31,7 @@ from lakeward.core.dimension import Dimension, Ordered
 from lakeward.core.errors import CommitConflict
 from lakeward.core.events import LOAD_SEQUENCE, Operation, Sequences
 from lakeward.core.history.options import History
-from lakeward.core.joined.plan import JoinPlan, SourceCommit, SourceState, recent_commits
+from lakeward.core.joined.plan import JoinPlan, SourceCommit, SourceState
 from lakeward.core.pipeline.consistent_read import read_consistently
 from lakeward.core.ports import TableState, Version
 from lakeward.core.progress import Progress
@@ -172,13 +172,12 @@ class SourceReader:
         ]
 
 
-def state_of(table: JoinableTable, known: Sequence[SourceCommit] = ()) -> SourceState | None:
+def state_of(table: JoinableTable, passed: SourceCommit | None = None) -> SourceState | None:
     """Return the state of a source, or None if it has no commit.
 
-    `known` are the commits up to which the joined table has read it, newest first. The first one that still exists
-    is where it goes on from.
+    `passed` is the commit up to which the joined table has read it, or None if it has not.
     """
-    return _steadily(table, partial(_state_of, table, known))
+    return _steadily(table, partial(_state_of, table, passed))
 
 
 def _steadily(table: JoinableTable, read: Callable[[TableState], R]) -> R:
@@ -186,44 +185,34 @@ def _steadily(table: JoinableTable, read: Callable[[TableState], R]) -> R:
     return read_consistently(table.side_tables.change_log.dimension.name, table.standing, read)
 
 
-def _state_of(table: JoinableTable, known: Sequence[SourceCommit], state: TableState) -> SourceState | None:
-    progress_now, lineage = state.progress, table.lineage()
-    if lineage is None or not progress_now.batch:
+def _state_of(table: JoinableTable, passed: SourceCommit | None, state: TableState) -> SourceState | None:
+    lineage = table.lineage()
+    if lineage is None or not state.progress.batch:
         return None
-    commits = lineage.commits() or [Version(name="", progress=progress_now)]
-    made_of = [SourceCommit(commit.progress.batch, commit.name) for commit in commits]
-    progress, names_ = commits[0].progress, {commit.commit for commit in made_of}
-    change_log = table.side_tables.change_log
+    commits = lineage.commits() or [Version(name="", progress=state.progress)]
+    progress, change_log = commits[0].progress, table.side_tables.change_log
     change_log.batches.objects(progress)
-    last_commit = next((commit for commit in known if commit.commit in names_), None)
-    is_there = not known or last_commit == known[0]
-    is_expired = not is_there and known[0].batch < min(commit.batch for commit in made_of)
     return SourceState(
-        now=made_of[0],
-        behind=recent_commits(made_of),
-        goes_on=is_there or is_expired,
-        kept=last_commit,
-        remembers=progress.batch if is_expired else newest_forgotten(change_log, progress),
-        emptied=newest_emptying(change_log),
-        spliced=newest_splice(change_log),
-        shows_before=not known
-        or (last_commit is not None and lineage.commit_showing(last_commit.batch) is not None),
+        now=SourceCommit(progress.batch, commits[0].name),
+        has_passed=passed is None or any(commit.name == passed.commit for commit in commits),
+        remembers=newest_forgotten(change_log, progress),
+        replaced=newest_replacement(change_log),
+        shows_before=passed is None or lineage.commit_showing(passed.batch) is not None,
     )
 
 
-def newest_emptying(change_log: ChangeLogTable) -> int:
-    """Return the newest batch with a truncate, or with a full load that replaced all rows (0: none)."""
+def newest_replacement(change_log: ChangeLogTable) -> int:
+    """Return the newest batch that replaced rows without remembering them (0: none).
+
+    That is a truncate, a full load that replaced all rows, or an older snapshot that was put between others.
+    """
     newest, epoch = 0, 1
     for batch, record in sorted(change_log.batches.records.items()):
-        if record.epoch > epoch or (record.record is not None and record.record.truncates):
+        is_truncated = record.record is not None and record.record.truncates
+        if record.epoch > epoch or is_truncated or record.spliced:
             newest = batch
         epoch = record.epoch
     return newest
-
-
-def newest_splice(change_log: ChangeLogTable) -> int:
-    """Return the newest batch that spliced a snapshot (0: none): rows that it removed have left no trace."""
-    return max((batch for batch, record in change_log.batches.records.items() if record.spliced), default=0)
 
 
 def has_all_deletes(table: JoinableTable, batch: int, since: int) -> bool:

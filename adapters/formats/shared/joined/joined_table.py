@@ -65,8 +65,8 @@ class JoinedLakeTable:
 
     def sources(self, progress: JoinProgress | None) -> Mapping[str, SourceState]:
         """Return the states of its sources."""
-        known = {} if progress is None else {name: progress.known(name) for name in self.of}
-        states = {name: state_of(table, known.get(name, ())) for name, table in self.of.items()}
+        passed = {} if progress is None else progress.passed
+        states = {name: state_of(table, passed.get(name)) for name, table in self.of.items()}
         return {name: state for name, state in states.items() if state is not None}
 
     def commit(self, merge: MergePlan, resolved: MergeResult, progress: Progress) -> Commit:
