@@ -115,15 +115,13 @@ def versioned(plan: JoinPlan, standing: DataFrame, joined: DataFrame, touched: D
     wrong = f"coalesce({_BECOMES}.beyond, {_BECOMES}.rows.wrong)"
     explanation = f"concat({key_text(key_columns(joining.dimension))}, ': ', {wrong})"
     sums = [f"coalesce(sum({_BECOMES}.rows.opened) FILTER (WHERE {wrong} IS NULL), 0)"]
-    sums += [f"count({explanation})", f"min({explanation})", f"count({_BECOMES}.beyond)"]
+    sums += [f"count({explanation})", f"min({explanation})"]
     with freed_on_failure(by_key.unpersist):
-        opened, skipped, example, beyond = by_key.agg(*map(F.expr, sums)).collect()[0]
+        opened, skipped, example = by_key.agg(*map(F.expr, sums)).collect()[0]
     right = by_key.where(f"{wrong} IS NULL")
     written = writer.rows(right.selectExpr(f"explode({_BECOMES}.rows.fresh) AS fresh"))
     removed = writer.gone(right.selectExpr(f"explode({_BECOMES}.rows.gone) AS gone"))
-    return Difference(
-        written, removed, by_key, int(opened), SkippedKeys(skipped, example, beyond) if skipped else None
-    )
+    return Difference(written, removed, by_key, int(opened), SkippedKeys(skipped, example) if skipped else None)
 
 
 def _beyond(plan: JoinPlan, writer: VersionRows) -> str:
