@@ -404,7 +404,8 @@ def test_a_history_of_mirrors_keeps_what_a_truncate_took_out_of_one(project: Pro
     joined(project)
     assert project.call("truncate", "shop.address", "--at", "2026-11-06").code == 0
     last = joined(project)["last"]
-    assert (last["whole"], last["written"]) == (["address was truncated, loaded anew or took an older snapshot in batch 2"], 2)
+    reason = "address was truncated, loaded anew or took an older snapshot in batch 2"
+    assert (last["whole"], last["written"]) == ([reason], 2)
     found = project.rows("customer", "dw", ("id", "valid_from", "name", "city", "valid_to"))
     assert [tuple(shown(value) for value in row) for row in found][1:] == [
         (1, "2026-11-02", "Ann", "Bonn", "2026-12-01"),

@@ -22,7 +22,7 @@ from pyspark.sql import DataFrame
 from lakeward.adapters.formats.shared.joined.joined_sources import SourceReader
 from lakeward.core.dimension import TableName
 from lakeward.core.history.options import ByRun, History, Shown
-from lakeward.core.joined.declared import Joined
+from lakeward.core.joined.declaration import Joined
 from lakeward.core.schema import Type
 from lakeward.entrypoints import container
 

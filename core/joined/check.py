@@ -9,15 +9,15 @@ from lakeward.core.events import Sequences
 from lakeward.core.joined.aggregates import type_of
 from lakeward.core.joined.check_history import check_history
 from lakeward.core.joined.check_lookup import check_lookup
-from lakeward.core.joined.declared import Aggregate, Function, Joined, JoinType, Source
-from lakeward.core.joined.joining import Joining, found_by
-from lakeward.core.joined.words import column_type, declaration_error, list_names
+from lakeward.core.joined.declaration import Aggregate, Function, Joined, JoinType, Source
+from lakeward.core.joined.errors import column_type, declaration_error, list_names
+from lakeward.core.joined.joining import Joining, link_columns
 from lakeward.core.schema import Column, Schema, Type
 from lakeward.core.shaping.shape import SYSTEM_PREFIX
 from lakeward.core.text.suggestions import nearest
 from lakeward.core.text.values import MISFIT, from_text
 
-WHOLE = ("int", "bigint")
+INTEGERS = ("int", "bigint")
 
 
 def validate_joined(joined: Joined, tables: Mapping[TableName, Dimension]) -> Joining:
@@ -33,10 +33,10 @@ def validate_joined(joined: Joined, tables: Mapping[TableName, Dimension]) -> Jo
     for name, source in joined.sources.items():
         _check_link(joined, name, source, of)
         check_lookup(joined, name, source, of)
-        _check_taken(joined, name, source, of[name])
+        _check_columns(joined, name, source, of[name])
     columns = [one for name in joined.sources for one in _columns(joined, name, of[name])]
     _check_names(joined, columns)
-    _check_otherwise(joined, columns)
+    _check_defaults(joined, columns)
     dimension = Dimension(
         name=joined.name,
         schema=Schema(tuple(columns)),
@@ -76,15 +76,15 @@ def _check_link(joined: Joined, name: str, source: Source, of: Mapping[str, Dime
             raise declaration_error(
                 joined, f"{name} is joined {word} {list_names(columns)}", "Name each column once."
             )
-    _check_known(joined, name, of[name], source.on)
+    _check_exists(joined, name, of[name], source.on)
     if name != joined.driving:
-        _check_beside(joined, name, source, of)
+        _check_parent(joined, name, source, of)
     elif source.to or source.beside or source.at:
         raise declaration_error(joined, f"{name} drives, and is joined to another", "The others are joined to it.")
     elif source.way is JoinType.INNER:
         todo = "Each of its keys has a row, unless another source is joined so: say it there."
         raise declaration_error(joined, f'{name} drives, and has `way = "inner"`', todo)
-    if not source.aggregates and not set(of[name].key) <= set(found_by(joined, name, of[name])):
+    if not source.aggregates and not set(of[name].key) <= set(link_columns(joined, name, of[name])):
         raise declaration_error(
             joined,
             f"{name} may have several rows for one {list_names(source.on)}: its key is {list_names(of[name].key)}",
@@ -92,48 +92,48 @@ def _check_link(joined: Joined, name: str, source: Source, of: Mapping[str, Dime
         )
 
 
-def _check_beside(joined: Joined, name: str, source: Source, of: Mapping[str, Dimension]) -> None:
-    beside, names = joined.beside(name), tuple(of)
-    if beside not in names[: names.index(name)]:
+def _check_parent(joined: Joined, name: str, source: Source, of: Mapping[str, Dimension]) -> None:
+    parent, names = joined.parent(name), tuple(of)
+    if parent not in names[: names.index(name)]:
         raise declaration_error(
-            joined, f"{name} is joined to {beside}, which is no source before it", "Change their order."
+            joined, f"{name} is joined to {parent}, which is no source before it", "Change their order."
         )
     if not source.on or len(source.on) != len(source.to):
         found = f"{name} is joined on {list_names(source.on)} to {list_names(source.to)}"
         raise declaration_error(joined, found, "Name as many columns of the one as of the other.")
     asked = (*source.to, *([] if source.at is None else [source.at]))
-    _check_known(joined, beside, of[beside], asked)
+    _check_exists(joined, parent, of[parent], asked)
     for own, other in zip(source.on, source.to, strict=True):
-        one, two = column_type(of[name], own), column_type(of[beside], other)
-        if one.is_nested or not (one.name == two.name or {one.name, two.name} <= set(WHOLE)):
-            found = f"{name}.{own} is {one.with_article}, {beside}.{other} {two.with_article}"
+        one, two = column_type(of[name], own), column_type(of[parent], other)
+        if one.is_nested or not (one.name == two.name or {one.name, two.name} <= set(INTEGERS)):
+            found = f"{name}.{own} is {one.with_article}, {parent}.{other} {two.with_article}"
             raise declaration_error(
                 joined, found, "Give one of them the type of the other, with a rule of its table (cast)."
             )
-    grouped = joined.sources[beside]
+    grouped = joined.sources[parent]
     if grouped.aggregates and not set(asked) <= set(grouped.on):
-        found = f"{name} is joined to {list_names(asked)}, and several rows of {beside} make one"
+        found = f"{name} is joined to {list_names(asked)}, and several rows of {parent} make one"
         raise declaration_error(
             joined, found, f"It can be joined to what those are equal in: {list_names(grouped.on)}."
         )
 
 
-def _check_taken(joined: Joined, name: str, source: Source, table: Dimension) -> None:
+def _check_columns(joined: Joined, name: str, source: Source, table: Dimension) -> None:
     """Refuse columns that do not exist, and columns of grouped rows without an aggregate."""
-    _check_not_made(joined, name, source, table)
-    _check_known(joined, name, _offered(source, table), source.columns.values())
+    _check_not_derived(joined, name, source, table)
+    _check_exists(joined, name, _selectable(source, table), source.columns.values())
     for aggregate in source.aggregates.values():
         _check_aggregate(joined, name, aggregate, table)
     if source.aggregates and (loose := sorted(set(source.columns.values()) - set(source.on))):
         found = f"of {name} {list_names(loose)} is taken, and several rows of it make one"
         raise declaration_error(joined, found, "Say which value is meant, with an aggregate such as latest.")
     if source.validity is not None:
-        _check_known(joined, name, table, [source.validity])
+        _check_exists(joined, name, table, [source.validity])
 
 
-def _check_not_made(joined: Joined, name: str, source: Source, table: Dimension) -> None:
+def _check_not_derived(joined: Joined, name: str, source: Source, table: Dimension) -> None:
     """Refuse columns that the history of a source derives: they do not show how a row was at each instant."""
-    made = set(table.stored.schema.names) - set(_offered(source, table).schema.names)
+    made = set(table.stored.schema.names) - set(_selectable(source, table).schema.names)
     if selection := sorted(made & set(source.columns.values())):
         found = f"of {name} {list_names(selection)} is taken, which its history adds"
         todo = "Take columns that feed it: a joined history has kinds of its own. Or look versions up (`at`)."
@@ -149,7 +149,7 @@ def _check_aggregate(joined: Joined, name: str, aggregate: Aggregate, table: Dim
             f"{function.value} of {name} is given {list_names([one for one in (column, by) if one])}",
             f"It takes {wanted.get(function, 'a column')}.",
         )
-    _check_known(joined, name, table, [one for one in (column, by) if one])
+    _check_exists(joined, name, table, [one for one in (column, by) if one])
     if column is not None and type_of(aggregate, column_type(table, column)) is None:
         found = f"{function.value} of {name}.{column}, which is {column_type(table, column).with_article}"
         todo = "Sums are made of whole numbers and decimals: cast it to a decimal. Nested values have no order."
@@ -160,13 +160,13 @@ def _check_aggregate(joined: Joined, name: str, aggregate: Aggregate, table: Dim
         )
 
 
-def _check_known(joined: Joined, name: str, table: Dimension, columns: Iterable[str]) -> None:
+def _check_exists(joined: Joined, name: str, table: Dimension, columns: Iterable[str]) -> None:
     if unknown := sorted(set(columns) - set(table.schema.names)):
         near = nearest(unknown[0], table.schema.names) or f"It has {list_names(table.schema.names)}."
         raise declaration_error(joined, f"{name} has no column {list_names(unknown)}", near)
 
 
-def _offered(source: Source, table: Dimension) -> Dimension:
+def _selectable(source: Source, table: Dimension) -> Dimension:
     """Return a table with the columns that can be selected.
 
     A looked-up version also has those that its history adds.
@@ -177,7 +177,7 @@ def _offered(source: Source, table: Dimension) -> Dimension:
 def _columns(joined: Joined, name: str, table: Dimension) -> Iterable[Column]:
     source = joined.sources[name]
     for own, column in source.columns.items():
-        yield Column(own, column_type(_offered(source, table), column))
+        yield Column(own, column_type(_selectable(source, table), column))
     for own, aggregate in source.aggregates.items():
         of = Type("bigint") if aggregate.column is None else column_type(table, aggregate.column)
         yield Column(own, type_of(aggregate, of) or of)
@@ -187,7 +187,7 @@ def _key(joined: Joined, table: Dimension) -> tuple[str, ...]:
     """Return the key columns of the joined table."""
     driving = joined.sources[joined.driving]
     names = {column: own for own, column in reversed([*driving.columns.items()])}
-    key = found_by(joined, joined.driving, table)
+    key = link_columns(joined, joined.driving, table)
     if missing := [column for column in key if column not in names]:
         found = f"{list_names(missing)} of {joined.driving} is not among its columns"
         raise declaration_error(joined, found, "Rows are told apart by it: take it, under any name.")
@@ -206,7 +206,7 @@ def _check_names(joined: Joined, columns: Sequence[Column]) -> None:
         )
 
 
-def _check_otherwise(joined: Joined, columns: Sequence[Column]) -> None:
+def _check_defaults(joined: Joined, columns: Sequence[Column]) -> None:
     """Refuse default texts for a source that always finds a row or is grouped, and for unknown columns."""
     types = {column.name: column.type for column in columns}
     for name, source in joined.sources.items():
@@ -219,7 +219,7 @@ def _check_otherwise(joined: Joined, columns: Sequence[Column]) -> None:
             found = f"otherwise there is {list_names(strange)} of {name}"
             raise declaration_error(joined, found, f"What is taken of it: {list_names(source.columns)}.")
         for own, text in source.otherwise.items():
-            if _misfits(text, types[own]):
+            if _is_misfit(text, types[own]):
                 found = f"otherwise {own} is '{text}', and the column {types[own].with_article}"
                 raise declaration_error(joined, found, "Say in otherwise which value of that type it has.")
 
@@ -233,10 +233,10 @@ def _check_unknown(joined: Joined, dimension: Dimension) -> None:
         )
     needed = {} if joined.unknown is None else {**dict.fromkeys(dimension.key, "-1"), **texts}
     for name, text in needed.items():
-        if _misfits(text, types[name]):
+        if _is_misfit(text, types[name]):
             found = f"{name} of its unknown row is '{text}', and the column {types[name].with_article}"
             raise declaration_error(joined, found, "Say in unknown which value of that type it has.")
 
 
-def _misfits(text: str, type_: Type) -> bool:
+def _is_misfit(text: str, type_: Type) -> bool:
     return type_.is_nested or from_text(text, type_) is MISFIT

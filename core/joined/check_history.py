@@ -8,8 +8,8 @@ from typing import Final
 from lakeward.core.dimension import Dimension
 from lakeward.core.events import Sequences
 from lakeward.core.history.options import DAYS, NUMBERS, TIMES, ByColumn, ByRun, ByTime, History, Surrogate
-from lakeward.core.joined.declared import Joined
-from lakeward.core.joined.words import column_type, declaration_error, list_names
+from lakeward.core.joined.declaration import Joined
+from lakeward.core.joined.errors import column_type, declaration_error, list_names
 from lakeward.core.schema import Type
 
 _CANNOT: Final = "No joined history can: leave it out."

@@ -6,16 +6,16 @@ from collections.abc import Mapping, Sequence
 
 from lakeward.core.dimension import Dimension
 from lakeward.core.history.options import DAYS, NUMBERS, TIMES, History
-from lakeward.core.joined.declared import Joined, Source
-from lakeward.core.joined.words import column_type, declaration_error, list_names
+from lakeward.core.joined.declaration import Joined, Source
+from lakeward.core.joined.errors import column_type, declaration_error, list_names
 
 
 def check_lookup(joined: Joined, name: str, source: Source, of: Mapping[str, Dimension]) -> None:
     """Raise ConfigError where a source is to be looked up at a time and has no single version valid then."""
     if source.at is None:
         return
-    beside = joined.beside(name)
-    asks = f"{name} is looked up at {beside}.{source.at}"
+    parent = joined.parent(name)
+    asks = f"{name} is looked up at {parent}.{source.at}"
     if joined.history is not None:
         found = f"{asks}, and the joined table is a history"
         raise declaration_error(
@@ -30,10 +30,10 @@ def check_lookup(joined: Joined, name: str, source: Source, of: Mapping[str, Dim
     if source.aggregates:
         found = f"{asks}, and {list_names(source.aggregates)} are made of several rows"
         raise declaration_error(joined, found, "One version is valid at a time: take its columns.")
-    column = column_type(of[beside], source.at)
+    column = column_type(of[parent], source.at)
     allowed = _dating(history)
     if column.name not in allowed or column.scale:
-        own = f"{beside}.{source.at} is {column.with_article}"
+        own = f"{parent}.{source.at} is {column.with_article}"
         found = f"{own}, and versions of {name} are dated by {_unit(history)}"
         raise declaration_error(
             joined, found, f"It may be {' or '.join(allowed)}: a rule of its table (cast) makes it one."

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Final, NamedTuple, Self
 
 from lakeward.core.joined.joining import Joining
-from lakeward.core.joined.unshown import OmittedRows
+from lakeward.core.joined.omitted_rows import OmittedRows
 
 
 class SourceCommit(NamedTuple):
@@ -79,7 +79,7 @@ class JoinPlan:
 
     `since` has, for each source whose changes are processed, the batch after which they are. With reasons in
     `whole`, all rows are computed and compared with the stored ones; the changed keys then only date changes.
-    Sources in `untold` cannot list their changes, so their rows that are gone have no date. `before` are the
+    `incomplete_sources` cannot list their changes, so their rows that are gone have no date. `before` are the
     sources whose changed rows are also read as they were. `ran` is when the batch was begun, in microseconds since
     1970. `is_first` says that the table does not exist yet, `is_redeclared` that it was made by another
     declaration: then no time of its sources dates a difference.
@@ -88,7 +88,7 @@ class JoinPlan:
     joining: Joining
     progress: JoinProgress
     since: Mapping[str, int] = field(default_factory=dict)
-    untold: frozenset[str] = frozenset()
+    incomplete_sources: frozenset[str] = frozenset()
     before: frozenset[str] = frozenset()
     whole: tuple[str, ...] = ()
     ran: int = 0
@@ -126,8 +126,8 @@ def plan_join(
         joining=joining,
         progress=JoinProgress(batch=progress.batch + 1, digest=digest, passed=now),
         since=since,
-        untold=frozenset(went_on.keys() - since),
-        before=frozenset(name for name in since if joining.needs_before(name)),
+        incomplete_sources=frozenset(went_on.keys() - since),
+        before=frozenset(name for name in since if joining.needs_earlier_rows(name)),
         whole=(*other, *(gap for gap in gaps.values() if gap is not None)),
         ran=ran,
         is_redeclared=is_redeclared,
@@ -144,6 +144,6 @@ def _gap(joining: Joining, name: str, passed: SourceCommit, state: SourceState) 
         return f"{name} was truncated, loaded anew or took an older snapshot in batch {state.replaced}"
     if state.remembers > passed.batch:
         return f"{name} has forgotten deletes up to batch {state.remembers}, and batch {passed.batch} was passed"
-    if joining.needs_before(name) and not state.shows_before:
+    if joining.needs_earlier_rows(name) and not state.shows_before:
         return f"{name} cannot be read as it was in batch {passed.batch}"
     return None

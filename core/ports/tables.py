@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from lakeward.core.joined.unshown import OmittedRows
+from lakeward.core.joined.omitted_rows import OmittedRows
 from lakeward.core.merge.change_log import Reason
 from lakeward.core.merge.counts import Counts
 from lakeward.core.merge.facts import Capability

@@ -13,7 +13,7 @@ import structlog
 
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import SetupError
-from lakeward.core.joined.keeping import JoinReport, plan_next, refresh
+from lakeward.core.joined.refresh import JoinReport, plan_next, refresh
 from lakeward.core.pipeline.job import Job
 from lakeward.core.reporting.alarms import Alarm
 from lakeward.entrypoints.runtime.registration import Registrar
@@ -164,7 +164,7 @@ class JoinScheduler:
             if self.container.ledger().account(str(run.table)).failure is not None:
                 forget_failure(self.container, str(run.table))
         if report is None:
-            run.waits = plan_next(job).lacking
+            run.waits = plan_next(job).missing_sources
             return
         run.report, run.batches, run.waits = report, run.batches + 1, ()
         log.info("joined", commit=report.commit, written=report.written, removed=report.removed)

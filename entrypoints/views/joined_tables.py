@@ -12,9 +12,9 @@ from rich.table import Table
 
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import LakewardError, SetupError
-from lakeward.core.joined.declared import Joined, JoinType, Source
-from lakeward.core.joined.keeping import PreparedJoin, cautions, plan_next
+from lakeward.core.joined.declaration import Joined, JoinType, Source
 from lakeward.core.joined.plan import JoinPlan, JoinProgress
+from lakeward.core.joined.refresh import PreparedJoin, cautions, plan_next
 from lakeward.core.ports import TableState
 from lakeward.core.reporting.failures import Failure
 from lakeward.core.schema import Schema
@@ -80,7 +80,7 @@ def lookups(joined: Joined) -> Sequence[str]:
 
 def _which(joined: Joined, name: str) -> str:
     at = joined.sources[name].at
-    return f"{name} as it is now" if at is None else f"{name} as it was at {joined.beside(name)}.{at}"
+    return f"{name} as it is now" if at is None else f"{name} as it was at {joined.parent(name)}.{at}"
 
 
 def _else(source: Source) -> str:
@@ -124,14 +124,14 @@ def planned(
             terminal.console().print(f"   {escaped(words)}")
         terminal.console().print(f"   {escaped(planned_words(found, ahead))}")
     plan = None if found.plan is None else {"batch": found.plan.batch, **documents.join_plan(found.plan)}
-    waits_for, names = list(map(str, found.lacking)), list(map(str, ahead))
+    waits_for, names = list(map(str, found.missing_sources)), list(map(str, ahead))
     return {"table": str(table), "plan": plan, "waits_for": waits_for, "ahead": names}
 
 
 def planned_words(found: PreparedJoin, ahead: Sequence[TableName] = ()) -> str:
     """Return as text what the next batch covers; the sources `ahead` have a batch that comes first."""
-    if found.lacking:
-        return f"waits for the first batch of {', '.join(map(str, found.lacking))}"
+    if found.missing_sources:
+        return f"waits for the first batch of {', '.join(map(str, found.missing_sources))}"
     words = [] if found.plan is None else [plan_words(found.plan)]
     if ahead and (found.plan is None or not found.plan.whole):
         touched = f"by the next batch of {', '.join(map(str, ahead))}"

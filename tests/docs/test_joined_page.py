@@ -18,7 +18,7 @@ from lakeward.core.history.options import History, Shown, Surrogate
 from lakeward.core.history.version_rows import rows as shown_rows
 from lakeward.core.history.version_rows import surrogate_hash
 from lakeward.core.joined.check import validate_joined
-from lakeward.core.joined.declared import Aggregate, Function, Joined, Source
+from lakeward.core.joined.declaration import Aggregate, Function, Joined, Source
 from lakeward.core.joined.joining import Joining
 from lakeward.core.joined.rows import SourceRow
 from lakeward.core.joined.rows import SourceRows as Rows

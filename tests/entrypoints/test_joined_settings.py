@@ -12,7 +12,7 @@ from projects import MEMORY, write
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import ConfigError
 from lakeward.core.history.options import ByRun, History
-from lakeward.core.joined.declared import Aggregate, Function, Joined, JoinType, Source
+from lakeward.core.joined.declaration import Aggregate, Function, Joined, JoinType, Source
 from lakeward.entrypoints.settings.configuration import load
 from lakeward.entrypoints.views.joined_tables import lookups
 

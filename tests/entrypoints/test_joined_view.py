@@ -7,11 +7,11 @@ from dataclasses import replace
 import pytest
 
 from lakeward.core.dimension import Dimension, TableName
-from lakeward.core.joined.declared import Joined, JoinType, Source
+from lakeward.core.joined.declaration import Joined, JoinType, Source
 from lakeward.core.joined.joining import Joining
-from lakeward.core.joined.keeping import JoinReport, PreparedJoin
+from lakeward.core.joined.omitted_rows import OmittedRows
 from lakeward.core.joined.plan import JoinPlan, JoinProgress, SourceCommit
-from lakeward.core.joined.unshown import OmittedRows
+from lakeward.core.joined.refresh import JoinReport, PreparedJoin
 from lakeward.core.ports import TableState
 from lakeward.core.progress import Progress
 from lakeward.core.schema import Schema
@@ -89,7 +89,7 @@ def test_a_plan_says_what_is_looked_up_and_what_becomes_of_a_row_that_finds_none
             "keys touched by orders 4–5, and by the next batch of shop.orders, shop.customer",
         ),
         (PreparedJoin(plan=taking({}, "declared anew")), [ORDERS.table], "all rows rebuilt: declared anew"),
-        (PreparedJoin(lacking=(ORDERS.table,)), [ORDERS.table], "waits for the first batch of shop.orders"),
+        (PreparedJoin(missing_sources=(ORDERS.table,)), [ORDERS.table], "waits for the first batch of shop.orders"),
     ],
 )
 def test_a_plan_says_which_keys_are_touched_and_which_batches_come_first(

@@ -14,7 +14,7 @@ from lakeward.core.joined import plan as plans
 from lakeward.core.joined.check import validate_joined
 from lakeward.core.joined.plan import SourceCommit, SourceState
 from lakeward.core.joined.rows import SourceRow
-from lakeward.core.joined.touched import SourceChange
+from lakeward.core.joined.touched_keys import SourceChange
 
 RARE: Final = ("forget", "vacuum", "empty", "splice", "back", "again", "drop")
 """What happens to sources besides changes of rows. Most feeds have one of these, because each may hide another."""

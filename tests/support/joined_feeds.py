@@ -24,7 +24,7 @@ from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.events import Key
 from lakeward.core.history.options import ByRun, History, Kind
 from lakeward.core.joined.check import validate_joined
-from lakeward.core.joined.declared import Joined, JoinType, Source
+from lakeward.core.joined.declaration import Joined, JoinType, Source
 from lakeward.core.joined.joining import Joining
 from lakeward.core.merge.fold import columns_of
 from lakeward.core.schema import Column, Schema, Type

@@ -17,12 +17,12 @@ from lakeward.core.history.version_checks import violation
 from lakeward.core.history.versions import Versions, last_versions, order_versions
 from lakeward.core.joined import join as joins
 from lakeward.core.joined.check import validate_joined
-from lakeward.core.joined.declared import Aggregate, Function, Joined, JoinType, Source
+from lakeward.core.joined.declaration import Aggregate, Function, Joined, JoinType, Source
 from lakeward.core.joined.join import JoinResult, Place
 from lakeward.core.joined.joining import Joining
 from lakeward.core.joined.plan import JoinPlan, SourceCommit, SourceState, plan_join
 from lakeward.core.joined.rows import RowsBySource, SourceRow
-from lakeward.core.joined.touched import SourceChange, SourceChanges, find_touched_keys, select_needed_rows
+from lakeward.core.joined.touched_keys import SourceChange, SourceChanges, find_touched_keys, select_needed_rows
 from lakeward.core.schema import Column, Schema, Type
 
 Image = Mapping[str, object]
@@ -172,7 +172,7 @@ class Shop:
         """Return what was touched since, with no more of what was before than is needed."""
         changes: dict[str, dict[Key, SourceChange]] = defaultdict(dict)
         for (name, key), (time, before) in self.asked.items():
-            changes[name][(key,)] = SourceChange(before if joining.needs_before(name) else (), time)
+            changes[name][(key,)] = SourceChange(before if joining.needs_earlier_rows(name) else (), time)
         return changes
 
 

@@ -15,11 +15,11 @@ from lakeward.core.events import Key
 from lakeward.core.history.options import History
 from lakeward.core.history.versions import Versions
 from lakeward.core.joined.check import validate_joined
-from lakeward.core.joined.declared import Function
-from lakeward.core.joined.declared import Source as Joins
+from lakeward.core.joined.declaration import Function
+from lakeward.core.joined.declaration import Source as Joins
 from lakeward.core.joined.plan import JoinPlan, SourceCommit, plan_join
 from lakeward.core.joined.rows import RowsBySource, SourceRow
-from lakeward.core.joined.touched import SourceChange, SourceChanges
+from lakeward.core.joined.touched_keys import SourceChange, SourceChanges
 
 ENDS = (Function.MIN, Function.MAX)
 

@@ -13,7 +13,7 @@ from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.events import Key
 from lakeward.core.history.options import ByColumn, History, Shown
 from lakeward.core.joined.check import validate_joined
-from lakeward.core.joined.declared import Aggregate, Function, Joined, JoinType, Source
+from lakeward.core.joined.declaration import Aggregate, Function, Joined, JoinType, Source
 from lakeward.core.joined.joining import Joining
 from lakeward.core.joined.rows import RowsBySource, SourceRow
 from lakeward.core.schema import Type
@@ -102,7 +102,7 @@ def by_hand(joined: Joined, shop: Shop) -> list[Image]:
     for link, group in groups.items():
         found: dict[str, Image | None] = {joined.driving: group[0]}
         for name in joined.others:
-            beside = found[joined.beside(name)]
+            beside = found[joined.parent(name)]
             found[name] = None if beside is None else _member(shop, name, joined.sources[name], beside)
         waits = any(found[name] is None and joined.sources[name].way is JoinType.INNER for name in joined.others)
         if None not in link and not waits:

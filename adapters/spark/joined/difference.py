@@ -17,7 +17,7 @@ from lakeward.adapters.spark.execution.cached_frames import freed_on_failure
 from lakeward.adapters.spark.history.instants import of_time
 from lakeward.adapters.spark.history.version_rows import STORED, VersionRows, tail
 from lakeward.adapters.spark.history.versions import Versions, equal
-from lakeward.adapters.spark.joined.sides import AT, INSTANT, INSTANTS, IS_UNKNOWN, UNDATED
+from lakeward.adapters.spark.joined.source_frames import AT, INSTANT, INSTANTS, IS_UNKNOWN, UNDATED
 from lakeward.adapters.spark.merge.resolution import FILE, POS
 from lakeward.adapters.spark.schema_changes.schema_alignment import fitted
 from lakeward.adapters.spark.sql import names
@@ -26,9 +26,8 @@ from lakeward.adapters.spark.sql.keys import key_columns, key_text
 from lakeward.adapters.spark.sql.names import quoted, text
 from lakeward.adapters.spark.sql.types import ddl, ddl_of
 from lakeward.core.history.options import ByRun, History
-from lakeward.core.joined.dates import BEGINNING, BEYOND_OPEN_END
+from lakeward.core.joined.dates import BEGINNING, BEYOND_OPEN_END, SourceColumns
 from lakeward.core.joined.plan import JoinPlan
-from lakeward.core.joined.undated import SourceColumns
 from lakeward.core.merge.fold import columns_of
 from lakeward.core.ports import SkippedKeys
 
@@ -181,7 +180,7 @@ def _is_dated(plan: JoinPlan, versions: Versions) -> str:
         goes = f"({is_joined}) = ({ended})" if part.holds else "false"
         instant = f"get(row.instants, {place})"
         is_dated = f"{instant} > last.reached" if joining.is_grouped(name) else f"{instant} IS NOT NULL"
-        silent = "true" if name in plan.untold else f"array_contains({_SILENT}, {place})"
+        silent = "true" if name in plan.incomplete_sources else f"array_contains({_SILENT}, {place})"
         differs = f"CASE WHEN {is_joined} AND NOT ({ended}) THEN {differs} ELSE {goes} END"
         changed.append(f"coalesce({silent}, false) AND NOT coalesce({is_dated}, false) AND {differs}")
     return f"(last IS NULL OR NOT ({' OR '.join(f'({one})' for one in changed)}))"

@@ -9,7 +9,7 @@ from typing import Final
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from lakeward.adapters.spark.joined.sides import (
+from lakeward.adapters.spark.joined.source_frames import (
     AT,
     INSTANTS,
     IS_UNKNOWN,
@@ -25,7 +25,7 @@ from lakeward.adapters.spark.joined.sides import (
 from lakeward.adapters.spark.sql.names import quoted
 from lakeward.adapters.spark.sql.types import ddl
 from lakeward.core.joined.dates import BEGINNING
-from lakeward.core.joined.declared import JoinType
+from lakeward.core.joined.declaration import JoinType
 from lakeward.core.joined.joining import Joining
 
 _UNKNOWN_CELLS: Final = "_lakeward_told"
@@ -48,7 +48,7 @@ def made(joining: Joining, tables: Frames, keys: DataFrame | None) -> DataFrame:
     if driving.is_grouped:
         rows = driving.grouped(rows, by)
     for name in joining.joined.others:
-        rows = _join_source(rows, of[name], of[joining.joined.beside(name)], tables[name])
+        rows = _join_source(rows, of[name], of[joining.joined.parent(name)], tables[name])
     joined = _select_columns(joining, of, rows)
     return _with_unknown(joining, joined, keys) if moments is None else _at_all(joining, joined, moments)
 
@@ -62,9 +62,9 @@ def _of_keys(joining: Joining, driving: JoinedSource, tables: Frames, keys: Data
     return rows.join(wanted, driving.links, "left_semi")
 
 
-def _join_source(rows: DataFrame, side: JoinedSource, beside: JoinedSource, table: DataFrame) -> DataFrame:
-    """Join a source to rows; the columns of `beside` have the values that link them."""
-    to, way = beside.columns(side.source.to), "left" if side.source.way is JoinType.LEFT else "inner"
+def _join_source(rows: DataFrame, side: JoinedSource, parent: JoinedSource, table: DataFrame) -> DataFrame:
+    """Join a source to rows; the columns of `parent` have the values that link them."""
+    to, way = parent.columns(side.source.to), "left" if side.source.way is JoinType.LEFT else "inner"
     is_found = equal_links(side.links, to)
     if side.is_grouped and side.reads_versions:
         links = renamed(rows.select(*to, AT), to, numbered(to)).where(all_there(numbered(to))).distinct()
@@ -76,7 +76,7 @@ def _join_source(rows: DataFrame, side: JoinedSource, beside: JoinedSource, tabl
         links = table.join(links, equal_links(side.links, numbered(to)), "left_semi")
         return rows.join(side.grouped(links, side.links), is_found, way)
     if side.reads_versions:
-        is_found.append(F.expr(side.covers(side.asked_at(beside))))
+        is_found.append(F.expr(side.covers(side.lookup_instant(parent))))
     return rows.join(table, is_found, way)
 
 
@@ -123,8 +123,8 @@ def _moments(
     named = [f"{link} AS {name}" for link, name in zip(driving.links, root, strict=True)]
     rows_of = {driving.name: rows.selectExpr("*", *named)}
     for name in joined.others:
-        to = of[joined.beside(name)].columns(joined.sources[name].to)
-        links = rows_of[joined.beside(name)].select(*root, *to).where(all_there(to)).distinct()
+        to = of[joined.parent(name)].columns(joined.sources[name].to)
+        links = rows_of[joined.parent(name)].select(*root, *to).where(all_there(to)).distinct()
         joined_rows = links.join(tables[name], equal_links(of[name].links, to))
         rows_of[name] = joined_rows.select(*root, *tables[name].columns)
     parts = [

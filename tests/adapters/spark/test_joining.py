@@ -28,12 +28,12 @@ from pyspark.sql import functions as F
 from lakeward.adapters.formats.shared.rows.system_columns import row_columns
 from lakeward.adapters.spark.history.instants import of_countable
 from lakeward.adapters.spark.history.versions import Versions
-from lakeward.adapters.spark.joined import difference, joined_rows, touched_rows
+from lakeward.adapters.spark.joined import difference, joined_rows, touched_keys
 from lakeward.adapters.spark.joined.difference import mirrored, versioned
 from lakeward.adapters.spark.joined.joined_rows import made
-from lakeward.adapters.spark.joined.sides import AT, JoinedSource, sides
-from lakeward.adapters.spark.joined.touched_rows import touched
-from lakeward.adapters.spark.joined.unshown_rows import unshown
+from lakeward.adapters.spark.joined.omitted_rows import unshown
+from lakeward.adapters.spark.joined.source_frames import AT, JoinedSource, sides
+from lakeward.adapters.spark.joined.touched_keys import touched
 from lakeward.adapters.spark.merge.resolution import FILE, POS
 from lakeward.adapters.spark.sql import names
 from lakeward.adapters.spark.sql.types import ddl
@@ -42,13 +42,13 @@ from lakeward.core.events import Cell, Key
 from lakeward.core.history.instants import valid_instant_range
 from lakeward.core.history.options import ByRun, History, Shown
 from lakeward.core.joined.check import validate_joined
-from lakeward.core.joined.declared import Aggregate, Function, Joined, JoinType
+from lakeward.core.joined.declaration import Aggregate, Function, Joined, JoinType
 from lakeward.core.joined.join import Place
 from lakeward.core.joined.joining import Joining
+from lakeward.core.joined.omitted_rows import find_omitted_rows as unshown_by_core
 from lakeward.core.joined.plan import JoinPlan
 from lakeward.core.joined.rows import RowsBySource, SourceRow
-from lakeward.core.joined.touched import SourceChange, SourceChanges
-from lakeward.core.joined.unshown import find_omitted_rows as unshown_by_core
+from lakeward.core.joined.touched_keys import SourceChange, SourceChanges
 from lakeward.core.schema import Type
 
 pytestmark = pytest.mark.spark
@@ -378,15 +378,15 @@ def sees_no_ends(*given: Any) -> DataFrame:
     return MOMENTS(*given).where(f"{AT} % 2 = 0")
 
 
-CHANGED, OF_CHANGE, MOMENTS = touched_rows._changed, difference._change_instant, joined_rows._moments
-LINKED = touched_rows._linked
+CHANGED, OF_CHANGE, MOMENTS = touched_keys._changed, difference._change_instant, joined_rows._moments
+LINKED = touched_keys._linked
 AGGREGATE = JoinedSource._aggregate
 
 
 @pytest.mark.parametrize(
     ("where", "name", "broken", "make", "shape"),
     [
-        (touched_rows, "_changed", forgets_what_was_before, mirrors, "groups"),
+        (touched_keys, "_changed", forgets_what_was_before, mirrors, "groups"),
         pytest.param(
             difference._ShownVersions,
             "equal",
@@ -417,7 +417,7 @@ def test_a_broken_join_is_not_what_the_core_makes(
 @pytest.mark.long
 @pytest.mark.parametrize(
     ("where", "name", "broken"),
-    [(difference, "_is_dated", takes_all_for_dated), (touched_rows, "_linked", hides_what_has_no_time)],
+    [(difference, "_is_dated", takes_all_for_dated), (touched_keys, "_linked", hides_what_has_no_time)],
     ids=lambda value: getattr(value, "__name__", None),
 )
 def test_a_join_that_dates_all_alike_is_not_what_the_core_makes(
@@ -449,15 +449,15 @@ def test_spark_leaves_the_keys_of_which_a_source_has_an_instant_at_the_open_end_
     lake, table, tables = Lake(town.joining), Table(active, town.joining), town.tables()
     plan = lake.planned(DAY)
     written = lake.joined(plan, tables, {})
-    assert written.left
+    assert written.skipped
     assert written.rows
     of = sides(town.joining)
     frames = {name: table.frame(of[name], tables[name]) for name in of}
     found = versioned(plan, table.standing(), made(town.joining, frames, None), None)
-    keys = {key: json.dumps([*map(str, key)], separators=(",", ":")) for key in written.left}
+    keys = {key: json.dumps([*map(str, key)], separators=(",", ":")) for key in written.skipped}
     assert found.left is not None
-    assert found.left.keys == len(written.left)
-    assert found.left.example == min(f"{keys[key]}: {why}" for key, why in written.left.items())
+    assert found.left.keys == len(written.skipped)
+    assert found.left.example == min(f"{keys[key]}: {why}" for key, why in written.skipped.items())
     assert found.written.count() == len(written.rows)
     assert found.removed.count() == 0
     assert found.opened == sum(one.is_current for one in written.rows.values())

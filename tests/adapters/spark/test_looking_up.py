@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 from lakeward.adapters.formats.shared.joined.joined_sources import SourceReader
 from lakeward.adapters.formats.shared.rows.system_columns import row_columns
 from lakeward.adapters.spark.joined.joined_rows import made
-from lakeward.adapters.spark.joined.sides import JoinedSource, sides
+from lakeward.adapters.spark.joined.source_frames import JoinedSource, sides
 from lakeward.adapters.spark.sql.types import ddl
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.events import Cell, Position
@@ -24,10 +24,10 @@ from lakeward.core.history.options import ByColumn, History, Shown, Surrogate
 from lakeward.core.history.version_rows import rows as shown_rows
 from lakeward.core.history.versions import Version
 from lakeward.core.joined.check import validate_joined
-from lakeward.core.joined.declared import Joined, Source
+from lakeward.core.joined.declaration import Joined, Source
 from lakeward.core.joined.joining import Joining
 from lakeward.core.joined.plan import JoinPlan, JoinProgress, SourceCommit
-from lakeward.core.joined.rows import SourceRow, rows
+from lakeward.core.joined.rows import SourceRow, join_rows
 from lakeward.core.schema import Column, Schema, Type, parse_type
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("compiled")]
@@ -127,7 +127,7 @@ def by_core(joining: Joining, history: History, at: str, change: int) -> Mapping
         ]
         for key, versions in versions_of(history, change).items()
     }
-    found = rows(joining, {"orders": orders, "customer": customers})
+    found = join_rows(joining, {"orders": orders, "customer": customers})
     return {key[0]: (one.cells["name"], _told(one.cells["since"])) for key, one in found.items()}
 
 

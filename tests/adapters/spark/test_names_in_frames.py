@@ -10,7 +10,7 @@ from frames import to_frame
 from pyspark.sql import DataFrame, SparkSession
 
 from lakeward.adapters.spark.joined.joined_rows import made
-from lakeward.adapters.spark.joined.sides import AT, renamed, sides
+from lakeward.adapters.spark.joined.source_frames import AT, renamed, sides
 from lakeward.adapters.spark.merge.fold.fold_items import Key
 from lakeward.adapters.spark.merge.fold.retention import trim_chains
 from lakeward.adapters.spark.merge.resolution import ID, as_rejects, reject_each, stored_column
@@ -20,7 +20,7 @@ from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.events import Mark, Sequences
 from lakeward.core.history.options import History
 from lakeward.core.joined.check import validate_joined
-from lakeward.core.joined.declared import Joined, Source
+from lakeward.core.joined.declaration import Joined, Source
 from lakeward.core.merge.change_log import Reason
 from lakeward.core.schema import Column, Schema, Type
 

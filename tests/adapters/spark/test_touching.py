@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pyspark.sql import SparkSession
 
-from lakeward.adapters.spark.joined.touched_rows import carried
+from lakeward.adapters.spark.joined.touched_keys import carried
 from lakeward.adapters.spark.sql import names
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.schema import Column, Schema, Type

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakeward.core.joined.aggregates import aggregated, type_of
-from lakeward.core.joined.declared import Aggregate, Function
+from lakeward.core.joined.declaration import Aggregate, Function
 from lakeward.core.schema import parse_type
 
 KEY = ("id",)

@@ -23,9 +23,9 @@ from lakeward.core.history.options import ByRun, ByTime, History, Shown
 from lakeward.core.history.version_rows import rows as shown_rows
 from lakeward.core.joined.check import validate_joined
 from lakeward.core.joined.dates import row_instant
-from lakeward.core.joined.declared import Aggregate, Function, Joined, Source
+from lakeward.core.joined.declaration import Aggregate, Function, Joined, Source
 from lakeward.core.joined.rows import SourceRow, SourceRows
-from lakeward.core.joined.touched import SourceChange
+from lakeward.core.joined.touched_keys import SourceChange
 from lakeward.core.merge.fold import Row, apply
 from lakeward.core.schema import Column, Schema, Type, parse_type
 

@@ -12,7 +12,7 @@ from lakeward.core.errors import ConfigError
 from lakeward.core.events import Sequences
 from lakeward.core.history.options import ByColumn, ByRun, History, Kind, Shown, Surrogate
 from lakeward.core.joined.check import validate_joined
-from lakeward.core.joined.declared import Aggregate, Function, Joined, JoinType, Source
+from lakeward.core.joined.declaration import Aggregate, Function, Joined, JoinType, Source
 from lakeward.core.schema import Column, Schema, Type, parse_type
 
 SHOP = "shop"

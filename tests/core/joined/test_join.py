@@ -14,11 +14,11 @@ from lakeward.core.events import LOAD_SEQUENCE, Position, Sequences
 from lakeward.core.history.options import ByRun, History, Shown
 from lakeward.core.joined.check import validate_joined
 from lakeward.core.joined.dates import BEYOND_OPEN_END, change_instant, row_instant, source_time
-from lakeward.core.joined.declared import Joined, Source
+from lakeward.core.joined.declaration import Joined, Source
 from lakeward.core.joined.join import JoinResult
 from lakeward.core.joined.plan import JoinPlan
 from lakeward.core.joined.rows import SourceRow
-from lakeward.core.joined.touched import ChangeDates, SourceChange, find_touched_keys
+from lakeward.core.joined.touched_keys import ChangeDates, SourceChange, find_touched_keys
 from lakeward.core.schema import Type
 
 HISTORY = History()
@@ -146,7 +146,7 @@ def test_a_key_of_which_a_source_says_never_is_left_with_a_reason(
     end: int, versions: list[SourceRow], begins: str
 ) -> None:
     lake, plan, written = over_time(replace(BY_DAY, open_end=end, is_current=None), *versions)
-    assert written.left == {(1,): f"{BEYOND_OPEN_END} (valid_from = {begins})"}
+    assert written.skipped == {(1,): f"{BEYOND_OPEN_END} (valid_from = {begins})"}
     lake.commit(plan, written)
     assert [*lake.rows] == [((2,), 7)]
 
@@ -154,11 +154,11 @@ def test_a_key_of_which_a_source_says_never_is_left_with_a_reason(
 def test_what_a_source_says_of_never_is_taken_where_it_can_be_shown() -> None:
     never = [customer(1, 5, NEVER), customer(2, NEVER, None)]
     assert [*over_time(BY_DAY, *never)[2].rows] == [((1,), 5), ((1,), NEVER), ((2,), 7)]
-    assert not over_time(BY_DAY, *never)[2].left
+    assert not over_time(BY_DAY, *never)[2].skipped
     before = [customer(1, 5, NEVER - 1), customer(2, NEVER - 1, None)]
-    assert not over_time(replace(BY_DAY, open_end=NEVER), *before)[2].left
+    assert not over_time(replace(BY_DAY, open_end=NEVER), *before)[2].skipped
     alike = [customer(1, 5, NEVER), customer(1, NEVER, None)]
-    assert not over_time(replace(BY_DAY, open_end=NEVER), *alike)[2].left, "nothing begins there"
+    assert not over_time(replace(BY_DAY, open_end=NEVER), *alike)[2].skipped, "nothing begins there"
 
 
 SEEN = Source(table=TableName("shop", "customer"), validity="seen")

@@ -18,18 +18,18 @@ from tries import tries
 
 from lakeward.core.events import Cell, Key, canonical, same_cells
 from lakeward.core.history.versions import Columns, Step, Versions
+from lakeward.core.joined import dates
 from lakeward.core.joined import join as joins
 from lakeward.core.joined import plan as plans
 from lakeward.core.joined import rows as rows_module
-from lakeward.core.joined import touched as touching
-from lakeward.core.joined import undated
+from lakeward.core.joined import touched_keys as touching
 from lakeward.core.joined.aggregates import Cells
-from lakeward.core.joined.declared import Aggregate, Function, Joined, JoinType
+from lakeward.core.joined.declaration import Aggregate, Function, Joined, JoinType
 from lakeward.core.joined.join import JoinResult, StoredVersions
 from lakeward.core.joined.joining import Joining
 from lakeward.core.joined.plan import SourceState
 from lakeward.core.joined.rows import JoinedRow, RowsBySource, SourceRow
-from lakeward.core.joined.touched import ChangeDates
+from lakeward.core.joined.touched_keys import ChangeDates
 
 Law = Callable[[Random], None]
 LAWS = (
@@ -128,7 +128,7 @@ def instants_without_ends(_: Any, joining: Joining, tables: RowsBySource) -> Seq
     return sorted({instant for instant in found if instant is not None} | ({0} if joining.unknown else set()))
 
 
-class NothingBeneath(undated.SourceColumns):
+class NothingBeneath(dates.SourceColumns):
     """Forgets that a row which is found otherwise decides which rows are found by it."""
 
     @classmethod
@@ -175,12 +175,16 @@ MISTAKES = [
     Mistake(
         "changes without the rows before",
         touching,
-        "_changed",
+        "_changed_links",
         changes_without_before,
         (check_mirror, check_over_time, check_compared, check_lookup),
     ),
     Mistake(
-        "changes without the rows now", touching, "_changed", lambda f, j, n, c, _: f(j, n, c, {}), (check_mirror,)
+        "changes without the rows now",
+        touching,
+        "_changed_links",
+        lambda f, joining, name, changes, _: f(joining, name, changes, {}),
+        (check_mirror,),
     ),
     Mistake(
         "touched by the driving source alone",
@@ -193,7 +197,7 @@ MISTAKES = [
     Mistake(
         "no chains of sources",
         Joined,
-        "beneath",
+        "children",
         lambda f, self, name: [] if name != self.driving else f(self, name),
         (check_mirror,),
     ),
@@ -206,12 +210,12 @@ MISTAKES = [
         (check_mirror, check_over_time, check_lookup),
     ),
     Mistake(
-        "left joins", joins, "rows", joined_by(JoinType.LEFT), (check_mirror, check_over_time, check_lookup)
+        "left joins", joins, "join_rows", joined_by(JoinType.LEFT), (check_mirror, check_over_time, check_lookup)
     ),
     Mistake(
-        "inner joins", joins, "rows", joined_by(JoinType.INNER), (check_mirror, check_compared, check_lookup)
+        "inner joins", joins, "join_rows", joined_by(JoinType.INNER), (check_mirror, check_compared, check_lookup)
     ),
-    Mistake("no unknown row", joins, "rows", rows_without_unknown, (check_mirror,)),
+    Mistake("no unknown row", joins, "join_rows", rows_without_unknown, (check_mirror,)),
     Mistake(
         "NULL equals NULL",
         rows_module,
@@ -220,16 +224,16 @@ MISTAKES = [
         (check_mirror,),
     ),
     Mistake(
-        "unchanged rows written", joins, "_shows_the_same", lambda *_: False, (check_mirror, check_over_time)
+        "unchanged rows written", joins, "_is_same_version", lambda *_: False, (check_mirror, check_over_time)
     ),
     Mistake(
         "previous values not compared",
         joins,
-        "_shows_the_same",
+        "_is_same_version",
         lambda _, one, other: one.valid_to == other.valid_to and same_cells(one.cells, other.cells),
         (check_over_time,),
     ),
-    Mistake("keys of single rows alone", joins, "_keys", keys_of_single_rows, (check_over_time,)),
+    Mistake("keys of single rows alone", joins, "_all_keys", keys_of_single_rows, (check_over_time,)),
     Mistake("ties without the key", rows_module, "aggregated", tie_without_key, (check_mirror,)),
     Mistake("NULL counted", rows_module, "aggregated", counts_null, (check_mirror,)),
     Mistake("one row of a group", joins, "select_needed_rows", one_row_of_a_group, (check_mirror,)),
@@ -264,17 +268,17 @@ MISTAKES = [
         "sources that list no changes date them",
         joins,
         "is_dated",
-        plan_with(untold=frozenset()),
+        plan_with(incomplete_sources=frozenset()),
         (check_past_of_commits,),
     ),
     Mistake(
         "another declaration is dated", joins, "is_dated", plan_with(is_redeclared=False), (check_past_of_commits,)
     ),
-    Mistake("source without those beneath", undated, "SourceColumns", NothingBeneath, (check_past_of_commits,)),
+    Mistake("source without those beneath", dates, "SourceColumns", NothingBeneath, (check_past_of_commits,)),
     Mistake(
         "one row dates a group",
-        undated,
-        "_says_when",
+        dates,
+        "_dates_itself",
         lambda _, __, name, ___, row: row is not None and row.instants.get(name) is not None,
         (check_past_of_commits,),
     ),
@@ -298,7 +302,7 @@ MISTAKES = [
         (check_lookup,),
     ),
     Mistake("nothing otherwise", Joining, "otherwise", lambda *_: {}, (check_lookup,)),
-    Mistake("NULL time looked up", Joining, "asked_at", lambda f, *given: f(*given) or 1, (check_lookup,)),
+    Mistake("NULL time looked up", Joining, "lookup_instant", lambda f, *given: f(*given) or 1, (check_lookup,)),
 ]
 
 

@@ -13,9 +13,9 @@ from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import ConfigError
 from lakeward.core.history.options import ByColumn, History, Shown, Surrogate
 from lakeward.core.joined.check import validate_joined
-from lakeward.core.joined.declared import Aggregate, Function, Joined, JoinType, Source
+from lakeward.core.joined.declaration import Aggregate, Function, Joined, JoinType, Source
 from lakeward.core.joined.joining import Joining
-from lakeward.core.joined.rows import SourceRow, rows
+from lakeward.core.joined.rows import SourceRow, join_rows
 from lakeward.core.schema import Column, Schema, Type, parse_type
 
 HASHED = History(shown=Shown(surrogate=Surrogate.HASH))
@@ -76,7 +76,8 @@ def looked_up(history: History, at: str, value: object) -> object:
     ann, bea = ({"id": 1, "name": name} for name in ("Ann", "Bea"))
     order = dict.fromkeys(TYPES["orders"]) | {"id": 10, "customer": 1, at: value}
     versions = [SourceRow(ann, None, change - 1, change), SourceRow(bea, None, change)]
-    return rows(joining, {"orders": {(10,): [SourceRow(order)]}, "customer": {(1,): versions}})[10,].cells["name"]
+    stored = {"orders": {(10,): [SourceRow(order)]}, "customer": {(1,): versions}}
+    return join_rows(joining, stored)[10,].cells["name"]
 
 
 def test_what_a_history_adds_can_be_taken_with_its_type() -> None:

@@ -11,10 +11,10 @@ from joined_laws import shapes, tables_of
 from lakeward.core.dimension import TableName
 from lakeward.core.history.options import ByRun, History, Track
 from lakeward.core.joined.check import validate_joined
-from lakeward.core.joined.declared import Joined
+from lakeward.core.joined.declaration import Joined
 from lakeward.core.joined.joining import Joining
+from lakeward.core.joined.omitted_rows import OmittedRows
 from lakeward.core.joined.plan import JoinPlan, JoinProgress, SourceCommit, SourceState, plan_join
-from lakeward.core.joined.unshown import OmittedRows
 
 
 def joining(unknown: Mapping[str, str] | None = None) -> Joining:
@@ -74,7 +74,8 @@ def test_all_is_made_anew_where_a_source_cannot_list_its_changes_and_others_stil
     state: SourceState, reason: str
 ) -> None:
     plan = planned(orders=state, customer=EIGHT)
-    assert (plan.whole, plan.untold, plan.since, plan.is_first) == ((reason,), {"orders"}, {"customer": 7}, False)
+    assert (plan.whole, plan.is_first) == ((reason,), False)
+    assert (plan.incomplete_sources, plan.since) == ({"orders"}, {"customer": 7})
 
 
 def test_another_declaration_makes_all_anew_and_its_sources_may_be_others() -> None:

@@ -20,8 +20,8 @@ from lakeward.adapters.formats.shared.side_tables.keys import with_exact_columns
 from lakeward.adapters.formats.shared.side_tables.side_table_pair import SideTables
 from lakeward.adapters.spark.history.instants import of_cell, of_countable, of_time
 from lakeward.adapters.spark.history.version_rows import BEGINS, ENDS, VersionRows
-from lakeward.adapters.spark.joined.sides import JoinedSource
-from lakeward.adapters.spark.joined.touched_rows import carried
+from lakeward.adapters.spark.joined.source_frames import JoinedSource
+from lakeward.adapters.spark.joined.touched_keys import carried
 from lakeward.adapters.spark.merge.resolution import STANDS
 from lakeward.adapters.spark.schema_changes.schema_alignment import called_now, fitted
 from lakeward.adapters.spark.sql import names

@@ -19,9 +19,9 @@ from lakeward.adapters.formats.shared.rows.table_rows import TableSnapshot
 from lakeward.adapters.spark.execution.cached_frames import freed_on_failure
 from lakeward.adapters.spark.joined.difference import mirrored, versioned
 from lakeward.adapters.spark.joined.joined_rows import made
-from lakeward.adapters.spark.joined.sides import sides
-from lakeward.adapters.spark.joined.touched_rows import touched
-from lakeward.adapters.spark.joined.unshown_rows import unshown
+from lakeward.adapters.spark.joined.omitted_rows import unshown
+from lakeward.adapters.spark.joined.source_frames import sides
+from lakeward.adapters.spark.joined.touched_keys import touched
 from lakeward.adapters.spark.merge.resolution import FILE, POS
 from lakeward.adapters.spark.sql.names import quoted
 from lakeward.adapters.spark.sql.types import ddl

@@ -11,9 +11,9 @@ from joined_laws import Lake, shapes, tables_of
 from lakeward.core.dimension import TableName
 from lakeward.core.history.options import History
 from lakeward.core.joined.check import validate_joined
-from lakeward.core.joined.declared import Joined, JoinType, Source
+from lakeward.core.joined.declaration import Joined, JoinType, Source
 from lakeward.core.joined.rows import SourceRow
-from lakeward.core.joined.touched import SourceChange
+from lakeward.core.joined.touched_keys import SourceChange
 
 NONE: Mapping[str, object] = {"region": None, "country": None, "city": None, "name": None}
 NAMES = ("customer_name", "address_city")
@@ -33,10 +33,10 @@ class Joint:
         own = "code" if name == "region" else "id"
         self.tables[name][(key,)] = [SourceRow({**NONE, own: key, **cells}, time)]
 
-    def join(self, ran: int, *untold: str, is_redeclared: bool = False, **touched: int | None) -> None:
-        """Join: sources are `untold` and list no changes, or they `touched` the row with the key 1 at a time."""
-        plan = self.lake.planned(ran, whole=bool(untold) or is_redeclared)
-        plan = replace(plan, untold=frozenset(untold), is_redeclared=is_redeclared)
+    def join(self, ran: int, *silent: str, is_redeclared: bool = False, **touched: int | None) -> None:
+        """Join: sources list no changes, or they `touched` the row with the key 1 at a time."""
+        plan = self.lake.planned(ran, whole=bool(silent) or is_redeclared)
+        plan = replace(plan, incomplete_sources=frozenset(silent), is_redeclared=is_redeclared)
         changes = {name: {(1,): SourceChange((), time)} for name, time in touched.items()}
         self.lake.commit(plan, self.lake.joined(plan, self.tables, changes))
 
@@ -71,11 +71,11 @@ def test_a_row_that_left_no_date_ends_with_the_run_and_not_at_the_date_of_anothe
     assert joint.versions(*NAMES) == [(2, 20, 100, 200), (20, None, 100, None)]
 
 
-@pytest.mark.parametrize("untold", [(), ("address",)])
-def test_a_row_that_a_full_load_changed_counts_from_the_run(untold: tuple[str, ...]) -> None:
+@pytest.mark.parametrize("silent", [(), ("address",)])
+def test_a_row_that_a_full_load_changed_counts_from_the_run(silent: tuple[str, ...]) -> None:
     joint = ann_in_bonn(address=None)
     joint.put("address", None, city=201)
-    joint.join(20, *untold, **({} if untold else {"address": None}))
+    joint.join(20, *silent, **({} if silent else {"address": None}))
     assert joint.versions(*NAMES) == [(1, 20, 100, 200), (20, None, 100, 201)]
 
 
@@ -129,9 +129,9 @@ def test_a_row_without_a_time_dates_nothing_that_is_found_by_it() -> None:
     joint = Joint()
     for code in (1, 2):
         joint.put("region", code, code, title=code)
-    for ran, untold in ((10, ()), (20, ("customer",))):
+    for ran, silent in ((10, ()), (20, ("customer",))):
         joint.put("customer", None, name=100, region=ran // 10)
-        joint.join(ran, *untold)
+        joint.join(ran, *silent)
     assert joint.versions("region_title") == [(1, 20, 1), (20, None, 2)]
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from lakeward.core.dimension import Dimension
 from lakeward.core.errors import ConfigError
-from lakeward.core.joined.declared import Joined
+from lakeward.core.joined.declaration import Joined
 from lakeward.core.schema import Type
 
 

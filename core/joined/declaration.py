@@ -98,13 +98,13 @@ class Joined:
         """The names of all other sources, each after the one that it is joined to."""
         return tuple(self.sources)[1:]
 
-    def beside(self, name: str) -> str:
+    def parent(self, name: str) -> str:
         """Return the name of the source that another is joined to."""
         return self.sources[name].beside or self.driving
 
-    def beneath(self, name: str) -> Sequence[str]:
+    def children(self, name: str) -> Sequence[str]:
         """Return the names of the sources that are joined to a source."""
-        return [other for other in self.others if self.beside(other) == name]
+        return [other for other in self.others if self.parent(other) == name]
 
     @property
     def digest(self) -> str:

@@ -12,10 +12,10 @@ from typing import Final, Protocol, runtime_checkable
 
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import CommitConflict, SchemaConflict, TableError
-from lakeward.core.history.stored_options import differences, options_of
+from lakeward.core.history.stored_options import options_of
 from lakeward.core.joined.check import validate_joined
 from lakeward.core.joined.dates import BEYOND_OPEN_END
-from lakeward.core.joined.declared import Joined
+from lakeward.core.joined.declaration import Joined
 from lakeward.core.joined.joining import Joining
 from lakeward.core.joined.plan import NO_COMMIT, JoinPlan, JoinProgress, SourceCommit, SourceState, plan_join
 from lakeward.core.merge.counts import Counts
@@ -27,7 +27,7 @@ from lakeward.core.progress import Progress
 from lakeward.core.schema_changes.evolution import DEFAULT_POLICIES, Evolution, Kind, evolve, with_new_names
 from lakeward.core.text.numbers import format_count
 
-_PAST: Final = ", but without its past, which mirrors do not know."
+_WITHOUT_PAST: Final = ", but without its past, which mirrors do not know."
 
 
 class JoinedTable(Protocol):
@@ -114,15 +114,15 @@ class JoinReport:
 class PreparedJoin:
     """The state of a joined table and the plan of its next batch, None where there is nothing to do.
 
-    `merge` is that plan as a `MergePlan`. `lacking` are the sources without a commit: the table begins when each
-    has one.
+    `merge` is that plan as a `MergePlan`. `missing_sources` are the sources without a commit: the table begins when
+    each has one.
     """
 
     standing: TableState = field(default_factory=lambda: TableState(Progress(), None))
     table: JoinedTable | None = None
     plan: JoinPlan | None = None
     merge: MergePlan | None = None
-    lacking: tuple[TableName, ...] = ()
+    missing_sources: tuple[TableName, ...] = ()
 
 
 def plan_next(job: JoinJob, observe: StepObserver = no_observer) -> PreparedJoin:
@@ -132,14 +132,13 @@ def plan_next(job: JoinJob, observe: StepObserver = no_observer) -> PreparedJoin
     name, and SchemaConflict where the stored table cannot follow its declaration.
     """
     with observe("read_table"):
-        found = {name: job.target.standing(one) for name, one in job.sources.items()}
-    lacking = tuple(name for name, one in found.items() if one.schema is None or not one.progress.batch)
-    if lacking:
-        return PreparedJoin(lacking=lacking)
+        states = {name: job.target.standing(source) for name, source in job.sources.items()}
+    missing = tuple(name for name, state in states.items() if state.schema is None or not state.progress.batch)
+    if missing:
+        return PreparedJoin(missing_sources=missing)
     with observe("decide"):
-        joining = validate_joined(
-            job.joined, {name: _as_it_stands(job.sources[name], one) for name, one in found.items()}
-        )
+        sources = {name: _with_stored_columns(job.sources[name], state) for name, state in states.items()}
+        joining = validate_joined(job.joined, sources)
         table = job.target.joined(joining)
         standing = table.standing()
         passed = progress_of(joining, standing)
@@ -148,10 +147,9 @@ def plan_next(job: JoinJob, observe: StepObserver = no_observer) -> PreparedJoin
         return PreparedJoin(standing=standing, table=table, plan=plan, merge=merge)
 
 
-def _as_it_stands(source: Dimension, standing: TableState) -> Dimension:
+def _with_stored_columns(source: Dimension, state: TableState) -> Dimension:
     """Return a source with its stored columns, by the names that they get with its next batch."""
-    found = standing.schema or source.schema
-    return replace(source, schema=with_new_names(found, source.policies.renames))
+    return replace(source, schema=with_new_names(state.schema or source.schema, source.policies.renames))
 
 
 def progress_of(joining: Joining, standing: TableState) -> JoinProgress | None:
@@ -200,24 +198,15 @@ def _evolution(plan: JoinPlan, standing: TableState) -> Evolution:
     if before.batch and before.key != dimension.key:
         others.append(f"its key was {', '.join(before.key or ())} and is {', '.join(dimension.key)}")
     if before.batch and before.history != options_of(dimension):
-        others.append(f"its versions were kept in another way{_ways(dimension, before.history)}")
+        others.append(f"its versions were kept with the options {before.history}, now {options_of(dimension)}")
     if others:
         raise SchemaConflict(
             f"{dimension.name}: the joined table stands otherwise than it is declared",
             found="; ".join(others),
             todo="Nothing was changed. It is made of its sources: drop the table, and the next run makes it anew"
-            + (_PAST if dimension.history is not None and not plan.joining.over_time else "."),
+            + (_WITHOUT_PAST if dimension.history is not None and not plan.joining.over_time else "."),
         )
     return evolution
-
-
-def _ways(dimension: Dimension, was: str | None) -> str:
-    """Return the options of a joined history that have changed since it was made. A mirror has none."""
-    if dimension.history is None or was is None:
-        return ""
-    changed = differences(was, dimension.history, dimension.key, {})
-    told = ", ".join(f"{name}: {before}, now {now}" for name, before, now in changed)
-    return f" ({told})" if told else ""
 
 
 def refresh(job: JoinJob, observe: StepObserver = no_observer) -> JoinReport | None:
@@ -237,25 +226,25 @@ def refresh(job: JoinJob, observe: StepObserver = no_observer) -> JoinReport | N
 
 
 def _refresh_once(job: JoinJob, observe: StepObserver) -> JoinReport | None:
-    found = plan_next(job, observe)
-    merge = found.merge
-    if found.plan is None or found.table is None or merge is None:
+    prepared = plan_next(job, observe)
+    plan, table, merge = prepared.plan, prepared.table, prepared.merge
+    if plan is None or table is None or merge is None:
         return None
     with observe("resolve"):
-        resolved = found.table.resolve(found.plan, merge)
+        resolved = table.resolve(plan, merge)
     try:
-        error = None if resolved.left is None else _left(job.joined, resolved.left)
+        error = None if resolved.left is None else _skipped_keys_error(job.joined, resolved.left)
         if error is not None and not resolved.written and not resolved.removed:
             raise error
-        progress = _progress_after(found.plan, found.standing.progress, resolved)
+        progress = _progress_after(plan, prepared.standing.progress, resolved)
         with observe("commit"):
             job.check()
-            commit = found.table.commit(merge, resolved, progress)
+            commit = table.commit(merge, resolved, progress)
     finally:
         resolved.close()
     return JoinReport(
         table=str(job.joined.name),
-        plan=found.plan,
+        plan=plan,
         progress=progress,
         written=commit.written,
         removed=commit.removed,
@@ -266,18 +255,18 @@ def _refresh_once(job: JoinJob, observe: StepObserver) -> JoinReport | None:
 
 def cautions(joined: Joined, progress: Progress) -> Sequence[str]:
     """Return warnings about source rows that a joined table cannot show, from its last commit."""
-    return () if progress.joined is None else JoinProgress.from_json(progress.joined).unshown.words(joined)
+    return () if progress.joined is None else JoinProgress.from_json(progress.joined).unshown.warnings(joined)
 
 
-def _left(joined: Joined, left: SkippedKeys) -> TableError:
+def _skipped_keys_error(joined: Joined, left: SkippedKeys) -> TableError:
     keys = format_count(left.keys, "key")
     return TableError(
         f"{joined.name}: versions of {keys} break the rules of histories",
         found=left.example,
         todo="Nothing is written of these keys; all others go on. Where others have altered the joined table, "
         f"`lakeward verify --history {joined.name}` names such keys: put their versions right. Where "
-        f"{BEYOND_OPEN_END}, put the date that means never right in the source, or let `open_end` lie behind it. Or "
-        "drop the table, and the next run makes it anew; a history of mirrors loses its past with that.",
+        f"{BEYOND_OPEN_END}, put the date that means never right in the source, or let `open_end` lie behind it. "
+        "Or drop the table, and the next run makes it anew; a history of mirrors loses its past with that.",
     )
 
 
@@ -291,15 +280,16 @@ def _progress_after(plan: JoinPlan, before: Progress, resolved: MergeResult) -> 
         sequences=dimension.sequences,
         key=dimension.key,
         history=options_of(dimension),
-        joined=_passed(plan, before, resolved).to_json(),
+        joined=_passed_commits(plan, before, resolved).to_json(),
         counts=Counts(),
     )
 
 
-def _passed(plan: JoinPlan, before: Progress, resolved: MergeResult) -> JoinProgress:
+def _passed_commits(plan: JoinPlan, before: Progress, resolved: MergeResult) -> JoinProgress:
     """Return how far the sources are passed: where keys are left unchanged, no further than before."""
-    passed = plan.progress
-    if resolved.left is not None:
-        none = replace(passed, passed=dict.fromkeys(passed.passed, NO_COMMIT))
-        passed = none if before.joined is None else JoinProgress.from_json(before.joined)
-    return replace(passed, batch=plan.batch, unshown=resolved.unshown)
+    progress = plan.progress
+    if resolved.left is not None and before.joined is not None:
+        progress = JoinProgress.from_json(before.joined)
+    elif resolved.left is not None:
+        progress = replace(progress, passed=dict.fromkeys(progress.passed, NO_COMMIT))
+    return replace(progress, batch=plan.batch, unshown=resolved.unshown)

@@ -12,11 +12,11 @@ from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import CommitConflict, SchemaConflict, TableError
 from lakeward.core.history.options import History, Kind
 from lakeward.core.joined.dates import BEYOND_OPEN_END
-from lakeward.core.joined.declared import Joined
+from lakeward.core.joined.declaration import Joined
 from lakeward.core.joined.joining import Joining
-from lakeward.core.joined.keeping import JoinJob, JoinReport, plan_next, refresh
+from lakeward.core.joined.omitted_rows import OmittedRows
 from lakeward.core.joined.plan import NO_COMMIT, JoinPlan, JoinProgress, SourceCommit, SourceState
-from lakeward.core.joined.unshown import OmittedRows
+from lakeward.core.joined.refresh import JoinJob, JoinReport, plan_next, refresh
 from lakeward.core.merge.counts import Counts
 from lakeward.core.plan import MergePlan
 from lakeward.core.ports import Commit, MergeResult, SkippedKeys, TableState
@@ -118,7 +118,7 @@ def test_it_waits_until_each_source_has_a_commit() -> None:
     lake = Lake()
     lake.standings[TableName("shop", "region")] = TableState(Progress(), TABLES[TableName("shop", "region")].schema)
     assert refresh(job(lake)) is None
-    assert plan_next(job(lake)).lacking == (TableName("shop", "region"),)
+    assert plan_next(job(lake)).missing_sources == (TableName("shop", "region"),)
 
 
 def test_its_columns_are_those_that_stand_in_the_lake() -> None:
@@ -212,7 +212,7 @@ def test_new_columns_and_wider_types_are_followed() -> None:
 @pytest.mark.parametrize(
     ("other", "words"),
     [
-        (replace(JOINED, history=History()), "its versions were kept in another way"),
+        (replace(JOINED, history=History()), "its versions were kept with the options None, now {}"),
         (replace(JOINED, sources={"customer": SOURCES["customer"]}), "column address_city"),
         (
             replace(
@@ -244,7 +244,7 @@ def test_a_history_with_other_options_is_refused() -> None:
     kinds = replace(joined, history=History(kinds={"customer_name": Kind.OVERWRITE}))
     with pytest.raises(SchemaConflict) as refused:
         refresh(replace(asked, joined=kinds))
-    words = "its versions were kept in another way (kind of customer_name: 2, now 1)"
+    words = 'its versions were kept with the options {}, now {"kinds":{"customer_name":1}}'
     assert refused.value.found == words
     assert (refused.value.todo or "").endswith("the next run makes it anew.")
 

@@ -10,10 +10,10 @@ from joined_laws import shapes, tables_of
 from lakeward.core.dimension import TableName
 from lakeward.core.events import Key
 from lakeward.core.joined.check import validate_joined
-from lakeward.core.joined.declared import Joined
+from lakeward.core.joined.declaration import Joined
 from lakeward.core.joined.joining import Joining
+from lakeward.core.joined.omitted_rows import OmittedRows, find_omitted_rows
 from lakeward.core.joined.rows import SourceRow
-from lakeward.core.joined.unshown import OmittedRows, find_omitted_rows
 
 
 def joining(shape: str, unknown: Mapping[str, str] | None = None) -> Joining:
@@ -41,10 +41,10 @@ def test_of_groups_rows_without_a_key_are_counted_and_one_with_that_of_the_unkno
 
 def test_its_words_say_which_rows_why_and_what_to_do() -> None:
     joined = joining("groups").joined
-    assert OmittedRows(keyless=1_200, unknown=True).words(joined) == [
+    assert OmittedRows(keyless=1_200, unknown=True).warnings(joined) == [
         "1,200 rows of orders (shop.orders) left out: NULL in customer, and NULL is no key. A rule of that table "
         "(`default`) gives what comes a value.",
         "orders (shop.orders) has a row with the key of the unknown row, which is shown in its place: what points "
         "at nothing points there. Give the unknown row a key that none has (`unknown`).",
     ]
-    assert OmittedRows().words(joined) == []
+    assert OmittedRows().warnings(joined) == []

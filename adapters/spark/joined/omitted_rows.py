@@ -1,11 +1,11 @@
-"""Count what a joined table cannot show of its driving source: `lakeward.core.joined.unshown` for frames."""
+"""Count what a joined table cannot show of its driving source: `lakeward.core.joined.omitted_rows` for frames."""
 
 from __future__ import annotations
 
-from lakeward.adapters.spark.joined.sides import Frames, JoinedSource, all_there, literal, sides
+from lakeward.adapters.spark.joined.source_frames import Frames, JoinedSource, all_there, literal, sides
 from lakeward.adapters.spark.sql.types import ddl
 from lakeward.core.joined.joining import Joining
-from lakeward.core.joined.unshown import OmittedRows
+from lakeward.core.joined.omitted_rows import OmittedRows
 
 
 def unshown(joining: Joining, tables: Frames) -> OmittedRows:
@@ -17,7 +17,7 @@ def unshown(joining: Joining, tables: Frames) -> OmittedRows:
     driving = sides(joining)[joining.joined.driving]
     has_all = all_there(driving.links)
     is_unknown = _has_key_of_unknown(joining, driving)
-    if not joining.needs_before(driving.name) and joining.unknown is None:
+    if not joining.needs_earlier_rows(driving.name) and joining.unknown is None:
         return OmittedRows()
     rows = tables[driving.name].where(f"NOT ({has_all}) OR {is_unknown}")
     counted = rows.selectExpr(f"count_if(NOT ({has_all})) AS keyless", f"count_if({is_unknown}) AS unknown")

@@ -20,7 +20,7 @@ from lakeward.adapters.spark.sql.names import quoted, text
 from lakeward.adapters.spark.sql.types import ddl
 from lakeward.core.dimension import Dimension
 from lakeward.core.events import Cell
-from lakeward.core.joined.declared import Aggregate, Function, Source
+from lakeward.core.joined.declaration import Aggregate, Function, Source
 from lakeward.core.joined.joining import Joining
 from lakeward.core.schema import Type
 from lakeward.core.text.literals import text_of
@@ -71,10 +71,10 @@ class JoinedSource:
     def needed(self) -> Sequence[str]:
         """The columns of the source that are read."""
         joined, source = self.joining.joined, self.source
-        columns = [*self.table.key, *self.joining.found_by(self.name), *source.columns.values()]
+        columns = [*self.table.key, *self.joining.link_columns(self.name), *source.columns.values()]
         for one in source.aggregates.values():
             columns += [column for column in (one.column, one.by) if column is not None]
-        for other in joined.beneath(self.name):
+        for other in joined.children(self.name):
             columns += joined.sources[other].to
             columns += [at for at in (joined.sources[other].at,) if at is not None]
         return list(dict.fromkeys(columns))
@@ -90,7 +90,7 @@ class JoinedSource:
     @property
     def links(self) -> list[str]:
         """The columns by which rows of the source are found."""
-        return self.columns(self.joining.found_by(self.name))
+        return self.columns(self.joining.link_columns(self.name))
 
     @property
     def key(self) -> list[str]:
@@ -116,10 +116,10 @@ class JoinedSource:
         """Return SQL for whether a version is valid at an instant."""
         return f"{self.begins} <= {instant} AND ({self.ends} IS NULL OR {instant} < {self.ends})"
 
-    def asked_at(self, beside: JoinedSource) -> str:
-        """Return SQL for the instant at which a row of the linked source `beside` finds a version of this one."""
-        at, history = beside.table.schema.find(self.source.at or ""), self.table.history
-        return AT if at is None or history is None else of_cell(beside.column(at.name), at.type, history)
+    def lookup_instant(self, parent: JoinedSource) -> str:
+        """Return SQL for the instant at which a row of the source `parent` finds a version of this one."""
+        at, history = parent.table.schema.find(self.source.at or ""), self.table.history
+        return AT if at is None or history is None else of_cell(parent.column(at.name), at.type, history)
 
     def named(self, rows: DataFrame, instant: str, begins: str = "", ends: str = "") -> DataFrame:
         """Return rows of the source with the columns that are needed; instant, begin and end are given as SQL."""

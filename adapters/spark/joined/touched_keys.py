@@ -1,4 +1,4 @@
-"""Find the joined rows that changes of their sources may change: `lakeward.core.joined.touched` for frames."""
+"""Find the joined rows that changes of their sources may change: `lakeward.core.joined.touched_keys` for frames."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Final
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from lakeward.adapters.spark.joined.sides import (
+from lakeward.adapters.spark.joined.source_frames import (
     INSTANT,
     UNDATED,
     Frames,
@@ -45,7 +45,7 @@ def touched(joining: Joining, changes: Frames, before: Frames, tables: Frames) -
         side, parts = of[name], []
         if name in changes:
             parts.append(_changed(side, changes[name], before.get(name), tables[name]))
-        for other in joined.beneath(name):
+        for other in joined.children(name):
             if other in found:
                 reached = found[other].withColumnsRenamed(_REACHED)
                 links = equal_links(side.columns(joined.sources[other].to), numbered(of[other].links))
@@ -68,7 +68,7 @@ def _changed(side: JoinedSource, changes: DataFrame, before: DataFrame | None, t
     """
     undated = f"CASE WHEN {side.instant} IS NULL THEN array({side.place}) ELSE CAST(array() AS array<int>) END"
     reached = changes.selectExpr(*side.key, f"{side.instant} AS reached", f"{undated} AS undated")
-    if not side.joining.needs_before(side.name):
+    if not side.joining.needs_earlier_rows(side.name):
         return _linked(reached, side.links)
     rows = table if before is None else table.unionByName(before)
     return _linked(rows.join(reached, side.key), side.links)
