@@ -171,13 +171,13 @@ def forgets_what_one_source_touched(patch: pytest.MonkeyPatch) -> None:
     changes = SourceReader.changes
 
     def of_others(self: SourceReader) -> DataFrame:
-        return changes(self).limit(0) if self.side.name == "orders" else changes(self)
+        return changes(self).limit(0) if self.source.name == "orders" else changes(self)
 
     patch.setattr(SourceReader, "changes", of_others)
 
 
 def takes_nothing_back_of_what_was_deleted(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(SourceReader, "_remembered", lambda _: [])
+    patch.setattr(SourceReader, "_removed_keys", lambda _: [])
 
 
 def looks_at_rows_as_they_are_alone(patch: pytest.MonkeyPatch) -> None:

@@ -55,8 +55,9 @@ def find_touched_keys(joining: Joining, changes: SourceChanges, tables: RowsBySo
         links = list(_changed_links(joining, name, changes.get(name, {}), tables[name]))
         for child in joined.children(name):
             for row in _all_rows(tables[name]):
-                dates = touched[child].get(key_of(row.cells, joined.sources[child].to))
-                links += [] if dates is None else [(key_of(row.cells, joining.link_columns(name)), dates)]
+                link = key_of(row.cells, joined.sources[child].to)
+                if link is not None and link in touched[child]:
+                    links.append((key_of(row.cells, joining.link_columns(name)), touched[child][link]))
         touched[name] = _merge_dates(links)
     return touched[joined.driving]
 

@@ -31,10 +31,10 @@ from lakeward.core.joined.plan import JoinPlan
 from lakeward.core.merge.fold import columns_of
 from lakeward.core.ports import SkippedKeys
 
-_MADE: Final = "_lakeward_made"
+_JOINED: Final = "_lakeward_joined"
 _BECOMES: Final = "_lakeward_becomes"
 _TOUCHED: Final = "_lakeward_touched"
-_SILENT: Final = "_lakeward_silent"
+_UNDATED: Final = "_lakeward_undated_sources"
 
 _BY_INSTANT: Final = (
     "(a, b) -> CASE WHEN a.instant < b.instant THEN -1 WHEN a.instant > b.instant THEN 1 ELSE 0 END"
@@ -45,14 +45,14 @@ _BY_INSTANT: Final = (
 class Difference:
     """The changes of a batch to a joined table: rows to write, and rows to remove with their files.
 
-    `opened` is how many current versions a history gains, net. `left` are keys that are left unchanged.
+    `opened` is how many current versions a history gains, net. `skipped` are keys that are left unchanged.
     """
 
     written: DataFrame
     removed: DataFrame
     cached: DataFrame
     opened: int = 0
-    left: SkippedKeys | None = None
+    skipped: SkippedKeys | None = None
 
 
 class _ShownVersions(Versions):
@@ -63,34 +63,38 @@ class _ShownVersions(Versions):
         return self.shows_same(one, other)
 
 
-def mirrored(plan: JoinPlan, standing: DataFrame, joined: DataFrame, touched: DataFrame | None) -> Difference:
+def compare_mirror(
+    plan: JoinPlan, stored_rows: DataFrame, joined: DataFrame, touched: DataFrame | None
+) -> Difference:
     """Compare the stored rows with the joined rows, key by key: all keys, or those that are touched."""
     dimension = plan.joining.dimension
     key = list(dimension.key)
     own = {c.name: c.type for c in dimension.schema}
-    missing = {name: type_ for name, type_ in own.items() if name not in standing.columns}
+    missing = {name: type_ for name, type_ in own.items() if name not in stored_rows.columns}
     nulls = [f"CAST(NULL AS {ddl(type_)}) AS {quoted(name)}" for name, type_ in missing.items()]
-    standing = fitted(standing, dimension.schema).selectExpr("*", *nulls)
+    stored_rows = fitted(stored_rows, dimension.schema).selectExpr("*", *nulls)
     cells = struct({f"c{i}": quoted(name) for i, name in enumerate(own)})
-    stored = standing.selectExpr(*map(quoted, key), f"{cells} AS {STORED}", FILE, POS)
-    both = _align(plan, stored, joined.selectExpr(*map(quoted, key), f"{cells} AS {_MADE}"), touched)
-    same = " AND ".join(equal(f"{STORED}.c{i}", f"{_MADE}.c{i}", type_) for i, type_ in enumerate(own.values()))
-    is_new, is_gone = f"{STORED} IS NULL", f"{_MADE} IS NULL"
-    differing = both.where(f"({is_new}) != ({is_gone}) OR (NOT ({is_new}) AND NOT ({same}))").persist()
+    stored = stored_rows.selectExpr(*map(quoted, key), f"{cells} AS {STORED}", FILE, POS)
+    both = _align(plan, stored, joined.selectExpr(*map(quoted, key), f"{cells} AS {_JOINED}"), touched)
+    same = " AND ".join(equal(f"{STORED}.c{i}", f"{_JOINED}.c{i}", type_) for i, type_ in enumerate(own.values()))
+    is_new, is_removed = f"{STORED} IS NULL", f"{_JOINED} IS NULL"
+    differing = both.where(f"({is_new}) != ({is_removed}) OR (NOT ({is_new}) AND NOT ({same}))").persist()
     place = dict(zip(names.POSITION, ("1", "0L", f"{plan.batch}L", "0L"), strict=True))
-    written = differing.where(f"NOT ({is_gone})").selectExpr(
-        *[f"{_MADE}.c{i} AS {quoted(name)}" for i, name in enumerate(own)],
+    written = differing.where(f"NOT ({is_removed})").selectExpr(
+        *[f"{_JOINED}.c{i} AS {quoted(name)}" for i, name in enumerate(own)],
         *[f"{value} AS {name}" for name, value in place.items()],
     )
     removed = differing.where(f"NOT ({is_new})").selectExpr(*map(quoted, key), FILE, POS)
     return Difference(written, removed, differing)
 
 
-def versioned(plan: JoinPlan, standing: DataFrame, joined: DataFrame, touched: DataFrame | None) -> Difference:
+def compare_history(
+    plan: JoinPlan, stored_rows: DataFrame, joined: DataFrame, touched: DataFrame | None
+) -> Difference:
     """Compare the stored versions with the joined rows: all rows over time, else the last row of each key."""
     joining, writer = plan.joining, _version_rows(plan)
     key = list(joining.dimension.key)
-    stored = writer.stored(standing)
+    stored = writer.stored(stored_rows)
     cells = struct({f"c{i}": quoted(c.name) for i, c in enumerate(joining.dimension.schema)})
     item = {
         "cells": f"CASE WHEN {IS_UNKNOWN} IS NOT NULL THEN {cells} END",
@@ -98,7 +102,7 @@ def versioned(plan: JoinPlan, standing: DataFrame, joined: DataFrame, touched: D
         "instants": INSTANTS,
         "stands_for_none": IS_UNKNOWN,
     }
-    images = joined.groupBy(*map(quoted, key)).agg(F.expr(f"collect_list({struct(item)}) AS {_MADE}"))
+    images = joined.groupBy(*map(quoted, key)).agg(F.expr(f"collect_list({struct(item)}) AS {_JOINED}"))
     both = _align(plan, stored, images, touched)
     empty = {name: f"CAST(array() AS {ddl_of(of.schema[name].dataType)})" for name, of in _arrays(stored, images)}
     lets = {name: f"coalesce({name}, {none})" for name, none in empty.items()}
@@ -135,7 +139,7 @@ def _beyond(plan: JoinPlan, writer: VersionRows) -> str:
 
 
 def _arrays(stored: DataFrame, images: DataFrame) -> Sequence[tuple[str, DataFrame]]:
-    return [(STORED, stored), (_MADE, images)]
+    return [(STORED, stored), (_JOINED, images)]
 
 
 def _align(plan: JoinPlan, stored: DataFrame, joined: DataFrame, touched: DataFrame | None) -> DataFrame:
@@ -143,9 +147,9 @@ def _align(plan: JoinPlan, stored: DataFrame, joined: DataFrame, touched: DataFr
     key = list(plan.joining.dimension.key)
     if touched is None:
         return stored.join(joined, key, "full").selectExpr(
-            "*", f"bigint(NULL) AS {_TOUCHED}", f"CAST(NULL AS array<int>) AS {_SILENT}"
+            "*", f"bigint(NULL) AS {_TOUCHED}", f"CAST(NULL AS array<int>) AS {_UNDATED}"
         )
-    touched = touched.selectExpr(*map(quoted, key), f"{INSTANT} AS {_TOUCHED}", f"{UNDATED} AS {_SILENT}")
+    touched = touched.selectExpr(*map(quoted, key), f"{INSTANT} AS {_TOUCHED}", f"{UNDATED} AS {_UNDATED}")
     if plan.whole:
         return stored.join(joined, key, "full").join(touched, key, "left")
     return touched.join(stored, key, "left").join(joined, key, "left")
@@ -161,7 +165,7 @@ def _version_rows(plan: JoinPlan) -> VersionRows:
 
 def _versions_of_last_row(plan: JoinPlan, versions: Versions) -> str:
     """Return SQL for the versions of a key with a single joined row: `compared` of the core as SQL."""
-    bindings = {"row": f"try_element_at({_MADE}, 1)", "last": "try_element_at(base, -1)"}
+    bindings = {"row": f"try_element_at({_JOINED}, 1)", "last": "try_element_at(base, -1)"}
     known = _change_instant(plan, f"greatest({_TOUCHED}, row.instant)", _is_dated(plan, versions))
     at = f"CASE WHEN row.stands_for_none AND size(base) = 0 THEN {BEGINNING}L ELSE {known} END"
     return let({**bindings, "e": _event(plan, versions, at)}, _after(versions, "base", "row"))
@@ -177,18 +181,18 @@ def _is_dated(plan: JoinPlan, versions: Versions) -> str:
         part = SourceColumns.of(joining, name, versions.columns)
         is_joined, ended = "row.cells IS NOT NULL", "last.ends IS NOT NULL"
         differs = f"NOT ({replace(versions, columns=part.columns).same('last.cells', 'row.cells')})"
-        goes = f"({is_joined}) = ({ended})" if part.holds else "false"
+        appears = f"({is_joined}) = ({ended})" if part.is_required else "false"
         instant = f"get(row.instants, {place})"
         is_dated = f"{instant} > last.reached" if joining.is_grouped(name) else f"{instant} IS NOT NULL"
-        silent = "true" if name in plan.incomplete_sources else f"array_contains({_SILENT}, {place})"
-        differs = f"CASE WHEN {is_joined} AND NOT ({ended}) THEN {differs} ELSE {goes} END"
-        changed.append(f"coalesce({silent}, false) AND NOT coalesce({is_dated}, false) AND {differs}")
+        is_undated = "true" if name in plan.incomplete_sources else f"array_contains({_UNDATED}, {place})"
+        differs = f"CASE WHEN {is_joined} AND NOT ({ended}) THEN {differs} ELSE {appears} END"
+        changed.append(f"coalesce({is_undated}, false) AND NOT coalesce({is_dated}, false) AND {differs}")
     return f"(last IS NULL OR NOT ({' OR '.join(f'({one})' for one in changed)}))"
 
 
 def _versions_over_time(plan: JoinPlan, versions: Versions) -> str:
     """Return SQL for the versions of a key with one joined row for each instant: `over_time` of the core as SQL."""
-    in_order = f"array_sort({_MADE}, {_BY_INSTANT})"
+    in_order = f"array_sort({_JOINED}, {_BY_INSTANT})"
     step = let({"e": _event(plan, versions, "row.instant")}, _after(versions, "so_far", "row"))
     return f"aggregate({in_order}, {versions.none}, (so_far, row) -> {step})"
 

@@ -29,11 +29,11 @@ from lakeward.adapters.formats.shared.rows.system_columns import row_columns
 from lakeward.adapters.spark.history.instants import of_countable
 from lakeward.adapters.spark.history.versions import Versions
 from lakeward.adapters.spark.joined import difference, joined_rows, touched_keys
-from lakeward.adapters.spark.joined.difference import mirrored, versioned
-from lakeward.adapters.spark.joined.joined_rows import made
-from lakeward.adapters.spark.joined.omitted_rows import unshown
-from lakeward.adapters.spark.joined.source_frames import AT, JoinedSource, sides
-from lakeward.adapters.spark.joined.touched_keys import touched
+from lakeward.adapters.spark.joined.difference import compare_history, compare_mirror
+from lakeward.adapters.spark.joined.joined_rows import join_frames
+from lakeward.adapters.spark.joined.omitted_rows import find_omitted_rows
+from lakeward.adapters.spark.joined.source_frames import AT, JoinedSource, sources_of
+from lakeward.adapters.spark.joined.touched_keys import find_touched_keys
 from lakeward.adapters.spark.merge.resolution import FILE, POS
 from lakeward.adapters.spark.sql import names
 from lakeward.adapters.spark.sql.types import ddl
@@ -45,7 +45,7 @@ from lakeward.core.joined.check import validate_joined
 from lakeward.core.joined.declaration import Aggregate, Function, Joined, JoinType
 from lakeward.core.joined.join import Place
 from lakeward.core.joined.joining import Joining
-from lakeward.core.joined.omitted_rows import find_omitted_rows as unshown_by_core
+from lakeward.core.joined.omitted_rows import find_omitted_rows as omitted_by_core
 from lakeward.core.joined.plan import JoinPlan
 from lakeward.core.joined.rows import RowsBySource, SourceRow
 from lakeward.core.joined.touched_keys import SourceChange, SourceChanges
@@ -120,17 +120,17 @@ class Table:
         return frame.selectExpr("*", f"'file' AS {FILE}")
 
     def join(self, plan: JoinPlan, tables: RowsBySource, changes: SourceChanges) -> None:
-        of = sides(self.joining)
+        of = sources_of(self.joining)
         frames = {name: self.frame(of[name], tables[name]) for name in of}
         keys = {name: self.touched(of[name], found) for name, found in changes.items()}
         before = {name: self.before(of[name], found) for name, found in changes.items()}
-        reached = touched(self.joining, keys, before, frames) if changes else None
+        reached = find_touched_keys(self.joining, keys, before, frames) if changes else None
         reached = None if reached is None else reached.localCheckpoint()
-        rows = made(self.joining, frames, None if plan.whole else reached)
-        differ = mirrored if self.joining.joined.history is None else versioned
+        rows = join_frames(self.joining, frames, None if plan.whole else reached)
+        differ = compare_mirror if self.joining.joined.history is None else compare_history
         found = differ(plan, self.standing(), rows, reached)
-        assert found.left is None
-        assert unshown(self.joining, frames) == unshown_by_core(self.joining, tables)
+        assert found.skipped is None
+        assert find_omitted_rows(self.joining, frames) == omitted_by_core(self.joining, tables)
         gone = [row[0] for row in found.removed.select(POS).collect()]
         written = [tuple(row) for row in found.written.select(*self.columns).collect()]
         found.cached.unpersist()
@@ -157,7 +157,7 @@ class Table:
     def named(self, side: JoinedSource, rows: list[tuple[Any, ...]]) -> DataFrame:
         own = ", ".join(f"{name} int" for name in side.table.stored.schema.names)
         frame = to_frame(self.spark, rows, f"{own}, known bigint, since bigint, until bigint")
-        return side.named(frame, "known", "since", "until")
+        return side.select_needed(frame, "known", "since", "until")
 
     def touched(self, side: JoinedSource, changes: Mapping[Key, SourceChange]) -> DataFrame:
         listed = ", ".join(f"{name} int" for name in side.key)
@@ -272,9 +272,9 @@ def test_spark_finds_the_rows_that_cannot_be_shown_that_the_core_finds(
     shop.put("customer", 1, 1, {"id": 1, "name": 5, "region": None})
     for number, customer in enumerate([None, 1, 2]):
         shop.put("orders", number, 1, {"id": number, "customer": customer, "amount": 7, "at": None})
-    tables, of, table = town.tables(), sides(town.joining), Table(active, town.joining)
-    found = unshown(town.joining, {name: table.frame(of[name], tables[name]) for name in of})
-    assert found == unshown_by_core(town.joining, tables)
+    tables, of, table = town.tables(), sources_of(town.joining), Table(active, town.joining)
+    found = find_omitted_rows(town.joining, {name: table.frame(of[name], tables[name]) for name in of})
+    assert found == omitted_by_core(town.joining, tables)
     assert (found.keyless, found.unknown) == (1 if shape == "groups" else 0, unknown == "1")
 
 
@@ -378,15 +378,15 @@ def sees_no_ends(*given: Any) -> DataFrame:
     return MOMENTS(*given).where(f"{AT} % 2 = 0")
 
 
-CHANGED, OF_CHANGE, MOMENTS = touched_keys._changed, difference._change_instant, joined_rows._moments
-LINKED = touched_keys._linked
-AGGREGATE = JoinedSource._aggregate
+CHANGED, OF_CHANGE, MOMENTS = touched_keys._changed_links, difference._change_instant, joined_rows._moments
+LINKED = touched_keys._dated_links
+AGGREGATE = JoinedSource._aggregate_sql
 
 
 @pytest.mark.parametrize(
     ("where", "name", "broken", "make", "shape"),
     [
-        (touched_keys, "_changed", forgets_what_was_before, mirrors, "groups"),
+        (touched_keys, "_changed_links", forgets_what_was_before, mirrors, "groups"),
         pytest.param(
             difference._ShownVersions,
             "equal",
@@ -396,7 +396,9 @@ AGGREGATE = JoinedSource._aggregate
             marks=pytest.mark.long,
         ),
         pytest.param(joined_rows, "equal_links", lets_null_equal_null, mirrors, "deep", marks=pytest.mark.long),
-        pytest.param(JoinedSource, "_aggregate", takes_any_of_a_group, mirrors, "groups", marks=pytest.mark.long),
+        pytest.param(
+            JoinedSource, "_aggregate_sql", takes_any_of_a_group, mirrors, "groups", marks=pytest.mark.long
+        ),
         pytest.param(Versions, "closed", leaves_it_open, compared, "facts", marks=pytest.mark.long),
         pytest.param(
             difference, "_change_instant", forgets_when_it_was_touched, compared, "facts", marks=pytest.mark.long
@@ -417,7 +419,7 @@ def test_a_broken_join_is_not_what_the_core_makes(
 @pytest.mark.long
 @pytest.mark.parametrize(
     ("where", "name", "broken"),
-    [(difference, "_is_dated", takes_all_for_dated), (touched_keys, "_linked", hides_what_has_no_time)],
+    [(difference, "_is_dated", takes_all_for_dated), (touched_keys, "_dated_links", hides_what_has_no_time)],
     ids=lambda value: getattr(value, "__name__", None),
 )
 def test_a_join_that_dates_all_alike_is_not_what_the_core_makes(
@@ -451,13 +453,13 @@ def test_spark_leaves_the_keys_of_which_a_source_has_an_instant_at_the_open_end_
     written = lake.joined(plan, tables, {})
     assert written.skipped
     assert written.rows
-    of = sides(town.joining)
+    of = sources_of(town.joining)
     frames = {name: table.frame(of[name], tables[name]) for name in of}
-    found = versioned(plan, table.standing(), made(town.joining, frames, None), None)
+    found = compare_history(plan, table.standing(), join_frames(town.joining, frames, None), None)
     keys = {key: json.dumps([*map(str, key)], separators=(",", ":")) for key in written.skipped}
-    assert found.left is not None
-    assert found.left.keys == len(written.skipped)
-    assert found.left.example == min(f"{keys[key]}: {why}" for key, why in written.skipped.items())
+    assert found.skipped is not None
+    assert found.skipped.keys == len(written.skipped)
+    assert found.skipped.example == min(f"{keys[key]}: {why}" for key, why in written.skipped.items())
     assert found.written.count() == len(written.rows)
     assert found.removed.count() == 0
     assert found.opened == sum(one.is_current for one in written.rows.values())

@@ -15,8 +15,8 @@ from pyspark.sql import SparkSession
 
 from lakeward.adapters.formats.shared.joined.joined_sources import SourceReader
 from lakeward.adapters.formats.shared.rows.system_columns import row_columns
-from lakeward.adapters.spark.joined.joined_rows import made
-from lakeward.adapters.spark.joined.source_frames import JoinedSource, sides
+from lakeward.adapters.spark.joined.joined_rows import join_frames
+from lakeward.adapters.spark.joined.source_frames import JoinedSource, sources_of
 from lakeward.adapters.spark.sql.types import ddl
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.events import Cell, Position
@@ -142,7 +142,7 @@ def by_spark(spark: SparkSession, joining: Joining, found: Mapping[str, Sequence
     progress = JoinProgress(batch=1, digest="", passed={name: SourceCommit(1, "now") for name in found})
     plan = JoinPlan(joining=joining, progress=progress)
     frames = {}
-    for name, side in sides(joining).items():
+    for name, side in sources_of(joining).items():
         stored = side.table.stored.schema
         listed = ", ".join(f"{column.name} {ddl(column.type)}" for column in stored)
         beside = [f"CAST(NULL AS {ddl(type_)}) AS {own}" for own, type_ in row_columns(side.table).items()]
@@ -150,7 +150,7 @@ def by_spark(spark: SparkSession, joining: Joining, found: Mapping[str, Sequence
         frame = to_frame(spark, cells, listed).selectExpr("*", *beside)
         table: Any = SimpleNamespace(lineage=lambda: LINE, as_of={"now": frame}.get)
         frames[name] = SourceReader(side, table, plan).rows()
-    shown = made(joining, frames, None).select("id", "name", "since").collect()
+    shown = join_frames(joining, frames, None).select("id", "name", "since").collect()
     return {id_: (name, since) for id_, name, since in shown}
 
 
@@ -195,7 +195,7 @@ def says_nothing_otherwise(self: JoinedSource) -> Mapping[str, str]:
         ("covers", closes_at_the_end),
         ("covers", opens_behind_the_start),
         ("covers", closes_before_the_end),
-        ("_otherwise", says_nothing_otherwise),
+        ("_defaults", says_nothing_otherwise),
     ],
     ids=lambda value: getattr(value, "__name__", None),
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pyspark.sql import SparkSession
 
-from lakeward.adapters.spark.joined.touched_keys import carried
+from lakeward.adapters.spark.joined.touched_keys import find_changed_keys
 from lakeward.adapters.spark.sql import names
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.schema import Column, Schema, Type
@@ -35,5 +35,5 @@ def test_an_event_touches_the_keys_that_changes_behind_it_carried_its_row_to(spa
         f"1L AS {names.ROW}",
         "'name' AS name",
     )
-    found = carried(ITEM, frame, f"{names.BATCH} > 1").groupBy("place").agg({names.TIME: "max"}).collect()
+    found = find_changed_keys(ITEM, frame, f"{names.BATCH} > 1").groupBy("place").agg({names.TIME: "max"}).collect()
     assert {tuple(row) for row in found} == {(1, 5), (2, 5), (3, 5), (7, 30), (4, 50)}
