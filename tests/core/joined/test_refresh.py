@@ -1,4 +1,4 @@
-"""Keeping a joined table up, in a lake of plain Python: one commit a batch, refusals before anything is written."""
+"""Refreshing a joined table in a lake of plain Python: one commit a batch, refusals before anything is written."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from joined_laws import shapes, tables_of
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import CommitConflict, SchemaConflict, TableError
 from lakeward.core.history.options import History, Kind
-from lakeward.core.joined.dates import BEYOND_OPEN_END
 from lakeward.core.joined.declaration import Joined
 from lakeward.core.joined.joining import Joining
 from lakeward.core.joined.omitted_rows import OmittedRows
@@ -25,15 +24,18 @@ from lakeward.core.schema import Column, Schema, Type
 from lakeward.core.schema_changes.evolution import Policies
 
 SOURCES = shapes()["dimension"]
+CUSTOMER, REGION = SOURCES["customer"].table, SOURCES["region"].table
 JOINED = Joined(name=TableName("dw", "dim"), sources=SOURCES)
 TABLES = {one.table: tables_of()[one.table] for one in SOURCES.values()}
+HISTORIES = {name: replace(one, history=History()) for name, one in TABLES.items()}
+ONE_KEY = SkippedKeys(2, '["7"]: two versions are valid at once (valid_from = 2026-11-03)')
 
 
 @dataclass
 class Lake:
     """A lake that counts what it is asked to write; `races` commits are lost to others, keys are `left`."""
 
-    standings: dict[TableName, TableState] = field(default_factory=dict)
+    states: dict[TableName, TableState] = field(default_factory=dict)
     batch: int = 1
     races: int = 0
     left: SkippedKeys | None = None
@@ -44,10 +46,10 @@ class Lake:
     joining: Joining | None = None
 
     def __post_init__(self) -> None:
-        self.standings |= {name: TableState(Progress(batch=1), one.schema) for name, one in TABLES.items()}
+        self.states |= {name: TableState(Progress(batch=1), one.schema) for name, one in TABLES.items()}
 
     def standing(self, dimension: Dimension) -> TableState:
-        return self.standings.get(dimension.name, TableState(Progress(), None))
+        return self.states.get(dimension.name, TableState(Progress(), None))
 
     def joined(self, joining: Joining) -> Table:
         self.joining = joining
@@ -69,11 +71,10 @@ class Table:
 
     def resolve(self, plan: JoinPlan, merge: MergePlan) -> MergeResult:
         self.lake.merges.append(merge)
-        removed = 2 if self.lake.written else 0
         return MergeResult(
             counts=Counts(),
             written=self.lake.written,
-            removed=removed,
+            removed=2 if self.lake.written else 0,
             current=1,
             left=self.lake.left,
             unshown=self.lake.unshown,
@@ -87,184 +88,154 @@ class Table:
         if self.lake.races:
             self.lake.races -= 1
             raise CommitConflict("another writer was there first")
-        self.lake.standings[self.joining.joined.name] = TableState(progress, merge.evolution.schema)
+        self.lake.states[self.joining.joined.name] = TableState(progress, merge.evolution.schema)
         return Commit("c", resolved.written, resolved.removed)
 
 
-def job(lake: Lake, joined: Joined = JOINED) -> JoinJob:
-    return JoinJob(joined=joined, sources=TABLES, target=lake, now=lambda: 7, attempts=3)
+def job(lake: Lake, joined: Joined = JOINED, sources: Mapping[TableName, Dimension] = TABLES) -> JoinJob:
+    return JoinJob(joined=joined, sources=sources, target=lake, now=lambda: 7, attempts=3)
 
 
-def kept_up(lake: Lake, joined: Joined = JOINED) -> JoinReport:
-    found = refresh(job(lake, joined))
-    assert found is not None
-    return found
+def refreshed(lake: Lake, joined: Joined = JOINED) -> JoinReport:
+    report = refresh(job(lake, joined))
+    assert report is not None
+    return report
 
 
-def test_a_commit_says_how_far_the_sources_were_passed_and_the_next_goes_on_from_there() -> None:
+def test_a_commit_notes_the_passed_commits_and_the_next_batch_continues_from_them() -> None:
     lake = Lake()
-    first = kept_up(lake)
+    first = refreshed(lake)
     assert (first.progress.batch, first.progress.rows, first.plan.ran, first.plan.is_first) == (1, 3, 7, True)
     assert Progress.from_json(first.progress.to_json()) == first.progress
     assert refresh(job(lake)) is None
     lake.batch = 4
-    second = kept_up(lake)
+    second = refreshed(lake)
     assert (second.progress.batch, second.progress.rows) == (2, 6)
-    assert second.plan.since == dict.fromkeys(SOURCES, 1)
-    assert lake.closed == 2
+    assert (second.plan.since, lake.closed) == (dict.fromkeys(SOURCES, 1), 2)
 
 
 def test_it_waits_until_each_source_has_a_commit() -> None:
     lake = Lake()
-    lake.standings[TableName("shop", "region")] = TableState(Progress(), TABLES[TableName("shop", "region")].schema)
+    lake.states[REGION] = TableState(Progress(), TABLES[REGION].schema)
     assert refresh(job(lake)) is None
-    assert plan_next(job(lake)).missing_sources == (TableName("shop", "region"),)
+    assert plan_next(job(lake)).missing_sources == (REGION,)
 
 
-def test_its_columns_are_those_that_stand_in_the_lake() -> None:
-    lake = Lake()
-    wide = Schema((Column("id", Type("bigint")), *TABLES[TableName("shop", "customer")].schema.columns[1:]))
-    lake.standings[TableName("shop", "customer")] = TableState(Progress(batch=1), wide)
-    kept_up(lake)
-    assert lake.joining is not None
-    assert str(lake.joining.dimension.schema.columns[0].type) == "bigint"
-
-
-def test_a_race_that_is_lost_is_run_again_and_given_up_in_the_end() -> None:
-    lake = Lake(races=2)
-    assert kept_up(lake).progress.batch == 1
+def test_a_lost_race_is_tried_again_three_times_in_all() -> None:
+    assert refreshed(Lake(races=2)).progress.batch == 1
     with pytest.raises(CommitConflict):
         refresh(job(Lake(races=3)))
 
 
-def test_keys_that_are_left_as_they_stand_hold_back_no_other_and_their_sources_are_not_passed() -> None:
+def test_skipped_keys_hold_back_no_other_key_and_the_sources_are_not_passed() -> None:
     lake = Lake()
-    kept_up(lake)
-    lake.batch, lake.left = 4, SkippedKeys(2, '["7"]: two versions are valid at once (valid_from = 2026-11-03)')
-    report = kept_up(lake)
+    refreshed(lake)
+    lake.batch, lake.left = 4, ONE_KEY
+    report = refreshed(lake)
     assert report.error is not None
     assert report.error.what == "dw.dim: versions of 2 keys break the rules of histories"
     assert [word for word in ("altered", "never", "loses its past") if word not in (report.error.todo or "")] == []
-    assert (report.error.found, report.progress.batch, report.progress.rows) == (lake.left.example, 2, 6)
+    assert (report.error.found, report.progress.batch, report.progress.rows) == (ONE_KEY.example, 2, 6)
     assert {one.batch for one in report.passed.values()} == {1}
     lake.written = 0
     with pytest.raises(TableError, match="versions of 2 keys break"):
         refresh(job(lake))
-    assert lake.standings[JOINED.name].progress.batch == 2, "there was nothing to commit"
+    assert lake.states[JOINED.name].progress.batch == 2, "there was nothing to commit"
     lake.left = None
-    last = kept_up(lake)
+    last = refreshed(lake)
     assert (last.plan.since, last.progress.batch, last.error) == (dict.fromkeys(SOURCES, 1), 3, None)
     assert refresh(job(lake)) is None
     assert lake.closed == 4
 
 
-def test_a_first_batch_that_leaves_keys_passes_no_source_and_the_next_makes_all_anew() -> None:
-    lake = Lake(left=SkippedKeys(1, f'["7"]: {BEYOND_OPEN_END} (valid_from = 2026-11-03)'))
-    report = kept_up(lake)
-    assert report.error is not None
-    assert (report.progress.batch, report.progress.rows) == (1, 3)
+def test_a_first_batch_with_skipped_keys_passes_no_source_and_the_next_makes_all_anew() -> None:
+    lake = Lake(left=ONE_KEY)
+    report = refreshed(lake)
+    assert (report.error is None, report.progress.batch, report.progress.rows) == (False, 1, 3)
     assert dict(report.passed) == dict.fromkeys(SOURCES, NO_COMMIT)
     lake.left = None
-    last = kept_up(lake)
+    last = refreshed(lake)
     assert (last.plan.since, last.plan.whole[0]) == ({}, "customer was read, and keys were left")
     assert len(last.plan.whole) == len(SOURCES)
     assert {one.batch for one in last.passed.values()} == {1}
     assert refresh(job(lake)) is None
 
 
-def test_a_commit_says_which_rows_of_its_sources_cannot_be_shown_also_where_keys_are_left() -> None:
+def test_a_commit_notes_omitted_rows_also_where_keys_are_skipped() -> None:
     lake = Lake(unshown=OmittedRows(keyless=2, unknown=True))
-    [of_keys, of_unknown] = kept_up(lake).cautions
-    assert of_keys.startswith("2 rows of customer (shop.customer) left out")
-    assert "has a row with the key of the unknown row" in of_unknown
-    lake.batch, lake.left, lake.unshown = 2, SkippedKeys(1, "…"), OmittedRows(keyless=1)
-    [words] = kept_up(lake).cautions
-    assert words.startswith("1 row of customer")
+    assert len(refreshed(lake).cautions) == 2
+    lake.batch, lake.left, lake.unshown = 2, ONE_KEY, OmittedRows(keyless=1)
+    [warning] = refreshed(lake).cautions
+    assert warning.startswith("1 row of customer (shop.customer) left out")
     lake.batch, lake.left, lake.unshown = 3, None, OmittedRows()
-    assert not kept_up(lake).cautions
+    assert not refreshed(lake).cautions
 
 
-def test_a_table_that_is_not_joined_is_left_alone() -> None:
+def test_a_table_of_the_same_name_that_is_not_joined_is_left_alone() -> None:
     lake = Lake()
-    lake.standings[JOINED.name] = TableState(Progress(batch=3), TABLES[TableName("shop", "region")].schema)
+    lake.states[JOINED.name] = TableState(Progress(batch=3), TABLES[REGION].schema)
     with pytest.raises(TableError, match="it is not joined of others"):
         refresh(job(lake))
 
 
-def test_what_a_crash_made_and_did_not_write_is_begun() -> None:
+def test_a_table_that_a_crash_left_without_a_batch_is_begun_and_not_created_again() -> None:
     lake = Lake()
-    kept_up(lake)
-    lake.standings[JOINED.name] = TableState(Progress(), lake.standings[JOINED.name].schema)
-    assert kept_up(lake).plan.is_first
+    refreshed(lake)
+    lake.states[JOINED.name] = TableState(Progress(), lake.states[JOINED.name].schema)
+    assert refreshed(lake).plan.is_first
     assert not lake.merges[-1].creates
 
 
-def test_new_columns_and_wider_types_are_followed() -> None:
+def test_new_columns_and_wider_types_of_the_sources_are_followed() -> None:
     lake = Lake()
-    kept_up(lake)
+    refreshed(lake)
     customer = replace(SOURCES["customer"], columns={**SOURCES["customer"].columns, "region": "region"})
     wider = Schema((Column("code", Type("int")), Column("title", Type("bigint"))))
-    lake.standings[TableName("shop", "region")] = TableState(Progress(batch=2), wider)
-    kept_up(lake, replace(JOINED, sources={**SOURCES, "customer": customer}))
+    lake.states[REGION] = TableState(Progress(batch=2), wider)
+    refreshed(lake, replace(JOINED, sources={**SOURCES, "customer": customer}))
     assert sorted(change.path for change in lake.merges[-1].changes) == ["region", "region_title"]
 
 
+OTHER_KEY = replace(SOURCES["customer"], columns={"number": "id", "customer_name": "name"})
+OTHER_KINDS = History(kinds={"customer_name": Kind.OVERWRITE})
+KINDS_DIFFER = 'its versions were kept with the options {}, now {"kinds":{"customer_name":1}}'
+
+
 @pytest.mark.parametrize(
-    ("other", "words"),
+    ("history", "sources", "other", "found", "loses_past"),
     [
-        (replace(JOINED, history=History()), "its versions were kept with the options None, now {}"),
-        (replace(JOINED, sources={"customer": SOURCES["customer"]}), "column address_city"),
-        (
-            replace(
-                JOINED,
-                sources={
-                    **SOURCES,
-                    "customer": replace(SOURCES["customer"], columns={"number": "id", "customer_name": "name"}),
-                },
-            ),
-            "its key was customer_id and is number",
-        ),
+        (None, TABLES, {"history": History()}, "its versions were kept with the options None, now {}", True),
+        (None, TABLES, {"sources": {"customer": SOURCES["customer"]}}, "column address_city", False),
+        (None, TABLES, {"sources": {**SOURCES, "customer": OTHER_KEY}}, "key was customer_id and is number", False),
+        (History(), HISTORIES, {"history": OTHER_KINDS}, KINDS_DIFFER, False),
+        (History(), TABLES, {"history": OTHER_KINDS}, KINDS_DIFFER, True),
     ],
 )
-def test_what_cannot_follow_is_refused_before_anything_is_worked_out(other: Joined, words: str) -> None:
-    lake = Lake()
-    kept_up(lake)
-    with pytest.raises(SchemaConflict, match=words) as refused:
-        plan_next(job(lake, other))
+def test_a_declaration_that_the_stored_table_cannot_follow_is_refused_before_anything_is_resolved(
+    history: History | None,
+    sources: Mapping[TableName, Dimension],
+    other: Mapping[str, object],
+    found: str,
+    loses_past: bool,
+) -> None:
+    lake, joined = Lake(), replace(JOINED, history=history)
+    assert refresh(job(lake, joined, sources)) is not None
+    with pytest.raises(SchemaConflict) as refused:
+        plan_next(job(lake, replace(joined, **other), sources))
+    assert found in (refused.value.found or "")
     assert "drop the table" in (refused.value.todo or "")
+    assert ("without its past" in (refused.value.todo or "")) == loses_past
     assert len(lake.merges) == 1
 
 
-def test_a_history_with_other_options_is_refused() -> None:
-    lake = Lake()
-    joined = replace(JOINED, history=History())
-    histories = {name: replace(one, history=History()) for name, one in TABLES.items()}
-    asked = replace(job(lake, joined), sources=histories)
-    assert refresh(asked) is not None
-    kinds = replace(joined, history=History(kinds={"customer_name": Kind.OVERWRITE}))
-    with pytest.raises(SchemaConflict) as refused:
-        refresh(replace(asked, joined=kinds))
-    words = 'its versions were kept with the options {}, now {"kinds":{"customer_name":1}}'
-    assert refused.value.found == words
-    assert (refused.value.todo or "").endswith("the next run makes it anew.")
-
-
-def test_a_history_of_mirrors_that_is_declared_otherwise_is_not_dropped_unawares() -> None:
-    lake, joined = Lake(), replace(JOINED, history=History())
-    kept_up(lake, joined)
-    with pytest.raises(SchemaConflict, match="without its past"):
-        kept_up(lake, replace(joined, history=History(kinds={"customer_name": Kind.OVERWRITE})))
-
-
-def test_a_rename_that_the_next_batch_of_a_source_will_carry_out_is_known_before() -> None:
-    customer = SOURCES["customer"].table
+def test_sources_have_the_columns_that_are_stored_by_the_names_of_their_next_batch() -> None:
     schema = Schema(
-        tuple(replace(one, name={"name": "full"}.get(one.name, one.name)) for one in TABLES[customer].schema)
+        tuple(replace(one, name={"name": "full"}.get(one.name, one.name)) for one in TABLES[CUSTOMER].schema)
     )
-    renamed = replace(TABLES[customer], schema=schema, policies=Policies(renames={"name": "full"}))
-    selection = {own: "full" if column == "name" else column for own, column in SOURCES["customer"].columns.items()}
-    joined = replace(JOINED, sources={**SOURCES, "customer": replace(SOURCES["customer"], columns=selection)})
+    renamed = replace(TABLES[CUSTOMER], schema=schema, policies=Policies(renames={"name": "full"}))
+    columns = {own: "full" if column == "name" else column for own, column in SOURCES["customer"].columns.items()}
+    joined = replace(JOINED, sources={**SOURCES, "customer": replace(SOURCES["customer"], columns=columns)})
     lake = Lake()
-    assert refresh(replace(job(lake, joined), sources={**TABLES, customer: renamed})) is not None
+    assert refresh(job(lake, joined, {**TABLES, CUSTOMER: renamed})) is not None
     assert lake.joining is not None
     assert lake.joining.tables["customer"].schema == schema
