@@ -17,7 +17,7 @@ from dependency_injector import containers, providers
 from lakeward.adapters.sources.staging.location import default_staging
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import ConfigError, EngineLost
-from lakeward.core.joined.refresh import JoinJob, Joins
+from lakeward.core.joined.preparation import JoinJob, Joins
 from lakeward.core.ledger.writer import LedgerWriter
 from lakeward.core.pipeline.job import Job, SiblingTable
 from lakeward.core.ports import (

@@ -1,18 +1,23 @@
-"""Errors of declarations of joined tables."""
+"""Findings in declarations of joined tables, and the error of the first one."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from typing import TypeAlias
 
 from lakeward.core.dimension import Dimension
 from lakeward.core.errors import ConfigError
 from lakeward.core.joined.declaration import Joined
 from lakeward.core.schema import Type
 
+Findings: TypeAlias = Iterator[tuple[str, str]]
+"""What is wrong in a declaration: what was found, and what to do. The first one is the error."""
 
-def declaration_error(joined: Joined, found: str, todo: str) -> ConfigError:
-    """Return the error that a declaration does not fit its tables."""
-    return ConfigError(f"{joined.name}: it cannot be joined like this", found=found, todo=todo)
+
+def refuse(joined: Joined, findings: Findings) -> None:
+    """Raise ConfigError with the first finding, if there is one."""
+    for found, todo in findings:
+        raise ConfigError(f"{joined.name}: it cannot be joined like this", found=found, todo=todo)
 
 
 def list_names(names: Iterable[str]) -> str:

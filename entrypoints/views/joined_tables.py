@@ -14,7 +14,8 @@ from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import LakewardError, SetupError
 from lakeward.core.joined.declaration import Joined, JoinType, Source
 from lakeward.core.joined.plan import JoinPlan, JoinProgress
-from lakeward.core.joined.refresh import PreparedJoin, cautions, plan_next
+from lakeward.core.joined.preparation import PreparedJoin, plan_next
+from lakeward.core.joined.refresh import cautions
 from lakeward.core.ports import TableState
 from lakeward.core.reporting.failures import Failure
 from lakeward.core.schema import Schema

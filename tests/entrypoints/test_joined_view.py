@@ -11,7 +11,8 @@ from lakeward.core.joined.declaration import Joined, JoinType, Source
 from lakeward.core.joined.joining import Joining
 from lakeward.core.joined.omitted_rows import OmittedRows
 from lakeward.core.joined.plan import JoinPlan, JoinProgress, SourceCommit
-from lakeward.core.joined.refresh import JoinReport, PreparedJoin
+from lakeward.core.joined.preparation import PreparedJoin
+from lakeward.core.joined.refresh import JoinReport
 from lakeward.core.ports import TableState
 from lakeward.core.progress import Progress
 from lakeward.core.schema import Schema

@@ -15,7 +15,8 @@ from lakeward.core.joined.declaration import Joined
 from lakeward.core.joined.joining import Joining
 from lakeward.core.joined.omitted_rows import OmittedRows
 from lakeward.core.joined.plan import NO_COMMIT, JoinPlan, JoinProgress, SourceCommit, SourceState
-from lakeward.core.joined.refresh import JoinJob, JoinReport, plan_next, refresh
+from lakeward.core.joined.preparation import JoinJob, plan_next
+from lakeward.core.joined.refresh import JoinReport, refresh
 from lakeward.core.merge.counts import Counts
 from lakeward.core.plan import MergePlan
 from lakeward.core.ports import Commit, MergeResult, SkippedKeys, TableState
