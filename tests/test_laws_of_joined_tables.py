@@ -2,7 +2,7 @@
 
 What is drawn are changes of many shops: rows come, change, go and get other keys, some of it late. All of it passes
 through files, settings and commands, and the tables are read by others than Spark.
-`tests/adapters/spark/test_joining.py` has the same of frames alone, against the core.
+`tests/adapters/spark/test_joined_frames.py` has the same of frames alone, against the core.
 """
 
 from __future__ import annotations
