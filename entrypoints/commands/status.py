@@ -106,7 +106,7 @@ def read_status(configured: Configured, tables: Sequence[str] = ()) -> Status:
         backlog = _Backlog(container.backlog(), container.ledger())
         found, failed = _read(container, configured, wanted.tables, backlog)
         as_of = None if failed else backlog.consistent_as_of(configured, [one.name for one in found])
-        joined = joined_tables.stands(container, configured, wanted.joined)
+        joined = joined_tables.read_statuses(container, configured, wanted.joined)
     failed += [(one.name, one.error) for one in joined if one.error is not None]
     findings = replace(findings, warnings=(*findings.warnings, *backlog.warnings))
     findings = findings.with_cautions(_words_of_others(found, configured))
@@ -161,7 +161,7 @@ class Status:
             until = terminal.local_time(self.as_of)
             terminal.console().print(f"Transactions up to {until} are in all of these tables.")
         if self.joined:
-            terminal.console().print(joined_tables.status(self.joined))
+            terminal.console().print(joined_tables.status_table(self.joined))
         for one in self.tables:
             terminal.print_awaited(one.name, one.awaited)
         terminal.print_warnings(self.found.warnings)

@@ -140,7 +140,7 @@ class Following:
     def _join(self) -> None:
         """Queue the joined tables that have a source with a new batch."""
         batches = {run.table: run.progress.batch for run in self.runs.values() if run.progress is not None}
-        self.scheduler.join(Notice(str(table)) for table in self.join_scheduler.due(batches))
+        self.scheduler.join(Notice(str(table)) for table in self.join_scheduler.due_tables(batches))
 
     def _settle(self, seconds: float | None) -> None:
         turns, runs = ended(self.scheduler, self._every.values(), seconds), self._every
@@ -281,12 +281,12 @@ def follow_tables(
         turns = TableWorker(container, runs, observer, stop, inbox, looks_once=True)
 
         def take(table: str, notices: Sequence[Notice]) -> TableOutcome:
-            return join_scheduler.take(joined[table]) if table in joined else turns(table, notices)
+            return join_scheduler.refresh(joined[table]) if table in joined else turns(table, notices)
 
         def reopen() -> None:
             looks.forget()
             turns.reopen()
-            join_scheduler.reopen()
+            join_scheduler.make_all_due()
 
         following = Following(
             scheduler=make_scheduler(container, take, pool),

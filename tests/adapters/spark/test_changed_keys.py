@@ -1,4 +1,4 @@
-"""Which keys remembered events of a source may have touched, where key changes carry rows on."""
+"""The keys whose state remembered events of a source may have changed, with those that key changes link to them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SCHEMA = Schema((Column("place", Type("int")), Column("name", Type("string"))))
 ITEM = Dimension(name=TableName("shop", "item"), schema=SCHEMA, key=("place",))
 
 
-def test_an_event_touches_the_keys_that_changes_behind_it_carried_its_row_to(spark: SparkSession) -> None:
+def test_an_event_also_changes_the_keys_that_later_key_changes_moved_its_row_to(spark: SparkSession) -> None:
     events = [  # key, key before, time and place, batch: the third is late
         (2, 1, 10, 1),
         (3, 2, 20, 1),
