@@ -99,7 +99,7 @@ def take(lake: Lake, shop: Shop, rows: SourceRows) -> None:
         plan, changes = lake.planned(), shop.touched(lake.joining)
         sources = {name: read(lake.joining, name, shop) for name in names}
         lake.commit(plan, lake.joined(plan, sources, changes))
-        shop.asked.clear()
+        shop.changes.clear()
 
 
 def read(joining: Joining, name: str, shop: Shop) -> Rows:
@@ -116,7 +116,7 @@ def added(table: Dimension, key: Key, one: SourceRow) -> Mapping[str, Cell]:
 
 def shown(lake: Lake) -> SourceRows:
     found = []
-    for key, versions in lake.standing().items():
+    for key, versions in lake.stored().items():
         if lake.joining.joined.history is None:
             found += [version.cells for version in versions]
         else:

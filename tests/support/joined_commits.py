@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any, Final
 
-from joined_laws import COLUMNS, Image, Lake, drawn, model, tables_of
+from joined_laws import COLUMNS, Image, Lake, model, random_mirror, tables_of
 
 from lakeward.core.events import Key
 from lakeward.core.joined import plan as plans
@@ -124,7 +124,7 @@ def ways_of(random: Random) -> Sequence[str]:
 
 def check_commits(random: Random) -> None:
     """Whatever happened to its sources since it was refreshed, a joined table is what SQL makes of them now."""
-    joining = validate_joined(drawn(random), tables_of())
+    joining = validate_joined(random_mirror(random), tables_of())
     sources = {name: Source(name) for name in joining.joined.sources}
     for source in sources.values():
         source.commit(1, {}, {})

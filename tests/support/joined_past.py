@@ -9,7 +9,7 @@ from random import Random
 from typing import Any
 
 from joined_commits import Source, ways_of
-from joined_laws import COLUMNS, Image, Lake, check_whole, drawn, model, tables_of
+from joined_laws import COLUMNS, Image, Lake, check_whole, model, random_mirror, tables_of
 
 from lakeward.core.events import Key
 from lakeward.core.history.options import History
@@ -87,13 +87,13 @@ class Follower:
 
     def refresh(self, ran: int) -> None:
         """Join what the sources have now; versions up to the last refresh stay, unless they were rolled back."""
-        before, last, plan = self.lake.standing(), self.ran, self.plan(ran)
+        before, last, plan = self.lake.stored(), self.ran, self.plan(ran)
         stays = before if plan is None or plan.is_first else {key: before[key] for key in self.kept_keys()}
         self.ran = ran
         if plan is not None:
             self.lake.commit(plan, self.lake.joined(plan, *self.read(plan)))
             check_whole(self.lake.joining, self.lake)
-            check_past(stays, self.lake.standing(), last if self.dates_each_change(plan) else None)
+            check_past(stays, self.lake.stored(), last if self.dates_each_change(plan) else None)
         for source in self.sources.values():
             source.seen = source.now.lineage
         now = {name: [row for row, _ in one.now.rows.values()] for name, one in self.sources.items()}
@@ -110,7 +110,7 @@ class Follower:
 
     def kept_keys(self) -> Collection[Key]:
         """Return the keys that show nothing that was rolled back since the last refresh."""
-        before, shown = self.lake.standing(), self.lake.current()
+        before, shown = self.lake.stored(), self.lake.current()
         if not any(source.is_rolled_back for source in self.sources.values()):
             return before.keys()
         unchanged = model(self.lake.joining, lambda name: self.sources[name].rows_before())
@@ -149,7 +149,7 @@ def check_past(before: Mapping[Key, Versions], now: Mapping[Key, Versions], last
 
 def check_past_of_commits(random: Random) -> None:
     """Whatever happened to its sources since it was refreshed, a joined history of mirrors keeps its past."""
-    joining, clock = validate_joined(replace(drawn(random), history=History()), tables_of()), count(1)
+    joining, clock = validate_joined(replace(random_mirror(random), history=History()), tables_of()), count(1)
     loads = {name: random.choice([0, 0, 0.3, 1]) for name in joining.joined.sources}
     sources = {name: Dated(name, clock=clock, random=random, loads=loads[name]) for name in loads}
     for source in sources.values():

@@ -95,7 +95,7 @@ class Town:
                 for key, one in of.items():
                     before = [{"shop": number, **cells} for cells in one.before]
                     found[name][number, *key] = replace(one, before=before)
-            shop.asked.clear()
+            shop.changes.clear()
         return found
 
 

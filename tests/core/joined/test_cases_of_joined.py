@@ -137,7 +137,7 @@ class Customers:
         }
 
     def shown(self) -> list[list[str]]:
-        found = self.lake.standing().items()
+        found = self.lake.stored().items()
         rows = [
             row for key, versions in found for row in shown_rows(self.lake.joining.dimension, key, versions, {})
         ]

@@ -48,7 +48,7 @@ class Joint:
 
     def versions(self, *names: str) -> list[tuple[object, ...]]:
         """Return the versions of the key 1, with some of their columns."""
-        found = self.lake.standing()[(1,)]
+        found = self.lake.stored()[(1,)]
         return [(one.valid_from, one.valid_to, *[one.cells[name] for name in names]) for one in found]
 
 

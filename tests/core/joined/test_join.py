@@ -45,7 +45,7 @@ class Dimension:
         self.lake.commit(plan, self.lake.joined(plan, self.tables, changes))
 
     def versions(self, key: int = 1) -> list[tuple[int, int | None, object, object]]:
-        found = self.lake.standing().get((key,), ())
+        found = self.lake.stored().get((key,), ())
         return [(v.valid_from, v.valid_to, v.cells["customer_name"], v.cells["address_city"]) for v in found]
 
 
@@ -91,7 +91,7 @@ def test_over_time_the_unknown_row_begins_in_1970_whatever_was_before() -> None:
         for key, end in ((1, None), (-1, -5))
     }
     lake.commit(plan := lake.planned(), lake.joined(plan, {"customer": rows}, {}))
-    found = {key: [(one.valid_from, one.valid_to) for one in of] for key, of in lake.standing().items()}
+    found = {key: [(one.valid_from, one.valid_to) for one in of] for key, of in lake.stored().items()}
     assert found == {(1,): [(-9, None)], (-1,): [(-9, -5), (0, None)]}
 
 
