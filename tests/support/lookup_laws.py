@@ -105,8 +105,8 @@ def expected_rows(joined: Joined, shop: Shop) -> list[Image]:
             parent = found[joined.parent(name)]
             source = joined.sources[name]
             found[name] = None if parent is None else _member(shop, name, source, parent)
-        is_waiting = any(found[name] is None and joined.sources[name].way is JoinType.INNER for name in joined.others)
-        if None not in link and not is_waiting:
+        inner = [name for name in joined.others if joined.sources[name].way is JoinType.INNER]
+        if None not in link and all(found[name] is not None for name in inner):
             rows.append(_shown(joined, found) | dict.fromkeys(driving.aggregates, len(group)))
     return rows
 

@@ -16,10 +16,9 @@ from typing import Any
 
 import pytest
 from frames import to_frame
-from joined_commits import RARE
+from joined_commits import RARE, Follower, Source
 from joined_feeds import declared, kinds_of, of_shops, tables_of
 from joined_laws import COLUMNS, DAY, Lake, Shop, shapes
-from joined_past import Dated, Follower
 from lookup_laws import NUMBERED, Facts, lookups
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
@@ -279,7 +278,7 @@ def test_spark_finds_the_omitted_rows_that_the_core_finds(
 
 
 @dataclass
-class Towns(Dated):
+class Towns(Source):
     """A source of many shops, which forgets and is emptied in all of them at once."""
 
     def write(self, random: Random, batch: int) -> None:
@@ -300,7 +299,7 @@ def check_past(spark: SparkSession, shape: str, random: Random) -> None:
     loads = [1, 0, 0.5, 0][: len(joined.sources)]
     random.shuffle(loads)
     of = zip(joined.sources, loads, strict=True)
-    towns = {name: Towns(name, clock=clock, random=random, loads=share) for name, share in of}
+    towns = {name: Towns(name, clock, random, share) for name, share in of}
     lake, table = Lake(joining), Table(spark, joining)
     follower = Follower(lake, towns)
     for source in towns.values():

@@ -12,7 +12,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from joined_commits import check_commits
 from joined_laws import check_compared, check_each_change, check_mirror, check_over_time
-from joined_past import check_past_of_commits
 from lookup_laws import check_lookup
 from tries import tries
 
@@ -38,7 +37,6 @@ LAWS = (
     check_compared,
     check_each_change,
     check_commits,
-    check_past_of_commits,
     check_lookup,
 )
 thorough = settings(max_examples=tries(40, 200), deadline=None)
@@ -256,31 +254,31 @@ MISTAKES = [
         lambda f, plan, versions, row, touch: f(plan, versions, row, ChangeDates(None, touch.undated)),
         (check_each_change,),
     ),
-    Mistake("all is dated", joins, "is_dated", lambda *_: True, (check_past_of_commits,)),
+    Mistake("all is dated", joins, "is_dated", lambda *_: True, (check_commits,)),
     Mistake(
         "changes without a time are dated",
         joins,
         "is_dated",
         lambda f, *given: f(*given[:-1], given[-1]._replace(undated=frozenset())),
-        (check_past_of_commits,),
+        (check_commits,),
     ),
     Mistake(
         "sources that list no changes date them",
         joins,
         "is_dated",
         plan_with(incomplete_sources=frozenset()),
-        (check_past_of_commits,),
+        (check_commits,),
     ),
     Mistake(
-        "another declaration is dated", joins, "is_dated", plan_with(is_redeclared=False), (check_past_of_commits,)
+        "another declaration is dated", joins, "is_dated", plan_with(is_redeclared=False), (check_commits,)
     ),
-    Mistake("source without those beneath", dates, "SourceColumns", NothingBeneath, (check_past_of_commits,)),
+    Mistake("source without those beneath", dates, "SourceColumns", NothingBeneath, (check_commits,)),
     Mistake(
         "one row dates a group",
         dates,
         "_dates_itself",
         lambda _, __, name, ___, row: row is not None and row.instants.get(name) is not None,
-        (check_past_of_commits,),
+        (check_commits,),
     ),
     *[
         Mistake(f"unnoticed: {next(iter(changed))}", plans, "_gap", state_with(**changed), (check_commits,))
