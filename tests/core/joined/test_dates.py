@@ -111,6 +111,24 @@ def test_a_row_that_exists_dates_itself_where_its_source_lists_no_changes() -> N
     assert joint.versions(*NAMES) == [(2, 12, 100, 200), (12, None, 100, 202)]
 
 
+@pytest.mark.parametrize(
+    ("time", "versions"),
+    [
+        (2, [(2, None, 100, 200)]),
+        (None, [(1, 5, 100, 200), (5, 20, 100, 201), (20, None, 100, 200)]),
+    ],
+)
+def test_a_row_that_a_rollback_brought_back_puts_the_open_version_right_if_it_has_a_time(
+    time: int | None, versions: list[tuple[object, ...]]
+) -> None:
+    joint = ann_in_bonn(address=time)
+    joint.put("address", 5, city=201)
+    joint.join(10, address=5)
+    joint.put("address", time, city=200)
+    joint.join(20, "address")
+    assert joint.versions(*NAMES) == versions
+
+
 def test_a_removed_row_of_a_group_is_not_dated_by_the_rows_that_remain() -> None:
     joint = Joint("summary")
     joint.put("customer", 1, name=100)
