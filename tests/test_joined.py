@@ -218,7 +218,7 @@ def nested(project: Project, day: int, *rows: list[Any]) -> None:
 def loaded(project: Project) -> None:
     put(project, "customer", 1, "I,1,Ann", "I,2,Bea")
     put(project, "orders", 2, "I,10,1,30", "I,11,1,50", "I,12,1,20", "I,13,3,7")
-    assert joined(project)["last"]["whole"] == ["nothing stands yet"]
+    assert joined(project)["last"]["whole"] == ["it has no rows yet"]
 
 
 @any_kind
@@ -267,7 +267,7 @@ def test_a_source_whose_structs_get_fields_is_read_before_and_after(project: Pro
     project.configure(NESTED, source=TIMED)
     put(project, "customer", 1, "I,1,Ann", "I,2,Bea")
     nested(project, 2, ["I", 10, 1, {"city": "Köln"}], ["I", 11, 2, {"city": "Ulm"}])
-    assert joined(project)["last"]["whole"] == ["nothing stands yet"]
+    assert joined(project)["last"]["whole"] == ["it has no rows yet"]
     nested(project, 3, ["U", 10, 2, {"city": "Bonn", "zip": 53111}])
     assert joined(project)["last"]["whole"] == []
     assert summary(project, "id", "orders") == [(1, 0), (2, 2)]

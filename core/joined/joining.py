@@ -69,8 +69,8 @@ class Joining:
         if texts is None:
             return None
         own, key = self.dimension.schema, self.dimension.key
-        known = {**dict.fromkeys(key, "-1"), **texts}
-        cells = {one.name: from_text(known[one.name], one.type) if one.name in known else None for one in own}
+        named = {**dict.fromkeys(key, "-1"), **texts}
+        cells = {one.name: from_text(named[one.name], one.type) if one.name in named else None for one in own}
         return key_of(cells, key) or (), cells
 
 

@@ -114,7 +114,7 @@ def plan_join(
     digest = joining.joined.digest
     if progress is None:
         begun = JoinProgress(batch=1, digest=digest, passed=now)
-        return JoinPlan(joining=joining, progress=begun, whole=("nothing stands yet",), ran=ran, is_first=True)
+        return JoinPlan(joining=joining, progress=begun, whole=("it has no rows yet",), ran=ran, is_first=True)
     is_redeclared = progress.digest != digest
     if not is_redeclared and dict(progress.passed) == now:
         return None

@@ -85,7 +85,7 @@ class PreparedJoin:
     each has one.
     """
 
-    standing: TableState = field(default_factory=lambda: TableState(Progress(), None))
+    state: TableState = field(default_factory=lambda: TableState(Progress(), None))
     table: JoinedTable | None = None
     plan: JoinPlan | None = None
     merge: MergePlan | None = None
@@ -107,11 +107,11 @@ def plan_next(job: JoinJob, observe: StepObserver = no_observer) -> PreparedJoin
         sources = {name: _with_stored_columns(job.sources[name], state) for name, state in states.items()}
         joining = validate_joined(job.joined, sources)
         table = job.target.joined(joining)
-        standing = table.standing()
-        passed = progress_of(joining, standing)
+        state = table.standing()
+        passed = progress_of(joining, state)
         plan = plan_join(joining, passed, table.sources(passed), job.now())
-        merge = None if plan is None else merge_of(plan, standing)
-        return PreparedJoin(standing=standing, table=table, plan=plan, merge=merge)
+        merge = None if plan is None else merge_of(plan, state)
+        return PreparedJoin(state=state, table=table, plan=plan, merge=merge)
 
 
 def _with_stored_columns(source: Dimension, state: TableState) -> Dimension:
@@ -119,29 +119,29 @@ def _with_stored_columns(source: Dimension, state: TableState) -> Dimension:
     return replace(source, schema=with_new_names(state.schema or source.schema, source.policies.renames))
 
 
-def progress_of(joining: Joining, standing: TableState) -> JoinProgress | None:
+def progress_of(joining: Joining, state: TableState) -> JoinProgress | None:
     """Return how far a joined table has passed its sources, or None where it does not exist yet.
 
     Raises TableError where the stored table is not a joined one.
     """
-    if standing.progress.joined is not None:
-        return JoinProgress.from_json(standing.progress.joined)
-    if standing.progress.batch:
+    if state.progress.joined is not None:
+        return JoinProgress.from_json(state.progress.joined)
+    if state.progress.batch:
         raise TableError(
             f"{joining.joined.name}: the lake has a table of that name, and it is not joined of others",
-            found=f"it is at batch {standing.progress.batch}",
+            found=f"it is at batch {state.progress.batch}",
             todo="Give the joined table another name, or drop that one.",
         )
     return None
 
 
-def merge_of(plan: JoinPlan, standing: TableState) -> MergePlan:
+def merge_of(plan: JoinPlan, state: TableState) -> MergePlan:
     """Return the plan of a joined table as a `MergePlan`, with the changes of its columns.
 
     Raises SchemaConflict where the stored columns differ from the declared ones and cannot follow them.
     """
     dimension = plan.joining.dimension
-    evolution = Evolution(dimension.schema) if standing.schema is None else _evolution(plan, standing)
+    evolution = Evolution(dimension.schema) if state.schema is None else _evolution(plan, state)
     return MergePlan(
         dimension=dimension,
         evolution=evolution,
@@ -150,26 +150,26 @@ def merge_of(plan: JoinPlan, standing: TableState) -> MergePlan:
         facts=BatchFacts(schema=dimension.schema),
         recalls=False,
         appends=False,
-        creates=standing.schema is None,
+        creates=state.schema is None,
         folds=True,
         ran=plan.ran,
     )
 
 
-def _evolution(plan: JoinPlan, standing: TableState) -> Evolution:
-    dimension, before = plan.joining.dimension, standing.progress
-    assert standing.schema is not None  # noqa: S101
-    evolution = evolve(standing.schema, dimension.schema, DEFAULT_POLICIES, dimension.key)
-    others = [str(change) for change in evolution.refused]
-    others += [str(change) for change, _ in evolution.differences if change.kind not in (Kind.ADD, Kind.WIDEN)]
+def _evolution(plan: JoinPlan, state: TableState) -> Evolution:
+    dimension, before = plan.joining.dimension, state.progress
+    assert state.schema is not None  # noqa: S101
+    evolution = evolve(state.schema, dimension.schema, DEFAULT_POLICIES, dimension.key)
+    refused = [str(change) for change in evolution.refused]
+    refused += [str(change) for change, _ in evolution.differences if change.kind not in (Kind.ADD, Kind.WIDEN)]
     if before.batch and before.key != dimension.key:
-        others.append(f"its key was {', '.join(before.key or ())} and is {', '.join(dimension.key)}")
+        refused.append(f"its key was {', '.join(before.key or ())} and is {', '.join(dimension.key)}")
     if before.batch and before.history != options_of(dimension):
-        others.append(f"its versions were kept with the options {before.history}, now {options_of(dimension)}")
-    if others:
+        refused.append(f"its versions were kept with the options {before.history}, now {options_of(dimension)}")
+    if refused:
         raise SchemaConflict(
-            f"{dimension.name}: the joined table stands otherwise than it is declared",
-            found="; ".join(others),
+            f"{dimension.name}: the stored table differs from its declaration",
+            found="; ".join(refused),
             todo="Nothing was changed. It is made of its sources: drop the table, and the next run makes it anew"
             + (_WITHOUT_PAST if dimension.history is not None and not plan.joining.over_time else "."),
         )

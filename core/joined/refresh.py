@@ -75,7 +75,7 @@ def _refresh_once(job: JoinJob, observe: StepObserver) -> JoinReport | None:
         error = None if resolved.left is None else _skipped_keys_error(job.joined, resolved.left)
         if error is not None and not resolved.written and not resolved.removed:
             raise error
-        progress = _progress_after(plan, prepared.standing.progress, resolved)
+        progress = _progress_after(plan, prepared.state.progress, resolved)
         with observe("commit"):
             job.check()
             commit = table.commit(merge, resolved, progress)
@@ -97,11 +97,11 @@ def cautions(joined: Joined, progress: Progress) -> Sequence[str]:
     return () if progress.joined is None else JoinProgress.from_json(progress.joined).unshown.warnings(joined)
 
 
-def _skipped_keys_error(joined: Joined, left: SkippedKeys) -> TableError:
-    keys = format_count(left.keys, "key")
+def _skipped_keys_error(joined: Joined, skipped: SkippedKeys) -> TableError:
+    keys = format_count(skipped.keys, "key")
     return TableError(
         f"{joined.name}: versions of {keys} break the rules of histories",
-        found=left.example,
+        found=skipped.example,
         todo="Nothing is written of these keys; all others go on. Where others have altered the joined table, "
         f"`lakeward verify --history {joined.name}` names such keys: put their versions right. Where "
         f"{BEYOND_OPEN_END}, put the date that means never right in the source, or let `open_end` lie behind it. "

@@ -100,7 +100,7 @@ def compare_history(
         "cells": f"CASE WHEN {IS_UNKNOWN} IS NOT NULL THEN {cells} END",
         "instant": AT if joining.over_time else f"array_max({INSTANTS})",
         "instants": INSTANTS,
-        "stands_for_none": IS_UNKNOWN,
+        "is_unknown": IS_UNKNOWN,
     }
     images = joined.groupBy(*map(quoted, key)).agg(F.expr(f"collect_list({struct(item)}) AS {_JOINED}"))
     both = _align(plan, stored, images, touched)
@@ -128,14 +128,17 @@ def compare_history(
 
 
 def _beyond(plan: JoinPlan, writer: VersionRows) -> str:
-    """Return SQL for why versions over time (`after`) cannot be shown, or NULL: `beyond` of the core as SQL."""
+    """Return SQL for why versions over time (`after`) cannot be shown, or NULL.
+
+    It is `open_end_violation` of the core as SQL.
+    """
     form = writer.history.shown
     if form.open_end is None or not plan.joining.over_time:
         return "string(NULL)"
-    found = f"filter(after, v -> greatest(v.begins, v.ends) >= {form.open_end}L)"
-    begins = f"string({writer.instant('found[0].begins')})"
-    words = f"concat({text(f'{BEYOND_OPEN_END} ({form.valid_from} = ')}, {begins}, ')')"
-    return let({"found": found}, f"CASE WHEN size(found) > 0 THEN {words} END")
+    violating = f"filter(after, v -> greatest(v.begins, v.ends) >= {form.open_end}L)"
+    begins = f"string({writer.instant('violating[0].begins')})"
+    explanation = f"concat({text(f'{BEYOND_OPEN_END} ({form.valid_from} = ')}, {begins}, ')')"
+    return let({"violating": violating}, f"CASE WHEN size(violating) > 0 THEN {explanation} END")
 
 
 def _arrays(stored: DataFrame, images: DataFrame) -> Sequence[tuple[str, DataFrame]]:
@@ -164,10 +167,10 @@ def _version_rows(plan: JoinPlan) -> VersionRows:
 
 
 def _versions_of_last_row(plan: JoinPlan, versions: Versions) -> str:
-    """Return SQL for the versions of a key with a single joined row: `compared` of the core as SQL."""
+    """Return SQL for the versions of a key with a single joined row: `compare_row` of the core as SQL."""
     bindings = {"row": f"try_element_at({_JOINED}, 1)", "last": "try_element_at(base, -1)"}
-    known = _change_instant(plan, f"greatest({_TOUCHED}, row.instant)", _is_dated(plan, versions))
-    at = f"CASE WHEN row.stands_for_none AND size(base) = 0 THEN {BEGINNING}L ELSE {known} END"
+    begins = _change_instant(plan, f"greatest({_TOUCHED}, row.instant)", _is_dated(plan, versions))
+    at = f"CASE WHEN row.is_unknown AND size(base) = 0 THEN {BEGINNING}L ELSE {begins} END"
     return let({**bindings, "e": _event(plan, versions, at)}, _after(versions, "base", "row"))
 
 
@@ -191,7 +194,10 @@ def _is_dated(plan: JoinPlan, versions: Versions) -> str:
 
 
 def _versions_over_time(plan: JoinPlan, versions: Versions) -> str:
-    """Return SQL for the versions of a key with one joined row for each instant: `over_time` of the core as SQL."""
+    """Return SQL for the versions of a key with one joined row for each instant.
+
+    It is `versions_over_time` of the core as SQL.
+    """
     in_order = f"array_sort({_JOINED}, {_BY_INSTANT})"
     step = let({"e": _event(plan, versions, "row.instant")}, _after(versions, "so_far", "row"))
     return f"aggregate({in_order}, {versions.none}, (so_far, row) -> {step})"
@@ -211,7 +217,7 @@ def _event(plan: JoinPlan, versions: Versions, instant: str) -> str:
 
 
 def _change_instant(plan: JoinPlan, instant: str, is_dated: str) -> str:
-    """Return SQL for the instant from which a joined row counts: `of_change` of the core as SQL."""
+    """Return SQL for the instant from which a joined row counts: `change_instant` of the core as SQL."""
     history = plan.joining.dimension.history or History()
     if plan.is_first and history.first_load is not None:
         return f"{history.first_load}L"

@@ -37,7 +37,7 @@ def planned(progress: JoinProgress | None = PROGRESS, of: Joining = SUMMARY, **s
 
 def test_the_first_batch_makes_all_rows_once_each_source_has_a_commit() -> None:
     plan = planned(None)
-    assert (plan.batch, plan.is_first, plan.whole) == (1, True, ("nothing stands yet",))
+    assert (plan.batch, plan.is_first, plan.whole) == (1, True, ("it has no rows yet",))
     assert plan_join(SUMMARY, None, {name: one for name, one in STATES.items() if name != "orders"}) is None
 
 

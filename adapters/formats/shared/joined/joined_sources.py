@@ -130,7 +130,7 @@ class SourceReader:
 
     @property
     def _instant(self) -> str:
-        """Return SQL for the instant from which a row counts, if the join needs it (`of_row` of the core)."""
+        """Return SQL for the instant from which a row counts, if the join needs it (`row_instant` of the core)."""
         history, validity = self._dating_history, self.source.declaration.validity
         if history is None:
             return "NULL"
@@ -219,8 +219,8 @@ def newest_replacement(change_log: ChangeLogTable) -> int:
 def has_all_deletes(table: JoinableTable, batch: int, since: int) -> bool:
     """Return whether the change log still has all deletes between two batches, `since` and `batch`."""
 
-    def has_all(found: TableState) -> bool:
-        change_log, progress = table.side_tables.change_log, found.progress
+    def has_all(state: TableState) -> bool:
+        change_log, progress = table.side_tables.change_log, state.progress
         if progress.batch <= batch:
             return True
         change_log.batches.objects(progress)
