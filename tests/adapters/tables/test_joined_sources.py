@@ -1,4 +1,4 @@
-"""What a joined table may believe of its sources: what they remember, since when, and where they go on from."""
+"""The state of a source of a joined table: its commits, and which of its changes it still remembers."""
 
 from __future__ import annotations
 
@@ -74,22 +74,22 @@ def test_deletes_are_forgotten_when_a_table_is_trimmed(
     assert newest_forgotten(found, Progress(batch=batch, low_watermark=mark)) == right
 
 
-def test_what_came_before_a_table_was_ordered_may_have_been_forgotten_by_its_mark() -> None:
+def test_deletes_from_before_a_table_was_ordered_may_lie_below_its_low_watermark() -> None:
     before = {f"b{batch}": record(batch) for batch in range(1, 21)}
     assert newest_forgotten(change_log(40, Ordered(1000), **before), Progress(batch=40)) == 20
     assert newest_forgotten(change_log(31, Ordered(1000), **before), Progress(batch=31)) == 0
 
 
 @pytest.mark.parametrize("mark", [None, Mark(1, 10**6)])
-def test_what_waited_may_have_deleted_rows_in_the_batch_that_released_it(mark: Mark | None) -> None:
-    """Nobody wrote down of when these events are: trimming passes over such a batch."""
+def test_a_batch_without_a_record_may_have_deleted_rows_of_released_events(mark: Mark | None) -> None:
+    """The positions of released events are not recorded, so trimming may pass such a batch."""
     later = record(32, epoch=1)
     found = change_log(32, b31=replace(record(31), record=None), b32=later)
     assert newest_forgotten(found, Progress(batch=32, low_watermark=mark)) == (31 if mark is None else 32)
     assert newest_forgotten(found, Progress(batch=32, low_watermark=Mark(1, 105))) == 31
 
 
-def test_what_is_forgotten_while_it_is_read_is_seen() -> None:
+def test_deletes_that_are_forgotten_while_a_source_is_read_are_noticed() -> None:
     for batch, since, right in [(40, 31, True), (70, 31, False), (70, 64, True), (63, 40, True)]:
         standing = TableState(Progress(batch=batch, low_watermark=Mark(1, 10**6)), None)
         there: Any = SimpleNamespace(
@@ -102,10 +102,10 @@ def table(*batches: tuple[str, int], gone: Sequence[int] = (), upto: int = 9) ->
     """Return a table with commits, newest first; the files of some batches are gone."""
     commits: Sequence[Version] = [Version(name=n, progress=Progress(batch=batch)) for n, batch in batches]
     shown = {batch: name for name, batch in batches if batch not in gone}
-    line = SimpleNamespace(commits=lambda: commits, commit_showing=shown.get)
+    lineage = SimpleNamespace(commits=lambda: commits, commit_showing=shown.get)
     return SimpleNamespace(
         standing=lambda: TableState(Progress(batch=upto), None),
-        lineage=lambda: line,
+        lineage=lambda: lineage,
         side_tables=SimpleNamespace(change_log=change_log(upto)),
     )
 
@@ -140,32 +140,32 @@ def test_a_source_without_a_commit_has_no_state() -> None:
 
 
 def moving(to: int) -> tuple[Any, list[int]]:
-    """Return a table that another run brings from batch 5 on while it is looked at, and at what it is looked."""
-    found, looked = table(("c", to), ("b", 5), upto=to), list[int]()
+    """Return a table that another run advances from batch 5 while it is read, and the batches that were read."""
+    found, batches_read = table(("c", to), ("b", 5), upto=to), list[int]()
     batches = [5]
 
     def standing() -> TableState:
-        looked.append(batches.pop() if batches else to)
-        return TableState(Progress(batch=looked[-1]), None)
+        batches_read.append(batches.pop() if batches else to)
+        return TableState(Progress(batch=batches_read[-1]), None)
 
     def objects(progress: Progress) -> None:
         if progress.batch < to - 1:
             raise TableError(f"shop.item was rolled back to batch {progress.batch}")
 
-    def line() -> Any:
-        at = looked[-1]
+    def lineage() -> Any:
+        at = batches_read[-1]
         commits = [Version(name=f"{at}", progress=Progress(batch=at))]
         return SimpleNamespace(commits=lambda: commits, commit_showing=lambda _: None)
 
-    found.standing, found.lineage, found.side_tables.change_log.batches.objects = standing, line, objects
-    return found, looked
+    found.standing, found.lineage, found.side_tables.change_log.batches.objects = standing, lineage, objects
+    return found, batches_read
 
 
-def test_a_source_that_another_run_keeps_up_while_it_is_looked_at_was_not_rolled_back() -> None:
-    found, looked = moving(9)
+def test_a_source_that_another_run_advances_while_it_is_read_was_not_rolled_back() -> None:
+    found, batches_read = moving(9)
     state = state_of(found)
     assert state is not None
-    assert (state.now, looked) == (SourceCommit(9, "9"), [5, 9, 9])
-    found, looked = moving(9)
+    assert (state.now, batches_read) == (SourceCommit(9, "9"), [5, 9, 9])
+    found, batches_read = moving(9)
     assert has_all_deletes(found, 4, 0)
-    assert looked == [5, 9, 9]
+    assert batches_read == [5, 9, 9]
