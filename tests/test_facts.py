@@ -39,9 +39,8 @@ on = ["id"]
 to = ["customer"]
 at = "ordered"
 columns = {{ customer_key = "version_key", name = "name" }}
-{unknown}
+otherwise = {{ customer_key = -1 }}
 """
-WAITS, IS_UNKNOWN = 'way = "inner"', "otherwise = { customer_key = -1 }"
 ANN, ANNA, BEA = (1, "2026-11-03"), (1, "2026-11-04"), (2, "2026-11-06")
 """Versions of customers: whose each is, and when it begins, at ten."""
 
@@ -90,7 +89,7 @@ def test_a_fact_has_the_version_of_its_time_and_what_comes_late_corrects_it(
     project: Project, surrogate: str, unknown: str | int
 ) -> None:
     """A number stays with a version whose beginning a late change moves; a hash is another then."""
-    project.configure(SHOP.format(surrogate=surrogate, unknown=IS_UNKNOWN), source=TIMED)
+    project.configure(SHOP.format(surrogate=surrogate), source=TIMED)
     begun(project)
     assert "customer as it was at orders.ordered; a row that finds none has customer_key -1, name NULL" in " ".join(
         project.call("plan").out.split()
@@ -112,24 +111,3 @@ def test_a_fact_has_the_version_of_its_time_and_what_comes_late_corrects_it(
     put(project, "orders", "12", "I,@12/,15,1,@08/", "U,@12/,12,1,2026-11-04 09:59:59.999999", "D,@12/,13,2,@06/")
     joined(project)
     assert facts(project) == {10: ((1, "2026-11-01"), "Andy"), 11: ann, 12: ann, 15: none}
-
-
-@pytest.mark.long
-@any_kind
-def test_a_fact_waits_for_its_member_and_keeps_it_when_that_is_truncated(project: Project) -> None:
-    project.configure(SHOP.format(surrogate="hash", unknown=WAITS), source=TIMED)
-    begun(project)
-    assert joined(project)["last"]["written"] == 2
-    assert facts(project) == {11: (ANN, "Ann"), 12: (ANN, "Ann")}
-    put(project, "customer", "09", "U,@04/,1,Anna", "I,@06/,2,Bea")
-    assert joined(project)["last"]["whole"] == []
-    right = {11: (ANN, "Ann"), 12: (ANNA, "Anna"), 13: (BEA, "Bea")}
-    assert facts(project) == right
-    assert project.call("truncate", "shop.customer", "--at", "now").code == 0
-    last = joined(project)["last"]
-    assert (last["whole"], last["written"]) == (["customer was truncated or loaded anew in batch 3"], 0)
-    assert facts(project) == right
-    put(project, "orders", "12", "U,@12/,12,9,@04/")
-    last = joined(project)["last"]
-    assert (last["whole"], last["written"], last["removed"]) == ([], 0, 1)
-    assert facts(project) == {fact: member for fact, member in right.items() if fact != 12}

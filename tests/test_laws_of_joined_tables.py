@@ -1,8 +1,8 @@
-"""The law of joined tables in a lake: kept up batch by batch they are as if made at once, and what SQL makes.
+"""The law of joined tables in a lake: refreshed batch by batch they are as if made at once, and as SQL makes them.
 
-What is drawn are changes of many shops: rows come, change, go and get other keys, some of it late. All of it passes
-through files, settings and commands, and the tables are read by others than Spark.
-`tests/adapters/spark/test_joining.py` has the same of frames alone, against the core.
+The changes of many shops are random: rows are inserted, changed, deleted and get other keys, some of them late.
+They pass through files, settings and commands, and the tables are read by others than Spark.
+`tests/adapters/spark/test_joined_frames.py` has the same of frames alone, against the core.
 """
 
 from __future__ import annotations
@@ -14,7 +14,18 @@ from typing import Any
 
 import pytest
 from hypothesis import settings
-from joined_feeds import SOURCE, ZERO, Captured, Kept, Town, day_of, declared, in_lake, kinds_of, settings_of
+from joined_feeds import (
+    SOURCE,
+    ZERO,
+    Captured,
+    CheckedTable,
+    Town,
+    day_of,
+    declared,
+    in_lake,
+    kinds_of,
+    settings_of,
+)
 from joined_laws import shapes
 from project import NOW, Project, any_kind
 from pyspark.sql import DataFrame
@@ -22,7 +33,7 @@ from pyspark.sql import DataFrame
 from lakeward.adapters.formats.shared.joined.joined_sources import SourceReader
 from lakeward.core.dimension import TableName
 from lakeward.core.history.options import ByRun, History, Shown
-from lakeward.core.joined.declared import Joined
+from lakeward.core.joined.declaration import Joined
 from lakeward.core.schema import Type
 from lakeward.entrypoints import container
 
@@ -42,52 +53,53 @@ class Lake:
     monkeypatch: pytest.MonkeyPatch
     random: Random
     town: Town
-    kept: Sequence[Kept] = ()
+    tables: Sequence[CheckedTable] = ()
     both: bool = False
     runs: int = 0
 
     def join(self, *joined: Joined) -> Lake:
         """Declare joined tables."""
-        self.kept = [Kept(in_lake(one, f"joined_{place}", both=self.both)) for place, one in enumerate(joined)]
+        named = [in_lake(one, f"joined_{number}", both=self.both) for number, one in enumerate(joined)]
+        self.tables = [CheckedTable(joining) for joining in named]
         self.configure()
         return self
 
     @property
     def names(self) -> Sequence[str]:
         """The tables of the shops that some joined table is made of."""
-        return [*dict.fromkeys(name for one in self.kept for name in one.joined.sources)]
+        return [*dict.fromkeys(name for one in self.tables for name in one.joined.sources)]
 
     def configure(self, *more: Joined) -> None:
         mode = '["mirror", "history"]' if self.both else '"history"'
-        joined = [*(one.joined for one in self.kept), *more]
+        joined = [*(one.joined for one in self.tables), *more]
         self.project.configure(settings_of(self.names, mode, joined), SOURCE)
 
-    def go_on(self, changes: range) -> None:
+    def run(self, changes: range) -> None:
         """Change the shops and run, a day after the run before: nothing but what was touched is made anew."""
-        self.town.go_on(self.names, changes)
+        self.town.change(self.names, changes)
         self.town.deliver(self.project, self.names)
         self.runs += 1
         self.monkeypatch.setattr(container, "clock", lambda: NOW + self.runs * DAY)
         ended = self.project.call("run", "--once", "--json")
         assert ended.code == 0, ended.out + ended.err
-        made = [one["last"]["whole"] for one in ended.document["joined"] if one["last"] is not None]
-        assert all(whole == (["nothing stands yet"] if self.runs == 1 else []) for whole in made)
+        reasons = [one["last"]["whole"] for one in ended.document["joined"] if one["last"] is not None]
+        assert all(whole == (["it has no rows yet"] if self.runs == 1 else []) for whole in reasons)
 
     def check(self) -> None:
         """Compare each joined table with what SQL makes of the shops."""
-        for kept in self.kept:
-            kept.check(self.project, self.town, (NOW + self.runs * DAY) // DAY - day_of(ZERO))
+        for table in self.tables:
+            table.check(self.project, self.town, (NOW + self.runs * DAY) // DAY - day_of(ZERO))
 
     def check_anew(self) -> None:
-        """Make twins of the joined tables at once, and compare them; by runs, a twin knows of one run alone."""
-        of = [one for one in self.kept if not by_runs(one.joined)]
-        duplicate_objects = [
+        """Make copies of the joined tables at once, and compare them; those dated by runs differ."""
+        of = [one for one in self.tables if not by_runs(one.joined)]
+        copies = [
             replace(one.joined, name=TableName("dw", f"{one.joined.name.table}_anew")) for one in of
         ]
-        self.configure(*duplicate_objects)
+        self.configure(*copies)
         assert self.project.call("run", "--once").code == 0
-        for kept, twin in zip(of, duplicate_objects, strict=True):
-            assert in_order(kept.rows(self.project)) == in_order(kept.rows(self.project, twin.name))
+        for table, copy in zip(of, copies, strict=True):
+            assert in_order(table.rows(self.project)) == in_order(table.rows(self.project, copy.name))
 
 
 def by_runs(joined: Joined) -> bool:
@@ -135,12 +147,12 @@ def make_lake(project: Project, monkeypatch: pytest.MonkeyPatch) -> MakeLake:
 
 
 @pytest.mark.long
-def test_what_is_kept_up_is_what_is_made_at_once(make_lake: MakeLake) -> None:
+def test_two_joined_tables_of_histories_are_as_if_made_at_once(make_lake: MakeLake) -> None:
     """A summary, and a history of groups; both are made of the same two histories."""
     lake = make_lake()
     lake.join(mirrored(lake.random, "summary", but="region"), over_time(lake.random, "groups", but="region"))
     for changes in (MANY, SOME):
-        lake.go_on(changes)
+        lake.run(changes)
         lake.check()
     lake.check_anew()
 
@@ -148,7 +160,7 @@ def test_what_is_kept_up_is_what_is_made_at_once(make_lake: MakeLake) -> None:
 @pytest.mark.long
 @pytest.mark.timeout(3600)  # on Hudi each of its runs takes minutes
 @any_kind
-def test_any_joined_tables_that_are_kept_up_are_what_is_made_at_once(make_lake: MakeLake) -> None:
+def test_any_joined_tables_are_as_if_made_at_once(make_lake: MakeLake) -> None:
     """Mirrors, histories of histories, and one of mirrors: with and without aggregates, in chains and by groups."""
     lake, names = make_lake(both=True), [*shapes()]
     lake.join(
@@ -159,7 +171,7 @@ def test_any_joined_tables_that_are_kept_up_are_what_is_made_at_once(make_lake: 
         by_run(lake.random, *names),
     )
     for changes in (MANY, SOME, SOME, SOME):
-        lake.go_on(changes)
+        lake.run(changes)
         lake.check()
     lake.check_anew()
 
@@ -167,20 +179,20 @@ def test_any_joined_tables_that_are_kept_up_are_what_is_made_at_once(make_lake: 
 Break = Callable[[pytest.MonkeyPatch], None]
 
 
-def forgets_what_one_source_touched(patch: pytest.MonkeyPatch) -> None:
+def changes_of_one_source_are_lost(patch: pytest.MonkeyPatch) -> None:
     changes = SourceReader.changes
 
     def of_others(self: SourceReader) -> DataFrame:
-        return changes(self).limit(0) if self.side.name == "orders" else changes(self)
+        return changes(self).limit(0) if self.source.name == "orders" else changes(self)
 
     patch.setattr(SourceReader, "changes", of_others)
 
 
-def takes_nothing_back_of_what_was_deleted(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(SourceReader, "_remembered", lambda _: [])
+def deletes_are_lost(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(SourceReader, "_removed_keys", lambda _: [])
 
 
-def looks_at_rows_as_they_are_alone(patch: pytest.MonkeyPatch) -> None:
+def rows_before_are_lost(patch: pytest.MonkeyPatch) -> None:
     before = SourceReader.before
     patch.setattr(SourceReader, "before", lambda self, changes: before(self, changes).limit(0))
 
@@ -189,19 +201,19 @@ def looks_at_rows_as_they_are_alone(patch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     "broken",
     [
-        forgets_what_one_source_touched,
-        takes_nothing_back_of_what_was_deleted,
-        looks_at_rows_as_they_are_alone,
+        changes_of_one_source_are_lost,
+        deletes_are_lost,
+        rows_before_are_lost,
     ],
 )
-def test_the_law_sees_what_is_not_taken_back(
+def test_a_mistake_breaks_the_law(
     make_lake: MakeLake, monkeypatch: pytest.MonkeyPatch, broken: Break
 ) -> None:
     broken(monkeypatch)
     lake = make_lake(both=True)
     lake.join(mirrored(lake.random, "summary", but="region"))
-    lake.go_on(MANY)
+    lake.run(MANY)
     lake.check()
-    lake.go_on(SOME)
+    lake.run(SOME)
     with pytest.raises(AssertionError):
         lake.check()

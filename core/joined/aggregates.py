@@ -9,7 +9,7 @@ from functools import reduce
 from typing import Any, Final, TypeAlias
 
 from lakeward.core.events import Cell
-from lakeward.core.joined.declared import Aggregate, Function
+from lakeward.core.joined.declaration import Aggregate, Function
 from lakeward.core.schema import Type
 
 Cells: TypeAlias = Mapping[str, Cell]

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Final
 
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.events import Sequences
 from lakeward.core.joined.aggregates import type_of
-from lakeward.core.joined.check_history import check_history
-from lakeward.core.joined.check_lookup import check_lookup
-from lakeward.core.joined.declared import Aggregate, Function, Joined, JoinType, Source
-from lakeward.core.joined.joining import Joining, found_by
-from lakeward.core.joined.words import column_type, declaration_error, list_names
+from lakeward.core.joined.check_history import history_findings
+from lakeward.core.joined.check_lookup import lookup_findings
+from lakeward.core.joined.declaration import Aggregate, Function, Joined, JoinType, Source
+from lakeward.core.joined.errors import Findings, column_type, list_names, refuse
+from lakeward.core.joined.joining import Joining, link_columns
 from lakeward.core.schema import Column, Schema, Type
 from lakeward.core.shaping.shape import SYSTEM_PREFIX
 from lakeward.core.text.suggestions import nearest
 from lakeward.core.text.values import MISFIT, from_text
 
-WHOLE = ("int", "bigint")
+_INTEGERS: Final = frozenset({"int", "bigint"})
 
 
 def validate_joined(joined: Joined, tables: Mapping[TableName, Dimension]) -> Joining:
@@ -25,148 +26,136 @@ def validate_joined(joined: Joined, tables: Mapping[TableName, Dimension]) -> Jo
 
     Raises ConfigError where it does not fit them.
     """
-    if not joined.sources:
-        raise declaration_error(joined, "it has no source", "Name the table of whose keys it has a row each.")
-    if joined.name in tables:
-        raise declaration_error(joined, "a table that a source feeds has its name", "Give it a name of its own.")
-    of = {name: _table(joined, name, source, tables) for name, source in joined.sources.items()}
-    for name, source in joined.sources.items():
-        _check_link(joined, name, source, of)
-        check_lookup(joined, name, source, of)
-        _check_taken(joined, name, source, of[name])
-    columns = [one for name in joined.sources for one in _columns(joined, name, of[name])]
-    _check_names(joined, columns)
-    _check_otherwise(joined, columns)
+    refuse(joined, _table_findings(joined, tables))
+    of = {name: tables[source.table] for name, source in joined.sources.items()}
+    for name in joined.sources:
+        refuse(joined, _source_findings(joined, name, of))
+    columns = [column for name in joined.sources for column in _columns(joined, name, of[name])]
+    refuse(joined, _column_findings(joined, of, columns))
+    driving = joined.sources[joined.driving].columns.items()
+    names = {column: own for own, column in reversed([*driving])}
     dimension = Dimension(
         name=joined.name,
         schema=Schema(tuple(columns)),
-        key=_key(joined, of[joined.driving]),
+        key=tuple(names[column] for column in link_columns(joined, joined.driving, of[joined.driving])),
         sequences=Sequences.ARRIVAL,
         history=joined.history,
     )
-    _check_unknown(joined, dimension)
-    check_history(joined, of, dimension)
+    refuse(joined, _unknown_findings(joined, dimension))
+    refuse(joined, history_findings(joined, of, dimension))
     return Joining(joined=joined, tables=of, dimension=dimension)
-
-
-def _table(joined: Joined, name: str, source: Source, tables: Mapping[TableName, Dimension]) -> Dimension:
-    found = tables.get(source.table)
-    if found is None:
-        there = ", ".join(sorted(map(str, tables))) or "none"
-        raise declaration_error(
-            joined, f"{name} is made of {source.table}, which is no table here", f"There are: {there}."
-        )
-    check_key(joined, found)
-    if found.history is not None and found.history.known:
-        why = f"{source.table} also has versions that are not believed any more (`known`)"
-        raise declaration_error(joined, why, "Such a history cannot be joined yet: keep it without.")
-    return found
 
 
 def check_key(joined: Joined, table: Dimension) -> None:
     """Raise ConfigError where a source has no key. This is known without its columns."""
+    refuse(joined, _key_findings(table))
+
+
+def _key_findings(table: Dimension) -> Findings:
     if not table.key:
-        raise declaration_error(joined, f"{table.name} has no key", "Name the columns of its key, or leave it out.")
+        yield f"{table.name} has no key", "Name the columns of its key, or leave it out."
 
 
-def _check_link(joined: Joined, name: str, source: Source, of: Mapping[str, Dimension]) -> None:
-    """Refuse a source that is joined to no earlier one, by other types, or so that it may give several rows."""
-    for word, columns in (("on", source.on), ("to", source.to)):
+def _table_findings(joined: Joined, tables: Mapping[TableName, Dimension]) -> Findings:
+    if not joined.sources:
+        yield "it has no source", "Name the table of whose keys it has a row each."
+    if joined.name in tables:
+        yield "a table that a source feeds has its name", "Give it a name of its own."
+    for name, source in joined.sources.items():
+        table = tables.get(source.table)
+        if table is None:
+            names = ", ".join(sorted(map(str, tables))) or "none"
+            yield f"{name} is made of {source.table}, which is no table here", f"There are: {names}."
+            continue
+        yield from _key_findings(table)
+        if table.history is not None and table.history.known:
+            found = f"{source.table} also has versions that are not believed any more (`known`)"
+            yield found, "Such a history cannot be joined yet: keep it without."
+
+
+def _source_findings(joined: Joined, name: str, of: Mapping[str, Dimension]) -> Findings:
+    """Find links to no earlier source or by other types, rows that need an aggregate, and wrong columns."""
+    source, table = joined.sources[name], of[name]
+    for option, columns in (("on", source.on), ("to", source.to)):
         if len({*columns}) < len(columns):
-            raise declaration_error(
-                joined, f"{name} is joined {word} {list_names(columns)}", "Name each column once."
-            )
-    _check_known(joined, name, of[name], source.on)
+            yield f"{name} is joined {option} {list_names(columns)}", "Name each column once."
+    yield from _missing_columns(name, table, source.on)
     if name != joined.driving:
-        _check_beside(joined, name, source, of)
+        yield from _link_findings(joined, name, of)
     elif source.to or source.beside or source.at:
-        raise declaration_error(joined, f"{name} drives, and is joined to another", "The others are joined to it.")
+        yield f"{name} drives, and is joined to another", "The others are joined to it."
     elif source.way is JoinType.INNER:
         todo = "Each of its keys has a row, unless another source is joined so: say it there."
-        raise declaration_error(joined, f'{name} drives, and has `way = "inner"`', todo)
-    if not source.aggregates and not set(of[name].key) <= set(found_by(joined, name, of[name])):
-        raise declaration_error(
-            joined,
-            f"{name} may have several rows for one {list_names(source.on)}: its key is {list_names(of[name].key)}",
-            "Join it on its key, or say what is made of its rows: an aggregate such as latest.",
-        )
+        yield f'{name} drives, and has `way = "inner"`', todo
+    if not source.aggregates and not set(table.key) <= set(link_columns(joined, name, table)):
+        found = f"{name} may have several rows for one {list_names(source.on)}: its key is {list_names(table.key)}"
+        yield found, "Join it on its key, or say what is made of its rows: an aggregate such as latest."
+    yield from lookup_findings(joined, name, of)
+    yield from _selection_findings(name, source, table)
 
 
-def _check_beside(joined: Joined, name: str, source: Source, of: Mapping[str, Dimension]) -> None:
-    beside, names = joined.beside(name), tuple(of)
-    if beside not in names[: names.index(name)]:
-        raise declaration_error(
-            joined, f"{name} is joined to {beside}, which is no source before it", "Change their order."
-        )
+def _link_findings(joined: Joined, name: str, of: Mapping[str, Dimension]) -> Findings:
+    source, parent, names = joined.sources[name], joined.parent(name), tuple(of)
+    if parent not in names[: names.index(name)]:
+        yield f"{name} is joined to {parent}, which is no source before it", "Change their order."
     if not source.on or len(source.on) != len(source.to):
         found = f"{name} is joined on {list_names(source.on)} to {list_names(source.to)}"
-        raise declaration_error(joined, found, "Name as many columns of the one as of the other.")
-    asked = (*source.to, *([] if source.at is None else [source.at]))
-    _check_known(joined, beside, of[beside], asked)
+        yield found, "Name as many columns of the one as of the other."
+    linked = (*source.to, *([] if source.at is None else [source.at]))
+    yield from _missing_columns(parent, of[parent], linked)
     for own, other in zip(source.on, source.to, strict=True):
-        one, two = column_type(of[name], own), column_type(of[beside], other)
-        if one.is_nested or not (one.name == two.name or {one.name, two.name} <= set(WHOLE)):
-            found = f"{name}.{own} is {one.with_article}, {beside}.{other} {two.with_article}"
-            raise declaration_error(
-                joined, found, "Give one of them the type of the other, with a rule of its table (cast)."
-            )
-    grouped = joined.sources[beside]
-    if grouped.aggregates and not set(asked) <= set(grouped.on):
-        found = f"{name} is joined to {list_names(asked)}, and several rows of {beside} make one"
-        raise declaration_error(
-            joined, found, f"It can be joined to what those are equal in: {list_names(grouped.on)}."
-        )
+        own_type, other_type = column_type(of[name], own), column_type(of[parent], other)
+        is_comparable = own_type.name == other_type.name or {own_type.name, other_type.name} <= _INTEGERS
+        if own_type.is_nested or not is_comparable:
+            found = f"{name}.{own} is {own_type.with_article}, {parent}.{other} {other_type.with_article}"
+            yield found, "Give one of them the type of the other, with a rule of its table (cast)."
+    grouped = joined.sources[parent]
+    if grouped.aggregates and not set(linked) <= set(grouped.on):
+        found = f"{name} is joined to {list_names(linked)}, and several rows of {parent} make one"
+        yield found, f"It can be joined to what those are equal in: {list_names(grouped.on)}."
 
 
-def _check_taken(joined: Joined, name: str, source: Source, table: Dimension) -> None:
-    """Refuse columns that do not exist, and columns of grouped rows without an aggregate."""
-    _check_not_made(joined, name, source, table)
-    _check_known(joined, name, _offered(source, table), source.columns.values())
-    for aggregate in source.aggregates.values():
-        _check_aggregate(joined, name, aggregate, table)
-    if source.aggregates and (loose := sorted(set(source.columns.values()) - set(source.on))):
-        found = f"of {name} {list_names(loose)} is taken, and several rows of it make one"
-        raise declaration_error(joined, found, "Say which value is meant, with an aggregate such as latest.")
-    if source.validity is not None:
-        _check_known(joined, name, table, [source.validity])
+def _selection_findings(name: str, source: Source, table: Dimension) -> Findings:
+    """Find columns that do not exist, that a history derives, or that are selected of grouped rows.
 
-
-def _check_not_made(joined: Joined, name: str, source: Source, table: Dimension) -> None:
-    """Refuse columns that the history of a source derives: they do not show how a row was at each instant."""
-    made = set(table.stored.schema.names) - set(_offered(source, table).schema.names)
-    if selection := sorted(made & set(source.columns.values())):
-        found = f"of {name} {list_names(selection)} is taken, which its history adds"
+    Derived columns do not show how a row was at each instant.
+    """
+    selectable, selected = _selectable(source, table), set(source.columns.values())
+    if derived := sorted((set(table.stored.schema.names) - set(selectable.schema.names)) & selected):
         todo = "Take columns that feed it: a joined history has kinds of its own. Or look versions up (`at`)."
-        raise declaration_error(joined, found, todo)
+        yield f"of {name} {list_names(derived)} is taken, which its history adds", todo
+    yield from _missing_columns(name, selectable, selected)
+    for aggregate in source.aggregates.values():
+        yield from _aggregate_findings(name, aggregate, table)
+    if source.aggregates and (single := sorted(selected - set(source.on))):
+        found = f"of {name} {list_names(single)} is taken, and several rows of it make one"
+        yield found, "Say which value is meant, with an aggregate such as latest."
+    if source.validity is not None:
+        yield from _missing_columns(name, table, [source.validity])
 
 
-def _check_aggregate(joined: Joined, name: str, aggregate: Aggregate, table: Dimension) -> None:
+def _aggregate_findings(name: str, aggregate: Aggregate, table: Dimension) -> Findings:
     function, column, by = aggregate.function, aggregate.column, aggregate.by
+    named = [one for one in (column, by) if one]
     if (column is None and function is not Function.COUNT) or (by is None) == (function is Function.LATEST):
         wanted = {Function.LATEST: "a column and the one that it goes by", Function.COUNT: "a column, or nothing"}
-        raise declaration_error(
-            joined,
-            f"{function.value} of {name} is given {list_names([one for one in (column, by) if one])}",
-            f"It takes {wanted.get(function, 'a column')}.",
-        )
-    _check_known(joined, name, table, [one for one in (column, by) if one])
+        found = f"{function.value} of {name} is given {list_names(named)}"
+        yield found, f"It takes {wanted.get(function, 'a column')}."
+    yield from _missing_columns(name, table, named)
     if column is not None and type_of(aggregate, column_type(table, column)) is None:
-        found = f"{function.value} of {name}.{column}, which is {column_type(table, column).with_article}"
         todo = "Sums are made of whole numbers and decimals: cast it to a decimal. Nested values have no order."
-        raise declaration_error(joined, found, todo)
+        yield f"{function.value} of {name}.{column}, which is {column_type(table, column).with_article}", todo
     if by is not None and column_type(table, by).is_nested:
-        raise declaration_error(
-            joined, f"{name}.{by} is {column_type(table, by).with_article}", "Nested values have no order."
-        )
+        yield f"{name}.{by} is {column_type(table, by).with_article}", "Nested values have no order."
 
 
-def _check_known(joined: Joined, name: str, table: Dimension, columns: Iterable[str]) -> None:
-    if unknown := sorted(set(columns) - set(table.schema.names)):
-        near = nearest(unknown[0], table.schema.names) or f"It has {list_names(table.schema.names)}."
-        raise declaration_error(joined, f"{name} has no column {list_names(unknown)}", near)
+def _missing_columns(name: str, table: Dimension, columns: Iterable[str]) -> Findings:
+    if missing := sorted(set(columns) - set(table.schema.names)):
+        todo = nearest(missing[0], table.schema.names) or f"It has {list_names(table.schema.names)}."
+        yield f"{name} has no column {list_names(missing)}", todo
 
 
-def _offered(source: Source, table: Dimension) -> Dimension:
+def _selectable(source: Source, table: Dimension) -> Dimension:
     """Return a table with the columns that can be selected.
 
     A looked-up version also has those that its history adds.
@@ -174,69 +163,52 @@ def _offered(source: Source, table: Dimension) -> Dimension:
     return table if source.at is None else table.stored
 
 
-def _columns(joined: Joined, name: str, table: Dimension) -> Iterable[Column]:
+def _columns(joined: Joined, name: str, table: Dimension) -> Iterator[Column]:
     source = joined.sources[name]
     for own, column in source.columns.items():
-        yield Column(own, column_type(_offered(source, table), column))
+        yield Column(own, column_type(_selectable(source, table), column))
     for own, aggregate in source.aggregates.items():
         of = Type("bigint") if aggregate.column is None else column_type(table, aggregate.column)
         yield Column(own, type_of(aggregate, of) or of)
 
 
-def _key(joined: Joined, table: Dimension) -> tuple[str, ...]:
-    """Return the key columns of the joined table."""
-    driving = joined.sources[joined.driving]
-    names = {column: own for own, column in reversed([*driving.columns.items()])}
-    key = found_by(joined, joined.driving, table)
-    if missing := [column for column in key if column not in names]:
-        found = f"{list_names(missing)} of {joined.driving} is not among its columns"
-        raise declaration_error(joined, found, "Rows are told apart by it: take it, under any name.")
-    return tuple(names[column] for column in key)
-
-
-def _check_names(joined: Joined, columns: Sequence[Column]) -> None:
+def _column_findings(joined: Joined, of: Mapping[str, Dimension], columns: Sequence[Column]) -> Findings:
+    """Find equal and reserved names, a key that is not selected, and wrong texts of `otherwise`."""
     names = [column.name.lower() for column in columns]
-    if twice := sorted({name for name in names if names.count(name) > 1}):
-        raise declaration_error(joined, f"two columns {list_names(twice)}", "Give one of them another name.")
-    if selection := [name for name in names if name.startswith(SYSTEM_PREFIX)]:
-        raise declaration_error(
-            joined,
-            f"a column {list_names(selection)}",
-            f"Names that begin with {SYSTEM_PREFIX} are lakeward's own.",
-        )
-
-
-def _check_otherwise(joined: Joined, columns: Sequence[Column]) -> None:
-    """Refuse default texts for a source that always finds a row or is grouped, and for unknown columns."""
+    if repeated := sorted({name for name in names if names.count(name) > 1}):
+        yield f"two columns {list_names(repeated)}", "Give one of them another name."
+    if reserved := [name for name in names if name.startswith(SYSTEM_PREFIX)]:
+        yield f"a column {list_names(reserved)}", f"Names that begin with {SYSTEM_PREFIX} are lakeward's own."
     types = {column.name: column.type for column in columns}
     for name, source in joined.sources.items():
         if source.otherwise and (name == joined.driving or source.way is JoinType.INNER or source.aggregates):
             found = f"{name} says what there is otherwise, and no row finds none of it, or several rows make one"
-            raise declaration_error(
-                joined, found, 'It is for a source that is joined to another, `way = "left"`, on its key.'
-            )
-        if strange := sorted(set(source.otherwise) - set(source.columns)):
-            found = f"otherwise there is {list_names(strange)} of {name}"
-            raise declaration_error(joined, found, f"What is taken of it: {list_names(source.columns)}.")
+            yield found, 'It is for a source that is joined to another, `way = "left"`, on its key.'
+        if others := sorted(set(source.otherwise) - set(source.columns)):
+            todo = f"What is taken of it: {list_names(source.columns)}."
+            yield f"otherwise there is {list_names(others)} of {name}", todo
         for own, text in source.otherwise.items():
-            if _misfits(text, types[own]):
+            if _is_misfit(text, types[own]):
                 found = f"otherwise {own} is '{text}', and the column {types[own].with_article}"
-                raise declaration_error(joined, found, "Say in otherwise which value of that type it has.")
+                yield found, "Say in otherwise which value of that type it has."
+    driving = joined.driving
+    key, selected = link_columns(joined, driving, of[driving]), joined.sources[driving].columns.values()
+    if missing := [column for column in key if column not in selected]:
+        found = f"{list_names(missing)} of {driving} is not among its columns"
+        yield found, "Rows are told apart by it: take it, under any name."
 
 
-def _check_unknown(joined: Joined, dimension: Dimension) -> None:
+def _unknown_findings(joined: Joined, dimension: Dimension) -> Findings:
     texts = joined.unknown or {}
     types = {column.name: column.type for column in dimension.schema}
-    if strange := sorted(set(texts) - set(types)):
-        raise declaration_error(
-            joined, f"its unknown row has {list_names(strange)}", f"Its columns are {list_names(tuple(types))}."
-        )
+    if others := sorted(set(texts) - set(types)):
+        yield f"its unknown row has {list_names(others)}", f"Its columns are {list_names(tuple(types))}."
     needed = {} if joined.unknown is None else {**dict.fromkeys(dimension.key, "-1"), **texts}
     for name, text in needed.items():
-        if _misfits(text, types[name]):
+        if _is_misfit(text, types[name]):
             found = f"{name} of its unknown row is '{text}', and the column {types[name].with_article}"
-            raise declaration_error(joined, found, "Say in unknown which value of that type it has.")
+            yield found, "Say in unknown which value of that type it has."
 
 
-def _misfits(text: str, type_: Type) -> bool:
+def _is_misfit(text: str, type_: Type) -> bool:
     return type_.is_nested or from_text(text, type_) is MISFIT

@@ -6,48 +6,42 @@ from collections.abc import Mapping, Sequence
 
 from lakeward.core.dimension import Dimension
 from lakeward.core.history.options import DAYS, NUMBERS, TIMES, History
-from lakeward.core.joined.declared import Joined, Source
-from lakeward.core.joined.words import column_type, declaration_error, list_names
+from lakeward.core.joined.declaration import Joined
+from lakeward.core.joined.errors import Findings, column_type, list_names
+from lakeward.core.schema import Type
 
 
-def check_lookup(joined: Joined, name: str, source: Source, of: Mapping[str, Dimension]) -> None:
-    """Raise ConfigError where a source is to be looked up at a time and has no single version valid then."""
+def lookup_findings(joined: Joined, name: str, of: Mapping[str, Dimension]) -> Findings:
+    """Yield why a source that is looked up at a time has no single version that is valid then."""
+    source, parent, history = joined.sources[name], joined.parent(name), of[name].history
     if source.at is None:
         return
-    beside = joined.beside(name)
-    asks = f"{name} is looked up at {beside}.{source.at}"
+    lookup = f"{name} is looked up at {parent}.{source.at}"
     if joined.history is not None:
-        found = f"{asks}, and the joined table is a history"
-        raise declaration_error(
-            joined, found, "Only a joined mirror looks versions up yet: make it one, or leave `at` out."
-        )
-    history = of[name].history
+        todo = "Only a joined mirror looks versions up yet: make it one, or leave `at` out."
+        yield f"{lookup}, and the joined table is a history", todo
     if history is None:
-        found = f"{asks}, and {source.table} is a mirror, which forgets how it was"
-        raise declaration_error(
-            joined, found, "Keep that table as a history, or leave `at` out: it is joined as it is now."
-        )
+        todo = "Keep that table as a history, or leave `at` out: it is joined as it is now."
+        yield f"{lookup}, and {source.table} is a mirror, which forgets how it was", todo
+        return
     if source.aggregates:
-        found = f"{asks}, and {list_names(source.aggregates)} are made of several rows"
-        raise declaration_error(joined, found, "One version is valid at a time: take its columns.")
-    column = column_type(of[beside], source.at)
-    allowed = _dating(history)
-    if column.name not in allowed or column.scale:
-        own = f"{beside}.{source.at} is {column.with_article}"
-        found = f"{own}, and versions of {name} are dated by {_unit(history)}"
-        raise declaration_error(
-            joined, found, f"It may be {' or '.join(allowed)}: a rule of its table (cast) makes it one."
-        )
+        todo = "One version is valid at a time: take its columns."
+        yield f"{lookup}, and {list_names(source.aggregates)} are made of several rows", todo
+    column, (unit, types) = column_type(of[parent], source.at), _unit(history)
+    if not _is_comparable(column, types):
+        found = f"{parent}.{source.at} is {column.with_article}, and versions of {name} are dated by {unit}"
+        yield found, f"It may be {' or '.join(types)}: a rule of its table (cast) makes it one."
 
 
-def _dating(history: History) -> Sequence[str]:
-    """Return the types of values that can be compared with the instants of a history. A day is no time."""
+def _unit(history: History) -> tuple[str, Sequence[str]]:
+    """Return what the versions of a history are dated by, and the types that can be compared with that.
+
+    A time counts as its day, but a day is no time.
+    """
     if history.by_day:
-        return (*TIMES, DAYS)
-    return TIMES if history.shown.type.name in TIMES else NUMBERS
+        return "days", (*TIMES, DAYS)
+    return ("times", TIMES) if history.shown.type.name in TIMES else ("numbers", NUMBERS)
 
 
-def _unit(history: History) -> str:
-    if history.by_day:
-        return "days"
-    return "times" if history.shown.type.name in TIMES else "numbers"
+def _is_comparable(column: Type, types: Sequence[str]) -> bool:
+    return column.name in types and not column.scale

@@ -1,16 +1,24 @@
-"""The instant from which a joined row counts where its sources are mirrors."""
+"""The instant from which a joined row counts where its sources are mirrors, and whether they date a whole change.
+
+A row that was removed leaves no date where its source was emptied or has forgotten the delete, and a row of a full
+load has none. The dates of other rows are then older than the change, and do not date it.
+"""
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Final
+from dataclasses import dataclass, replace
+from typing import Final, Self
 
 from lakeward.core.events import LOAD_SEQUENCE, ChangeEvent, Operation, Position, Sequences
 from lakeward.core.history.instants import instant_of, valid_instant_range, value_of_instant
 from lakeward.core.history.options import ByColumn, ByRun, ByTime, History
-from lakeward.core.history.versions import Versions
+from lakeward.core.history.versions import Columns, Version, Versions
 from lakeward.core.joined.aggregates import Cells
-from lakeward.core.joined.declared import Source
+from lakeward.core.joined.declaration import JoinType, Source
+from lakeward.core.joined.joining import Joining
+from lakeward.core.joined.plan import JoinPlan
+from lakeward.core.joined.rows import JoinedRow
+from lakeward.core.joined.touched_keys import ChangeDates
 from lakeward.core.text.literals import text_of
 
 BEGINNING: Final = 0
@@ -57,13 +65,13 @@ def change_instant(
     since 1970, dates it by option, and where nothing dates it or not all of it (`is_dated`). Rows of the first
     batch of the table may begin at a given instant.
     """
-    is_given = is_first and history.first_load is not None
-    is_known = instant is not None and not is_given and not isinstance(history.validity, ByRun)
+    has_first_load = is_first and history.first_load is not None
+    is_known = instant is not None and not has_first_load and not isinstance(history.validity, ByRun)
     if is_known and is_dated:
         return instant
     event = ChangeEvent(operation=Operation.READ, position=_LOADED if is_first else _CHANGED)
-    run = instant_of(event, history, ran)
-    return run if run is None or instant is None or not is_known else max(run, instant)
+    run_instant = instant_of(event, history, ran)
+    return run_instant if run_instant is None or instant is None or not is_known else max(run_instant, instant)
 
 
 def open_end_violation(history: History, versions: Versions) -> str | None:
@@ -73,9 +81,62 @@ def open_end_violation(history: History, versions: Versions) -> str | None:
     one that began there would end where it begins. Sources without an open end, or with a later one, may have such
     instants.
     """
-    form, end = history.shown, history.shown.open_end
-    for one in versions:
-        if end is not None and max(one.valid_from, one.valid_to or one.valid_from) >= end:
-            begins = text_of(value_of_instant(one.valid_from, form.type), form.type)
-            return f"{BEYOND_OPEN_END} ({form.valid_from} = {begins})"
+    columns, end = history.shown, history.shown.open_end
+    for version in versions:
+        if end is not None and max(version.valid_from, version.valid_to or version.valid_from) >= end:
+            begins = text_of(value_of_instant(version.valid_from, columns.type), columns.type)
+            return f"{BEYOND_OPEN_END} ({columns.valid_from} = {begins})"
     return None
+
+
+@dataclass(frozen=True, slots=True)
+class SourceColumns:
+    """The part of a joined row that comes from a source: tracked columns and, with `is_required`, its existence.
+
+    It includes the sources that are joined to that one, because it decides which of their rows are found.
+    """
+
+    columns: Columns
+    is_required: bool
+
+    @classmethod
+    def of(cls, joining: Joining, name: str, columns: Columns) -> Self:
+        """Return the part that comes from a source, limited to tracked columns of the joined table."""
+        joined, names = joining.joined, [name]
+        for other in joined.others:
+            names += [other] if joined.parent(other) in names else []
+        sources = [joined.sources[one] for one in names]
+        own = {column for source in sources for column in (*source.columns, *source.aggregates)}
+        tracked = tuple(column for column in columns.tracked if column in own)
+        is_inner = any(joined.sources[one].way is JoinType.INNER for one in names)
+        return cls(replace(columns, tracked=tracked), joined.driving in names or is_inner)
+
+    def differs(self, last: Version, row: JoinedRow | None) -> bool:
+        """Return True if a joined row has changed in this part since its last version."""
+        if row is None or not last.is_current:
+            return self.is_required and last.is_current == (row is None)
+        return not self.columns.same(last.cells, row.cells)
+
+
+def is_dated(plan: JoinPlan, columns: Columns, last: Version, row: JoinedRow | None, dates: ChangeDates) -> bool:
+    """Return True if the sources date the whole change of a joined row, whose last stored version is `last`.
+
+    They do not where the change comes from a source that does not date it and has no row there that does, nor where
+    the table was declared differently before.
+    """
+    if plan.is_redeclared:
+        return False
+    joining = plan.joining
+    undated = (
+        name for name in plan.incomplete_sources | dates.undated if not _dates_itself(joining, name, last, row)
+    )
+    return not any(SourceColumns.of(joining, name, columns).differs(last, row) for name in undated)
+
+
+def _dates_itself(joining: Joining, name: str, last: Version, row: JoinedRow | None) -> bool:
+    """Return True if the row of a source dates its present state.
+
+    Of several rows, another may have been removed later.
+    """
+    instant = None if row is None else row.instants.get(name)
+    return instant is not None and (instant > last.reached or not joining.is_grouped(name))

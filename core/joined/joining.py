@@ -10,7 +10,7 @@ from lakeward.core.events import Cell, Key, key_of
 from lakeward.core.history.instants import instant_of_value
 from lakeward.core.history.options import History
 from lakeward.core.joined.aggregates import Cells
-from lakeward.core.joined.declared import Joined
+from lakeward.core.joined.declaration import Joined
 from lakeward.core.text.values import from_text
 
 
@@ -40,27 +40,27 @@ class Joining:
         """Whether all versions of a source are read, not only its present rows."""
         return self.looks_up(name) or (self.over_time and self.keeps_versions(name))
 
-    def asked_at(self, name: str, beside: Cells) -> int | None:
+    def lookup_instant(self, name: str, row: Cells) -> int | None:
         """Return the instant at which a row of another source looks this one up; None: it finds nothing."""
         at, history = self.joined.sources[name].at, self.tables[name].history
-        return None if at is None else instant_of_value(beside[at], history or History())
+        return None if at is None else instant_of_value(row[at], history or History())
 
     def otherwise(self, name: str) -> Mapping[str, Cell]:
         """Return the values of the columns of a source where no row of it is found."""
         texts, own = self.joined.sources[name].otherwise, self.dimension.schema
         return {column.name: from_text(texts[column.name], column.type) for column in own if column.name in texts}
 
-    def found_by(self, name: str) -> Sequence[str]:
+    def link_columns(self, name: str) -> Sequence[str]:
         """Return the columns by which rows of a source are found: those that it is joined on, else its key."""
-        return found_by(self.joined, name, self.tables[name])
+        return link_columns(self.joined, name, self.tables[name])
 
     def is_grouped(self, name: str) -> bool:
         """Whether several rows of a source make one."""
         return bool(self.joined.sources[name].aggregates)
 
-    def needs_before(self, name: str) -> bool:
+    def needs_earlier_rows(self, name: str) -> bool:
         """Whether earlier rows of a source must be known, because a change may move one to another joined row."""
-        return not set(self.found_by(name)) <= set(self.tables[name].key)
+        return not set(self.link_columns(name)) <= set(self.tables[name].key)
 
     @property
     def unknown(self) -> tuple[Key, Mapping[str, Cell]] | None:
@@ -69,11 +69,11 @@ class Joining:
         if texts is None:
             return None
         own, key = self.dimension.schema, self.dimension.key
-        known = {**dict.fromkeys(key, "-1"), **texts}
-        cells = {one.name: from_text(known[one.name], one.type) if one.name in known else None for one in own}
+        named = {**dict.fromkeys(key, "-1"), **texts}
+        cells = {one.name: from_text(named[one.name], one.type) if one.name in named else None for one in own}
         return key_of(cells, key) or (), cells
 
 
-def found_by(joined: Joined, name: str, table: Dimension) -> Sequence[str]:
+def link_columns(joined: Joined, name: str, table: Dimension) -> Sequence[str]:
     """Return the columns by which the rows of a source are found."""
     return joined.sources[name].on or table.key

@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 from lakeward.core.events import Cell, Key, key_of
 from lakeward.core.joined.aggregates import Cells, aggregated
-from lakeward.core.joined.declared import JoinType
+from lakeward.core.joined.declaration import JoinType
 from lakeward.core.joined.joining import Joining
 
 
@@ -50,62 +50,61 @@ class JoinedRow:
     is_unknown: bool = False
 
 
-def rows(joining: Joining, tables: RowsBySource) -> dict[Key, JoinedRow]:
+def join_rows(joining: Joining, tables: RowsBySource) -> dict[Key, JoinedRow]:
     """Return the joined rows by key. Each key of a source has at most one row."""
     joined = joining.joined
-    found = {name: _grouped(tables[name], joining.found_by(name)) for name in joined.sources}
-    made: dict[Key, JoinedRow] = {}
-    for key, first in found[joined.driving].items():
-        matched: dict[str, Sequence[SourceRow]] = {joined.driving: first}
+    groups = {name: _group_rows(tables[name], joining.link_columns(name)) for name in joined.sources}
+    joined_rows: dict[Key, JoinedRow] = {}
+    for key, driving_rows in groups[joined.driving].items():
+        matches: dict[str, Sequence[SourceRow]] = {joined.driving: driving_rows}
         for name in joined.others:
-            matched[name] = _matched(joining, name, matched[joined.beside(name)], found[name])
-        if all(matched[name] or joined.sources[name].way is JoinType.LEFT for name in joined.others):
-            made[key] = _made(joining, matched)
+            matches[name] = _matching_rows(joining, name, matches[joined.parent(name)], groups[name])
+        if all(matches[name] or joined.sources[name].way is JoinType.LEFT for name in joined.others):
+            joined_rows[key] = _joined_row(joining, matches)
     if joining.unknown is not None:
         key, cells = joining.unknown
-        made.setdefault(key, JoinedRow(cells, is_unknown=True))
-    return made
+        joined_rows.setdefault(key, JoinedRow(cells, is_unknown=True))
+    return joined_rows
 
 
 def as_of(tables: RowsBySource, instant: int) -> RowsBySource:
     """Return the rows of all sources that were valid at an instant."""
     return {
-        name: {key: [known for known in found if known.covers(instant)] for key, found in table.items()}
+        name: {key: [row for row in rows if row.covers(instant)] for key, rows in table.items()}
         for name, table in tables.items()
     }
 
 
-def _grouped(table: SourceRows, columns: Sequence[str]) -> dict[Key, list[SourceRow]]:
+def _group_rows(table: SourceRows, columns: Sequence[str]) -> dict[Key, list[SourceRow]]:
     """Return the rows grouped by their values in some columns; NULL equals nothing."""
-    found: dict[Key, list[SourceRow]] = defaultdict(list)
-    for known in (known for of_key in table.values() for known in of_key):
-        link = key_of(known.cells, columns)
+    groups: dict[Key, list[SourceRow]] = defaultdict(list)
+    for row in (row for rows in table.values() for row in rows):
+        link = key_of(row.cells, columns)
         if link is not None:
-            found[link].append(known)
-    return dict(found)
+            groups[link].append(row)
+    return dict(groups)
 
 
-def _matched(
-    joining: Joining, name: str, beside: Sequence[SourceRow], found: Mapping[Key, Sequence[SourceRow]]
+def _matching_rows(
+    joining: Joining, name: str, parent: Sequence[SourceRow], groups: Mapping[Key, Sequence[SourceRow]]
 ) -> Sequence[SourceRow]:
-    """Return the rows of a source that rows of another one find."""
-    link = key_of(beside[0].cells, joining.joined.sources[name].to) if beside else None
-    there = [] if link is None else found.get(link, [])
-    if not there or not joining.looks_up(name):
-        return there
-    at = joining.asked_at(name, beside[0].cells)
-    return [] if at is None else [known for known in there if known.covers(at)]
+    """Return the rows of a source that rows of the source `parent` find."""
+    link = key_of(parent[0].cells, joining.joined.sources[name].to) if parent else None
+    rows = [] if link is None else groups.get(link, [])
+    if not rows or not joining.looks_up(name):
+        return rows
+    at = joining.lookup_instant(name, parent[0].cells)
+    return [] if at is None else [row for row in rows if row.covers(at)]
 
 
-def _made(joining: Joining, matched: Mapping[str, Sequence[SourceRow]]) -> JoinedRow:
+def _joined_row(joining: Joining, matches: Mapping[str, Sequence[SourceRow]]) -> JoinedRow:
     cells: dict[str, Cell] = {}
     for name, source in joining.joined.sources.items():
-        images = [known.cells for known in matched[name]]
-        none = joining.otherwise(name)
-        cells |= {own: images[0][column] if images else none.get(own) for own, column in source.columns.items()}
-        key = joining.tables[name].key
+        images = [row.cells for row in matches[name]]
+        defaults, key = joining.otherwise(name), joining.tables[name].key
+        cells |= {own: images[0][column] if images else defaults.get(own) for own, column in source.columns.items()}
         cells |= {own: aggregated(one, images, key) for own, one in source.aggregates.items()}
-    return JoinedRow(cells, {name: greatest(known.instant for known in found) for name, found in matched.items()})
+    return JoinedRow(cells, {name: greatest(row.instant for row in rows) for name, rows in matches.items()})
 
 
 def greatest(instants: Iterable[int | None]) -> int | None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from lakeward.core.joined.unshown import OmittedRows
+from lakeward.core.joined.omitted_rows import OmittedRows
 from lakeward.core.merge.change_log import Reason
 from lakeward.core.merge.counts import Counts
 from lakeward.core.merge.facts import Capability
@@ -32,14 +32,11 @@ class TableState:
 class SkippedKeys:
     """The number of keys of a joined history that a batch leaves unchanged because their versions break a rule.
 
-    `example` describes in words the rule and the version of one key. `beyond` is the number of keys of which a
-    version would begin or end at the open end or after it. A source causes that; all other broken rules come from
-    other writers of the table.
+    `example` describes in words the rule and the version of one key.
     """
 
     keys: int
     example: str
-    beyond: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -125,9 +125,7 @@ class Plans:
         due = {document["table"] for document in self.tables if document.get("batch")}
         for name in wanted.joined:
             ahead = [table for table in configured.sources_of(name) if str(table) in due]
-            self.joined.append(
-                joined_tables.plan_joined_table(container, name, kind, ahead, self.errors, as_json=as_json)
-            )
+            self.joined.append(joined_tables.plan_table(container, name, kind, ahead, self.errors, as_json=as_json))
 
 
 def _next(code: int, *, is_due: bool) -> str:

@@ -215,7 +215,7 @@ def _once(
             join_scheduler, every = JoinScheduler(container, wanted.joined, stop), dict[str, TableRun]()
             figures.watch(every.values(), join_scheduler.runs.values())
             runs = run_tables(container, tables, bars, stop, pool, named=wanted.named, runs=every)
-            join_scheduler.all(pool)
+            join_scheduler.refresh_all(pool)
             joined = join_scheduler.runs.values()
             findings = _after(
                 container, tables, runs, joined, notifications

@@ -105,17 +105,9 @@ def read_status(configured: Configuration, tables: Sequence[str] = ()) -> Status
         findings = inspect_source(container, wanted.tables)
         backlog = _Backlog(container.backlog(), container.ledger())
         statuses, failed = _read(container, configured, wanted.tables, backlog)
-        as_of = (
-            None
-            if failed
-            else backlog.consistent_as_of(configured, [status.name for status in statuses])
-        )
+        as_of = None if failed else backlog.consistent_as_of(configured, [status.name for status in statuses])
         joined = joined_tables.read_statuses(container, configured, wanted.joined)
-    failed += [
-        (status.name, status.error)
-        for status in joined
-        if status.error is not None
-    ]
+    failed += [(status.name, status.error) for status in joined if status.error is not None]
     findings = replace(findings, warnings=(*findings.warnings, *backlog.warnings))
     findings = findings.with_cautions(_words_of_others(statuses, configured))
     return Status(statuses, joined, failed, findings, as_of)
@@ -169,7 +161,7 @@ class Status:
             until = terminal.local_time(self.as_of)
             terminal.console().print(f"Transactions up to {until} are in all of these tables.")
         if self.joined:
-            terminal.console().print(joined_tables.status(self.joined))
+            terminal.console().print(joined_tables.status_table(self.joined))
         for status in self.tables:
             terminal.print_awaited(status.name, status.awaited)
         terminal.print_warnings(self.findings.warnings)

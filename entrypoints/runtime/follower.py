@@ -140,7 +140,7 @@ class FollowLoop:
     def _join(self) -> None:
         """Queue the joined tables that have a source with a new batch."""
         batches = {run.table: run.progress.batch for run in self.runs.values() if run.progress is not None}
-        self.scheduler.join(Notice(str(table)) for table in self.join_scheduler.due(batches))
+        self.scheduler.join(Notice(str(table)) for table in self.join_scheduler.due_tables(batches))
 
     def _settle(self, seconds: float | None) -> None:
         outcomes, runs = finished_outcomes(self.scheduler, self._every.values(), seconds), self._every
@@ -309,13 +309,13 @@ class _Workers:
     def take(self, table: str, notices: Sequence[Notice]) -> TableOutcome:
         """Apply a batch of a table, or update a joined table."""
         joined = next((name for name in self.join_scheduler.tables if str(name) == table), None)
-        return self.worker(table, notices) if joined is None else self.join_scheduler.take(joined)
+        return self.worker(table, notices) if joined is None else self.join_scheduler.refresh(joined)
 
     def reopen(self) -> None:
         """Close all tables and make them due, since another process may have written to them."""
         self.schedule.forget()
         self.worker.reopen()
-        self.join_scheduler.reopen()
+        self.join_scheduler.make_all_due()
 
 
 @dataclass(frozen=True, slots=True)

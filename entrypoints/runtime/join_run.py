@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,7 +13,8 @@ import structlog
 
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import SetupError
-from lakeward.core.joined.keeping import JoinReport, plan_next, refresh
+from lakeward.core.joined.preparation import plan_next
+from lakeward.core.joined.refresh import JoinReport, refresh
 from lakeward.core.pipeline.job import Job
 from lakeward.core.reporting.alarms import Alarm
 from lakeward.entrypoints.runtime.registration import Registrar
@@ -90,46 +91,46 @@ def job_of(container: Any, table: TableName) -> Job[Any]:
 class JoinScheduler:
     """Updates joined tables to the state of their sources; `runs` holds the results of those that were begun.
 
-    `take` may be called from any thread. A table is due if a source has another batch than at the last call of
-    `due` (kept in `known_batches`), if its last attempt failed, or if it could not be registered.
+    `refresh` may be called from any thread. A table is due if a source has another batch than at the last call of
+    `due_tables` (`source_batches`), if its last attempt failed, or if it could not be registered.
     """
 
     container: Any
     tables: Sequence[TableName]
     stop: Stop
     runs: dict[TableName, JoinRun] = field(default_factory=dict)
-    known_batches: dict[TableName, Mapping[TableName, int | None]] = field(default_factory=dict)
+    source_batches: dict[TableName, Mapping[TableName, int | None]] = field(default_factory=dict)
     registrar: Registrar = field(init=False)
 
     def __post_init__(self) -> None:
         self.registrar = Registrar(self.container)
 
-    def all(self, pool: Executor) -> None:
+    def refresh_all(self, pool: Executor) -> None:
         """Update each table once.
 
         Raises SetupError if Spark cannot be started.
         """
-        for _ in pool.map(self.take, self.tables):
+        for _ in pool.map(self.refresh, self.tables):
             pass
-        hopeless = (run.error for run in self.runs.values() if isinstance(run.error, SetupError))
-        if (error := next(hopeless, None)) is not None:
+        setup_errors = (run.error for run in self.runs.values() if isinstance(run.error, SetupError))
+        if (error := next(setup_errors, None)) is not None:
             raise error
 
-    def due(self, batches: Mapping[TableName, int]) -> Sequence[TableName]:
+    def due_tables(self, batches: Mapping[TableName, int]) -> Sequence[TableName]:
         """Return the tables that are due, given the last known batch of each source."""
-        of, due = self.container.configured().sources_of, []
+        sources_of, due = self.container.configured().sources_of, []
         for table in self.tables:
-            sources = {name: batches.get(name) for name in of(table)}
-            if self.known_batches.get(table) != sources or self.registrar.is_due(table):
-                self.known_batches[table] = sources
+            batches_now = {name: batches.get(name) for name in sources_of(table)}
+            if self.source_batches.get(table) != batches_now or self.registrar.is_due(table):
+                self.source_batches[table] = batches_now
                 due.append(table)
         return due
 
-    def reopen(self) -> None:
+    def make_all_due(self) -> None:
         """Make all tables due: another process may have written to their sources."""
-        self.known_batches.clear()
+        self.source_batches.clear()
 
-    def take(self, table: TableName) -> TableOutcome:
+    def refresh(self, table: TableName) -> TableOutcome:
         """Update one table. An error is stored in its run and not raised."""
         if self.stop.is_asked:
             return TableOutcome.DONE
@@ -137,25 +138,25 @@ class JoinScheduler:
         structlog.contextvars.bind_contextvars(table=str(table))
         structlog.contextvars.unbind_contextvars("batch")
         try:
-            self._keep_up(run)
+            self._refresh(run)
             run.alarms = self.registrar(table, None)
         except Exception as error:  # noqa: BLE001  # the failure of one table stops no other
-            self._failed(run, self.container.spark().lost(str(table), error) or error)
+            self._record_failure(run, self.container.spark().lost(str(table), error) or error)
         run.seconds += time.monotonic() - began
         return TableOutcome.DONE if run.error is None else TableOutcome.FAILED
 
-    def _failed(self, run: JoinRun, error: BaseException) -> None:
+    def _record_failure(self, run: JoinRun, error: BaseException) -> None:
         is_known = run.error is not None and str(run.error) == str(error)
         run.error = error
         run.failures += 1
         run.failed_turns += 1
-        self.known_batches.pop(run.table, None)
+        self.source_batches.pop(run.table, None)
         log_failure(error, log.debug if is_known else log.error)
         keep_failure(self.container, str(run.table), error)
 
-    def _keep_up(self, run: JoinRun) -> None:
+    def _refresh(self, run: JoinRun) -> None:
         job = self.container.join_job(table=run.table)
-        report = refresh(job, _watch)
+        report = refresh(job, _log_step)
         error = None if report is None else report.error
         if error is None:
             if run.error is not None:
@@ -164,21 +165,17 @@ class JoinScheduler:
             if self.container.ledger().account(str(run.table)).failure is not None:
                 forget_failure(self.container, str(run.table))
         if report is None:
-            run.waits = plan_next(job).lacking
+            run.waits = plan_next(job).missing_sources
             return
         run.report, run.batches, run.waits = report, run.batches + 1, ()
         log.info("joined", commit=report.commit, written=report.written, removed=report.removed)
-        for words in report.cautions:
-            log.warning("caution", what=words)
+        for caution in report.cautions:
+            log.warning("caution", what=caution)
         if error is not None:
             raise error
 
 
-def _watch(step: str) -> AbstractContextManager[None]:
-    return _logged(step)
-
-
 @contextmanager
-def _logged(step: str) -> Iterator[None]:
+def _log_step(step: str) -> Iterator[None]:
     log.debug("step", step=step)
     yield

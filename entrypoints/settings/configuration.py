@@ -20,7 +20,7 @@ from lakeward.core.dimension import (
 from lakeward.core.errors import ConfigError, LakewardError, SchemaConflict
 from lakeward.core.events import Sequences
 from lakeward.core.history.options import History
-from lakeward.core.joined.declared import Joined
+from lakeward.core.joined.declaration import Joined
 from lakeward.core.schema import Schema
 from lakeward.core.settings.layers import MergedSettings
 from lakeward.core.settings.source_catalogue import NO_ANSWERS, CatalogueAnswers

@@ -12,9 +12,10 @@ from rich.table import Table
 
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import LakewardError, SetupError
-from lakeward.core.joined.declared import Joined, JoinType, Source
-from lakeward.core.joined.keeping import PreparedJoin, cautions, plan_next
+from lakeward.core.joined.declaration import Joined, JoinType, Source
 from lakeward.core.joined.plan import JoinPlan, JoinProgress
+from lakeward.core.joined.preparation import PreparedJoin, plan_next
+from lakeward.core.joined.refresh import cautions
 from lakeward.core.ports import TableState
 from lakeward.core.reporting.failures import Failure
 from lakeward.core.schema import Schema
@@ -30,20 +31,20 @@ log = structlog.get_logger()
 def print_runs(joined: Sequence[JoinRun]) -> None:
     """Print one line per joined table, then errors and alarms."""
     if joined:
-        terminal.console().print(runs(joined))
-    terminal.print_findings({run.table: run.report.cautions for run in joined if run.report is not None}, ())
+        terminal.console().print(runs_table(joined))
+    terminal.print_findings({one.table: one.report.cautions for one in joined if one.report is not None}, ())
     sys.stdout.flush()
-    error_groups.print_errors((run.table, run.error) for run in joined if run.error is not None)
-    error_groups.print_alarms((run.table, alarm) for run in joined for alarm in run.alarms)
+    error_groups.print_errors((one.table, one.error) for one in joined if one.error is not None)
+    error_groups.print_alarms((one.table, alarm) for one in joined for alarm in one.alarms)
 
 
-def runs(joined: Sequence[JoinRun]) -> Table:
+def runs_table(joined: Sequence[JoinRun]) -> Table:
     """Return a table with one line per joined table of a run."""
     table = terminal.grid(
         "joined table", "batch", "written", "removed", "", "time", right=("batch", "written", "removed", "time")
     )
     for run in joined:
-        table.add_row(escaped(str(run.table)), *_numbers(run), _words(run), f"{run.seconds:.1f} s")
+        table.add_row(escaped(str(run.table)), *_numbers(run), _result_text(run), f"{run.seconds:.1f} s")
     return table
 
 
@@ -54,15 +55,15 @@ def _numbers(run: JoinRun) -> tuple[str, str, str]:
     return f"{report.progress.batch:,}", f"{report.written:,}", f"{report.removed:,}"
 
 
-def _words(run: JoinRun) -> str:
+def _result_text(run: JoinRun) -> str:
     if run.error is not None:
         return "[red]failed[/]"
     if run.waits:
         return f"waits for the first batch of {escaped(', '.join(map(str, run.waits)))}"
-    return "nothing new" if run.report is None else escaped(plan_words(run.report.plan))
+    return "nothing new" if run.report is None else escaped(plan_text(run.report.plan))
 
 
-def plan_words(plan: JoinPlan) -> str:
+def plan_text(plan: JoinPlan) -> str:
     """Return as text which source batches a batch of a joined table covers, or why it rebuilds all rows."""
     if plan.whole:
         return f"all rows rebuilt: {'; '.join(plan.whole)}"
@@ -74,23 +75,23 @@ def plan_words(plan: JoinPlan) -> str:
 
 def lookups(joined: Joined) -> Sequence[str]:
     """Return as text which sources are looked up at a time, and the result for rows without a match."""
-    sources = {name: source for name, source in joined.sources.items() if source.at is not None or source.otherwise}
-    return [f"{_which(joined, name)}; {_else(source)}" for name, source in sources.items()]
+    sources = {name: one for name, one in joined.sources.items() if one.at is not None or one.otherwise}
+    return [f"{_lookup_text(joined, name)}; {_default_text(one)}" for name, one in sources.items()]
 
 
-def _which(joined: Joined, name: str) -> str:
+def _lookup_text(joined: Joined, name: str) -> str:
     at = joined.sources[name].at
-    return f"{name} as it is now" if at is None else f"{name} as it was at {joined.beside(name)}.{at}"
+    return f"{name} as it is now" if at is None else f"{name} as it was at {joined.parent(name)}.{at}"
 
 
-def _else(source: Source) -> str:
+def _default_text(source: Source) -> str:
     if source.way is JoinType.INNER:
         return "a row that finds none waits for it"
     values = ", ".join(f"{own} {source.otherwise.get(own, 'NULL')}" for own in source.columns)
     return f"a row that finds none has {values}" if values else "a row that finds none stays"
 
 
-def plan_joined_table(
+def plan_table(
     container: Any,
     table: TableName,
     kind: str,
@@ -113,30 +114,30 @@ def plan_joined_table(
         if not isinstance(error, LakewardError):
             log_failure(error, log.error)
         if not as_json:
-            terminal.console().print(f"{escaped(str(table))}  → cannot be plan_joined_table")
+            terminal.console().print(f"{escaped(str(table))}  → cannot be planned")
         errors.append((table, error))
         return {"table": str(table), "error": documents.error(error)}
     if not as_json:
         mode = "mirror" if job.joined.history is None else "history"
         name = str(table) if prepared.table is None else prepared.table.name
         terminal.console().print(f"{escaped(str(table))}  → {escaped(name)} ({kind}, joined {mode})")
-        for words in lookups(job.joined):
-            terminal.console().print(f"   {escaped(words)}")
-        terminal.console().print(f"   {escaped(describe_plan(prepared, ahead))}")
+        for text in lookups(job.joined):
+            terminal.console().print(f"   {escaped(text)}")
+        terminal.console().print(f"   {escaped(batch_text(prepared, ahead))}")
     plan = None if prepared.plan is None else {"batch": prepared.plan.batch, **documents.join_plan(prepared.plan)}
-    waits_for, names = list(map(str, prepared.lacking)), list(map(str, ahead))
+    waits_for, names = list(map(str, prepared.missing_sources)), list(map(str, ahead))
     return {"table": str(table), "plan": plan, "waits_for": waits_for, "ahead": names}
 
 
-def describe_plan(prepared: PreparedJoin, ahead: Sequence[TableName] = ()) -> str:
+def batch_text(prepared: PreparedJoin, ahead: Sequence[TableName] = ()) -> str:
     """Return as text what the next batch covers; the sources `ahead` have a batch that comes first."""
-    if prepared.lacking:
-        return f"waits for the first batch of {', '.join(map(str, prepared.lacking))}"
-    words = [] if prepared.plan is None else [plan_words(prepared.plan)]
+    if prepared.missing_sources:
+        return f"waits for the first batch of {', '.join(map(str, prepared.missing_sources))}"
+    texts = [] if prepared.plan is None else [plan_text(prepared.plan)]
     if ahead and (prepared.plan is None or not prepared.plan.whole):
         touched = f"by the next batch of {', '.join(map(str, ahead))}"
-        words.append(f"and {touched}" if words else f"keys touched {touched}")
-    return ", ".join(words) or "nothing new in its sources"
+        texts.append(f"and {touched}" if texts else f"keys touched {touched}")
+    return ", ".join(texts) or "nothing new in its sources"
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +145,7 @@ class JoinedStatus:
     """Status of a joined table, or the error of reading it."""
 
     joined: Joined
-    standing: TableState | None = None
+    state: TableState | None = None
     error: LakewardError | None = None
     failure: Failure | None = None
 
@@ -156,15 +157,13 @@ class JoinedStatus:
     @property
     def cautions(self) -> Sequence[str]:
         """Cautions about the table, by its last commit."""
-        return () if self.standing is None else cautions(self.joined, self.standing.progress)
+        return () if self.state is None else cautions(self.joined, self.state.progress)
 
     @property
     def passed(self) -> Mapping[str, int]:
         """The last batch of each source that the table covers."""
-        text = None if self.standing is None else self.standing.progress.joined
-        return (
-            {} if text is None else {n: commit.batch for n, commit in JoinProgress.from_json(text).passed.items()}
-        )
+        text = None if self.state is None else self.state.progress.joined
+        return {} if text is None else {n: one.batch for n, one in JoinProgress.from_json(text).passed.items()}
 
 
 def read_statuses(container: Any, configured: Configuration, tables: Sequence[TableName]) -> list[JoinedStatus]:
@@ -174,39 +173,39 @@ def read_statuses(container: Any, configured: Configuration, tables: Sequence[Ta
         joined = configured.joined[name]
         dimension = Dimension(name=name, schema=Schema(()), history=joined.history)
         try:
-            standing = target.standing(dimension)
-            statuses.append(JoinedStatus(joined, standing, failure=container.ledger().account(str(name)).failure))
+            state = target.standing(dimension)
+            statuses.append(JoinedStatus(joined, state, failure=container.ledger().account(str(name)).failure))
         except LakewardError as error:
             statuses.append(JoinedStatus(joined, error=error))
     return statuses
 
 
-def status(statuses: Sequence[JoinedStatus]) -> Table:
+def status_table(statuses: Sequence[JoinedStatus]) -> Table:
     """Return a table with one line per joined table: covered source batches, rows, batch, last commit."""
     table = terminal.grid("joined table", "has passed", "rows", "batch", "last commit", right=("rows", "batch"))
-    for joined in statuses:
-        name, standing = escaped(str(joined.name)), joined.standing
-        if standing is None or not standing.progress.batch:
-            table.add_row(name, "[red]failed[/]" if joined.error else "nothing joined yet", "–", "–", "–")
+    for one in statuses:
+        name, state = escaped(str(one.name)), one.state
+        if state is None or not state.progress.batch:
+            table.add_row(name, "[red]failed[/]" if one.error else "nothing joined yet", "–", "–", "–")
             continue
-        passed = ", ".join(f"{source} {batch:,}" for source, batch in joined.passed.items())
-        committed = f"{terminal.ago(standing.committed)} ago" if standing.committed else "–"
-        progress = standing.progress
+        passed = ", ".join(f"{source} {batch:,}" for source, batch in one.passed.items())
+        committed = f"{terminal.ago(state.committed)} ago" if state.committed else "–"
+        progress = state.progress
         table.add_row(name, escaped(passed), f"{progress.rows:,}", f"{progress.batch:,}", committed)
     return table
 
 
-def status_document(status: JoinedStatus) -> Mapping[str, Any]:
+def status_document(one: JoinedStatus) -> Mapping[str, Any]:
     """Return the JSON document of the status of a joined table."""
-    if status.standing is None:
-        return {"table": str(status.name), "error": None if status.error is None else documents.error(status.error)}
+    if one.state is None:
+        return {"table": str(one.name), "error": None if one.error is None else documents.error(one.error)}
     return {
-        "table": str(status.name),
-        "exists": status.standing.schema is not None,
-        "batch": status.standing.progress.batch,
-        "rows": status.standing.progress.rows,
-        "passed": dict(status.passed),
-        "committed": documents.time(status.standing.committed),
-        "warnings": list(status.cautions),
-        "last_error": documents.failure(status.failure),
+        "table": str(one.name),
+        "exists": one.state.schema is not None,
+        "batch": one.state.progress.batch,
+        "rows": one.state.progress.rows,
+        "passed": dict(one.passed),
+        "committed": documents.time(one.state.committed),
+        "warnings": list(one.cautions),
+        "last_error": documents.failure(one.failure),
     }

@@ -18,7 +18,7 @@ from lakeward.core.history.options import History, Shown, Surrogate
 from lakeward.core.history.version_rows import rows as shown_rows
 from lakeward.core.history.version_rows import surrogate_hash
 from lakeward.core.joined.check import validate_joined
-from lakeward.core.joined.declared import Aggregate, Function, Joined, Source
+from lakeward.core.joined.declaration import Aggregate, Function, Joined, Source
 from lakeward.core.joined.joining import Joining
 from lakeward.core.joined.rows import SourceRow
 from lakeward.core.joined.rows import SourceRows as Rows
@@ -99,7 +99,7 @@ def apply_events(lake: Lake, shop: Shop, rows: SourceRows) -> None:
         plan, changes = lake.planned(), shop.touched(lake.joining)
         sources = {name: read(lake.joining, name, shop) for name in names}
         lake.commit(plan, lake.joined(plan, sources, changes))
-        shop.asked.clear()
+        shop.changes.clear()
 
 
 def read(joining: Joining, name: str, shop: Shop) -> Rows:
@@ -119,7 +119,7 @@ def version_key_cell(table: Dimension, key: Key, version: SourceRow) -> Mapping[
 
 def joined_rows(lake: Lake) -> SourceRows:
     result = []
-    for key, versions in lake.standing().items():
+    for key, versions in lake.stored().items():
         if lake.joining.joined.history is None:
             result += [version.cells for version in versions]
         else:

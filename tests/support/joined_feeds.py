@@ -1,6 +1,6 @@
-"""Many shops whose changes are delivered as files, and tables joined of them in a lake: what these must show.
+"""Many shops whose changes are delivered as files, joined tables of them in a lake, and the expected rows.
 
-Each shop has a number, which is of the key of its tables and of all links: so one project holds many feeds.
+Each shop has a number, which is part of the keys of its tables and of all links, so one project holds many feeds.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.events import Key
 from lakeward.core.history.options import ByRun, History, Kind
 from lakeward.core.joined.check import validate_joined
-from lakeward.core.joined.declared import Joined, JoinType, Source
+from lakeward.core.joined.declaration import Joined, JoinType, Source
 from lakeward.core.joined.joining import Joining
 from lakeward.core.merge.fold import columns_of
 from lakeward.core.schema import Column, Schema, Type
@@ -75,7 +75,7 @@ def kinds_of(joined: Joined) -> Mapping[str, Kind]:
 
 @dataclass(frozen=True)
 class Event:
-    """What a row became at some time, or that it went (None); its key `was` another where that changed."""
+    """The image of a row from some time on (None: deleted); `was` is its key before."""
 
     name: str
     time: int
@@ -86,15 +86,15 @@ class Event:
 
 @dataclass
 class Captured(Shop):
-    """A shop whose changes are written down in the order in which they come; rows may change their keys."""
+    """A shop that notes its changes in the order in which they come; rows may change their keys."""
 
     events: list[Event] = field(default_factory=list)
     delivered: int = 0
 
     def change(self, names: Sequence[str], *, late: bool = False) -> None:
-        """Change a row, or let it have another key; none is said twice of one time, which would be a copy.
+        """Change a row, or its key; no two changes of one time are equal, which would be a copy.
 
-        A change of a key has a time of its own: what one transaction shifts from key to key is another law.
+        A change of a key has a time of its own: key shifts in one transaction are another law.
         """
         name, time = self.random.choice(names), self.now
         if late and self.random.random() < 0.3:
@@ -102,10 +102,10 @@ class Captured(Shop):
         key = was = self.random.randrange(3)
         if self.random.random() < 0.2:
             was = self.random.choice([other for other in range(3) if other != key])
-        is_gone = key == was and self.random.random() < 0.3
-        event = Event(name, time, key, None if is_gone else self.image(name, key), was)
-        beside = [other for other in self.events if (other.name, other.time) == (name, time)]
-        if event in beside or (beside and any(one.key != one.was for one in (event, *beside))):
+        is_deleted = key == was and self.random.random() < 0.3
+        event = Event(name, time, key, None if is_deleted else self.image(name, key), was)
+        same_time = [other for other in self.events if (other.name, other.time) == (name, time)]
+        if event in same_time or (same_time and any(one.key != one.was for one in (event, *same_time))):
             return
         self.events.append(event)
         if was != key:
@@ -120,7 +120,7 @@ class Town:
     shops: Sequence[Captured]
     files: int = 0
 
-    def go_on(self, names: Sequence[str], changes: range) -> None:
+    def change(self, names: Sequence[str], changes: range) -> None:
         """Change each shop some times, now and late."""
         for shop in self.shops:
             for _ in range(shop.random.choice(changes)):
@@ -128,7 +128,7 @@ class Town:
                 shop.now += shop.random.randrange(3)
 
     def deliver(self, project: Project, names: Sequence[str]) -> None:
-        """Put what is new of each table into two files."""
+        """Deliver the new changes of each table in two files."""
         self.files += 1
         lines: dict[str, list[str]] = defaultdict(list)
         for number, shop in enumerate(self.shops):
@@ -159,18 +159,18 @@ def line(number: int, event: Event) -> str:
     return ",".join([operation, at, *("" if value is None else str(value) for value in values)]) + "\n"
 
 
-# The tables as they are declared.
+# Settings.
 
 
 def in_lake(joined: Joined, name: str, *, both: bool) -> Joining:
-    """Return a joined table of the lake, whose tables are histories, or mirrors with a history beside each."""
+    """Return a joined table of the lake, whose tables are histories, or mirrors and a history of each."""
     named = replace(joined, name=TableName("dw", name))
     if not both:
         return validate_joined(named, tables_of(History()))
     if joined.history is None or isinstance(joined.history.validity, ByRun):
         return validate_joined(named, tables_of(None))
-    beside = {TableName("shop", f"{one.table}_history"): of for one, of in tables_of(History()).items()}
-    tables = {table: replace(of, name=table) for table, of in beside.items()}
+    histories = {TableName("shop", f"{one.table}_history"): of for one, of in tables_of(History()).items()}
+    tables = {table: replace(of, name=table) for table, of in histories.items()}
     sources = {n: replace(of, table=TableName("shop", f"{n}_history")) for n, of in joined.sources.items()}
     return validate_joined(replace(named, sources=sources), tables)
 
@@ -189,21 +189,21 @@ def written(value: Any) -> str:
         case bool() | int() | str():
             return json.dumps(value)
         case _:
-            said = {one.name: getattr(value, one.name) for one in fields(value)}
-            return written({name: one for name, one in said.items() if one not in (None, False, {}, ())})
+            options = {one.name: getattr(value, one.name) for one in fields(value)}
+            return written({name: one for name, one in options.items() if one not in (None, False, {}, ())})
 
 
 def section(joined: Joined) -> str:
     """Return a joined table as settings."""
-    said: dict[str, Any] = {"unknown": joined.unknown is not None}
+    options: dict[str, Any] = {"unknown": joined.unknown is not None}
     history = joined.history
     if history is not None:
-        said |= {"mode": "history", "history": {"kinds": dict(history.kinds)}}
+        options |= {"mode": "history", "history": {"kinds": dict(history.kinds)}}
         if isinstance(history.validity, ByRun):
-            said["history"] |= {"validity": "run", "type": "date"}
-    told = "".join(f"{name} = {written(one)}\n" for name, one in said.items())
-    told += "".join(f"sources.{name} = {written(one)}\n" for name, one in joined.sources.items())
-    return f'[joined."{joined.name}"]\n{told}'
+            options["history"] |= {"validity": "run", "type": "date"}
+    lines = "".join(f"{name} = {written(one)}\n" for name, one in options.items())
+    lines += "".join(f"sources.{name} = {written(one)}\n" for name, one in joined.sources.items())
+    return f'[joined."{joined.name}"]\n{lines}'
 
 
 def settings_of(names: Iterable[str], mode: str, joined: Iterable[Joined]) -> str:
@@ -217,12 +217,12 @@ def settings_of(names: Iterable[str], mode: str, joined: Iterable[Joined]) -> st
     return "\n".join([defaults, *tables, *map(section, joined)])
 
 
-# What must be seen.
+# Comparisons.
 
 
 @dataclass
-class Kept:
-    """A joined table in the lake, and by which laws it is judged after each run."""
+class CheckedTable:
+    """A joined table in the lake, and its comparison with the shops after each run."""
 
     joining: Joining
     moments: dict[Key, list[tuple[int, Image | None]]] = field(default_factory=lambda: defaultdict(list))
@@ -233,13 +233,13 @@ class Kept:
         return self.joining.joined
 
     def rows(self, project: Project, name: TableName | None = None) -> list[Seen]:
-        """Return its rows as a reader finds them that is not Spark; times as the shops count them."""
+        """Return its rows as a reader other than Spark finds them, with times as the shops count them."""
         name, columns = name or self.joined.name, self.joining.dimension.stored.schema.names
         found = project.read(name.table, name.schema, tuple(columns))
         return [dict(zip(columns, map(as_number, row), strict=True)) for row in found]
 
     def check(self, project: Project, town: Town, ran: int) -> None:
-        """Compare it, after a run of that day, with what plain SQL makes of the shops."""
+        """Compare it, after a run of that day, with the rows that plain SQL makes of the shops."""
         found = self.rows(project)
         if self.joined.history is None:
             agree(keyed(self.joining, found), self.model(town, town.now), "now")
@@ -249,7 +249,7 @@ class Kept:
             self.check_by_run(town, found, ran)
 
     def check_over_time(self, town: Town, found: Sequence[Seen]) -> None:
-        """As of each time its tracked columns are what joins the sources as they were then."""
+        """As of each time its tracked columns are those of the sources joined as of then."""
         names = (*self.joining.dimension.key, *self.tracked)
         for time in range(town.now + 2):
             then = [row for row in found if row["valid_from"] <= time and not ended(row, time)]
@@ -260,8 +260,8 @@ class Kept:
         now = self.model(town, town.now)
         for key in self.before.keys() | now.keys():
             if self.before.get(key) != now.get(key):
-                stands_for_none = self.joining.unknown is not None and now.get(key) == self.joining.unknown[1]
-                begins = -day_of(ZERO) if stands_for_none and not self.moments[key] else ran
+                is_unknown = self.joining.unknown is not None and now.get(key) == self.joining.unknown[1]
+                begins = -day_of(ZERO) if is_unknown and not self.moments[key] else ran
                 self.moments[key].append((begins, now.get(key)))
         self.before = now
         own = self.joining.dimension.schema.names
@@ -304,9 +304,9 @@ def of(names: Sequence[str], rows: Mapping[Key, Image]) -> dict[Key, list[object
 
 def agree(found: Mapping[Any, object], right: Mapping[Any, object], when: str) -> None:
     """Compare what is found of each key; the message names a few that differ."""
-    differ = [key for key in found.keys() | right.keys() if found.get(key) != right.get(key)]
-    told = [f"{key}: {found.get(key)}, not {right.get(key)}" for key in differ[:5]]
-    assert not differ, f"{when} {len(differ)} of {len(right)} differ: {told}"
+    differing = [key for key in found.keys() | right.keys() if found.get(key) != right.get(key)]
+    examples = [f"{key}: {found.get(key)}, not {right.get(key)}" for key in differing[:5]]
+    assert not differing, f"{when} {len(differing)} of {len(right)} differ: {examples}"
 
 
 def ended(row: Seen, time: int) -> bool:

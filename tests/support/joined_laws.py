@@ -1,4 +1,4 @@
-"""The laws of joined tables: made from the touched keys alone, batch by batch, they are as if made anew."""
+"""The laws of joined tables: refreshed batch by batch from the touched keys, they are as if made anew."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from lakeward.core.history.version_checks import violation
 from lakeward.core.history.versions import Versions, last_versions, order_versions
 from lakeward.core.joined import join as joins
 from lakeward.core.joined.check import validate_joined
-from lakeward.core.joined.declared import Aggregate, Function, Joined, JoinType, Source
+from lakeward.core.joined.declaration import Aggregate, Function, Joined, JoinType, Source
 from lakeward.core.joined.join import JoinResult, Place
 from lakeward.core.joined.joining import Joining
 from lakeward.core.joined.plan import JoinPlan, SourceCommit, SourceState, plan_join
 from lakeward.core.joined.rows import RowsBySource, SourceRow
-from lakeward.core.joined.touched import SourceChange, SourceChanges, find_touched_keys, select_needed_rows
+from lakeward.core.joined.touched_keys import SourceChange, SourceChanges, find_touched_keys, select_needed_rows
 from lakeward.core.schema import Column, Schema, Type
 
 Image = Mapping[str, object]
@@ -97,8 +97,8 @@ def shapes() -> dict[str, dict[str, Source]]:
     }
 
 
-def drawn(random: Random) -> Joined:
-    """Return a declared joined mirror; each of its sources is joined in one of the two ways."""
+def random_mirror(random: Random) -> Joined:
+    """Return a declared joined mirror, with left and inner joins."""
     name, found = random.choice(list(shapes().items()))
     driving, *_ = found
     sources = {n: of if n == driving else replace(of, way=random.choice([*JoinType])) for n, of in found.items()}
@@ -117,24 +117,24 @@ def tables_of(history: History | None = None) -> dict[TableName, Dimension]:
 
 @dataclass
 class Shop:
-    """A database that changes: its rows at all times, and what was touched since it was last asked."""
+    """A database that changes: its rows at all times, and the changes since the last batch."""
 
     random: Random
     log: dict[tuple[str, int], list[tuple[int, Image | None]]] = field(default_factory=lambda: defaultdict(list))
-    asked: dict[tuple[str, int], tuple[int, list[Image]]] = field(default_factory=dict)
+    changes: dict[tuple[str, int], tuple[int, list[Image]]] = field(default_factory=dict)
     now: int = 1
 
     def change(self, names: Sequence[str], *, late: bool = False) -> None:
-        """Change a row now or, what is late, earlier."""
+        """Change a row now or, if `late`, perhaps earlier."""
         name, key = self.random.choice(names), self.random.randrange(3)
         time = self.random.randrange(1, self.now + 1) if late and self.random.random() < 0.3 else self.now
         self.put(name, key, time, None if self.random.random() < 0.3 else self.image(name, key))
 
     def put(self, name: str, key: int, time: int, image: Image | None) -> None:
-        """Put a row in place at some time, or without an image delete it."""
-        self.asked.setdefault((name, key), (time, [one.cells for one in self.versions(name).get((key,), [])]))
-        before = self.asked[name, key][1]
-        self.asked[name, key] = max(time, self.asked[name, key][0]), before
+        """Set a row at some time, or without an image delete it."""
+        self.changes.setdefault((name, key), (time, [one.cells for one in self.versions(name).get((key,), [])]))
+        before = self.changes[name, key][1]
+        self.changes[name, key] = max(time, self.changes[name, key][0]), before
         self.log[name, key].append((time, image))
 
     def image(self, name: str, key: int) -> Image:
@@ -146,8 +146,8 @@ class Shop:
         found: dict[Key, list[SourceRow]] = {}
         for (of, key), moments in self.log.items():
             if of == name:
-                told = periods(sorted(moments, key=lambda moment: moment[0]), COLUMNS[name])
-                found[(key,)] = [SourceRow(one.image, None, one.valid_from, one.valid_to) for one in told]
+                found_periods = periods(sorted(moments, key=lambda moment: moment[0]), COLUMNS[name])
+                found[(key,)] = [SourceRow(one.image, None, one.valid_from, one.valid_to) for one in found_periods]
         return found
 
     def rows(self, name: str) -> dict[Key, list[SourceRow]]:
@@ -169,24 +169,24 @@ class Shop:
         return found
 
     def touched(self, joining: Joining) -> SourceChanges:
-        """Return what was touched since, with no more of what was before than is needed."""
-        changes: dict[str, dict[Key, SourceChange]] = defaultdict(dict)
-        for (name, key), (time, before) in self.asked.items():
-            changes[name][(key,)] = SourceChange(before if joining.needs_before(name) else (), time)
-        return changes
+        """Return the changes since the last batch, with no more of the rows before than is needed."""
+        found: dict[str, dict[Key, SourceChange]] = defaultdict(dict)
+        for (name, key), (time, before) in self.changes.items():
+            found[name][(key,)] = SourceChange(before if joining.needs_earlier_rows(name) else (), time)
+        return found
 
 
 @dataclass
 class Lake:
-    """A joined table as it stands, kept up by what `join` says is written and removed."""
+    """A stored joined table, changed as `join` says."""
 
     joining: Joining
     rows: dict[Place, joins.Version] = field(default_factory=dict)
     plan: JoinPlan | None = None
     wrote: set[Place] = field(default_factory=set)
 
-    def standing(self) -> dict[Key, Versions]:
-        """Return what stands, by key."""
+    def stored(self) -> dict[Key, Versions]:
+        """Return the stored versions by key."""
         found: dict[Key, list[joins.Version]] = defaultdict(list)
         for (key, _), version in self.rows.items():
             found[key].append(version)
@@ -199,21 +199,21 @@ class Lake:
         now = {name: SourceState(now=SourceCommit(batch, str(batch))) for name in self.joining.joined.sources}
         found = plan_join(self.joining, progress, now, ran)
         assert found is not None
-        return replace(found, whole=("asked",)) if whole else found
+        return replace(found, whole=("requested",)) if whole else found
 
     def joined(self, plan: JoinPlan, tables: RowsBySource, changes: SourceChanges) -> JoinResult:
-        """Join with all that is there or, where the plan allows it, with no more than is needed."""
-        standing = self.standing()
+        """Join all rows or, where the plan allows it, no more than are needed."""
+        stored = self.stored()
         if plan.whole:
-            return joins.join(plan, tables, changes, standing)
+            return joins.join(plan, tables, changes, stored)
         keys = find_touched_keys(self.joining, changes, tables)
-        asked = {key: versions for key, versions in standing.items() if key in keys}
+        needed = {key: versions for key, versions in stored.items() if key in keys}
         if not self.joining.over_time:
-            asked = {key: last_versions(versions) for key, versions in asked.items()}
-        return joins.join(plan, select_needed_rows(self.joining, tables, keys), changes, asked)
+            needed = {key: last_versions(versions) for key, versions in needed.items()}
+        return joins.join(plan, select_needed_rows(self.joining, tables, keys), changes, needed)
 
     def commit(self, plan: JoinPlan, written: JoinResult) -> None:
-        """Let a batch become visible."""
+        """Commit a batch."""
         assert not written.removed & written.rows.keys()
         self.rows = {place: row for place, row in self.rows.items() if place not in written.removed}
         self.rows |= written.rows
@@ -221,7 +221,7 @@ class Lake:
         self.plan = plan
 
     def shown(self) -> dict[Place, Seen]:
-        """Return what a reader sees, by place."""
+        """Return what a reader sees of each version, by place."""
         return {place: seen(version) for place, version in self.rows.items()}
 
     def current(self) -> dict[Key, Image]:
@@ -230,10 +230,10 @@ class Lake:
 
 
 def seen(version: joins.Version) -> Seen:
-    return version.valid_from, version.valid_to, tuple({**version.cells, **prefixed(version)}.items())
+    return version.valid_from, version.valid_to, tuple({**version.cells, **previous_values(version)}.items())
 
 
-def prefixed(version: joins.Version) -> Image:
+def previous_values(version: joins.Version) -> Image:
     return {f"previous_{name}": value for name, value in version.previous.items()}
 
 
@@ -246,7 +246,7 @@ def model(joining: Joining, rows: Callable[[str], Iterable[Image]]) -> dict[Key,
     return made | {tuple(row[name] for name in key): row for row in found}
 
 
-def play(random: Random, shop: Shop, lake: Lake, *, late: bool = False) -> JoinPlan:
+def change_and_plan(random: Random, shop: Shop, lake: Lake, *, late: bool = False) -> JoinPlan:
     """Change the database some times, and plan a batch."""
     for _ in range(random.randrange(1, 6)):
         shop.change(list(lake.joining.joined.sources), late=late)
@@ -255,22 +255,22 @@ def play(random: Random, shop: Shop, lake: Lake, *, late: bool = False) -> JoinP
 
 
 def check_mirror(random: Random) -> None:
-    """A joined mirror is what SQL makes, and nothing is written that did not change."""
-    lake, shop = Lake(validate_joined(drawn(random), tables_of())), Shop(random)
+    """A joined mirror has the rows of SQL, and only changed rows are written."""
+    lake, shop = Lake(validate_joined(random_mirror(random), tables_of())), Shop(random)
     for _ in range(random.randrange(1, 6)):
-        plan = play(random, shop, lake)
+        plan = change_and_plan(random, shop, lake)
         before = lake.current()
-        take(lake, plan, {name: shop.rows(name) for name in lake.joining.joined.sources}, shop)
+        commit_batch(lake, plan, {name: shop.rows(name) for name in lake.joining.joined.sources}, shop)
         now = model(lake.joining, lambda name: shop.at(name, shop.now))
         assert lake.current() == now
         changed = {key for key in before.keys() | now.keys() if before.get(key) != now.get(key)}
         assert lake.wrote == {(key, 0) for key in changed}
 
 
-def take(lake: Lake, plan: JoinPlan, tables: RowsBySource, shop: Shop) -> None:
+def commit_batch(lake: Lake, plan: JoinPlan, tables: RowsBySource, shop: Shop) -> None:
     """Commit a batch; the same batch again, and one that makes all rows anew, change nothing.
 
-    What is made anew needs no changes, but where these date it.
+    A batch that makes all rows anew needs changes only for their dates.
     """
     is_dated = lake.joining.joined.history is not None and not lake.joining.over_time
     changes = {} if plan.whole and not is_dated else shop.touched(lake.joining)
@@ -278,7 +278,7 @@ def take(lake: Lake, plan: JoinPlan, tables: RowsBySource, shop: Shop) -> None:
     lake.commit(plan, written)
     assert lake.joined(replace(plan, whole=()), tables, changes) == JoinResult()
     assert lake.joined(replace(plan, whole=("again",)), tables, changes) == JoinResult()
-    shop.asked.clear()
+    shop.changes.clear()
 
 
 KINDS = {
@@ -298,18 +298,18 @@ def history_of(random: Random, joined: Joined) -> History:
 
 
 def check_over_time(random: Random) -> None:
-    """A history of histories: as if made anew, and as of any time what SQL makes of its sources as they were."""
-    joined = drawn(random)
+    """A history of histories is as if made anew, and as of any time what SQL makes of its sources then."""
+    joined = random_mirror(random)
     joined = replace(joined, history=history_of(random, joined))
     now = {name for name in joined.others if random.random() < 0.3}
     joined = replace(joined, sources={n: replace(of, as_now=n in now) for n, of in joined.sources.items()})
     joining = validate_joined(joined, tables_of(History()))
     lake, shop = Lake(joining), Shop(random)
     for _ in range(random.randrange(1, 5)):
-        plan = play(random, shop, lake, late=True)
+        plan = change_and_plan(random, shop, lake, late=True)
         tables = {name: shop.rows(name) if name in now else shop.versions(name) for name in joined.sources}
         before = lake.shown()
-        take(lake, plan, tables, shop)
+        commit_batch(lake, plan, tables, shop)
         anew = Lake(joining)
         anew.commit(plan, anew.joined(replace(plan, whole=("anew",)), tables, {}))
         assert lake.shown() == anew.shown()
@@ -322,11 +322,11 @@ def check_over_time(random: Random) -> None:
 
 def check_whole(joining: Joining, lake: Lake) -> None:
     columns = joins._columns(joining)
-    assert [found for one in lake.standing().values() if (found := violation(columns, one))] == []
+    assert [found for one in lake.stored().values() if (found := violation(columns, one))] == []
 
 
 def check_as_of(lake: Lake, time: int, rows: Callable[[str], Iterable[Image]]) -> None:
-    """In key and tracked columns the versions valid at a time are what joins the sources as they were then."""
+    """The versions valid at a time have the tracked columns of the sources joined as of then."""
     joining = lake.joining
     names = (*joining.dimension.key, *joins._columns(joining).tracked)
     found = {key: one.cells for (key, _), one in lake.rows.items() if one.covers(time)}
@@ -337,8 +337,8 @@ def check_as_of(lake: Lake, time: int, rows: Callable[[str], Iterable[Image]]) -
 
 
 def check_compared(random: Random) -> None:
-    """A history of mirrors: its versions are what SQL makes, for as long as runs see no change of it."""
-    joined = drawn(random)
+    """A history of mirrors has what SQL makes after each run, from that run on."""
+    joined = random_mirror(random)
     kinds = history_of(random, joined)
     by_run = replace(kinds, validity=ByRun(), shown=Shown(type=Type("date")))
     joining = validate_joined(replace(joined, history=by_run), tables_of())
@@ -347,8 +347,8 @@ def check_compared(random: Random) -> None:
     moments: dict[Key, list[tuple[int, Image | None]]] = defaultdict(list)
     before: dict[Key, Image] = {}
     for _ in range(random.randrange(1, 7)):
-        plan = play(random, shop, lake)
-        take(lake, plan, {name: shop.rows(name) for name in joined.sources}, shop)
+        plan = change_and_plan(random, shop, lake)
+        commit_batch(lake, plan, {name: shop.rows(name) for name in joined.sources}, shop)
         now = model(joining, lambda name: shop.at(name, shop.now))
         for key in before.keys() | now.keys():
             begins = (
@@ -357,10 +357,10 @@ def check_compared(random: Random) -> None:
             if before.get(key) != now.get(key):
                 moments[key].append((begins, now.get(key)))
         before = now
-        told = {k: of_one_key(m, columns.tracked, columns.kept, columns.previous) for k, m in moments.items()}
+        expected = {k: of_one_key(m, columns.tracked, columns.kept, columns.previous) for k, m in moments.items()}
         right = {
             (key, one.valid_from): (one.valid_to, one.image, one.previous)
-            for key, all_ in told.items()
+            for key, all_ in expected.items()
             for one in all_
         }
         assert {p: (one.valid_to, one.cells, one.previous) for p, one in lake.rows.items()} == right
@@ -368,14 +368,14 @@ def check_compared(random: Random) -> None:
 
 
 def check_each_change(random: Random) -> None:
-    """Mirrors that are joined after each change give the history that their histories give."""
-    joined = drawn(random)
+    """A history of mirrors that are joined after each change equals the history of their histories."""
+    joined = random_mirror(random)
     joined = replace(joined, history=history_of(random, joined))
     lake, shop = Lake(validate_joined(joined, tables_of())), Shop(random)
     for _ in range(random.randrange(1, 12)):
         shop.change(list(joined.sources))
         plan = lake.planned(whole=random.random() < 0.2)
-        take(lake, plan, {name: shop.rows(name) for name in joined.sources}, shop)
+        commit_batch(lake, plan, {name: shop.rows(name) for name in joined.sources}, shop)
         shop.now += 1 + random.randrange(3)
     joining = validate_joined(joined, tables_of(History()))
     anew = Lake(joining)

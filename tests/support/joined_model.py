@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
 
-from lakeward.core.joined.declared import Aggregate, Function, Joined, JoinType, Source
+from lakeward.core.joined.declaration import Aggregate, Function, Joined, JoinType, Source
 
 Image = Mapping[str, object]
 Database = Mapping[str, Iterable[Image]]

@@ -1,4 +1,4 @@
-"""The law of facts with lookups: after each batch they are what plain Python computes."""
+"""The law of lookups: a table of facts has the rows that plain Python finds, after each batch."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from dataclasses import replace
 from random import Random
 
-from joined_laws import KEYS, Image, Lake, Shop, play, source, tables_of, take
+from joined_laws import KEYS, Image, Lake, Shop, change_and_plan, commit_batch, source, tables_of
 
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.events import Key
 from lakeward.core.history.options import ByColumn, History, Shown
 from lakeward.core.joined.check import validate_joined
-from lakeward.core.joined.declared import Aggregate, Function, Joined, JoinType, Source
+from lakeward.core.joined.declaration import Aggregate, Function, Joined, JoinType, Source
 from lakeward.core.joined.joining import Joining
 from lakeward.core.joined.rows import RowsBySource, SourceRow
 from lakeward.core.schema import Type
@@ -23,7 +23,7 @@ NUMBERED = History(validity=ByColumn("moment"), shown=Shown(type=Type("bigint"))
 
 
 def lookups() -> dict[str, dict[str, Source]]:
-    """Return the lookups of the law: of facts, of groups, and by more than the key of a member."""
+    """Return the lookups of the law: of facts, of groups of facts, and by more than the key of a member."""
     validity = {"since": "valid_from", "until": "valid_to"}
     customer = source("customer", "name", on=("id",), to=("customer",), at="at")
     return {
@@ -47,14 +47,14 @@ def lookups() -> dict[str, dict[str, Source]]:
     }
 
 
-def drawn_lookup(random: Random) -> Joined:
-    """Return a joined mirror with lookups. An unknown member gives NULL, a text, or waits."""
+def random_lookup(random: Random) -> Joined:
+    """Return a declared joined mirror that looks members up: of unknown ones it has NULL, a text, or it waits."""
     name, found = random.choice(list(lookups().items()))
-    sources = {one: _drawn(random, of, drives=one == next(iter(found))) for one, of in found.items()}
+    sources = {one: _random_source(random, of, drives=one == next(iter(found))) for one, of in found.items()}
     return Joined(name=TableName("dw", name), sources=sources, unknown=random.choice([None, {}]))
 
 
-def _drawn(random: Random, of: Source, *, drives: bool) -> Source:
+def _random_source(random: Random, of: Source, *, drives: bool) -> Source:
     if drives or random.random() < 0.3:
         return of if drives else replace(of, way=JoinType.INNER)
     return replace(of, otherwise={own: "-1" for own in of.columns if random.random() < 0.5})
@@ -92,28 +92,29 @@ def _validity(begins: int | None, ends: int | None) -> Image:
     return {"valid_from": begins, "valid_to": ends}
 
 
-def by_hand(joined: Joined, shop: Shop) -> list[Image]:
-    """Return the joined rows, from the rows of the shop at each time, without versions."""
+def expected_rows(joined: Joined, shop: Shop) -> list[Image]:
+    """Return the joined rows, from what the rows of the shop were at each time; versions are not known here."""
     driving = joined.sources[joined.driving]
     groups: dict[Key, list[Image]] = defaultdict(list)
     for row in shop.at(joined.driving, shop.now):
         groups[tuple(row[column] for column in driving.on or KEYS[joined.driving])].append(row)
-    made = []
+    rows = []
     for link, group in groups.items():
         found: dict[str, Image | None] = {joined.driving: group[0]}
         for name in joined.others:
-            beside = found[joined.beside(name)]
-            found[name] = None if beside is None else _member(shop, name, joined.sources[name], beside)
-        waits = any(found[name] is None and joined.sources[name].way is JoinType.INNER for name in joined.others)
-        if None not in link and not waits:
-            made.append(_shown(joined, found) | dict.fromkeys(driving.aggregates, len(group)))
-    return made
+            parent = found[joined.parent(name)]
+            source = joined.sources[name]
+            found[name] = None if parent is None else _member(shop, name, source, parent)
+        inner = [name for name in joined.others if joined.sources[name].way is JoinType.INNER]
+        if None not in link and all(found[name] is not None for name in inner):
+            rows.append(_shown(joined, found) | dict.fromkeys(driving.aggregates, len(group)))
+    return rows
 
 
-def _member(shop: Shop, name: str, of: Source, beside: Image) -> Image | None:
-    """Return the row of a source that is found at a time, and how long it stays valid."""
-    time = shop.now if of.at is None else beside[of.at]
-    wanted = [beside[column] for column in of.to]
+def _member(shop: Shop, name: str, of: Source, parent: Image) -> Image | None:
+    """Return the row that a row of the parent finds, of a lookup as of then, with its validity."""
+    time = shop.now if of.at is None else parent[of.at]
+    wanted = [parent[column] for column in of.to]
     if not isinstance(time, int) or None in wanted:
         return None
     found = [row for row in shop.at(name, time) if [row[column] for column in of.on] == wanted]
@@ -137,15 +138,15 @@ def _shown(joined: Joined, found: Mapping[str, Image | None]) -> dict[str, objec
 
 
 def check_lookup(random: Random) -> None:
-    """Check that facts have the members that were valid at their times, also if they became known late."""
-    lake, shop = Lake(validate_joined(drawn_lookup(random), numbered_tables())), Facts(random)
+    """Facts have the versions of their members that were valid at their times, late changes included."""
+    lake, shop = Lake(validate_joined(random_lookup(random), numbered_tables())), Facts(random)
     joining, key = lake.joining, lake.joining.dimension.key
     for _ in range(random.randrange(1, 6)):
-        plan = play(random, shop, lake, late=True)
+        plan = change_and_plan(random, shop, lake, late=True)
         before = lake.current()
-        take(lake, plan, shop.tables(joining), shop)
+        commit_batch(lake, plan, shop.tables(joining), shop)
         now: dict[Key, Image] = {} if joining.unknown is None else {joining.unknown[0]: joining.unknown[1]}
-        now |= {tuple(row[name] for name in key): row for row in by_hand(joining.joined, shop)}
+        now |= {tuple(row[name] for name in key): row for row in expected_rows(joining.joined, shop)}
         assert lake.current() == now
         changed = {key for key in before.keys() | now.keys() if before.get(key) != now.get(key)}
         assert lake.wrote == {(key, 0) for key in changed}

@@ -17,7 +17,7 @@ from lakeward.adapters.spark.execution.cached_frames import freed_on_failure
 from lakeward.adapters.spark.history.instants import of_time
 from lakeward.adapters.spark.history.version_rows import STORED, VersionRows, tail
 from lakeward.adapters.spark.history.versions import Versions, equal
-from lakeward.adapters.spark.joined.sides import AT, INSTANT, INSTANTS, IS_UNKNOWN, UNDATED
+from lakeward.adapters.spark.joined.source_frames import AT, INSTANT, INSTANTS, IS_UNKNOWN, UNDATED
 from lakeward.adapters.spark.merge.resolution import FILE, POS
 from lakeward.adapters.spark.schema_changes.schema_alignment import fitted
 from lakeward.adapters.spark.sql import names
@@ -26,16 +26,15 @@ from lakeward.adapters.spark.sql.keys import key_columns, key_text
 from lakeward.adapters.spark.sql.names import quoted, text
 from lakeward.adapters.spark.sql.types import ddl, ddl_of
 from lakeward.core.history.options import ByRun, History
-from lakeward.core.joined.dates import BEGINNING, BEYOND_OPEN_END
+from lakeward.core.joined.dates import BEGINNING, BEYOND_OPEN_END, SourceColumns
 from lakeward.core.joined.plan import JoinPlan
-from lakeward.core.joined.undated import SourceColumns
 from lakeward.core.merge.fold import columns_of
 from lakeward.core.ports import SkippedKeys
 
-_MADE: Final = "_lakeward_made"
+_JOINED: Final = "_lakeward_joined"
 _BECOMES: Final = "_lakeward_becomes"
 _TOUCHED: Final = "_lakeward_touched"
-_SILENT: Final = "_lakeward_silent"
+_UNDATED: Final = "_lakeward_undated_sources"
 
 _BY_INSTANT: Final = (
     "(a, b) -> CASE WHEN a.instant < b.instant THEN -1 WHEN a.instant > b.instant THEN 1 ELSE 0 END"
@@ -46,14 +45,14 @@ _BY_INSTANT: Final = (
 class Difference:
     """The changes of a batch to a joined table: rows to write, and rows to remove with their files.
 
-    `opened` is how many current versions a history gains, net. `left` are keys that are left unchanged.
+    `opened` is how many current versions a history gains, net. `skipped` are keys that are left unchanged.
     """
 
     written: DataFrame
     removed: DataFrame
     cached: DataFrame
     opened: int = 0
-    left: SkippedKeys | None = None
+    skipped: SkippedKeys | None = None
 
 
 class _ShownVersions(Versions):
@@ -64,42 +63,46 @@ class _ShownVersions(Versions):
         return self.shows_same(one, other)
 
 
-def mirrored(plan: JoinPlan, standing: DataFrame, joined: DataFrame, touched: DataFrame | None) -> Difference:
+def compare_mirror(
+    plan: JoinPlan, stored_rows: DataFrame, joined: DataFrame, touched: DataFrame | None
+) -> Difference:
     """Compare the stored rows with the joined rows, key by key: all keys, or those that are touched."""
     dimension = plan.joining.dimension
     key = list(dimension.key)
     own = {c.name: c.type for c in dimension.schema}
-    missing = {name: type_ for name, type_ in own.items() if name not in standing.columns}
+    missing = {name: type_ for name, type_ in own.items() if name not in stored_rows.columns}
     nulls = [f"CAST(NULL AS {ddl(type_)}) AS {quoted(name)}" for name, type_ in missing.items()]
-    standing = fitted(standing, dimension.schema).selectExpr("*", *nulls)
+    stored_rows = fitted(stored_rows, dimension.schema).selectExpr("*", *nulls)
     cells = struct({f"c{i}": quoted(name) for i, name in enumerate(own)})
-    stored = standing.selectExpr(*map(quoted, key), f"{cells} AS {STORED}", FILE, POS)
-    both = _align(plan, stored, joined.selectExpr(*map(quoted, key), f"{cells} AS {_MADE}"), touched)
-    same = " AND ".join(equal(f"{STORED}.c{i}", f"{_MADE}.c{i}", type_) for i, type_ in enumerate(own.values()))
-    is_new, is_gone = f"{STORED} IS NULL", f"{_MADE} IS NULL"
-    differing = both.where(f"({is_new}) != ({is_gone}) OR (NOT ({is_new}) AND NOT ({same}))").persist()
+    stored = stored_rows.selectExpr(*map(quoted, key), f"{cells} AS {STORED}", FILE, POS)
+    both = _align(plan, stored, joined.selectExpr(*map(quoted, key), f"{cells} AS {_JOINED}"), touched)
+    same = " AND ".join(equal(f"{STORED}.c{i}", f"{_JOINED}.c{i}", type_) for i, type_ in enumerate(own.values()))
+    is_new, is_removed = f"{STORED} IS NULL", f"{_JOINED} IS NULL"
+    differing = both.where(f"({is_new}) != ({is_removed}) OR (NOT ({is_new}) AND NOT ({same}))").persist()
     place = dict(zip(names.POSITION, ("1", "0L", f"{plan.batch}L", "0L"), strict=True))
-    written = differing.where(f"NOT ({is_gone})").selectExpr(
-        *[f"{_MADE}.c{i} AS {quoted(name)}" for i, name in enumerate(own)],
+    written = differing.where(f"NOT ({is_removed})").selectExpr(
+        *[f"{_JOINED}.c{i} AS {quoted(name)}" for i, name in enumerate(own)],
         *[f"{value} AS {name}" for name, value in place.items()],
     )
     removed = differing.where(f"NOT ({is_new})").selectExpr(*map(quoted, key), FILE, POS)
     return Difference(written, removed, differing)
 
 
-def versioned(plan: JoinPlan, standing: DataFrame, joined: DataFrame, touched: DataFrame | None) -> Difference:
+def compare_history(
+    plan: JoinPlan, stored_rows: DataFrame, joined: DataFrame, touched: DataFrame | None
+) -> Difference:
     """Compare the stored versions with the joined rows: all rows over time, else the last row of each key."""
     joining, writer = plan.joining, _version_rows(plan)
     key = list(joining.dimension.key)
-    stored = writer.stored(standing)
+    stored = writer.stored(stored_rows)
     cells = struct({f"c{i}": quoted(c.name) for i, c in enumerate(joining.dimension.schema)})
     item = {
         "cells": f"CASE WHEN {IS_UNKNOWN} IS NOT NULL THEN {cells} END",
         "instant": AT if joining.over_time else f"array_max({INSTANTS})",
         "instants": INSTANTS,
-        "stands_for_none": IS_UNKNOWN,
+        "is_unknown": IS_UNKNOWN,
     }
-    images = joined.groupBy(*map(quoted, key)).agg(F.expr(f"collect_list({struct(item)}) AS {_MADE}"))
+    images = joined.groupBy(*map(quoted, key)).agg(F.expr(f"collect_list({struct(item)}) AS {_JOINED}"))
     both = _align(plan, stored, images, touched)
     empty = {name: f"CAST(array() AS {ddl_of(of.schema[name].dataType)})" for name, of in _arrays(stored, images)}
     lets = {name: f"coalesce({name}, {none})" for name, none in empty.items()}
@@ -115,30 +118,31 @@ def versioned(plan: JoinPlan, standing: DataFrame, joined: DataFrame, touched: D
     wrong = f"coalesce({_BECOMES}.beyond, {_BECOMES}.rows.wrong)"
     explanation = f"concat({key_text(key_columns(joining.dimension))}, ': ', {wrong})"
     sums = [f"coalesce(sum({_BECOMES}.rows.opened) FILTER (WHERE {wrong} IS NULL), 0)"]
-    sums += [f"count({explanation})", f"min({explanation})", f"count({_BECOMES}.beyond)"]
+    sums += [f"count({explanation})", f"min({explanation})"]
     with freed_on_failure(by_key.unpersist):
-        opened, skipped, example, beyond = by_key.agg(*map(F.expr, sums)).collect()[0]
+        opened, skipped, example = by_key.agg(*map(F.expr, sums)).collect()[0]
     right = by_key.where(f"{wrong} IS NULL")
     written = writer.rows(right.selectExpr(f"explode({_BECOMES}.rows.fresh) AS fresh"))
     removed = writer.gone(right.selectExpr(f"explode({_BECOMES}.rows.gone) AS gone"))
-    return Difference(
-        written, removed, by_key, int(opened), SkippedKeys(skipped, example, beyond) if skipped else None
-    )
+    return Difference(written, removed, by_key, int(opened), SkippedKeys(skipped, example) if skipped else None)
 
 
 def _beyond(plan: JoinPlan, writer: VersionRows) -> str:
-    """Return SQL for why versions over time (`after`) cannot be shown, or NULL: `beyond` of the core as SQL."""
+    """Return SQL for why versions over time (`after`) cannot be shown, or NULL.
+
+    It is `open_end_violation` of the core as SQL.
+    """
     form = writer.history.shown
     if form.open_end is None or not plan.joining.over_time:
         return "string(NULL)"
-    found = f"filter(after, v -> greatest(v.begins, v.ends) >= {form.open_end}L)"
-    begins = f"string({writer.instant('found[0].begins')})"
-    words = f"concat({text(f'{BEYOND_OPEN_END} ({form.valid_from} = ')}, {begins}, ')')"
-    return let({"found": found}, f"CASE WHEN size(found) > 0 THEN {words} END")
+    violating = f"filter(after, v -> greatest(v.begins, v.ends) >= {form.open_end}L)"
+    begins = f"string({writer.instant('violating[0].begins')})"
+    explanation = f"concat({text(f'{BEYOND_OPEN_END} ({form.valid_from} = ')}, {begins}, ')')"
+    return let({"violating": violating}, f"CASE WHEN size(violating) > 0 THEN {explanation} END")
 
 
 def _arrays(stored: DataFrame, images: DataFrame) -> Sequence[tuple[str, DataFrame]]:
-    return [(STORED, stored), (_MADE, images)]
+    return [(STORED, stored), (_JOINED, images)]
 
 
 def _align(plan: JoinPlan, stored: DataFrame, joined: DataFrame, touched: DataFrame | None) -> DataFrame:
@@ -146,9 +150,9 @@ def _align(plan: JoinPlan, stored: DataFrame, joined: DataFrame, touched: DataFr
     key = list(plan.joining.dimension.key)
     if touched is None:
         return stored.join(joined, key, "full").selectExpr(
-            "*", f"bigint(NULL) AS {_TOUCHED}", f"CAST(NULL AS array<int>) AS {_SILENT}"
+            "*", f"bigint(NULL) AS {_TOUCHED}", f"CAST(NULL AS array<int>) AS {_UNDATED}"
         )
-    touched = touched.selectExpr(*map(quoted, key), f"{INSTANT} AS {_TOUCHED}", f"{UNDATED} AS {_SILENT}")
+    touched = touched.selectExpr(*map(quoted, key), f"{INSTANT} AS {_TOUCHED}", f"{UNDATED} AS {_UNDATED}")
     if plan.whole:
         return stored.join(joined, key, "full").join(touched, key, "left")
     return touched.join(stored, key, "left").join(joined, key, "left")
@@ -163,10 +167,10 @@ def _version_rows(plan: JoinPlan) -> VersionRows:
 
 
 def _versions_of_last_row(plan: JoinPlan, versions: Versions) -> str:
-    """Return SQL for the versions of a key with a single joined row: `compared` of the core as SQL."""
-    bindings = {"row": f"try_element_at({_MADE}, 1)", "last": "try_element_at(base, -1)"}
-    known = _change_instant(plan, f"greatest({_TOUCHED}, row.instant)", _is_dated(plan, versions))
-    at = f"CASE WHEN row.stands_for_none AND size(base) = 0 THEN {BEGINNING}L ELSE {known} END"
+    """Return SQL for the versions of a key with a single joined row: `compare_row` of the core as SQL."""
+    bindings = {"row": f"try_element_at({_JOINED}, 1)", "last": "try_element_at(base, -1)"}
+    begins = _change_instant(plan, f"greatest({_TOUCHED}, row.instant)", _is_dated(plan, versions))
+    at = f"CASE WHEN row.is_unknown AND size(base) = 0 THEN {BEGINNING}L ELSE {begins} END"
     return let({**bindings, "e": _event(plan, versions, at)}, _after(versions, "base", "row"))
 
 
@@ -180,18 +184,21 @@ def _is_dated(plan: JoinPlan, versions: Versions) -> str:
         part = SourceColumns.of(joining, name, versions.columns)
         is_joined, ended = "row.cells IS NOT NULL", "last.ends IS NOT NULL"
         differs = f"NOT ({replace(versions, columns=part.columns).same('last.cells', 'row.cells')})"
-        goes = f"({is_joined}) = ({ended})" if part.holds else "false"
+        appears = f"({is_joined}) = ({ended})" if part.is_required else "false"
         instant = f"get(row.instants, {place})"
         is_dated = f"{instant} > last.reached" if joining.is_grouped(name) else f"{instant} IS NOT NULL"
-        silent = "true" if name in plan.untold else f"array_contains({_SILENT}, {place})"
-        differs = f"CASE WHEN {is_joined} AND NOT ({ended}) THEN {differs} ELSE {goes} END"
-        changed.append(f"coalesce({silent}, false) AND NOT coalesce({is_dated}, false) AND {differs}")
+        is_undated = "true" if name in plan.incomplete_sources else f"array_contains({_UNDATED}, {place})"
+        differs = f"CASE WHEN {is_joined} AND NOT ({ended}) THEN {differs} ELSE {appears} END"
+        changed.append(f"coalesce({is_undated}, false) AND NOT coalesce({is_dated}, false) AND {differs}")
     return f"(last IS NULL OR NOT ({' OR '.join(f'({one})' for one in changed)}))"
 
 
 def _versions_over_time(plan: JoinPlan, versions: Versions) -> str:
-    """Return SQL for the versions of a key with one joined row for each instant: `over_time` of the core as SQL."""
-    in_order = f"array_sort({_MADE}, {_BY_INSTANT})"
+    """Return SQL for the versions of a key with one joined row for each instant.
+
+    It is `versions_over_time` of the core as SQL.
+    """
+    in_order = f"array_sort({_JOINED}, {_BY_INSTANT})"
     step = let({"e": _event(plan, versions, "row.instant")}, _after(versions, "so_far", "row"))
     return f"aggregate({in_order}, {versions.none}, (so_far, row) -> {step})"
 
@@ -210,7 +217,7 @@ def _event(plan: JoinPlan, versions: Versions, instant: str) -> str:
 
 
 def _change_instant(plan: JoinPlan, instant: str, is_dated: str) -> str:
-    """Return SQL for the instant from which a joined row counts: `of_change` of the core as SQL."""
+    """Return SQL for the instant from which a joined row counts: `change_instant` of the core as SQL."""
     history = plan.joining.dimension.history or History()
     if plan.is_first and history.first_load is not None:
         return f"{history.first_load}L"

@@ -9,23 +9,23 @@ from typing import Final
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from lakeward.adapters.spark.joined.sides import (
+from lakeward.adapters.spark.joined.source_frames import (
     AT,
     INSTANTS,
     IS_UNKNOWN,
     Frames,
     JoinedSource,
-    all_there,
+    are_not_null,
     equal_links,
     literal,
     numbered,
     renamed,
-    sides,
+    sources_of,
 )
 from lakeward.adapters.spark.sql.names import quoted
 from lakeward.adapters.spark.sql.types import ddl
 from lakeward.core.joined.dates import BEGINNING
-from lakeward.core.joined.declared import JoinType
+from lakeward.core.joined.declaration import JoinType
 from lakeward.core.joined.joining import Joining
 
 _UNKNOWN_CELLS: Final = "_lakeward_told"
@@ -33,57 +33,57 @@ _ASKED: Final = "_lakeward_asked"
 """Column: the instant as of which a group is read."""
 
 
-def made(joining: Joining, tables: Frames, keys: DataFrame | None) -> DataFrame:
+def join_frames(joining: Joining, tables: Frames, keys: DataFrame | None) -> DataFrame:
     """Return the joined rows, of these keys or of all, in the columns of the joined table.
 
     Over time there is one row for each instant (`AT`) at which the joined row may change. At instants without a
     joined row there is a row with the key alone, whose `IS_UNKNOWN` is NULL.
     """
-    of = sides(joining)
-    driving = of[joining.joined.driving]
+    sources = sources_of(joining)
+    driving = sources[joining.joined.driving]
     rows, by = _of_keys(joining, driving, tables, keys), driving.links
-    moments = _moments(joining, of, tables, rows, keys) if joining.over_time else None
+    moments = _moments(joining, sources, tables, rows, keys) if joining.over_time else None
     if moments is not None:
         rows, by = renamed(moments, joining.dimension.key, by).join(rows, by).where(driving.covers()), [*by, AT]
     if driving.is_grouped:
-        rows = driving.grouped(rows, by)
+        rows = driving.aggregate(rows, by)
     for name in joining.joined.others:
-        rows = _join_source(rows, of[name], of[joining.joined.beside(name)], tables[name])
-    joined = _select_columns(joining, of, rows)
+        rows = _join_source(rows, sources[name], sources[joining.joined.parent(name)], tables[name])
+    joined = _select_columns(joining, sources, rows)
     return _with_unknown(joining, joined, keys) if moments is None else _at_all(joining, joined, moments)
 
 
 def _of_keys(joining: Joining, driving: JoinedSource, tables: Frames, keys: DataFrame | None) -> DataFrame:
     """Return the rows of the driving source for the joined rows of these keys, or of all."""
-    rows = tables[driving.name].where(all_there(driving.links))
+    rows = tables[driving.name].where(are_not_null(driving.links))
     if keys is None:
         return rows
     wanted = renamed(keys.select(*map(quoted, joining.dimension.key)), joining.dimension.key, driving.links)
     return rows.join(wanted, driving.links, "left_semi")
 
 
-def _join_source(rows: DataFrame, side: JoinedSource, beside: JoinedSource, table: DataFrame) -> DataFrame:
-    """Join a source to rows; the columns of `beside` have the values that link them."""
-    to, way = beside.columns(side.source.to), "left" if side.source.way is JoinType.LEFT else "inner"
-    is_found = equal_links(side.links, to)
-    if side.is_grouped and side.reads_versions:
-        links = renamed(rows.select(*to, AT), to, numbered(to)).where(all_there(numbered(to))).distinct()
-        versions = table.join(links, equal_links(side.links, numbered(to))).where(side.covers())
-        versions = renamed(side.grouped(versions, [*side.links, AT]), [AT], [_ASKED])
+def _join_source(rows: DataFrame, source: JoinedSource, parent: JoinedSource, table: DataFrame) -> DataFrame:
+    """Join a source to rows; the columns of `parent` have the values that link them."""
+    to, way = parent.columns(source.declaration.to), "left" if source.declaration.way is JoinType.LEFT else "inner"
+    is_found = equal_links(source.links, to)
+    if source.is_grouped and source.reads_versions:
+        links = renamed(rows.select(*to, AT), to, numbered(to)).where(are_not_null(numbered(to))).distinct()
+        versions = table.join(links, equal_links(source.links, numbered(to))).where(source.covers())
+        versions = renamed(source.aggregate(versions, [*source.links, AT]), [AT], [_ASKED])
         return rows.join(versions, [*is_found, F.col(AT) == F.col(_ASKED)], way).drop(_ASKED)
-    if side.is_grouped:
+    if source.is_grouped:
         links = renamed(rows.select(*to), to, numbered(to)).distinct()
-        links = table.join(links, equal_links(side.links, numbered(to)), "left_semi")
-        return rows.join(side.grouped(links, side.links), is_found, way)
-    if side.reads_versions:
-        is_found.append(F.expr(side.covers(side.asked_at(beside))))
+        links = table.join(links, equal_links(source.links, numbered(to)), "left_semi")
+        return rows.join(source.aggregate(links, source.links), is_found, way)
+    if source.reads_versions:
+        is_found.append(F.expr(source.covers(source.lookup_instant(parent))))
     return rows.join(table, is_found, way)
 
 
-def _select_columns(joining: Joining, of: Mapping[str, JoinedSource], rows: DataFrame) -> DataFrame:
-    selection = {own: sql for side in of.values() for own, sql in side.selection()}
+def _select_columns(joining: Joining, sources: Mapping[str, JoinedSource], rows: DataFrame) -> DataFrame:
+    selection = {own: sql for source in sources.values() for own, sql in source.selection()}
     own = [f"CAST({selection[c.name]} AS {ddl(c.type)}) AS {quoted(c.name)}" for c in joining.dimension.schema]
-    instants = ", ".join(side.instant for side in of.values())
+    instants = ", ".join(source.instant for source in sources.values())
     at = [AT] if joining.over_time else []
     return rows.selectExpr(*own, f"array({instants}) AS {INSTANTS}", f"false AS {IS_UNKNOWN}", *at)
 
@@ -114,23 +114,23 @@ def _unknown(joining: Joining, spark: SparkSession) -> DataFrame | None:
 
 
 def _moments(
-    joining: Joining, of: Mapping[str, JoinedSource], tables: Frames, rows: DataFrame, keys: DataFrame | None
+    joining: Joining, sources: Mapping[str, JoinedSource], tables: Frames, rows: DataFrame, keys: DataFrame | None
 ) -> DataFrame:
     """Return the instants at which a joined row may change: begins and ends of all versions that it joined."""
     joined, key = joining.joined, list(joining.dimension.key)
-    driving = of[joined.driving]
+    driving = sources[joined.driving]
     root = [f"k{number}" for number in range(len(key))]
     named = [f"{link} AS {name}" for link, name in zip(driving.links, root, strict=True)]
     rows_of = {driving.name: rows.selectExpr("*", *named)}
     for name in joined.others:
-        to = of[joined.beside(name)].columns(joined.sources[name].to)
-        links = rows_of[joined.beside(name)].select(*root, *to).where(all_there(to)).distinct()
-        joined_rows = links.join(tables[name], equal_links(of[name].links, to))
+        to = sources[joined.parent(name)].columns(joined.sources[name].to)
+        links = rows_of[joined.parent(name)].select(*root, *to).where(are_not_null(to)).distinct()
+        joined_rows = links.join(tables[name], equal_links(sources[name].links, to))
         rows_of[name] = joined_rows.select(*root, *tables[name].columns)
     parts = [
-        rows_of[name].selectExpr(*root, f"explode(array({side.begins}, {side.ends})) AS {AT}")
-        for name, side in of.items()
-        if side.reads_versions
+        rows_of[name].selectExpr(*root, f"explode(array({source.begins}, {source.ends})) AS {AT}")
+        for name, source in sources.items()
+        if source.reads_versions
     ]
     moments = renamed(reduce(DataFrame.unionByName, parts).where(f"{AT} IS NOT NULL"), root, key)
     unknown = _unknown(joining, rows.sparkSession)

@@ -14,7 +14,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import ConfigError
 from lakeward.core.joined.check import check_key, validate_joined
-from lakeward.core.joined.declared import Aggregate, Function, Joined, JoinType, Source
+from lakeward.core.joined.declaration import Aggregate, Function, Joined, JoinType, Source
 from lakeward.core.joined.joining import Joining
 from lakeward.core.text.suggestions import nearest
 from lakeward.entrypoints.settings.models.history import HistorySettings, Name, Tracked, as_text, history_of

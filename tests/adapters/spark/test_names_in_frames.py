@@ -9,8 +9,8 @@ import pytest
 from frames import to_frame
 from pyspark.sql import DataFrame, SparkSession
 
-from lakeward.adapters.spark.joined.joined_rows import made
-from lakeward.adapters.spark.joined.sides import AT, renamed, sides
+from lakeward.adapters.spark.joined.joined_rows import join_frames
+from lakeward.adapters.spark.joined.source_frames import AT, renamed, sources_of
 from lakeward.adapters.spark.merge.fold.fold_items import Key
 from lakeward.adapters.spark.merge.fold.retention import trim_chains
 from lakeward.adapters.spark.merge.resolution import ID, as_rejects, reject_each, stored_column
@@ -20,7 +20,7 @@ from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.events import Mark, Sequences
 from lakeward.core.history.options import History
 from lakeward.core.joined.check import validate_joined
-from lakeward.core.joined.declared import Joined, Source
+from lakeward.core.joined.declaration import Joined, Source
 from lakeward.core.merge.change_log import Reason
 from lakeward.core.schema import Column, Schema, Type
 
@@ -108,10 +108,10 @@ def test_joined_rows_over_time_are_told_from_what_stands_for_none(spark: SparkSe
     joining = validate_joined(joined, tables)
     versions = {"item": [(1, 2, 7, 0, 0, None)], "other": [(1, 9, 5, 5, None)]}
     frames = {}
-    for name, side in sides(joining).items():
+    for name, side in sources_of(joining).items():
         types = ", ".join(f"{column} int" for column in of[name])
         frame = to_frame(spark, versions[name], f"{types}, known bigint, since bigint, until bigint")
-        frames[name] = side.named(frame, "known", "since", "until")
-    found = made(joining, frames, None).select("k1", "k0", "told", "_made", AT).collect()
+        frames[name] = side.select_needed(frame, "known", "since", "until")
+    found = join_frames(joining, frames, None).select("k1", "k0", "told", "_made", AT).collect()
     assert {tuple(row) for row in found if row["k1"] == 1} == {(1, 2, 7, None, 0), (1, 2, 7, 9, 5)}
     assert [row["told"] for row in found if row["k1"] != 1] == [None]

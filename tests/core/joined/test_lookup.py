@@ -13,9 +13,9 @@ from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import ConfigError
 from lakeward.core.history.options import ByColumn, History, Shown, Surrogate
 from lakeward.core.joined.check import validate_joined
-from lakeward.core.joined.declared import Aggregate, Function, Joined, JoinType, Source
+from lakeward.core.joined.declaration import Aggregate, Function, Joined, JoinType, Source
 from lakeward.core.joined.joining import Joining
-from lakeward.core.joined.rows import SourceRow, rows
+from lakeward.core.joined.rows import SourceRow, join_rows
 from lakeward.core.schema import Column, Schema, Type, parse_type
 
 HASHED = History(shown=Shown(surrogate=Surrogate.HASH))
@@ -67,7 +67,11 @@ def facts(customer: Source = CUSTOMER, orders: Source = ORDERS, **options: objec
     return Joined(name=TableName("dw", "facts"), sources={"orders": orders, "customer": customer}, **options)
 
 
-def looked_up(history: History, at: str, value: object) -> object:
+def looked_up(**changed: object) -> Joined:
+    return facts(replace(CUSTOMER, **changed))
+
+
+def name_found(history: History, at: str, value: object) -> object:
     """Return the name that a fact finds whose time is in a column; it changes on 2026-11-23 in Tokyo."""
     joining = validate_joined(
         facts(replace(CUSTOMER, at=at, columns={"name": "name"}, otherwise={})), tables(history)
@@ -76,7 +80,8 @@ def looked_up(history: History, at: str, value: object) -> object:
     ann, bea = ({"id": 1, "name": name} for name in ("Ann", "Bea"))
     order = dict.fromkeys(TYPES["orders"]) | {"id": 10, "customer": 1, at: value}
     versions = [SourceRow(ann, None, change - 1, change), SourceRow(bea, None, change)]
-    return rows(joining, {"orders": {(10,): [SourceRow(order)]}, "customer": {(1,): versions}})[10,].cells["name"]
+    stored = {"orders": {(10,): [SourceRow(order)]}, "customer": {(1,): versions}}
+    return join_rows(joining, stored)[10,].cells["name"]
 
 
 def test_what_a_history_adds_can_be_taken_with_its_type() -> None:
@@ -112,7 +117,7 @@ def test_what_a_history_adds_can_be_taken_with_its_type() -> None:
 def test_a_fact_finds_the_version_that_is_valid_at_its_time(
     history: History, at: str, value: object, name: str | None
 ) -> None:
-    assert looked_up(history, at, value) == name
+    assert name_found(history, at, value) == name
 
 
 def test_what_finds_none_has_what_there_is_otherwise_in_the_type_of_the_column() -> None:
@@ -128,61 +133,56 @@ def test_all_versions_are_read_of_what_is_looked_up_alone() -> None:
     ).reads_versions("customer")
 
 
+NO_OTHERWISE = "says what there is otherwise, and no row finds none of it, or several rows make one"
 GROUPED = replace(
     ORDERS, columns={"customer": "customer"}, on=("customer",), aggregates={"n": Aggregate(Function.COUNT)}
 )
 COUNTED = replace(CUSTOMER, columns={}, aggregates={"n": Aggregate(Function.COUNT)}, otherwise={})
-WRONG: Mapping[str, tuple[Joined, History | None]] = {
-    "customer is looked up at orders.at, and the joined table is a history": (facts(history=HASHED), HASHED),
-    "customer is looked up at orders.at, and shop.customer is a mirror, which forgets how it was": (facts(), None),
-    "customer is looked up at orders.at, and n are made of several rows": (facts(COUNTED), HASHED),
-    "orders drives, and is joined to another": (facts(orders=replace(ORDERS, at="at")), HASHED),
-    "orders has no column when": (facts(replace(CUSTOMER, at="when")), HASHED),
-    "orders.day is a date, and versions of customer are dated by times": (
-        facts(replace(CUSTOMER, at="day")),
-        HASHED,
+WRONG = [
+    ("customer is looked up at orders.at, and the joined table is a history", facts(history=HASHED), HASHED),
+    (
+        "customer is looked up at orders.at, and shop.customer is a mirror, which forgets how it was",
+        facts(),
+        None,
     ),
-    "orders.number is an int, and versions of customer are dated by days": (
-        facts(replace(CUSTOMER, at="number")),
-        BY_DAY,
-    ),
-    "orders.at is a timestamp, and versions of customer are dated by numbers": (facts(), NUMBERED),
-    "orders.amount is a decimal(8,2), and versions of customer are dated by numbers": (
-        facts(replace(CUSTOMER, at="amount")),
+    ("customer is looked up at orders.at, and n are made of several rows", facts(COUNTED), HASHED),
+    ("orders drives, and is joined to another", facts(orders=replace(ORDERS, at="at")), HASHED),
+    ("orders has no column when", looked_up(at="when"), HASHED),
+    ("orders.day is a date, and versions of customer are dated by times", looked_up(at="day"), HASHED),
+    ("orders.number is an int, and versions of customer are dated by days", looked_up(at="number"), BY_DAY),
+    ("orders.at is a timestamp, and versions of customer are dated by numbers", facts(), NUMBERED),
+    (
+        "orders.amount is a decimal(8,2), and versions of customer are dated by numbers",
+        looked_up(at="amount"),
         NUMBERED,
     ),
-    "customer is joined to customer, at, and several rows of orders make one": (facts(orders=GROUPED), HASHED),
-    "customer has no column version_key": (facts(), History()),
-    "of customer version_key is taken, which its history adds:at": (facts(replace(CUSTOMER, at=None)), HASHED),
-    "otherwise there is since of customer": (facts(replace(CUSTOMER, otherwise={"since": "1970-01-01"})), HASHED),
-    "otherwise customer_key is 'none', and the column a bigint": (
-        facts(replace(CUSTOMER, otherwise={"customer_key": "none"})),
+    ("customer is joined to customer, at, and several rows of orders make one", facts(orders=GROUPED), HASHED),
+    ("customer has no column version_key", facts(), History()),
+    ("of customer version_key is taken, which its history adds", looked_up(at=None), HASHED),
+    ("otherwise there is since of customer", looked_up(otherwise={"since": "1970-01-01"}), HASHED),
+    (
+        "otherwise customer_key is 'none', and the column a bigint",
+        looked_up(otherwise={"customer_key": "none"}),
         BY_DAY,
     ),
-    "otherwise tags is 'a', and the column a list<string>": (
-        facts(replace(CUSTOMER, columns={"tags": "tags"}, otherwise={"tags": "a"})),
+    (
+        "otherwise tags is 'a', and the column a list<string>",
+        looked_up(columns={"tags": "tags"}, otherwise={"tags": "a"}),
         HASHED,
     ),
-    "customer says what there is otherwise, and no row finds none of it, or several rows make one": (
-        facts(replace(CUSTOMER, way=JoinType.INNER)),
-        HASHED,
-    ),
-    "orders says what there is otherwise, and no row finds none of it, or several rows make one": (
-        facts(orders=replace(ORDERS, otherwise={"id": "-1"})),
-        HASHED,
-    ),
-    "customer says what there is otherwise, and no row finds none of it, or several rows make one:grouped": (
-        facts(replace(COUNTED, at=None, otherwise={"n": "-1"})),
-        HASHED,
-    ),
-}
+    (f"customer {NO_OTHERWISE}", looked_up(way=JoinType.INNER), HASHED),
+    (f"orders {NO_OTHERWISE}", facts(orders=replace(ORDERS, otherwise={"id": "-1"})), HASHED),
+    (f"customer {NO_OTHERWISE}", facts(replace(COUNTED, at=None, otherwise={"n": "-1"})), HASHED),
+]
 
 
-@pytest.mark.parametrize(("found", "wrong"), WRONG.items(), ids=WRONG)
-def test_a_lookup_that_cannot_be_is_said(found: str, wrong: tuple[Joined, History | None]) -> None:
+@pytest.mark.parametrize(("found", "wrong", "history"), WRONG)
+def test_a_wrong_lookup_is_refused_with_what_was_found_and_what_to_do(
+    found: str, wrong: Joined, history: History | None
+) -> None:
     with pytest.raises(ConfigError, match="it cannot be joined like this") as error:
-        validate_joined(wrong[0], tables(wrong[1]))
-    assert error.value.found == found.partition(":")[0]
+        validate_joined(wrong, tables(history))
+    assert error.value.found == found
     assert error.value.todo
 
 

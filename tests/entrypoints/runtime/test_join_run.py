@@ -14,7 +14,7 @@ from structlog.testing import capture_logs
 from lakeward.adapters.memory import MemoryLedger
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import ConfigError, EngineLost, SetupError, TableError
-from lakeward.core.joined.keeping import JoinJob
+from lakeward.core.joined.preparation import JoinJob
 from lakeward.entrypoints.runtime import join_run
 from lakeward.entrypoints.runtime.join_run import JoinScheduler, TableSelection, joined_of, select_tables
 from lakeward.entrypoints.runtime.scheduler import TableOutcome
@@ -49,22 +49,22 @@ class Lake:
     leaves: dict[TableName, TableError] = field(default_factory=dict)
     joined: list[TableName] = field(default_factory=list)
 
-    def keep_up(self, job: Any, _watch: object) -> Any:
+    def refresh(self, job: Any, _watch: object) -> Any:
         self.joined.append(job.name)
         if job.name in self.fails:
             raise self.fails[job.name]
         left = self.leaves.get(job.name)
         return SimpleNamespace(commit="c", written=1, removed=0, error=left, cautions=())
 
-    def told(self) -> list[TableName]:
-        told, self.joined = sorted(self.joined), []
-        return told
+    def refreshed(self) -> list[TableName]:
+        names, self.joined = sorted(self.joined), []
+        return names
 
 
 @pytest.fixture
 def lake(monkeypatch: pytest.MonkeyPatch) -> Lake:
     made = Lake()
-    monkeypatch.setattr(join_run, "refresh", made.keep_up)
+    monkeypatch.setattr(join_run, "refresh", made.refresh)
     return made
 
 
@@ -91,7 +91,7 @@ def test_joined_tables_are_run_with_any_of_their_sources() -> None:
     assert list(joined_of(CONFIGURED, [LOG])) == []
 
 
-def test_with_a_joined_table_come_those_that_it_is_made_of_and_no_other() -> None:
+def test_a_joined_table_selects_its_sources_and_a_table_its_joined_tables() -> None:
     assert select_tables(CONFIGURED, []) == TableSelection([CUSTOMER, ORDERS, LOG], [DIM, SUMMARY])
     assert select_tables(CONFIGURED, ["dw.dim"]) == TableSelection([CUSTOMER], [DIM], named=True)
     assert select_tables(CONFIGURED, ["shop.log", "DW.Summary"]) == TableSelection(
@@ -100,7 +100,7 @@ def test_with_a_joined_table_come_those_that_it_is_made_of_and_no_other() -> Non
     assert select_tables(CONFIGURED, ["shop.customer"]) == TableSelection([CUSTOMER], [DIM, SUMMARY], named=True)
 
 
-def test_a_joined_table_is_named_where_a_table_has_to_be_and_where_none_is_known() -> None:
+def test_an_error_of_a_name_lists_joined_tables() -> None:
     with pytest.raises(ConfigError, match="summary is a joined table") as error:
         CONFIGURED.choose(["dw.summary"])
     assert error.value.todo == "Name a source of it: shop.customer, shop.orders"
@@ -109,7 +109,7 @@ def test_a_joined_table_is_named_where_a_table_has_to_be_and_where_none_is_known
     assert "dw.dim" in str(error.value.todo)
 
 
-def test_a_table_is_due_where_a_source_of_it_went_on() -> None:
+def test_a_table_is_due_where_a_source_has_another_batch() -> None:
     join_scheduler = joins()
     for batches, right in [
         ({CUSTOMER: 1, ORDERS: 1}, [DIM, SUMMARY]),
@@ -118,66 +118,67 @@ def test_a_table_is_due_where_a_source_of_it_went_on() -> None:
         ({CUSTOMER: 2, ORDERS: 2}, [DIM, SUMMARY]),
         ({CUSTOMER: 2, ORDERS: 1}, [SUMMARY]),
     ]:
-        assert join_scheduler.due(batches) == right
-    join_scheduler.reopen()
-    assert join_scheduler.due({CUSTOMER: 2, ORDERS: 1}) == [DIM, SUMMARY], (
+        assert join_scheduler.due_tables(batches) == right
+    join_scheduler.make_all_due()
+    assert join_scheduler.due_tables({CUSTOMER: 2, ORDERS: 1}) == [DIM, SUMMARY], (
         "another process may have gone back and forth"
     )
 
 
-def test_one_that_fails_stops_no_other_and_is_due_again(lake: Lake) -> None:
+def test_a_failure_stops_no_other_table_and_is_tried_again(lake: Lake) -> None:
     join_scheduler = joins()
     lake.fails[DIM] = TableError("no space")
     for failures in (1, 2):
-        assert DIM in join_scheduler.due({CUSTOMER: 1})
-        assert (join_scheduler.take(DIM), join_scheduler.take(SUMMARY)) == (TableOutcome.FAILED, TableOutcome.DONE)
+        assert DIM in join_scheduler.due_tables({CUSTOMER: 1})
+        outcomes = [join_scheduler.refresh(table) for table in (DIM, SUMMARY)]
+        assert outcomes == [TableOutcome.FAILED, TableOutcome.DONE]
         assert (str(join_scheduler.runs[DIM].error), join_scheduler.runs[DIM].failures) == ("no space", failures)
         assert join_scheduler.runs[SUMMARY].error is None
     kept = join_scheduler.container.ledger().account(str(DIM)).failure
     assert (kept.what, kept.kind, kept.at) == ("no space", "TableError", 7)
     lake.fails.clear()
-    assert join_scheduler.due({CUSTOMER: 1}) == [DIM]
+    assert join_scheduler.due_tables({CUSTOMER: 1}) == [DIM]
     with capture_logs() as logs:
-        assert join_scheduler.take(DIM) is TableOutcome.DONE
+        assert join_scheduler.refresh(DIM) is TableOutcome.DONE
     assert (join_scheduler.runs[DIM].error, join_scheduler.runs[DIM].failures) == (None, 0)
     assert join_scheduler.container.ledger().account(str(DIM)).failure is None
     assert [line["event"] for line in logs] == ["goes on", "joined"]
-    assert join_scheduler.due({CUSTOMER: 1}) == []
+    assert join_scheduler.due_tables({CUSTOMER: 1}) == []
 
 
-def test_what_a_table_leaves_as_it_stands_is_told_as_its_failure_beside_what_it_did(lake: Lake) -> None:
+def test_skipped_keys_are_a_failure_of_a_batch_that_was_committed(lake: Lake) -> None:
     join_scheduler = joins()
     lake.leaves[DIM] = TableError("versions of 2 keys break the rules of histories")
     with capture_logs() as logs:
-        assert [join_scheduler.take(DIM) for _ in range(2)] == [TableOutcome.FAILED, TableOutcome.FAILED]
+        assert [join_scheduler.refresh(DIM) for _ in range(2)] == [TableOutcome.FAILED, TableOutcome.FAILED]
     run = join_scheduler.runs[DIM]
     assert (run.batches, run.failures, run.error, run.report is None) == (2, 2, lake.leaves[DIM], False)
     assert [line["event"] for line in logs if line["log_level"] in ("info", "error")].count("goes on") == 0
     lake.leaves.clear()
-    assert join_scheduler.take(DIM) is TableOutcome.DONE
+    assert join_scheduler.refresh(DIM) is TableOutcome.DONE
     assert (run.batches, run.failures, run.error) == (3, 0, None)
 
 
 def test_a_spark_that_cannot_start_ends_the_run(lake: Lake) -> None:
     lake.fails[DIM] = SetupError("there is no Java")
     with ThreadPoolExecutor(1) as pool, pytest.raises(SetupError):
-        joins().all(pool)
-    assert lake.told() == [DIM, SUMMARY]
+        joins().refresh_all(pool)
+    assert lake.refreshed() == [DIM, SUMMARY]
 
 
-def test_a_java_that_has_ended_is_told(lake: Lake) -> None:
+def test_a_lost_engine_is_the_error_of_the_run(lake: Lake) -> None:
     lake.fails[DIM] = OSError("connection refused")
     lost = EngineLost("dw.dim: Java has ended in the middle of it")
     join_scheduler = joins(lost=lost)
-    assert join_scheduler.take(DIM) is TableOutcome.FAILED
+    assert join_scheduler.refresh(DIM) is TableOutcome.FAILED
     assert join_scheduler.runs[DIM].error is lost
 
 
-def test_who_is_asked_to_stop_begins_nothing(lake: Lake) -> None:
+def test_no_refresh_begins_after_a_stop(lake: Lake) -> None:
     stop = Stop(lambda _: None)
     stop.ask()
     join_scheduler = joins(stop)
     with ThreadPoolExecutor(1) as pool:
-        join_scheduler.all(pool)
-    assert lake.told() == []
+        join_scheduler.refresh_all(pool)
+    assert lake.refreshed() == []
     assert join_scheduler.runs == {}, "nothing is said of what was not looked at"

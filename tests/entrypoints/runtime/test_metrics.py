@@ -179,7 +179,7 @@ def test_what_was_done_until_a_run_cannot_go_on_is_written(
         raise SetupError("there is no Java")
 
     pipeline.put(ORDERS, 1)
-    monkeypatch.setattr(running.JoinScheduler, "all", fails)
+    monkeypatch.setattr(running.JoinScheduler, "refresh_all", fails)
     of_pipeline, *tables = lines(pipeline.run())
     assert {one["Table"]: one["EventsRead"] for one in tables} == {"shop.orders": 2, "shop.lines": 0}
     assert (of_pipeline["EventsRead"], of_pipeline["Failures"]) == (2, 1)

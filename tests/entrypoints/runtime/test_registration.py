@@ -235,12 +235,12 @@ def test_a_joined_table_is_registered_as_well(pipeline: Pipeline, monkeypatch: p
     pipeline.run()
     pipeline.catalog.told.clear()
     join_scheduler = JoinScheduler(pipeline.container(), [ORDERS], Stop(print))
-    monkeypatch.setattr(JoinScheduler, "_keep_up", lambda *_: None)
-    join_scheduler.take(ORDERS)
+    monkeypatch.setattr(JoinScheduler, "_refresh", lambda *_: None)
+    join_scheduler.refresh(ORDERS)
     assert (len(pipeline.catalog.told), join_scheduler.runs[ORDERS].alarms) == (1, ())
     pipeline.catalog.error = StoreUnreachable("Glue does not answer")
     failed = JoinScheduler(pipeline.container(), [ORDERS], Stop(print))
-    failed.take(ORDERS)
+    failed.refresh(ORDERS)
     (alarm,) = failed.runs[ORDERS].alarms
     assert (alarm.code, exit_code([], [*failed.runs.values()])) == ("CATALOG-001", 3)
 
@@ -251,18 +251,18 @@ def test_a_joined_table_that_is_not_registered_is_due_again_after_a_minute(
     pipeline.run()
     container = pipeline.container()
     monkeypatch.setattr(Configuration, "sources_of", lambda *_: ())
-    monkeypatch.setattr(JoinScheduler, "_keep_up", lambda *_: None)
+    monkeypatch.setattr(JoinScheduler, "_refresh", lambda *_: None)
     join_scheduler = JoinScheduler(container, [ORDERS], Stop(print))
-    assert join_scheduler.due({}) == [ORDERS]
+    assert join_scheduler.due_tables({}) == [ORDERS]
     pipeline.catalog.error = StoreUnreachable("Glue does not answer")
-    join_scheduler.take(ORDERS)
-    assert join_scheduler.due({}) == []
+    join_scheduler.refresh(ORDERS)
+    assert join_scheduler.due_tables({}) == []
     pipeline.now += MINUTE
-    assert join_scheduler.due({}) == [ORDERS]
+    assert join_scheduler.due_tables({}) == [ORDERS]
     pipeline.catalog.error = None
-    join_scheduler.take(ORDERS)
+    join_scheduler.refresh(ORDERS)
     pipeline.now += MINUTE
-    assert (join_scheduler.due({}), join_scheduler.runs[ORDERS].alarms) == ([], ())
+    assert (join_scheduler.due_tables({}), join_scheduler.runs[ORDERS].alarms) == ([], ())
 
 
 def test_columns_have_the_comments_of_their_source(pipeline: Pipeline) -> None:

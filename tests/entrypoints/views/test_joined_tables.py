@@ -7,11 +7,12 @@ from dataclasses import replace
 import pytest
 
 from lakeward.core.dimension import Dimension, TableName
-from lakeward.core.joined.declared import Joined, JoinType, Source
+from lakeward.core.joined.declaration import Joined, JoinType, Source
 from lakeward.core.joined.joining import Joining
-from lakeward.core.joined.keeping import JoinReport, PreparedJoin
+from lakeward.core.joined.omitted_rows import OmittedRows
 from lakeward.core.joined.plan import JoinPlan, JoinProgress, SourceCommit
-from lakeward.core.joined.unshown import OmittedRows
+from lakeward.core.joined.preparation import PreparedJoin
+from lakeward.core.joined.refresh import JoinReport
 from lakeward.core.ports import TableState
 from lakeward.core.progress import Progress
 from lakeward.core.schema import Schema
@@ -19,7 +20,7 @@ from lakeward.entrypoints.runtime.join_run import JoinRun
 from lakeward.entrypoints.views import documents
 from lakeward.entrypoints.views.joined_tables import (
     JoinedStatus,
-    describe_plan,
+    batch_text,
     lookups,
     print_runs,
     status_document,
@@ -42,7 +43,7 @@ JOINING = Joining(
 )
 
 
-def taking(since: dict[str, int], *whole: str) -> JoinPlan:
+def plan_of(since: dict[str, int], *whole: str) -> JoinPlan:
     """Return a plan that takes of each source what came behind a batch, up to its fifth."""
     progress = JoinProgress(batch=2, digest="d", passed={name: SourceCommit(5, "c") for name in since})
     return JoinPlan(joining=JOINING, progress=progress, since=since, whole=whole)
@@ -70,7 +71,7 @@ def taking(since: dict[str, int], *whole: str) -> JoinPlan:
         (replace(CUSTOMER, at=None, otherwise={}), []),
     ],
 )
-def test_a_plan_says_what_is_looked_up_and_what_becomes_of_a_row_that_finds_none(
+def test_a_plan_describes_lookups_and_rows_without_a_match(
     source: Source, words: list[str]
 ) -> None:
     joined = Joined(name=TableName("dw", "facts"), sources={"orders": ORDERS, "customer": source})
@@ -82,30 +83,30 @@ def test_a_plan_says_what_is_looked_up_and_what_becomes_of_a_row_that_finds_none
     [
         (PreparedJoin(), [], "nothing new in its sources"),
         (PreparedJoin(), [ORDERS.table], "keys touched by the next batch of shop.orders"),
-        (PreparedJoin(plan=taking({"orders": 3})), [], "keys touched by orders 4–5"),
+        (PreparedJoin(plan=plan_of({"orders": 3})), [], "keys touched by orders 4–5"),
         (
-            PreparedJoin(plan=taking({"orders": 3})),
+            PreparedJoin(plan=plan_of({"orders": 3})),
             [ORDERS.table, CUSTOMER.table],
             "keys touched by orders 4–5, and by the next batch of shop.orders, shop.customer",
         ),
-        (PreparedJoin(plan=taking({}, "declared anew")), [ORDERS.table], "all rows rebuilt: declared anew"),
-        (PreparedJoin(lacking=(ORDERS.table,)), [ORDERS.table], "waits for the first batch of shop.orders"),
+        (PreparedJoin(plan=plan_of({}, "declared anew")), [ORDERS.table], "all rows rebuilt: declared anew"),
+        (PreparedJoin(missing_sources=(ORDERS.table,)), [ORDERS.table], "waits for the first batch of shop.orders"),
     ],
 )
-def test_a_plan_says_which_keys_are_touched_and_which_batches_come_first(
+def test_a_plan_names_the_batches_that_it_covers_and_those_that_come_first(
     found: PreparedJoin, ahead: list[TableName], words: str
 ) -> None:
-    assert describe_plan(found, ahead) == words
+    assert batch_text(found, ahead) == words
 
 
-def test_what_cannot_be_shown_is_said_of_a_run_and_of_how_far_a_table_is(
+def test_omitted_rows_are_warnings_of_a_run_and_of_the_status(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     grouped = replace(ORDERS, on=("customer",))
     joined = Joined(name=TableName("dw", "facts"), sources={"orders": grouped})
     told = JoinProgress(batch=2, digest="d", passed={}, unshown=OmittedRows(keyless=3))
     progress = Progress(batch=2, joined=told.to_json())
-    plan = replace(taking({"orders": 3}), joining=replace(JOINING, joined=joined))
+    plan = replace(plan_of({"orders": 3}), joining=replace(JOINING, joined=joined))
     report = JoinReport(table="dw.facts", plan=plan, progress=progress, written=1, removed=0, commit="c")
     run = JoinRun(joined.name, report)
     print_runs([run])

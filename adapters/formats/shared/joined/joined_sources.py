@@ -20,8 +20,8 @@ from lakeward.adapters.formats.shared.side_tables.keys import with_exact_columns
 from lakeward.adapters.formats.shared.side_tables.side_table_pair import SideTables
 from lakeward.adapters.spark.history.instants import of_cell, of_countable, of_time
 from lakeward.adapters.spark.history.version_rows import BEGINS, ENDS, VersionRows
-from lakeward.adapters.spark.joined.sides import JoinedSource
-from lakeward.adapters.spark.joined.touched_rows import carried
+from lakeward.adapters.spark.joined.source_frames import JoinedSource
+from lakeward.adapters.spark.joined.touched_keys import find_changed_keys
 from lakeward.adapters.spark.merge.resolution import STANDS
 from lakeward.adapters.spark.schema_changes.schema_alignment import called_now, fitted
 from lakeward.adapters.spark.sql import names
@@ -31,7 +31,7 @@ from lakeward.core.dimension import Dimension, Ordered
 from lakeward.core.errors import CommitConflict
 from lakeward.core.events import LOAD_SEQUENCE, Operation, Sequences
 from lakeward.core.history.options import History
-from lakeward.core.joined.plan import JoinPlan, SourceCommit, SourceState, recent_commits
+from lakeward.core.joined.plan import JoinPlan, SourceCommit, SourceState
 from lakeward.core.pipeline.consistent_read import read_consistently
 from lakeward.core.ports import TableState, Version
 from lakeward.core.progress import Progress
@@ -64,29 +64,29 @@ class JoinableTable(Protocol):
 class SourceReader:
     """Reads one source of a joined table for a batch of that."""
 
-    side: JoinedSource
+    source: JoinedSource
     table: JoinableTable
     plan: JoinPlan
 
     @property
     def _dimension(self) -> Dimension:
-        return self.side.table
+        return self.source.table
 
     @property
     def _now(self) -> SourceCommit:
-        return self.plan.progress.passed[self.side.name]
+        return self.plan.progress.passed[self.source.name]
 
     def rows(self) -> DataFrame:
         """Return the rows at the commit that the plan names: all versions, or the current ones."""
-        return self._named(self._standing(self._read(self._now.batch)))
+        return self._select_needed(self._existing_rows(self._read(self._now.batch)))
 
     def changes(self) -> DataFrame:
         """Return the keys that changed since the source was read last, each with the instant of its last change."""
-        written_rows = self._named(self._read(self._now.batch).where(f"{names.BATCH} > {self._since}"))
-        keys = [written_rows.select(*self.side.key, self.side.instant), *self._remembered()]
-        instant = f"max({self.side.instant}) AS {self.side.instant}"
+        written_rows = self._select_needed(self._read(self._now.batch).where(f"{names.BATCH} > {self._since}"))
+        keys = [written_rows.select(*self.source.key, self.source.instant), *self._removed_keys()]
+        instant = f"max({self.source.instant}) AS {self.source.instant}"
         all_keys = (
-            reduce(DataFrame.unionByName, keys).groupBy(*self.side.key).agg(F.expr(instant)).localCheckpoint()
+            reduce(DataFrame.unionByName, keys).groupBy(*self.source.key).agg(F.expr(instant)).localCheckpoint()
         )
         if not has_all_deletes(self.table, self._now.batch, self._since):
             raise CommitConflict(f"{self._dimension.name}: it forgot deletes behind batch {self._since} meanwhile")
@@ -94,12 +94,12 @@ class SourceReader:
 
     def before(self, changes: DataFrame) -> DataFrame:
         """Return the rows of these keys as of when the source was read last."""
-        rows = self._named(self._standing(self._read(self._since)))
-        return rows.join(changes.select(*self.side.key), self.side.key, "left_semi")
+        rows = self._select_needed(self._existing_rows(self._read(self._since)))
+        return rows.join(changes.select(*self.source.key), self.source.key, "left_semi")
 
     @property
     def _since(self) -> int:
-        return self.plan.since[self.side.name]
+        return self.plan.since[self.source.name]
 
     def _read(self, batch: int) -> DataFrame:
         """Return the rows as of a batch, with current names and types. Raises CommitConflict if they are gone."""
@@ -112,26 +112,26 @@ class SourceReader:
         types = {c.name: ddl(c.type) for c in stored}
         types |= {name: ddl(type_) for name, type_ in row_columns(self._dimension).items()}
         rows = with_exact_columns(rows, types)
-        return rows if self._shown is None else self._shown.read(rows)
+        return rows if self._version_rows is None else self._version_rows.read(rows)
 
     @property
-    def _shown(self) -> VersionRows | None:
+    def _version_rows(self) -> VersionRows | None:
         return VersionRows.of(self._dimension, self._dimension.schema, 1)
 
-    def _standing(self, rows: DataFrame) -> DataFrame:
+    def _existing_rows(self, rows: DataFrame) -> DataFrame:
         if self._dimension.is_soft:
             return rows.where(STANDS)
-        is_whole = self.side.reads_versions or self._shown is None
+        is_whole = self.source.reads_versions or self._version_rows is None
         return rows if is_whole else rows.where(f"{ENDS} IS NULL")
 
-    def _named(self, rows: DataFrame) -> DataFrame:
+    def _select_needed(self, rows: DataFrame) -> DataFrame:
         """Return rows with the columns that the join needs, and the instant of each."""
-        return self.side.named(rows, self._instant, BEGINS, ENDS)
+        return self.source.select_needed(rows, self._instant, BEGINS, ENDS)
 
     @property
     def _instant(self) -> str:
-        """Return SQL for the instant from which a row counts, if the join needs it (`of_row` of the core)."""
-        history, validity = self._dated_by, self.side.source.validity
+        """Return SQL for the instant from which a row counts, if the join needs it (`row_instant` of the core)."""
+        history, validity = self._dating_history, self.source.declaration.validity
         if history is None:
             return "NULL"
         if validity is not None:
@@ -144,12 +144,12 @@ class SourceReader:
         return f"CASE WHEN {names.SEQUENCE} NOT IN (0, {LOAD_SEQUENCE}) THEN {instant_of_sequence} END"
 
     @property
-    def _dated_by(self) -> History | None:
+    def _dating_history(self) -> History | None:
         """The history whose rows need instants: one whose versions are not those of its sources."""
-        joining = self.side.joining
+        joining = self.source.joining
         return None if joining.over_time else joining.joined.history
 
-    def _remembered(self) -> Sequence[DataFrame]:
+    def _removed_keys(self) -> Sequence[DataFrame]:
         """Return the keys of remembered events that may have left no row.
 
         An event of one key may also remove the row that a key change has moved to another key.
@@ -158,85 +158,75 @@ class SourceReader:
         if events is None:
             return []
         if names.OLD in events.columns:
-            removed = carried(self._dimension, events, f"{names.BATCH} > {self._since}")
+            removed = find_changed_keys(self._dimension, events, f"{names.BATCH} > {self._since}")
         else:
-            deletes = "true" if self._shown is not None else f"{names.OPERATION} = '{Operation.DELETE.value}'"
+            is_delete = f"{names.OPERATION} = '{Operation.DELETE.value}'"
+            deletes = is_delete if self._version_rows is None else "true"
             removed = events.where(f"{names.BATCH} > {self._since} AND {deletes}")
-        history = self._dated_by
+        history = self._dating_history
         time = "bigint(NULL)" if history is None else of_countable(of_time(names.TIME, history), history)
-        columns = zip(self._dimension.key, self.side.key, strict=True)
+        columns = zip(self._dimension.key, self.source.key, strict=True)
         return [
             removed.selectExpr(
-                *[f"{quoted(n)} AS {column}" for n, column in columns], f"{time} AS {self.side.instant}"
+                *[f"{quoted(n)} AS {column}" for n, column in columns], f"{time} AS {self.source.instant}"
             )
         ]
 
 
-def state_of(table: JoinableTable, known: Sequence[SourceCommit] = ()) -> SourceState | None:
+def state_of(table: JoinableTable, passed: SourceCommit | None = None) -> SourceState | None:
     """Return the state of a source, or None if it has no commit.
 
-    `known` are the commits up to which the joined table has read it, newest first. The first one that still exists
-    is where it goes on from.
+    `passed` is the commit up to which the joined table has read it, or None if it has not.
     """
-    return _steadily(table, partial(_state_of, table, known))
+    return _read_consistently(table, partial(_state_of, table, passed))
 
 
-def _steadily(table: JoinableTable, read: Callable[[TableState], R]) -> R:
+def _read_consistently(table: JoinableTable, read: Callable[[TableState], R]) -> R:
     """Return what `read` returns, and read again if another run has committed meanwhile."""
     return read_consistently(table.side_tables.change_log.dimension.name, table.standing, read)
 
 
-def _state_of(table: JoinableTable, known: Sequence[SourceCommit], state: TableState) -> SourceState | None:
-    progress_now, lineage = state.progress, table.lineage()
-    if lineage is None or not progress_now.batch:
+def _state_of(table: JoinableTable, passed: SourceCommit | None, state: TableState) -> SourceState | None:
+    lineage = table.lineage()
+    if lineage is None or not state.progress.batch:
         return None
-    commits = lineage.commits() or [Version(name="", progress=progress_now)]
-    made_of = [SourceCommit(commit.progress.batch, commit.name) for commit in commits]
-    progress, names_ = commits[0].progress, {commit.commit for commit in made_of}
-    change_log = table.side_tables.change_log
+    commits = lineage.commits() or [Version(name="", progress=state.progress)]
+    progress, change_log = commits[0].progress, table.side_tables.change_log
     change_log.batches.objects(progress)
-    last_commit = next((commit for commit in known if commit.commit in names_), None)
-    is_there = not known or last_commit == known[0]
-    is_expired = not is_there and known[0].batch < min(commit.batch for commit in made_of)
     return SourceState(
-        now=made_of[0],
-        behind=recent_commits(made_of),
-        goes_on=is_there or is_expired,
-        kept=last_commit,
-        remembers=progress.batch if is_expired else newest_forgotten(change_log, progress),
-        emptied=newest_emptying(change_log),
-        spliced=newest_splice(change_log),
-        shows_before=not known
-        or (last_commit is not None and lineage.commit_showing(last_commit.batch) is not None),
+        now=SourceCommit(progress.batch, commits[0].name),
+        has_passed=passed is None or any(commit.name == passed.commit for commit in commits),
+        remembers=newest_forgotten(change_log, progress),
+        replaced=newest_replacement(change_log),
+        shows_before=passed is None or lineage.commit_showing(passed.batch) is not None,
     )
 
 
-def newest_emptying(change_log: ChangeLogTable) -> int:
-    """Return the newest batch with a truncate, or with a full load that replaced all rows (0: none)."""
+def newest_replacement(change_log: ChangeLogTable) -> int:
+    """Return the newest batch that replaced rows without remembering them (0: none).
+
+    That is a truncate, a full load that replaced all rows, or an older snapshot that was put between others.
+    """
     newest, epoch = 0, 1
     for batch, record in sorted(change_log.batches.records.items()):
-        if record.epoch > epoch or (record.record is not None and record.record.truncates):
+        is_truncated = record.record is not None and record.record.truncates
+        if record.epoch > epoch or is_truncated or record.spliced:
             newest = batch
         epoch = record.epoch
     return newest
 
 
-def newest_splice(change_log: ChangeLogTable) -> int:
-    """Return the newest batch that spliced a snapshot (0: none): rows that it removed have left no trace."""
-    return max((batch for batch, record in change_log.batches.records.items() if record.spliced), default=0)
-
-
 def has_all_deletes(table: JoinableTable, batch: int, since: int) -> bool:
     """Return whether the change log still has all deletes between two batches, `since` and `batch`."""
 
-    def has_all(found: TableState) -> bool:
-        change_log, progress = table.side_tables.change_log, found.progress
+    def has_all(state: TableState) -> bool:
+        change_log, progress = table.side_tables.change_log, state.progress
         if progress.batch <= batch:
             return True
         change_log.batches.objects(progress)
         return newest_forgotten(change_log, progress) <= since
 
-    return _steadily(table, has_all)
+    return _read_consistently(table, has_all)
 
 
 def newest_forgotten(change_log: ChangeLogTable, progress: Progress) -> int:
@@ -251,10 +241,11 @@ def newest_forgotten(change_log: ChangeLogTable, progress: Progress) -> int:
             trimmed, beyond({b: len(record.facts) for b, record in records.items()}, lateness.redelivery)
         )
         return max([passed_batch, *(b for b, record in records.items() if b <= trimmed and not record.ordered)])
-    return max((b for b, record in records.items() if b <= trimmed and _may_go(record, progress)), default=0)
+    forgotten = (b for b, record in records.items() if b <= trimmed and _may_be_trimmed(record, progress))
+    return max(forgotten, default=0)
 
 
-def _may_go(record: BatchRecord, progress: Progress) -> bool:
+def _may_be_trimmed(record: BatchRecord, progress: Progress) -> bool:
     """Return whether the low watermark may have passed an event of a batch; always for a batch without a record."""
     return record.record is None or (
         progress.low_watermark is not None and record.record.least.mark <= progress.low_watermark

@@ -17,11 +17,11 @@ from lakeward.adapters.formats.shared.rows.partition_values import Partitions
 from lakeward.adapters.formats.shared.rows.system_columns import row_columns
 from lakeward.adapters.formats.shared.rows.table_rows import TableSnapshot
 from lakeward.adapters.spark.execution.cached_frames import freed_on_failure
-from lakeward.adapters.spark.joined.difference import mirrored, versioned
-from lakeward.adapters.spark.joined.joined_rows import made
-from lakeward.adapters.spark.joined.sides import sides
-from lakeward.adapters.spark.joined.touched_rows import touched
-from lakeward.adapters.spark.joined.unshown_rows import unshown
+from lakeward.adapters.spark.joined.difference import compare_history, compare_mirror
+from lakeward.adapters.spark.joined.joined_rows import join_frames
+from lakeward.adapters.spark.joined.omitted_rows import find_omitted_rows
+from lakeward.adapters.spark.joined.source_frames import sources_of
+from lakeward.adapters.spark.joined.touched_keys import find_touched_keys
 from lakeward.adapters.spark.merge.resolution import FILE, POS
 from lakeward.adapters.spark.sql.names import quoted
 from lakeward.adapters.spark.sql.types import ddl
@@ -65,8 +65,8 @@ class JoinedLakeTable:
 
     def sources(self, progress: JoinProgress | None) -> Mapping[str, SourceState]:
         """Return the states of its sources."""
-        known = {} if progress is None else {name: progress.known(name) for name in self.of}
-        states = {name: state_of(table, known.get(name, ())) for name, table in self.of.items()}
+        passed = {} if progress is None else progress.passed
+        states = {name: state_of(table, passed.get(name)) for name, table in self.of.items()}
         return {name: state for name, state in states.items() if state is not None}
 
     def commit(self, merge: MergePlan, resolved: MergeResult, progress: Progress) -> Commit:
@@ -80,16 +80,17 @@ class JoinedLakeTable:
     def _resolved(
         self, plan: JoinPlan, merge: MergePlan, snapshot: TableSnapshot | None, partitions: Partitions
     ) -> MergeResult:
-        readers = {name: SourceReader(side, self.of[name], plan) for name, side in sides(self.joining).items()}
+        sources = sources_of(self.joining).items()
+        readers = {name: SourceReader(source, self.of[name], plan) for name, source in sources}
         tables = {name: reader.rows() for name, reader in readers.items()}
         changes = {name: readers[name].changes() for name in plan.since}
         before = {name: readers[name].before(changes[name]) for name in plan.before}
-        changed_keys = touched(self.joining, changes, before, tables) if self._needs_changes(plan) else None
-        changed_keys = None if changed_keys is None else changed_keys.localCheckpoint()
-        keys = None if plan.whole else changed_keys
-        stored = self._stands(snapshot, keys)
-        compare = mirrored if self.joining.joined.history is None else versioned
-        difference = compare(plan, stored, made(self.joining, tables, keys), changed_keys)
+        touched = find_touched_keys(self.joining, changes, before, tables) if self._needs_changes(plan) else None
+        touched = None if touched is None else touched.localCheckpoint()
+        keys = None if plan.whole else touched
+        stored = self._stored_rows(snapshot, keys)
+        compare = compare_mirror if self.joining.joined.history is None else compare_history
+        difference = compare(plan, stored, join_frames(self.joining, tables, keys), touched)
         detail = MergeDetail(
             upserts=difference.written, removed=difference.removed, table=snapshot, cached=[difference.cached]
         )
@@ -99,8 +100,8 @@ class JoinedLakeTable:
                 written=difference.written.count(),
                 removed=difference.removed.count(),
                 current=difference.opened,
-                left=difference.left,
-                unshown=unshown(self.joining, tables),
+                left=difference.skipped,
+                unshown=find_omitted_rows(self.joining, tables),
                 detail=detail,
                 close=detail.close,
             )
@@ -112,7 +113,7 @@ class JoinedLakeTable:
         is_dated = self.joining.joined.history is not None and not self.joining.over_time
         return bool(plan.since) and (not plan.whole or is_dated)
 
-    def _stands(self, snapshot: TableSnapshot | None, keys: DataFrame | None) -> DataFrame:
+    def _stored_rows(self, snapshot: TableSnapshot | None, keys: DataFrame | None) -> DataFrame:
         """Return the stored rows, of these keys or of all."""
         dimension = self.joining.dimension
         if snapshot is None or not snapshot.is_written:

@@ -1,4 +1,4 @@
-"""What a joined table may believe of its sources: what they remember, since when, and where they go on from."""
+"""The state of a source of a joined table: its commits, and which of its changes it still remembers."""
 
 from __future__ import annotations
 
@@ -12,9 +12,8 @@ import pytest
 from lakeward.adapters.formats.shared.change_log.batch_record import BatchRecord
 from lakeward.adapters.formats.shared.joined.joined_sources import (
     has_all_deletes,
-    newest_emptying,
     newest_forgotten,
-    newest_splice,
+    newest_replacement,
     state_of,
 )
 from lakeward.core.dimension import Lateness, Ordered, Within
@@ -47,17 +46,12 @@ def change_log(upto: int, lateness: Lateness = DAY, **of: BatchRecord) -> Any:
     )
 
 
-def test_a_truncate_and_a_load_that_takes_the_place_of_all_empty_a_table() -> None:
-    assert newest_emptying(change_log(5)) == 0
-    assert newest_emptying(change_log(5, b2=record(2, truncates=1))) == 2
+def test_a_truncate_a_complete_load_and_an_older_snapshot_replace_rows() -> None:
+    assert newest_replacement(change_log(5)) == 0
+    assert newest_replacement(change_log(5, b2=record(2, truncates=1))) == 2
     later = {f"b{batch}": record(batch, epoch=2) for batch in (3, 4, 5)}
-    assert newest_emptying(change_log(5, **later)) == 3
-
-
-def test_a_snapshot_between_others_remembers_nothing_of_what_it_takes_out() -> None:
-    assert newest_splice(change_log(5)) == 0
-    found = change_log(5, b2=replace(record(2), spliced=True), b4=replace(record(4), spliced=True))
-    assert (newest_splice(found), newest_emptying(found)) == (4, 0)
+    assert newest_replacement(change_log(5, **later)) == 3
+    assert newest_replacement(change_log(5, b4=replace(record(4), spliced=True))) == 4
 
 
 @pytest.mark.parametrize(
@@ -80,22 +74,22 @@ def test_deletes_are_forgotten_when_a_table_is_trimmed(
     assert newest_forgotten(found, Progress(batch=batch, low_watermark=mark)) == right
 
 
-def test_what_came_before_a_table_was_ordered_may_have_been_forgotten_by_its_mark() -> None:
+def test_deletes_from_before_a_table_was_ordered_may_lie_below_its_low_watermark() -> None:
     before = {f"b{batch}": record(batch) for batch in range(1, 21)}
     assert newest_forgotten(change_log(40, Ordered(1000), **before), Progress(batch=40)) == 20
     assert newest_forgotten(change_log(31, Ordered(1000), **before), Progress(batch=31)) == 0
 
 
 @pytest.mark.parametrize("mark", [None, Mark(1, 10**6)])
-def test_what_waited_may_have_deleted_rows_in_the_batch_that_released_it(mark: Mark | None) -> None:
-    """Nobody wrote down of when these events are: trimming passes over such a batch."""
+def test_a_batch_without_a_record_may_have_deleted_rows_of_released_events(mark: Mark | None) -> None:
+    """The positions of released events are not recorded, so trimming may pass such a batch."""
     later = record(32, epoch=1)
     found = change_log(32, b31=replace(record(31), record=None), b32=later)
     assert newest_forgotten(found, Progress(batch=32, low_watermark=mark)) == (31 if mark is None else 32)
     assert newest_forgotten(found, Progress(batch=32, low_watermark=Mark(1, 105))) == 31
 
 
-def test_what_is_forgotten_while_it_is_read_is_seen() -> None:
+def test_deletes_that_are_forgotten_while_a_source_is_read_are_noticed() -> None:
     for batch, since, right in [(40, 31, True), (70, 31, False), (70, 64, True), (63, 40, True)]:
         standing = TableState(Progress(batch=batch, low_watermark=Mark(1, 10**6)), None)
         there: Any = SimpleNamespace(
@@ -108,51 +102,31 @@ def table(*batches: tuple[str, int], gone: Sequence[int] = (), upto: int = 9) ->
     """Return a table with commits, newest first; the files of some batches are gone."""
     commits: Sequence[Version] = [Version(name=n, progress=Progress(batch=batch)) for n, batch in batches]
     shown = {batch: name for name, batch in batches if batch not in gone}
-    line = SimpleNamespace(commits=lambda: commits, commit_showing=shown.get)
+    lineage = SimpleNamespace(commits=lambda: commits, commit_showing=shown.get)
     return SimpleNamespace(
         standing=lambda: TableState(Progress(batch=upto), None),
-        lineage=lambda: line,
+        lineage=lambda: lineage,
         side_tables=SimpleNamespace(change_log=change_log(upto)),
     )
 
 
-def test_a_source_goes_on_from_a_commit_that_lies_behind_its_state() -> None:
-    there = state_of(table(("c", 9), ("b", 8), ("a", 7)), [SourceCommit(8, "b")])
-    assert there is not None
-    assert (there.now, there.goes_on, there.shows_before, there.remembers) == (SourceCommit(9, "c"), True, True, 0)
-    other = state_of(table(("d", 9), ("e", 8), ("a", 7)), [SourceCommit(8, "b")])
-    assert other is not None
-    assert (other.goes_on, other.kept, other.shows_before) == (False, None, False)
-    assert other.behind == (SourceCommit(8, "e"), SourceCommit(7, "a"))
-
-
-@pytest.mark.parametrize("gone", [[], [7]])
-def test_a_source_that_was_taken_back_has_kept_the_newest_commit_of_then_that_is_behind_its_state(
-    gone: list[int],
+@pytest.mark.parametrize(
+    ("batches", "gone", "now", "passed", "shows_before"),
+    [
+        ("c9 b8 a7", [], "c9", True, True),
+        ("c9 b8 a7", [8], "c9", True, False),  # the files of the commit that was passed are gone
+        ("d9 e8 a7", [], "d9", False, True),  # rolled back, and another batch 8 since
+        ("c9", [], "c9", False, False),  # expired
+        ("", [], "9", False, False),  # even the last commit is forgotten
+    ],
+)
+def test_a_source_has_passed_a_commit_that_is_still_one_of_its_commits(
+    batches: str, gone: list[int], now: str, passed: bool, shows_before: bool
 ) -> None:
-    known = [SourceCommit(9, "c"), SourceCommit(8, "b"), SourceCommit(7, "a"), SourceCommit(6, "z")]
-    found = state_of(table(("d", 9), ("e", 8), ("a", 7), ("z", 6), gone=gone), known)
+    found = state_of(table(*[(one[0], int(one[1])) for one in batches.split()], gone=gone), SourceCommit(8, "b"))
     assert found is not None
-    assert (found.goes_on, found.kept, found.shows_before) == (False, SourceCommit(7, "a"), not gone)
-
-
-def test_of_a_commit_that_has_expired_nothing_is_known_any_more() -> None:
-    found = state_of(table(("c", 9), ("b", 8)), [SourceCommit(5, "old")])
-    assert found is not None
-    assert (found.goes_on, found.shows_before, found.remembers) == (True, False, 9)
-
-
-def test_a_commit_whose_files_are_gone_is_still_where_it_goes_on_from() -> None:
-    found = state_of(table(("c", 9), ("b", 8), gone=[8]), [SourceCommit(8, "b")])
-    assert found is not None
-    assert (found.goes_on, found.shows_before, found.remembers) == (True, False, 0)
-
-
-def test_a_source_that_has_forgotten_its_last_commit_stands_at_its_batch() -> None:
-    found = state_of(table(), [SourceCommit(9, "")])
-    assert found is not None
-    assert found.now == SourceCommit(9, "")
-    assert not state_of(table(), [SourceCommit(9, "c")]).goes_on  # type: ignore[union-attr]
+    assert (found.now, found.has_passed) == (SourceCommit(9, now.rstrip("9")), passed)
+    assert (found.shows_before, found.remembers) == (shows_before, 0)
 
 
 def test_a_source_without_a_commit_has_no_state() -> None:
@@ -166,32 +140,32 @@ def test_a_source_without_a_commit_has_no_state() -> None:
 
 
 def moving(to: int) -> tuple[Any, list[int]]:
-    """Return a table that another run brings from batch 5 on while it is looked at, and at what it is looked."""
-    found, looked = table(("c", to), ("b", 5), upto=to), list[int]()
+    """Return a table that another run advances from batch 5 while it is read, and the batches that were read."""
+    found, batches_read = table(("c", to), ("b", 5), upto=to), list[int]()
     batches = [5]
 
     def standing() -> TableState:
-        looked.append(batches.pop() if batches else to)
-        return TableState(Progress(batch=looked[-1]), None)
+        batches_read.append(batches.pop() if batches else to)
+        return TableState(Progress(batch=batches_read[-1]), None)
 
     def objects(progress: Progress) -> None:
         if progress.batch < to - 1:
             raise TableError(f"shop.item was rolled back to batch {progress.batch}")
 
-    def line() -> Any:
-        at = looked[-1]
+    def lineage() -> Any:
+        at = batches_read[-1]
         commits = [Version(name=f"{at}", progress=Progress(batch=at))]
         return SimpleNamespace(commits=lambda: commits, commit_showing=lambda _: None)
 
-    found.standing, found.lineage, found.side_tables.change_log.batches.objects = standing, line, objects
-    return found, looked
+    found.standing, found.lineage, found.side_tables.change_log.batches.objects = standing, lineage, objects
+    return found, batches_read
 
 
-def test_a_source_that_another_run_keeps_up_while_it_is_looked_at_was_not_rolled_back() -> None:
-    found, looked = moving(9)
+def test_a_source_that_another_run_advances_while_it_is_read_was_not_rolled_back() -> None:
+    found, batches_read = moving(9)
     state = state_of(found)
     assert state is not None
-    assert (state.now, looked) == (SourceCommit(9, "9"), [5, 9, 9])
-    found, looked = moving(9)
+    assert (state.now, batches_read) == (SourceCommit(9, "9"), [5, 9, 9])
+    found, batches_read = moving(9)
     assert has_all_deletes(found, 4, 0)
-    assert looked == [5, 9, 9]
+    assert batches_read == [5, 9, 9]

@@ -1,4 +1,4 @@
-"""What a joined table cannot show of its first source, and in which words that is said."""
+"""Rows of the driving source that a joined table cannot show, and the warnings about them."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from joined_laws import shapes, tables_of
 from lakeward.core.dimension import TableName
 from lakeward.core.events import Key
 from lakeward.core.joined.check import validate_joined
-from lakeward.core.joined.declared import Joined
+from lakeward.core.joined.declaration import Joined
 from lakeward.core.joined.joining import Joining
+from lakeward.core.joined.omitted_rows import OmittedRows, find_omitted_rows
 from lakeward.core.joined.rows import SourceRow
-from lakeward.core.joined.unshown import OmittedRows, find_omitted_rows
 
 
 def joining(shape: str, unknown: Mapping[str, str] | None = None) -> Joining:
@@ -30,7 +30,7 @@ def joining(shape: str, unknown: Mapping[str, str] | None = None) -> Joining:
         ([], {}, OmittedRows()),
     ],
 )
-def test_of_groups_rows_without_a_key_are_counted_and_one_with_that_of_the_unknown_row_is_known(
+def test_rows_without_a_key_are_counted_and_a_row_with_the_key_of_the_unknown_row_is_found(
     customers: list[int | None], unknown: Mapping[str, str] | None, found: OmittedRows
 ) -> None:
     orders: dict[Key, list[SourceRow]] = {
@@ -39,12 +39,12 @@ def test_of_groups_rows_without_a_key_are_counted_and_one_with_that_of_the_unkno
     assert find_omitted_rows(joining("groups", unknown), {"orders": orders, "customer": {}, "region": {}}) == found
 
 
-def test_its_words_say_which_rows_why_and_what_to_do() -> None:
+def test_warnings_say_which_rows_why_and_what_to_do() -> None:
     joined = joining("groups").joined
-    assert OmittedRows(keyless=1_200, unknown=True).words(joined) == [
+    assert OmittedRows(keyless=1_200, unknown=True).warnings(joined) == [
         "1,200 rows of orders (shop.orders) left out: NULL in customer, and NULL is no key. A rule of that table "
         "(`default`) gives what comes a value.",
         "orders (shop.orders) has a row with the key of the unknown row, which is shown in its place: what points "
         "at nothing points there. Give the unknown row a key that none has (`unknown`).",
     ]
-    assert OmittedRows().words(joined) == []
+    assert OmittedRows().warnings(joined) == []

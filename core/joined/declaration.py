@@ -1,19 +1,19 @@
 """The declaration of a joined table: its sources, how they are joined, and which columns are selected.
 
-The names of these dataclasses and of their fields are part of `Joined.digest`: renaming one makes lakeward build
-every joined table again.
+The names of these dataclasses and of their fields are part of `Joined.digest`: where one is added or renamed, every
+joined table is made anew.
 """
 
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Mapping, Sequence
-from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 
 from lakeward.core.dimension import TableName
 from lakeward.core.history.options import History
+from lakeward.core.history.stored_options import text_of_options
 
 
 class JoinType(Enum):
@@ -98,44 +98,20 @@ class Joined:
         """The names of all other sources, each after the one that it is joined to."""
         return tuple(self.sources)[1:]
 
-    def beside(self, name: str) -> str:
+    def parent(self, name: str) -> str:
         """Return the name of the source that another is joined to."""
         return self.sources[name].beside or self.driving
 
-    def beneath(self, name: str) -> Sequence[str]:
+    def children(self, name: str) -> Sequence[str]:
         """Return the names of the sources that are joined to a source."""
-        return [other for other in self.others if self.beside(other) == name]
+        return [other for other in self.others if self.parent(other) == name]
 
     @property
     def digest(self) -> str:
-        """A hash of this declaration. A table made by another declaration is made again."""
-        return hashlib.sha256(json.dumps(_told(self)).encode()).hexdigest()[:16]
+        """A hash of this declaration, equal in each process. A table made by another declaration is made anew.
 
-
-def _told(value: object) -> object:
-    """Return a value as JSON, equal in each process: sets sorted, options with their names.
-
-    Options with their default values are left out, so that a later version of lakeward may add options.
-    """
-    match value:
-        case Enum():
-            return value.value
-        case Mapping():
-            return [[name, _told(item)] for name, item in value.items()]
-        case frozenset():
-            return sorted(value)
-        case tuple():
-            return [_told(item) for item in value]
-        case _ if is_dataclass(value):
-            said = {one.name: getattr(value, one.name) for one in fields(value)}
-            return [
-                type(value).__name__,
-                *([o.name, _told(said[o.name])] for o in fields(value) if _is_said(o, said)),
-            ]
-        case _:
-            return value
-
-
-def _is_said(option: Field[object], said: Mapping[str, object]) -> bool:
-    unsaid = option.default if option.default_factory is MISSING else option.default_factory()
-    return said[option.name] != unsaid
+        So it is after an upgrade of lakeward that adds options to this module.
+        """
+        history = None if self.history is None else text_of_options(self.history, ())
+        declared = repr((self.name, [*self.sources.items()], history, self.unknown))
+        return hashlib.sha256(declared.encode()).hexdigest()[:16]

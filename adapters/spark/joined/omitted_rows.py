@@ -1,23 +1,23 @@
-"""Count what a joined table cannot show of its driving source: `lakeward.core.joined.unshown` for frames."""
+"""Count what a joined table cannot show of its driving source: `lakeward.core.joined.omitted_rows` for frames."""
 
 from __future__ import annotations
 
-from lakeward.adapters.spark.joined.sides import Frames, JoinedSource, all_there, literal, sides
+from lakeward.adapters.spark.joined.source_frames import Frames, JoinedSource, are_not_null, literal, sources_of
 from lakeward.adapters.spark.sql.types import ddl
 from lakeward.core.joined.joining import Joining
-from lakeward.core.joined.unshown import OmittedRows
+from lakeward.core.joined.omitted_rows import OmittedRows
 
 
-def unshown(joining: Joining, tables: Frames) -> OmittedRows:
+def find_omitted_rows(joining: Joining, tables: Frames) -> OmittedRows:
     """Return what a joined table cannot show of the rows or versions of its driving source.
 
     Where the statistics of the table format exclude files, only the others are read. Nothing is read if rows are
     found by their key, which is never NULL, and there is no unknown row.
     """
-    driving = sides(joining)[joining.joined.driving]
-    has_all = all_there(driving.links)
-    is_unknown = _has_key_of_unknown(joining, driving)
-    if not joining.needs_before(driving.name) and joining.unknown is None:
+    driving = sources_of(joining)[joining.joined.driving]
+    has_all = are_not_null(driving.links)
+    is_unknown = _is_unknown_key(joining, driving)
+    if not joining.needs_earlier_rows(driving.name) and joining.unknown is None:
         return OmittedRows()
     rows = tables[driving.name].where(f"NOT ({has_all}) OR {is_unknown}")
     counted = rows.selectExpr(f"count_if(NOT ({has_all})) AS keyless", f"count_if({is_unknown}) AS unknown")
@@ -25,7 +25,7 @@ def unshown(joining: Joining, tables: Frames) -> OmittedRows:
     return OmittedRows(keyless, unknown > 0)
 
 
-def _has_key_of_unknown(joining: Joining, driving: JoinedSource) -> str:
+def _is_unknown_key(joining: Joining, driving: JoinedSource) -> str:
     """Return SQL for whether a row has the key of the unknown row."""
     if joining.unknown is None:
         return "false"

@@ -18,7 +18,7 @@ from lakeward.core.joined.rows import RowsBySource, SourceRow, SourceRows, great
 
 @dataclass(frozen=True, slots=True)
 class SourceChange:
-    """What is known of a changed key of a source, deletes included, besides its present rows.
+    """What is known of a changed key of a source, deletes included, apart from its present rows.
 
     `before` is its row (in a history: its versions) when the joined table last passed the source. It is known only
     where the source is found by a column that is not part of its key. `instant` dates its last change.
@@ -50,61 +50,60 @@ def find_touched_keys(joining: Joining, changes: SourceChanges, tables: RowsBySo
     earlier rows count only where they changed themselves.
     """
     joined = joining.joined
-    found: dict[str, dict[Key, ChangeDates]] = {}
+    touched: dict[str, dict[Key, ChangeDates]] = {}
     for name in reversed(tuple(joined.sources)):
-        links = list(_changed(joining, name, changes.get(name, {}), tables[name]))
-        for other in joined.beneath(name):
-            to, reached = joined.sources[other].to, found[other]
-            for known in _each(tables[name]):
-                there = key_of(known.cells, to)
-                links += [(key_of(known.cells, joining.found_by(name)), reached[there])] if there in reached else []
-        found[name] = _together(links)
-    return found[joined.driving]
+        links = list(_changed_links(joining, name, changes.get(name, {}), tables[name]))
+        for child in joined.children(name):
+            for row in _all_rows(tables[name]):
+                link = key_of(row.cells, joined.sources[child].to)
+                if link is not None and link in touched[child]:
+                    links.append((key_of(row.cells, joining.link_columns(name)), touched[child][link]))
+        touched[name] = _merge_dates(links)
+    return touched[joined.driving]
 
 
 def select_needed_rows(joining: Joining, tables: RowsBySource, keys: Collection[Key]) -> RowsBySource:
     """Return the rows of the sources that the joined rows with these keys are made of."""
     joined = joining.joined
-    part = {joined.driving: _found(tables[joined.driving], joining.found_by(joined.driving), keys)}
+    selected = {joined.driving: _select_rows(tables[joined.driving], joining.link_columns(joined.driving), keys)}
     for name in joined.others:
         source = joined.sources[name]
-        links = {key_of(known.cells, source.to) for known in _each(part[joined.beside(name)])}
-        part[name] = _found(tables[name], source.on, {link for link in links if link is not None})
-    return part
+        links = {key_of(row.cells, source.to) for row in _all_rows(selected[joined.parent(name)])}
+        selected[name] = _select_rows(tables[name], source.on, {link for link in links if link is not None})
+    return selected
 
 
-def _changed(
+def _changed_links(
     joining: Joining, name: str, changes: Mapping[Key, SourceChange], table: SourceRows
 ) -> Iterable[tuple[Key | None, ChangeDates]]:
     """Yield the values by which changed rows of a source are found, now and before.
 
     Where its key suffices, no row is read.
     """
-    key, columns = joining.tables[name].key, joining.found_by(name)
-    for place, change in changes.items():
-        touch = ChangeDates(change.instant, frozenset([name] if change.instant is None else []))
-        if not joining.needs_before(name):
-            parts = dict(zip(key, place, strict=True))
-            yield tuple(parts[column] for column in columns), touch
+    key, columns = joining.tables[name].key, joining.link_columns(name)
+    for values, change in changes.items():
+        dates = ChangeDates(change.instant, frozenset([name] if change.instant is None else []))
+        if not joining.needs_earlier_rows(name):
+            parts = dict(zip(key, values, strict=True))
+            yield tuple(parts[column] for column in columns), dates
             continue
-        for cells in (*change.before, *(known.cells for known in table.get(place, ()))):
-            yield key_of(cells, columns), touch
+        for cells in (*change.before, *(row.cells for row in table.get(values, ()))):
+            yield key_of(cells, columns), dates
 
 
-def _found(table: SourceRows, columns: Sequence[str], links: Collection[Key]) -> SourceRows:
-    found = {key: [one for one in known if key_of(one.cells, columns) in links] for key, known in table.items()}
-    return {key: known for key, known in found.items() if known}
+def _select_rows(table: SourceRows, columns: Sequence[str], links: Collection[Key]) -> SourceRows:
+    selected = {key: [row for row in rows if key_of(row.cells, columns) in links] for key, rows in table.items()}
+    return {key: rows for key, rows in selected.items() if rows}
 
 
-def _each(table: SourceRows) -> Iterable[SourceRow]:
-    return (known for of_key in table.values() for known in of_key)
+def _all_rows(table: SourceRows) -> Iterable[SourceRow]:
+    return (row for rows in table.values() for row in rows)
 
 
-def _together(links: Iterable[tuple[Key | None, ChangeDates]]) -> dict[Key, ChangeDates]:
-    found: dict[Key, ChangeDates] = {}
-    for link, touch in links:
+def _merge_dates(links: Iterable[tuple[Key | None, ChangeDates]]) -> dict[Key, ChangeDates]:
+    merged: dict[Key, ChangeDates] = {}
+    for link, dates in links:
         if link is not None:
-            other = found.get(link, ChangeDates())
-            instant = greatest((touch.instant, other.instant))
-            found[link] = ChangeDates(instant, touch.undated | other.undated)
-    return found
+            other = merged.get(link, ChangeDates())
+            merged[link] = ChangeDates(greatest((dates.instant, other.instant)), dates.undated | other.undated)
+    return merged

@@ -1,11 +1,11 @@
-"""Which keys remembered events of a source may have touched, where key changes carry rows on."""
+"""The keys whose state remembered events of a source may have changed, with those that key changes link to them."""
 
 from __future__ import annotations
 
 import pytest
 from pyspark.sql import SparkSession
 
-from lakeward.adapters.spark.joined.touched_rows import carried
+from lakeward.adapters.spark.joined.touched_keys import find_changed_keys
 from lakeward.adapters.spark.sql import names
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.schema import Column, Schema, Type
@@ -16,7 +16,7 @@ SCHEMA = Schema((Column("place", Type("int")), Column("name", Type("string"))))
 ITEM = Dimension(name=TableName("shop", "item"), schema=SCHEMA, key=("place",))
 
 
-def test_an_event_touches_the_keys_that_changes_behind_it_carried_its_row_to(spark: SparkSession) -> None:
+def test_an_event_also_changes_the_keys_that_later_key_changes_moved_its_row_to(spark: SparkSession) -> None:
     events = [  # key, key before, time and place, batch: the third is late
         (2, 1, 10, 1),
         (3, 2, 20, 1),
@@ -35,5 +35,5 @@ def test_an_event_touches_the_keys_that_changes_behind_it_carried_its_row_to(spa
         f"1L AS {names.ROW}",
         "'name' AS name",
     )
-    found = carried(ITEM, frame, f"{names.BATCH} > 1").groupBy("place").agg({names.TIME: "max"}).collect()
+    found = find_changed_keys(ITEM, frame, f"{names.BATCH} > 1").groupBy("place").agg({names.TIME: "max"}).collect()
     assert {tuple(row) for row in found} == {(1, 5), (2, 5), (3, 5), (7, 30), (4, 50)}

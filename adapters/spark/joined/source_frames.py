@@ -20,7 +20,7 @@ from lakeward.adapters.spark.sql.names import quoted, text
 from lakeward.adapters.spark.sql.types import ddl
 from lakeward.core.dimension import Dimension
 from lakeward.core.events import Cell
-from lakeward.core.joined.declared import Aggregate, Function, Source
+from lakeward.core.joined.declaration import Aggregate, Function, Source
 from lakeward.core.joined.joining import Joining
 from lakeward.core.schema import Type
 from lakeward.core.text.literals import text_of
@@ -41,14 +41,14 @@ Frames = Mapping[str, DataFrame]
 
 @dataclass(frozen=True)
 class JoinedSource:
-    """One source of a joined table and its column names; `place` is its index among the sources."""
+    """One source of a joined table and its column names; `index` is its index among the sources."""
 
     joining: Joining
     name: str
-    place: int
+    index: int
 
     @property
-    def source(self) -> Source:
+    def declaration(self) -> Source:
         """The declaration of the source."""
         return self.joining.joined.sources[self.name]
 
@@ -68,20 +68,20 @@ class JoinedSource:
         return self.joining.is_grouped(self.name)
 
     @cached_property
-    def needed(self) -> Sequence[str]:
+    def needed_columns(self) -> Sequence[str]:
         """The columns of the source that are read."""
-        joined, source = self.joining.joined, self.source
-        columns = [*self.table.key, *self.joining.found_by(self.name), *source.columns.values()]
+        joined, source = self.joining.joined, self.declaration
+        columns = [*self.table.key, *self.joining.link_columns(self.name), *source.columns.values()]
         for one in source.aggregates.values():
             columns += [column for column in (one.column, one.by) if column is not None]
-        for other in joined.beneath(self.name):
+        for other in joined.children(self.name):
             columns += joined.sources[other].to
             columns += [at for at in (joined.sources[other].at,) if at is not None]
         return list(dict.fromkeys(columns))
 
     def column(self, name: str) -> str:
         """Return the name that a column of the source has in the frames."""
-        return f"c{self.place}_{self.table.stored.schema.names.index(name)}"
+        return f"c{self.index}_{self.table.stored.schema.names.index(name)}"
 
     def columns(self, names: Sequence[str]) -> list[str]:
         """Return the names that some columns of the source have in the frames."""
@@ -90,7 +90,7 @@ class JoinedSource:
     @property
     def links(self) -> list[str]:
         """The columns by which rows of the source are found."""
-        return self.columns(self.joining.found_by(self.name))
+        return self.columns(self.joining.link_columns(self.name))
 
     @property
     def key(self) -> list[str]:
@@ -100,51 +100,50 @@ class JoinedSource:
     @property
     def instant(self) -> str:
         """The column of the instant of a row."""
-        return f"i{self.place}"
+        return f"i{self.index}"
 
     @property
     def begins(self) -> str:
         """The column of the begin of a version."""
-        return f"b{self.place}"
+        return f"b{self.index}"
 
     @property
     def ends(self) -> str:
         """The column of the end of a version."""
-        return f"e{self.place}"
+        return f"e{self.index}"
 
     def covers(self, instant: str = AT) -> str:
         """Return SQL for whether a version is valid at an instant."""
         return f"{self.begins} <= {instant} AND ({self.ends} IS NULL OR {instant} < {self.ends})"
 
-    def asked_at(self, beside: JoinedSource) -> str:
-        """Return SQL for the instant at which a row of the linked source `beside` finds a version of this one."""
-        at, history = beside.table.schema.find(self.source.at or ""), self.table.history
-        return AT if at is None or history is None else of_cell(beside.column(at.name), at.type, history)
+    def lookup_instant(self, parent: JoinedSource) -> str:
+        """Return SQL for the instant at which a row of the source `parent` finds a version of this one."""
+        at, history = parent.table.schema.find(self.declaration.at or ""), self.table.history
+        return AT if at is None or history is None else of_cell(parent.column(at.name), at.type, history)
 
-    def named(self, rows: DataFrame, instant: str, begins: str = "", ends: str = "") -> DataFrame:
+    def select_needed(self, rows: DataFrame, instant: str, begins: str = "", ends: str = "") -> DataFrame:
         """Return rows of the source with the columns that are needed; instant, begin and end are given as SQL."""
-        own = [f"{quoted(name)} AS {self.column(name)}" for name in self.needed]
+        own = [f"{quoted(name)} AS {self.column(name)}" for name in self.needed_columns]
         own.append(f"bigint({instant}) AS {self.instant}")
         if self.reads_versions:
             own += [f"{begins} AS {self.begins}", f"{ends} AS {self.ends}"]
         return rows.selectExpr(*own)
 
-    def made(self, name: str) -> str:
+    def aggregate_column(self, name: str) -> str:
         """Return the name that an aggregate has in the frames."""
-        return f"a{self.place}_{[*self.source.aggregates].index(name)}"
+        return f"a{self.index}_{[*self.declaration.aggregates].index(name)}"
 
-    def grouped(self, rows: DataFrame, by: Sequence[str]) -> DataFrame:
+    def aggregate(self, rows: DataFrame, by: Sequence[str]) -> DataFrame:
         """Aggregate the rows that are equal in these columns."""
-        sums = [
-            F.expr(f"{self._aggregate(one)} AS {self.made(own)}") for own, one in self.source.aggregates.items()
-        ]
+        aggregates = self.declaration.aggregates.items()
+        sums = [F.expr(f"{self._aggregate_sql(one)} AS {self.aggregate_column(own)}") for own, one in aggregates]
         return rows.groupBy(*by).agg(*sums, F.expr(f"max({self.instant}) AS {self.instant}"))
 
-    def _aggregate(self, aggregate: Aggregate) -> str:
+    def _aggregate_sql(self, aggregate: Aggregate) -> str:
         value = "1" if aggregate.column is None else self.column(aggregate.column)
         match aggregate.function:
             case Function.SUM:
-                return f"sum({self._wide(value, aggregate)})"
+                return f"sum({self._widened(value, aggregate)})"
             case Function.LATEST:
                 order = [aggregate.by or "", *self.table.key]
                 by = struct({f"o{i}": self.column(name) for i, name in enumerate(order)})
@@ -152,7 +151,7 @@ class JoinedSource:
             case function:
                 return f"{function.value}({value})"
 
-    def _wide(self, value: str, aggregate: Aggregate) -> str:
+    def _widened(self, value: str, aggregate: Aggregate) -> str:
         """Return SQL for a value in the type of its sums, so that no sum is rounded."""
         column = self.table.schema.find(aggregate.column or "")
         if column is None or column.type.name == "int":
@@ -161,24 +160,24 @@ class JoinedSource:
 
     def selection(self) -> Iterator[tuple[str, str]]:
         """Yield the columns of the joined table that come from this source, with the SQL of each."""
-        defaults = self._otherwise()
-        for own, column in self.source.columns.items():
+        defaults = self._defaults()
+        for own, column in self.declaration.columns.items():
             value, is_none = self.column(column), f"{self.key[0]} IS NULL"
             yield own, f"CASE WHEN {is_none} THEN {defaults[own]} ELSE {value} END" if own in defaults else value
-        for own, one in self.source.aggregates.items():
-            aggregate = self.made(own)
+        for own, one in self.declaration.aggregates.items():
+            aggregate = self.aggregate_column(own)
             yield own, f"coalesce({aggregate}, 0L)" if one.function is Function.COUNT else aggregate
 
-    def _otherwise(self) -> Mapping[str, str]:
+    def _defaults(self) -> Mapping[str, str]:
         """Return the values that columns of this source have in joined rows that find none of its rows."""
         cells = self.joining.otherwise(self.name)
         types = {c.name: c.type for c in self.joining.dimension.schema if c.name in cells}
         return {own: f"CAST({literal(cells[own], type_)} AS {ddl(type_)})" for own, type_ in types.items()}
 
 
-def sides(joining: Joining) -> Mapping[str, JoinedSource]:
+def sources_of(joining: Joining) -> Mapping[str, JoinedSource]:
     """Return the sources of a joined table by name, in order."""
-    return {name: JoinedSource(joining, name, place) for place, name in enumerate(joining.joined.sources)}
+    return {name: JoinedSource(joining, name, index) for index, name in enumerate(joining.joined.sources)}
 
 
 def literal(value: Cell, type_: Type) -> str:
@@ -193,7 +192,7 @@ def numbered(links: Sequence[str]) -> list[str]:
     return [f"l{number}" for number in range(len(links))]
 
 
-def all_there(columns: Sequence[str]) -> str:
+def are_not_null(columns: Sequence[str]) -> str:
     """Return SQL for whether none of some columns is NULL; NULL equals nothing."""
     return " AND ".join(f"{column} IS NOT NULL" for column in columns)
 

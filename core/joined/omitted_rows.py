@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lakeward.core.events import key_of
-from lakeward.core.joined.declared import Joined
+from lakeward.core.joined.declaration import Joined
 from lakeward.core.joined.joining import Joining
 from lakeward.core.joined.rows import RowsBySource
 from lakeward.core.text.numbers import format_count
@@ -32,30 +32,27 @@ class OmittedRows:
         """Return the stored value. Names that an earlier version did not store have their defaults."""
         return cls(**{name: values[name] for name in cls.__slots__ if name in values})
 
-    def words(self, joined: Joined) -> Sequence[str]:
+    def warnings(self, joined: Joined) -> Sequence[str]:
         """Return warnings about the omitted rows, a text each."""
-        found, driving = [], joined.sources[joined.driving]
+        texts, driving = [], joined.sources[joined.driving]
         if self.keyless:
-            rows = format_count(self.keyless, "row")
-            columns = " or ".join(driving.on)
-            found.append(
+            rows, columns = format_count(self.keyless, "row"), " or ".join(driving.on)
+            texts.append(
                 f"{rows} of {joined.driving} ({driving.table}) left out: NULL in {columns}, and NULL is no key. "
                 "A rule of that table (`default`) gives what comes a value."
             )
         if self.unknown:
-            found.append(
+            texts.append(
                 f"{joined.driving} ({driving.table}) has a row with the key of the unknown row, which is shown in "
                 "its place: what points at nothing points there. Give the unknown row a key that none has "
                 "(`unknown`)."
             )
-        return found
+        return texts
 
 
 def find_omitted_rows(joining: Joining, tables: RowsBySource) -> OmittedRows:
     """Return which rows, or versions, of the driving source a joined table cannot show."""
-    driving = joining.joined.driving
-    keys = [
-        key_of(known.cells, joining.found_by(driving)) for of_key in tables[driving].values() for known in of_key
-    ]
-    unknown = joining.unknown
+    driving, unknown = joining.joined.driving, joining.unknown
+    columns = joining.link_columns(driving)
+    keys = [key_of(row.cells, columns) for rows in tables[driving].values() for row in rows]
     return OmittedRows(keys.count(None), unknown is not None and unknown[0] in keys)

@@ -1,4 +1,4 @@
-"""Find the joined rows that changes of their sources may change: `lakeward.core.joined.touched` for frames."""
+"""Find the joined rows that changes of their sources may change: `lakeward.core.joined.touched_keys` for frames."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from typing import Final
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from lakeward.adapters.spark.joined.sides import (
+from lakeward.adapters.spark.joined.source_frames import (
     INSTANT,
     UNDATED,
     Frames,
     JoinedSource,
-    all_there,
+    are_not_null,
     equal_links,
     numbered,
-    sides,
+    sources_of,
 )
 from lakeward.adapters.spark.merge.fold.fold_items import CHAIN, EVENT_PLACE, KEY, OLD_KEY, Key, links_of
 from lakeward.adapters.spark.sql import names
@@ -26,61 +26,66 @@ from lakeward.core.dimension import Dimension
 from lakeward.core.joined.joining import Joining
 
 _PLACE, _IS_NEW = "_lakeward_place", "_lakeward_is_new"
-_REACHED: Final = {INSTANT: "reached", UNDATED: "undated"}
+_CARRIED_DATES: Final = {INSTANT: "reached", UNDATED: "undated"}
 """The columns that date the changes of a key, and their names in rows of another source."""
 
-_TOGETHER: Final = (f"max({INSTANT}) AS {INSTANT}", f"array_distinct(flatten(collect_set({UNDATED}))) AS {UNDATED}")
+_MERGED_DATES: Final = (
+    f"max({INSTANT}) AS {INSTANT}",
+    f"array_distinct(flatten(collect_set({UNDATED}))) AS {UNDATED}",
+)
 """SQL: the aggregates that date several changes together."""
 
 
-def touched(joining: Joining, changes: Frames, before: Frames, tables: Frames) -> DataFrame | None:
+def find_touched_keys(joining: Joining, changes: Frames, before: Frames, tables: Frames) -> DataFrame | None:
     """Return the keys of joined rows that source changes may have changed, in columns of the joined table.
 
     Each key has the greatest instant of these changes, and the sources with undated ones. `changes` has the changed
     keys of each source with an instant, `before` the changed rows before. Returns None if there are no changes.
     """
-    of, joined = sides(joining), joining.joined
-    found: dict[str, DataFrame] = {}
+    sources, joined = sources_of(joining), joining.joined
+    touched: dict[str, DataFrame] = {}
     for name in reversed(tuple(joined.sources)):
-        side, parts = of[name], []
+        source, parts = sources[name], []
         if name in changes:
-            parts.append(_changed(side, changes[name], before.get(name), tables[name]))
-        for other in joined.beneath(name):
-            if other in found:
-                reached = found[other].withColumnsRenamed(_REACHED)
-                links = equal_links(side.columns(joined.sources[other].to), numbered(of[other].links))
-                linked = tables[name].join(reached, links, "inner")
-                parts.append(_linked(linked, side.links))
+            parts.append(_changed_links(source, changes[name], before.get(name), tables[name]))
+        for child in joined.children(name):
+            if child in touched:
+                dates = touched[child].withColumnsRenamed(_CARRIED_DATES)
+                links = equal_links(source.columns(joined.sources[child].to), numbered(sources[child].links))
+                linked = tables[name].join(dates, links, "inner")
+                parts.append(_dated_links(linked, source.links))
         if parts:
-            every = reduce(DataFrame.unionByName, parts).where(all_there(numbered(side.links)))
-            found[name] = every.groupBy(*numbered(side.links)).agg(*map(F.expr, _TOGETHER))
-    keys = found.get(joined.driving)
+            links_found = reduce(DataFrame.unionByName, parts).where(are_not_null(numbered(source.links)))
+            touched[name] = links_found.groupBy(*numbered(source.links)).agg(*map(F.expr, _MERGED_DATES))
+    keys = touched.get(joined.driving)
     if keys is None:
         return None
-    pairs = zip(numbered(of[joined.driving].links), joining.dimension.key, strict=True)
+    pairs = zip(numbered(sources[joined.driving].links), joining.dimension.key, strict=True)
     return keys.selectExpr(*[f"{link} AS {quoted(name)}" for link, name in pairs], INSTANT, UNDATED)
 
 
-def _changed(side: JoinedSource, changes: DataFrame, before: DataFrame | None, table: DataFrame) -> DataFrame:
+def _changed_links(
+    source: JoinedSource, changes: DataFrame, before: DataFrame | None, table: DataFrame
+) -> DataFrame:
     """Return the links of the changed rows of a source, now and before.
 
     Rows are read only if the key does not have them.
     """
-    undated = f"CASE WHEN {side.instant} IS NULL THEN array({side.place}) ELSE CAST(array() AS array<int>) END"
-    reached = changes.selectExpr(*side.key, f"{side.instant} AS reached", f"{undated} AS undated")
-    if not side.joining.needs_before(side.name):
-        return _linked(reached, side.links)
+    undated = f"CASE WHEN {source.instant} IS NULL THEN array({source.index}) ELSE CAST(array() AS array<int>) END"
+    dates = changes.selectExpr(*source.key, f"{source.instant} AS reached", f"{undated} AS undated")
+    if not source.joining.needs_earlier_rows(source.name):
+        return _dated_links(dates, source.links)
     rows = table if before is None else table.unionByName(before)
-    return _linked(rows.join(reached, side.key), side.links)
+    return _dated_links(rows.join(dates, source.key), source.links)
 
 
-def _linked(rows: DataFrame, links: Sequence[str]) -> DataFrame:
+def _dated_links(rows: DataFrame, links: Sequence[str]) -> DataFrame:
     pairs = zip(links, numbered(links), strict=True)
-    dated = [f"{own} AS {name}" for name, own in _REACHED.items()]
+    dated = [f"{own} AS {name}" for name, own in _CARRIED_DATES.items()]
     return rows.selectExpr(*[f"{link} AS {number}" for link, number in pairs], *dated)
 
 
-def carried(table: Dimension, events: DataFrame, are_new: str) -> DataFrame:
+def find_changed_keys(table: Dimension, events: DataFrame, are_new: str) -> DataFrame:
     """Return the keys of a table whose state remembered events may have changed, with the times of these events.
 
     `are_new` is the SQL condition for new events. An event of a key also counts for each key that later key changes

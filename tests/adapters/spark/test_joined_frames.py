@@ -1,4 +1,4 @@
-"""Joined frames against the core: what touched keys lead to, and what has to be written and removed for it.
+"""Joined tables on Spark against the core: the rows that a batch writes and removes.
 
 Many shops are joined in one job: each has a number, which is of the key of its tables and of all links.
 """
@@ -16,10 +16,9 @@ from typing import Any
 
 import pytest
 from frames import to_frame
-from joined_commits import RARE
+from joined_commits import RARE, Follower, Source
 from joined_feeds import declared, kinds_of, of_shops, tables_of
 from joined_laws import COLUMNS, DAY, Lake, Shop, shapes
-from joined_past import Dated, Follower
 from lookup_laws import NUMBERED, Facts, lookups
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
@@ -28,12 +27,12 @@ from pyspark.sql import functions as F
 from lakeward.adapters.formats.shared.rows.system_columns import row_columns
 from lakeward.adapters.spark.history.instants import of_countable
 from lakeward.adapters.spark.history.versions import Versions
-from lakeward.adapters.spark.joined import difference, joined_rows, touched_rows
-from lakeward.adapters.spark.joined.difference import mirrored, versioned
-from lakeward.adapters.spark.joined.joined_rows import made
-from lakeward.adapters.spark.joined.sides import AT, JoinedSource, sides
-from lakeward.adapters.spark.joined.touched_rows import touched
-from lakeward.adapters.spark.joined.unshown_rows import unshown
+from lakeward.adapters.spark.joined import difference, joined_rows, touched_keys
+from lakeward.adapters.spark.joined.difference import compare_history, compare_mirror
+from lakeward.adapters.spark.joined.joined_rows import join_frames
+from lakeward.adapters.spark.joined.omitted_rows import find_omitted_rows
+from lakeward.adapters.spark.joined.source_frames import AT, JoinedSource, sources_of
+from lakeward.adapters.spark.joined.touched_keys import find_touched_keys
 from lakeward.adapters.spark.merge.resolution import FILE, POS
 from lakeward.adapters.spark.sql import names
 from lakeward.adapters.spark.sql.types import ddl
@@ -42,13 +41,13 @@ from lakeward.core.events import Cell, Key
 from lakeward.core.history.instants import valid_instant_range
 from lakeward.core.history.options import ByRun, History, Shown
 from lakeward.core.joined.check import validate_joined
-from lakeward.core.joined.declared import Aggregate, Function, Joined, JoinType
+from lakeward.core.joined.declaration import Aggregate, Function, Joined, JoinType
 from lakeward.core.joined.join import Place
 from lakeward.core.joined.joining import Joining
+from lakeward.core.joined.omitted_rows import find_omitted_rows as omitted_by_core
 from lakeward.core.joined.plan import JoinPlan
 from lakeward.core.joined.rows import RowsBySource, SourceRow
-from lakeward.core.joined.touched import SourceChange, SourceChanges
-from lakeward.core.joined.unshown import find_omitted_rows as unshown_by_core
+from lakeward.core.joined.touched_keys import SourceChange, SourceChanges
 from lakeward.core.schema import Type
 
 pytestmark = pytest.mark.spark
@@ -95,7 +94,7 @@ class Town:
                 for key, one in of.items():
                     before = [{"shop": number, **cells} for cells in one.before]
                     found[name][number, *key] = replace(one, before=before)
-            shop.asked.clear()
+            shop.changes.clear()
         return found
 
 
@@ -120,49 +119,49 @@ class Table:
         return frame.selectExpr("*", f"'file' AS {FILE}")
 
     def join(self, plan: JoinPlan, tables: RowsBySource, changes: SourceChanges) -> None:
-        of = sides(self.joining)
+        of = sources_of(self.joining)
         frames = {name: self.frame(of[name], tables[name]) for name in of}
         keys = {name: self.touched(of[name], found) for name, found in changes.items()}
         before = {name: self.before(of[name], found) for name, found in changes.items()}
-        reached = touched(self.joining, keys, before, frames) if changes else None
-        reached = None if reached is None else reached.localCheckpoint()
-        rows = made(self.joining, frames, None if plan.whole else reached)
-        differ = mirrored if self.joining.joined.history is None else versioned
-        found = differ(plan, self.standing(), rows, reached)
-        assert found.left is None
-        assert unshown(self.joining, frames) == unshown_by_core(self.joining, tables)
-        gone = [row[0] for row in found.removed.select(POS).collect()]
+        touched = find_touched_keys(self.joining, keys, before, frames) if changes else None
+        touched = None if touched is None else touched.localCheckpoint()
+        rows = join_frames(self.joining, frames, None if plan.whole else touched)
+        differ = compare_mirror if self.joining.joined.history is None else compare_history
+        found = differ(plan, self.standing(), rows, touched)
+        assert found.skipped is None
+        assert find_omitted_rows(self.joining, frames) == omitted_by_core(self.joining, tables)
+        removed = [row[0] for row in found.removed.select(POS).collect()]
         written = [tuple(row) for row in found.written.select(*self.columns).collect()]
         found.cached.unpersist()
-        assert len(gone) == len(set(gone))
-        for pos in gone:
+        assert len(removed) == len(set(removed))
+        for pos in removed:
             del self.rows[pos]
         start = max(self.rows, default=0) + 1 + plan.batch * 100_000
         self.rows |= {start + number: row for number, row in enumerate(written)}
         self.wrote = len(written)
 
-    def frame(self, side: JoinedSource, table: Mapping[Key, Sequence[SourceRow]]) -> DataFrame:
-        rows = [self.row(side, one) for of_key in table.values() for one in of_key]
-        return self.named(side, rows)
+    def frame(self, source: JoinedSource, table: Mapping[Key, Sequence[SourceRow]]) -> DataFrame:
+        rows = [self.row(source, one) for of_key in table.values() for one in of_key]
+        return self.named(source, rows)
 
-    def before(self, side: JoinedSource, changes: Mapping[Key, SourceChange]) -> DataFrame:
+    def before(self, source: JoinedSource, changes: Mapping[Key, SourceChange]) -> DataFrame:
         return self.named(
-            side, [self.row(side, SourceRow(cells)) for one in changes.values() for cells in one.before]
+            source, [self.row(source, SourceRow(cells)) for one in changes.values() for cells in one.before]
         )
 
-    def row(self, side: JoinedSource, one: SourceRow) -> tuple[Any, ...]:
-        cells = [one.cells.get(name) for name in side.table.stored.schema.names]
+    def row(self, source: JoinedSource, one: SourceRow) -> tuple[Any, ...]:
+        cells = [one.cells.get(name) for name in source.table.stored.schema.names]
         return (*cells, one.instant, one.valid_from, one.valid_to)
 
-    def named(self, side: JoinedSource, rows: list[tuple[Any, ...]]) -> DataFrame:
-        own = ", ".join(f"{name} int" for name in side.table.stored.schema.names)
+    def named(self, source: JoinedSource, rows: list[tuple[Any, ...]]) -> DataFrame:
+        own = ", ".join(f"{name} int" for name in source.table.stored.schema.names)
         frame = to_frame(self.spark, rows, f"{own}, known bigint, since bigint, until bigint")
-        return side.named(frame, "known", "since", "until")
+        return source.select_needed(frame, "known", "since", "until")
 
-    def touched(self, side: JoinedSource, changes: Mapping[Key, SourceChange]) -> DataFrame:
-        listed = ", ".join(f"{name} int" for name in side.key)
+    def touched(self, source: JoinedSource, changes: Mapping[Key, SourceChange]) -> DataFrame:
+        listed = ", ".join(f"{name} int" for name in source.key)
         rows = [(*key, one.instant) for key, one in changes.items()]
-        return to_frame(self.spark, rows, f"{listed}, {side.instant} bigint")
+        return to_frame(self.spark, rows, f"{listed}, {source.instant} bigint")
 
     def shown(self) -> dict[Place, tuple[Any, ...]]:
         found = {}
@@ -256,30 +255,30 @@ LONG += [(looked_up, shape) for shape in lookups()]
     ],
     ids=lambda value: getattr(value, "__name__", value),
 )
-def test_spark_makes_of_touched_keys_what_the_core_makes(active: SparkSession, make: Any, shape: str) -> None:
+def test_spark_joins_as_the_core_does(active: SparkSession, make: Any, shape: str) -> None:
     random = Random(f"{make.__name__} {shape}")
     check(active, make(shape, random), random)
 
 
 @pytest.mark.parametrize(("shape", "key"), [("groups", "orders_customer"), ("dimension", "customer_id")])
 @pytest.mark.parametrize("unknown", [None, "-1", "1"])
-def test_spark_finds_the_rows_that_cannot_be_shown_that_the_core_finds(
+def test_spark_finds_the_omitted_rows_that_the_core_finds(
     active: SparkSession, shape: str, key: str, unknown: str | None
 ) -> None:
-    said = None if unknown is None else {"shop": "0", key: unknown}
-    town = Town(validate_joined(declared(shape, Random(1), unknown=said), tables_of(None)), [Shop(Random(1))])
+    texts = None if unknown is None else {"shop": "0", key: unknown}
+    town = Town(validate_joined(declared(shape, Random(1), unknown=texts), tables_of(None)), [Shop(Random(1))])
     [shop] = town.shops
     shop.put("customer", 1, 1, {"id": 1, "name": 5, "region": None})
     for number, customer in enumerate([None, 1, 2]):
         shop.put("orders", number, 1, {"id": number, "customer": customer, "amount": 7, "at": None})
-    tables, of, table = town.tables(), sides(town.joining), Table(active, town.joining)
-    found = unshown(town.joining, {name: table.frame(of[name], tables[name]) for name in of})
-    assert found == unshown_by_core(town.joining, tables)
+    tables, of, table = town.tables(), sources_of(town.joining), Table(active, town.joining)
+    found = find_omitted_rows(town.joining, {name: table.frame(of[name], tables[name]) for name in of})
+    assert found == omitted_by_core(town.joining, tables)
     assert (found.keyless, found.unknown) == (1 if shape == "groups" else 0, unknown == "1")
 
 
 @dataclass
-class Towns(Dated):
+class Towns(Source):
     """A source of many shops, which forgets and is emptied in all of them at once."""
 
     def write(self, random: Random, batch: int) -> None:
@@ -294,13 +293,13 @@ class Towns(Dated):
 
 
 def check_past(spark: SparkSession, shape: str, random: Random) -> None:
-    """Whatever becomes of its sources, Spark dates a joined history of them as the core does."""
+    """Whatever happens to its sources, Spark dates a joined history of them as the core does."""
     joined = declared(shape, random, unknown={}, history=History())
     joining, clock = validate_joined(joined, tables_of(None)), count(1)
     loads = [1, 0, 0.5, 0][: len(joined.sources)]
     random.shuffle(loads)
     of = zip(joined.sources, loads, strict=True)
-    towns = {name: Towns(name, clock=clock, random=random, loads=share) for name, share in of}
+    towns = {name: Towns(name, clock, random, share) for name, share in of}
     lake, table = Lake(joining), Table(spark, joining)
     follower = Follower(lake, towns)
     for source in towns.values():
@@ -324,11 +323,11 @@ def check_past(spark: SparkSession, shape: str, random: Random) -> None:
     "shape",
     ["dimension", *[pytest.param(shape, marks=pytest.mark.long) for shape in shapes() if shape != "dimension"]],
 )
-def test_spark_dates_what_no_source_dates_as_the_core_does(active: SparkSession, shape: str) -> None:
+def test_spark_dates_changes_as_the_core_does(active: SparkSession, shape: str) -> None:
     check_past(active, shape, Random(shape))
 
 
-def test_what_is_kept_of_a_comparison_that_fails_is_freed(
+def test_a_failed_comparison_leaves_no_cached_frame(
     active: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     active.catalog.clearCache()
@@ -340,96 +339,77 @@ def test_what_is_kept_of_a_comparison_that_fails_is_freed(
     assert active._jsparkSession.sharedState().cacheManager().isEmpty()
 
 
-def forgets_what_was_before(
-    side: JoinedSource, changes: DataFrame, before: DataFrame | None, table: DataFrame
-) -> DataFrame:
-    return CHANGED(side, changes, None, table)
-
-
-def lets_null_equal_null(one: Sequence[str], other: Sequence[str]) -> list[Any]:
+def null_equals_null(_: Any, one: Sequence[str], other: Sequence[str]) -> list[Any]:
     return [F.col(left).eqNullSafe(F.col(right)) for left, right in zip(one, other, strict=True)]
 
 
-def takes_any_of_a_group(self: JoinedSource, aggregate: Aggregate) -> str:
-    return AGGREGATE(self, replace(aggregate, function=Function.MAX, by=None))
+def any_aggregate_is_the_greatest(original: Any, self: JoinedSource, aggregate: Aggregate) -> str:
+    return str(original(self, replace(aggregate, function=Function.MAX, by=None)))
 
 
-def writes_all_that_is_touched(self: Versions, one: str, other: str) -> str:
-    return "false"
+def changes_without_a_time_are_dated(original: Any, rows: DataFrame, links: Sequence[str]) -> Any:
+    return original(rows.withColumn("undated", F.expr("CAST(array() AS array<int>)")), links)
 
 
-def leaves_it_open(self: Versions, versions: str, *_: str) -> str:
-    return versions
+def play(spark: SparkSession, make: Any, shape: str) -> None:
+    """Play a few shops or, without `make`, sources that date their changes."""
+    if make is None:
+        check_past(spark, shape, Random(shape))
+    else:
+        random = Random(f"{make.__name__} {shape}")
+        check(spark, make(shape, random, FEW), random)
 
 
-def forgets_when_it_was_touched(plan: JoinPlan, instant: str, is_dated: str) -> str:
-    return OF_CHANGE(plan, "row.instant", is_dated)
-
-
-def takes_all_for_dated(plan: JoinPlan, versions: Versions) -> str:
-    return "true"
-
-
-def hides_what_has_no_time(rows: DataFrame, links: Sequence[str]) -> DataFrame:
-    return LINKED(rows.withColumn("undated", F.expr("CAST(array() AS array<int>)")), links)
-
-
-def sees_no_ends(*given: Any) -> DataFrame:
-    return MOMENTS(*given).where(f"{AT} % 2 = 0")
-
-
-CHANGED, OF_CHANGE, MOMENTS = touched_rows._changed, difference._change_instant, joined_rows._moments
-LINKED = touched_rows._linked
-AGGREGATE = JoinedSource._aggregate
+MISTAKES: Mapping[str, tuple[Any, str, Any, Any, str]] = {
+    "changes without the rows before": (
+        touched_keys,
+        "_changed_links",
+        lambda f, source, changes, _, table: f(source, changes, None, table),
+        mirrors,
+        "groups",
+    ),
+    "unchanged rows written": (difference._ShownVersions, "equal", lambda *_: "false", compared, "dimension"),
+    "NULL equals NULL": (joined_rows, "equal_links", null_equals_null, mirrors, "deep"),
+    "any aggregate": (JoinedSource, "_aggregate_sql", any_aggregate_is_the_greatest, mirrors, "groups"),
+    "version left open": (Versions, "closed", lambda _, self, versions, *__: versions, compared, "facts"),
+    "no dates of changes": (
+        difference,
+        "_change_instant",
+        lambda f, plan, _, is_dated: f(plan, "row.instant", is_dated),
+        compared,
+        "facts",
+    ),
+    "instants left out": (
+        joined_rows,
+        "_moments",
+        lambda f, *given: f(*given).where(f"{AT} % 2 = 0"),
+        over_time,
+        "facts",
+    ),
+    "all is dated": (difference, "_is_dated", lambda *_: "true", None, "dimension"),
+    "no undated changes": (touched_keys, "_dated_links", changes_without_a_time_are_dated, None, "dimension"),
+}
+FIRST = next(iter(MISTAKES))
 
 
 @pytest.mark.parametrize(
     ("where", "name", "broken", "make", "shape"),
     [
-        (touched_rows, "_changed", forgets_what_was_before, mirrors, "groups"),
-        pytest.param(
-            difference._ShownVersions,
-            "equal",
-            writes_all_that_is_touched,
-            compared,
-            "dimension",
-            marks=pytest.mark.long,
-        ),
-        pytest.param(joined_rows, "equal_links", lets_null_equal_null, mirrors, "deep", marks=pytest.mark.long),
-        pytest.param(JoinedSource, "_aggregate", takes_any_of_a_group, mirrors, "groups", marks=pytest.mark.long),
-        pytest.param(Versions, "closed", leaves_it_open, compared, "facts", marks=pytest.mark.long),
-        pytest.param(
-            difference, "_change_instant", forgets_when_it_was_touched, compared, "facts", marks=pytest.mark.long
-        ),
-        pytest.param(joined_rows, "_moments", sees_no_ends, over_time, "facts", marks=pytest.mark.long),
+        pytest.param(*mistake, id=title, marks=[] if title == FIRST else pytest.mark.long)
+        for title, mistake in MISTAKES.items()
     ],
-    ids=lambda value: getattr(value, "__name__", value),
 )
-def test_a_broken_join_is_not_what_the_core_makes(
+def test_a_mistake_makes_spark_differ_from_the_core(
     active: SparkSession, monkeypatch: pytest.MonkeyPatch, where: Any, name: str, broken: Any, make: Any, shape: str
 ) -> None:
-    monkeypatch.setattr(where, name, broken)
-    random = Random(f"{make.__name__} {shape}")
+    original = getattr(where, name)
+    monkeypatch.setattr(where, name, lambda *given: broken(original, *given))
     with pytest.raises(AssertionError):
-        check(active, make(shape, random, FEW), random)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize(
-    ("where", "name", "broken"),
-    [(difference, "_is_dated", takes_all_for_dated), (touched_rows, "_linked", hides_what_has_no_time)],
-    ids=lambda value: getattr(value, "__name__", None),
-)
-def test_a_join_that_dates_all_alike_is_not_what_the_core_makes(
-    active: SparkSession, monkeypatch: pytest.MonkeyPatch, where: Any, name: str, broken: Any
-) -> None:
-    monkeypatch.setattr(where, name, broken)
-    with pytest.raises(AssertionError):
-        check_past(active, "dimension", Random("dimension"))
+        play(active, make, shape)
 
 
 @pytest.mark.parametrize("shown", [BY_DAY, replace(BY_DAY, open_end=2_932_896), Shown(type=Type("int")), Shown()])
-def test_what_lies_behind_all_versions_dates_none_in_spark_either(active: SparkSession, shown: Shown) -> None:
+def test_instants_at_which_no_version_may_begin_date_nothing_on_spark(active: SparkSession, shown: Shown) -> None:
     history, asked = History(shown=shown), [-719_163, -719_162, 7, 2_932_895, 2_932_896, 2**31 - 1, 2**31]
     least, most = valid_instant_range(history)
     values = ", ".join(f"({at}L)" for at in asked)
@@ -438,7 +418,7 @@ def test_what_lies_behind_all_versions_dates_none_in_spark_either(active: SparkS
 
 
 @pytest.mark.parametrize("shape", ["dimension", pytest.param("summary", marks=pytest.mark.long)])
-def test_spark_leaves_the_keys_of_which_a_source_has_an_instant_at_the_open_end_as_the_core_does(
+def test_spark_skips_keys_with_an_instant_at_the_open_end_as_the_core_does(
     active: SparkSession, shape: str
 ) -> None:
     random = Random(shape)
@@ -449,15 +429,15 @@ def test_spark_leaves_the_keys_of_which_a_source_has_an_instant_at_the_open_end_
     lake, table, tables = Lake(town.joining), Table(active, town.joining), town.tables()
     plan = lake.planned(DAY)
     written = lake.joined(plan, tables, {})
-    assert written.left
+    assert written.skipped
     assert written.rows
-    of = sides(town.joining)
+    of = sources_of(town.joining)
     frames = {name: table.frame(of[name], tables[name]) for name in of}
-    found = versioned(plan, table.standing(), made(town.joining, frames, None), None)
-    keys = {key: json.dumps([*map(str, key)], separators=(",", ":")) for key in written.left}
-    assert found.left is not None
-    assert (found.left.keys, found.left.beyond) == (len(written.left), len(written.left))
-    assert found.left.example == min(f"{keys[key]}: {why}" for key, why in written.left.items())
+    found = compare_history(plan, table.standing(), join_frames(town.joining, frames, None), None)
+    keys = {key: json.dumps([*map(str, key)], separators=(",", ":")) for key in written.skipped}
+    assert found.skipped is not None
+    assert found.skipped.keys == len(written.skipped)
+    assert found.skipped.example == min(f"{keys[key]}: {why}" for key, why in written.skipped.items())
     assert found.written.count() == len(written.rows)
     assert found.removed.count() == 0
     assert found.opened == sum(one.is_current for one in written.rows.values())

@@ -1,4 +1,4 @@
-"""Which version a row finds on Spark that looks one up: as the core says, in each unit, at both ends of it."""
+"""The version that a row finds on Spark is that of the core, in each unit and at both ends of a version."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from pyspark.sql import SparkSession
 
 from lakeward.adapters.formats.shared.joined.joined_sources import SourceReader
 from lakeward.adapters.formats.shared.rows.system_columns import row_columns
-from lakeward.adapters.spark.joined.joined_rows import made
-from lakeward.adapters.spark.joined.sides import JoinedSource, sides
+from lakeward.adapters.spark.joined.joined_rows import join_frames
+from lakeward.adapters.spark.joined.source_frames import JoinedSource, sources_of
 from lakeward.adapters.spark.sql.types import ddl
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.events import Cell, Position
@@ -24,10 +24,10 @@ from lakeward.core.history.options import ByColumn, History, Shown, Surrogate
 from lakeward.core.history.version_rows import rows as shown_rows
 from lakeward.core.history.versions import Version
 from lakeward.core.joined.check import validate_joined
-from lakeward.core.joined.declared import Joined, Source
+from lakeward.core.joined.declaration import Joined, Source
 from lakeward.core.joined.joining import Joining
 from lakeward.core.joined.plan import JoinPlan, JoinProgress, SourceCommit
-from lakeward.core.joined.rows import SourceRow, rows
+from lakeward.core.joined.rows import SourceRow, join_rows
 from lakeward.core.schema import Column, Schema, Type, parse_type
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("compiled")]
@@ -127,30 +127,30 @@ def by_core(joining: Joining, history: History, at: str, change: int) -> Mapping
         ]
         for key, versions in versions_of(history, change).items()
     }
-    found = rows(joining, {"orders": orders, "customer": customers})
-    return {key[0]: (one.cells["name"], _told(one.cells["since"])) for key, one in found.items()}
+    found = join_rows(joining, {"orders": orders, "customer": customers})
+    return {key[0]: (one.cells["name"], _without_zone(one.cells["since"])) for key, one in found.items()}
 
 
-def _told(value: object) -> object:
+def _without_zone(value: object) -> object:
     return value.replace(tzinfo=None) if isinstance(value, datetime) else value
 
 
-LINE = SimpleNamespace(commit_showing={1: "now"}.get)
+LINEAGE = SimpleNamespace(commit_showing={1: "now"}.get)
 
 
 def by_spark(spark: SparkSession, joining: Joining, found: Mapping[str, Sequence[Mapping[str, Cell]]]) -> Any:
     progress = JoinProgress(batch=1, digest="", passed={name: SourceCommit(1, "now") for name in found})
     plan = JoinPlan(joining=joining, progress=progress)
     frames = {}
-    for name, side in sides(joining).items():
-        stored = side.table.stored.schema
+    for name, source in sources_of(joining).items():
+        stored = source.table.stored.schema
         listed = ", ".join(f"{column.name} {ddl(column.type)}" for column in stored)
-        beside = [f"CAST(NULL AS {ddl(type_)}) AS {own}" for own, type_ in row_columns(side.table).items()]
+        beside = [f"CAST(NULL AS {ddl(type_)}) AS {own}" for own, type_ in row_columns(source.table).items()]
         cells = [tuple(one[column.name] for column in stored) for one in found[name]]
         frame = to_frame(spark, cells, listed).selectExpr("*", *beside)
-        table: Any = SimpleNamespace(lineage=lambda: LINE, as_of={"now": frame}.get)
-        frames[name] = SourceReader(side, table, plan).rows()
-    shown = made(joining, frames, None).select("id", "name", "since").collect()
+        table: Any = SimpleNamespace(lineage=lambda: LINEAGE, as_of={"now": frame}.get)
+        frames[name] = SourceReader(source, table, plan).rows()
+    shown = join_frames(joining, frames, None).select("id", "name", "since").collect()
     return {id_: (name, since) for id_, name, since in shown}
 
 
@@ -173,33 +173,21 @@ def test_spark_finds_the_version_that_the_core_finds(
     check(active, history, at, change)
 
 
-def closes_at_the_end(self: JoinedSource, instant: str) -> str:
-    return f"{self.begins} <= {instant} AND ({self.ends} IS NULL OR {instant} <= {self.ends})"
-
-
-def opens_behind_the_start(self: JoinedSource, instant: str) -> str:
-    return f"{self.begins} < {instant} AND ({self.ends} IS NULL OR {instant} < {self.ends})"
-
-
-def closes_before_the_end(self: JoinedSource, instant: str) -> str:
-    return f"{self.begins} <= {instant} AND ({self.ends} IS NULL OR {instant} + 1 < {self.ends})"
-
-
-def says_nothing_otherwise(self: JoinedSource) -> Mapping[str, str]:
-    return {}
+def covers(begins: str, ends: str) -> Any:
+    """Return a mistake of `covers`, with other comparisons of the instant."""
+    return lambda self, at: f"{self.begins} {begins} {at} AND ({self.ends} IS NULL OR {at} {ends} {self.ends})"
 
 
 @pytest.mark.parametrize(
     ("name", "broken"),
     [
-        ("covers", closes_at_the_end),
-        ("covers", opens_behind_the_start),
-        ("covers", closes_before_the_end),
-        ("_otherwise", says_nothing_otherwise),
+        pytest.param("covers", covers("<=", "<="), id="valid at its end"),
+        pytest.param("covers", covers("<", "<"), id="not valid at its beginning"),
+        pytest.param("covers", covers("<=", "+ 1 <"), id="not valid just before its end"),
+        pytest.param("_defaults", lambda _: {}, id="nothing otherwise"),
     ],
-    ids=lambda value: getattr(value, "__name__", None),
 )
-def test_a_lookup_that_is_off_by_one_or_leaves_out_what_is_otherwise_is_seen(
+def test_a_mistake_of_a_lookup_is_found(
     active: SparkSession, monkeypatch: pytest.MonkeyPatch, name: str, broken: Any
 ) -> None:
     monkeypatch.setattr(JoinedSource, name, broken)
