@@ -10,7 +10,9 @@ from random import Random
 from typing import Any, Final, NamedTuple
 
 import pytest
+from envelope_feeds import KEY, TYPES, message
 from frames import labelled_rows
+from line_feeds import table_of
 from pyspark.sql import DataFrame, SparkSession
 
 from lakeward.adapters.sources.files.event_frame import frame_of
@@ -21,8 +23,6 @@ from lakeward.adapters.sources.messages.decoded import UNDECODED
 from lakeward.adapters.sources.messages.envelopes import IS_DECODED
 from lakeward.core.dimension import ORDERED, Lateness, Within
 from lakeward.core.ledger.objects import SourceObject
-from tests.support.envelope_feeds import KEY, TYPES, message
-from tests.support.line_feeds import table_of
 
 pytestmark = pytest.mark.spark
 
