@@ -97,8 +97,8 @@ def decide(line: FirstLine) -> Decision:
     for number, row in enumerate(line.next_rows, 2):
         columns = {line.names(name) for name in map(cell_name, row) if name} - {None}
         if len(columns) > 1 and 2 * len(columns) > line.width:
-            shown = _join_names([*map(cell_name, row)])
-            return Decision(ambiguity=f"row {number} names columns of the table: {shown}")
+            names_in_row = _join_names([*map(cell_name, row)])
+            return Decision(ambiguity=f"row {number} names columns of the table: {names_in_row}")
     names = re.split(r"[,;|\t]", cell_name(line.cells[0])) if len(line.cells) == 1 else []
     if len(names) > 1 and any(line.names(name.strip(_BLANKS)) for name in names if name):
         return Decision(ambiguity=f"it has {_join_names(names)}, separated by another delimiter")

@@ -64,11 +64,11 @@ def find_field(schema: Schema, name: str) -> tuple[str, Column] | None:
     if (whole := schema.find(name)) is not None:
         return quoted(name), whole
     root, *rest = name.split(".")
-    found = schema.find(root)
+    column = schema.find(root)
     for part in rest:
-        parts = found.type.parts if found is not None and found.type.name == "struct" else ()
-        found = next((field for field in parts if field.name == part), None)
-    return None if found is None else (quoted(root, *rest), Column(name, found.type))
+        parts = column.type.parts if column is not None and column.type.name == "struct" else ()
+        column = next((field for field in parts if field.name == part), None)
+    return None if column is None else (quoted(root, *rest), Column(name, column.type))
 
 
 def refuse_both(dimension: Dimension, file: str, schema: Schema, name: str) -> None:
@@ -112,8 +112,8 @@ def json_field(of: str, name: str, called: Mapping[str, Sequence[str]]) -> JsonF
 
 
 def _json_column(of: str, names: Sequence[str]) -> JsonField:
-    texts, there = (", ".join(cell(of, n) for n in names), " OR ".join(has(of, n) for n in names))
-    return JsonField(f"coalesce({texts})", f"({there})")
+    texts, presence = (", ".join(cell(of, n) for n in names), " OR ".join(has(of, n) for n in names))
+    return JsonField(f"coalesce({texts})", f"({presence})")
 
 
 def why_ambiguous(names: Sequence[str]) -> str:
@@ -123,9 +123,9 @@ def why_ambiguous(names: Sequence[str]) -> str:
 
 def near_word(words: Collection[str]) -> str:
     """Return the flag `NEAR_WORD`, as SQL with its name: the word is none of `words`, and nearly one of them."""
-    said, alike = ", ".join(map(text, words)), ", ".join(text(_bare(word)) for word in words)
+    own, alike = ", ".join(map(text, words)), ", ".join(text(_bare(word)) for word in words)
     bare = f"regexp_replace(lower(btrim({OP_TEXT}, {text(_BLANKS)})), {text(_ZEROS)}, '$1')"
-    is_near = f"{OP_TEXT} NOT IN ({said}) AND {bare} IN ({alike})" if words else "false"
+    is_near = f"{OP_TEXT} NOT IN ({own}) AND {bare} IN ({alike})" if words else "false"
     return f"coalesce({is_near}, false) AS {NEAR_WORD}"
 
 
@@ -186,14 +186,14 @@ def not_plain(dimension: Dimension, file: str, setting: str, name: str) -> Schem
 
 
 def refuse_fields(
-    dimension: Dimension, named: Mapping[str, str], files: Mapping[int, str], found: Sequence[Group]
+    dimension: Dimension, named: Mapping[str, str], files: Mapping[int, str], survey: Sequence[Group]
 ) -> None:
     """Raise SchemaConflict for a file in whose rows the field of a setting is always missing or always nested.
 
     `named` are the fields by setting, `files` the names of files by their order. Unreadable rows and empty lines do
     not count.
     """
-    groups = by_object([g for g in found if g.reason != SKIPPED and MALFORMED not in g.flags])
+    groups = by_object([g for g in survey if g.reason != SKIPPED and MALFORMED not in g.flags])
     for order, alike in groups.items():
         for setting, name in named.items():
             lacks, nested = LACKS[setting], NOT_PLAIN[setting]

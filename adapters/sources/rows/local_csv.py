@@ -146,9 +146,9 @@ def _columns(cells: Cells, width: int) -> Iterator[tuple[Field, ...]]:
 class _Cells:
     """The fields of one column of a file as texts, and flags for those that were not sent (empty without any)."""
 
-    def __init__(self, found: Sequence[Field], dialect: Dialect) -> None:
-        self.unset = [] if dialect.no_sup_text is None else [cell is UNSET for cell in found]
-        cells = [None if cell is UNSET else cell for cell in found] if any(self.unset) else found
+    def __init__(self, column: Sequence[Field], dialect: Dialect) -> None:
+        self.unset = [] if dialect.no_sup_text is None else [cell is UNSET for cell in column]
+        cells = [None if cell is UNSET else cell for cell in column] if any(self.unset) else column
         self.texts = pa.array(cells, pa.string())
 
 

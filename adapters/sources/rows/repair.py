@@ -159,20 +159,20 @@ def _as_written(reading: Reading, entry: Entry, cells: Callable[[Entry], Cells])
     _refuse_hex(reading, entry)
     if entry.repaired is not None:
         return entry
-    dimension, found = reading.dimension, cells(entry)
-    if not found.after:
+    dimension, row_cells = reading.dimension, cells(entry)
+    if not row_cells.after:
         raise unreadable_row(
             dimension,
             entry,
             "its file is gone, was rewritten, or names columns that the table does not have: its cells are unknown",
             "Put the file back, and let the table follow. Else fix the row: `lakeward quarantine fix`.",
         )
-    _refuse_undeclared(dimension, entry, found)
-    _refuse_no_key(dimension, entry, found)
-    operation = _operation_of(reading, entry, found)
+    _refuse_undeclared(dimension, entry, row_cells)
+    _refuse_no_key(dimension, entry, row_cells)
+    operation = _operation_of(reading, entry, row_cells)
     absent = None if operation in (Operation.INSERT, Operation.READ) else UNSET
-    sent = {name: found.after.get(name, absent) for name in dimension.schema.names}
-    old = {name: cell for name, cell in found.before.items() if name in dimension.key and isinstance(cell, str)}
+    sent = {name: row_cells.after.get(name, absent) for name in dimension.schema.names}
+    old = {name: cell for name, cell in row_cells.before.items() if name in dimension.key and isinstance(cell, str)}
     old_key = old if old and entry.other_key is not None else None
     return replace(entry, repaired=RepairedRow(operation=operation, cells=sent, old_key=old_key))
 
@@ -380,8 +380,8 @@ def _texts_of(reading: Reading, repaired: RepairedRow) -> Sequence[str | None]:
 def _refuse_parts(reading: Reading, entries: Sequence[Entry]) -> None:
     """Raise RepairError for an unsent cell or an old key of a source that never has these."""
     for entry in entries:
-        is_anew = Reason(entry.reason) is Reason.SCHEMA  # what its file lacks was not sent
-        cells = () if entry.repaired is None or is_anew else entry.repaired.cells.values()
+        is_read_again = Reason(entry.reason) is Reason.SCHEMA  # what its file lacks was not sent
+        cells = () if entry.repaired is None or is_read_again else entry.repaired.cells.values()
         moves = entry.repaired is not None and entry.repaired.old_key is not None
         for is_there, need, setting in (
             (UNSET in cells, Capability.UNSET, "no_sup_value"),

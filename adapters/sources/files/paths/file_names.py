@@ -196,8 +196,8 @@ def with_sink_orders(
     lie before the next files of the sink, or have the order of one.
     """
     names = FileNames(is_messages=True)
-    known = {**past.waiting, **past.seen}
-    new = [item.name for item in listed if not item.order and item.name not in known]
+    earlier = {**past.waiting, **past.seen}
+    new = [item.name for item in listed if not item.order and item.name not in earlier]
     applied = (item.name for item in past.seen.values() if item.order == names.order_of_sink(item.name))
     sink_file = next((item.name for item in listed if item.order), None) or next(applied, None)
     if new and sink_file is not None:

@@ -35,7 +35,7 @@ def columns_with_values(
     head = table.head(name)
     if layout is not None:
         return _in_csv(table, head, layout)
-    lines = [found for line in head.splitlines() if (found := object_of(line)) is not None]
+    lines = [object_ for line in head.splitlines() if (object_ := object_of(line)) is not None]
     rows = [row_of_message(table, line) for line in lines] if table.options.is_messages else lines
     return _in_rows(table, [row for row in rows if row is not None])
 
