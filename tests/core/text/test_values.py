@@ -13,16 +13,16 @@ from lakeward.core.text.values import MISFIT, from_text, to_text
 
 (FROM_TEXT,) = tables(sections("docs/reference/types.md")["From text"])
 CASES = [
-    (codes(row["type"])[0], shown, is_taken)
+    (codes(row["type"])[0], shown, is_accepted)
     for row in FROM_TEXT
-    for column, is_taken in (("taken", True), ("not taken", False))
+    for column, is_accepted in (("accepted", True), ("refused", False))
     for shown in codes(row[column])
 ]
 
 
-@pytest.mark.parametrize(("type_", "shown", "is_taken"), CASES)
-def test_texts_are_read_as_the_page_says(type_: str, shown: str, is_taken: bool) -> None:
-    assert (from_text(shown, parse_type(type_)) is not MISFIT) == is_taken
+@pytest.mark.parametrize(("type_", "shown", "is_accepted"), CASES)
+def test_texts_are_read_as_the_page_says(type_: str, shown: str, is_accepted: bool) -> None:
+    assert (from_text(shown, parse_type(type_)) is not MISFIT) == is_accepted
 
 
 def test_a_time_without_a_zone_is_in_the_given_zone() -> None:
