@@ -282,7 +282,7 @@ def test_a_file_in_its_place_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "demo").write_text("mine")
     with pytest.raises(ConfigError, match="is no demo"):
         make_folder(tmp_path / "demo", "iceberg", again=True)
-    with pytest.raises(ConfigError, match="cannot be made"):
+    with pytest.raises(ConfigError, match="cannot be created"):
         make_folder(tmp_path / "demo" / "below", "iceberg", again=True)
 
 
@@ -365,7 +365,7 @@ def bare_machine(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_lake_that_lacks_rows_fails_the_demo(lakeward: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     stand_in(monkeypatch, COMMITS)
     monkeypatch.setattr(lakes.IcebergLake, "rows", lambda _lake, _table: [])
-    monkeypatch.setattr(lakes.IcebergLake, "look", lambda _lake: {"A reader": ["look at it"]})
+    monkeypatch.setattr(lakes.IcebergLake, "examples", lambda _lake: {"A reader": ["look at it"]})
     ended = lakeward("demo", "demo", "--transactions", "100")
     assert ended.code == 4
     assert "The lake differs from the database" in ended.out

@@ -135,7 +135,7 @@ def test_a_table_of_a_fifo_queue_has_its_own_folders_in_one_group(tmp_path: Path
     }
     around = text.replace("cdc/orders", "full")
     assert groups(rendered(tmp_path, "glue", around, kind="delta", dms="existing")) == {"dms/": "deployed"}
-    with pytest.raises(ConfigError, match=r'\[tables\."shop\.orders"\.source\] says `load`'):
+    with pytest.raises(ConfigError, match=r'\[tables\."shop\.orders"\.source\] has `load`'):
         rendered(tmp_path, "glue", text, kind="delta", dms="make")
 
 

@@ -246,8 +246,8 @@ def test_a_wheel_that_does_not_run_there_is_refused(tag: str, lakeward: Command,
     ("arguments", "said"),
     [
         (["emr", "--wheel", "none-1.0-py3-none-any.whl"], "none-1.0-py3-none-any.whl is no wheel"),
-        (["glue", "--release", "6.0", "--format", "hudi"], "Spark 3.5 alone, and AWS Glue 6.0 has Spark 4.1"),
-        (["glue", "--extra", "hive"], "nothing of lakeward is called 'hive'"),
+        (["glue", "--release", "6.0", "--format", "hudi"], "only on Spark 3.5, and AWS Glue 6.0 has Spark 4.1"),
+        (["glue", "--extra", "hive"], "lakeward has no extra 'hive' for packages"),
         (["glue", "--to", "gs://jobs"], "gs://jobs is neither a folder nor in S3"),
     ],
 )

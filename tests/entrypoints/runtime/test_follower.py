@@ -446,7 +446,7 @@ def test_an_alarm_of_a_batch_is_told_once_though_others_wait_behind_it() -> None
 
 
 def test_a_line_a_poll_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(follower, "_TELL_EVERY", 10.0)
+    monkeypatch.setattr(follower, "_SUMMARY_EVERY", 10.0)
     with pytest.raises(AssertionError):
         test_nothing_is_said_while_nothing_happens_but_that_it_lives()
 
