@@ -59,14 +59,14 @@ def catalog(project: Project) -> Any:
     return load_catalog("lake", type="sql", uri=uri, warehouse=f"file://{folder}")
 
 
-def written(project: Project, rows: list[Any], *, is_required: bool = True) -> None:
+def write_table(project: Project, rows: list[Any], *, is_required: bool = True) -> None:
     """Write the table as another engine does.
 
     That is PyIceberg, with a required key as Flink has it, delta-rs, or a job of Spark with Hudi's defaults.
     """
     content = [dict(zip(COLUMNS.names, row, strict=True)) for row in rows]
     if project.kind == "hudi":
-        upserted(project, rows)
+        upsert(project, rows)
         return
     if project.kind == "delta":
         deltalake.write_deltalake(str(path_of(project)), pa.Table.from_pylist(content, COLUMNS))
@@ -81,7 +81,7 @@ def written(project: Project, rows: list[Any], *, is_required: bool = True) -> N
     table.append(pa.Table.from_pylist(content, shape))
 
 
-def upserted(project: Project, rows: list[Any]) -> None:
+def upsert(project: Project, rows: list[Any]) -> None:
     """Write rows as the quick start of Hudi does, of which the row with the greatest price counts."""
     is_copied = "copy-on-write" in (project.folder / "lakeward.toml").read_text()
     options = {
@@ -114,7 +114,7 @@ def adopt(project: Project, *more: str, code: int = 0) -> Any:
 
 
 def test_an_adopted_table_continues_after_the_last_applied_file(shop: Project) -> None:
-    written(shop, THEIRS)
+    write_table(shop, THEIRS)
     before = state_of(shop)
     said = shop.call("adopt", "shop.item").out
     assert "shop.item has 3 rows and 3 columns, and can be adopted" in said
@@ -139,7 +139,7 @@ def test_an_adopted_table_continues_after_the_last_applied_file(shop: Project) -
 def test_files_applied_again_give_the_same_rows_and_a_rollback_returns_to_the_adoption(
     shop: Project,
 ) -> None:
-    written(shop, THEIRS)
+    write_table(shop, THEIRS)
     adopt(shop, "--none")
     assert shop.run()["shop.item"]["counts"]["read"] == 9
     assert shop.rows() == AFTER
@@ -153,7 +153,7 @@ def test_files_applied_again_give_the_same_rows_and_a_rollback_returns_to_the_ad
 @pytest.mark.parametrize("write_mode", ["copy-on-write", "merge-on-read"])
 def test_a_truncate_and_a_reload_remove_the_adopted_rows(shop: Project, write_mode: str) -> None:
     shop.configure(tables=ITEM.replace("columns", f'write_mode = "{write_mode}"\ncolumns'))
-    written(shop, THEIRS)
+    write_table(shop, THEIRS)
     adopt(shop, "--from", FIRST)
     assert shop.call("truncate", "shop.item", "--at", SECOND, "--json").code == 0
     assert shop.rows() == []
@@ -168,7 +168,7 @@ def test_an_adopted_iceberg_table_keeps_its_layout_unless_the_settings_set_one(
 ) -> None:
     """Without such a table setting files are rewritten, as is Iceberg's default: readers may know no deletes."""
     shop.configure(tables=ITEM.replace("columns", f"{said}columns"))
-    written(shop, THEIRS)
+    write_table(shop, THEIRS)
     adopt(shop, "--from", FIRST)
     shop.run()
     assert shop.rows() == AFTER
@@ -179,7 +179,7 @@ def test_an_adopted_iceberg_table_keeps_its_layout_unless_the_settings_set_one(
 @pytest.mark.parametrize("shop", ["iceberg", DELTA], indirect=True)
 def test_null_and_duplicate_keys_are_counted_and_refused(shop: Project) -> None:
     rows = [*THEIRS, (2, "again", None), (5, "again", None), (5, "and again", None), (None, "nobody", None)]
-    written(shop, rows, is_required=False)
+    write_table(shop, rows, is_required=False)
     before = state_of(shop)
     said = adopt(shop, "--none", code=1).err
     assert '1 row has NULL in the key; 2 keys stand more than once, ["2"] among them' in said
@@ -187,7 +187,7 @@ def test_null_and_duplicate_keys_are_counted_and_refused(shop: Project) -> None:
 
 
 def test_columns_that_are_not_those_of_the_source_are_refused_with_all_reasons(shop: Project) -> None:
-    written(shop, THEIRS)
+    write_table(shop, THEIRS)
     other = '[tables."shop.item"]\nkey = ["id", "no"]\ncolumns = { id = "string", no = "int", name = "int" }\n'
     shop.configure(tables=other)
     said = adopt(shop, "--none", code=1).err
@@ -198,7 +198,7 @@ def test_columns_that_are_not_those_of_the_source_are_refused_with_all_reasons(s
 def test_an_unknown_file_and_an_unknown_table_are_named(shop: Project) -> None:
     said = adopt(shop, "--from", FIRST, code=1).err
     assert "the lake has no such table" in said
-    written(shop, THEIRS)
+    write_table(shop, THEIRS)
     assert "`lakeward adopt shop.item` takes it over, where" in shop.fails()
     said = adopt(shop, "--from", "20261121-090000000.csv", code=1).err
     assert f"there are 3, from {LOAD} to {SECOND}" in said
@@ -208,7 +208,7 @@ def test_an_unknown_file_and_an_unknown_table_are_named(shop: Project) -> None:
 def test_an_adoption_that_crashed_before_its_commit_can_be_repeated(
     shop: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    written(shop, THEIRS)
+    write_table(shop, THEIRS)
 
     def ends(*_: object) -> None:
         raise Crash("the process ends here")
@@ -226,7 +226,7 @@ def test_an_adoption_that_crashed_before_its_commit_can_be_repeated(
 def test_a_commit_between_the_check_and_the_adoption_is_a_conflict(
     shop: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    written(shop, THEIRS)
+    write_table(shop, THEIRS)
     states = iter("12")
     for theirs in (IcebergExternalTable, DeltaExternalTable, HudiExternalTable):
         monkeypatch.setattr(theirs, "state", property(lambda _: next(states)))
@@ -272,7 +272,7 @@ def test_a_delta_table_with_a_dropped_feature_is_adopted(
 
 def test_adopting_a_table_without_a_key_warns_of_duplicate_rows(project: Project) -> None:
     project.configure(tables=ITEM.replace('key = ["id"]', ""))
-    written(project, THEIRS, is_required=False)
+    write_table(project, THEIRS, is_required=False)
     project.put(LOAD, "1,a,1.00\n")
     assert "each row becomes a new one" in " ".join(project.call("adopt", "shop.item").out.split())
     (warning,) = adopt(project, "--none")["warnings"]

@@ -75,7 +75,7 @@ def mirror(happened: list[Event], at: datetime) -> dict[int, tuple[str, str]]:
     return rows
 
 
-def told(project: Project, *words: str) -> Any:
+def rows_as_of(project: Project, *words: str) -> Any:
     ended = project.call(
         "as-of",
         "shop.customer",
@@ -148,14 +148,14 @@ def test_a_history_as_of_a_time_is_the_mirror_of_the_events_up_to_then(
         at = BEGAN + timedelta(hours=hours // 24 * 24 if by_day else hours)
         words = f"{at:%Y-%m-%d}" if by_day else f"{at:%Y-%m-%d %H:%M:%S}"
         until = at + timedelta(days=1, microseconds=-1) if by_day else at
-        found = told(project, words)
+        found = rows_as_of(project, words)
         expected = mirror(delivered, until)
         assert {row["id"]: (row["city"], row["tier"]) for row in found["first"]} == expected, at
         assert found["rows"] == len(found["first"]), "each key once"
-        assert by_duckdb_as(project, told(project, words, "--sql", "duckdb")["sql"]) == expected, at
+        assert by_duckdb_as(project, rows_as_of(project, words, "--sql", "duckdb")["sql"]) == expected, at
         if project.kind == "iceberg":
-            assert by_spark_as(project, told(project, words, "--sql", "spark")["sql"], spark) == expected, at
-    assert told(project, words, "--to", "then")["rows"] == len(expected)
+            assert by_spark_as(project, rows_as_of(project, words, "--sql", "spark")["sql"], spark) == expected, at
+    assert rows_as_of(project, words, "--to", "then")["rows"] == len(expected)
     written = duckdb.sql(f"SELECT id, city, tier, valid_from, valid_to FROM '{project.folder}/then/*.parquet'")
     assert {key: cells for key, *cells in written.project("id, city, tier").fetchall()} == {
         key: [*cells] for key, cells in expected.items()

@@ -25,7 +25,7 @@ columns = { id = "int" }
 D = Decimal
 
 
-def is_untouched(project: Project) -> bool:
+def has_no_table(project: Project) -> bool:
     """Return True if no table was created."""
     return not (project.folder / "lake" / "shop" / "item" / "metadata").exists()
 
@@ -39,20 +39,20 @@ def test_a_corrupt_gzip_file_is_named_and_other_tables_continue(project: Project
     project.put(LOAD + ".gz", whole[: len(whole) // 2])
     project.put(LOAD, "7\n", "shop/other")
     assert f"{LOAD}.gz" in project.fails()
-    assert is_untouched(project)
+    assert has_no_table(project)
     assert project.rows("other", columns=("id",)) == [(7,)]
 
 
 def test_a_file_that_is_no_gzip_is_named(project: Project) -> None:
     project.put(LOAD + ".gz", "1,a,1.00\n")
     assert f"{LOAD}.gz cannot be read" in project.fails()
-    assert is_untouched(project)
+    assert has_no_table(project)
 
 
 def test_a_corrupt_parquet_file_is_named(project: Project) -> None:
     project.put("LOAD00000001.parquet", b"PAR1 and nothing else")
     assert "LOAD00000001.parquet" in project.fails()
-    assert is_untouched(project)
+    assert has_no_table(project)
 
 
 def test_a_parquet_file_that_is_cut_in_its_data_is_named(project: Project) -> None:
@@ -69,7 +69,7 @@ def test_a_parquet_file_that_is_cut_in_its_data_is_named(project: Project) -> No
     data[200:4000] = bytes(3800)
     file.write_bytes(bytes(data))
     assert "LOAD00000001.parquet" in project.fails()
-    assert is_untouched(project)
+    assert has_no_table(project)
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,7 @@ def test_a_parquet_file_that_is_cut_in_its_data_is_named(project: Project) -> No
 def test_a_header_with_other_columns_is_refused_by_their_names(project: Project, header: str, said: str) -> None:
     project.put(CDC, header + "\n")
     assert said in project.fails()
-    assert is_untouched(project)
+    assert has_no_table(project)
 
 
 def test_a_retyped_parquet_column_is_refused_by_its_types(project: Project) -> None:
@@ -91,7 +91,7 @@ def test_a_retyped_parquet_column_is_refused_by_its_types(project: Project) -> N
     pq.write_table(pa.table({"id": pa.array([1], pa.int32()), "name": ["a"], "price": ["1.00"]}), file)
     assert "price" in (said := project.fails())
     assert "string" in said
-    assert is_untouched(project)
+    assert has_no_table(project)
 
 
 def test_a_file_of_another_width_throughout_is_refused(project: Project) -> None:
@@ -105,7 +105,7 @@ def test_a_file_of_another_width_throughout_is_refused(project: Project) -> None
 def test_an_unclosed_quote_is_reported_with_its_line(project: Project) -> None:
     project.put(CDC, 'I,1,a,1.00\nI,2,"b,2.00\nI,3,c,3.00\n')
     assert "begins on line 2" in project.fails()
-    assert is_untouched(project)
+    assert has_no_table(project)
 
 
 def test_changed_columns_are_refused_if_the_settings_say_so(
@@ -179,7 +179,7 @@ def test_a_batch_that_is_mostly_rejects_is_refused_before_anything_is_written(
     planned = project.call("plan")
     assert planned.code == 4
     assert "max_share = 0.05" in planned.err
-    assert is_untouched(project)
+    assert has_no_table(project)
 
 
 def test_an_unreadable_key_stops_a_table_with_that_policy(project: Project) -> None:
@@ -187,7 +187,7 @@ def test_an_unreadable_key_stops_a_table_with_that_policy(project: Project) -> N
     project.put(LOAD, "1,a,1.00\n")
     project.put(CDC, "I,2,b,2.00\nI,three,c,3.00\n")
     assert f"{CDC} has 1 row whose key cannot be read" in project.fails()
-    assert is_untouched(project)
+    assert has_no_table(project)
 
 
 def test_a_missing_landing_folder_is_a_mistake_in_the_settings(project: Project) -> None:
@@ -220,7 +220,7 @@ def test_an_unknown_iceberg_property_is_refused_with_the_nearest_name(project: P
     project.configure(ITEM + 'properties = { "write.parquet.compresion-codec" = "zstd" }\n')
     project.put(LOAD, "1,a,1.00\n")
     assert "write.parquet.compression-codec" in project.fails()
-    assert is_untouched(project)
+    assert has_no_table(project)
 
 
 def test_a_warehouse_that_cannot_be_created_is_named(project: Project) -> None:
@@ -327,7 +327,7 @@ def test_odd_names_of_tables_and_columns_work(project: Project) -> None:
     """Each name is a column of one table, and a table of its own."""
     columns = ["id", *NAMES]
     written = ", ".join(f"{_toml(name)} = 'string'" for name in columns).replace("'string'", '"string"')
-    tables = [f"[tables.{_toml(_dotted(name))}]\nkey = ['id']\ncolumns = {{ {written} }}\n" for name in NAMES]
+    tables = [f"[tables.{_toml(_quoted_table(name))}]\nkey = ['id']\ncolumns = {{ {written} }}\n" for name in NAMES]
     project.configure("\n".join(tables))
     for name in NAMES:
         project.put(LOAD, ",".join(f"v{i}" for i in range(len(columns))) + "\n", f"shop/{name}")
@@ -343,7 +343,7 @@ def _toml(name: str) -> str:
     return f'"{escaped}"'
 
 
-def _dotted(name: str) -> str:
+def _quoted_table(name: str) -> str:
     doubled = name.replace('"', '""')
     return f'shop."{doubled}"'
 

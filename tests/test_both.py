@@ -22,7 +22,7 @@ history = { first_load = 1900-01-01, type = "date" }
 ARCHIVED = 'timestamp_column = "at"\nlanding = "archived"\narchive = "backup"'
 
 
-def landed(project: Project) -> list[str]:
+def landed_files(project: Project) -> list[str]:
     return sorted(path.name for path in (project.folder / "landing" / "shop" / "item").iterdir())
 
 
@@ -33,14 +33,14 @@ def test_mirror_and_history_are_independent_and_files_are_archived_once_both_hav
     project.put("20261105-100000000.csv", "U,2026-11-05 10:00:00,1,Eve\nD,2026-11-05 10:00:00,2,Bob\n")
     assert project.call("run", "--once", "shop.item").code == 0
     assert project.rows(columns=("id", "name")) == [(1, "Eve")]
-    assert len(landed(project)) == 2, "the history has none of them yet"
+    assert len(landed_files(project)) == 2, "the history has none of them yet"
     status = project.call("status")
     assert "shop.item_history" in status.out
     project.put("20261106-100000000.csv", "U,2026-11-06 10:00:00,1,Ida\nU,2026-11-06 10:00:00,3,one,more\n")
     runs = project.run(code=3)
     assert [*runs] == ["shop.item", "shop.item_history"]
     assert [sum(b["counts"]["read"] for b in run["batches"]) for run in runs.values()] == [2, 6]
-    assert landed(project) == []
+    assert landed_files(project) == []
     assert project.rows(columns=("id", "name")) == [(1, "Ida")]
     versions = project.rows("item_history", columns=("id", "name", "is_current"))
     assert versions == [(1, "Ann", False), (1, "Eve", False), (1, "Ida", True), (2, "Bob", False)]
@@ -62,7 +62,7 @@ def test_a_history_added_after_archiving_asks_for_the_files(project: Project) ->
     runs = project.run()
     assert [sum(b["counts"]["read"] for b in run["batches"]) for run in runs.values()] == [0, 2]
     assert project.rows("item_history", columns=("name", "is_current")) == [("Ann", False), ("Eve", True)]
-    assert landed(project) == []
+    assert landed_files(project) == []
 
 
 @any_kind

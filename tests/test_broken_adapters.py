@@ -74,7 +74,7 @@ def _parts_of_loaded_rows() -> Script:
     return Script(dimension, [[load], [part], [late]], [load, late, part], in_part=True)
 
 
-def _undecided() -> Script:
+def _undecided_key_changes() -> Script:
     """Return undecided key changes: one in time, and one that waits until a truncate ends its hold."""
 
     def event(operation: Operation, at: int, row: int, key: int, **more: Any) -> ChangeEvent:
@@ -104,7 +104,7 @@ OF_ICEBERG: Mapping[str, Callable[[], Script]] = {
     "in part": lambda: pack_late(Random(5), 5, Within(3), bad=0.04, in_part=True),
     "parts of loaded rows": _parts_of_loaded_rows,
     "truncated": lambda: pack_late(Random(45), 6, Within(3), truncates=True),
-    "undecided": _undecided,
+    "undecided": _undecided_key_changes,
     "late and bad": lambda: pack_late(Random(3), 4, Within(3), too_late=True, bad=0.2),
     "mended": lambda: pack(Random(8), 4, bad=0.1, fixed=0.8),
     "other names": lambda: pack_late(Random(33), 3, Within(3), renamed=0.5),

@@ -80,7 +80,7 @@ def play(project: Project, tables: Sequence[Kept], source: str, defaults: str, n
     for run in range(max(len(table.runs) for table in tables)):
         due = [table for table in tables if run < len(table.runs)]
         for table in due:
-            project.put(f"{name.format(run + 1)}.{FORMAT}", written(table, run), f"case/{table.name}")
+            project.put(f"{name.format(run + 1)}.{FORMAT}", file_of_run(table, run), f"case/{table.name}")
             if whole:
                 assert project.call("load-complete", f"case.{table.name}").code == 0
         project.run()
@@ -96,7 +96,7 @@ def play(project: Project, tables: Sequence[Kept], source: str, defaults: str, n
     assert [one.code for one in ended] == [0] * len(kept)
 
 
-def written(table: Kept, run: int) -> bytes:
+def file_of_run(table: Kept, run: int) -> bytes:
     """Return the file of a run."""
     rows = table.runs[run]
     if FORMAT == "json":
@@ -178,7 +178,7 @@ def spark_s_auto_cdc() -> Kept:
     right: list[tuple[Any, ...]] = []
     for one, result in zip(given, told, strict=True):
         own, before = one["case"], one["target_before"]
-        batches = [[seed for row in before for seed in seeded(row, before)], *one["batches"]]
+        batches = [[seed for row in before for seed in events_of_version(row, before)], *one["batches"]]
         for run, batch in zip(runs, batches, strict=False):
             run += [{"part": own, **line} for line in batch]
         right += [(own, *row.values()) for row in result["rows"]]
@@ -196,7 +196,7 @@ history = { validity = { column = "seq" }, type = "bigint" }
     )
 
 
-def seeded(row: Cells, others: Sequence[Cells]) -> Iterable[Cells]:
+def events_of_version(row: Cells, others: Sequence[Cells]) -> Iterable[Cells]:
     """Return the events of a version: an upsert at its start, and a delete at its end if no version follows."""
     cells = {"id": row["id"], "value": row["value"]}
     yield {**cells, "seq": row["start"], "is_delete": False}
@@ -260,7 +260,7 @@ source = {{ names = 'whole-.*' }}
     )
 
 
-def counted(way: str, track: str) -> Kept:
+def case_of_counts(way: str, track: str) -> Kept:
     folder = case("scd2-dbt-check-cols-counts")
     base, added = (lines(folder / "input" / f"{name}.csv") for name in ("base", "added"))
     moved = [{**line, "some_date": "2026-01-01"} if int(line["id"] or 0) > 10 else line for line in added]
@@ -294,9 +294,9 @@ def day(load: str | None) -> str | None:
 def test_snapshots_of_whole_tables(project: Project) -> None:
     tables = [
         people(),
-        counted("all_columns", ""),
-        counted("name_only", 'track = ["name"]'),
-        counted("date_only", 'track = ["some_date"]'),
+        case_of_counts("all_columns", ""),
+        case_of_counts("name_only", 'track = ["name"]'),
+        case_of_counts("date_only", 'track = ["some_date"]'),
         of_dlt(),
     ]
     source = f"snapshots = \"file\"\nnames = 'whole-(?P<time>.*)\\.{FORMAT}'"

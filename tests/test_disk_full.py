@@ -20,7 +20,7 @@ LIMIT = 2_000_000
 ROWS = 100_000
 
 
-def limited() -> None:
+def small_disk() -> None:
     resource.setrlimit(resource.RLIMIT_FSIZE, (LIMIT, LIMIT))
 
 
@@ -33,7 +33,7 @@ def test_a_batch_without_disk_space_does_not_change_the_table(project: Project) 
     project.put("20261121-100000000.csv", rows)
     command = [str(Path(sys.executable).with_name("lakeward")), "run", "--once", "--json"]
     ended = subprocess.run(
-        command, cwd=project.folder, capture_output=True, text=True, check=False, preexec_fn=limited, timeout=300
+        command, cwd=project.folder, capture_output=True, text=True, check=False, preexec_fn=small_disk, timeout=300
     )
     assert ended.returncode == 4, ended.stdout + ended.stderr
     [table] = json.loads(ended.stdout)["tables"]

@@ -144,11 +144,11 @@ _TEXTS: Final = {pa.string(), pa.large_string(), pa.string_view()}
 _BYTES: Final = {pa.binary(), pa.large_binary(), pa.binary_view()}
 
 
-def is_alike(one: pa.DataType, other: pa.DataType) -> bool:
+def are_equivalent(one: pa.DataType, other: pa.DataType) -> bool:
     """Return True for equivalent types: readers differ in the size of texts and in names of zones."""
     if pa.types.is_nested(one):
         both = [(one.field(i).type, other.field(i).type) for i in range(one.num_fields)]
-        return one.id == other.id and all(is_alike(*pair) for pair in both)
+        return one.id == other.id and all(are_equivalent(*pair) for pair in both)
     for family in (_TEXTS, _BYTES):
         if one in family:
             return other in family
@@ -172,7 +172,7 @@ def test_every_reader_of_every_format_finds_the_rows_of_the_feed(
     for reader, found_there in readers(project, names, spark).items():
         for name, (type_, _) in [(name, TYPES[name]) for name in names]:
             found = found_there.schema.field(name).type
-            assert is_alike(type_, found), f"{reader}: {name} is {found}, and not {type_}"
+            assert are_equivalent(type_, found), f"{reader}: {name} is {found}, and not {type_}"
         rows = {row["id"]: row for row in found_there.to_pylist()}
         assert rows.keys() == left.keys()
         # PyIceberg 0.12 reads an empty list of structs where there is none.

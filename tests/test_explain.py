@@ -29,7 +29,7 @@ def put(project: Project, table: str, file: str, *rows: str) -> None:
     project.put(f"{file}.csv", "".join(f"{row}\n" for row in rows), f"shop/{table}")
 
 
-def told(project: Project, *arguments: str, code: int = 0) -> Mapping[str, Any]:
+def explained(project: Project, *arguments: str, code: int = 0) -> Mapping[str, Any]:
     ended = project.call("explain", *arguments, "--json")
     assert ended.code == code, ended.out + ended.err
     document: Mapping[str, Any] = ended.document
@@ -61,7 +61,7 @@ def test_each_event_of_a_key_says_where_it_is_from_and_what_it_did(project: Proj
     put(project, "inorder", "20261121-110000000", f"U,{day} 11:00:00,1,Kiel", f"I,{day} 11:00:00,2,Ulm")
     project.run(code=3)
 
-    held = told(project, "shop.item", "1", code=3)
+    held = explained(project, "shop.item", "1", code=3)
     assert story(held, "operation", "object", "row", "batch", "verdict", "by", "tie") == [
         ("update", "20261121-100000000.csv", 1, 1, "superseded", 2, None),
         ("update", "20261121-100000000.csv", 2, 1, "applied", None, 1),
@@ -79,7 +79,7 @@ def test_each_event_of_a_key_says_where_it_is_from_and_what_it_did(project: Proj
     assert shown.out.endswith("Next: `lakeward quarantine show shop.item 1`\n")
 
     assert project.call("quarantine", "discard", "shop.item", "1").code == 0
-    freed = told(project, "shop.item", "1")
+    freed = explained(project, "shop.item", "1")
     assert story(freed, "object", "verdict", "batch", "settled")[-2:] == [
         ("20261121-110000000.csv", "quarantined", 2, None),
         ("20261121-120000000.csv", "applied", 2, 3),
@@ -88,14 +88,14 @@ def test_each_event_of_a_key_says_where_it_is_from_and_what_it_did(project: Proj
     assert (freed["stored"]["cells"]["name"], freed["visible"]["batch"]) == ("Mainz", 3)
     assert freed["is_whole"]
 
-    gone = told(project, "shop.item", "2")
+    gone = explained(project, "shop.item", "2")
     assert story(gone, "operation", "verdict") == [("delete", "applied")]
     assert (gone["stored"], gone["visible"]["batch"]) == (None, 2)
 
     assert "All other events are folded into the row." in project.call("explain", "shop.inorder", "1").out
-    assert story(told(project, "shop.inorder", "2"), "operation", "object", "verdict") == [
+    assert story(explained(project, "shop.inorder", "2"), "operation", "object", "verdict") == [
         ("delete", "20261121-100000000.csv", "applied"),
         (None, "20261121-110000000.csv", "applied"),
     ]
-    assert story(told(project, "shop.pair", day, "a b"), "operation", "row") == [("read", 1)]
-    assert story(told(project, "shop.pair", day, ""), "operation", "row") == [("read", 2)]
+    assert story(explained(project, "shop.pair", day, "a b"), "operation", "row") == [("read", 1)]
+    assert story(explained(project, "shop.pair", day, ""), "operation", "row") == [("read", 2)]

@@ -45,7 +45,7 @@ def service(folder: Path, *arguments: str) -> Iterator[subprocess.Popen[str]]:
                 os.killpg(process.pid, signal.SIGKILL)
 
 
-def committed(process: subprocess.Popen[str], batches: int) -> set[str]:
+def wait_for_commits(process: subprocess.Popen[str], batches: int) -> set[str]:
     """Wait for so many commits, and return the tables."""
     tables = []
     assert process.stderr is not None
@@ -64,10 +64,10 @@ def test_a_folder_is_followed_until_all_processes_of_the_service_get_sigterm(pro
     settings.write_text(settings.read_text("utf-8").replace('name = "shop"', 'name = "shop"\npoll = "1s"', 1))
     project.put("LOAD00000001.csv", "1,one,1.00\n")
     with service(project.folder, "--follow") as process:
-        assert committed(process, 1) == {"shop.item"}
+        assert wait_for_commits(process, 1) == {"shop.item"}
         project.put("20261121-090000000.csv", "U,1,two,2.00\nI,2,two,2.00\n")
         project.put("LOAD00000001.csv", "7,seven,7.00\n", table="shop/order")
-        assert committed(process, 2) == {"shop.item", "shop.order"}
+        assert wait_for_commits(process, 2) == {"shop.item", "shop.order"}
         assert project.call("status", "--json").code == 0
         project.put("20261121-090100000.csv", "D,1,two,2.00\n")
         os.killpg(process.pid, signal.SIGTERM)

@@ -41,11 +41,11 @@ url = "{url}"
 CUSTOMER, PRICES = "formats.shop.customer", "formats.shop.prices"
 
 
-def named(name: str, type_: str, **more: Any) -> dict[str, Any]:
+def connect_type(name: str, type_: str, **more: Any) -> dict[str, Any]:
     return {"type": type_, "connect.name": name, "connect.version": 1, **more}
 
 
-DECIMAL: Final = named(
+DECIMAL: Final = connect_type(
     "org.apache.kafka.connect.data.Decimal",
     "bytes",
     logicalType="decimal",
@@ -60,7 +60,7 @@ ROW: Final = {
         {"name": "id", "type": "int"},
         {"name": "name", "type": ["null", "string"]},
         {"name": "price", "type": ["null", DECIMAL]},
-        {"name": "at", "type": ["null", named("io.debezium.time.MicroTimestamp", "long")]},
+        {"name": "at", "type": ["null", connect_type("io.debezium.time.MicroTimestamp", "long")]},
         {"name": "data", "type": ["null", "bytes"]},
     ],
 }

@@ -81,7 +81,7 @@ class Feed:
 
 
 @pytest.fixture(autouse=True)
-def seed() -> Iterator[int]:
+def random_seed() -> Iterator[int]:
     """Return the seed, and print it at the end, because earlier output belongs to the commands."""
     yield SEED
     print(f"LAKEWARD_SEED={SEED} draws the same times and changes again")
@@ -110,11 +110,11 @@ def configure(project: Project) -> None:
     ],
 )
 def test_killed_at_random_times_the_tables_are_equal_and_no_batch_is_there_twice(
-    project: Project, kind: str, seed: int
+    project: Project, kind: str, random_seed: int
 ) -> None:
     project.kind = kind
     configure(project)
-    feed, is_over, random = Feed(project, Random(seed)), threading.Event(), Random(seed + 1)
+    feed, is_over, random = Feed(project, Random(random_seed)), threading.Event(), Random(random_seed + 1)
     feed.write()
     writer = threading.Thread(target=feed.go_on, args=(is_over,))
     writer.start()

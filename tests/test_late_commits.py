@@ -31,7 +31,7 @@ def put(project: Project, number: int, content: str) -> None:
     project.put(f"20261121-{10 + number}0000000.csv", content)
 
 
-def applied(project: Project) -> Any:
+def apply_all(project: Project) -> Any:
     """Apply what there is, as a process without a common lock would."""
     job = Container(configured=load(project.folder / "lakeward.toml")).job(table=table_name("shop.item"))
     apply_changes(job)
@@ -81,19 +81,19 @@ def test_without_a_key_each_event_is_stored_once_however_late_another_commit_is(
     project.configure(WITHOUT_A_KEY)
     for number in range(stood):
         put(project, number, contents[number])
-        applied(project)
+        apply_all(project)
     put(project, stood, contents[stood])
 
     def another() -> None:
         if ahead and stood < 2:
             put(project, stood + 1, contents[stood + 1])
-        applied(project)
+        apply_all(project)
 
     let_another_commit_last(kind, monkeypatch, another)
-    applied(project)
+    apply_all(project)
     for number in range(stood + 1, 3):
         put(project, number, contents[number])
-    progress = applied(project)
+    progress = apply_all(project)
     lines = sorted(line for content in contents for line in content.splitlines() if line.startswith("I"))
     assert [f"I,{number},{name},{price}" for number, name, price in project.rows()] == lines
     assert progress.totals.read == sum(len(content.splitlines()) for content in contents)

@@ -45,10 +45,10 @@ class VersionedLake(MemoryLake):
 
     def rows(self, dimension: Dimension) -> Rows:
         rows = self.target.tables[dimension.name].rows
-        return {key: value for name, row in rows.items() for key, value in seen(name, row.versions).items()}
+        return {key: value for name, row in rows.items() for key, value in version_rows(name, row.versions).items()}
 
 
-def seen(key: Key, versions: Versions) -> dict[Key, tuple[Mapping[str, Any], Position]]:
+def version_rows(key: Key, versions: Versions) -> dict[Key, tuple[Mapping[str, Any], Position]]:
     return {
         (*key, one.valid_from): (
             {**one.cells, "valid_to": one.valid_to, "previous": dict(one.previous), "old": one.previous_key},
@@ -62,7 +62,7 @@ def truth(script: Script) -> Rows:
     """Return the versions that the fold makes of all events that are not discarded."""
     events = [replace(event, instant=event.time or 0) for event in script.events]
     rows = apply(script.dimension, {}, events).rows
-    return {key: value for name, row in rows.items() for key, value in seen(name, row.versions).items()}
+    return {key: value for name, row in rows.items() for key, value in version_rows(name, row.versions).items()}
 
 
 def play(script: Script, ends: list[tuple[str, str]], kind: type[MemoryTable] = MemoryTable) -> Player:

@@ -57,19 +57,19 @@ class ShapedScript(ScriptedSource):
         return ShapedSource(inner, MemoryShaper(self.rules, SECRETS)).read(dimension, selection, epoch)
 
 
-def played(script: Script, rules: TableRules) -> Player:
+def play_script(script: Script, rules: TableRules) -> Player:
     table = replace(script, dimension=replace(TABLE, lateness=script.dimension.lateness))
     player = Player(table, MemoryLake())
     player.source = ShapedScript(script, player.lake.frame, rules=rules)
     return player.play()
 
 
-def made(cells: Mapping[str, Any]) -> Mapping[str, Any]:
+def apply_rules(cells: Mapping[str, Any]) -> Mapping[str, Any]:
     return shape_row(cells, FORM, SECRETS).cells
 
 
 def expected(rows: Rows) -> Rows:
-    found = [(made(cells), position) for cells, position in rows.values()]
+    found = [(apply_rules(cells), position) for cells, position in rows.values()]
     return {(cells["h"], cells["number"]): (cells, position) for cells, position in found}
 
 
@@ -83,7 +83,7 @@ def test_rules_give_the_same_on_a_load_on_changes_and_on_replays(seed: int) -> N
     """The script has loads and changes in random batches, some of them again, and some bad rows."""
     random = Random(seed)
     script = pack(random, 4, bad=random.choice([0.0, 0.05]))
-    player = played(script, TableRules(columns=COLUMNS, source=PACKED))
+    player = play_script(script, TableRules(columns=COLUMNS, source=PACKED))
     assert player.moments[-1].rows == expected(script.truth)
     assert not player.moments[-1].quarantine
 
@@ -93,7 +93,7 @@ def test_rules_give_the_same_on_a_load_on_changes_and_on_replays(seed: int) -> N
 def test_rows_that_break_a_rule_are_held_and_discarded_without_effect_on_others(seed: int) -> None:
     script = pack(Random(seed), 4)
     rules = TableRules(columns=COLUMNS, quality=(LIMIT, WARNING), source=PACKED)
-    player = played(script, rules)
+    player = play_script(script, rules)
     kept = [event for event in script.events if not _breaks(event)]
     folded = apply(script.dimension, {}, kept).rows
     truth = {key: (dict(row.cells), row.position) for key, row in folded.items() if not row.deleted}

@@ -198,7 +198,7 @@ def script_of(random: Random, lateness: Lateness, histories: int = 2) -> Script:
     return pack_late(random, histories, lateness, bad=0.03, in_part=True, truncates=random.random() < 0.3)
 
 
-def is_right(script: Script, lake: MemoryLake, seed: int = 0) -> bool:
+def has_right_rows(script: Script, lake: MemoryLake, seed: int = 0) -> bool:
     """Return True if a table ends with the rows that the rules make of the rows of the source."""
     player = ruled_player(script, PACKED_FORM, lake, MemoryShaper, TABLE_RULES)
     player.play(Random(seed).sample(CRASHES, 4))
@@ -210,7 +210,7 @@ def is_right(script: Script, lake: MemoryLake, seed: int = 0) -> bool:
 @given(seed=SEEDS)
 def test_partial_rows_give_the_rows_of_whole_ones(lateness: Lateness, seed: int) -> None:
     """With loads, partial rows, key changes, late files, repeats, discarded rows and crashes."""
-    assert is_right(script_of(Random(seed), lateness), MemoryLake(), seed)
+    assert has_right_rows(script_of(Random(seed), lateness), MemoryLake(), seed)
 
 
 class FoldsWhatIsMadeOfSeveral(MemoryTable):
@@ -222,7 +222,7 @@ class FoldsWhatIsMadeOfSeveral(MemoryTable):
 
 def test_the_law_fails_on_a_table_that_recomputes_nothing() -> None:
     scripts = [script_of(Random(seed), lateness) for seed in range(20) for lateness in (ORDERED, Within(3))]
-    assert not all(is_right(script, MemoryLake(FoldsWhatIsMadeOfSeveral)) for script in scripts)
+    assert not all(has_right_rows(script, MemoryLake(FoldsWhatIsMadeOfSeveral)) for script in scripts)
 
 
 # On Iceberg, compared with the reference adapter after each batch.

@@ -79,7 +79,7 @@ def renames_values(case: Case) -> bool:
     return any(second[name] is not None for name in drift.renames)
 
 
-def are_many(drawn: Sequence[Case]) -> bool:
+def have_different_types(drawn: Sequence[Case]) -> bool:
     """Return True if no two cases change a column of the same type illegally."""
     types = [drift.before.find("wrong") for drift, _, _ in drawn]
     return len(set(types)) == len(types)
@@ -94,7 +94,7 @@ def deliver(project: Project, table: str, hour: int, schema: Schema, rows: Seque
     pq.write_table(content, folder / f"20261121-{hour}0000000.parquet")
 
 
-def stored(project: Project, table: str) -> tuple[Schema, list[Row]]:
+def read_table(project: Project, table: str) -> tuple[Schema, list[Row]]:
     """Return the columns and rows that a reader other than Spark finds."""
     found = readers(project.folder / "lake", "shop", table)
     with found.duck as connection:
@@ -152,17 +152,18 @@ def test_a_legal_change_loses_no_value(project: Project, renames: bool, data: st
     configure(project, {"one": {}})
     deliver(project, "one", 10, drift.before, then, "II")
     project.run()
-    assert stored(project, "one")[1] == [held(row, drift.before) for row in then]
+    assert read_table(project, "one")[1] == [held(row, drift.before) for row in then]
     configure(project, {"one": drift.renames})
     *found, absent = now
     deliver(project, "one", 11, drift.after, found, "UI")
     project.run()
-    schema, rows = stored(project, "one")
+    schema, rows = read_table(project, "one")
     assert rows == rows_after(drift, schema, then, found)
     deliver(project, "one", 12, drift.after, [absent], "U")
     counts = project.run()["shop.one"]["counts"]
     assert counts["quarantined"] == (0 if drift.is_whole(absent) else 1)
-    assert stored(project, "one")[1] == rows_after(drift, schema, then, now if drift.is_whole(absent) else found)
+    applied = now if drift.is_whole(absent) else found
+    assert read_table(project, "one")[1] == rows_after(drift, schema, then, applied)
     assert {*drift.kept(dict.fromkeys(drift.before.names)), *drift.after.names} == set(schema.names)
 
 
@@ -170,19 +171,19 @@ def test_a_legal_change_loses_no_value(project: Project, renames: bool, data: st
 @packed
 @given(data=st.data())
 def test_an_illegal_change_touches_no_row(project: Project, data: st.DataObject) -> None:
-    drawn = data.draw(st.lists(changes_of(project, illegal()), min_size=4, max_size=4).filter(are_many))
+    drawn = data.draw(st.lists(changes_of(project, illegal()), min_size=4, max_size=4).filter(have_different_types))
     tables = {f"t{place}": case for place, case in enumerate(drawn)}
     configure(project, {table: {} for table in tables})
     for table, (drift, then, _) in tables.items():
         deliver(project, table, 10, drift.before, then, "II")
     project.run()
-    before = {table: stored(project, table) for table in tables}
+    before = {table: read_table(project, table) for table in tables}
     configure(project, {table: drift.renames for table, (drift, _, _) in tables.items()})
     for table, (drift, _, now) in tables.items():
         deliver(project, table, 11, drift.after, now, "UIU")
     for ran in project.run(code=4).values():
         assert "wrong" in ran["error"]["found"]
-    assert {table: stored(project, table) for table in tables} == before
+    assert {table: read_table(project, table) for table in tables} == before
 
 
 A = Column("a", Type("int"))
@@ -211,11 +212,11 @@ def test_a_change_that_a_format_cannot_make_is_refused_and_touches_no_row(
     configure(project, {"one": {}}, more)
     deliver(project, "one", 10, drift.before, [{"id": 1, "a": 1}, {"id": 2, "a": 2}], "II")
     project.run()
-    before = stored(project, "one")
+    before = read_table(project, "one")
     configure(project, {"one": drift.renames}, more)
     deliver(project, "one", 11, drift.after, [{"id": 1, "a": 3, "b": None}, {"id": 3, "a": 4, "b": None}], "UI")
     assert why in project.fails("shop.one")
-    assert stored(project, "one") == before
+    assert read_table(project, "one") == before
 
 
 Break = Callable[[pytest.MonkeyPatch], None]

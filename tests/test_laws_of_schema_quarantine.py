@@ -89,7 +89,7 @@ class Lake:
         return opened.quarantine.entries(opened.table.standing().progress)
 
 
-def delivered(case: Case) -> Lake:
+def delivered_lake(case: Case) -> Lake:
     drift, then, now, _ = case
     lake = Lake(drift.before)
     lake.put(1, Operation.INSERT, then)
@@ -109,7 +109,7 @@ def refused_keys(lake: Lake) -> set[int]:
 def check(case: Case) -> None:
     """Check that applied rows have all their values, and that all others wait with their later events."""
     drift, then, now, later = case
-    lake = delivered(case)
+    lake = delivered_lake(case)
     assert lake.target.tables[NAME].dimension.schema == drift.before
     refused, rows = refused_keys(lake), lake.rows()
     types = {column.name: column.type for column in drift.before}
@@ -149,7 +149,7 @@ def test_rows_with_a_column_change_wait_and_no_other_loses_a_value(case: Case) -
 @given(cases(legal(may_lack=False)))
 def test_waiting_rows_are_replayed_as_if_the_table_had_changed_in_time(case: Case) -> None:
     drift, then, now, _ = case
-    lake = delivered(case)
+    lake = delivered_lake(case)
     entries = lake.entries(ALL)
     for entry in entries:
         with pytest.raises(RepairError, match="cannot be replayed as it was written"):

@@ -46,12 +46,12 @@ def any_layout() -> TableOptions:
 
 
 @pytest.fixture
-def kept(any_layout: TableOptions) -> TableOptions:
+def kept_commits(any_layout: TableOptions) -> TableOptions:
     return any_layout.model_copy(update={"properties": EVERY_COMMIT})
 
 
 @pytest.fixture(autouse=True)
-def trimmed(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+def trimming(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     laps.trim_often(request, monkeypatch)
 
 
@@ -94,7 +94,11 @@ TestMoreBySpark = pytest.mark.long(
     )
 )
 TestRollback = pytest.mark.long(
-    pytest.mark.lap(table_contract(lambda make_hudi, kept: bench(make_hudi(kept), make_hudi), laws=laps.ROLLBACK))
+    pytest.mark.lap(
+        table_contract(
+            lambda make_hudi, kept_commits: bench(make_hudi(kept_commits), make_hudi), laws=laps.ROLLBACK
+        )
+    )
 )
 TestHudi = pytest.mark.long(
     table_contract(

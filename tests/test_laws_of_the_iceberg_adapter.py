@@ -56,7 +56,7 @@ def any_layout() -> TableOptions:
 
 
 @pytest.fixture(autouse=True)
-def trimmed(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+def trimming(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     laps.trim_often(request, monkeypatch)
 
 

@@ -19,24 +19,24 @@ ROWS = [(1, "z", D("1.00")), (3, "c", D("3.00")), (4, "x", D("4.00"))]
 
 
 @pytest.fixture
-def fed(project: Project) -> Project:
+def small_table(project: Project) -> Project:
     """A table of three rows, one of them deleted, with the default layout."""
     project.put("LOAD00000001.csv", "1,a,1.00\n2,b,2.00\n3,c,3.00\n")
     project.put("20261121-100000000.csv", "D,2,b,2.00\n")
     return project
 
 
-def says(project: Project, *options: str) -> None:
+def configure_layout(project: Project, *options: str) -> None:
     project.configure(tables=ITEM + "\n".join(options) + "\n")
 
 
-def maintained(project: Project, *more: str) -> list[tuple[str, str, str]]:
+def maintain(project: Project, *more: str) -> list[tuple[str, str, str]]:
     ended = project.call("maintain", "--json", *more)
     assert ended.code == 0, ended.out + ended.err
     return [tuple(change.values()) for change in ended.document["tables"][0]["layout"]]
 
 
-def go_on(project: Project) -> None:
+def apply_more_changes(project: Project) -> None:
     """Update an existing row and add one."""
     project.put("20261121-110000000.csv", "U,1,z,1.00\nI,4,x,4.00\n")
     project.run()
@@ -48,10 +48,10 @@ def table(project: Project) -> Any:
     return catalog.load_table(("shop", "item"))
 
 
-def test_iceberg_changes_partitions_order_version_and_properties_without_writing_rows(fed: Project) -> None:
-    fed.run()
-    says(
-        fed,
+def test_iceberg_changes_partitions_order_version_and_properties_without_writing_rows(small_table: Project) -> None:
+    small_table.run()
+    configure_layout(
+        small_table,
         'partition_by = ["bucket( 4, id )", "name"]',
         'sort_by = ["price desc"]',
         "format_version = 3",
@@ -65,57 +65,57 @@ def test_iceberg_changes_partitions_order_version_and_properties_without_writing
         ("write_mode", "merge-on-read", "copy-on-write"),
         ("write.parquet.compression-codec", "zstd", "gzip"),
     ]
-    (planned,) = fed.call("plan", "--json").document["tables"]
+    (planned,) = small_table.call("plan", "--json").document["tables"]
     assert [words.split(" is ")[0] for words in planned["warnings"]] == [option for option, *_ in expected]
-    assert all("lakeward maintain" in words for words in fed.run()["shop.item"]["warnings"])
-    before = table(fed)
-    assert maintained(fed, "--dry-run") == expected
-    assert table(fed).metadata == before.metadata
-    assert maintained(fed) == expected
-    after = table(fed)
+    assert all("lakeward maintain" in words for words in small_table.run()["shop.item"]["warnings"])
+    before = table(small_table)
+    assert maintain(small_table, "--dry-run") == expected
+    assert table(small_table).metadata == before.metadata
+    assert maintain(small_table) == expected
+    after = table(small_table)
     assert after.current_snapshot() == before.current_snapshot()
     assert [str(field.transform) for field in after.spec().fields] == ["bucket[4]", "identity"]
     assert after.format_version == 3
-    assert maintained(fed, "--dry-run") == []
-    assert fed.run()["shop.item"]["warnings"] == []
-    go_on(fed)
-    files = {task.file.file_path: task.file.spec_id for task in table(fed).scan().plan_files()}
+    assert maintain(small_table, "--dry-run") == []
+    assert small_table.run()["shop.item"]["warnings"] == []
+    apply_more_changes(small_table)
+    files = {task.file.file_path: task.file.spec_id for task in table(small_table).scan().plan_files()}
     assert after.spec().spec_id in files.values()
 
 
-def test_iceberg_drops_partitions_and_replaces_position_deletes_by_vectors(fed: Project) -> None:
-    says(fed, 'partition_by = ["name"]')
-    fed.run()
-    says(fed, "partition_by = []", "format_version = 3")
-    assert [option for option, *_ in maintained(fed)] == ["partition_by", "format_version"]
-    assert table(fed).spec().is_unpartitioned()
-    go_on(fed)
-    fed.put("20261121-120000000.csv", "D,3,c,3.00\n")
-    fed.run()
-    assert fed.rows() == [ROWS[0], ROWS[2]]
+def test_iceberg_drops_partitions_and_replaces_position_deletes_by_vectors(small_table: Project) -> None:
+    configure_layout(small_table, 'partition_by = ["name"]')
+    small_table.run()
+    configure_layout(small_table, "partition_by = []", "format_version = 3")
+    assert [option for option, *_ in maintain(small_table)] == ["partition_by", "format_version"]
+    assert table(small_table).spec().is_unpartitioned()
+    apply_more_changes(small_table)
+    small_table.put("20261121-120000000.csv", "D,3,c,3.00\n")
+    small_table.run()
+    assert small_table.rows() == [ROWS[0], ROWS[2]]
 
 
-def test_iceberg_refuses_older_versions_and_unknown_columns(fed: Project) -> None:
-    says(fed, "format_version = 3")
-    fed.run()
-    before = table(fed).metadata
+def test_iceberg_refuses_older_versions_and_unknown_columns(small_table: Project) -> None:
+    configure_layout(small_table, "format_version = 3")
+    small_table.run()
+    before = table(small_table).metadata
     for option, word in (
         ("format_version = 2", "goes back to an older version"),
         ('partition_by = ["nobody"]', "names no column"),
         ('properties = { "write.nothing" = "1" }', "knows no table property"),
     ):
-        says(fed, option)
-        ended = fed.call("maintain")
+        configure_layout(small_table, option)
+        ended = small_table.call("maintain")
         assert ended.code == 4, ended.err
         assert word in ended.err.replace("\n", " ")
-    assert table(fed).metadata == before
+    assert table(small_table).metadata == before
 
 
-def test_options_that_the_settings_lack_do_not_change(fed: Project) -> None:
-    says(fed, 'partition_by = ["name"]', "format_version = 3")
-    fed.run()
-    says(fed)
-    assert maintained(fed) == []
+def test_options_that_the_settings_lack_do_not_change(small_table: Project) -> None:
+    configure_layout(small_table, 'partition_by = ["name"]', "format_version = 3")
+    small_table.run()
+    configure_layout(small_table)
+    assert maintain(small_table) == []
 
 
 @pytest.mark.parametrize(
@@ -126,89 +126,90 @@ def test_options_that_the_settings_lack_do_not_change(fed: Project) -> None:
     ],
 )
 @pytest.mark.long
-def test_delta_changes_its_write_mode(fed: Project, modes: tuple[str, str]) -> None:
-    fed.kind = "delta"
-    says(fed, f'write_mode = "{modes[0]}"')
-    fed.run()
-    says(
-        fed,
+def test_delta_changes_its_write_mode(small_table: Project, modes: tuple[str, str]) -> None:
+    small_table.kind = "delta"
+    configure_layout(small_table, f'write_mode = "{modes[0]}"')
+    small_table.run()
+    configure_layout(
+        small_table,
         f'write_mode = "{modes[1]}"',
         'properties = { "delta.logRetentionDuration" = "interval 60 days" }',
     )
     expected = [("write_mode", *modes), ("delta.logRetentionDuration", "not set", "interval 60 days")]
-    assert maintained(fed, "--dry-run") == maintained(fed) == expected
-    assert maintained(fed, "--dry-run") == []
-    vectors = len(list(fed.folder.glob("lake/shop/item/**/deletion_vector_*")))
-    go_on(fed)
-    fed.put("20261121-120000000.csv", "D,3,c,3.00\n")
-    fed.run()
-    assert fed.rows() == [ROWS[0], ROWS[2]]
-    has_more = len(list(fed.folder.glob("lake/shop/item/**/deletion_vector_*"))) > vectors
+    assert maintain(small_table, "--dry-run") == maintain(small_table) == expected
+    assert maintain(small_table, "--dry-run") == []
+    vectors = len(list(small_table.folder.glob("lake/shop/item/**/deletion_vector_*")))
+    apply_more_changes(small_table)
+    small_table.put("20261121-120000000.csv", "D,3,c,3.00\n")
+    small_table.run()
+    assert small_table.rows() == [ROWS[0], ROWS[2]]
+    has_more = len(list(small_table.folder.glob("lake/shop/item/**/deletion_vector_*"))) > vectors
     assert has_more == (modes[1] == "merge-on-read")
 
 
-def test_delta_refuses_other_partitions_before_it_writes(fed: Project) -> None:
-    fed.kind = "delta"
-    fed.configure()
-    fed.run()
-    says(fed, 'partition_by = ["name"]', 'write_mode = "copy-on-write"')
-    version = DeltaTable(str(fed.folder / "lake/shop/item")).version()
-    ended = fed.call("maintain")
+def test_delta_refuses_other_partitions_before_it_writes(small_table: Project) -> None:
+    small_table.kind = "delta"
+    small_table.configure()
+    small_table.run()
+    configure_layout(small_table, 'partition_by = ["name"]', 'write_mode = "copy-on-write"')
+    version = DeltaTable(str(small_table.folder / "lake/shop/item")).version()
+    ended = small_table.call("maintain")
     assert ended.code == 4
     assert "partitions a table once" in ended.err
-    assert DeltaTable(str(fed.folder / "lake/shop/item")).version() == version
-    assert "partitions a table once" in fed.run()["shop.item"]["warnings"][0]
+    assert DeltaTable(str(small_table.folder / "lake/shop/item")).version() == version
+    assert "partitions a table once" in small_table.run()["shop.item"]["warnings"][0]
 
 
-def test_delta_changes_its_clustering_columns(fed: Project, spark: SparkSession) -> None:
-    fed.kind = "delta"
-    path = str(fed.folder / "lake/shop/item")
+def test_delta_changes_its_clustering_columns(small_table: Project, spark: SparkSession) -> None:
+    small_table.kind = "delta"
+    path = str(small_table.folder / "lake/shop/item")
 
     def clusters() -> list[str]:
         return list(spark.sql(f"DESCRIBE DETAIL delta.`{path}`").first()["clusteringColumns"])
 
-    says(fed, 'cluster_by = ["name"]')
-    fed.run()
+    configure_layout(small_table, 'cluster_by = ["name"]')
+    small_table.run()
     assert clusters() == ["name"]
     for before, after in ((["name"], ["price", "id"]), (["price", "id"], [])):
-        says(fed, f"cluster_by = {json.dumps(after)}")
-        assert maintained(fed) == [("cluster_by", ", ".join(before), ", ".join(after) or "none")]
+        configure_layout(small_table, f"cluster_by = {json.dumps(after)}")
+        assert maintain(small_table) == [("cluster_by", ", ".join(before), ", ".join(after) or "none")]
         assert clusters() == after
-    assert maintained(fed, "--dry-run") == []
-    says(fed, 'cluster_by = ["id"]', "maintain = { small_files = 1 }")
-    maintained(fed)
+    assert maintain(small_table, "--dry-run") == []
+    configure_layout(small_table, 'cluster_by = ["id"]', "maintain = { small_files = 1 }")
+    maintain(small_table)
     DeltaTable(path).create_checkpoint()
-    assert maintained(fed, "--dry-run") == [], "what the checkpoint says, where the commits behind it say nothing"
-    go_on(fed)
+    assert maintain(small_table, "--dry-run") == [], "the checkpoint has the clustering"
+    apply_more_changes(small_table)
 
 
-def test_delta_does_not_cluster_a_partitioned_table(fed: Project) -> None:
-    fed.kind = "delta"
-    says(fed, 'partition_by = ["name"]')
-    fed.run()
-    says(fed, 'cluster_by = ["id"]')
-    ended = fed.call("maintain")
+def test_delta_does_not_cluster_a_partitioned_table(small_table: Project) -> None:
+    small_table.kind = "delta"
+    configure_layout(small_table, 'partition_by = ["name"]')
+    small_table.run()
+    configure_layout(small_table, 'cluster_by = ["id"]')
+    ended = small_table.call("maintain")
     assert ended.code == 4
     assert "Delta clusters no such table" in ended.err
-    says(fed, 'cluster_by = ["id"]', 'partition_by = ["name"]')
-    assert "partitioned or clustered" in fed.call("maintain").err
+    configure_layout(small_table, 'cluster_by = ["id"]', 'partition_by = ["name"]')
+    assert "partitioned or clustered" in small_table.call("maintain").err
 
 
 @pytest.mark.hudi
-def test_hudi_refuses_other_partitions_and_buckets_before_it_writes(fed: Project) -> None:
-    fed.kind = "hudi"
-    fed.configure()
-    fed.run()
-    says(
-        fed, 'partition_by = ["name"]', "buckets = 2", 'properties = { "hoodie.parquet.max.file.size" = "1000000" }'
+def test_hudi_refuses_other_partitions_and_buckets_before_it_writes(small_table: Project) -> None:
+    small_table.kind = "hudi"
+    small_table.configure()
+    small_table.run()
+    configure_layout(
+        small_table,
+        'partition_by = ["name"]', "buckets = 2", 'properties = { "hoodie.parquet.max.file.size" = "1000000" }'
     )
-    timeline = fed.folder / "lake/shop/item/.hoodie/timeline"
+    timeline = small_table.folder / "lake/shop/item/.hoodie/timeline"
     before = {*timeline.iterdir()}
-    ended = fed.call("maintain")
+    ended = small_table.call("maintain")
     assert ended.code == 4
     assert "partition_by is none, and the settings say name" in ended.err
     assert "Write partition_by = []." in ended.err
-    planned = fed.call("plan", "--json").document["tables"][0]["warnings"]
+    planned = small_table.call("plan", "--json").document["tables"][0]["warnings"]
     assert [warning.split(",")[0].split(": ")[-1] for warning in planned] == [
         "partition_by is none",
         "buckets is 4",

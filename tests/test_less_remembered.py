@@ -51,7 +51,7 @@ def make(request: pytest.FixtureRequest) -> Make:
 Turn: TypeAlias = tuple[Lateness, Sequence[ChangeEvent]]
 
 
-def turned(lake: Lake, kept: Dimension, *turns: Turn) -> Player:
+def play_batches(lake: Lake, kept: Dimension, *turns: Turn) -> Player:
     """Deliver one object per batch, each with the lateness of the settings at that time."""
     deliveries = [events for _, events in turns]
     script = Script(kept, deliveries, [], in_part=True)
@@ -64,16 +64,16 @@ def turned(lake: Lake, kept: Dimension, *turns: Turn) -> Player:
     return player
 
 
-def played(lake: Lake, history: History | None, *turns: Turn) -> Rows:
+def rows_after(lake: Lake, history: History | None, *turns: Turn) -> Rows:
     """Deliver one object per batch, each with the lateness of the settings at that time, and return the rows."""
-    return turned(lake, replace(DIMENSION, history=history), *turns).moments[-1].rows
+    return play_batches(lake, replace(DIMENSION, history=history), *turns).moments[-1].rows
 
 
 def cells(rows: Rows, *names: str) -> list[tuple[Any, ...]]:
     return sorted(tuple(row[name] for name in names) for row, _ in rows.values())
 
 
-def straddled(lake: Lake, operation: Operation) -> Rows:
+def rows_after_a_late_change(lake: Lake, operation: Operation) -> Rows:
     """Deliver a late change in a batch that is partly below the watermark, then a partial update of its row."""
     script = Script(replace(DIMENSION, lateness=Within(9)), [], [])
     late = replace(event(UPDATE, 18), position=Position(1, 18, 27, 1))
@@ -106,7 +106,7 @@ LATER = Within(1000)
 def test_a_row_deleted_and_inserted_again_while_the_table_was_ordered_stays(make: Make) -> None:
     """An `ordered` table remembers the delete, and not that the row came again."""
     came = [(ORDERED, [event(INSERT, 1)]), (ORDERED, [event(DELETE, 2)]), (ORDERED, [event(INSERT, 3)])]
-    rows = played(make(), None, *came, (LATER, [event(UPDATE, 4, b=UNSET)]))
+    rows = rows_after(make(), None, *came, (LATER, [event(UPDATE, 4, b=UNSET)]))
     assert cells(rows, "a", "b") == [(4, 3)]
 
 
@@ -117,7 +117,7 @@ def test_versions_stay_that_were_made_while_the_table_was_ordered(
 ) -> None:
     """Also those of a row that was deleted when the lateness changed."""
     came = [(ORDERED, [event(INSERT, 1)]), (ORDERED, [event(DELETE, 2)]), (ORDERED, [*more, event(INSERT, 3, 2)])]
-    rows = played(make(), History(), *came, (LATER, [event(INSERT, 4)]))
+    rows = rows_after(make(), History(), *came, (LATER, [event(INSERT, 4)]))
     assert cells({key: row for key, row in rows.items() if key[1] == 1}, "a") == [(a,) for a in left]
 
 
@@ -130,7 +130,7 @@ MEANWHILE: Sequence[Turn] = [(ORDERED, [event(UPDATE, 3)]), (ORDERED, [event(DEL
 def test_versions_of_a_key_that_is_gone_stay(make: Make, late: int) -> None:
     """The third was inserted while only the delete was remembered. Older events are stale."""
     came = replace(event(UPDATE, late), position=Position(1, late, 5, 1))
-    rows = played(make(), History(), *BEFORE, *MEANWHILE, (LATER, [came]))
+    rows = rows_after(make(), History(), *BEFORE, *MEANWHILE, (LATER, [came]))
     assert cells(rows, "a") == [(1,), (2,), (3,), *([(5,)] if late == 5 else [])]
 
 
@@ -138,7 +138,7 @@ def test_versions_of_a_key_that_is_gone_stay(make: Make, late: int) -> None:
 def test_a_row_that_is_gone_keeps_the_values_that_it_had_then(make: Make) -> None:
     """Also if an object lacks them."""
     soft = replace(DIMENSION, deletes=Deletes.SOFT)
-    player = turned(make(), soft, *BEFORE, *MEANWHILE, (LATER, [event(DELETE, 5)]))
+    player = play_batches(make(), soft, *BEFORE, *MEANWHILE, (LATER, [event(DELETE, 5)]))
     assert cells(player.moments[-1].rows, "a", "b") == [(3, 3)]
 
 
@@ -149,7 +149,7 @@ def test_a_partial_row_that_waited_for_its_row_is_reported(make: Make, monkeypat
     lake, part = make(), event(UPDATE, 2, b=UNSET)
     told: Sequence[Lateness] = (ORDERED, ORDERED, LATER)
     others: list[Turn] = [(lateness, [event(INSERT, at, at)]) for at, lateness in enumerate(told, 3)]
-    player = turned(lake, DIMENSION, (LATER, [part]), *others)
+    player = play_batches(lake, DIMENSION, (LATER, [part]), *others)
     assert player.reasons == {"incomplete_row"}
 
 
@@ -157,7 +157,7 @@ def test_a_partial_row_that_waited_for_its_row_is_reported(make: Make, monkeypat
 def test_a_late_event_does_not_start_from_a_row_before_the_ordered_time(make: Make) -> None:
     came = [*BEFORE, MEANWHILE[0]]
     again = [(LATER, [event(UPDATE, 4, b=UNSET)]), (LATER, [event(UPDATE, 6, b=UNSET)])]
-    rows = played(make(), None, *came, *again, (LATER, [event(UPDATE, 5, b=UNSET)]))
+    rows = rows_after(make(), None, *came, *again, (LATER, [event(UPDATE, 5, b=UNSET)]))
     assert cells(rows, "a", "b") == [(6, 3)]
 
 
@@ -171,7 +171,7 @@ def test_a_smaller_lateness_helps_where_more_key_changes_are_remembered_than_are
     monkeypatch.setattr(fold_items, "MOST_LINKS", 2)
     moves = [replace(event(UPDATE, at, 10 + at), old_key=(0, at)) for at in (1, 2, 3)]
     soon: list[Turn] = [(Within(5), [event(INSERT, at, at)]) for at in (500, 600, 700)]
-    player = turned(make(), DIMENSION, *[(LATER, [move]) for move in moves], *soon)
+    player = play_batches(make(), DIMENSION, *[(LATER, [move]) for move in moves], *soon)
     assert cells(player.moments[-1].rows, "id") == [(key,) for key in (11, 12, 13, 500, 600, 700)]
     assert player.moments[-1].progress.low_watermark is not None
 
@@ -182,7 +182,7 @@ def test_a_key_is_never_trimmed_to_an_older_event(
 ) -> None:
     """An earlier version trimmed the newer of two events below the watermark, and took the late one for the row."""
     monkeypatch.setattr(retention, "_TRIM_EVERY", 1)
-    rows = straddled(make(), operation)
+    rows = rows_after_a_late_change(make(), operation)
     left = [] if operation is DELETE else [{"h": 0, "id": 1, "a": 41, "b": 20}]
     assert [row for key, (row, _) in rows.items() if key == (0, 1)] == left
 
@@ -194,5 +194,5 @@ def test_a_late_event_remembered_longer_than_a_newer_one_changes_no_row(
     """Batches of whole rows were trimmed once they were wholly below the watermark. The late one was not."""
     monkeypatch.setattr(retention, "_TRIM_EVERY", 1)
     monkeypatch.setattr(retention, "_passed", by_batch)
-    rows = straddled(make(), UPDATE)
+    rows = rows_after_a_late_change(make(), UPDATE)
     assert rows[0, 1][0] == {"h": 0, "id": 1, "a": 41, "b": 20}

@@ -37,7 +37,7 @@ def maintain(project: Project, *more: str, code: int = 0) -> dict[str, Any]:
     return dict(ended.document["tables"][0])
 
 
-def fed(project: Project) -> None:
+def run_all_files(project: Project) -> None:
     project.configure(tables=POLICY)
     project.put("LOAD00000001.csv", LOAD)
     project.run()
@@ -52,7 +52,7 @@ def table(project: Project) -> Any:
 
 
 def test_maintenance_removes_deleted_rows_old_snapshots_and_orphan_files(project: Project) -> None:
-    fed(project)
+    run_all_files(project)
     folder = project.folder / "lake/shop/item/data"
     old, new = folder / "left-by-a-crash.parquet", folder / "of-another-writer.parquet"
     for file, age in ((old, 2), (new, 0)):
@@ -93,7 +93,7 @@ def test_many_small_files_become_one(project: Project) -> None:
 
 
 def test_maintenance_does_not_touch_a_running_pipeline(project: Project) -> None:
-    fed(project)
+    run_all_files(project)
     with locked(project.folder / "state"):
         ended = project.call("maintain")
     assert ended.code == 75
@@ -101,7 +101,7 @@ def test_maintenance_does_not_touch_a_running_pipeline(project: Project) -> None
 
 
 def test_a_moved_tag_is_restored_before_snapshots_expire(project: Project) -> None:
-    fed(project)
+    run_all_files(project)
     before = table(project)
     ours = before.current_snapshot()
     with before.manage_snapshots() as manage:

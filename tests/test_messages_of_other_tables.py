@@ -73,17 +73,17 @@ def test_messages_of_other_tables_are_counted_and_never_applied(project: Project
         "three": lacks.format("three", "shop.order (2), shop.thing (1)"),
         "typed": lacks.format("typed", "shop.order (2), shop.thing (1)"),
     }
-    assert {name: _said(table) for name, table in ended.items()} == {name: words.get(name) for name in TABLES}
+    assert {name: _reported(table) for name, table in ended.items()} == {name: words.get(name) for name in TABLES}
     for table in planned["tables"]:
-        assert _said(table) == words[table["table"].removeprefix("shop.")]
+        assert _reported(table) == words[table["table"].removeprefix("shop.")]
     stands = project.call("status", "--json").document["tables"]
     del words["typed"]  # nothing of it is committed
-    assert {t["table"].removeprefix("shop."): _said(t) for t in stands if _said(t)} == words
+    assert {t["table"].removeprefix("shop."): _reported(t) for t in stands if _reported(t)} == words
     (item,) = (table for table in stands if table["table"] == "shop.item")
     assert item["other_tables"] == {"messages": 3, "names": {"shop.other": 2, "shop.thing": 1}}
 
 
-def _said(table: Mapping[str, Any]) -> str | None:
+def _reported(table: Mapping[str, Any]) -> str | None:
     """Return the messages of other tables in a JSON document."""
     said = ("message of another table", "messages of other tables", "misspelt?")
     return next((text for text in table["warnings"] if any(words in text for words in said)), None)

@@ -133,7 +133,7 @@ def test_columns_of_a_mirror_of_whole_rows_may_have_any_name(
 def test_columns_of_a_mirror_of_partial_rows_may_have_any_name(
     project: Project, unrouted_rows: Callable[[], set[str]]
 ) -> None:
-    shop = changed(Shop(project, FOLDED, source=IN_PART))
+    shop = change_and_repair(Shop(project, FOLDED, source=IN_PART))
     assert shop.shown() == [(1, "more", "1.10"), (3, "three", "3.10"), (4, "four", "4.00"), (5, "n2", "1.00")]
     shop.put("09:30", ("U", "3", "late", "~"), ("U", "4", "~", "9.00"))
     shop.put("10:30", ("U", "5", "five", "~"))
@@ -150,7 +150,7 @@ def test_columns_of_a_history_may_have_any_name(
     with monkeypatch.context() as patched:
         use_spark_in_commands(patched)
         patched.setattr(batch_fold, "SMALL", 0)  # so that keys of which nothing is known are told apart
-        changed(shop)
+        change_and_repair(shop)
     shop.put("09:30", ("U", "3", "late", "~"))
     shop.run()
     assert shop.shown(*SHOWN) == [
@@ -171,7 +171,7 @@ def test_columns_of_a_history_may_have_any_name(
     assert unrouted_rows() == set()
 
 
-def changed(shop: Shop) -> Shop:
+def change_and_repair(shop: Shop) -> Shop:
     """Load a table, hold a row, change a key, and repair the row."""
     shop.load("1", "2", "3")
     shop.run()

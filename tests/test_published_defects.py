@@ -45,8 +45,8 @@ OPERATIONS = {"I": Operation.INSERT, "U": Operation.UPDATE, "D": Operation.DELET
 Batches = Sequence[Sequence[Change]]
 
 
-def published(job: Job, *batches: Sequence[Change]) -> Rows:
-    """Applies batches as a published job does."""
+def published_rows(job: Job, *batches: Sequence[Change]) -> Rows:
+    """Return the rows after batches of a published job."""
     rows: Rows = {}
     for batch in batches:
         rows = job(rows, batch)
@@ -97,14 +97,14 @@ def _event(change: Change, order: int, row: int) -> ChangeEvent:
 def test_a_delete_of_an_absent_key_is_inserted() -> None:
     """A row that was inserted and deleted between two runs stays for ever."""
     batch = [Change("I", 1, 1, "Ada"), Change("D", 2, 1, "Ada")]
-    assert published(merge_the_newest, batch) == {1: ("Ada", None)}
+    assert published_rows(merge_the_newest, batch) == {1: ("Ada", None)}
     assert Lake().deliver(batch).rows == {}
 
 
 def test_an_insert_on_a_present_key_is_ignored() -> None:
     """A row that was deleted and inserted again between two runs keeps its old values."""
     first, second = [Change("I", 1, 1, "Ada")], [Change("D", 2, 1, "Ada"), Change("I", 3, 1, "Bea")]
-    assert published(merge_by_operation, first, second) == {1: ("Ada", None)}
+    assert published_rows(merge_by_operation, first, second) == {1: ("Ada", None)}
     lake = Lake().deliver(first, second)
     assert lake.rows == {1: ("Bea", None)}
     assert lake.table.progress.totals.insert_on_existing == 0, "it was deleted in between"
@@ -112,7 +112,7 @@ def test_an_insert_on_a_present_key_is_ignored() -> None:
 
 def test_an_update_of_an_absent_key_is_lost() -> None:
     batch = [Change("U", 1, 1, "Ada")]
-    assert published(merge_by_operation, batch) == {}
+    assert published_rows(merge_by_operation, batch) == {}
     lake = Lake().deliver(batch)
     assert lake.rows == {1: ("Ada", None)}
     assert lake.table.progress.totals.update_on_missing == 1, "it is how a gap is learned of"
@@ -121,7 +121,7 @@ def test_an_update_of_an_absent_key_is_lost() -> None:
 def test_an_update_and_a_delete_of_one_key_in_one_batch_lose_the_row() -> None:
     first = [Change("I", 1, 1, "Ada")]
     second = [Change("D", 2, 1, "Ada"), Change("I", 3, 1, "Bea"), Change("U", 4, 1, "Cid")]
-    assert published(one_operation_after_another, first, second) == {}
+    assert published_rows(one_operation_after_another, first, second) == {}
     assert Lake().deliver(first, second).rows == {1: ("Cid", None)}
 
 
@@ -136,7 +136,7 @@ def test_an_update_and_a_delete_of_one_key_in_one_batch_lose_the_row() -> None:
 )
 def test_a_row_hash_hides_a_change(before: tuple[str, str], after: tuple[str, str]) -> None:
     batches = [Change("I", 1, 1, *before)], [Change("U", 2, 1, *after)]
-    assert published(update_what_hashes_differently, *batches) == {1: before}
+    assert published_rows(update_what_hashes_differently, *batches) == {1: before}
     assert Lake().deliver(*batches).rows == {1: after}
 
 

@@ -168,7 +168,7 @@ def test_each_change_of_pgbench_is_a_version(project: Project, kind: str) -> Non
     told = json.loads((case / "expected" / "invariants.json").read_text("utf-8"))
     tables = {f"pgbench_{name}": columns for name, columns in PGBENCH.items()}
     settings = [
-        f'[tables."public.{name}"]\nkey = ["{next(iter(columns))}"]\n{HISTORY}columns = {declared(columns)}\n'
+        f'[tables."public.{name}"]\nkey = ["{next(iter(columns))}"]\n{HISTORY}columns = {column_types(columns)}\n'
         for name, columns in tables.items()
     ]
     project.configure("\n".join(settings), 'timestamp_column = "TIMESTAMP"\nnull_text = ""')
@@ -209,7 +209,7 @@ def test_each_message_about_pgbench_that_changes_a_row_is_a_version(project: Pro
     tables = {f"pgbench_{name}": columns for name, columns in PGBENCH.items()}
     sections = [
         f'[tables."public.{name}"]\nkey = ["{next(iter(columns))}"]\n'
-        f"columns = {declared({**columns, **messages.more})}\n"
+        f"columns = {column_types({**columns, **messages.more})}\n"
         for name, columns in tables.items()
     ]
     settings = SETTINGS.format(form=form, kind=kind, settings=messages.settings, tables="\n".join(sections))
@@ -230,5 +230,5 @@ def test_each_message_about_pgbench_that_changes_a_row_is_a_version(project: Pro
         assert project.call("verify", "--history", f"public.{name}").code == 0
 
 
-def declared(columns: Mapping[str, str]) -> str:
+def column_types(columns: Mapping[str, str]) -> str:
     return "{ " + ", ".join(f'{name} = "{type_}"' for name, type_ in columns.items()) + " }"

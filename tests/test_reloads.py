@@ -35,7 +35,7 @@ def tell(project: Project, hour: int, rows: int) -> None:
     (project.folder / "statistics.json").write_text(json.dumps({"TableStatistics": [{**said, **times}]}), "utf-8")
 
 
-def begin(project: Project) -> None:
+def load_first_epoch(project: Project) -> None:
     put(project, FIRST, "1,a,1.00\n2,b,2.00\n3,c,3.00\n", 9)
     put(project, OLD, "U,1,x,1.00\nU,2,y,no price\n", 10)
     project.run(3)
@@ -43,7 +43,7 @@ def begin(project: Project) -> None:
     assert len(project.entries()) == 1
 
 
-def awaited(project: Project) -> Any:
+def awaited_load(project: Project) -> Any:
     status = project.call("status", "--json")
     (table,) = status.document["tables"]
     assert status.code == 3 or table["awaited"] is None
@@ -51,10 +51,10 @@ def awaited(project: Project) -> Any:
 
 
 def test_a_reload_waits_for_the_complete_load_and_replaces_all_rows_at_once(project: Project) -> None:
-    begin(project)
+    load_first_epoch(project)
     said = project.call("reload", "shop.item", "--reason", "a file was lost", "--by", "me", "--json").document
     assert (said["epoch"], said["by"], said["awaited"]["files"]) == (2, "me", 0)
-    assert awaited(project)["until"].endswith("`lakeward load-complete shop.item`")
+    assert awaited_load(project)["until"].endswith("`lakeward load-complete shop.item`")
     assert "already" in project.call("reload", "shop.item").err
     put(project, FIRST, "1,new,1.00\n", 12)
     assert project.run(3)["shop.item"]["batches"] == []
@@ -66,7 +66,7 @@ def test_a_reload_waits_for_the_complete_load_and_replaces_all_rows_at_once(proj
     assert [(batch["files"], batch["removed"]) for batch in batches] == [([FIRST, SECOND], 3), ([NEW], 1)]
     assert project.rows() == [(1, "new", Decimal(1)), (4, "newer", Decimal(4))]
     assert project.entries() == []
-    assert awaited(project) is None
+    assert awaited_load(project) is None
     assert project.run()["shop.item"]["batches"] == []
     put(project, "LOAD00000003.csv", "5,late,5.00\n", 14)
     assert project.run(4)["shop.item"]["error"]["code"] == "LEDGER-001"
@@ -74,7 +74,7 @@ def test_a_reload_waits_for_the_complete_load_and_replaces_all_rows_at_once(proj
 
 def test_a_load_written_before_its_reload_separates_the_changes(project: Project) -> None:
     """The load stopped the table. Changes written before it are of the old table, later ones wait for it."""
-    begin(project)
+    load_first_epoch(project)
     put(project, LATE, "U,3,old,3.00\n", 11)
     put(project, FIRST, "1,new,1.00\n3,new,3.00\n", 12)
     assert project.run(4)["shop.item"]["error"]["code"] == "LEDGER-002"
@@ -91,20 +91,20 @@ def test_a_load_written_before_its_reload_separates_the_changes(project: Project
 
 
 def test_a_reload_can_be_withdrawn(project: Project) -> None:
-    begin(project)
+    load_first_epoch(project)
     assert "does not wait" in project.call("reload", "shop.item", "--withdraw").err
     project.call("reload", "shop.item")
     put(project, LATE, "U,3,z,3.00\n", 11)
     project.run(3)
     assert project.call("reload", "shop.item", "--withdraw").code == 0
-    assert awaited(project) is None
+    assert awaited_load(project) is None
     project.run(3)
     assert project.rows()[2] == (3, "z", Decimal(3))
 
 
 def test_a_truncate_that_removed_the_files_empties_the_table(project: Project) -> None:
     """Old rows and their holds are removed. Later files are applied."""
-    begin(project)
+    load_first_epoch(project)
     for file in (project.folder / "landing" / "shop" / "item").iterdir():
         file.unlink()
     assert project.run(4)["shop.item"]["error"]["code"] == "LEDGER-005"

@@ -64,7 +64,7 @@ hudi_is_long = pytest.mark.parametrize(
 """Tests of code that Hudi shares with Iceberg are long on Hudi. The gate has one rollback and Hudi's own code."""
 
 
-def fed(project: Project) -> None:
+def run_all_files(project: Project) -> None:
     """Run for the load, and once for each file of changes."""
     project.put("LOAD00000001.csv", LOAD)
     project.run()
@@ -104,7 +104,7 @@ def columns_of(project: Project) -> list[str]:
 
 
 def test_rows_and_progress_go_back_together_and_the_next_run_applies_what_follows(shop: Project) -> None:
-    fed(shop)
+    run_all_files(shop)
     assert [*versions(shop)] == [4, 3, 2, 1]
     said = take_back(shop, 2, "--dry-run")
     assert (said["batches"], said["done"], len(said["objects"])) == (3, False, 3)
@@ -122,7 +122,7 @@ def test_rows_and_progress_go_back_together_and_the_next_run_applies_what_follow
 
 
 def test_a_rollback_shows_what_it_undoes(project: Project) -> None:
-    fed(project)
+    run_all_files(project)
     listed = project.call("rollback", "shop.item").out
     assert "20261121-130000000.csv" not in listed
     assert "20261121-120000000.csv" in listed
@@ -132,7 +132,7 @@ def test_a_rollback_shows_what_it_undoes(project: Project) -> None:
 
 
 def test_an_unknown_commit_is_refused(project: Project) -> None:
-    fed(project)
+    run_all_files(project)
     ended = project.call("rollback", "shop.item", "--to", "17")
     assert ended.code == 1
     assert "has no commit 17" in ended.err
@@ -143,7 +143,7 @@ def test_an_unknown_commit_is_refused(project: Project) -> None:
 @hudi_is_long
 def test_missing_files_are_reported_before_a_rollback_changes_anything(shop: Project) -> None:
     shop.configure(source='landing = "archived"\narchive = "backup"')
-    fed(shop)
+    run_all_files(shop)
     ended = shop.call("rollback", "shop.item", "--to", versions(shop)[3])
     assert ended.code == 1
     assert "2 files that were applied since are not there any more" in ended.err
@@ -163,7 +163,7 @@ def test_a_crashed_rollback_can_be_repeated(
 ) -> None:
     """The table was rolled back and its side tables were not, also if they were trimmed by the next batch."""
     monkeypatch.setattr(retention, "_TRIM_EVERY", 5)
-    fed(shop)
+    run_all_files(shop)
     name = versions(shop)[to]
 
     def ends(*_: object) -> None:
@@ -183,7 +183,7 @@ def test_a_crashed_rollback_can_be_repeated(
 @hudi_is_long
 def test_changes_trimmed_since_then_are_restored(shop: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(retention, "_TRIM_EVERY", 2)
-    fed(shop)
+    run_all_files(shop)
     take_back(shop, 1)
     shop.run()
     assert shop.rows() == AFTER_ALL
@@ -192,7 +192,7 @@ def test_changes_trimmed_since_then_are_restored(shop: Project, monkeypatch: pyt
 @hudi_is_long
 def test_a_rollback_without_its_change_log_is_refused(shop: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(retention, "_TRIM_EVERY", 2)
-    fed(shop)
+    run_all_files(shop)
     first = versions(shop)[1]
     if shop.kind != "iceberg":  # beside Hudi's table stand Delta's
         in_delta(shop, "item__changes").delete(f"{entries.KIND} = 'kept' and _lakeward_batch = 2")
@@ -218,7 +218,7 @@ def _restored_by_hudi(project: Project, spark: SparkSession, instant: str) -> No
 
 @hudi_is_long
 def test_a_table_rolled_back_by_others_gets_its_change_log_of_then(shop: Project, spark: SparkSession) -> None:
-    fed(shop)
+    run_all_files(shop)
     second = versions(shop)[2]
     if shop.kind == "hudi":
         _restored_by_hudi(shop, spark, second)
@@ -237,7 +237,7 @@ def test_a_table_rolled_back_by_others_gets_its_change_log_of_then(shop: Project
 @pytest.mark.long
 @hudi_is_long
 def test_columns_added_since_then_are_dropped_and_added_again(shop: Project) -> None:
-    fed(shop)
+    run_all_files(shop)
     more = ITEM.replace('price = "decimal(8,2)"', 'price = "decimal(8,2)", colour = "string"')
     shop.configure(tables=more)
     shop.put("20261121-200000000.csv", "U,1,z,7.00,red\n")

@@ -330,7 +330,7 @@ type = "string"
     assert "the column both is made of name, which the rows of the table do not have yet" in project.fails()
 
 
-def ruled(*rules: str) -> str:
+def with_rules(*rules: str) -> str:
     return ITEM + "rules = [\n" + "".join(f"  {{ {rule} }},\n" for rule in rules) + "]\n"
 
 
@@ -344,7 +344,7 @@ HIDDEN = 'rule = "mask", column = "name", to = "hidden", keep = 1'
 @pytest.mark.long
 def test_a_derived_column_is_recomputed_from_the_stored_row(parts: Project) -> None:
     """With a completed row, a key change, and a repair that marks unsent cells."""
-    parts.configure(tables=ruled(LABEL, LOUD, HIDDEN), source=IN_PART)
+    parts.configure(tables=with_rules(LABEL, LOUD, HIDDEN), source=IN_PART)
     put(parts, "10:00", "I,1,one,1.00,", "I,2,two,2.00,")
     parts.run()
     put(parts, "10:10", "U,1,~,1.10,1", "U,2,zwei,~,2", "U,2,more,dear,2", "U,9,~,~,1")
@@ -363,15 +363,15 @@ def test_a_derived_column_is_recomputed_from_the_stored_row(parts: Project) -> N
 
 def test_a_derived_column_without_its_input_stops_the_table(parts: Project) -> None:
     """First the rules drop its input. When they keep it, stored rows do not have it yet."""
-    parts.configure(tables=ruled(LABEL, 'rule = "drop", columns = ["name"]'), source='timestamp_column = "at"')
+    parts.configure(tables=with_rules(LABEL, 'rule = "drop", columns = ["name"]'), source='timestamp_column = "at"')
     parts.put("LOAD00000001.csv", "2026-11-21 09:00:00,1,one,1.00\n")
     parts.run()
     rows = [(1, "one 1.00")]
-    parts.configure(tables=ruled(LABEL, 'rule = "drop", columns = ["name"]'), source=IN_PART)
+    parts.configure(tables=with_rules(LABEL, 'rule = "drop", columns = ["name"]'), source=IN_PART)
     put(parts, "10:00", "U,1,~,1.10,1")
     assert "rule 2, drop, takes away name, so that it is not known of the row that stands" in parts.fails()
     assert "rule 2, drop, takes away name" in parts.call("plan").err
-    parts.configure(tables=ruled(LABEL), source=IN_PART)
+    parts.configure(tables=with_rules(LABEL), source=IN_PART)
     assert "is made of name, which the rows of the table do not have yet" in (said := parts.fails())
     assert "Load the table anew" in said
     assert parts.rows(columns=("id", "label")) == rows

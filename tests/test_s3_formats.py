@@ -140,7 +140,7 @@ write_deltalake(sys.argv[1], pa.Table.from_pylist(rows, schema), storage_options
 """Writes the rows of the full load as another job does, in a process of its own."""
 
 
-def printed(shop: Shop) -> str:
+def logs_and_settings(shop: Shop) -> str:
     """Return the logs and settings of the project."""
     files = [file for file in shop.folder.rglob("*") if file.is_file() and file.suffix in (".log", ".toml")]
     return "".join(file.read_text("utf-8", "replace") for file in files)
@@ -151,7 +151,7 @@ def test_a_table_in_a_bucket_is_exact(s3: Buckets, tmp_path: Path, kind: str) ->
     shop = shop_of(kind, s3, tmp_path)
     with playing(tmp_path, kind) as play:
         lap(shop, play)
-    assert "secret word" not in printed(shop)
+    assert "secret word" not in logs_and_settings(shop)
 
 
 @pytest.mark.long

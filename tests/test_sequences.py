@@ -18,7 +18,7 @@ FIX = "shop.item.fix.toml"
 
 
 @pytest.fixture
-def numbered(project: Project) -> Project:
+def numbered_table(project: Project) -> Project:
     """A table in which each change has a unique number, and the full load has none."""
     project.configure(source=NUMBERED)
     project.put(LOAD, "at,id,name,price,change_seq\n2026-11-20 22:00:00,1,loaded,1.00,\n")
@@ -39,33 +39,33 @@ def names(project: Project) -> list[str]:
     return [name for _, name, _ in project.rows()]
 
 
-def test_the_sequence_number_orders_changes_and_identifies_copies(numbered: Project) -> None:
+def test_the_sequence_number_orders_changes_and_identifies_copies(numbered_table: Project) -> None:
     """Neither the place in a file nor the commit time matters. The row keeps its first origin."""
-    put(numbered, "100000000", ("U", 1, "third", number(3)), ("U", 1, "second", number(2)))
-    (alarm,) = numbered.run(3)["shop.item"]["alarms"]
+    put(numbered_table, "100000000", ("U", 1, "third", number(3)), ("U", 1, "second", number(2)))
+    (alarm,) = numbered_table.run(3)["shop.item"]["alarms"]
     assert alarm["code"] == "SEQUENCE-001", "a number of a change only rises"
-    (row,) = numbered.rows(columns=("name", "_lakeward_sequence", "_lakeward_object"))
+    (row,) = numbered_table.rows(columns=("name", "_lakeward_sequence", "_lakeward_object"))
     assert row[:2] == ("third", Decimal(number(3)))
     copies = (("U", 1, "second", number(2)), ("U", 1, "third", number(3)))
-    put(numbered, "101000000", *copies, ("I", 2, "new", number(4)))
-    counts = numbered.run()["shop.item"]["counts"]
+    put(numbered_table, "101000000", *copies, ("I", 2, "new", number(4)))
+    counts = numbered_table.run()["shop.item"]["counts"]
     assert (counts["duplicates"], counts["applied"], counts["ties"]) == (2, 1, 0)
-    assert numbered.rows(columns=("name", "_lakeward_sequence", "_lakeward_object"))[1] == row
-    put(numbered, "102000000", ("U", 1, "another", number(3)), *[("D", 2, "new", number(5))] * 2)
-    counts = numbered.run()["shop.item"]["counts"]
+    assert numbered_table.rows(columns=("name", "_lakeward_sequence", "_lakeward_object"))[1] == row
+    put(numbered_table, "102000000", ("U", 1, "another", number(3)), *[("D", 2, "new", number(5))] * 2)
+    counts = numbered_table.run()["shop.item"]["counts"]
     assert (counts["duplicates"], counts["applied"], counts["ties"]) == (1, 2, 1), "the later of a tie wins"
-    assert names(numbered) == ["another"]
-    explained = numbered.call("explain", "shop.item", "1")
+    assert names(numbered_table) == ["another"]
+    explained = numbered_table.call("explain", "shop.item", "1")
     assert explained.code == 0, explained.err
     assert f"{number(3)} · 2026-11-21" in explained.out
-    assert numbered.call("status").code == 0
-    numbered.configure(source='timestamp_column = "at"')
-    numbered.put("20261121-103000000.csv", "U,2026-11-21 11:00:00,1,by time,1.00\n")
-    said = numbered.fails()
+    assert numbered_table.call("status").code == 0
+    numbered_table.configure(source='timestamp_column = "at"')
+    numbered_table.put("20261121-103000000.csv", "U,2026-11-21 11:00:00,1,by time,1.00\n")
+    said = numbered_table.fails()
     assert "the order of its changes cannot be made of something else" in said
     assert "the table goes by unique numbers of the changes" in said
-    numbered.configure(source=NUMBERED.replace("change_seq", "price"))
-    assert "the table goes by `change_seq`; the settings say `price`" in numbered.fails()
+    numbered_table.configure(source=NUMBERED.replace("change_seq", "price"))
+    assert "the table goes by `change_seq`; the settings say `price`" in numbered_table.fails()
 
 
 def test_undeclared_commit_times_stop_the_table(project: Project) -> None:
@@ -119,29 +119,29 @@ def test_a_copy_is_recognized_with_a_keep_first_column(project: Project, ties: s
     assert [(name, price) for _, name, price in project.rows()] == [("a", price) for price in prices]
 
 
-def test_a_sequence_that_is_no_number_is_quarantined_and_repaired(numbered: Project) -> None:
+def test_a_sequence_that_is_no_number_is_quarantined_and_repaired(numbered_table: Project) -> None:
     """It is never read as 0 or cut off. A full load needs none."""
     wrong = ["", "0", "NULL", f"{number(1)}1", "12x", " 7"]
     rows = [("I", 10 + index, "wrong", place) for index, place in enumerate(wrong)]
-    put(numbered, "100000000", *rows, ("U", 1, "first", number(1)), ("U", 1, "third", number(3)))
-    put(numbered, "101000000", ("U", 1, "second", "2.0"), ("U", 1, "fourth", number(4)))
-    numbered.run(3)
-    entries = numbered.entries()
+    put(numbered_table, "100000000", *rows, ("U", 1, "first", number(1)), ("U", 1, "third", number(3)))
+    put(numbered_table, "101000000", ("U", 1, "second", "2.0"), ("U", 1, "fourth", number(4)))
+    numbered_table.run(3)
+    entries = numbered_table.entries()
     assert [entry["reason"] for entry in entries] == ["sequence"] * 7
     assert entries[3]["detail"] == f'"{wrong[3]}" is not a number of up to 35 digits above 0 (column change_seq)'
-    assert names(numbered) == ["loaded"], "what may be older waits as well"
-    assert numbered.call("quarantine", "fix", "shop.item", "1").code == 0
-    file = numbered.folder / FIX
+    assert names(numbered_table) == ["loaded"], "what may be older waits as well"
+    assert numbered_table.call("quarantine", "fix", "shop.item", "1").code == 0
+    file = numbered_table.folder / FIX
     text = file.read_text("utf-8")
     assert 'sequence = ""  # its place in the order of the source: digits alone' in text
     file.write_text(text.replace('sequence = ""', 'sequence = "2.0"'), "utf-8")
-    refused = numbered.call("quarantine", "fix", "shop.item", "--from", FIX)
+    refused = numbered_table.call("quarantine", "fix", "shop.item", "--from", FIX)
     assert (refused.code, '"2.0" is not a sequence' in refused.err) == (1, True)
     file.write_text(text.replace('sequence = ""', f'sequence = "{number(5)}"'), "utf-8")
-    selection = numbered.call("quarantine", "fix", "shop.item", "--from", FIX)
+    selection = numbered_table.call("quarantine", "fix", "shop.item", "--from", FIX)
     assert selection.code == 0, selection.err
-    assert numbered.call("quarantine", "replay", "shop.item", "1").code == 0
-    assert names(numbered) == ["second"]
+    assert numbered_table.call("quarantine", "replay", "shop.item", "1").code == 0
+    assert names(numbered_table) == ["second"]
 
 
 def test_a_log_position_orders_changes_that_may_share_it(project: Project) -> None:
@@ -163,9 +163,9 @@ def test_a_log_position_orders_changes_that_may_share_it(project: Project) -> No
     assert '"00000026:000001a0:0001" is not a number' in project.entries()[0]["detail"]
 
 
-def test_the_sequence_column_is_no_column_of_the_table(numbered: Project) -> None:
+def test_the_sequence_column_is_no_column_of_the_table(numbered_table: Project) -> None:
     """Otherwise it would be NULL in every row."""
-    numbered.configure(
+    numbered_table.configure(
         '[tables."shop.item"]\nkey = ["id"]\ncolumns = { id = "int", change_seq = "string" }', NUMBERED
     )
-    assert "the column change_seq is declared, and `sequence_column` names it" in numbered.fails()
+    assert "the column change_seq is declared, and `sequence_column` names it" in numbered_table.fails()
