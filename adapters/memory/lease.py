@@ -34,14 +34,14 @@ class MemoryLease:
     def renew(self, term: LeaseGrant) -> LeaseGrant:
         """Return the extended grant, or the current one of another owner."""
         with self._lock:
-            grant = self.terms.get(term.lease, replace(term, owner="", until=0, fence=0))
-            if (grant.owner, grant.fence) == (term.owner, term.fence):
-                grant = self.terms[term.lease] = replace(term, until=self.now() + self.lasts)
-            return grant
+            current = self.terms.get(term.lease, replace(term, owner="", until=0, fence=0))
+            if (current.owner, current.fence) == (term.owner, term.fence):
+                current = self.terms[term.lease] = replace(term, until=self.now() + self.lasts)
+            return current
 
     def give_back(self, term: LeaseGrant) -> None:
         """End a grant now; its fence is kept."""
         with self._lock:
-            grant = self.terms.get(term.lease)
-            if grant is not None and (grant.owner, grant.fence) == (term.owner, term.fence):
+            current = self.terms.get(term.lease)
+            if current is not None and (current.owner, current.fence) == (term.owner, term.fence):
                 self.terms[term.lease] = replace(grant, owner="", until=0)
