@@ -110,7 +110,7 @@ def test_the_laws_of_an_example_hold_in_an_environment_of_its_own(
             "lakeward_sqlite_table/table.py",
             "DELETE FROM {self.name} WHERE {OWN[0]} = ?",
             "DELETE FROM {self.name} WHERE {OWN[0]} <> ?",
-            "a_delete_takes",
+            "a_delete_removes_a_row",
         ),
         (
             TABLE,
@@ -131,7 +131,7 @@ def test_the_laws_of_an_example_hold_in_an_environment_of_its_own(
             "lakeward_outbox_source/source.py",
             "return Reject(place, Reason.NULL_KEY, time=row.at)",
             "key = (0,)",
-            "objects_come_in_order",
+            "objects_are_read_in_order",
         ),
     ],
     ids=["deletes the others", "forgets what it trimmed", "sees no change", "makes a key of nothing"],
