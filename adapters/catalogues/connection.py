@@ -21,7 +21,7 @@ from lakeward.plugins.options import NamedSecret
 _DRIVERS: Final = {"postgresql": "postgresql", "mariadb": "mariadb"}
 """By the word after `jdbc:`, the group of the jar list that has the driver."""
 
-_AS_THEY_ARE: Final[Mapping[str, Mapping[str, str]]] = {
+_UNCHANGED_VALUES: Final[Mapping[str, Mapping[str, str]]] = {
     "mysql": {"tinyInt1isBit": "false", "yearIsDateType": "false"},
 }
 """By the word after `jdbc:`, properties without which a driver changes values: it would return a `tinyint(1)` of 7
@@ -31,7 +31,7 @@ as true (dev.mysql.com/doc/connector-j/en/connector-j-connp-props-result-sets.ht
 _LOGIN: Final = "28"
 """The class of SQLSTATE for a refused login (ISO 9075; both PostgreSQL and MariaDB)."""
 
-_OF_SECRETS: Final = re.compile(r"(?i)pass|pwd|pw$|secret|token|credential|(?:api|access|private)_?key$")
+_SECRET_NAME: Final = re.compile(r"(?i)pass|pwd|pw$|secret|token|credential|(?:api|access|private)_?key$")
 """Matches names of properties whose values are secrets, in any driver."""
 
 _PROPERTY: Final = re.compile(r"([^?&;,:(){}=\[\]]+)=")
@@ -41,15 +41,15 @@ _PROPERTY: Final = re.compile(r"([^?&;,:(){}=\[\]]+)=")
 def _url(value: str) -> str:
     if not re.fullmatch(r"jdbc:[A-Za-z0-9]+:\S+", value):
         raise ValueError("must be a URL of JDBC, as jdbc:postgresql://db.example.org:5432/shop")
-    has_secret = any(_OF_SECRETS.search(name) for name in _PROPERTY.findall(unquote(value)))
+    has_secret = any(_SECRET_NAME.search(name) for name in _PROPERTY.findall(unquote(value)))
     if has_secret or re.search(r"://[^/@]*:[^/@]*@|:[^:/@]+/[^:/@]+@", value):
         raise ValueError("must have no password in it: `password` says where that is")
     return value
 
 
 def _without_secrets(value: dict[str, str]) -> dict[str, str]:
-    if strange := [name for name in value if _OF_SECRETS.search(name)]:
-        raise ValueError(f"{strange[0]} does not stand here: `password` says where a secret is")
+    if secret_names := [name for name in value if _SECRET_NAME.search(name)]:
+        raise ValueError(f"{secret_names[0]} does not stand here: `password` says where a secret is")
     return value
 
 
@@ -110,9 +110,9 @@ def driver_group(options: ConnectionOptions) -> str | None:
 
 def driver_jars(options: ConnectionOptions, section: str) -> Sequence[Jar]:
     """Return the jars of the driver; raises ConfigError if `section` of the settings must name them."""
-    given = [Jar(one.coordinates, section, one.sha256, 0) for one in options.drivers]
+    named_jars = [Jar(driver.coordinates, section, driver.sha256, 0) for driver in options.drivers]
     group = driver_group(options)
-    jars = given or locked([] if group is None else [group])
+    jars = named_jars or locked([] if group is None else [group])
     if not jars:
         raise ConfigError(
             f"no driver is known for jdbc:{options.product}",
@@ -123,15 +123,15 @@ def driver_jars(options: ConnectionOptions, section: str) -> Sequence[Jar]:
 
 @contextmanager
 def connect(
-    java: Any, options: ConnectionOptions, password: Secret | None, again: Callable[[], Secret | None]
+    java: Any, options: ConnectionOptions, password: Secret | None, read_again: Callable[[], Secret | None]
 ) -> Iterator[Any]:
     """Connect to the database in a JVM that has the driver, and close the connection after the context.
 
-    If the login is refused, the password is read `again` and tried once: it may have been rotated. Raises Py4JError
-    of the driver. Show only its `driver_message`.
+    If the login is refused, `read_again` returns the password anew, and it is tried once: it may have been rotated.
+    Raises Py4JError of the driver. Show only its `driver_message`.
     """
     java.java.sql.DriverManager.setLoginTimeout(options.timeout)
-    connection = _login(java, options, password, again)
+    connection = _login(java, options, password, read_again)
     try:
         yield connection
     finally:
@@ -139,7 +139,7 @@ def connect(
 
 
 def _login(
-    java: Any, options: ConnectionOptions, password: Secret | None, again: Callable[[], Secret | None]
+    java: Any, options: ConnectionOptions, password: Secret | None, read_again: Callable[[], Secret | None]
 ) -> Any:
     """Return a connection; after a refused login the password is read again, and tried if it has changed."""
     try:
@@ -148,11 +148,11 @@ def _login(
         if not is_login(error.java_exception):
             raise
         refused = error
-    newer = again()
-    if newer is None or password is None or newer.reveal() == password.reveal():
+    new_password = read_again()
+    if new_password is None or password is None or new_password.reveal() == password.reveal():
         raise refused
     try:
-        return _open(java, options, newer)
+        return _open(java, options, new_password)
     except Py4JJavaError as error:
         if is_login(error.java_exception):  # the caller can hide only the first password
             raise refused from None
@@ -196,7 +196,7 @@ def _state(java: Any) -> str | None:
 
 def login(options: ConnectionOptions, password: Secret | None) -> dict[str, str]:
     """Return the connection properties with the password; the settings take precedence over defaults."""
-    properties = {**_AS_THEY_ARE.get(options.product, {}), **options.properties}
+    properties = {**_UNCHANGED_VALUES.get(options.product, {}), **options.properties}
     if options.user is not None:
         properties["user"] = options.user
     if password is not None:

@@ -34,7 +34,7 @@ def _words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-_OF_TABLE: Final = _words(
+_TABLE_ELEMENTS: Final = _words(
     "CONSTRAINT PRIMARY UNIQUE FOREIGN CHECK KEY INDEX EXCLUDE LIKE PERIOD FULLTEXT SPATIAL SUPPLEMENTAL"
 )
 """First words of table elements that are not columns."""
@@ -77,8 +77,8 @@ def tables(sql: str, database: str, schema: str | None, file: str) -> Sequence[S
             todo="Let it have the tables alone, without data: `pg_dump --schema-only`, `mysqldump --no-data`.",
         ) from error
     for statement in _statements(tokens):
-        reader.take(statement)
-    return list(reader.found.values())
+        reader.read(statement)
+    return list(reader.tables.values())
 
 
 def _tokens(sql: str, dialect: str) -> Iterator[Token]:
@@ -110,9 +110,9 @@ class _Reader:
     database: str
     schema: str | None
     file: str
-    found: dict[TableName, SourceTable] = field(default_factory=dict)
+    tables: dict[TableName, SourceTable] = field(default_factory=dict)
 
-    def take(self, statement: Sequence[Token]) -> None:
+    def read(self, statement: Sequence[Token]) -> None:
         words = [token.word for token in statement[:6]]
         if words[:1] == ["CREATE"] and "TABLE" in words and "AS" not in words:
             self._create(statement[words.index("TABLE") + 1 :])
@@ -123,32 +123,32 @@ class _Reader:
 
     def _create(self, rest: Sequence[Token]) -> None:
         name, rest = self._name(_without(rest, "IF", "NOT", "EXISTS"))
-        inside, behind = _in_brackets(rest)
+        elements, options = _in_brackets(rest)
         columns: list[SourceColumn] = []
         key: tuple[str, ...] = ()
-        for part in _split_at_commas(inside):
-            if part[0].word in _OF_TABLE:
+        for part in _split_at_commas(elements):
+            if part[0].word in _TABLE_ELEMENTS:
                 key = self._key_of(part) or key
                 continue
             columns.append(self._column(part))
             if ("PRIMARY", "KEY") in _pairs(part):
                 key = (columns[-1].name,)
         if columns:
-            comment = _comment_in(behind)
-            self.found[name] = SourceTable(name=name, columns=tuple(columns), key=key, comment=comment)
+            comment = _comment_in(options)
+            self.tables[name] = SourceTable(name=name, columns=tuple(columns), key=key, comment=comment)
 
     def _column(self, part: Sequence[Token]) -> SourceColumn:
         words, depth = list[Token](), 0
-        for place, token in enumerate(part[1:], 1):
-            follows = " ".join(one.word for one in part[place : place + 2])
-            if depth == 0 and (token.word in _AFTER_TYPE or follows == "CHARACTER SET"):
+        for index, token in enumerate(part[1:], 1):
+            next_words = " ".join(following.word for following in part[index : index + 2])
+            if depth == 0 and (token.word in _AFTER_TYPE or next_words == "CHARACTER SET"):
                 break
             depth += (token.word == "(") - (token.word == ")")
             words.append(token)
         return SourceColumn(
             name=self._folded_name(part[0]),
-            written=_joined(words) or "nothing",
-            type=our_type(self.database, _written(words)),
+            written=_type_text(words) or "nothing",
+            type=our_type(self.database, _parse_type(words)),
             comment=_comment_in(part[1:]),
         )
 
@@ -165,10 +165,16 @@ class _Reader:
         while rest and rest[0].word in ("WITH", "CHECK", "NOCHECK"):
             rest = rest[1:]
         words = [token.word for token in rest]
-        adds = words[:1] == ["ADD"] and words[1:2] and words[1].strip("(") not in _OF_TABLE
-        is_type = words[:2] == ["ALTER", "COLUMN"] and not {"SET", "DROP", "ADD", "RESTART"} & {*words[3:4]}
+        adds_column = words[:1] == ["ADD"] and words[1:2] and words[1].strip("(") not in _TABLE_ELEMENTS
+        changes_type = words[:2] == ["ALTER", "COLUMN"] and not {"SET", "DROP", "ADD", "RESTART"} & {*words[3:4]}
         sets_type = words[:2] == ["ALTER", "COLUMN"] and words[3:6] == ["SET", "DATA", "TYPE"]
-        if adds or is_type or sets_type or words[:2] == ["DROP", "COLUMN"] or words[:1] in (["RENAME"], ["CHANGE"]):
+        if (
+            adds_column
+            or changes_type
+            or sets_type
+            or words[:2] == ["DROP", "COLUMN"]
+            or words[:1] in (["RENAME"], ["CHANGE"])
+        ):
             raise ConfigError(
                 f"{self.file} changes the columns of {name} after it made them",
                 found=" ".join(token.text for token in rest[:6]) + (" …" if len(rest) > 6 else ""),
@@ -176,23 +182,23 @@ class _Reader:
                 "`SHOW CREATE TABLE`, DBMS_METADATA, or the scripts of Management Studio.",
             )
         key = self._key_of(rest)
-        if key and name in self.found:
-            self.found[name] = replace(self.found[name], key=key)
+        if key and name in self.tables:
+            self.tables[name] = replace(self.tables[name], key=key)
 
-    def _comment(self, what: str, rest: Sequence[Token]) -> None:
+    def _comment(self, kind: str, rest: Sequence[Token]) -> None:
         parts = [self._folded_name(token) for token in rest if token.word != "."]
         names = parts[: next((n for n, part in enumerate(parts) if part.upper() == "IS"), 0)]
         comment = rest[-1].text if rest[-1].is_string else None
-        column = names.pop() if what == "COLUMN" and names else None
-        name = self._named(names)
-        table = self.found.get(name)
+        column = names.pop() if kind == "COLUMN" and names else None
+        name = self._table_name(names)
+        table = self.tables.get(name)
         if table is None:
             return
         if column is None:
-            self.found[name] = replace(table, comment=comment)
+            self.tables[name] = replace(table, comment=comment)
             return
         columns = [replace(c, comment=comment) if c.name == column else c for c in table.columns]
-        self.found[name] = replace(table, columns=tuple(columns))
+        self.tables[name] = replace(table, columns=tuple(columns))
 
     def _name(self, tokens: Sequence[Token]) -> tuple[TableName, Sequence[Token]]:
         """Return the name of a table and the tokens after it.
@@ -203,9 +209,9 @@ class _Reader:
         while len(rest) > 1 and rest[0].word == ".":
             parts.append(self._folded_name(rest[1]))
             rest = rest[2:]
-        return self._named(parts), rest
+        return self._table_name(parts), rest
 
-    def _named(self, parts: Sequence[str]) -> TableName:
+    def _table_name(self, parts: Sequence[str]) -> TableName:
         (*_, schema) = (self.schema or "", *parts[:-1])
         if not schema:
             raise ConfigError(
@@ -236,14 +242,14 @@ def _pairs(tokens: Sequence[Token]) -> list[tuple[str, str]]:
 def _in_brackets(tokens: Sequence[Token]) -> tuple[Sequence[Token], Sequence[Token]]:
     """Return the tokens in the first brackets, and the tokens after them."""
     depth, start = 0, None
-    for place, token in enumerate(tokens):
+    for index, token in enumerate(tokens):
         if token.word == "(":
             depth += 1
-            start = place + 1 if start is None else start
+            start = index + 1 if start is None else start
         elif token.word == ")":
             depth -= 1
             if depth == 0:
-                return tokens[start:place], tokens[place + 1 :]
+                return tokens[start:index], tokens[index + 1 :]
     return (), tokens
 
 
@@ -263,12 +269,12 @@ def _split_at_commas(tokens: Sequence[Token]) -> Iterator[list[Token]]:
 
 def _comment_in(tokens: Sequence[Token]) -> str | None:
     """Return the text after the word COMMENT."""
-    behind = (tokens[place + 1 :] for place, token in enumerate(tokens) if token.word == "COMMENT")
-    texts = (token.text for rest in behind for token in rest[:2] if token.is_string)
+    rests = (tokens[index + 1 :] for index, token in enumerate(tokens) if token.word == "COMMENT")
+    texts = (token.text for rest in rests for token in rest[:2] if token.is_string)
     return next(texts, None)
 
 
-def _written(words: Sequence[Token]) -> Written:
+def _parse_type(words: Sequence[Token]) -> Written:
     """Return a type from its words outside brackets and the numbers within."""
     name, numbers, depth, sign = list[str](), list[str](), 0, ""
     for token in words:
@@ -282,7 +288,7 @@ def _written(words: Sequence[Token]) -> Written:
     return written(f"{' '.join(name)}({','.join(numbers)})" if numbers else " ".join(name))
 
 
-def _joined(words: Sequence[Token]) -> str:
+def _type_text(words: Sequence[Token]) -> str:
     """Return the words of a type as text with usual spacing."""
     text = " ".join(f"'{token.text}'" if token.is_string else token.text for token in words)
     for loose, tight in ((" (", "("), ("( ", "("), (" )", ")"), (" ,", ","), (" [", "["), ("[ ", "["), (" ]", "]")):

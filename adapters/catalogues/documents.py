@@ -58,8 +58,8 @@ def tables(text: str, database: str | None, schema: str | None, file: str) -> Se
 
 
 def _table(table: DescribedTable, database: str | None, schema: str | None, file: str) -> SourceTable:
-    own = table.schema_ or schema
-    if own is None:
+    table_schema = table.schema_ or schema
+    if table_schema is None:
         raise ConfigError(
             f"{file} describes the table {table.table}, and does not say of which schema",
             todo='Give it a "schema", or say it for all by `schema` under [catalogue].',
@@ -76,7 +76,7 @@ def _table(table: DescribedTable, database: str | None, schema: str | None, file
         for c in table.columns
     )
     return SourceTable(
-        name=TableName(own, table.table), columns=columns, key=tuple(table.key), comment=table.comment
+        name=TableName(table_schema, table.table), columns=columns, key=tuple(table.key), comment=table.comment
     )
 
 

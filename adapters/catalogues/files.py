@@ -46,15 +46,15 @@ class FileCatalogue:
 
     def describe(self, tables: Collection[TableName]) -> Mapping[TableName, SourceTable]:
         """Return the descriptions of these tables in the files."""
-        found: dict[TableName, tuple[SourceTable, Path]] = {}
+        tables_and_files: dict[TableName, tuple[SourceTable, Path]] = {}
         for file in self._files():
             for table in self._tables(file):
-                other = found.setdefault(table.name, (table, file))
+                other = tables_and_files.setdefault(table.name, (table, file))
                 if other[0] is not table:
                     raise ConfigError(
                         f"{table.name} is described twice", found=f"found it in {other[1]} and {file}"
                     )
-        return chosen({name: table for name, (table, _) in found.items()}, tables)
+        return chosen({name: table for name, (table, _) in tables_and_files.items()}, tables)
 
     def _files(self) -> list[Path]:
         try:
@@ -97,24 +97,24 @@ def chosen(
 
     Raises ConfigError if several names match without case and none is exact.
     """
-    plain: dict[tuple[str, ...], list[TableName]] = {}
+    by_folded_name: dict[tuple[str, ...], list[TableName]] = {}
     for name in known:
-        plain.setdefault(_plain(name), []).append(name)
+        by_folded_name.setdefault(_folded(name), []).append(name)
     tables: dict[TableName, SourceTable] = {}
     for name in wanted:
-        alike = [name] if name in known else plain.get(_plain(name), [])
-        if len(alike) > 1:
+        matches = [name] if name in known else by_folded_name.get(_folded(name), [])
+        if len(matches) > 1:
             raise ConfigError(
                 f"{name}: which of these tables of the catalogue is meant cannot be told",
-                found=", ".join(map(str, alike)),
+                found=", ".join(map(str, matches)),
                 todo=f'Name it as the database does, by `name` under [tables."{name}".catalogue].',
             )
-        if alike:
-            tables[name] = known[alike[0]]
+        if matches:
+            tables[name] = known[matches[0]]
     return tables
 
 
-def _plain(name: TableName) -> tuple[str, ...]:
+def _folded(name: TableName) -> tuple[str, ...]:
     return tuple(part.lower() for part in name)
 
 

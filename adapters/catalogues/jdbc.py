@@ -79,7 +79,7 @@ class _Metadata:
     If the database calls its schemas catalogs, the catalog is the first part of a name.
     """
 
-    of: Any
+    metadata: Any
     database: str | None
     own_catalog: str | None
 
@@ -97,19 +97,23 @@ class _Metadata:
     def _comments(self, name: TableName) -> list[str | None]:
         """Return a list with the comment of a table, empty if there is no table of that name."""
         place = self._place(name, self._escaped)
-        rows = _rows(self.of.getTables(*place, None), "TABLE_TYPE", "REMARKS")
+        rows = _rows(self.metadata.getTables(*place, None), "TABLE_TYPE", "REMARKS")
         return [remarks or None for kind, remarks in rows if _is_table(kind)][:1]
 
     def _all_tables(self) -> list[TableName]:
         catalog = self.own_catalog if self._has_schemas() else None
         rows = _rows(
-            self.of.getTables(catalog, None, "%", None), "TABLE_CAT", "TABLE_SCHEM", "TABLE_NAME", "TABLE_TYPE"
+            self.metadata.getTables(catalog, None, "%", None),
+            "TABLE_CAT",
+            "TABLE_SCHEM",
+            "TABLE_NAME",
+            "TABLE_TYPE",
         )
         return [TableName(schema or catalog, name) for catalog, schema, name, kind in rows if _is_table(kind)]
 
     def _table(self, name: TableName, comment: str | None) -> SourceTable:
         rows = _rows(
-            self.of.getColumns(*self._place(name, self._escaped), "%"),
+            self.metadata.getColumns(*self._place(name, self._escaped), "%"),
             *(
                 "ORDINAL_POSITION",
                 "COLUMN_NAME",
@@ -124,12 +128,12 @@ class _Metadata:
             _column(
                 self.database,
                 Native(column, int(code), int(size or 0), None if digits is None else int(digits)),
-                own,
+                type_name,
                 remarks,
             )
-            for _, own, column, code, size, digits, remarks in sorted(rows, key=lambda row: int(row[0]))
+            for _, type_name, column, code, size, digits, remarks in sorted(rows, key=lambda row: int(row[0]))
         ]
-        key = _rows(self.of.getPrimaryKeys(*self._place(name, str)), "KEY_SEQ", "COLUMN_NAME")
+        key = _rows(self.metadata.getPrimaryKeys(*self._place(name, str)), "KEY_SEQ", "COLUMN_NAME")
         in_order = [column for _, column in sorted(key, key=lambda row: int(row[0]))]
         return SourceTable(name=name, columns=tuple(columns), key=tuple(in_order), comment=comment)
 
@@ -139,11 +143,11 @@ class _Metadata:
         return name.schema, None, spelled(name.table)
 
     def _has_schemas(self) -> bool:
-        return bool(self.of.supportsSchemasInTableDefinitions())
+        return bool(self.metadata.supportsSchemasInTableDefinitions())
 
     def _escaped(self, name: str) -> str:
         """Return a name as a pattern that matches only this name."""
-        escape = self.of.getSearchStringEscape()
+        escape = self.metadata.getSearchStringEscape()
         return re.sub(r"([_%\\])", lambda found: escape + found[1], name) if escape else name
 
 
@@ -194,9 +198,9 @@ def type_of(database: str | None, native: Native) -> Type | None:
     numbers = written(native.name).numbers or ((native.size,) if native.size else ())
     if native.is_number and native.size:
         numbers = (native.size, native.digits or 0)
-    found = our_type(database, Written(name, numbers))
+    type_ = our_type(database, Written(name, numbers))
     is_array_or_text = native.code in (_ARRAY, *_TEXTS)
-    return Type("string") if found is None and is_array_or_text and name not in DATABASES[database] else found
+    return Type("string") if type_ is None and is_array_or_text and name not in DATABASES[database] else type_
 
 
 _ARRAY: Final = 2003

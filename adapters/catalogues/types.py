@@ -180,12 +180,12 @@ def written(text: str) -> Written:
     >>> written("number(*,0)"), written("interval year(2) to month").name
     (Written(name='number', numbers=(38, 0)), 'interval year to month')
     """
-    inside = _BRACKETS.search(text)
-    numbers = re.findall(r"-?\d+|\*", inside[1]) if inside else []
+    brackets = _BRACKETS.search(text)
+    numbers = re.findall(r"-?\d+|\*", brackets[1]) if brackets else []
     name = _SPACES.sub(" ", _BRACKETS.sub(" ", text)).strip().lower()
-    name = " ".join(word for word in name.split(" ") if word not in _NO_PART)
+    name = " ".join(word for word in name.split(" ") if word not in _WITHOUT_EFFECT)
     return Written(name, tuple(MOST_DIGITS if item == "*" else int(item) for item in numbers))
 
 
-_NO_PART: Final = ("zerofill", "signed")
+_WITHOUT_EFFECT: Final = ("zerofill", "signed")
 """Words of a type that do not change its values."""

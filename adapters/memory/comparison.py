@@ -22,7 +22,7 @@ def compare(
     """Compare the stored rows with the events of a frame, whose cells have the column names of the source."""
     source_names = [(column.name, column.source.name) for column in columns.columns]
     source_rows = [
-        ({name: event.cells[own] for name, own in source_names}, 0)
+        ({name: event.cells[source_name] for name, source_name in source_names}, 0)
         for event in source
         if isinstance(event, ChangeEvent)
     ]

@@ -43,8 +43,8 @@ def _selected(table: MemoryTable, wanted: Selection) -> Iterator[Mapping[str, Ce
             yield {**row.cells, DELETED: row.deleted} if dimension.is_soft else row.cells
         elif history.known:
             names = dimension.stored.schema.names
-            known = table.progress.batch if wanted.known is None else wanted.known
-            rows_known = table.beliefs[key] if wanted.at is None else known_after(table.beliefs[key], known)
+            batch = table.progress.batch if wanted.known is None else wanted.known
+            rows_known = table.beliefs[key] if wanted.at is None else known_after(table.beliefs[key], batch)
             yield from (b.row(history, names) for b in rows_known if _is_valid(history, b.cells, wanted.at))
         else:
             current_rows = rows(dimension, key, row.versions, table.numbers)

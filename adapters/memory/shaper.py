@@ -22,7 +22,7 @@ from lakeward.core.shaping.shape import Shape, key_steps, source_key
 from lakeward.core.shaping.shaped_source import ShapedBatch, TableRules
 from lakeward.core.text.numbers import format_count
 
-_BARE = (Operation.DELETE, Operation.TRUNCATE)
+_WITHOUT_VALUES = (Operation.DELETE, Operation.TRUNCATE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,18 +91,20 @@ class _Rows:
         if event.operation is Operation.TRUNCATE:
             return event
         shaped_row = self.shape_row(event)
-        passed = key_steps(self.form, self.dimension.key)
-        of_key = {item.name for step in self.form.steps if step.number in passed for item in step.made}
-        if of_key & shaped_row.misfits.keys():
+        key_step_numbers = key_steps(self.form, self.dimension.key)
+        key_columns = {
+            item.name for step in self.form.steps if step.number in key_step_numbers for item in step.made
+        }
+        if key_columns & shaped_row.misfits.keys():
             return Reject(event.position, Reason.UNREADABLE, (), event.transaction, event.time)
         key = key_of(shaped_row.cells, self.dimension.key)
         if key is None:
             return Reject(event.position, Reason.NULL_KEY, (), event.transaction, event.time)
-        old = None if event.old_key is None else self.key(event.old_key)
+        old_key = None if event.old_key is None else self.key(event.old_key)
         if shaped_row.misfits:
-            keys = (key,) if old is None else (old, key)
+            keys = (key,) if old_key is None else (old_key, key)
             return Reject(event.position, Reason.CAST, keys, event.transaction, event.time)
-        return replace(event, cells=shaped_row.cells, key=key, old_key=old)
+        return replace(event, cells=shaped_row.cells, key=key, old_key=old_key)
 
     def shape_row(self, event: ChangeEvent) -> ShapedRow:
         """Return the row after its rules.
@@ -112,12 +114,12 @@ class _Rows:
         unset = {name for name in self.form.source.names if event.cells.get(name, UNSET) is UNSET}
         if event.operation not in (Operation.INSERT, Operation.READ) or event.old_key is not None:
             return shape_row(event.cells, self.form, self.secrets)
-        made = shape_row({**event.cells, **dict.fromkeys(unset)}, self.form, self.secrets)
+        shaped_row = shape_row({**event.cells, **dict.fromkeys(unset)}, self.form, self.secrets)
         cells = {
             name: UNSET if value is None and self.form.needs[name] & unset else value
-            for name, value in made.cells.items()
+            for name, value in shaped_row.cells.items()
         }
-        return replace(made, cells=cells)
+        return replace(shaped_row, cells=cells)
 
     def reject(self, reject: Reject) -> Reject:
         """Return a reject with its key after the rules. If the key does not pass them, the reject holds no key."""
@@ -145,14 +147,14 @@ def _check_rows(
     checked: list[ChangeEvent | Reject] = []
     row_rules = [rule for rule in rules.quality if isinstance(rule, RowRule)]
     for item in items:
-        if isinstance(item, Reject) or item.operation in _BARE:
+        if isinstance(item, Reject) or item.operation in _WITHOUT_VALUES:
             checked.append(item)
             continue
         broken = [rule for rule in row_rules if _breaks(rule, item, loads, dimension.schema)]
         warnings.update(rule.label for rule in broken if rule.action is Action.WARN)
         is_refused = any(rule.action is Action.QUARANTINE for rule in broken)
-        refused = Reject(item.position, Reason.QUALITY, item.keys, item.transaction, item.time)
-        checked.append(refused if is_refused else item)
+        reject = Reject(item.position, Reason.QUALITY, item.keys, item.transaction, item.time)
+        checked.append(reject if is_refused else item)
     return checked, dict(warnings)
 
 
@@ -166,12 +168,14 @@ def _breaks(rule: RowRule, event: ChangeEvent, loads: Mapping[tuple[int, Key], i
 
 def _inputs(items: Sequence[ChangeEvent | Reject], batch: Batch[Frame], schema: Schema) -> Sequence[Input]:
     inputs = []
-    for known in batch.facts.objects:
-        own = [item for item in items if item.position.object == known.object.order]
-        valued = [item for item in own if isinstance(item, ChangeEvent) and item.operation not in _BARE]
-        nulls = {name: sum(item.cells.get(name) is None for item in valued) for name in schema.names}
-        is_load = known.is_load or any(item.position.sequence == LOAD_SEQUENCE for item in own)
+    for facts in batch.facts.objects:
+        object_items = [item for item in items if item.position.object == facts.object.order]
+        events = [
+            item for item in object_items if isinstance(item, ChangeEvent) and item.operation not in _WITHOUT_VALUES
+        ]
+        nulls = {name: sum(item.cells.get(name) is None for item in events) for name in schema.names}
+        is_load = facts.is_load or any(item.position.sequence == LOAD_SEQUENCE for item in object_items)
         inputs.append(
-            Input(name=known.object.name, is_load=is_load, rows=len(own), valued=len(valued), nulls=nulls)
+            Input(name=facts.object.name, is_load=is_load, rows=len(object_items), valued=len(events), nulls=nulls)
         )
     return inputs

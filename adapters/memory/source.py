@@ -92,11 +92,11 @@ class MemorySource:
     ) -> None:
         """Deliver an object with the name of its order. With `modified` it replaces an object of that name."""
         name = f"{order:08d}"
-        listed = self.tables.setdefault(table, [])
+        objects = self.tables.setdefault(table, [])
         if modified:
-            listed[:] = [one for one in listed if one.object.name != name]
+            objects[:] = [delivered for delivered in objects if delivered.object.name != name]
         item = SourceObject(name, order, max(1, len(items)), modified)
-        listed.append(MemoryObject(item, items, schema, others or {}))
+        objects.append(MemoryObject(item, items, schema, others or {}))
 
     def order_by(self, dimension: Dimension) -> str | None:
         """Return the column of the sequences."""
@@ -108,57 +108,61 @@ class MemorySource:
 
     def select_objects(self, dimension: Dimension, past: ObjectHistory) -> ObjectSelection:
         """Select the next objects, in order."""
-        every = {one.object.name: one for one in self.tables.get(dimension.source, [])}
-        listed = [one.object for one in self.tables.get(dimension.source, [])]
+        by_name = {delivered.object.name: delivered for delivered in self.tables.get(dimension.source, [])}
+        objects = [delivered.object for delivered in self.tables.get(dimension.source, [])]
         naming = Naming(
-            is_load=lambda name: name in every and (every[name].is_load or self.snapshot(name) is not None),
+            is_load=lambda name: name in by_name and (by_name[name].is_load or self.snapshot(name) is not None),
             written=lambda item: item.modified,
             snapshot=self.snapshot,
             is_dated=lambda _: self.dates_snapshots,
             partition_end=lambda name: self.partition_end(int(name)),
         )
-        return select_objects(str(dimension.name), listed, past, self.limits, naming)
+        return select_objects(str(dimension.name), objects, past, self.limits, naming)
 
     def read(self, dimension: Dimension, selection: ObjectSelection, epoch: int) -> Batch[Frame]:
         """Return the rows of the objects, up to the first that has changed or has other columns than the first."""
-        listed = {one.object.name: one for one in self.tables[dimension.source]}
-        unchanged = until_changed(selection, {name: one.object for name, one in listed.items()})
-        every = [listed[item.name] for item in unchanged.objects]
-        schema = next((one.schema for one in every), None)
-        objects = list(takewhile(lambda one: one.schema == schema, every))
+        by_name = {delivered.object.name: delivered for delivered in self.tables[dimension.source]}
+        unchanged = until_changed(selection, {name: delivered.object for name, delivered in by_name.items()})
+        selected = [by_name[item.name] for item in unchanged.objects]
+        schema = next((delivered.schema for delivered in selected), None)
+        objects = list(takewhile(lambda delivered: delivered.schema == schema, selected))
         dimension = replace(dimension, schema=schema or dimension.schema)
-        objects = [one if epoch == 1 else _of_epoch(one, epoch) for one in objects]
+        objects = [delivered if epoch == 1 else _of_epoch(delivered, epoch) for delivered in objects]
         written = objects
-        objects = [_lift(one, selection.restarts) for one in objects] if selection.restarts else objects
-        items = [item for one in objects for item in one.items]
+        objects = (
+            [_lift_places(delivered, selection.restarts) for delivered in objects]
+            if selection.restarts
+            else objects
+        )
+        items = [item for delivered in objects for item in delivered.items]
         limit = None if self.now is None else believed(self.now())
         tolerance = tolerance_of(dimension)
-        found = [_object_facts(o, limit, tolerance) for o in objects]
-        found = self._in_log(written, found, selection, limit)
-        facts = facts_of(dimension, items, found, limit)
-        behind = None if all(one.is_load for one in objects) else epoch
-        others = sum((Counter(one.others) for one in objects), Counter[str]())
+        object_facts = [_object_facts(o, limit, tolerance) for o in objects]
+        object_facts = self._in_log(written, object_facts, selection, limit)
+        facts = facts_of(dimension, items, object_facts, limit)
+        load_epoch = None if all(delivered.is_load for delivered in objects) else epoch
+        others = sum((Counter(delivered.others) for delivered in objects), Counter[str]())
         if others:
             other_tables = OtherTables(others.total(), tuple(others.most_common()))
             facts = replace(facts, skipped=facts.skipped + other_tables.messages, others=other_tables)
-        loaded = selection.load or self.loaded.get(dimension.source) or behind
+        loaded = selection.load or self.loaded.get(dimension.source) or load_epoch
         return Batch(items, replace(facts, loaded=loaded, own_times=self.own_times))
 
     def _in_log(
         self,
         objects: Sequence[MemoryObject],
-        found: Sequence[ObjectFacts],
+        all_facts: Sequence[ObjectFacts],
         selection: ObjectSelection,
         limit: int | None,
     ) -> list[ObjectFacts]:
         """Add the spans and steps of each object in the source log."""
         logs, reached, object_facts = self.logs, selection.reached, []
         if logs is None:
-            return list(found)
-        for one, facts in zip(objects, found, strict=True):
-            events = [item for item in one.items if isinstance(item, ChangeEvent) and not item.is_load]
+            return list(all_facts)
+        for delivered, facts in zip(objects, all_facts, strict=True):
+            events = [item for item in delivered.items if isinstance(item, ChangeEvent) and not item.is_load]
             changes = [_in_log(event, logs(event), selection.restarts, limit) for event in events]
-            spans, order = spans_of(changes), one.object.order
+            spans, order = spans_of(changes), delivered.object.order
             steps = find_steps(changes, reached.of(order), selection.reached.of(order))
             object_facts.append(replace(facts, spans=spans, steps=steps))
             for span in spans:
@@ -201,8 +205,8 @@ class MemorySource:
         ]
 
     def _find_delivered(self, dimension: Dimension, entry: Entry) -> ChangeEvent:
-        every = [_of_epoch(one, entry.epoch) for one in self.tables[dimension.source]]
-        items = [item for one in every for item in one.items]
+        objects = [_of_epoch(delivered, entry.epoch) for delivered in self.tables[dimension.source]]
+        items = [item for delivered in objects for item in delivered.items]
         return next(item for item in items if isinstance(item, ChangeEvent) and item.position == entry.position)
 
 
@@ -219,17 +223,17 @@ def _in_log(event: ChangeEvent, log: LogName, restarts: Sequence[LogRestart], li
     )
 
 
-def _lift(found: MemoryObject, restarts: Sequence[LogRestart]) -> MemoryObject:
+def _lift_places(delivered: MemoryObject, restarts: Sequence[LogRestart]) -> MemoryObject:
     """Return an object with its places lifted above those of logs before a restart."""
     return replace(
-        found, items=[replace(item, position=lift_place(item.position, restarts)) for item in found.items]
+        delivered, items=[replace(item, position=lift_place(item.position, restarts)) for item in delivered.items]
     )
 
 
-def _of_epoch(found: MemoryObject, epoch: int) -> MemoryObject:
+def _of_epoch(delivered: MemoryObject, epoch: int) -> MemoryObject:
     """Return an object with its positions in an epoch; objects themselves have none."""
-    items = [replace(item, position=item.position._replace(epoch=epoch)) for item in found.items]
-    return replace(found, items=items)
+    items = [replace(item, position=item.position._replace(epoch=epoch)) for item in delivered.items]
+    return replace(delivered, items=items)
 
 
 def event_of(dimension: Dimension, entry: Entry, repaired: RepairedRow) -> ChangeEvent:
@@ -273,33 +277,35 @@ def _typed(dimension: Dimension, item: Column, text: Written) -> object:
         ) from error
 
 
-def _object_facts(found: MemoryObject, limit: int | None, tolerance: int | None) -> ObjectFacts:
-    every = [item.position for item in found.items]
-    places = _known_positions(found.items)
-    changes = [(place.row, place.sequence) for place in every if place.sequence != LOAD_SEQUENCE]
-    reasons = [item.reason for item in found.items if isinstance(item, Reject)]
-    ahead = beyond((item.time for item in found.items), limit)
-    times = [item.time for item in found.items if item.time is not None and (limit is None or item.time <= limit)]
+def _object_facts(delivered: MemoryObject, limit: int | None, tolerance: int | None) -> ObjectFacts:
+    positions = [item.position for item in delivered.items]
+    known_positions = _known_positions(delivered.items)
+    changes = [(place.row, place.sequence) for place in positions if place.sequence != LOAD_SEQUENCE]
+    reasons = [item.reason for item in delivered.items if isinstance(item, Reject)]
+    ahead = beyond((item.time for item in delivered.items), limit)
+    times = [
+        item.time for item in delivered.items if item.time is not None and (limit is None or item.time <= limit)
+    ]
     return ObjectFacts(
-        found.object,
-        len(found.items),
-        min(places, default=None),
-        max(places, default=None),
+        delivered.object,
+        len(delivered.items),
+        min(known_positions, default=None),
+        max(known_positions, default=None),
         unreadable=reasons.count(Reason.UNREADABLE),
         ahead=ahead,
-        is_load=found.is_load,
+        is_load=delivered.is_load,
         backwards=None if tolerance is None else first_step_back(changes, tolerance),
-        refusal=_refusal(found),
+        refusal=_refusal(delivered),
         earliest=min(times, default=None),
         latest=max(times, default=None),
     )
 
 
-def _refusal(found: MemoryObject) -> Refusal | None:
+def _refusal(delivered: MemoryObject) -> Refusal | None:
     """Return the refusal of an object if no row can be read, for one reason."""
-    rejects = [item for item in found.items if isinstance(item, Reject)]
+    rejects = [item for item in delivered.items if isinstance(item, Reject)]
     reasons = {reject.reason for reject in rejects}
-    if len(rejects) < len(found.items) or len(reasons) != 1 or not reasons <= READ_REASONS:
+    if len(rejects) < len(delivered.items) or len(reasons) != 1 or not reasons <= READ_REASONS:
         return None
     first = min(rejects, key=lambda reject: reject.position.row)
     return Refusal(first.reason, len(rejects), first.position.row, first.detail)
@@ -307,8 +313,8 @@ def _refusal(found: MemoryObject) -> Refusal | None:
 
 def _known_positions(items: Frame) -> Sequence[Position]:
     """Return the positions that bound the others: the known ones, or all if none is known."""
-    known = [item.position for item in items if isinstance(item, ChangeEvent) or item.has_place]
-    return known or [item.position for item in items]
+    positions = [item.position for item in items if isinstance(item, ChangeEvent) or item.has_place]
+    return positions or [item.position for item in items]
 
 
 def facts_of(
@@ -323,7 +329,11 @@ def facts_of(
         schema=dimension.schema,
         objects=tuple(objects),
         operations={op: operations.count(op) for op in Operation if op in operations},
-        rejects={r: sum(x.reason is r for x in rejects) for r in Reason if any(x.reason is r for x in rejects)},
+        rejects={
+            r: sum(reject.reason is r for reject in rejects)
+            for r in Reason
+            if any(reject.reason is r for reject in rejects)
+        },
         least=min(places, default=None),
         greatest=max(places, default=None),
         time=latest((item.time for item in items), limit),

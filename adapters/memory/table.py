@@ -113,19 +113,21 @@ class MemoryTable:
             settled, rows={key: _with_recomputed(row, plan.recomputed) for key, row in settled.rows.items()}
         )
         counts = replace(settled.counts, read=settled.counts.read + plan.facts.skipped, skipped=plan.facts.skipped)
-        holds = [h for h in self.memory.holds.values() if h.position not in settled.closed]
-        holds = [h for h in holds if h.position.epoch == settled.epoch]
+        remaining_holds = [h for h in self.memory.holds.values() if h.position not in settled.closed]
+        remaining_holds = [h for h in remaining_holds if h.position.epoch == settled.epoch]
         waiting_positions = {change.event.position for change in self.memory.changes.values() if change.waiting}
         new_positions = set() if plan.releases else {item.position for item in frame} - waiting_positions
-        held = {key for hold in [*holds, *settled.holds] for key in hold.keys}
+        held = {key for hold in [*remaining_holds, *settled.holds] for key in hold.keys}
         held |= Waiters.of(_waiters(settled.changes, settled.epoch)).moved()
-        written, removed = self._differences(plan, settled)
+        written, removed = self._count_differences(plan, settled)
         numbers = self.numbers_after(plan, settled.rows)
         return MergeResult(
             counts=counts,
             written=written,
             removed=removed,
-            current=sum(_current(row) - _current(self.rows.get(key)) for key, row in settled.rows.items()),
+            current=sum(
+                _count_current(row) - _count_current(self.rows.get(key)) for key, row in settled.rows.items()
+            ),
             numbered=sum(number > plan.numbered for number in numbers.values()),
             held=len(held),
             rejects=Counter(reject.reason for reject in settled.rejects if reject.position in new_positions),
@@ -152,7 +154,7 @@ class MemoryTable:
 
     def rows_after(self, settled: DeliveryResult) -> dict[Key, Row]:
         """Return the rows after a merge result."""
-        changed = {key: None if row is None else _stored(row) for key, row in settled.rows.items()}
+        changed = {key: None if row is None else _as_stored(row) for key, row in settled.rows.items()}
         return {key: row for key, row in {**self.rows, **changed}.items() if row is not None}
 
     def beliefs_after(self, plan: MergePlan, rows: Mapping[Key, Row | None]) -> dict[Key, KnownVersions]:
@@ -160,10 +162,10 @@ class MemoryTable:
         dimension = replace(plan.dimension, schema=plan.evolution.schema)
         if dimension.history is None or not dimension.history.known:
             return {}
-        numbers, found = self.numbers_after(plan, rows), _versions(rows)
+        numbers, versions_of_keys = self.numbers_after(plan, rows), _versions(rows)
         return {
             k: update_known_versions(dimension, k, self.beliefs.get(k, ()), of, plan.batch, numbers)
-            for k, of in found.items()
+            for k, of in versions_of_keys.items()
         }
 
     def numbers_after(self, plan: MergePlan, rows: Mapping[Key, Row | None]) -> Numbers:
@@ -175,13 +177,15 @@ class MemoryTable:
         earlier = _versions({key: self.rows.get(key) for key in rows})
         return assign_numbers(columns, self.numbers, earlier, _versions(rows), plan.numbered)
 
-    def _differences(self, plan: MergePlan, settled: DeliveryResult) -> tuple[int, int]:
+    def _count_differences(self, plan: MergePlan, settled: DeliveryResult) -> tuple[int, int]:
         """Return how many rows a batch adds, and how many it removes."""
         if beliefs := self.beliefs_after(plan, settled.rows):
             pairs = [(self.beliefs.get(key, ()), after) for key, after in beliefs.items()]
-            return sum(_lacking(*pair) for pair in pairs), sum(_lacking(after, earlier) for earlier, after in pairs)
+            added = sum(_count_missing(earlier, after) for earlier, after in pairs)
+            return added, sum(_count_missing(after, earlier) for earlier, after in pairs)
         rows = [(self.rows.get(key), row) for key, row in settled.rows.items()]
-        return sum(_added(*pair) for pair in rows), sum(_added(after, earlier) for earlier, after in rows)
+        added = sum(_count_added(earlier, after) for earlier, after in rows)
+        return added, sum(_count_added(after, earlier) for earlier, after in rows)
 
     # The change log.
 
@@ -193,21 +197,21 @@ class MemoryTable:
                 found=f"its memory knows batch {self.remembered}",
                 todo="Load the table again.",
             )
-        for stamped in (self.written, self.objects, self.epochs, self.quarantined, self.given_up, self.shown):
-            for batch in [batch for batch in stamped if batch > progress.batch]:
-                del stamped[batch]
+        for by_batch in (self.written, self.objects, self.epochs, self.quarantined, self.given_up, self.shown):
+            for batch in [batch for batch in by_batch if batch > progress.batch]:
+                del by_batch[batch]
         for batch in sorted(self.written):
             self.memory = absorb(self.dimension, self.memory, self.written.pop(batch))
             self.remembered = batch
-        seen = [(self.epochs[n], found.object) for n, objects in self.objects.items() for found in objects]
+        epoch_objects = [(self.epochs[n], found.object) for n, objects in self.objects.items() for found in objects]
         holds, records = tuple(self.memory.holds.values()), tuple(self.memory.records)
         return ChangeLogState(
-            {item.name: item for epoch, item in seen if epoch == progress.epoch},
+            {item.name: item for epoch, item in epoch_objects if epoch == progress.epoch},
             holds,
             records,
             words=tuple(self.words),
             shown=dict(self.shown),
-            left=frozenset(item.version for epoch, item in seen if epoch < progress.epoch),
+            left=frozenset(item.version for epoch, item in epoch_objects if epoch < progress.epoch),
         )
 
     def record_batch(self, plan: MergePlan, resolved: MergeResult) -> None:
@@ -242,8 +246,8 @@ class MemoryTable:
     def refuse(self, plan: MergePlan, batch: Batch[Frame]) -> Batch[Frame]:
         """Return a batch with the rows that show quarantined schema changes as rejects."""
         items = [_refuse_row(item, plan, batch.facts.schema) for item in batch.frame]
-        found = facts_of(plan.dimension, items)
-        return Batch(items, replace(batch.facts, operations=found.operations, rejects=found.rejects), batch.close)
+        facts = facts_of(plan.dimension, items)
+        return Batch(items, replace(batch.facts, operations=facts.operations, rejects=facts.rejects), batch.close)
 
     def hold(self, plan: MergePlan, resolved: MergeResult) -> None:
         """Record the rejects, and what was discarded or overruled by a truncate, stamped with the batch."""
@@ -253,7 +257,7 @@ class MemoryTable:
     def entries(self, progress: Progress) -> Sequence[Entry]:
         """Return the entries of the quarantine."""
         self.read_state(progress)
-        closed = {p for batch, given in self.given_up.items() if batch <= progress.batch for p in given}
+        closed = {p for batch, positions in self.given_up.items() if batch <= progress.batch for p in positions}
         closed |= set(self.memory.closed)
         return [
             self._entry(batch, reject)
@@ -265,7 +269,7 @@ class MemoryTable:
     def _entry(self, batch: int, reject: Reject) -> Entry:
         waiters = Waiters.of(_waiters(self.memory.changes.values(), self.memory.epoch))
         keys = reject.keys if reject.reason in HOLDING else ()
-        behind = waiters.behind(reject.position, keys)
+        waiting = waiters.behind(reject.position, keys)
         return Entry(
             key=self.key_text(reject.keys[-1]) if reject.keys and self.dimension.key else None,
             other_key=self.key_text(reject.keys[0]) if len(reject.keys) > 1 else None,
@@ -281,9 +285,9 @@ class MemoryTable:
             since=0,
             text="",
             time=reject.time,
-            waits=behind.waits,
+            waits=waiting.waits,
             repaired=self.repaired.get(reject.position),
-            also_holds=tuple(map(self.key_text, behind.also_holds)),
+            also_holds=tuple(map(self.key_text, waiting.also_holds)),
         )
 
     def key_text(self, key: Key) -> str:
@@ -301,17 +305,17 @@ class MemoryTable:
 
     def _incomplete_entry(self, change: Change) -> Entry:
         reject = Reject(change.event.position, Reason.INCOMPLETE_ROW, change.event.keys, time=change.event.time)
-        lacking = [name for name in self.dimension.schema.names if change.event.cells.get(name, UNSET) is UNSET]
+        missing = [name for name in self.dimension.schema.names if change.event.cells.get(name, UNSET) is UNSET]
         entry = self._entry(change.batch, reject)
         operation = change.event.operation.value
-        return replace(entry, operation=operation, detail=f"not sent: {', '.join(lacking)}", is_waiting=True)
+        return replace(entry, operation=operation, detail=f"not sent: {', '.join(missing)}", is_waiting=True)
 
     def repair_row(self, progress: Progress, entries: Sequence[Entry], events: Frame) -> None:
         """Record repaired rows."""
         for entry, event in zip(entries, events, strict=True):
             if entry.key is not None and isinstance(event, ChangeEvent):
-                old = None if event.old_key is None else self.key_text(event.old_key)
-                check_same_keys(self.dimension, entry, self.key_text(event.key), old)
+                old_key = None if event.old_key is None else self.key_text(event.old_key)
+                check_same_keys(self.dimension, entry, self.key_text(event.key), old_key)
         self.repaired.update({entry.position: entry.repaired for entry in entries if entry.repaired is not None})
 
     def waiting(self, progress: Progress, resolved: Sequence[Entry], repaired: Frame | None) -> Batch[Frame]:
@@ -392,7 +396,7 @@ class MemoryTable:
 
     def _discarding_batch(self, position: Position) -> int | None:
         """Return the batch with which a quarantine entry was discarded, or None."""
-        return next((batch for batch, given in self.given_up.items() if position in given), None)
+        return next((batch for batch, positions in self.given_up.items() if position in positions), None)
 
 
 def _with_nulls(event: ChangeEvent, absent: Sequence[str]) -> ChangeEvent:
@@ -448,29 +452,29 @@ def _resolver_of(
     return append if plan.appends else settle
 
 
-def _added(before: Row | None, after: Row | None) -> int:
+def _count_added(before: Row | None, after: Row | None) -> int:
     """Return how many rows of a key are new; in a history each version is a row."""
     if after is None or not after.versions:
         return int(after is not None)
-    return _lacking(() if before is None else before.versions, after.versions)
+    return _count_missing(() if before is None else before.versions, after.versions)
 
 
-def _lacking(before: Sequence[object], after: Sequence[object]) -> int:
-    return len([one for one in after if one not in before])
+def _count_missing(before: Sequence[object], after: Sequence[object]) -> int:
+    return len([item for item in after if item not in before])
 
 
 def _versions(rows: Mapping[Key, Row | None]) -> Mapping[Key, Versions]:
     return {key: () if row is None else row.versions for key, row in rows.items()}
 
 
-def _current(row: Row | None) -> int:
+def _count_current(row: Row | None) -> int:
     """Return how many versions of a key are current, or for a mirror whether the row is live."""
     if row is None or not row.versions:
         return int(row is not None and not row.deleted)
     return sum(version.is_current for version in row.versions)
 
 
-def _stored(row: Row) -> Row:
+def _as_stored(row: Row) -> Row:
     """Return a row as a table returns it: a history stores only the versions."""
     return row_of(row.versions) if row.versions else row
 

@@ -89,9 +89,9 @@ def roll_back(table: MemoryTable, preview: RollbackPreview) -> None:
     table.beliefs, table.numbers = state.beliefs, state.numbers
     table.memory, table.remembered, table.written = _copy(state.memory), batch, {}
     table.words, table.repaired = list(state.words), dict(state.repaired)
-    for stamped in (table.objects, table.epochs, table.quarantined, table.given_up, table.shown, table.kept):
-        for number in [number for number in stamped if number > batch]:
-            del stamped[number]
+    for by_batch in (table.objects, table.epochs, table.quarantined, table.given_up, table.shown, table.kept):
+        for number in [number for number in by_batch if number > batch]:
+            del by_batch[number]
     del table.kept[batch]
 
 
@@ -109,29 +109,29 @@ def check(table: MemoryTable, examples: int) -> HistoryCheck:
     history, columns = table.dimension.history, columns_of(table.dimension)
     if history is None or columns is None:
         return HistoryCheck()
-    findings, broken = list[Finding](), Counter[VersionRule]()
+    findings, broken_counts = list[Finding](), Counter[VersionRule]()
     for key, row in sorted(table.rows.items(), key=lambda item: table.key_text(item[0])):
-        broken_rule = violation(columns, row.versions)
-        if broken_rule is None:
+        broken = violation(columns, row.versions)
+        if broken is None:
             continue
-        broken[broken_rule.rule] += 1
-        if broken[broken_rule.rule] <= examples:
+        broken_counts[broken.rule] += 1
+        if broken_counts[broken.rule] <= examples:
             findings.append(
                 Finding(
-                    table.key_text(key), broken_rule.rule, _begins(broken_rule.version.valid_from, history.shown)
+                    table.key_text(key), broken.rule, _begin_text(broken.version.valid_from, history.shown)
                 )
             )
     versions = sum(len(row.versions) for row in table.rows.values())
-    rules = [rule for rule in VersionRule if rule in broken]
+    rules = [rule for rule in VersionRule if rule in broken_counts]
     return HistoryCheck(
         keys=len(table.rows),
         versions=versions,
-        broken={rule: broken[rule] for rule in rules},
+        broken={rule: broken_counts[rule] for rule in rules},
         examples=[finding for rule in rules for finding in findings if finding.rule is rule],
     )
 
 
-def _begins(instant: int, form: Shown) -> str:
+def _begin_text(instant: int, form: Shown) -> str:
     return text_of(value_of_instant(instant, form.type), form.type)
 
 

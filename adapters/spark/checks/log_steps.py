@@ -49,14 +49,19 @@ def spans(groups: Sequence[Group]) -> tuple[LogSpan, ...]:
     change. Rows that cannot be applied count as changes if all rows like them have a place: a log may begin with
     one.
     """
-    found: dict[tuple[LogName, bool, bool, bool], list[Group]] = defaultdict(list)
+    groups_of_logs: dict[tuple[LogName, bool, bool, bool], list[Group]] = defaultdict(list)
     for group in groups:
         if _is_of_log(group):
             has_places = NO_PLACE not in group.flags and group.greatest[0] not in UNORDERED
             is_read = group.operation == Operation.READ.value and group.greatest[0] != NO_SEQUENCE
             is_initial = INITIAL in group.flags
-            found[LogName.of(group.log), is_read, has_places, is_initial].append(group)
-    return tuple(sorted((_log_span(*kind, alike) for kind, alike in found.items()), key=lambda span: span.row))
+            groups_of_logs[LogName.of(group.log), is_read, has_places, is_initial].append(group)
+    return tuple(
+        sorted(
+            (_log_span(*kind, groups_of_log) for kind, groups_of_log in groups_of_logs.items()),
+            key=lambda span: span.row,
+        )
+    )
 
 
 def _is_of_log(group: Group) -> bool:
@@ -66,26 +71,26 @@ def _is_of_log(group: Group) -> bool:
 
 
 def _log_span(log: LogName, of_reads: bool, has_places: bool, is_initial: bool, groups: Sequence[Group]) -> LogSpan:
-    believed = [group for group in groups if AHEAD not in group.flags]
+    believable = [group for group in groups if AHEAD not in group.flags]
     return LogSpan(
         log,
         row=min(group.least[1] for group in groups),
         least=min(group.least[0] for group in groups),
         greatest=max(group.greatest[0] for group in groups),
-        earliest=min((group.earliest for group in believed if group.earliest is not None), default=None),
-        latest=greatest_time(believed),
+        earliest=min((group.earliest for group in believable if group.earliest is not None), default=None),
+        latest=greatest_time(believable),
         of_reads=of_reads,
         has_places=has_places,
         is_initial=is_initial,
     )
 
 
-def log_steps(frame: DataFrame, found: Sequence[Group], reached: LogReached) -> Mapping[int, LogSteps]:
+def log_steps(frame: DataFrame, groups: Sequence[Group], reached: LogReached) -> Mapping[int, LogSteps]:
     """Compare the changes of each object row by row with the source log, from where the table has `reached`.
 
     This is `core.checks.log_steps.find_steps` as SQL. Objects in which nothing can step back are not read.
     """
-    before = before_steps(found, reached)
+    before = before_steps(groups, reached)
     if not before:
         return {}
     flags = (AHEAD, NO_PLACE, INITIAL)
@@ -113,7 +118,7 @@ def log_steps(frame: DataFrame, found: Sequence[Group], reached: LogReached) -> 
         for o, r in before.items()
     ]
     compared = changes.join(F.broadcast(inline(frame.sparkSession, types, starts)), "object")
-    rows = _with_steps(compared, _of_other_servers(found, before)).collect()
+    rows = _with_steps(compared, _of_other_servers(groups, before)).collect()
     return {row["object"]: LogSteps(_step(row["sure"]), _step(row["likely"])) for row in rows}
 
 
@@ -188,9 +193,9 @@ def _may_step(span: LogSpan, after: LogReached) -> bool:
     return (is_lower or is_below_snapshot) and (span.is_initial or not span.of_reads)
 
 
-def _of_other_servers(found: Sequence[Group], before: Mapping[int, LogReached]) -> str:
+def _of_other_servers(groups: Sequence[Group], before: Mapping[int, LogReached]) -> str:
     """Return SQL for whether a change is from a server that was not seen before its object."""
-    logs = {(group.object, group.log) for group in found if group.log is not None and group.object in before}
+    logs = {(group.object, group.log) for group in groups if group.log is not None and group.object in before}
     others = [(item, log) for item, log in logs if before[item].is_other_server(LogName.of(log))]
     listed = " OR ".join(f"(object = {item}L AND log = {text(log)})" for item, log in sorted(others))
     return f"coalesce({listed}, false)" if listed else "false"

@@ -22,10 +22,10 @@ def find_refusals(frame: Frame, found: Sequence[Group]) -> Mapping[int, Refusal]
     """
     rows: dict[int, tuple[Reason, int]] = {}
     for order, groups in by_object(found).items():
-        counted = [group for group in groups if group.reason != SKIPPED]
-        reasons = {group.reason for group in counted}
+        rows_read = [group for group in groups if group.reason != SKIPPED]
+        reasons = {group.reason for group in rows_read}
         if len(reasons) == 1 and (reason := reasons.pop()) in _READ:
-            rows[order] = (Reason(reason), sum(group.rows for group in counted))
+            rows[order] = (Reason(reason), sum(group.rows for group in rows_read))
     if not rows:
         return {}
     firsts = first_local_rejects(frame, rows) if isinstance(frame, LocalFrame) else _first_rejects(frame, rows)

@@ -15,19 +15,19 @@ from pyspark.sql import DataFrame, SparkSession
 
 ROWS_A_PART: Final = 50_000
 BYTES_IN_MEMORY: Final = 32 * 1024 * 1024
-_PARTS: Final = "spark.sql.shuffle.partitions"
-_LARGE: Final = 4 * 1024 * 1024
+_PARTITIONS_SETTING: Final = "spark.sql.shuffle.partitions"
+_LARGE_BYTES: Final = 4 * 1024 * 1024
 
 
 @contextmanager
 def spread(spark: SparkSession, rows: int) -> Iterator[None]:
     """Set the number of shuffle partitions to one for each `ROWS_A_PART` rows, but at least the usual number."""
-    usual = int(spark.conf.get(_PARTS) or 0)
-    spark.conf.set(_PARTS, max(usual, _parts(rows)))
+    usual = int(spark.conf.get(_PARTITIONS_SETTING) or 0)
+    spark.conf.set(_PARTITIONS_SETTING, max(usual, _partition_count(rows)))
     try:
         yield
     finally:
-        spark.conf.set(_PARTS, usual)
+        spark.conf.set(_PARTITIONS_SETTING, usual)
 
 
 def parted(frame: DataFrame, by: str, rows: int) -> DataFrame:
@@ -36,7 +36,7 @@ def parted(frame: DataFrame, by: str, rows: int) -> DataFrame:
     A cached frame is kept by partition, and a task holds the partition that it reads: two of some million rows, as
     large files make them, would fill the memory. A later grouping by the same column needs no shuffle.
     """
-    return frame.repartition(_parts(rows), by) if rows > ROWS_A_PART else frame
+    return frame.repartition(_partition_count(rows), by) if rows > ROWS_A_PART else frame
 
 
 def spread_lines(lines: DataFrame, files: int, number: str) -> DataFrame:
@@ -46,7 +46,7 @@ def spread_lines(lines: DataFrame, files: int, number: str) -> DataFrame:
     more than reading.
     """
     cores = lines.sparkSession.sparkContext.defaultParallelism
-    if files < cores and size_of(lines) >= _LARGE:
+    if files < cores and size_of(lines) >= _LARGE_BYTES:
         return lines.repartition(cores, number)
     return lines.coalesce(2 * cores)
 
@@ -66,5 +66,5 @@ def level_of(size: int) -> StorageLevel:
     return StorageLevel.MEMORY_AND_DISK_DESER if size <= BYTES_IN_MEMORY else StorageLevel.DISK_ONLY
 
 
-def _parts(rows: int) -> int:
+def _partition_count(rows: int) -> int:
     return 1 + rows // ROWS_A_PART

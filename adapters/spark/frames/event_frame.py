@@ -122,7 +122,7 @@ class Group:
 IS_TRUNCATE: Final = f"({IS_EVENT} AND {names.OPERATION} = '{Operation.TRUNCATE.value}')"
 """SQL: whether a row of the frame is a truncate."""
 
-IN_PART: Final = {Capability.UNSET: names.UNSET, Capability.KEY_CHANGE: names.OLD}
+NEED_COLUMNS: Final = {Capability.UNSET: names.UNSET, Capability.KEY_CHANGE: names.OLD}
 """By capability, the column whose non-NULL values need it."""
 
 
@@ -133,16 +133,18 @@ KeyRange: TypeAlias = tuple[tuple[Any, Any] | None, ...]
 def range_of(keys: DataFrame, dimension: Dimension) -> KeyRange:
     """Return the range of some keys. They are not more than one batch has."""
     bounds = _key_bounds(dimension)
-    found = [F.expr(f"{of}({sql}) AS {of}_{n}") for n, sql in enumerate(bounds) if sql for of in ("min", "max")]
-    row: Mapping[str, Any] = keys.agg(*found).collect()[0].asDict() if found else {}
-    ends = [(row[f"min_{n}"], row[f"max_{n}"]) if sql else None for n, sql in enumerate(bounds)]
-    return tuple(None if pair is None or pair[0] is None else pair for pair in ends)
+    aggregates = [
+        F.expr(f"{of}({sql}) AS {of}_{n}") for n, sql in enumerate(bounds) if sql for of in ("min", "max")
+    ]
+    row: Mapping[str, Any] = keys.agg(*aggregates).collect()[0].asDict() if aggregates else {}
+    ranges = [(row[f"min_{n}"], row[f"max_{n}"]) if sql else None for n, sql in enumerate(bounds)]
+    return tuple(None if pair is None or pair[0] is None else pair for pair in ranges)
 
 
 def count_operations(frame: DataFrame) -> Mapping[Operation, int]:
     """Return the number of events of each operation in a frame."""
-    counted = frame.where(IS_EVENT).groupBy(names.OPERATION).count().collect()
-    return {Operation(row[0]): row["count"] for row in counted}
+    rows = frame.where(IS_EVENT).groupBy(names.OPERATION).count().collect()
+    return {Operation(row[0]): row["count"] for row in rows}
 
 
 LOG: Final = "_lakeward_log"
@@ -151,7 +153,7 @@ LOG: Final = "_lakeward_log"
 DATABASE: Final = "_lakeward_database"
 """Column: the connector of a row, and its database in addition to a schema, in lower case; NULL if unknown."""
 
-NAMED: Final = (LOG, DATABASE)
+NAME_COLUMNS: Final = (LOG, DATABASE)
 """Columns of names. Rows with different names are in different groups of a survey."""
 
 
@@ -160,13 +162,19 @@ def survey(frame: DataFrame, dimension: Dimension, *flags: str) -> Sequence[Grou
 
     `flags` are boolean columns; rows with different flags are in different groups.
     """
-    in_part = {need: name for need, name in IN_PART.items() if name in frame.columns}
+    need_columns = {need: name for need, name in NEED_COLUMNS.items() if name in frame.columns}
     bounds = _key_bounds(dimension)
-    alike = (names.OBJECT, names.OPERATION, names.REASON, *flags, *(n for n in NAMED if n in frame.columns))
-    rows = frame.groupBy(*alike).agg(*map(F.expr, _aggregates(in_part.values(), bounds))).collect()
+    group_columns = (
+        names.OBJECT,
+        names.OPERATION,
+        names.REASON,
+        *flags,
+        *(n for n in NAME_COLUMNS if n in frame.columns),
+    )
+    rows = frame.groupBy(*group_columns).agg(*map(F.expr, _aggregates(need_columns.values(), bounds))).collect()
     truncates = _truncates(frame) if any(map(is_truncate, rows)) else {}
     bounded = [bound is not None for bound in bounds]
-    return groups_of([row.asDict() for row in rows], flags, in_part, bounded, truncates)
+    return groups_of([row.asDict() for row in rows], flags, need_columns, bounded, truncates)
 
 
 def is_truncate(row: Any) -> bool:
@@ -177,13 +185,13 @@ def is_truncate(row: Any) -> bool:
 def groups_of(
     rows: Iterable[Mapping[str, Any]],
     flags: Sequence[str],
-    in_part: Mapping[Capability, str],
+    need_columns: Mapping[Capability, str],
     bounded: Sequence[bool],
     truncates: Mapping[int, tuple[tuple[int, int], ...]],
 ) -> Sequence[Group]:
     """Return the groups of a survey from rows with the columns that `survey` computes.
 
-    `in_part` names the column that shows a need. `bounded` says which key columns have bounds.
+    `need_columns` names the column that shows a need. `bounded` says which key columns have bounds.
     """
     return [
         Group(
@@ -201,7 +209,7 @@ def groups_of(
                 (row[f"key_least_{index}"], row[f"key_most_{index}"]) if is_bounded else None
                 for index, is_bounded in enumerate(bounded)
             ),
-            needs=frozenset(need for need, name in in_part.items() if row[name]),
+            needs=frozenset(need for need, name in need_columns.items() if row[name]),
             truncates=truncates[row[names.OBJECT]] if is_truncate(row) else (),
             database=row.get(DATABASE),
         )
@@ -215,12 +223,12 @@ def _key_bounds(dimension: Dimension) -> Sequence[str | None]:
     return [None if key is None else bound_of(quoted(name), key.type) for name, key in columns]
 
 
-def _aggregates(in_part: Iterable[str], bounds: Sequence[str | None]) -> Sequence[str]:
+def _aggregates(need_columns: Iterable[str], bounds: Sequence[str | None]) -> Sequence[str]:
     """Return the aggregates of `survey`, as SQL with column names."""
     aggregates = ["count(*) AS rows", f"max({names.TIME}) AS time", f"min({names.TIME}) AS earliest"]
     for place in (names.SEQUENCE, names.ROW):
         aggregates += [f"min({place}) AS least{place}", f"max({place}) AS most{place}"]
-    aggregates += [f"count({name}) AS {name}" for name in in_part]
+    aggregates += [f"count({name}) AS {name}" for name in need_columns]
     for index, bound in enumerate(bounds):
         if bound is not None:
             aggregates += [f"min({bound}) AS key_least_{index}", f"max({bound}) AS key_most_{index}"]
@@ -269,17 +277,17 @@ def with_ahead(frame: DataFrame, limit: int) -> DataFrame:
     return frame.withColumn(AHEAD, F.col(names.TIME) > F.lit(limit))
 
 
-def steps_back(frame: DataFrame, found: Sequence[Group], dimension: Dimension) -> Mapping[int, int]:
+def steps_back(frame: DataFrame, groups: Sequence[Group], dimension: Dimension) -> Mapping[int, int]:
     """Return for each object the first row whose sequence lies further behind an earlier row than allowed.
 
     Objects whose sequences all lie within the tolerance are not read row by row.
     """
-    tolerance, in_doubt = tolerance_of(dimension), may_step_back(found, dimension)
-    if not in_doubt:
+    tolerance, objects = tolerance_of(dimension), may_step_back(groups, dimension)
+    if not objects:
         return {}
     before = f"max({names.SEQUENCE}) OVER (PARTITION BY {names.OBJECT} ORDER BY {names.ROW} {ROWS_BEFORE})"
     rows = (
-        frame.where(f"{names.OBJECT} IN ({', '.join(map(str, in_doubt))}) AND NOT {IS_LOAD}")
+        frame.where(f"{names.OBJECT} IN ({', '.join(map(str, objects))}) AND NOT {IS_LOAD}")
         .selectExpr(names.OBJECT, names.ROW, f"{before} - {names.SEQUENCE} > {tolerance} AS is_back")
         .where("is_back")
         .groupBy(names.OBJECT)
@@ -289,10 +297,10 @@ def steps_back(frame: DataFrame, found: Sequence[Group], dimension: Dimension) -
     return {row[0]: row[1] for row in rows}
 
 
-def may_step_back(found: Sequence[Group], dimension: Dimension) -> Sequence[int]:
+def may_step_back(groups: Sequence[Group], dimension: Dimension) -> Sequence[int]:
     """Return the objects whose sequences span more than the tolerance."""
     tolerance = tolerance_of(dimension)
-    return [] if tolerance is None else [o for o, g in by_object(found).items() if _span(g) > tolerance]
+    return [] if tolerance is None else [o for o, g in by_object(groups).items() if _span(g) > tolerance]
 
 
 ROWS_BEFORE: Final = "ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING"
@@ -306,16 +314,16 @@ def _span(groups: Sequence[Group]) -> int:
     return max(group.greatest[0] for group in changes) - min(group.least[0] for group in changes)
 
 
-def by_object(found: Sequence[Group]) -> Mapping[int, Sequence[Group]]:
+def by_object(groups: Sequence[Group]) -> Mapping[int, Sequence[Group]]:
     """Return the groups of each object, by its order."""
-    groups: dict[int, list[Group]] = defaultdict(list)
-    for group in found:
-        groups[group.object].append(group)
-    return groups
+    groups_of_objects: dict[int, list[Group]] = defaultdict(list)
+    for group in groups:
+        groups_of_objects[group.object].append(group)
+    return groups_of_objects
 
 
 def facts(
-    found: Sequence[Group],
+    groups: Sequence[Group],
     dimension: Dimension,
     schema: Schema,
     objects: Sequence[SourceObject],
@@ -327,28 +335,28 @@ def facts(
 
     Source times of rows that are skipped, or flagged `AHEAD`, are ignored.
     """
-    groups = by_object(found)
-    per_object = tuple(_object_facts(item, groups.get(item.order, []), epoch) for item in objects)
-    bounds = [_bounds(alike, epoch) for alike in by_object(_placed(found)).values()]
-    events = [group for group in found if group.reason is None]
+    groups_of_objects = by_object(groups)
+    object_facts = tuple(_object_facts(item, groups_of_objects.get(item.order, []), epoch) for item in objects)
+    bounds = [_bounds(object_groups, epoch) for object_groups in by_object(_with_place(groups)).values()]
+    events = [group for group in groups if group.reason is None]
     operations = _totals((group.operation, group.rows) for group in events)
-    reasons = _totals((group.reason, group.rows) for group in found)
+    reasons = _totals((group.reason, group.rows) for group in groups)
     return BatchFacts(
         schema=schema,
-        objects=per_object,
+        objects=object_facts,
         operations={kind: operations[kind.value] for kind in Operation if kind.value in operations},
         rejects={reason: reasons[reason.value] for reason in Reason if reason.value in reasons},
         skipped=reasons.get(SKIPPED, 0),
         least=min((least for least, _ in bounds), default=None),
         greatest=max((greatest for _, greatest in bounds), default=None),
-        time=greatest_time(group for group in found if AHEAD not in group.flags and group.reason != SKIPPED),
+        time=greatest_time(group for group in groups if AHEAD not in group.flags and group.reason != SKIPPED),
         key_range=tuple(_key_range(events, index) for index in range(len(dimension.key))),
         needs=_needs(events),
         may_need=may_need,
         truncates=tuple(
             Position(epoch, sequence, group.object, row) for group in events for sequence, row in group.truncates
         ),
-        databases=_totals((group.database, group.rows) for group in found),
+        databases=_totals((group.database, group.rows) for group in groups),
     )
 
 
@@ -358,9 +366,9 @@ def _needs(events: Sequence[Group]) -> frozenset[Capability]:
     return frozenset(needs.union(*[group.needs for group in events]))
 
 
-def _totals(counted: Iterable[tuple[str | None, int]]) -> Mapping[str, int]:
+def _totals(counts: Iterable[tuple[str | None, int]]) -> Mapping[str, int]:
     totals: Counter[str] = Counter()
-    for name, rows in counted:
+    for name, rows in counts:
         if name is not None:
             totals[name] += rows
     return totals
@@ -371,19 +379,19 @@ def _object_facts(item: SourceObject, groups: Sequence[Group], epoch: int) -> Ob
         return ObjectFacts(item, 0)
     unreadable = sum(group.rows for group in groups if group.reason == Reason.UNREADABLE.value)
     ahead = greatest_time(group for group in groups if AHEAD in group.flags and group.reason != SKIPPED)
-    believed = [group for group in groups if AHEAD not in group.flags and group.reason != SKIPPED]
+    believable = [group for group in groups if AHEAD not in group.flags and group.reason != SKIPPED]
     return ObjectFacts(
         item,
         sum(group.rows for group in groups),
-        *_bounds(_placed(groups), epoch),
+        *_bounds(_with_place(groups), epoch),
         unreadable,
         ahead,
-        earliest=min((group.earliest for group in believed if group.earliest is not None), default=None),
-        latest=greatest_time(believed),
+        earliest=min((group.earliest for group in believable if group.earliest is not None), default=None),
+        latest=greatest_time(believable),
     )
 
 
-def _placed(groups: Sequence[Group]) -> Sequence[Group]:
+def _with_place(groups: Sequence[Group]) -> Sequence[Group]:
     """Return the groups with a known place, or all groups if there are none."""
     return [group for group in groups if group.has_place] or groups
 
@@ -400,11 +408,11 @@ def _bounds(groups: Sequence[Group], epoch: int) -> tuple[Position, Position]:
     """
     order = groups[0].object
     least = Position(epoch, min(g.least[0] for g in groups), order, min(g.least[1] for g in groups))
-    most = Position(epoch, max(g.greatest[0] for g in groups), order, max(g.greatest[1] for g in groups))
-    return least, most
+    greatest = Position(epoch, max(g.greatest[0] for g in groups), order, max(g.greatest[1] for g in groups))
+    return least, greatest
 
 
 def _key_range(events: Sequence[Group], index: int) -> tuple[object, object] | None:
-    found = (group.key_bounds[index] for group in events)
-    bounds = [bound for bound in found if bound is not None and bound[0] is not None]  # a truncate has no key
+    key_bounds = (group.key_bounds[index] for group in events)
+    bounds = [bound for bound in key_bounds if bound is not None and bound[0] is not None]  # a truncate has no key
     return (min(least for least, _ in bounds), max(most for _, most in bounds)) if bounds else None

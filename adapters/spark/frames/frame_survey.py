@@ -34,15 +34,15 @@ def with_ahead(frame: Frame, limit: int) -> Frame:
     return event_frame.with_ahead(frame, limit)
 
 
-def steps_back(frame: Frame, found: Sequence[Group], dimension: Dimension) -> Mapping[int, int]:
+def steps_back(frame: Frame, groups: Sequence[Group], dimension: Dimension) -> Mapping[int, int]:
     """Return for each object the first row whose sequence lies further behind an earlier row than allowed."""
     if isinstance(frame, LocalFrame):
-        return local_survey.steps_back(frame, found, dimension)
-    return event_frame.steps_back(frame, found, dimension)
+        return local_survey.steps_back(frame, groups, dimension)
+    return event_frame.steps_back(frame, groups, dimension)
 
 
-def log_steps(frame: Frame, found: Sequence[Group], reached: LogReached) -> Mapping[int, LogSteps]:
+def log_steps(frame: Frame, groups: Sequence[Group], reached: LogReached) -> Mapping[int, LogSteps]:
     """Compare the changes of each object row by row with the source log; see `adapters.spark.checks.log_steps`."""
     if isinstance(frame, LocalFrame):
-        return local_survey.log_steps(frame, found, reached)
-    return spark_log_steps(frame, found, reached)
+        return local_survey.log_steps(frame, groups, reached)
+    return spark_log_steps(frame, groups, reached)

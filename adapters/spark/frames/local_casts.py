@@ -32,25 +32,25 @@ def arrow_type(type_: Type) -> pa.DataType:
     return to_arrow_type(to_spark(type_))
 
 
-def why_not_here(item: Column, written: TextFormat) -> str | None:
+def why_not_here(item: Column, text_format: TextFormat) -> str | None:
     """Return why only Spark can read the texts of a column; None if they can be read here."""
     if item.type.is_nested:
         return f"the column {item.name} is {item.type.with_article}"
-    if written.pattern is not None and written.pattern not in ("hex", "utf-8"):
-        return f"the column {item.name} has the format {written.pattern!r}"
-    if item.type.name == "timestamp" and written.zone != "UTC":
-        return f"times of the column {item.name} are in the zone {written.zone}"
+    if text_format.pattern is not None and text_format.pattern not in ("hex", "utf-8"):
+        return f"the column {item.name} has the format {text_format.pattern!r}"
+    if item.type.name == "timestamp" and text_format.zone != "UTC":
+        return f"times of the column {item.name} are in the zone {text_format.zone}"
     return None
 
 
-def typed(texts: pa.Array, type_: Type, written: TextFormat) -> pa.Array:
+def typed(texts: pa.Array, type_: Type, text_format: TextFormat) -> pa.Array:
     """Return the values of texts; NULL for a text that is NULL or does not fit. Times without a zone are in UTC."""
     if type_.name in ("string", UNDECLARED.name):
         return texts
-    if type_.name == "binary" and written.pattern == "utf-8":
+    if type_.name == "binary" and text_format.pattern == "utf-8":
         return texts.cast(pa.binary())
     arrow = arrow_type(type_)
-    is_usual = pc.fill_null(pc.match_substring_regex(texts, _usual(type_)), True)
+    is_usual = pc.fill_null(pc.match_substring_regex(texts, _usual_form(type_)), True)
     try:
         values = _cast(texts if pc.all(is_usual).as_py() else pc.if_else(is_usual, texts, None), arrow)
     except pa.ArrowInvalid:  # such as 30 February
@@ -58,7 +58,7 @@ def typed(texts: pa.Array, type_: Type, written: TextFormat) -> pa.Array:
     is_odd = pc.invert(is_usual)
     if not pc.any(is_odd).as_py():
         return values
-    read = cache(partial(_read, type_=type_))
+    read = cache(partial(_read_unusual, type_=type_))
     return pc.replace_with_mask(values, is_odd, pa.array(map(read, texts.filter(is_odd).to_pylist()), arrow))
 
 
@@ -71,10 +71,10 @@ def _cast(texts: pa.Array, arrow: pa.DataType) -> pa.Array:
 
 
 @cache
-def _usual(type_: Type) -> str:
+def _usual_form(type_: Type) -> str:
     """Return a pattern of texts that Arrow and Spark read alike, for a type."""
     if type_.name != "decimal":
-        return _USUAL[type_.name]
+        return _USUAL_FORMS[type_.name]
     whole = type_.precision - type_.scale
     digits = rf"[0-9]{{1,{whole}}}" if whole else "0"
     fraction = rf"(\.[0-9]{{1,{type_.scale}}})?" if type_.scale else ""
@@ -86,7 +86,7 @@ _MOMENT: Final = r"\A[12][0-9]{3}-[0-9]{2}-[0-9]{2}[ T][0-9]{2}:[0-9]{2}:[0-9]{2
 _FLOAT: Final = r"\A-?[0-9]{1,18}(\.[0-9]{0,20})?([eE][+-]?0?[0-9])?\z"
 """With so few digits no number overflows a float, or is so small that it becomes zero."""
 
-_USUAL: Final = {
+_USUAL_FORMS: Final = {
     "boolean": r"\A(true|false|1|0)\z",
     "int": r"\A-?[0-9]{1,9}\z",
     "bigint": r"\A-?[0-9]{1,18}\z",
@@ -104,19 +104,19 @@ _ZONE: Final = re.compile(r"[+-](\d\d):?(\d\d)?\s*\Z", re.ASCII)
 _MOST_HOURS: Final = 14
 
 
-def _read(text: str, type_: Type) -> object:
+def _read_unusual(text: str, type_: Type) -> object:
     """Return the value of a text that is not of the usual form, None if it does not fit."""
     if _CONTROL.search(text):
         raise SparkNeeded(f"{type_.with_article} is written with control characters")
     if type_.name == "float":
-        return _single(text, type_)
+        return _read_float(text, type_)
     if type_.name == "timestamp" and (zone := _ZONE.search(text)) and int(zone[1]) > _MOST_HOURS and ":" in text:
         raise SparkNeeded(f"a time is in a zone that is more than {_MOST_HOURS} hours apart")
     value = from_text(text, type_)
     return None if value is MISFIT else value
 
 
-def _single(text: str, type_: Type) -> object:
+def _read_float(text: str, type_: Type) -> object:
     """Return the 32-bit number nearest to the text. This is not always the one nearest to its 64-bit value."""
     plain = text.strip()
     if not _NUMBER.fullmatch(plain):
@@ -135,6 +135,6 @@ def misfits(texts: pa.Array, item: Column, values: pa.Array) -> Sequence[tuple[i
     if item.type.name == "string" or values.null_count == texts.null_count:
         return []
     is_unfit = pc.and_(texts.is_valid(), values.is_null())
-    words = f'" is not {item.type.with_article} (column {item.name})'
-    places = pc.indices_nonzero(is_unfit).to_pylist()
-    return [(place, f'"{texts[place].as_py()}{words}') for place in places]
+    explanation = f'" is not {item.type.with_article} (column {item.name})'
+    indexes = pc.indices_nonzero(is_unfit).to_pylist()
+    return [(index, f'"{texts[index].as_py()}{explanation}') for index in indexes]

@@ -76,7 +76,7 @@ def to_events(rows: pa.Table, file: FilePlace, telling: Telling, also: Sequence[
     count = rows.num_rows
     unset = rows.column(names.UNSET)
     operations = pa.array(_operations(rows, file, telling), pa.string())
-    times = typed(_whole(rows, TIME_TEXT), Type("timestamp"), TextFormat()).cast(pa.int64())
+    times = typed(_combined(rows, TIME_TEXT), Type("timestamp"), TextFormat()).cast(pa.int64())
     numbers = _numbers(rows.column(SEQUENCE_TEXT).to_pylist(), telling)
     reasons, details = _reasons(rows, _problems(rows, file, telling, operations, times, numbers))
     is_reject = pc.fill_null(pc.not_equal(reasons, SKIPPED), False)
@@ -94,11 +94,11 @@ def to_events(rows: pa.Table, file: FilePlace, telling: Telling, also: Sequence[
         names.TEXT: value if telling.dimension.keeps_text else pc.if_else(is_reject, value, None),
     }
     if telling.in_part:
-        keeps = pc.invert(pc.is_in(operations, pa.array(["delete", "truncate", None])))
-        columns[names.UNSET] = pc.if_else(keeps, unset, pa.scalar(None, unset.type))
+        is_sent_in_part = pc.invert(pc.is_in(operations, pa.array(["delete", "truncate", None])))
+        columns[names.UNSET] = pc.if_else(is_sent_in_part, unset, pa.scalar(None, unset.type))
         columns[names.OLD] = _old_keys(rows, file, telling, operations)
-        is_told = telling.transaction == TRANSACTION_TEXT
-        columns[names.TRANSACTION] = rows.column(TRANSACTION_TEXT) if is_told else times.cast(pa.string())
+        has_text = telling.transaction == TRANSACTION_TEXT
+        columns[names.TRANSACTION] = rows.column(TRANSACTION_TEXT) if has_text else times.cast(pa.string())
     if telling.dimension.match is Match.IMAGE:
         columns[names.IMAGE] = _images(rows, telling, operations)
     columns[TORN] = rows.column(TORN)
@@ -106,7 +106,7 @@ def to_events(rows: pa.Table, file: FilePlace, telling: Telling, also: Sequence[
     return pa.table({**columns, **{name: rows.column(name) for name in also}})
 
 
-def _whole(rows: pa.Table, name: str) -> pa.Array:
+def _combined(rows: pa.Table, name: str) -> pa.Array:
     return rows.column(name).combine_chunks()
 
 
@@ -119,21 +119,21 @@ def _operations(rows: pa.Table, file: FilePlace, telling: Telling) -> Texts:
     words = rows.column(OP_TEXT).to_pylist()
     if file.is_load:
         return ["read" if not file.has_op or (word or "") in ("", "I") else None for word in words]
-    changes = _changes(rows, telling)
+    changes = _changes_without_word(rows, telling)
     if not file.has_op:
         return changes
-    known = {word: None if meaning == UPSERT else meaning for word, meaning in telling.operations.items()}
+    meanings = {word: None if meaning == UPSERT else meaning for word, meaning in telling.operations.items()}
     operations: list[str | None] = []
     for word, change in zip(words, changes, strict=True):
-        if word in known:
-            operations.append(known[word] or change)
+        if word in meanings:
+            operations.append(meanings[word] or change)
         else:
             is_change = telling.takes_other_words and word is not None and not _is_nested(word)
             operations.append(change if is_change else None)
     return operations
 
 
-def _changes(rows: pa.Table, telling: Telling) -> Sequence[str]:
+def _changes_without_word(rows: pa.Table, telling: Telling) -> Sequence[str]:
     """Return the operations of changes without a word for one."""
     if telling.without_op != "read" or not rows.column(names.UNSET).null_count < rows.num_rows:
         return [telling.without_op] * rows.num_rows
@@ -144,13 +144,13 @@ def _is_nested(word: str) -> bool:
     return word.lstrip(" ").startswith(("{", "["))
 
 
-_PLACE: Final = re.compile(rf"(?=.{{1,{MOST_DIGITS}}}\Z)0*[1-9][0-9]*\Z", re.ASCII)
+_LOG_PLACE: Final = re.compile(rf"(?=.{{1,{MOST_DIGITS}}}\Z)0*[1-9][0-9]*\Z", re.ASCII)
 _NUMBER: Final = re.compile(r"-?[0-9]{1,38}\Z", re.ASCII)
 
 
 def _numbers(texts: Texts, telling: Telling) -> Sequence[int | None]:
     """Return the sequences of texts, None for a text that is not a sequence."""
-    form = _NUMBER if telling.is_any_number else _PLACE
+    form = _NUMBER if telling.is_any_number else _LOG_PLACE
     return [int(text) if text is not None and form.match(text) else None for text in texts]
 
 
@@ -160,8 +160,8 @@ def _sequences(file: FilePlace, telling: Telling, times: pa.Array, numbers: Sequ
     if file.is_load:
         return pa.repeat(pa.scalar(Decimal(LOAD_SEQUENCE) if is_wide else LOAD_SEQUENCE, type_), len(times))
     if telling.sequence_column is not None:
-        found = [LOAD_SEQUENCE if number is None else number for number in numbers]
-        return pa.array(map(Decimal, found) if is_wide else found, type_)
+        places = [LOAD_SEQUENCE if number is None else number for number in numbers]
+        return pa.array(map(Decimal, places) if is_wide else places, type_)
     if not telling.goes_by_time:
         return _constant(0, len(times)).cast(type_)
     return pc.fill_null(times, LOAD_SEQUENCE).cast(type_)
@@ -189,8 +189,8 @@ def _problems(
     def text_of(name: str) -> Callable[[int], str | None]:
         return lambda row: rows.column(name)[row].as_py()
 
-    def quoted_text(name: str, words: str) -> Callable[[int], str]:
-        return lambda row: _named(rows.column(name)[row].as_py(), words)
+    def quoted_text(name: str, explanation: str) -> Callable[[int], str]:
+        return lambda row: _explanation_of(rows.column(name)[row].as_py(), explanation)
 
     unreadable = Reason.UNREADABLE.value
     problems = [
@@ -200,23 +200,31 @@ def _problems(
     ]
     has_key = pc.fill_null(pc.not_equal(operations, Operation.TRUNCATE.value), True)
     for name in telling.dimension.key:
-        lacks = pc.and_(rows.column(name).is_null(), has_key)
-        problems.append(_Problem(lacks, Reason.NULL_KEY.value, _words(f"the key column {name} is NULL")))
+        lacks_key = pc.and_(rows.column(name).is_null(), has_key)
+        problems.append(
+            _Problem(lacks_key, Reason.NULL_KEY.value, _constant_text(f"the key column {name} is NULL"))
+        )
     if not file.is_load:
         no_time = times.is_null()
         if not telling.goes_by_time:  # a change need not have a commit time
             no_time = pc.and_(no_time, rows.column(TIME_TEXT).is_valid())
         problems.append(_Problem(no_time, Reason.SEQUENCE.value, quoted_text(TIME_TEXT, "is not a commit time")))
     if telling.sequence_column is not None and not file.is_load:
-        words = f"is not a number of up to {MOST_DIGITS} digits above 0 (column {telling.sequence_column})"
+        explanation = f"is not a number of up to {MOST_DIGITS} digits above 0 (column {telling.sequence_column})"
         if telling.is_any_number:
-            words = f"says nothing of the order ({telling.sequence_column})"
+            explanation = f"says nothing of the order ({telling.sequence_column})"
         no_place = pa.array([number is None for number in numbers], pa.bool_())
-        problems.append(_Problem(no_place, Reason.SEQUENCE.value, _no_place(rows, telling.sequence_column, words)))
-    not_known = _Problem(
+        problems.append(
+            _Problem(no_place, Reason.SEQUENCE.value, _no_place(rows, telling.sequence_column, explanation))
+        )
+    unknown_operation = _Problem(
         operations.is_null(), Reason.OPERATION.value, lambda row: _no_operation(rows.column(OP_TEXT)[row].as_py())
     )
-    return [*problems, not_known, _Problem(rows.column(MISFIT).is_valid(), Reason.CAST.value, text_of(MISFIT))]
+    return [
+        *problems,
+        unknown_operation,
+        _Problem(rows.column(MISFIT).is_valid(), Reason.CAST.value, text_of(MISFIT)),
+    ]
 
 
 def _no_place(rows: pa.Table, column: str, words: str) -> Callable[[int], str]:
@@ -226,22 +234,24 @@ def _no_place(rows: pa.Table, column: str, words: str) -> Callable[[int], str]:
         misfit = rows.column(MISFIT)[row].as_py()
         if misfit is not None and misfit.endswith(f"(column {column})"):
             return f"{misfit}, so that nothing says its place in the order"
-        return _named(rows.column(SEQUENCE_TEXT)[row].as_py(), words)
+        return _explanation_of(rows.column(SEQUENCE_TEXT)[row].as_py(), words)
 
     return explain
 
 
-def _words(words: str) -> Callable[[int], str]:
+def _constant_text(words: str) -> Callable[[int], str]:
     return lambda _row: words
 
 
 def _no_operation(word: str | None) -> str:
     if word is not None and _is_nested(word):
-        return _named(word, "is an object or a list, and not an operation: name the field in it by its path")
-    return _named(word, "is not an operation")
+        return _explanation_of(
+            word, "is an object or a list, and not an operation: name the field in it by its path"
+        )
+    return _explanation_of(word, "is not an operation")
 
 
-def _named(value: str | None, words: str) -> str:
+def _explanation_of(value: str | None, words: str) -> str:
     return f"{'NULL' if value is None else f'{chr(34)}{value}{chr(34)}'} {words}"
 
 
@@ -262,37 +272,37 @@ def _old_keys(rows: pa.Table, file: FilePlace, telling: Telling, operations: pa.
     key = [(c.name, rows.column(before_column(i)), rows.column(c.name)) for i, c in enumerate(telling.key_columns)]
     if not key:
         return pa.nulls(rows.num_rows, NO_OLD_KEY)
-    parts = {name: _whole_of(pc.coalesce(before, now)) for name, before, now in key}
-    moves = pa.repeat(pa.scalar(False), rows.num_rows)
+    parts = {name: _as_array(pc.coalesce(before, now)) for name, before, now in key}
+    key_differs = pa.repeat(pa.scalar(False), rows.num_rows)
     for name, _, now in key:
-        moves = pc.or_kleene(moves, _differ(parts[name], _whole_of(now)))
-    may_move = pc.fill_null(pc.equal(operations, "update"), not file.is_load)
-    has_moved = pc.fill_null(pc.and_kleene(may_move, moves), False)
-    return pa.StructArray.from_arrays(list(parts.values()), list(parts), mask=pc.invert(has_moved))
+        key_differs = pc.or_kleene(key_differs, _are_different(parts[name], _as_array(now)))
+    may_change_key = pc.fill_null(pc.equal(operations, "update"), not file.is_load)
+    has_changed_key = pc.fill_null(pc.and_kleene(may_change_key, key_differs), False)
+    return pa.StructArray.from_arrays(list(parts.values()), list(parts), mask=pc.invert(has_changed_key))
 
 
-def _differ(some: pa.Array, others: pa.Array) -> pa.Array:
+def _are_different(first: pa.Array, second: pa.Array) -> pa.Array:
     """Return which values differ. NaN equals NaN, as in Spark (SQL reference, NaN semantics)."""
-    differ = pc.not_equal(some, others)
-    if not pa.types.is_floating(some.type):
-        return differ
-    return pc.and_not_kleene(differ, pc.and_kleene(pc.is_nan(some), pc.is_nan(others)))
+    differs = pc.not_equal(first, second)
+    if not pa.types.is_floating(first.type):
+        return differs
+    return pc.and_not_kleene(differs, pc.and_kleene(pc.is_nan(first), pc.is_nan(second)))
 
 
 def _images(rows: pa.Table, telling: Telling, operations: pa.Array) -> pa.Array:
     """Return the row before each update or delete, NULL if it was not sent whole."""
     is_delete = pc.equal(operations, "delete")
-    sent_own = pc.and_kleene(is_delete, rows.column(names.UNSET).is_null())
+    is_whole_delete = pc.and_kleene(is_delete, rows.column(names.UNSET).is_null())
     is_change = pc.is_in(operations, pa.array(["update", "delete"]))
-    has_image = pc.and_kleene(is_change, pc.coalesce(rows.column(HAS_IMAGE), sent_own))
+    has_image = pc.and_kleene(is_change, pc.coalesce(rows.column(HAS_IMAGE), is_whole_delete))
     parts = {}
     for index, item in enumerate(telling.before_columns):
         own = rows.column(item.name)
         own = pc.if_else(pc.fill_null(is_delete, False), own, pa.scalar(None, own.type))
-        parts[item.name] = _whole_of(pc.coalesce(rows.column(before_column(index)), own))
-    lacks = _whole_of(pc.invert(pc.fill_null(has_image, False)))
-    return pa.StructArray.from_arrays(list(parts.values()), list(parts), mask=lacks)
+        parts[item.name] = _as_array(pc.coalesce(rows.column(before_column(index)), own))
+    lacks_image = _as_array(pc.invert(pc.fill_null(has_image, False)))
+    return pa.StructArray.from_arrays(list(parts.values()), list(parts), mask=lacks_image)
 
 
-def _whole_of(values: pa.Array | pa.ChunkedArray) -> pa.Array:
+def _as_array(values: pa.Array | pa.ChunkedArray) -> pa.Array:
     return values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values

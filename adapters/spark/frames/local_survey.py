@@ -19,10 +19,10 @@ import pyarrow.compute as pc
 from lakeward.adapters.spark.checks.log_steps import before_steps
 from lakeward.adapters.spark.frames.event_frame import (
     AHEAD,
-    IN_PART,
     INITIAL,
     LOG,
-    NAMED,
+    NAME_COLUMNS,
+    NEED_COLUMNS,
     NO_PLACE,
     SKIPPED,
     Group,
@@ -43,39 +43,45 @@ from lakeward.core.plan import tolerance_of
 def survey(frame: LocalFrame, dimension: Dimension, *flags: str) -> Sequence[Group]:
     """Return the groups from which `event_frame.facts` is computed."""
     rows = frame.rows
-    in_part = {need: name for need, name in IN_PART.items() if name in frame.columns}
-    alike = [names.OBJECT, names.OPERATION, names.REASON, *flags, *(n for n in NAMED if n in frame.columns)]
-    columns = {name: rows.column(name) for name in (*alike, names.TIME, names.SEQUENCE, names.ROW)}
-    columns |= {name: rows.column(name).is_valid() for name in in_part.values()}
+    need_columns = {need: name for need, name in NEED_COLUMNS.items() if name in frame.columns}
+    group_columns = [
+        names.OBJECT,
+        names.OPERATION,
+        names.REASON,
+        *flags,
+        *(n for n in NAME_COLUMNS if n in frame.columns),
+    ]
+    columns = {name: rows.column(name) for name in (*group_columns, names.TIME, names.SEQUENCE, names.ROW)}
+    columns |= {name: rows.column(name).is_valid() for name in need_columns.values()}
     keys = _bounded_keys(rows, dimension)
     columns |= {f"key_{index}": values for index, values in keys.items()}
-    found: list[tuple[str, str] | tuple[list[str], str]] = [([], "count_all")]
-    found += [(name, of) for name in (names.TIME, names.SEQUENCE, names.ROW) for of in ("min", "max")]
-    found += [(name, "any") for name in in_part.values()]
-    found += [(f"key_{index}", of) for index in keys for of in ("min", "max")]
-    groups = pa.table(columns).group_by(alike, use_threads=False).aggregate(found)
-    groups = groups.rename_columns([_called_in_survey(name, in_part.values()) for name in groups.column_names])
-    listed = groups.to_pylist()
-    truncates = _truncates(rows) if any(map(is_truncate, listed)) else {}
+    aggregates: list[tuple[str, str] | tuple[list[str], str]] = [([], "count_all")]
+    aggregates += [(name, of) for name in (names.TIME, names.SEQUENCE, names.ROW) for of in ("min", "max")]
+    aggregates += [(name, "any") for name in need_columns.values()]
+    aggregates += [(f"key_{index}", of) for index in keys for of in ("min", "max")]
+    groups = pa.table(columns).group_by(group_columns, use_threads=False).aggregate(aggregates)
+    groups = groups.rename_columns([_survey_name(name, need_columns.values()) for name in groups.column_names])
+    group_rows = groups.to_pylist()
+    truncates = _truncates(rows) if any(map(is_truncate, group_rows)) else {}
     bounded = [index in keys for index in range(len(dimension.key))]
-    return groups_of(listed, flags, in_part, bounded, truncates)
+    return groups_of(group_rows, flags, need_columns, bounded, truncates)
 
 
-def _called_in_survey(name: str, in_part: Collection[str]) -> str:
+def _survey_name(name: str, need_columns: Collection[str]) -> str:
     """Return the name that `event_frame.survey` uses for an aggregate of Arrow.
 
     >>> _called_in_survey("key_0_min", ()), _called_in_survey("_lakeward_row_max", ())
     ('key_least_0', 'most_lakeward_row')
     """
-    called = {"count_all": "rows", f"{names.TIME}_max": "time", f"{names.TIME}_min": "earliest"}
-    called |= {f"{part}_any": part for part in in_part}
-    if name in called:
-        return called[name]
+    names_in_survey = {"count_all": "rows", f"{names.TIME}_max": "time", f"{names.TIME}_min": "earliest"}
+    names_in_survey |= {f"{part}_any": part for part in need_columns}
+    if name in names_in_survey:
+        return names_in_survey[name]
     of, _, end = name.rpartition("_")
-    word = {"min": "least", "max": "most"}.get(end)
-    if word is None:
+    bound = {"min": "least", "max": "most"}.get(end)
+    if bound is None:
         return name
-    return f"key_{word}_{of.removeprefix('key_')}" if of.startswith("key_") else f"{word}{of}"
+    return f"key_{bound}_{of.removeprefix('key_')}" if of.startswith("key_") else f"{bound}{of}"
 
 
 def _bounded_keys(rows: pa.Table, dimension: Dimension) -> Mapping[int, pa.ChunkedArray]:
@@ -95,9 +101,9 @@ def _bounded_keys(rows: pa.Table, dimension: Dimension) -> Mapping[int, pa.Chunk
 def _truncates(rows: pa.Table) -> Mapping[int, tuple[tuple[int, int], ...]]:
     """Return sequence and row of the truncates of each object."""
     truncates: dict[int, tuple[tuple[int, int], ...]] = defaultdict(tuple)
-    is_one = pc.equal(rows.column(names.OPERATION), Operation.TRUNCATE.value)
+    is_truncate_row = pc.equal(rows.column(names.OPERATION), Operation.TRUNCATE.value)
     is_event = rows.column(names.REASON).is_null()
-    for place in _places(rows.filter(pc.and_(is_one, is_event))):
+    for place in _places(rows.filter(pc.and_(is_truncate_row, is_event))):
         truncates[place.object] += ((place.sequence, place.row),)
     return truncates
 
@@ -122,8 +128,8 @@ def lift_places(frame: LocalFrame, restarts: Sequence[LogRestart]) -> LocalFrame
     index = frame.columns.index(names.SEQUENCE)
     type_ = frame.rows.schema.field(index).type
     lifted = [lift_place(Position(0, p.sequence, p.object, p.row), restarts) for p in _places(frame.rows)]
-    of = Decimal if pa.types.is_decimal(type_) else int
-    sequences = pa.array([of(position.sequence) for position in lifted], type_)
+    number_type = Decimal if pa.types.is_decimal(type_) else int
+    sequences = pa.array([number_type(position.sequence) for position in lifted], type_)
     return frame.with_rows(frame.rows.set_column(index, names.SEQUENCE, sequences))
 
 
@@ -133,15 +139,15 @@ def with_ahead(frame: LocalFrame, limit: int) -> LocalFrame:
     return frame.with_rows(frame.rows.append_column(AHEAD, is_later))
 
 
-def steps_back(frame: LocalFrame, found: Sequence[Group], dimension: Dimension) -> Mapping[int, int]:
+def steps_back(frame: LocalFrame, groups: Sequence[Group], dimension: Dimension) -> Mapping[int, int]:
     """Return for each object the first row whose sequence lies further behind an earlier row than allowed."""
-    tolerance, in_doubt = tolerance_of(dimension), may_step_back(found, dimension)
+    tolerance, objects = tolerance_of(dimension), may_step_back(groups, dimension)
     first: dict[int, int] = {}
-    if tolerance is None or not in_doubt:
+    if tolerance is None or not objects:
         return first
-    for item, places in _by_object(_places(_of_objects(frame.rows, in_doubt))):
+    for item, places in _by_object(_places(_of_objects(frame.rows, objects))):
         greatest = None
-        for place in (one for one in places if one.sequence != LOAD_SEQUENCE):
+        for place in (place for place in places if place.sequence != LOAD_SEQUENCE):
             if greatest is not None and greatest - place.sequence > tolerance:
                 first[item] = place.row
                 break
@@ -149,9 +155,9 @@ def steps_back(frame: LocalFrame, found: Sequence[Group], dimension: Dimension) 
     return first
 
 
-def log_steps(frame: LocalFrame, found: Sequence[Group], reached: LogReached) -> Mapping[int, LogSteps]:
+def log_steps(frame: LocalFrame, groups: Sequence[Group], reached: LogReached) -> Mapping[int, LogSteps]:
     """Compare the changes of each object row by row with the source log, from where the table has `reached`."""
-    before = before_steps(found, reached)
+    before = before_steps(groups, reached)
     if not before:
         return {}
     rows = _of_objects(frame.rows, before)

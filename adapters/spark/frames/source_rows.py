@@ -47,7 +47,7 @@ cells.
 _NUMBER: Final = "_lakeward_number"
 """Column: the sequence as a number, NULL if it is not one."""
 
-_WRITTEN: Final = "_lakeward_written"
+_SOURCE_TEXT: Final = "_lakeward_written"
 """Column: the source text of rows that need it, else NULL. So Spark builds no text for other rows."""
 
 UPSERT: Final = "upsert"
@@ -113,8 +113,8 @@ class Telling:
     @property
     def may_be_whole_or_not(self) -> bool:
         """Whether a row without an operation word is a read if it is whole, and an update if not."""
-        has_none = not self.operations or self.takes_other_words or UPSERT in self.operations.values()
-        return has_none and self.without_op == "read" and bool(self.dimension.key)
+        may_lack_word = not self.operations or self.takes_other_words or UPSERT in self.operations.values()
+        return may_lack_word and self.without_op == "read" and bool(self.dimension.key)
 
     def format_of(self, name: str) -> TextFormat:
         """Return the text format of a column."""
@@ -183,35 +183,35 @@ def to_events(rows: DataFrame, files: DataFrame, telling: Telling, also: Sequenc
     """
     micros = to_type(TIME_TEXT, Type("timestamp"), TextFormat())
     problems = _problems(telling)
-    words = " ".join(f"WHEN {wrong} THEN {explanation}" for wrong, _, explanation in problems)
+    explanations = " ".join(f"WHEN {wrong} THEN {explanation}" for wrong, _, explanation in problems)
     reasons = " ".join(f"WHEN {wrong} THEN '{reason}'" for wrong, reason, _ in problems)
     is_reject = f"{names.REASON} != '{SKIPPED}'"
     has_text = "true" if telling.dimension.keeps_text else is_reject
-    changes = names.TIME if telling.goes_by_time else "0L"
+    change_sequence = names.TIME if telling.goes_by_time else "0L"
     if telling.sequence_column is not None:
-        changes = _NUMBER
+        change_sequence = _NUMBER
     type_ = names.sequence_type(telling.dimension.sequences)
     lowest = f"CAST('{LOAD_SEQUENCE}' AS {type_})"  # the least bigint cannot be written as a literal
-    known = rows.join(F.broadcast(files), NAME).selectExpr(
+    with_operations = rows.join(F.broadcast(files), NAME).selectExpr(
         "*",
         f"{_operation(telling)} AS {names.OPERATION}",
         f"unix_micros({micros}) AS {names.TIME}",
         f"{telling.sequence(SEQUENCE_TEXT)} AS {_NUMBER}",
     )
-    judged = known.selectExpr("*", f"CASE {reasons} END AS {names.REASON}")
-    written = judged.selectExpr("*", f"CASE WHEN {has_text} THEN {VALUE} END AS {_WRITTEN}")
-    return written.selectExpr(
+    with_reasons = with_operations.selectExpr("*", f"CASE {reasons} END AS {names.REASON}")
+    with_text = with_reasons.selectExpr("*", f"CASE WHEN {has_text} THEN {VALUE} END AS {_SOURCE_TEXT}")
+    return with_text.selectExpr(
         *[quoted(name) for name in telling.dimension.schema.names],
         names.OPERATION,
-        f"CASE WHEN {IS_LOAD} THEN {lowest} ELSE coalesce({changes}, {lowest}) END AS {names.SEQUENCE}",
+        f"CASE WHEN {IS_LOAD} THEN {lowest} ELSE coalesce({change_sequence}, {lowest}) END AS {names.SEQUENCE}",
         names.OBJECT,
         f"{LINE} AS {names.ROW}",
         f"shiftleft({RANK}, {ARRIVAL_BITS}) + {LINE} AS {names.ARRIVAL}",
         names.TIME,
         names.REASON,
-        f"CASE WHEN {is_reject} THEN CASE {words} END END AS {names.DETAIL}",
+        f"CASE WHEN {is_reject} THEN CASE {explanations} END END AS {names.DETAIL}",
         f"{_as_text()} AS {names.TEXT}",
-        *(_in_part(telling) if telling.in_part else ()),
+        *(_partial_row_columns(telling) if telling.in_part else ()),
         *([_image(telling)] if telling.dimension.match is Match.IMAGE else ()),
         TORN,
         f"{BROKEN} IS NOT NULL AND NOT {BLANK} AS {MALFORMED}",
@@ -219,18 +219,18 @@ def to_events(rows: DataFrame, files: DataFrame, telling: Telling, also: Sequenc
     )
 
 
-def _in_part(telling: Telling) -> Sequence[str]:
+def _partial_row_columns(telling: Telling) -> Sequence[str]:
     """Return SQL for what was not sent, the old key, and the transaction.
 
     A row with an unknown operation may be an update, so it has an old key too and holds both keys.
     """
     key = [(before_column(index), quoted(item.name)) for index, item in enumerate(telling.key_columns)]
-    moves = " OR ".join(f"coalesce({before}, {name}) != {name}" for before, name in key) or "false"
+    key_differs = " OR ".join(f"coalesce({before}, {name}) != {name}" for before, name in key) or "false"
     fields = ", ".join(
         f"{text(c.name)}, coalesce({b}, {n})" for c, (b, n) in zip(telling.key_columns, key, strict=True)
     )
-    may_move = f"({names.OPERATION} = 'update' OR ({names.OPERATION} IS NULL AND NOT {IS_LOAD}))"
-    old = f"CASE WHEN {may_move} AND ({moves}) THEN named_struct({fields}) END"
+    may_change_key = f"({names.OPERATION} = 'update' OR ({names.OPERATION} IS NULL AND NOT {IS_LOAD}))"
+    old = f"CASE WHEN {may_change_key} AND ({key_differs}) THEN named_struct({fields}) END"
     return (
         f"CASE WHEN {names.OPERATION} NOT IN ('delete', 'truncate') THEN {names.UNSET} END AS {names.UNSET}",
         f"{old if key else 'CAST(NULL AS struct<nothing:int>)'} AS {names.OLD}",
@@ -253,7 +253,7 @@ def _as_text() -> str:
 
     Bytes that are not UTF-8 are shown in hexadecimal, since readers refuse them as text.
     """
-    return f"CASE WHEN {is_valid_utf8(_WRITTEN)} THEN {_WRITTEN} ELSE concat('0x', hex({_WRITTEN})) END"
+    return f"CASE WHEN {is_valid_utf8(_SOURCE_TEXT)} THEN {_SOURCE_TEXT} ELSE concat('0x', hex({_SOURCE_TEXT})) END"
 
 
 def _operation(telling: Telling) -> str:
@@ -267,9 +267,9 @@ def _operation(telling: Telling) -> str:
     if telling.without_op == "read":
         change = f"CASE WHEN {names.UNSET} IS NULL THEN 'read' ELSE 'update' END"
     meanings = [(word, change if meaning == UPSERT else f"'{meaning}'") for word, meaning in words]
-    known = " ".join(f"WHEN {OP_TEXT} = {text(word)} THEN {meaning}" for word, meaning in meanings)
+    by_word = " ".join(f"WHEN {OP_TEXT} = {text(word)} THEN {meaning}" for word, meaning in meanings)
     other = f"WHEN NOT {is_nested(OP_TEXT)} THEN {change}" if telling.takes_other_words else ""
-    by_op = f"CASE WHEN {IS_LOAD} THEN {read} WHEN NOT {HAS_OP} THEN {change} {known} {other} END"
+    by_op = f"CASE WHEN {IS_LOAD} THEN {read} WHEN NOT {HAS_OP} THEN {change} {by_word} {other} END"
     indicator = _indicator(telling)
     if indicator is None:
         return by_op
@@ -284,8 +284,8 @@ def _operation(telling: Telling) -> str:
 
 def _indicator(telling: Telling) -> str | None:
     """Return SQL for the value of the indicator column, None if the files lack it."""
-    found = telling.dimension.schema.find(telling.indicator) if telling.indicator is not None else None
-    return None if found is None else f"string({quoted(found.name)})"
+    column = telling.dimension.schema.find(telling.indicator) if telling.indicator is not None else None
+    return None if column is None else f"string({quoted(column.name)})"
 
 
 def _problems(telling: Telling) -> list[tuple[str, str, str]]:
@@ -302,28 +302,28 @@ def _problems(telling: Telling) -> list[tuple[str, str, str]]:
     no_time = f"NOT {IS_LOAD} AND {names.TIME} IS NULL"
     if not telling.goes_by_time:  # a change need not have a commit time
         no_time += f" AND {TIME_TEXT} IS NOT NULL"
-    problems.append((no_time, Reason.SEQUENCE.value, _named(TIME_TEXT, "is not a commit time")))
+    problems.append((no_time, Reason.SEQUENCE.value, _explanation_of(TIME_TEXT, "is not a commit time")))
     if telling.sequence_column is not None:
         no_place = f"NOT {IS_LOAD} AND {_NUMBER} IS NULL"
         words = f"is not a number of up to {MOST_DIGITS} digits above 0 (column {telling.sequence_column})"
         if telling.is_any_number:
             words = f"says nothing of the order ({telling.sequence_column})"
-        unknown = _named(SEQUENCE_TEXT, words)
-        is_of_it = f"endswith({MISFIT}, {text(f'(column {telling.sequence_column})')})"
+        unknown = _explanation_of(SEQUENCE_TEXT, words)
+        is_sequence_misfit = f"endswith({MISFIT}, {text(f'(column {telling.sequence_column})')})"
         misfit = f"concat({MISFIT}, {text(', so that nothing says its place in the order')})"
-        unknown = f"CASE WHEN {is_of_it} THEN {misfit} ELSE {unknown} END"
+        unknown = f"CASE WHEN {is_sequence_misfit} THEN {misfit} ELSE {unknown} END"
         problems.append((no_place, Reason.SEQUENCE.value, unknown))
     indicator = _indicator(telling)
     operation_text = OP_TEXT if indicator is None else f"coalesce({indicator}, {OP_TEXT})"
-    nested = _named(
+    nested = _explanation_of(
         operation_text, "is an object or a list, and not an operation: name the field in it by its path"
     )
-    plain = _named(operation_text, "is not an operation")
-    not_known = f"CASE WHEN {is_nested(operation_text)} THEN {nested} ELSE {plain} END"
-    problems.append((f"{names.OPERATION} IS NULL", Reason.OPERATION.value, not_known))
+    plain = _explanation_of(operation_text, "is not an operation")
+    unknown_operation = f"CASE WHEN {is_nested(operation_text)} THEN {nested} ELSE {plain} END"
+    problems.append((f"{names.OPERATION} IS NULL", Reason.OPERATION.value, unknown_operation))
     problems.append((f"{MISFIT} IS NOT NULL", Reason.CAST.value, MISFIT))
     return problems
 
 
-def _named(value: str, words: str) -> str:
+def _explanation_of(value: str, words: str) -> str:
     return f"concat(coalesce(concat('\"', {value}, '\"'), 'NULL'), {text(' ' + words)})"

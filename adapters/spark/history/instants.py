@@ -27,7 +27,7 @@ from lakeward.core.history.instants import (
 from lakeward.core.history.options import TIMES, ByColumn, ByRun, History
 from lakeward.core.schema import Schema, Type
 
-_IS_OF_A_KEY: Final = f"{IS_EVENT} AND {names.OPERATION} != '{Operation.TRUNCATE.value}'"
+_IS_KEYED_EVENT: Final = f"{IS_EVENT} AND {names.OPERATION} != '{Operation.TRUNCATE.value}'"
 
 
 def dated(frame: DataFrame, dimension: Dimension, epoch: int, ran: int, *, is_first: bool = False) -> DataFrame:
@@ -54,39 +54,41 @@ def undated(frame: DataFrame, dimension: Dimension) -> str | None:
     history = dimension.history
     if history is None:
         return None
-    explanations = [] if history.shown.open_end is None else [_behind_the_end(history, history.shown.open_end)]
+    explanations = [] if history.shown.open_end is None else [_reaches_open_end(history, history.shown.open_end)]
     if history.shown.type.name not in (*TIMES, "bigint"):
         explanations.append(_out_of_range(history))
     if isinstance(history.validity, ByColumn):
-        explanations.append(_lacks_date(frame, dimension, history, history.validity.column))
+        explanations.append(_missing_date(frame, dimension, history, history.validity.column))
     return f"coalesce({', '.join(explanations)})" if explanations else None
 
 
-def _behind_the_end(history: History, end: int) -> str:
-    return f"CASE WHEN {names.INSTANT} >= {end}L AND {_IS_OF_A_KEY} THEN {text(open_end_detail(history))} END"
+def _reaches_open_end(history: History, end: int) -> str:
+    return f"CASE WHEN {names.INSTANT} >= {end}L AND {_IS_KEYED_EVENT} THEN {text(open_end_detail(history))} END"
 
 
 def _out_of_range(history: History) -> str:
     least, most = instant_range(history.shown.type)
-    is_outside = f"{names.INSTANT} NOT BETWEEN {least}L AND {most}L AND {_IS_OF_A_KEY}"
+    is_outside = f"{names.INSTANT} NOT BETWEEN {least}L AND {most}L AND {_IS_KEYED_EVENT}"
     return f"CASE WHEN {is_outside} THEN {text(out_of_range_detail(history))} END"
 
 
-def _lacks_date(frame: DataFrame, dimension: Dimension, history: History, column: str) -> str:
-    present = set(frame.columns)
-    is_there = dimension.schema.find(column) is not None  # False where the files lack the column
-    is_unset = "false" if is_there else "true"
-    too_large = f"WHEN {quoted(column)} IS NOT NULL THEN {text(out_of_range_detail(history))}" if is_there else ""
-    if names.UNSET in present:
+def _missing_date(frame: DataFrame, dimension: Dimension, history: History, column: str) -> str:
+    frame_columns = set(frame.columns)
+    is_known_column = dimension.schema.find(column) is not None  # False where the files lack the column
+    is_unset = "false" if is_known_column else "true"
+    too_large = (
+        f"WHEN {quoted(column)} IS NOT NULL THEN {text(out_of_range_detail(history))}" if is_known_column else ""
+    )
+    if names.UNSET in frame_columns:
         is_unset = f"({is_unset} OR coalesce(array_contains({names.UNSET}, {text(column)}), false))"
     is_update = f"{names.OPERATION} = '{Operation.UPDATE.value}'"
     explanation = f"the column {column}, from which versions are dated,"
-    moved = f"WHEN {names.OLD} IS NOT NULL THEN {text(f'{explanation} was not sent with a change of the key')}"
+    key_change = f"WHEN {names.OLD} IS NOT NULL THEN {text(f'{explanation} was not sent with a change of the key')}"
     return (
         f"CASE WHEN {names.INSTANT} IS NOT NULL OR NOT coalesce({IS_EVENT} AND {LEAVES_VALUES}, false) THEN NULL "
         f"{too_large} WHEN NOT {is_unset} THEN {text(f'{explanation} is NULL')} "
         f"WHEN NOT {is_update} THEN {text(f'{explanation} was not sent with a new row')} "
-        f"{moved if names.OLD in present else ''} END"
+        f"{key_change if names.OLD in frame_columns else ''} END"
     )
 
 
@@ -101,8 +103,8 @@ def _instant(history: History, schema: Schema, ran: int) -> str:
             value = "bigint(NULL)" if column is None else of_cell(quoted(name), column.type, history)
             if instant_of_run(history, ran) is None:
                 return value
-            leaves_none = f"{names.OPERATION} IN ('{Operation.DELETE.value}', '{Operation.TRUNCATE.value}')"
-            return f"CASE WHEN {leaves_none} THEN {time} ELSE {value} END"
+            is_removal = f"{names.OPERATION} IN ('{Operation.DELETE.value}', '{Operation.TRUNCATE.value}')"
+            return f"CASE WHEN {is_removal} THEN {time} ELSE {value} END"
         case _:
             return time
 

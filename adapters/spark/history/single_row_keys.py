@@ -26,18 +26,20 @@ _IS_WHOLE: Final = (
 _IS_SINGLE, _IS_KNOWN = "_lakeward_is_lone", "_lakeward_is_known"
 
 
-def split_single_events(arrived: DataFrame, known_frames: Sequence[DataFrame]) -> tuple[DataFrame, DataFrame]:
+def split_single_events(new_events: DataFrame, known_frames: Sequence[DataFrame]) -> tuple[DataFrame, DataFrame]:
     """Split events into whole events that are the only ones of their chain, and all others.
 
     `known_frames` are the frames of known state; a chain in any of them is not single.
     """
-    marked = arrived.selectExpr("*", f"{_IS_WHOLE} AND count(*) OVER (PARTITION BY {CHAIN}) = 1 AS {_IS_SINGLE}")
-    known = (
+    flagged = new_events.selectExpr(
+        "*", f"{_IS_WHOLE} AND count(*) OVER (PARTITION BY {CHAIN}) = 1 AS {_IS_SINGLE}"
+    )
+    known_chains = (
         reduce(DataFrame.union, [frame.select(CHAIN) for frame in known_frames])
         .distinct()
         .selectExpr(CHAIN, f"true AS {_IS_KNOWN}")
     )
-    events = marked.join(known, CHAIN, "left").withColumn(
+    events = flagged.join(known_chains, CHAIN, "left").withColumn(
         _IS_SINGLE, F.expr(f"{_IS_SINGLE} AND {_IS_KNOWN} IS NULL")
     )
     events = events.drop(_IS_KNOWN).localCheckpoint()

@@ -25,26 +25,26 @@ _SNAPSHOT: Final = "_lakeward_said"
 
 
 @dataclass(frozen=True, slots=True)
-class Spliced:
+class SplicedSnapshot:
     """What a snapshot changes: `changes` has one row for each key, as `VersionRows.changed` returns them."""
 
-    shown: VersionRows
+    writer: VersionRows
     changes: DataFrame
 
     def rows(self, numbering: Numbering) -> DataFrame:
         """Return the versions to write, as rows of the table."""
-        return self.shown.rows(numbering.give(self._fresh()))
+        return self.writer.rows(numbering.give(self._new_versions()))
 
     def numbering(self, highest: int) -> Numbering:
         """Return the surrogate numbers of the new versions, if the history has numbers."""
-        return self.shown.numbering(self._fresh(), highest)
+        return self.writer.numbering(self._new_versions(), highest)
 
-    def _fresh(self) -> DataFrame:
+    def _new_versions(self) -> DataFrame:
         return self.changes.selectExpr("explode(c.fresh) AS fresh")
 
     def removed(self) -> DataFrame:
         """Return the rows to remove, and where they lie."""
-        return self.shown.gone(self.changes.selectExpr("explode(c.gone) AS gone"))
+        return self.writer.gone(self.changes.selectExpr("explode(c.gone) AS gone"))
 
     def opened(self) -> int:
         """Return how many current versions the snapshot adds, net."""
@@ -59,28 +59,28 @@ class Spliced:
 
 def spliced(
     plan: MergePlan, writer: VersionRows, span: SnapshotSpan, rows: DataFrame, events: DataFrame
-) -> Spliced:
+) -> SplicedSnapshot:
     """Insert a snapshot between the older and the newer ones of a history; `rows` are all rows of the table."""
     key = Key(plan.dimension)
     if not writer.current:  # with current columns, all versions of a key may change
-        near = f"({ENDS} IS NULL OR {ENDS} >= {span.begins}L) AND {BEGINS} <= {span.ends}L"
-        rows = writer.read(rows).where(near).select(*map(quoted, rows.columns))
+        overlaps_span = f"({ENDS} IS NULL OR {ENDS} >= {span.begins}L) AND {BEGINS} <= {span.ends}L"
+        rows = writer.read(rows).where(overlaps_span).select(*map(quoted, rows.columns))
     stored = writer.stored(rows).selectExpr(f"{key.text()} AS {KEY}", STORED)
     snapshot_cells = _snapshot_cells(writer, key, events)
-    both = stored.join(snapshot_cells, KEY, "full_outer")
+    keys = stored.join(snapshot_cells, KEY, "full_outer")
     none = F.array().cast(stored.schema[STORED].dataType)
-    both = both.withColumn(STORED, F.coalesce(F.col(STORED), none))
+    keys = keys.withColumn(STORED, F.coalesce(F.col(STORED), none))
     versions = _versions(writer, span, f"transform({STORED}, s -> s.version)")
-    changed = writer.changed(KEY, STORED, writer.versions.none, versions)
-    return Spliced(writer, both.selectExpr(f"{changed} AS c").localCheckpoint())
+    changes = writer.changed(KEY, STORED, writer.versions.none, versions)
+    return SplicedSnapshot(writer, keys.selectExpr(f"{changes} AS c").localCheckpoint())
 
 
 def _snapshot_cells(writer: VersionRows, key: Key, events: DataFrame) -> DataFrame:
     """Return the cells of each key in a snapshot. Of several rows of a key the last one counts."""
-    present, own = set(events.columns), writer.versions.schema.columns
+    event_columns, columns = set(events.columns), writer.versions.schema.columns
     cells = {
-        f"c{i}": f"CAST({quoted(c.name) if c.name in present else 'NULL'} AS {ddl(c.type)})"
-        for i, c in enumerate(own)
+        f"c{i}": f"CAST({quoted(c.name) if c.name in event_columns else 'NULL'} AS {ddl(c.type)})"
+        for i, c in enumerate(columns)
     }
     row_cells = struct({"cells": struct(cells), "row": names.ROW})
     place = f"struct({names.OBJECT}, {names.ROW})"
@@ -103,31 +103,33 @@ def _versions(writer: VersionRows, span: SnapshotSpan, earlier: str) -> str:
         "r": "0L",
     }
     begins, ends = f"{span.begins}L", f"{span.ends}L"
-    cut = _changed(writer, "v", ends=begins, reached=begins, place=struct(place))
-    new = {name: f"CAST(NULL AS {type_})" for name, type_ in versions.fields.items()}
-    new |= {"begins": begins, "ends": ends, "reached": ends, "went": "false", "cells": f"{_SNAPSHOT}.cells"}
-    new["place"] = struct({**place, "r": f"{_SNAPSHOT}.row"})
+    shortened = _with_fields(writer, "v", ends=begins, reached=begins, place=struct(place))
+    fields = {name: f"CAST(NULL AS {type_})" for name, type_ in versions.fields.items()}
+    fields |= {"begins": begins, "ends": ends, "reached": ends, "went": "false", "cells": f"{_SNAPSHOT}.cells"}
+    fields["place"] = struct({**place, "r": f"{_SNAPSHOT}.row"})
     is_same = versions.alike("v.cells", f"{_SNAPSHOT}.cells", range(len(versions.schema)))
-    extended = _changed(writer, "same[0]", begins=begins, place="greatest(same[0].place, made.place)")
+    extended = _with_fields(writer, "same[0]", begins=begins, place="greatest(same[0].place, made.place)")
     last = "try_element_at(acc, -1)"
     goes_on = f"{last}.ends = v.begins AND ({versions.same(f'{last}.cells', 'v.cells')})"
-    joined = _changed(writer, "v", begins=f"{last}.begins")
-    went = _changed(writer, "v", went="v.ends IS NOT NULL AND NOT (v.ends <=> get(joined, i + 1).begins)")
+    merged = _with_fields(writer, "v", begins=f"{last}.begins")
+    with_deletion = _with_fields(
+        writer, "v", went="v.ends IS NOT NULL AND NOT (v.ends <=> get(joined, i + 1).begins)"
+    )
     lets = {
         "had": earlier,
-        "made": struct(new),
+        "made": struct(fields),
         "same": f"filter(had, v -> v.begins <= {begins} AND v.ends = {ends} AND {is_same})",
         "within": f"CASE WHEN {_SNAPSHOT} IS NULL THEN {versions.none} WHEN size(same) > 0 THEN array({extended}) "
         "ELSE array(made) END",
         "before": f"transform(filter(had, v -> v.begins < {begins}), "
-        f"v -> CASE WHEN v.ends <= {begins} THEN v ELSE {cut} END)",
+        f"v -> CASE WHEN v.ends <= {begins} THEN v ELSE {shortened} END)",
         "behind": f"transform(filter(had, v -> v.ends IS NULL OR v.ends > {ends}), "
-        f"v -> {_changed(writer, 'v', begins=f'greatest(v.begins, {ends})')})",
+        f"v -> {_with_fields(writer, 'v', begins=f'greatest(v.begins, {ends})')})",
         "joined": f"aggregate(concat(before, within, behind), {versions.none}, (acc, v) -> CASE WHEN {goes_on} "
-        f"THEN concat(slice(acc, 1, size(acc) - 1), array({joined})) ELSE concat(acc, array(v)) END)",
+        f"THEN concat(slice(acc, 1, size(acc) - 1), array({merged})) ELSE concat(acc, array(v)) END)",
     }
-    return let(lets, f"transform(joined, (v, i) -> {went})")
+    return let(lets, f"transform(joined, (v, i) -> {with_deletion})")
 
 
-def _changed(writer: VersionRows, version: str, **changed: str) -> str:
-    return struct({name: changed.get(name, f"{version}.{name}") for name in writer.versions.fields})
+def _with_fields(writer: VersionRows, version: str, **fields: str) -> str:
+    return struct({name: fields.get(name, f"{version}.{name}") for name in writer.versions.fields})

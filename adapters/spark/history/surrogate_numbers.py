@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 _IS_NEW: Final = "fresh.number IS NULL"
-_IN_ITS_PART: Final = f"monotonically_increasing_id() & {(1 << 33) - 1}L"
+_INDEX_IN_PARTITION: Final = f"monotonically_increasing_id() & {(1 << 33) - 1}L"
 """SQL: the index of a row in its partition, from 0. The upper bits of a row ID are the partition number."""
 
 
@@ -35,18 +35,18 @@ class Numbering:
         The frame must be materialized: its partitions must have the same rows in the same order at each evaluation.
         Then a repeated query or a repeated task gets the same numbers.
         """
-        new = fresh.where(_IS_NEW).groupBy(F.spark_partition_id().alias("part")).count().collect()
+        counts = fresh.where(_IS_NEW).groupBy(F.spark_partition_id().alias("part")).count().collect()
         behind, last = {}, highest
-        for part, versions in sorted(tuple(row) for row in new):
-            behind[part], last = last, last + versions
+        for partition, versions in sorted(tuple(row) for row in counts):
+            behind[partition], last = last, last + versions
         return cls(behind, last - highest)
 
     def give(self, fresh: DataFrame) -> DataFrame:
         """Return the versions; the new ones have their numbers."""
         if not self.behind:
             return fresh
-        listed = ", ".join(f"{self.behind.get(part, 0)}L" for part in range(max(self.behind) + 1))
-        number = f"array({listed})[spark_partition_id()] + ({_IN_ITS_PART}) + 1"
+        offsets = ", ".join(f"{self.behind.get(partition, 0)}L" for partition in range(max(self.behind) + 1))
+        number = f"array({offsets})[spark_partition_id()] + ({_INDEX_IN_PARTITION}) + 1"
         new = fresh.where(_IS_NEW).withColumn("fresh", F.col("fresh").withField("number", F.expr(number)))
         return fresh.where(f"NOT ({_IS_NEW})").union(new)
 

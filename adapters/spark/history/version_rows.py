@@ -82,8 +82,8 @@ class VersionRows:
         elif form.open_end is not None:
             ends = f"nullif({ends}, {form.open_end + form.closed}L)"
         old = PREVIOUS_KEY if self.history.previous_key else "string(NULL)"
-        added = {BEGINS: begins, ENDS: ends, VERSION_EPOCH: names.EPOCH, CAME_FROM: old}
-        return rows.selectExpr("*", *[f"{sql} AS {name}" for name, sql in added.items()])
+        columns = {BEGINS: begins, ENDS: ends, VERSION_EPOCH: names.EPOCH, CAME_FROM: old}
+        return rows.selectExpr("*", *[f"{sql} AS {name}" for name, sql in columns.items()])
 
     def is_contrary(self) -> str:
         """Return SQL for whether the columns of a row contradict each other on whether it is current."""
@@ -94,41 +94,42 @@ class VersionRows:
             return f"NOT ({quoted(form.is_current)} <=> {ends_open})"
         return "false" if form.open_end is None else f"{quoted(form.valid_to)} IS NULL"
 
-    def by_key(self, rows: DataFrame, by: Sequence[str], place: Mapping[str, str], **fields: str) -> DataFrame:
+    def by_key(self, rows: DataFrame, columns: Sequence[str], place: Mapping[str, str], **fields: str) -> DataFrame:
         """Return one row for each key, with its versions in order.
 
         `place` names the columns of the position. `fields` are further fields of each stored version, as SQL.
         """
         stored = {"begins": BEGINS, "version": self._version(rows, place), **fields}
-        by_key = rows.groupBy(*map(quoted, by)).agg(F.expr(f"collect_list({struct(stored)}) AS {STORED}"))
+        by_key = rows.groupBy(*map(quoted, columns)).agg(F.expr(f"collect_list({struct(stored)}) AS {STORED}"))
         return by_key.withColumn(STORED, F.expr(self._in_order(fields)))
 
     def _version(self, rows: DataFrame, place: Mapping[str, str]) -> str:
-        has = set(rows.columns)
-        own = [(quoted(c.name) if c.name in has else "NULL", ddl(c.type)) for c in self.versions.schema]
+        row_columns = set(rows.columns)
+        cells = [(quoted(c.name) if c.name in row_columns else "NULL", ddl(c.type)) for c in self.versions.schema]
         previous = {
-            f"p{i}": f"CAST({quoted(before) if (before := f'previous_{name}') in has else 'NULL'} AS {own[i][1]})"
+            f"p{i}": f"CAST({quoted(before) if (before := f'previous_{name}') in row_columns else 'NULL'} "
+            f"AS {cells[i][1]})"
             for name, i in self.versions.previous.items()
         }
-        known = {
+        values = {
             "begins": BEGINS,
             "ends": ENDS,
             "place": struct({"e": VERSION_EPOCH, **place}),
             "reached": names.REACHED,
             "went": "false",
-            "cells": struct({f"c{i}": f"CAST({value} AS {type_})" for i, (value, type_) in enumerate(own)}),
+            "cells": struct({f"c{i}": f"CAST({value} AS {type_})" for i, (value, type_) in enumerate(cells)}),
             **previous,
             "old": CAME_FROM,
         }
-        return struct({name: known[name] for name in self.versions.fields})
+        return struct({name: values[name] for name in self.versions.fields})
 
     def _in_order(self, fields: Mapping[str, str]) -> str:
         """Return SQL for the versions of a key in order, with `went` set where the row was deleted at their end."""
-        follows = "get(sorted, i + 1).version.begins"
-        went = {name: f"s.version.{name}" for name in self.versions.fields}
-        went["went"] = f"s.version.ends IS NOT NULL AND NOT (s.version.ends <=> {follows})"
-        each = {"begins": "s.begins", "version": struct(went), **{name: f"s.{name}" for name in fields}}
-        return let({"sorted": f"array_sort({STORED}, {_BY_BEGIN})"}, f"transform(sorted, (s, i) -> {struct(each)})")
+        next_begin = "get(sorted, i + 1).version.begins"
+        version = {name: f"s.version.{name}" for name in self.versions.fields}
+        version["went"] = f"s.version.ends IS NOT NULL AND NOT (s.version.ends <=> {next_begin})"
+        item = {"begins": "s.begins", "version": struct(version), **{name: f"s.{name}" for name in fields}}
+        return let({"sorted": f"array_sort({STORED}, {_BY_BEGIN})"}, f"transform(sorted, (s, i) -> {struct(item)})")
 
     # From versions to rows.
 
@@ -160,35 +161,37 @@ class VersionRows:
             "stands": "whole" if self.current else "left",
         }
         is_open = "filter({}, v -> v.ends IS NULL)".format
-        at = text(f" ({form.valid_from} = ")
-        explanation = f"concat(wrong.rule, {at}, string({as_validity_value('wrong.begins', form.type)}), ')')"
+        begins = text(f" ({form.valid_from} = ")
+        explanation = f"concat(wrong.rule, {begins}, string({as_validity_value('wrong.begins', form.type)}), ')')"
         lets["wrong"] = self.versions.violation("whole")
-        stays = self._is_unchanged("s", "v")
+        is_unchanged = self._is_unchanged("s", "v")
         changes = {
             "key": key,
-            "gone": f"filter(stood, s -> NOT exists(stands, v -> {stays}))",
-            "fresh": self._fresh(f"filter(stands, v -> NOT exists(stood, s -> {stays}))"),
+            "gone": f"filter(stood, s -> NOT exists(stands, v -> {is_unchanged}))",
+            "fresh": self._rows_to_write(f"filter(stands, v -> NOT exists(stood, s -> {is_unchanged}))"),
             "opened": f"size({is_open('whole')}) - size({is_open('transform(had, s -> s.version)')})",
             "wrong": explanation,
         }
         return let(lets, struct(changes))
 
-    def _fresh(self, versions: str) -> str:
+    def _rows_to_write(self, versions: str) -> str:
         """Return SQL for the rows to write: these versions and, in a bitemporal history, the rows they correct."""
         number = self._number("v")
         if not self.history.known:
             return f"transform({versions}, v -> {self.new('v', 'is_now', number=number)})"
         is_same = self._shows_same("s", "v")
         since = f"coalesce(get(filter(stood, s -> {is_same}), 0).known_from, {self.batch}L)"
-        corrected = {
+        correction = {
             "version": "s.version",
             "current": "s.current" if self.current else "1",
             "known_from": "s.known_from",
             "known_to": f"{self.batch}L",
         }
-        corrected |= {"number": "s.number"} if self.history.has_numbers else {}
-        ended = f"transform(filter(stood, s -> NOT exists(stands, v -> {is_same})), s -> {struct(corrected)})"
-        return f"concat(transform({versions}, v -> {self.new('v', 'is_now', since, number)}), {ended})"
+        correction |= {"number": "s.number"} if self.history.has_numbers else {}
+        corrections = (
+            f"transform(filter(stood, s -> NOT exists(stands, v -> {is_same})), s -> {struct(correction)})"
+        )
+        return f"concat(transform({versions}, v -> {self.new('v', 'is_now', since, number)}), {corrections})"
 
     def _number(self, version: str) -> str:
         """Return SQL for the number of the stored version that a version continues, NULL if it continues none.
@@ -230,14 +233,14 @@ class VersionRows:
     def _is_unchanged(self, stored: str, version: str) -> str:
         """Return SQL for whether a stored row needs no change to show a version."""
         is_same = self.versions.equal(f"{stored}.version", version)
-        return f"{stored}.begins = {version}.begins AND {is_same}{self._shows_more(stored, version)}"
+        return f"{stored}.begins = {version}.begins AND {is_same}{self._shows_further_columns(stored, version)}"
 
     def _shows_same(self, stored: str, version: str) -> str:
         """Return SQL for whether a stored row shows the same values and validity as a version."""
         is_same = self.versions.shows_same(f"{stored}.version", version)
-        return f"{stored}.begins = {version}.begins AND {is_same}{self._shows_more(stored, version)}"
+        return f"{stored}.begins = {version}.begins AND {is_same}{self._shows_further_columns(stored, version)}"
 
-    def _shows_more(self, stored: str, version: str) -> str:
+    def _shows_further_columns(self, stored: str, version: str) -> str:
         """Return further SQL conditions: the row shows the right previous key and current values."""
         is_same = f" AND {stored}.version.old <=> {version}.old" if self.history.previous_key else ""
         for i in self.current.values():
@@ -252,23 +255,23 @@ class VersionRows:
     def rows(self, fresh: DataFrame) -> DataFrame:
         """Return the versions in a column `fresh` as rows of the table."""
         form, version = self.history.shown, "fresh.version"
-        own = {c.name: f"{version}.cells.c{i}" for i, c in enumerate(self.versions.schema)}
-        own |= {f"previous_{name}": f"{version}.p{i}" for name, i in self.versions.previous.items()}
-        own |= {f"current_{name}": f"fresh.current.k{i}" for name, i in self.current.items()}
-        own |= {PREVIOUS_KEY: f"{version}.old"} if self.history.previous_key else {}
-        own |= {
+        columns = {c.name: f"{version}.cells.c{i}" for i, c in enumerate(self.versions.schema)}
+        columns |= {f"previous_{name}": f"{version}.p{i}" for name, i in self.versions.previous.items()}
+        columns |= {f"current_{name}": f"fresh.current.k{i}" for name, i in self.current.items()}
+        columns |= {PREVIOUS_KEY: f"{version}.old"} if self.history.previous_key else {}
+        columns |= {
             form.valid_from: as_validity_value(f"{version}.begins", form.type),
             form.valid_to: self._end(version),
         }
-        own |= {form.is_current: f"{version}.ends IS NULL"} if form.is_current is not None else {}
-        own |= dict(zip(self.history.knowing, ("fresh.known_from", "fresh.known_to"), strict=False))
+        columns |= {form.is_current: f"{version}.ends IS NULL"} if form.is_current is not None else {}
+        columns |= dict(zip(self.history.knowing, ("fresh.known_from", "fresh.known_to"), strict=False))
         if form.surrogate is Surrogate.HASH:
-            own[form.surrogate_column] = self._hash(version)
+            columns[form.surrogate_column] = self._hash(version)
         if self.history.has_numbers:
-            own[form.surrogate_column] = "fresh.number"
+            columns[form.surrogate_column] = "fresh.number"
         place = dict(zip(names.POSITION, "esor", strict=True))
         return fresh.selectExpr(
-            *[f"{sql} AS {quoted(name)}" for name, sql in own.items()],
+            *[f"{sql} AS {quoted(name)}" for name, sql in columns.items()],
             *[f"{version}.place.{part} AS {name}" for name, part in place.items()],
             f"{version}.reached AS {names.REACHED}",
         )
@@ -292,19 +295,19 @@ class VersionRows:
         key = {name: f"gone.version.cells.c{self.versions.schema.names.index(name)}" for name in self.dimension.key}
         key[self.history.shown.valid_from] = as_validity_value("gone.begins", self.history.shown.type)
         key |= {self.history.shown.known_from: "gone.known_from"} if self.history.known else {}
-        listed = [f"{sql} AS {quoted(name)}" for name, sql in key.items()]
-        return gone.selectExpr(*listed, f"gone.file AS {FILE}", f"gone.pos AS {POS}")
+        columns = [f"{sql} AS {quoted(name)}" for name, sql in key.items()]
+        return gone.selectExpr(*columns, f"gone.file AS {FILE}", f"gone.pos AS {POS}")
 
     def bases(self, keys: DataFrame) -> DataFrame:
         """Return the versions from which a fold of these keys starts, one row for each, in change log columns."""
-        own = {c.name: f"v.cells.c{i}" for i, c in enumerate(self.versions.schema)}
-        own |= {f"previous_{name}": f"v.p{i}" for name, i in self.versions.previous.items()}
+        columns = {c.name: f"v.cells.c{i}" for i, c in enumerate(self.versions.schema)}
+        columns |= {f"previous_{name}": f"v.p{i}" for name, i in self.versions.previous.items()}
         place = dict(zip((names.SEQUENCE, names.OBJECT, names.ROW), "sor", strict=True))
-        own |= {stored_column(name): f"v.place.{part}" for name, part in place.items()}
-        own |= {VERSION_EPOCH: "v.place.e", BEGINS: "v.begins", ENDS: "v.ends", names.REACHED: "v.reached"}
-        own |= {CAME_FROM: "v.old"}
-        exploded = keys.selectExpr(f"explode({VERSIONS}) AS v")
-        return exploded.selectExpr(*[f"{sql} AS {quoted(name)}" for name, sql in own.items()])
+        columns |= {stored_column(name): f"v.place.{part}" for name, part in place.items()}
+        columns |= {VERSION_EPOCH: "v.place.e", BEGINS: "v.begins", ENDS: "v.ends", names.REACHED: "v.reached"}
+        columns |= {CAME_FROM: "v.old"}
+        versions = keys.selectExpr(f"explode({VERSIONS}) AS v")
+        return versions.selectExpr(*[f"{sql} AS {quoted(name)}" for name, sql in columns.items()])
 
 
 def remembered_types(dimension: Dimension) -> Mapping[str, Type]:
@@ -315,16 +318,16 @@ def remembered_types(dimension: Dimension) -> Mapping[str, Type]:
     if dimension.history is None:
         return {DELETED: Type("boolean")} if dimension.is_soft else {}
     bigint = Type("bigint")
-    known = {names.INSTANT: bigint, BEGINS: bigint, ENDS: bigint, names.REACHED: bigint}
-    known |= {VERSION_EPOCH: Type("int"), CAME_FROM: Type("string")}
-    return known | {column.name: column.type for column in previous_columns(dimension)}
+    types = {names.INSTANT: bigint, BEGINS: bigint, ENDS: bigint, names.REACHED: bigint}
+    types |= {VERSION_EPOCH: Type("int"), CAME_FROM: Type("string")}
+    return types | {column.name: column.type for column in previous_columns(dimension)}
 
 
 def previous_columns(dimension: Dimension) -> Sequence[Column]:
     """Return the columns of a history that show the previous value; none for a dimension without history."""
     columns = columns_of(dimension)
-    names_of = () if columns is None else columns.previous
-    return [Column(f"previous_{c.name}", c.type) for c in dimension.schema if c.name in names_of]
+    previous = () if columns is None else columns.previous
+    return [Column(f"previous_{c.name}", c.type) for c in dimension.schema if c.name in previous]
 
 
 def tail(versions: str) -> str:

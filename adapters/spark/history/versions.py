@@ -45,7 +45,7 @@ class Versions:
     @property
     def previous(self) -> Mapping[str, int]:
         """The columns of kind 3, with their places."""
-        return {name: self._place(name) for name in self.columns.previous}
+        return {name: self._index(name) for name in self.columns.previous}
 
     @property
     def fields(self) -> Mapping[str, str]:
@@ -68,7 +68,7 @@ class Versions:
 
     def opened(self, versions: str, image: str) -> str:
         """Return SQL for the versions of a key after the event gave its row these cells."""
-        ended = self._changed("newest", ends="moment", reached="moment", place=self._at)
+        ended = self._with_fields("newest", ends="moment", reached="moment", place=self._event_place)
         lets = {
             "had": versions,
             "image": image,
@@ -76,8 +76,8 @@ class Versions:
             "moment": "greatest(newest.reached, e.instant)",
             "differs": f"{_IS_OPEN} AND NOT ({self.same('newest.cells', 'image')})",
             "is_empty": "differs AND newest.begins = moment",
-            "head": f"CASE WHEN is_empty THEN {_but_last('had')} "
-            f"WHEN differs THEN concat({_but_last('had')}, array({ended})) ELSE had END",
+            "head": f"CASE WHEN is_empty THEN {_without_last('had')} "
+            f"WHEN differs THEN concat({_without_last('had')}, array({ended})) ELSE had END",
             "came_from": "CASE WHEN is_empty THEN coalesce(e.old, newest.old) ELSE e.old END",
             "before": "try_element_at(head, -1)",
             "goes_on": "before.begins IS NOT NULL AND coalesce(before.ends = moment, true) "
@@ -85,11 +85,11 @@ class Versions:
             "kept": self._with_first_values(),
             "made": self._new_version(),
         }
-        continued = self._changed("before", went="false")
+        reopened = self._with_fields("before", went="false")
         return let(
             lets,
-            f"CASE WHEN goes_on THEN concat({_but_last('head')}, array(made)) "
-            f"WHEN before.ends = moment THEN concat({_but_last('head')}, array({continued}), array(made)) "
+            f"CASE WHEN goes_on THEN concat({_without_last('head')}, array(made)) "
+            f"WHEN before.ends = moment THEN concat({_without_last('head')}, array({reopened}), array(made)) "
             "ELSE concat(head, array(made)) END",
         )
 
@@ -102,8 +102,8 @@ class Versions:
             "went": "false",
             "cells": f"{item}.cells",
         }
-        nothing = {name: f"CAST(NULL AS {type_})" for name, type_ in self.fields.items()}
-        return struct(nothing | fields)
+        nulls = {name: f"CAST(NULL AS {type_})" for name, type_ in self.fields.items()}
+        return struct(nulls | fields)
 
     def closed(self, versions: str, instant: str = "e.instant", place: str | None = None) -> str:
         """Return SQL for the versions of a key after its row was deleted.
@@ -114,16 +114,18 @@ class Versions:
             "had": versions,
             "newest": "try_element_at(had, -1)",
             "moment": f"greatest(newest.reached, {instant})",
-            "rest": f"CASE WHEN NOT ({_IS_OPEN}) THEN had WHEN newest.begins = moment THEN {_but_last('had')} "
-            f"ELSE concat({_but_last('had')}, array({self._changed('newest', ends='moment')})) END",
+            "rest": f"CASE WHEN NOT ({_IS_OPEN}) THEN had WHEN newest.begins = moment THEN {_without_last('had')} "
+            f"ELSE concat({_without_last('had')}, array({self._with_fields('newest', ends='moment')})) END",
             "left_over": "try_element_at(rest, -1)",
         }
-        went = self._changed("left_over", went="true", reached="moment", place=place or self._at)
-        return let(lets, f"CASE WHEN size(rest) = 0 THEN rest ELSE concat({_but_last('rest')}, array({went})) END")
+        deleted = self._with_fields("left_over", went="true", reached="moment", place=place or self._event_place)
+        return let(
+            lets, f"CASE WHEN size(rest) = 0 THEN rest ELSE concat({_without_last('rest')}, array({deleted})) END"
+        )
 
     def same(self, one: str, other: str) -> str:
         """Return SQL for whether two images belong to the same version."""
-        return self.alike(one, other, [self._place(name) for name in self.columns.tracked])
+        return self.alike(one, other, [self._index(name) for name in self.columns.tracked])
 
     def alike(self, one: str, other: str, places: Sequence[int]) -> str:
         """Return SQL for whether two images are equal in the columns at these places."""
@@ -141,21 +143,22 @@ class Versions:
 
     def shows_same(self, one: str, other: str) -> str:
         """Return SQL for whether two versions have the same values and validity, whatever their last events are."""
-        whole = [equal(f"{one}.{n}", f"{other}.{n}", Type("string")) for n in ("begins", "ends")]
-        whole += [self.alike(f"{one}.cells", f"{other}.cells", range(len(self.schema)))]
+        conditions = [equal(f"{one}.{n}", f"{other}.{n}", Type("string")) for n in ("begins", "ends")]
+        conditions += [self.alike(f"{one}.cells", f"{other}.cells", range(len(self.schema)))]
         types = {f"p{i}": self.schema.columns[i].type for i in self.previous.values()}
-        return " AND ".join([*whole, *[equal(f"{one}.{n}", f"{other}.{n}", t) for n, t in types.items()]])
+        return " AND ".join([*conditions, *[equal(f"{one}.{n}", f"{other}.{n}", t) for n, t in types.items()]])
 
     def violation(self, versions: str) -> str:
         """Return SQL for the first rule that the versions of a key break, and where the version begins.
 
         It is NULL if they break none: `lakeward.core.history.version_checks.violation` as SQL.
         """
-        overlaps, goes_on = "p.one.ends IS NULL OR p.one.ends > p.next.begins", "p.one.ends = p.next.begins"
+        overlaps, adjoins = "p.one.ends IS NULL OR p.one.ends > p.next.begins", "p.one.ends = p.next.begins"
         gap = "p.one.ends < p.next.begins AND NOT p.one.went"
-        equal_next = f"{goes_on} AND ({self.same('p.one.cells', 'p.next.cells')})"
-        rule = f"CASE WHEN {overlaps} THEN {_words(VersionRule.OVERLAP)} WHEN {gap} THEN {_words(VersionRule.GAP)} "
-        rule += f"WHEN {equal_next} THEN {_words(VersionRule.EQUAL)} END"
+        equal_next = f"{adjoins} AND ({self.same('p.one.cells', 'p.next.cells')})"
+        rule = f"CASE WHEN {overlaps} THEN {_rule_text(VersionRule.OVERLAP)} "
+        rule += f"WHEN {gap} THEN {_rule_text(VersionRule.GAP)} "
+        rule += f"WHEN {equal_next} THEN {_rule_text(VersionRule.EQUAL)} END"
         lets = {
             "all": versions,
             "empty": "filter(all, v -> v.ends <= v.begins)",
@@ -168,11 +171,11 @@ class Versions:
         }
         return let(
             lets,
-            f"CASE WHEN size(empty) > 0 THEN {_broken(VersionRule.EMPTY, 'empty[0].begins')} "
-            f"WHEN size(open) > 1 THEN {_broken(VersionRule.TWO_CURRENT, 'open[0].begins')} "
+            f"CASE WHEN size(empty) > 0 THEN {_violation_struct(VersionRule.EMPTY, 'empty[0].begins')} "
+            f"WHEN size(open) > 1 THEN {_violation_struct(VersionRule.TWO_CURRENT, 'open[0].begins')} "
             "WHEN size(wrong) > 0 THEN wrong[0] "
             "WHEN newest.ends IS NOT NULL AND NOT newest.went "
-            f"THEN {_broken(VersionRule.GAP, 'newest.begins')} END",
+            f"THEN {_violation_struct(VersionRule.GAP, 'newest.begins')} END",
         )
 
     def place_in_epoch(self, place: str) -> str:
@@ -205,7 +208,7 @@ class Versions:
             {
                 "begins": "CASE WHEN goes_on THEN before.begins ELSE moment END",
                 "ends": "bigint(NULL)",
-                "place": self._at,
+                "place": self._event_place,
                 "reached": "moment",
                 "went": "false",
                 "cells": "kept",
@@ -216,7 +219,7 @@ class Versions:
 
     def _with_first_values(self) -> str:
         """Return SQL for the image, with the first values in columns of kind 0."""
-        first = {self._place(name) for name in self.columns.kept}
+        first = {self._index(name) for name in self.columns.kept}
         if not first:
             return "image"
         cells = {
@@ -227,29 +230,29 @@ class Versions:
         }
         return struct(cells)
 
-    def _changed(self, version: str, **changed: str) -> str:
-        return struct({name: changed.get(name, f"{version}.{name}") for name in self.fields})
+    def _with_fields(self, version: str, **fields: str) -> str:
+        return struct({name: fields.get(name, f"{version}.{name}") for name in self.fields})
 
     @property
-    def _at(self) -> str:
+    def _event_place(self) -> str:
         return struct({"e": str(self.epoch), **{name: f"e.place.{name}" for name in "sor"}})
 
-    def _place(self, name: str) -> int:
+    def _index(self, name: str) -> int:
         return self.schema.names.index(name)
 
 
 _IS_OPEN: Final = "newest.begins IS NOT NULL AND newest.ends IS NULL"
 
 
-def _words(rule: VersionRule) -> str:
+def _rule_text(rule: VersionRule) -> str:
     return text(rule.value)
 
 
-def _broken(rule: VersionRule, begins: str) -> str:
-    return struct({"rule": _words(rule), "begins": begins})
+def _violation_struct(rule: VersionRule, begins: str) -> str:
+    return struct({"rule": _rule_text(rule), "begins": begins})
 
 
-def _but_last(versions: str) -> str:
+def _without_last(versions: str) -> str:
     return f"slice({versions}, 1, size({versions}) - 1)"
 
 

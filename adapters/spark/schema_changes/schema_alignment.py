@@ -35,14 +35,14 @@ def alike(frame: DataFrame, other: DataFrame) -> DataFrame:
 
 
 def _with_types(frame: DataFrame, nested: Mapping[str, spark.DataType], without: _Paths = frozenset()) -> DataFrame:
-    present = {field.name: field.dataType for field in frame.schema.fields} if nested else {}
+    types = {field.name: field.dataType for field in frame.schema.fields} if nested else {}
     misfits = {
-        name: type_ for name, type_ in nested.items() if name in present and not _is_alike(present[name], type_)
+        name: type_ for name, type_ in nested.items() if name in types and not _is_alike(types[name], type_)
     }
     if not misfits:
         return frame
     fit = _Fit(without, count())
-    cast = {name: fit.value(quoted(name), present[name], type_, (name,)) for name, type_ in misfits.items()}
+    cast = {name: fit.value(quoted(name), types[name], type_, (name,)) for name, type_ in misfits.items()}
     return frame.selectExpr(*[f"{cast[n]} AS {quoted(n)}" if n in cast else quoted(n) for n in frame.columns])
 
 
@@ -111,11 +111,11 @@ def _completed(new: str, stored: str, type_: Type, lacking: Sequence[tuple[str, 
     fields = []
     for part in type_.parts:
         inner = [path[1:] for path in lacking if path[0] == part.name]
-        is_there, was_there = f"{new}.{quoted(part.name)}", f"{stored}.{quoted(part.name)}"
+        new_value, stored_value = f"{new}.{quoted(part.name)}", f"{stored}.{quoted(part.name)}"
         if () in inner:
-            value = was_there
+            value = stored_value
         else:
-            value = _completed(is_there, was_there, part.type, inner) if inner else is_there
+            value = _completed(new_value, stored_value, part.type, inner) if inner else new_value
         fields.append(f"{text(part.name)}, {value}")
     return f"CASE WHEN {new} IS NOT NULL THEN named_struct({', '.join(fields)}) END"
 
@@ -133,11 +133,13 @@ def called_now(frame: DataFrame, renames: Mapping[str, str]) -> DataFrame:
         place = frame.columns.index(names.OLD)
         fields = frame.schema[names.OLD].dataType
         if isinstance(fields, spark.StructType):
-            inner = [f"{quoted(_now(f, renames))}:{ddl_of(f.dataType)}" for f in fields.fields]
-            named |= {f.name: _now(f, renames) for f in fields.fields if _now(f, renames) != f.name}
+            inner = [f"{quoted(_current_name(f, renames))}:{ddl_of(f.dataType)}" for f in fields.fields]
+            named |= {
+                f.name: _current_name(f, renames) for f in fields.fields if _current_name(f, renames) != f.name
+            }
             columns[place] = f"CAST({names.OLD} AS struct<{','.join(inner)}>) AS {names.OLD}"
     return frame.selectExpr(*columns) if named else frame
 
 
-def _now(field: spark.StructField, renames: Mapping[str, str]) -> str:
+def _current_name(field: spark.StructField, renames: Mapping[str, str]) -> str:
     return renames.get(field.name, field.name)

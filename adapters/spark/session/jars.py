@@ -103,16 +103,16 @@ def locked(needs: Iterable[str] | None = None) -> Sequence[Jar]:
 def select_jars(needs: Iterable[str]) -> Sequence[Jar]:
     """Return the jars that factories ask for, by group or as `coordinates@sha256`."""
     others = [need.partition("@") for need in sorted(needs) if "@" in need]
-    of_groups = {jar.coordinates: jar for jar in locked(needs)}
-    more = {name: Jar(name, "source", sha256, 0) for name, _, sha256 in others if name not in of_groups}
-    return [*of_groups.values(), *more.values()]
+    group_jars = {jar.coordinates: jar for jar in locked(needs)}
+    named_jars = {name: Jar(name, "source", sha256, 0) for name, _, sha256 in others if name not in group_jars}
+    return [*group_jars.values(), *named_jars.values()]
 
 
 def groups_of(needs: Iterable[str]) -> Sequence[str]:
     """Return the groups that factories ask for, including those of jars that they name by coordinates."""
-    named = {need.partition("@")[0] for need in needs if "@" in need}
-    of_jars = {jar.needed_by for jar in locked() if jar.coordinates in named}
-    return sorted(of_jars | {need for need in needs if "@" not in need})
+    coordinates = {need.partition("@")[0] for need in needs if "@" in need}
+    groups_of_named_jars = {jar.needed_by for jar in locked() if jar.coordinates in coordinates}
+    return sorted(groups_of_named_jars | {need for need in needs if "@" not in need})
 
 
 def fetch(jar: Jar, progress: Progress | None = None) -> Path:
@@ -125,7 +125,7 @@ def fetch(jar: Jar, progress: Progress | None = None) -> Path:
     pooch.get_logger().setLevel("WARNING")  # pooch would log each download; `progress` shows it
     downloader = pooch.HTTPDownloader(progressbar=progress or False, chunk_size=_CHUNK, timeout=60)
     try:
-        found = pooch.retrieve(jar.url, f"sha256:{jar.sha256}", fname=jar.file, path=cache(), downloader=downloader)
+        path = pooch.retrieve(jar.url, f"sha256:{jar.sha256}", fname=jar.file, path=cache(), downloader=downloader)
     except RequestException as error:
         raise SetupError(
             f"the jar {jar.file} is not in {cache()} and could not be fetched",
@@ -144,7 +144,7 @@ def fetch(jar: Jar, progress: Progress | None = None) -> Path:
             found=str(error),
             todo="Make room or grant permission there, or name another folder with LAKEWARD_CACHE.",
         ) from error
-    return Path(found)
+    return Path(path)
 
 
 def is_cached(jar: Jar) -> bool:
@@ -152,11 +152,11 @@ def is_cached(jar: Jar) -> bool:
     file = cache() / jar.file
     if not file.exists():
         return False
-    found = pooch.file_hash(str(file))
-    if found != jar.sha256:
+    sha256 = pooch.file_hash(str(file))
+    if sha256 != jar.sha256:
         raise SetupError(
             f"{file} is not the jar that lakeward was tested with",
-            found=f"its SHA-256 is {found}, and should be {jar.sha256}",
+            found=f"its SHA-256 is {sha256}, and should be {jar.sha256}",
             todo="Do not use it. Remove it, and `lakeward jars fetch` fetches it again.",
         )
     return True

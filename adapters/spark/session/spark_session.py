@@ -105,7 +105,7 @@ LOCAL: Final[Mapping[str, str]] = {
 """The configuration of a Spark that lakeward starts, unless the settings say otherwise."""
 
 
-_PASSING_OVER_CTRL_C: Final = """
+_IGNORE_CTRL_C: Final = """
 import os, signal, sys
 signal.signal(signal.SIGINT, signal.SIG_IGN)
 os.execvp(sys.argv[1], sys.argv[1:])
@@ -114,13 +114,13 @@ os.execvp(sys.argv[1], sys.argv[1:])
 variables whose names it does not know.
 """
 
-_MOMENT: Final = 10.0
+_EXIT_TIMEOUT: Final = 10.0
 """Seconds to wait for the end of Java after it stopped answering."""
 
 _OUT_OF_MEMORY: Final = 52
 """The exit code of Java after a task ran out of memory (`org.apache.spark.util.SparkExitCode.OOM`)."""
 
-_OF_THE_LAUNCH: Final = ("spark.master", "spark.driver.", "spark.jars", "spark.submit.", "spark.log.level")
+_LAUNCH_SETTINGS: Final = ("spark.master", "spark.driver.", "spark.jars", "spark.submit.", "spark.log.level")
 
 
 class Sessions:
@@ -158,14 +158,14 @@ class Sessions:
         self.archive: Path | None = None
         self._lock = threading.Lock()
         self._first: SparkSession | None = None
-        self._ours = False
+        self._has_started = False
         self._of_thread = threading.local()
 
     def __call__(self) -> SparkSession:
         """Return the session of the calling thread, with all settings in place."""
         with self._lock:
             if self._first is None:
-                self._first = self._given() or self._start()
+                self._first = self._find_running() or self._start()
         session: SparkSession | None = getattr(self._of_thread, "session", None)
         if session is None:
             session = self._of_thread.session = self._first.newSession()
@@ -181,7 +181,7 @@ class Sessions:
         return session
 
     @property
-    def of_our_own(self) -> Mapping[str, str]:
+    def configuration(self) -> Mapping[str, str]:
         """The configuration of a Spark that lakeward starts; its folders are next to its log."""
         folders = {"spark.sql.warehouse.dir": str(self.log.absolute().with_name("spark-warehouse"))}
         return {**LOCAL, **folders, **SETTINGS, **self.settings}
@@ -189,22 +189,22 @@ class Sessions:
     def lost(self, what: str, error: BaseException) -> EngineLost | None:
         """Return the error to report if the Java that was started here caused it by ending, else None."""
         first = self._first
-        if first is None or not self._ours:
+        if first is None or not self._has_started:
             return None
-        memory = self.of_our_own.get("spark.driver.memory", "what Spark takes by default")
+        memory = self.configuration.get("spark.driver.memory", "what Spark takes by default")
         if is_of_memory(error):
             return exhausted(what, memory)
         if not (is_cut_off(error) or is_shut_down(error)):
             return None
         with suppress(subprocess.TimeoutExpired):
-            code = cast("Any", first.sparkContext._gateway).proc.wait(_MOMENT)
+            code = cast("Any", first.sparkContext._gateway).proc.wait(_EXIT_TIMEOUT)
             return exhausted(what, memory) if code == _OUT_OF_MEMORY else lost(what)
         return None
 
     def stop(self) -> None:
         """Stop Spark if it was started here and still runs."""
         with self._lock:
-            if self._first is not None and self._ours:
+            if self._first is not None and self._has_started:
                 gateway = cast("Any", self._first.sparkContext._gateway)
                 with suppress(*FAILURES, OSError):
                     self._first.stop()
@@ -212,16 +212,16 @@ class Sessions:
                         _end(gateway)
             self._first = None
 
-    def _given(self) -> SparkSession | None:
+    def _find_running(self) -> SparkSession | None:
         """Return the running session, if any; raises SetupError if its Spark lacks needed jars."""
         session = running()
         if session is None:
             return None
-        lacking = [group for group in groups_of(self.jars) if not has_class(session, CLASSES.get(group))]
-        if lacking:
+        missing = [group for group in groups_of(self.jars) if not has_class(session, CLASSES.get(group))]
+        if missing:
             raise SetupError(
-                f"Spark was started without {' and '.join(lacking)}",
-                found=f"its class path lacks {' and '.join(CLASSES[group] for group in lacking)}",
+                f"Spark was started without {' and '.join(missing)}",
+                found=f"its class path lacks {' and '.join(CLASSES[group] for group in missing)}",
                 todo="Start it with those jars (`lakeward jars` lists them; on Glue --datalake-formats says the "
                 "format), or let lakeward start Spark itself.",
             )
@@ -231,21 +231,21 @@ class Sessions:
         java = check_java()
         paths = [str(fetch(jar, self.on_fetch(jar.file, jar.size))) for jar in select_jars(self.jars)]
         conf = SparkConf(loadDefaults=True)
-        for name, value in self.of_our_own.items():
+        for name, value in self.configuration.items():
             conf.set(name, value)
         if conf.get("spark.master", "").startswith("local"):
             conf.set("spark.driver.extraClassPath", os.pathsep.join(paths))
             self.archive = class_archive.archive_of(java, [Path(path) for path in paths])
             option = class_archive.make(self.archive) if self.archives else class_archive.use(self.archive)
-            given = conf.get("spark.driver.extraJavaOptions", "")
-            conf.set("spark.driver.extraJavaOptions", " ".join(filter(None, [given, option])))
+            options = conf.get("spark.driver.extraJavaOptions", "")
+            conf.set("spark.driver.extraJavaOptions", " ".join(filter(None, [options, option])))
         else:
             conf.set("spark.jars", ",".join(paths))
         os.environ.setdefault("JAVA_HOME", str(java.resolve().parent.parent))
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
         os.environ["PYSPARK_PYTHON"] = sys.executable
         os.environ.update(in_utf_8(sys.getfilesystemencoding(), locale.getencoding()))
-        self._ours = True
+        self._has_started = True
         try:
             session = SparkSession(SparkContext(conf=conf, gateway=self._launch(conf)))
         except (*FAILURES, ConnectionError) as error:
@@ -260,15 +260,15 @@ class Sessions:
         Its command line is visible to everybody on the machine, so it has only what the start needs. The context
         passes on the rest.
         """
-        to_start = SparkConf(loadDefaults=False)
+        launch_conf = SparkConf(loadDefaults=False)
         for name, value in conf.getAll():
-            if name.startswith(_OF_THE_LAUNCH):
-                to_start.set(name, value)
+            if name.startswith(_LAUNCH_SETTINGS):
+                launch_conf.set(name, value)
         self.log.parent.mkdir(parents=True, exist_ok=True)
         with self.log.open("wb") as log, _starting_by_exec():
             try:
                 gateway: Any = java_gateway.launch_gateway(  # type: ignore[no-untyped-call]
-                    to_start, {"stdout": log, "stderr": log}
+                    launch_conf, {"stdout": log, "stderr": log}
                 )
             except PySparkRuntimeError as error:
                 lines = self.log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
@@ -301,25 +301,25 @@ def using_session(session: SparkSession | None) -> Iterator[None]:
 
     Without a session the running one is used. Raises SetupError for a session of Spark Connect.
     """
-    found = running() if session is None else session
-    if found is None:
+    active = running() if session is None else session
+    if active is None:
         yield
         return
-    if not isinstance(found, SparkSession):
+    if not isinstance(active, SparkSession):
         raise SetupError(
             "lakeward does not run in a session of Spark Connect",
-            found=f"the session is a {type(found).__module__}.{type(found).__qualname__}",
+            found=f"the session is a {type(active).__module__}.{type(active).__qualname__}",
             todo="Give a session of the driver (pyspark.sql.SparkSession), or none: lakeward starts its own.",
         )
-    jvm = cast("Any", found.sparkContext._jvm)
-    before = jvm.SparkSession.getActiveSession()
+    jvm = cast("Any", active.sparkContext._jvm)
+    previous = jvm.SparkSession.getActiveSession()
     if session is not None:
         _make_active(session)
     try:
         yield
     finally:
-        if before.isDefined():
-            jvm.SparkSession.setActiveSession(before.get())
+        if previous.isDefined():
+            jvm.SparkSession.setActiveSession(previous.get())
         else:
             jvm.SparkSession.clearActiveSession()
 
@@ -341,18 +341,18 @@ def _starting_by_exec() -> Iterator[None]:
     want them in the other order, and both would wait forever.
     """
     module: Any = java_gateway
-    given = module.Popen
+    original = module.Popen
     module.Popen = _popen
     try:
         yield
     finally:
-        module.Popen = given
+        module.Popen = original
 
 
 def _popen(command: Sequence[str], *, preexec_fn: object = None, **more: Any) -> subprocess.Popen[bytes]:
-    passing_over = [] if preexec_fn is None else [sys.executable, "-I", "-S", "-c", _PASSING_OVER_CTRL_C]
-    started = [*passing_over, *command]
-    return subprocess.Popen(started, **more)  # noqa: S603  # PySpark's own command
+    wrapper = [] if preexec_fn is None else [sys.executable, "-I", "-S", "-c", _IGNORE_CTRL_C]
+    full_command = [*wrapper, *command]
+    return subprocess.Popen(full_command, **more)  # noqa: S603  # PySpark's own command
 
 
 def _end(gateway: Any) -> None:

@@ -86,7 +86,7 @@ def values(step: Step, secrets: Sequence[str]) -> list[str]:
         case Constant():
             return [to_type(text(rule.value), rule.type, TextFormat())]
         case Concat():
-            return [_joined(rule, [_as_text(known(step.before, name)) for name in rule.columns])]
+            return [_concatenated(rule, [_as_text(known(step.before, name)) for name in rule.columns])]
         case Split():
             limit = len(rule.into) if rule.rest == "keep" else -1
             parts = f"split({quoted(rule.column)}, {text(rule.pattern)}, {limit})"
@@ -94,26 +94,26 @@ def values(step: Step, secrets: Sequence[str]) -> list[str]:
         case Flatten():
             return [quoted(rule.column, part.name) for part in known(step.before, rule.column).type.parts]
         case Sql():
-            return [readable(_own(rule), rule.type)]
+            return [readable(_expression(rule), rule.type)]
         case OfColumn():
-            return [_changed(rule, known(step.before, rule.column), secrets)]
+            return [_column_value(rule, known(step.before, rule.column), secrets)]
         case _:
             raise TypeError(rule.kind)
 
 
-def _own(rule: Sql) -> str:
+def _expression(rule: Sql) -> str:
     return f"(\n{rule.expression}\n)"
 
 
 def _unreadable(rule: Sql, number: int) -> str | None:
     """Return SQL for why not every reader could read the value; None for a type that all can read."""
-    value, where = _own(rule), f"(column {rule.to}, rule {number})"
-    years = text(f'" is not {rule.type.with_article} of the years 1 to 9999 {where}')
+    value, rule_name = _expression(rule), f"(column {rule.to}, rule {number})"
+    years = text(f'" is not {rule.type.with_article} of the years 1 to 9999 {rule_name}')
     problems = {
-        is_not_utf8(value, rule.type): text(f"the text is not valid UTF-8 {where}"),
+        is_not_utf8(value, rule.type): text(f"the text is not valid UTF-8 {rule_name}"),
         is_outside(value, rule.type): f"concat('\"', CAST({value} AS string), {years})",
     }
-    cases = [f"WHEN {wrong} THEN {words}" for wrong, words in problems.items() if wrong is not None]
+    cases = [f"WHEN {wrong} THEN {explanation}" for wrong, explanation in problems.items() if wrong is not None]
     return f"CASE {' '.join(cases)} END" if cases else None
 
 
@@ -121,14 +121,14 @@ def _as_text(item: Column) -> str:
     return quoted(item.name) if item.type.name == "string" else f"CAST({quoted(item.name)} AS string)"
 
 
-def _joined(rule: Concat, texts: Sequence[str]) -> str:
+def _concatenated(rule: Concat, texts: Sequence[str]) -> str:
     separator = text(rule.separator)
     if rule.nulls == "skip":
         return f"concat_ws({', '.join([separator, *texts])})"
     return f"concat({f', {separator}, '.join(texts)})"
 
 
-def _changed(rule: OfColumn, item: Column, secrets: Sequence[str]) -> str:
+def _column_value(rule: OfColumn, item: Column, secrets: Sequence[str]) -> str:
     """Return SQL for the value that a rule of one column makes."""
     column = quoted(item.name)
     match rule:
@@ -179,9 +179,9 @@ def misfit(rule: Cast, step: Step) -> str:
     """Return SQL for the explanation that a value does not fit; NULL if it fits."""
     (target,) = step.made
     item = known(step.before, rule.column)
-    words = text(f'" is not {target.type.with_article} (column {target.name}, rule {step.number})')
+    explanation = text(f'" is not {target.type.with_article} (column {target.name}, rule {step.number})')
     is_unfit = f"{quoted(item.name)} IS NOT NULL AND {_cast(rule, item)} IS NULL"
-    return f"CASE WHEN {is_unfit} THEN concat('\"', {_as_text(item)}, {words}) END"
+    return f"CASE WHEN {is_unfit} THEN concat('\"', {_as_text(item)}, {explanation}) END"
 
 
 def java_replacement(by: str) -> str:
@@ -191,10 +191,10 @@ def java_replacement(by: str) -> str:
     '$1 \\$ \\\\'
     """
     replacement, rest = "", 0
-    for mark in GROUP.finditer(by):
-        replacement += _literal(by[rest : mark.start()]) + (r"\$" if mark[1] == "$" else mark[0])
-        rest = mark.end()
-        if mark[1] != "$" and by[rest : rest + 1].isdigit():
+    for group in GROUP.finditer(by):
+        replacement += _literal(by[rest : group.start()]) + (r"\$" if group[1] == "$" else group[0])
+        rest = group.end()
+        if group[1] != "$" and by[rest : rest + 1].isdigit():
             replacement += "\\"  # else Java reads a group number of two digits
     return replacement + _literal(by[rest:])
 

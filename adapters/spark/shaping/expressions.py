@@ -29,7 +29,7 @@ class Expression:
 
 
 _SUBQUERIES: Final = ("ScalarSubquery", "Exists", "ListQuery", "InSubquery", "LateralSubquery")
-_OF_THE_RUN: Final = (
+_RUN_DEPENDENT: Final = (
     "Current",
     "LocalTimestamp",
     "Now",
@@ -38,9 +38,11 @@ _OF_THE_RUN: Final = (
     "SparkVersion",
     "Version",
 )
-_OF_USERS: Final = ("PythonUDF", "ScalaUDF", "HiveSimpleUDF", "HiveGenericUDF", "UserDefined")
-_TODAY: Final = ("now", "today", "tomorrow", "yesterday")
-_DAY_OF_THE_RUN: Final = re.compile(rf"(?i)\b(date|timestamp(_ntz|_ltz)?)\s*['\"]\s*({'|'.join(_TODAY)})\b")
+_USER_FUNCTIONS: Final = ("PythonUDF", "ScalaUDF", "HiveSimpleUDF", "HiveGenericUDF", "UserDefined")
+_RELATIVE_DAYS: Final = ("now", "today", "tomorrow", "yesterday")
+_RELATIVE_LITERAL: Final = re.compile(
+    rf"(?i)\b(date|timestamp(_ntz|_ltz)?)\s*['\"]\s*({'|'.join(_RELATIVE_DAYS)})\b"
+)
 """A literal such as TIMESTAMP 'now': the parser replaces it by the time of the run."""
 
 
@@ -55,30 +57,30 @@ def parse(spark: SparkSession, expression: str, schema: Schema | None) -> Expres
         parsed = jvm_session.sessionState().sqlParser().parseExpression(expression)
     except FAILURES as error:
         raise ConfigError("the expression cannot be parsed", found=said(error), todo=_SYNTAX) from error
-    if _DAY_OF_THE_RUN.search(expression):
-        raise ConfigError("the expression depends on the run", found=expression, todo=_SAME)
+    if _RELATIVE_LITERAL.search(expression):
+        raise ConfigError("the expression depends on the run", found=expression, todo=_SAME_EACH_TIME)
     for node in _tree(parsed):
         _refuse_form(node)
     if schema is None:
         return Expression((), "")
     empty = spark.createDataFrame([], ", ".join(f"{quoted(c.name)} {ddl(c.type)}" for c in schema))
     try:
-        found = empty.selectExpr(f"(\n{expression}\n) AS value")
+        frame = empty.selectExpr(f"(\n{expression}\n) AS value")
     except FAILURES as error:
         raise _not_resolved(error, schema) from error
-    plan = cast("Any", found)._jdf.queryExecution().analyzed()
+    plan = cast("Any", frame)._jdf.queryExecution().analyzed()
     if plan.nodeName() != "Project" or plan.child().children().nonEmpty():
         raise ConfigError("the expression is not of one row", todo=_ONE_ROW)
     (value,) = _items(plan.projectList())
     for node in _tree(value.child()):
         _refuse_meaning(node)
     columns = tuple(dict.fromkeys(str(item.name()) for item in _items(value.references().toSeq())))
-    return Expression(columns, ddl_of(found.schema["value"].dataType))
+    return Expression(columns, ddl_of(frame.schema["value"].dataType))
 
 
 _SYNTAX: Final = "See spark.apache.org/docs/4.1.0/sql-ref-syntax.html."
 _ONE_ROW: Final = "Aggregates, windows and functions that make several rows have no place in a rule."
-_SAME: Final = "A rule must give the same on a full load, on changes and on a replay."
+_SAME_EACH_TIME: Final = "A rule must give the same on a full load, on changes and on a replay."
 
 
 def _refuse_form(node: Any) -> None:
@@ -98,21 +100,23 @@ def _refuse_meaning(node: Any) -> None:
     name = _name(node)
     if name == "AggregateExpression" or "WindowExpression" in name:
         raise ConfigError("the expression is not of one row", todo=_ONE_ROW)
-    if any(name.startswith(word) for word in _OF_USERS):
-        raise ConfigError("the expression calls a function that Spark does not bring", todo=_SAME)
+    if any(name.startswith(word) for word in _USER_FUNCTIONS):
+        raise ConfigError("the expression calls a function that Spark does not bring", todo=_SAME_EACH_TIME)
     if not node.deterministic():
-        raise ConfigError("the expression gives another value each time", found=str(node.sql()), todo=_SAME)
-    if any(name.startswith(word) for word in _OF_THE_RUN) or _is_today(node):
-        raise ConfigError("the expression depends on the run", found=str(node.sql()), todo=_SAME)
+        raise ConfigError(
+            "the expression gives another value each time", found=str(node.sql()), todo=_SAME_EACH_TIME
+        )
+    if any(name.startswith(word) for word in _RUN_DEPENDENT) or _is_relative_time(node):
+        raise ConfigError("the expression depends on the run", found=str(node.sql()), todo=_SAME_EACH_TIME)
 
 
-def _is_today(node: Any) -> bool:
+def _is_relative_time(node: Any) -> bool:
     """Return whether a text such as 'now' is cast to a time here."""
     if node.dataType().simpleString() not in ("date", "timestamp", "timestamp_ntz"):
         return False
-    fixed = [child for child in _items(node.children()) if child.foldable() and child.deterministic()]
-    texts = [str(child.eval(None)).split() for child in fixed if child.dataType().simpleString() == "string"]
-    return any(words and words[0].lower() in _TODAY for words in texts)
+    constants = [child for child in _items(node.children()) if child.foldable() and child.deterministic()]
+    texts = [str(child.eval(None)).split() for child in constants if child.dataType().simpleString() == "string"]
+    return any(words and words[0].lower() in _RELATIVE_DAYS for words in texts)
 
 
 def _tree(node: Any) -> Iterator[Any]:

@@ -56,21 +56,25 @@ def judged(frame: DataFrame, rules: dict[int, RowRule], schema: Schema, key: Seq
     if not refusing:
         return flagged
     is_refused = " OR ".join(f"{BROKEN}{number}" for number in refusing)
-    words = " ".join(f"WHEN {BROKEN}{number} THEN {_words(rule, number)}" for number, rule in refusing.items())
-    changed = {
+    explanations = " ".join(
+        f"WHEN {BROKEN}{number} THEN {_explanation(rule, number)}" for number, rule in refusing.items()
+    )
+    columns_changed = {
         names.REASON: f"CASE WHEN {is_refused} THEN '{Reason.QUALITY.value}' ELSE {names.REASON} END",
-        names.DETAIL: f"CASE {words} ELSE {names.DETAIL} END",
+        names.DETAIL: f"CASE {explanations} ELSE {names.DETAIL} END",
     }
     columns = [name for name in flagged.columns if name not in {f"{BROKEN}{number}" for number in refusing}]
-    return flagged.selectExpr(*[f"{changed[n]} AS {n}" if n in changed else quoted(n) for n in columns])
+    return flagged.selectExpr(
+        *[f"{columns_changed[n]} AS {n}" if n in columns_changed else quoted(n) for n in columns]
+    )
 
 
 def _was_sent(frame: DataFrame, rule: RowRule) -> str:
     """Return SQL for whether a row has all cells that a rule reads: a cell that was not sent breaks no rule."""
     if names.UNSET not in frame.columns or not rule.columns:
         return "true"
-    looked_at = ", ".join(map(text, rule.columns))
-    return f"NOT coalesce(arrays_overlap({names.UNSET}, array({looked_at})), false)"
+    rule_columns = ", ".join(map(text, rule.columns))
+    return f"NOT coalesce(arrays_overlap({names.UNSET}, array({rule_columns})), false)"
 
 
 def warning_flags(rules: dict[int, RowRule]) -> dict[str, str]:
@@ -97,8 +101,8 @@ def is_broken(rule: RowRule, schema: Schema, key: Sequence[str]) -> str:
             is_long = "" if most is None else f" OR length({quoted(column)}) > {most}"
             return f"(length({quoted(column)}) < {least}{is_long})"
         case Unique():
-            alike = ", ".join([names.OBJECT, f"{IS_EVENT} AND {IS_LOAD}", *map(quoted, key)])
-            return f"({IS_LOAD} AND count(*) OVER (PARTITION BY {alike}) > 1)"
+            same_key = ", ".join([names.OBJECT, f"{IS_EVENT} AND {IS_LOAD}", *map(quoted, key)])
+            return f"({IS_LOAD} AND count(*) OVER (PARTITION BY {same_key}) > 1)"
         case Expression(expression=expression):
             return f"NOT (\n{expression}\n)"
         case _:
@@ -109,9 +113,9 @@ def _value(value: str, column: str, schema: Schema) -> str:
     return to_type(text(value), known(schema, column).type, TextFormat())
 
 
-def _words(rule: RowRule, number: int) -> str:
+def _explanation(rule: RowRule, number: int) -> str:
     explanation = f"breaks {rule.label} (quality rule {number})"
     if isinstance(rule, OfOneColumn):
-        behind = text(f'" {explanation}')
-        return f"concat('\"', CAST({quoted(rule.column)} AS string), {behind})"
+        ending = text(f'" {explanation}')
+        return f"concat('\"', CAST({quoted(rule.column)} AS string), {ending})"
     return text(f"the row {explanation}")

@@ -22,16 +22,16 @@ def remade(rows: DataFrame, recomputed: RecomputedColumns) -> DataFrame:
         return rows
     rest = [quoted(name) for name in rows.columns if name not in recomputed.columns]
     frame = rows.selectExpr(*rest)
-    for again in recomputed.steps:
-        frame = _apply_step(frame, again)
+    for step in recomputed.steps:
+        frame = _apply_step(frame, step)
     return frame.selectExpr(
         *rest, *[f"{quoted(place)} AS {quoted(name)}" for name, place in recomputed.columns.items()]
     )
 
 
-def _apply_step(frame: DataFrame, again: RecomputeStep) -> DataFrame:
+def _apply_step(frame: DataFrame, step: RecomputeStep) -> DataFrame:
     """Add the columns that a rule makes. The rule reads columns by the names that they had at its step."""
-    reads = [f"{quoted(place)} AS {quoted(name)}" for name, place in again.reads.items()]
+    reads = [f"{quoted(place)} AS {quoted(name)}" for name, place in step.reads.items()]
     named = frame.selectExpr(f"struct(*) AS {_ROW}", *reads)
-    values_by_place = zip(values(again.step, ()), again.makes, strict=True)
+    values_by_place = zip(values(step.step, ()), step.makes, strict=True)
     return named.selectExpr(f"{_ROW}.*", *[f"{value} AS {quoted(place)}" for value, place in values_by_place])

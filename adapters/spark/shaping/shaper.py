@@ -97,33 +97,33 @@ class SparkShaper:
             )
         rules = self._rules_of(self.rules.complete(batch.facts.schema))
         form = rules.shape(batch.facts.schema)
-        again = rules.recomputed(form, dimension.key, batch.facts.may_need)
+        recomputed = rules.recomputed(form, dimension.key, batch.facts.may_need)
         source_key(form, dimension.key)
         check(rules.quality, form.schema, dimension.key)
         schema = form.without([name for name in form.source.names if batch.facts.schema.find(name) is None])
         judges = row_rules(rules.quality, schema)
         flags = warning_flags(judges)
         dimension = replace(dimension, schema=schema)
-        whole = judged(self._apply_rules(batch, form, dimension), judges, schema, dimension.key)
-        whole = whole if dimension.keeps_text else kept_text(whole)
-        size = sum(found.object.size for found in batch.facts.objects)
-        with _explaining_failures(dimension):  # planning evaluates rows of this process
-            whole = told_apart(whole, str(dimension.name)).persist(level_of(size))
+        frame = judged(self._apply_rules(batch, form, dimension), judges, schema, dimension.key)
+        frame = frame if dimension.keeps_text else without_text(frame)
+        object_bytes = sum(item.object.size for item in batch.facts.objects)
+        with _translate_failures(dimension):  # planning evaluates rows of this process
+            frame = told_apart(frame, str(dimension.name)).persist(level_of(object_bytes))
         try:
-            found = self._survey(_flagged(whole, batch.facts.believed), dimension, flags)
-            inputs = _inputs(whole, batch, found, rules, schema)
-            refusals = find_refusals(whole, found)
+            groups = self._survey(_with_ahead(frame, batch.facts.believed), dimension, flags)
+            inputs = _inputs(frame, batch, groups, rules, schema)
+            refusals = find_refusals(frame, groups)
         except BaseException:
-            whole.unpersist()
+            frame.unpersist()
             raise
         batch.close()
-        known = replace(_facts(found, batch, dimension, epoch, flags), recomputed=again)
+        facts_again = replace(_facts(groups, batch, dimension, epoch, flags), recomputed=recomputed)
         if rules.columns:  # rules may hash the value that an alarm would show
             refusals = {order: replace(refusal, detail=_NOT_SHOWN) for order, refusal in refusals.items()}
-        listed = tuple(replace(item, refusal=refusals.get(item.object.order)) for item in known.objects)
-        known = replace(known, objects=listed)
-        gone = tuple(name for name in form.schema.names if schema.find(name) is None)
-        return ShapedBatch(Batch(whole.drop(*flags), known, close=lambda: _free(whole)), inputs, gone)
+        objects = tuple(replace(item, refusal=refusals.get(item.object.order)) for item in facts_again.objects)
+        facts_again = replace(facts_again, objects=objects)
+        missing = tuple(name for name in form.schema.names if schema.find(name) is None)
+        return ShapedBatch(Batch(frame.drop(*flags), facts_again, close=lambda: _free(frame)), inputs, missing)
 
     def recomputed(self, dimension: Dimension, may_need: frozenset[Capability]) -> RecomputedColumns:
         """Return how the rules compute columns of stored rows again, from the declared columns."""
@@ -136,8 +136,8 @@ class SparkShaper:
         if rules.columns:
             frame = self._shape_repaired(frame, rules, dimension)
         judges = row_rules(rules.quality, dimension.schema)
-        whole = judged(frame, judges, dimension.schema, dimension.key)
-        wrong = whole.where(IS_REJECT).select(names.OBJECT, names.ROW, names.DETAIL).collect()
+        checked = judged(frame, judges, dimension.schema, dimension.key)
+        wrong = checked.where(IS_REJECT).select(names.OBJECT, names.ROW, names.DETAIL).collect()
         if wrong:
             raise RepairError(
                 f"{dimension.name}: "
@@ -152,7 +152,7 @@ class SparkShaper:
         """Return source rows with the columns of the table, cast to its types, which may be wider now."""
         form = rules.shape(rules.source)
         shaped = applied(self._with_secrets(frame, (), form), form, dimension.key, self._secrets())
-        shaped = with_parts(kept_text(as_rejects(shaped, form.schema, dimension.key)), form)
+        shaped = with_parts(without_text(as_rejects(shaped, form.schema, dimension.key)), form)
         rest = [name for name in shaped.columns if form.schema.find(name) is None]
         columns = [f"CAST({quoted(c.name)} AS {ddl(c.type)}) AS {quoted(c.name)}" for c in dimension.schema]
         return shaped.selectExpr(*columns, *rest)
@@ -183,12 +183,12 @@ class SparkShaper:
         return frame.crossJoin(F.broadcast(from_arrow(self.spark(), pa.table(secrets))))
 
     def _survey(self, frame: DataFrame, dimension: Dimension, flags: Mapping[str, str]) -> Sequence[Group]:
-        with _explaining_failures(dimension):
+        with _translate_failures(dimension):
             return survey(frame, dimension, *flags, *([AHEAD] if AHEAD in frame.columns else []))
 
 
 @contextmanager
-def _explaining_failures(dimension: Dimension) -> Iterator[None]:
+def _translate_failures(dimension: Dimension) -> Iterator[None]:
     """Raise SourceError if Spark cannot apply a rule to some row."""
     try:
         yield
@@ -203,13 +203,15 @@ def _explaining_failures(dimension: Dimension) -> Iterator[None]:
 
 def applied(frame: DataFrame, form: Shape, key: Sequence[str], secrets: Sequence[str]) -> DataFrame:
     """Return the frame with the columns that the rules make, and the explanations of misfits."""
-    of_source = set(form.source.names)
-    rest = [name for name in frame.columns if name not in of_source]
-    own = ", ".join(map(quoted, form.source.names))
-    written = f"CASE WHEN {names.TEXT} IS NULL THEN to_json(struct({own})) ELSE {names.TEXT} END AS {names.TEXT}"
+    source_columns = set(form.source.names)
+    rest = [name for name in frame.columns if name not in source_columns]
+    source_list = ", ".join(map(quoted, form.source.names))
+    text_column = (
+        f"CASE WHEN {names.TEXT} IS NULL THEN to_json(struct({source_list})) ELSE {names.TEXT} END AS {names.TEXT}"
+    )
     frame = frame.selectExpr(
         *[quoted(name) for name in form.source.names],
-        *[written if name == names.TEXT else name for name in rest],
+        *[text_column if name == names.TEXT else name for name in rest],
         *[f"string(NULL) AS {name}" for name in (MISFIT, KEY_MISFIT)],
     )
     for layer in layers(form, key_steps(form, key), secrets, partial(_was_sent, frame)):
@@ -224,18 +226,20 @@ def as_rejects(frame: DataFrame, schema: Schema, key: Sequence[str]) -> DataFram
     must_have_key = f"(({IS_EVENT} AND NOT {names.OPERATION} <=> 'truncate') OR {IS_HOLDING})"
     problems = [(f"{must_have_key} AND {KEY_MISFIT} IS NOT NULL", Reason.UNREADABLE, KEY_MISFIT)]
     for name in key:
-        words = text(f"the key column {name} is NULL")
-        problems.append((f"{must_have_key} AND {quoted(name)} IS NULL", Reason.NULL_KEY, words))
+        explanation = text(f"the key column {name} is NULL")
+        problems.append((f"{must_have_key} AND {quoted(name)} IS NULL", Reason.NULL_KEY, explanation))
     problems.append((f"{IS_EVENT} AND {MISFIT} IS NOT NULL", Reason.CAST, MISFIT))
     reasons = " ".join(f"WHEN {wrong} THEN '{reason.value}'" for wrong, reason, _ in problems)
-    words = " ".join(f"WHEN {wrong} THEN {said_}" for wrong, _, said_ in problems)
-    changed = {
+    explanations = " ".join(f"WHEN {wrong} THEN {explanation}" for wrong, _, explanation in problems)
+    columns_changed = {
         names.REASON: f"CASE {reasons} ELSE {names.REASON} END",
-        names.DETAIL: f"CASE {words} ELSE {names.DETAIL} END",
+        names.DETAIL: f"CASE {explanations} ELSE {names.DETAIL} END",
     }
     all_columns = [*schema.names, *[name for name in frame.columns if schema.find(name) is None]]
     columns = [name for name in all_columns if name not in (MISFIT, KEY_MISFIT)]
-    return frame.selectExpr(*[f"{changed[n]} AS {n}" if n in changed else quoted(n) for n in columns])
+    return frame.selectExpr(
+        *[f"{columns_changed[n]} AS {n}" if n in columns_changed else quoted(n) for n in columns]
+    )
 
 
 _IS_NEW: Final = f"{names.OPERATION} IN ('insert', 'read')"
@@ -264,25 +268,25 @@ def with_parts(frame: DataFrame, form: Shape) -> DataFrame:
         needs = ", ".join(map(text, sorted(form.needs[item.name])))
         overlaps = f"coalesce(arrays_overlap({names.UNSET}, array({needs})), false)" if needs else "false"
         unsent[item.name] = f"({overlaps} AND NOT coalesce({is_made}, false))"
-    listed = ", ".join(f"CASE WHEN {was_not} THEN {text(name)} END" for name, was_not in unsent.items())
+    listed = ", ".join(f"CASE WHEN {is_unsent} THEN {text(name)} END" for name, is_unsent in unsent.items())
     columns = {
-        **{n: f"CASE WHEN NOT {was_not} THEN {quoted(n)} END AS {quoted(n)}" for n, was_not in unsent.items()},
+        **{n: f"CASE WHEN NOT {is_unsent} THEN {quoted(n)} END AS {quoted(n)}" for n, is_unsent in unsent.items()},
         names.UNSET: f"nullif(array_compact(array({listed})), CAST(array() AS array<string>)) AS {names.UNSET}",
     }
     return frame.selectExpr(*[columns.get(name, quoted(name)) for name in frame.columns])
 
 
-def _flagged(frame: DataFrame, limit: int | None) -> DataFrame:
+def _with_ahead(frame: DataFrame, limit: int | None) -> DataFrame:
     return frame if limit is None else with_ahead(frame, limit)
 
 
-def kept_text(frame: DataFrame) -> DataFrame:
+def without_text(frame: DataFrame) -> DataFrame:
     """Keep the source text of rejects only."""
     return frame.withColumn(names.TEXT, F.expr(f"CASE WHEN {IS_REJECT} THEN {names.TEXT} END"))
 
 
 def _facts(
-    found: Sequence[Group],
+    groups: Sequence[Group],
     batch: Batch[Frame],
     dimension: Dimension,
     epoch: int,
@@ -290,22 +294,22 @@ def _facts(
 ) -> BatchFacts:
     """Compute the facts again, with those facts of the source that rows do not show."""
     objects = [item.object for item in batch.facts.objects]
-    known = facts(found, dimension, dimension.schema, objects, epoch, may_need=batch.facts.may_need)
-    of_source = {item.object: item for item in batch.facts.objects}
-    warned: Counter[str] = Counter()
+    facts_again = facts(groups, dimension, dimension.schema, objects, epoch, may_need=batch.facts.may_need)
+    source_facts = {item.object: item for item in batch.facts.objects}
+    warnings: Counter[str] = Counter()
     for flag, name in flags.items():
-        warned[name] += sum(group.rows for group in found if flag in group.flags)
+        warnings[name] += sum(group.rows for group in groups if flag in group.flags)
     return replace(
-        known,
-        objects=tuple(_with_order(item, of_source[item.object]) for item in known.objects),
+        facts_again,
+        objects=tuple(_with_order(item, source_facts[item.object]) for item in facts_again.objects),
         own_times=batch.facts.own_times,
         believed=batch.facts.believed,
         loaded=batch.facts.loaded,
-        needs=known.needs | batch.facts.needs,
+        needs=facts_again.needs | batch.facts.needs,
         others=batch.facts.others,
         databases=batch.facts.databases,
         header=batch.facts.header,
-        warnings={name: rows for name, rows in warned.items() if rows},
+        warnings={name: rows for name, rows in warnings.items() if rows},
         cautions=batch.facts.cautions,
     )
 
@@ -313,38 +317,38 @@ def _facts(
 _NOT_SHOWN: Final = "its value is not shown, since the table has column rules"
 
 
-def _with_order(item: ObjectFacts, of_source: ObjectFacts) -> ObjectFacts:
+def _with_order(item: ObjectFacts, source_facts: ObjectFacts) -> ObjectFacts:
     """Return the facts of an object with its source's facts on order: rules change values, not places."""
     return replace(
         item,
-        is_load=of_source.is_load,
-        backwards=of_source.backwards,
-        spans=of_source.spans,
-        steps=of_source.steps,
+        is_load=source_facts.is_load,
+        backwards=source_facts.backwards,
+        spans=source_facts.spans,
+        steps=source_facts.steps,
     )
 
 
 def _inputs(
-    frame: DataFrame, batch: Batch[Frame], found: Sequence[Group], rules: TableRules, schema: Schema
+    frame: DataFrame, batch: Batch[Frame], groups: Sequence[Group], rules: TableRules, schema: Schema
 ) -> tuple[Input, ...]:
     """Return the inputs of file rules for each object. NULLs are counted in a pass of their own."""
-    wanted = {rule.column for rule in rules.quality if isinstance(rule, NullShare)} & set(schema.names)
-    counted: dict[int, dict[str, int]] = {}
-    if wanted:
-        order = sorted(wanted)
+    null_columns = {rule.column for rule in rules.quality if isinstance(rule, NullShare)} & set(schema.names)
+    counts: dict[int, dict[str, int]] = {}
+    if null_columns:
+        order = sorted(null_columns)
         sums = [F.expr(f"count_if({quoted(name)} IS NULL) AS n{place}") for place, name in enumerate(order)]
         rows = frame.where(WAS_READ).groupBy(names.OBJECT).agg(F.expr("count(*) AS valued"), *sums).collect()
         for row in rows:
             nulls = {name: row[f"n{place}"] for place, name in enumerate(order)}
-            counted[row[names.OBJECT]] = {"": row["valued"], **nulls}
-    groups = by_object(found)
+            counts[row[names.OBJECT]] = {"": row["valued"], **nulls}
+    groups_of_objects = by_object(groups)
     return tuple(
         Input(
             name=item.object.name,
             is_load=item.is_load,
-            rows=sum(g.rows for g in groups.get(item.object.order, ()) if g.reason != SKIPPED),
-            valued=counted.get(item.object.order, {}).get("", 0),
-            nulls=counted.get(item.object.order, {}),
+            rows=sum(g.rows for g in groups_of_objects.get(item.object.order, ()) if g.reason != SKIPPED),
+            valued=counts.get(item.object.order, {}).get("", 0),
+            nulls=counts.get(item.object.order, {}),
         )
         for item in batch.facts.objects
     )

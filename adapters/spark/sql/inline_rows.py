@@ -13,12 +13,12 @@ def inline(
     spark: SparkSession, columns: Mapping[str, str], rows: Iterable[Sequence[str | int | bool | None]]
 ) -> DataFrame:
     """Return a frame of these rows; `columns` are their names and Spark types."""
-    listed = ", ".join(f"({', '.join(map(_literal, row))})" for row in rows)
-    if not listed:
+    row_texts = ", ".join(f"({', '.join(map(_literal, row))})" for row in rows)
+    if not row_texts:
         return spark.createDataFrame([], ", ".join(f"{quoted(name)} {type_}" for name, type_ in columns.items()))
     plain = [f"c{index}" for index in range(len(columns))]
     typed = [f"CAST(c{i} AS {type_}) AS {quoted(name)}" for i, (name, type_) in enumerate(columns.items())]
-    return spark.sql(f"SELECT {', '.join(typed)} FROM VALUES {listed} AS t({', '.join(plain)})")
+    return spark.sql(f"SELECT {', '.join(typed)} FROM VALUES {row_texts} AS t({', '.join(plain)})")
 
 
 def _literal(value: str | int | bool | None) -> str:
@@ -43,13 +43,13 @@ def of_json(value: str, columns: Mapping[str, str], broken: str) -> str:
 
     The field called `broken` is NULL if all of the text fits.
     """
-    listed = ", ".join(f"{quoted(name)} {type_}" for name, type_ in {**columns, broken: "string"}.items())
-    return f"from_json({value}, {text(listed)}, {_options(columnNameOfCorruptRecord=broken)})"
+    fields = ", ".join(f"{quoted(name)} {type_}" for name, type_ in {**columns, broken: "string"}.items())
+    return f"from_json({value}, {text(fields)}, {_options(columnNameOfCorruptRecord=broken)})"
 
 
 _MOMENT = "yyyy-MM-dd'T'HH:mm:ss.SSSSSS"
 
 
 def _options(**more: str) -> str:
-    exact = {"timestampFormat": f"{_MOMENT}XXX", "timestampNTZFormat": _MOMENT, **more}
-    return f"map({', '.join(f'{text(name)}, {text(value)}' for name, value in exact.items())})"
+    options = {"timestampFormat": f"{_MOMENT}XXX", "timestampNTZFormat": _MOMENT, **more}
+    return f"map({', '.join(f'{text(name)}, {text(value)}' for name, value in options.items())})"

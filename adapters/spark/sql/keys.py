@@ -11,8 +11,8 @@ from lakeward.core.schema import Column, Type
 
 def key_columns(dimension: Dimension) -> Sequence[Column]:
     """Return the columns of the key, in key order."""
-    found = [dimension.schema.find(name) for name in dimension.key]
-    return [column for column in found if column is not None]
+    columns = [dimension.schema.find(name) for name in dimension.key]
+    return [column for column in columns if column is not None]
 
 
 def key_text(columns: Sequence[Column], of: str = "") -> str:

@@ -33,7 +33,7 @@ def inside(value: str, type_: Type) -> str:
 
 def is_outside(value: str, type_: Type) -> str | None:
     """Return SQL for whether a value, or a value within it, lies outside the years; None for other types."""
-    return is_somewhere(value, type_, _is_of_other_years)
+    return is_somewhere(value, type_, _is_out_of_years)
 
 
 def is_not_utf8(value: str, type_: Type) -> str | None:
@@ -50,22 +50,25 @@ def readable(value: str, type_: Type) -> str:
 def is_somewhere(value: str, type_: Type, check: Check, depth: int = 0) -> str | None:
     """Return SQL for whether a check holds for a value or a value within it; the SQL is never NULL."""
     if not type_.is_nested:
-        wrong = check(value, type_)
-        return None if wrong is None else f"coalesce({wrong}, false)"
+        condition = check(value, type_)
+        return None if condition is None else f"coalesce({condition}, false)"
     if type_.name == "struct":
         parts = [(f"{value}.{quoted(part.name)}", part.type) for part in type_.parts]
-        parts_found = [is_somewhere(part, own, check, depth) for part, own in parts]
+        checks = [is_somewhere(part, own, check, depth) for part, own in parts]
     else:
         lists = [value] if type_.name == "list" else [f"map_keys({value})", f"map_values({value})"]
         item = f"part_{depth}"
         inner = [is_somewhere(item, part.type, check, depth + 1) for part in type_.parts]
         pairs = zip(lists, inner, strict=True)
-        parts_found = [w and f"coalesce(exists({of}, {item} -> {w}), false)" for of, w in pairs]
-    known = [wrong for wrong in parts_found if wrong is not None]
-    return f"({' OR '.join(known)})" if known else None
+        checks = [
+            condition_of_item and f"coalesce(exists({of}, {item} -> {condition_of_item}), false)"
+            for of, condition_of_item in pairs
+        ]
+    conditions = [condition for condition in checks if condition is not None]
+    return f"({' OR '.join(conditions)})" if conditions else None
 
 
-def _is_of_other_years(value: str, type_: Type) -> str | None:
+def _is_out_of_years(value: str, type_: Type) -> str | None:
     return f"{value} NOT BETWEEN {YEARS[type_.name]}" if type_.name in YEARS else None
 
 

@@ -37,11 +37,11 @@ class _CheckedVersions(Versions):
 def check(rows: DataFrame, dimension: Dimension, examples: int) -> HistoryCheck:
     """Check all rows of a history against its rules, and name at most `examples` keys for each broken rule."""
     by_key = _by_key(rows, dimension)
-    counted = by_key.groupBy("rule").agg(F.expr("count(*) AS keys"), F.expr("sum(versions) AS versions")).collect()
-    broken = {VersionRule(row["rule"]): int(row["keys"]) for row in counted if row["rule"] is not None}
+    counts = by_key.groupBy("rule").agg(F.expr("count(*) AS keys"), F.expr("sum(versions) AS versions")).collect()
+    broken = {VersionRule(row["rule"]): int(row["keys"]) for row in counts if row["rule"] is not None}
     return HistoryCheck(
-        keys=sum(row["keys"] for row in counted),
-        versions=sum(row["versions"] for row in counted),
+        keys=sum(row["keys"] for row in counts),
+        versions=sum(row["versions"] for row in counts),
         broken={rule: broken[rule] for rule in VersionRule if rule in broken},
         examples=_examples(by_key, examples) if broken else (),
     )
@@ -88,6 +88,6 @@ def _broken(rule: VersionRule, begins: str) -> str:
 def _examples(by_key: DataFrame, number: int) -> Sequence[Finding]:
     """Return the first keys of each broken rule, rule by rule."""
     place = F.row_number().over(Window.partitionBy("rule").orderBy("key", "begins"))
-    some = by_key.where("rule IS NOT NULL").withColumn("place", place).where(f"place <= {number}").collect()
-    ordered = sorted(some, key=lambda row: ([*VersionRule].index(VersionRule(row["rule"])), row["place"]))
+    named_keys = by_key.where("rule IS NOT NULL").withColumn("place", place).where(f"place <= {number}").collect()
+    ordered = sorted(named_keys, key=lambda row: ([*VersionRule].index(VersionRule(row["rule"])), row["place"]))
     return [Finding(row["key"], VersionRule(row["rule"]), row["begins"]) for row in ordered]

@@ -18,7 +18,7 @@ from lakeward.core.ports import Notice
 from lakeward.plugins.testing import Bell, queue_contract
 from lakeward.plugins.testing.laws.queues import TABLES
 
-EVENTS = Path(__file__).parents[1] / "aws" / "events"
+EVENTS = Path(__file__).parents[2] / "aws" / "s3" / "events"
 ORDERS, LINES = TABLES
 
 

@@ -35,10 +35,10 @@ def test_anything_else_is(tmp_path: Path) -> None:
 def test_no_folder_is_left_where_a_run_starts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Spark makes one for tables that it would keep itself, empty as it stays."""
     monkeypatch.chdir(tmp_path)
-    folder = Sessions(set(), {}, Path("state/spark.log")).of_our_own["spark.sql.warehouse.dir"]
+    folder = Sessions(set(), {}, Path("state/spark.log")).configuration["spark.sql.warehouse.dir"]
     assert folder == f"{tmp_path}/state/spark-warehouse", "Java may be in another folder"
     given = Sessions(set(), {"spark.sql.warehouse.dir": "/elsewhere"}, Path("state/spark.log"))
-    assert given.of_our_own["spark.sql.warehouse.dir"] == "/elsewhere"
+    assert given.configuration["spark.sql.warehouse.dir"] == "/elsewhere"
 
 
 def test_java_is_started_without_a_fork_of_python_and_passes_over_ctrl_c() -> None:
@@ -67,7 +67,7 @@ def started(folder: Path, java: object, *, archives: bool = False) -> Any:
 
     sessions: Any = Sessions(set(), {"spark.driver.memory": "1g"}, folder / "spark.log", archives=archives)
     gateway = SimpleNamespace(proc=java, shutdown=refuse)
-    sessions._first, sessions._ours = (
+    sessions._first, sessions._has_started = (
         SimpleNamespace(stop=refuse, sparkContext=SimpleNamespace(_gateway=gateway)),
         True,
     )
