@@ -45,13 +45,13 @@ class Bucket:
     names: list[str]
     requests: int = 0
 
-    def real(self, folder: str) -> str | None:
+    def resolve(self, folder: str) -> str | None:
         return folder
 
     def folders(self, _folder: str) -> Sequence[str]:
         return []
 
-    def find(self, _path: str) -> Stored | None:
+    def stat(self, _path: str) -> Stored | None:
         return None
 
     def open(self, path: str) -> BinaryIO:
@@ -92,11 +92,20 @@ def measure(files: int) -> dict[str, Listed]:
         bucket = Bucket(names_of(files + NEW))
         source = DmsSource(DmsOptions(path="."), Folder(Path(folder), PLACES, store=bucket), _no_spark)
         selection = source.select_objects(DIMENSION, ObjectHistory())
-        applied = (*selection.objects, *selection.left)[:files]
+        applied = (*selection.objects, *selection.remaining)[:files]
         seen = {item.name: item for item in applied}
-        past = ObjectHistory(seen=seen, floor=applied[-1].order, last=applied[-1].name)
+        past = ObjectHistory(applied=seen, object_watermark=applied[-1].order, last_applied=applied[-1].name)
         whole = _timed(source, bucket, past)
-        part = _timed(source, bucket, ObjectHistory(seen=seen, floor=past.floor, last=past.last, start=past.last))
+        part = _timed(
+            source,
+            bucket,
+            ObjectHistory(
+                applied=seen,
+                object_watermark=past.object_watermark,
+                last_applied=past.last_applied,
+                start=past.last_applied,
+            ),
+        )
     assert whole[1] == part[1]
     assert len(whole[1]) == NEW
     return {"everything": whole[0], "from the mark on": part[0]}

@@ -60,7 +60,9 @@ class Staging(Mirror):
         shutil.rmtree(source.staging.root, ignore_errors=True)
         source.staging.root.mkdir(parents=True)
         began = time.perf_counter()
-        selection = source.select_objects(dimension, ObjectHistory(load=Load(epoch=1, settles=0), begins=True))
+        selection = source.select_objects(
+            dimension, ObjectHistory(load=Load(epoch=1, settles=0), has_no_batch=True)
+        )
         seconds = time.perf_counter() - began
         rows = self.container.spark()().read.parquet(f"file://{source.staging.root}/{TABLE.schema}/{TABLE.table}/*")
         return _counted(seconds, rows.count() if selection.objects else 0)

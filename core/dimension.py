@@ -172,16 +172,16 @@ class Dimension:
     announced: frozenset[str] = frozenset()
     snapshots: Snapshots | None = None
     history: History | None = None
-    reads: TableName | None = None
+    source_name: TableName | None = None
     readers: int = 1
 
     @property
     def source(self) -> TableName:
         """The name of its source table."""
-        return self.name if self.reads is None else self.reads
+        return self.name if self.source_name is None else self.source_name
 
     @property
-    def told_before(self) -> tuple[str, ...]:
+    def before_columns(self) -> tuple[str, ...]:
         """The columns whose values before a change are needed."""
         return self.schema.names if self.match is Match.IMAGE else self.key
 
@@ -211,7 +211,7 @@ class Dimension:
         if self.history is None:
             deleted = (Column(DELETED, Type("boolean")),) if self.is_soft else ()
             return replace(self, schema=Schema((*self.schema, *deleted)), deletes=Deletes.HARD)
-        key = (*self.key, self.history.shown.valid_from, *self.history.knowing[:1])
+        key = (*self.key, self.history.validity_columns.valid_from, *self.history.known_columns[:1])
         return replace(self, schema=self.history.schema(self.schema, self.key), key=key, history=None)
 
     @property

@@ -100,12 +100,12 @@ class Position(NamedTuple):
         return self.sequence not in UNORDERED
 
     @property
-    def mark(self) -> Mark:
+    def source_order(self) -> SourceOrder:
         """The epoch and the sequence, by which lateness is judged."""
-        return Mark(self.epoch, self.sequence)
+        return SourceOrder(self.epoch, self.sequence)
 
 
-class Mark(NamedTuple):
+class SourceOrder(NamedTuple):
     """A point in the source's own order. As a low watermark, nothing at or below it may arrive any more."""
 
     epoch: int

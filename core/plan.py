@@ -20,7 +20,7 @@ from lakeward.core.checks.batch_checks import (
 from lakeward.core.checks.source_clock import Backwards
 from lakeward.core.dimension import Dimension, Match, Ordered, Within
 from lakeward.core.errors import SchemaConflict
-from lakeward.core.events import LOAD_SEQUENCE, Mark, Operation, Position
+from lakeward.core.events import LOAD_SEQUENCE, Operation, Position, SourceOrder
 from lakeward.core.history.older_snapshots import SnapshotSpan
 from lakeward.core.history.options import ByTime
 from lakeward.core.history.refusals import refuse_history
@@ -68,8 +68,8 @@ class MergePlan:
     appends: bool
     creates: bool
     folds: bool = False
-    in_part: bool = False
-    low_watermark: Mark | None = None
+    folds_remembered: bool = False
+    low_watermark: SourceOrder | None = None
     copies: frozenset[int] = frozenset()
     truncates: Truncates = field(default_factory=Truncates)
     holds: tuple[Hold, ...] = ()
@@ -77,21 +77,21 @@ class MergePlan:
     repaired: frozenset[Position] = frozenset()
     replaces: bool = False
     recomputed: RecomputedColumns = field(default_factory=RecomputedColumns)
-    ran: int = 0
+    begun_at: int = 0
     numbered: int = 0
     splices: SnapshotSpan | None = None
     is_first: bool = False
     suspect_objects: frozenset[int] = frozenset()
 
     @property
-    def whole(self) -> Dimension:
+    def with_all_columns(self) -> Dimension:
         """The dimension with all columns of the table after the batch."""
         return replace(self.dimension, schema=self.evolution.schema)
 
     @property
     def stored(self) -> Dimension:
         """The dimension with the columns and the key of the stored table after the batch."""
-        return self.whole.stored
+        return self.with_all_columns.stored
 
     @property
     def changes(self) -> tuple[SchemaChange, ...]:
@@ -136,7 +136,7 @@ class MergePlan:
         """Whether some event of the batch is too late. A released event never is."""
         if self.releases or self.low_watermark is None or self.facts.least is None:
             return False
-        return self.facts.least.mark <= self.low_watermark
+        return self.facts.least.source_order <= self.low_watermark
 
 
 def plan(
@@ -148,11 +148,11 @@ def plan(
     capabilities: frozenset[Capability],
     applied: Iterable[SourceObject] = (),
     records: Iterable[Record] = (),
-    in_part: bool = False,
+    has_partial_events: bool = False,
     holds: tuple[Hold, ...] = (),
     releases: frozenset[Position] = frozenset(),
     repaired: frozenset[Position] = frozenset(),
-    ran: int = 0,
+    begun_at: int = 0,
     is_first: bool = False,
 ) -> MergePlan:
     """Return the plan of a batch.
@@ -180,7 +180,7 @@ def plan(
     records = [record for record in records if record.is_of(epoch)]
     low_watermark = _low_watermark(dimension, progress, epoch)
     truncates = _truncates(dimension, facts, records, low_watermark, delivered)
-    is_in_part = _is_in_part(dimension, facts, records, in_part=in_part)
+    is_in_part = _is_in_part(dimension, facts, records, in_part=has_partial_events)
     return MergePlan(
         dimension=dimension,
         evolution=evolution,
@@ -191,7 +191,7 @@ def plan(
         appends=not dimension.key,
         creates=stored is None,
         folds=is_in_part or dimension.keeps_ended or _meets_truncates(dimension, facts, truncates),
-        in_part=is_in_part,
+        folds_remembered=is_in_part,
         low_watermark=low_watermark,
         copies=delivered,
         truncates=truncates,
@@ -200,7 +200,7 @@ def plan(
         repaired=repaired,
         replaces=replaces,
         recomputed=_recomputed_columns(dimension, facts, evolution, is_new=stored is None or replaces),
-        ran=ran,
+        begun_at=begun_at,
         numbered=progress.numbered or 0,
         splices=splices,
         is_first=is_first and replaces and _is_dated_alike(dimension, facts),
@@ -231,10 +231,10 @@ def _interpret_batch(
 ) -> _InterpretedBatch:
     """Return how a table reads a batch; raises SchemaConflict as `plan` does."""
     evolution = _evolution(dimension, facts, stored)
-    dimension = replace(dimension, schema=evolution.selection(facts.schema))
+    dimension = replace(dimension, schema=evolution.stored_columns(facts.schema))
     meets_fewer = _meets_fewer_columns(dimension, facts, progress, evolution, records)
     applied = facts.with_parts() if meets_fewer or _takes_parts(dimension, facts, evolution) else facts
-    completes = meets_fewer or (evolution.lacks and Operation.UPDATE in facts.operations)
+    completes = meets_fewer or (evolution.lacks_columns and Operation.UPDATE in facts.operations)
     # A table that keeps ended rows remembers complete updates as partial ones: its format need not complete any.
     needs = _needs(dimension, applied if completes else facts, replaces=replaces)
     return _InterpretedBatch(dimension=dimension, evolution=evolution, facts=applied, needs=needs)
@@ -246,7 +246,7 @@ def _is_dated_alike(dimension: Dimension, facts: BatchFacts) -> bool:
     return history is not None and isinstance(history.validity, ByTime) and not facts.own_times
 
 
-def _low_watermark(dimension: Dimension, progress: Progress, epoch: int) -> Mark | None:
+def _low_watermark(dimension: Dimension, progress: Progress, epoch: int) -> SourceOrder | None:
     """Return the low watermark of an epoch, or None.
 
     The watermark of an earlier epoch does not apply, because sequences may begin again. An `ordered` table has
@@ -266,7 +266,7 @@ def _takes_parts(dimension: Dimension, facts: BatchFacts, evolution: Evolution) 
     if isinstance(dimension.lateness, Ordered):
         lacks_date = history is not None and history.dated_by in evolution.absent
         return lacks_date and Operation.UPDATE in facts.operations
-    return dimension.keeps_ended or (evolution.lacks and Operation.UPDATE in facts.operations)
+    return dimension.keeps_ended or (evolution.lacks_columns and Operation.UPDATE in facts.operations)
 
 
 def _meets_fewer_columns(
@@ -284,7 +284,8 @@ def _meets_fewer_columns(
         return False
     earlier = [r.greatest for r in records if r.batch < newest_growth and r.is_of(epoch)]
     return any(
-        facts.least < position and (low_watermark is None or position.mark > low_watermark) for position in earlier
+        facts.least < position and (low_watermark is None or position.source_order > low_watermark)
+        for position in earlier
     )
 
 
@@ -295,7 +296,7 @@ def _needs(dimension: Dimension, facts: BatchFacts, *, replaces: bool) -> frozen
     needs |= {Capability.IMAGES} if dimension.match is Match.IMAGE else set()
     if dimension.history is not None:
         needs.add(Capability.HISTORY)
-        needs |= {Capability.BITEMPORAL} if dimension.history.known else set()
+        needs |= {Capability.BITEMPORAL} if dimension.history.is_bitemporal else set()
         needs |= {Capability.NUMBERS} if dimension.history.has_numbers else set()
     return frozenset(needs)
 
@@ -318,11 +319,13 @@ def _truncates(
     dimension: Dimension,
     facts: BatchFacts,
     records: Iterable[Record],
-    low_watermark: Mark | None,
+    low_watermark: SourceOrder | None,
     delivered: frozenset[int],
 ) -> Truncates:
     """Return the truncates that a batch meets, without those that are too late."""
-    in_time = [position for position in facts.truncates if low_watermark is None or position.mark > low_watermark]
+    in_time = [
+        position for position in facts.truncates if low_watermark is None or position.source_order > low_watermark
+    ]
     arriving = [position for position in in_time if position.object not in delivered]
     truncates = Truncates.of(
         remembered_truncates(records, low_watermark), arriving, unique=dimension.unique_sequences
@@ -360,7 +363,7 @@ def _is_above(lowest: Position | None, high_watermark: Position | None) -> bool:
     """Return True if every event of the batch is above the high watermark, compared by (epoch, sequence)."""
     if lowest is None or high_watermark is None:
         return True
-    return Mark(*lowest[:2]) > high_watermark.mark
+    return SourceOrder(*lowest[:2]) > high_watermark.source_order
 
 
 def backwards(plan: MergePlan, rejects: Mapping[Reason, int]) -> Backwards | None:
@@ -374,7 +377,7 @@ def backwards(plan: MergePlan, rejects: Mapping[Reason, int]) -> Backwards | Non
         late = [
             Backwards(item.object.name, None)
             for item in objects
-            if item.least is not None and item.least.mark <= plan.low_watermark
+            if item.least is not None and item.least.source_order <= plan.low_watermark
         ]
     return next(iter([*within, *late]), None)
 

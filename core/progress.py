@@ -10,7 +10,7 @@ from typing import Any, Final, Self
 from lakeward.core.checks.log_steps import LogReached, SnapshotPlace
 from lakeward.core.checks.source_clock import Ahead, Backwards
 from lakeward.core.dimension import Match
-from lakeward.core.events import Mark, Position, Sequences
+from lakeward.core.events import Position, Sequences, SourceOrder
 from lakeward.core.ledger.duplicate_objects import DuplicateObject
 from lakeward.core.ledger.other_tables import OtherTables
 from lakeward.core.merge.counts import Counts
@@ -25,7 +25,7 @@ _STORED_NAMES: Final[Mapping[str, str]] = {"high_watermark": "high_water", "low_
 
 _READERS: Final[Mapping[str, Callable[[Any], object]]] = {
     "high_watermark": lambda parts: Position(*parts),
-    "low_watermark": lambda parts: Mark(*parts),
+    "low_watermark": lambda parts: SourceOrder(*parts),
     "ahead": lambda parts: Ahead(*parts),
     "backwards": lambda parts: Backwards(*parts[:2]),  # older versions wrote a third
     "twin": lambda parts: DuplicateObject(*parts),
@@ -73,7 +73,7 @@ class Progress:
     batch: int = 0
     epoch: int = 1
     high_watermark: Position | None = None
-    low_watermark: Mark | None = None
+    low_watermark: SourceOrder | None = None
     object: str | None = None
     time: int | None = None
     rows: int = 0

@@ -156,7 +156,7 @@ def _bench(mistake: Mistake, histories: int | None = None, *, alone: bool = Fals
 
 
 ALONE = frozenset({Capability.HISTORY.value})
-(HISTORIES_LAW,) = [law for law in LAWS if law.name == "any_order_and_any_crash_give_the_one_history"]
+(HISTORIES_LAW,) = [law for law in LAWS if law.name == "any_order_and_any_crash_give_the_same_history"]
 OPEN_ALONE = [way for way in HISTORIES_LAW.cases if not HISTORIES_LAW.closed_by(ALONE, way)]
 
 

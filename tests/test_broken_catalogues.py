@@ -12,7 +12,7 @@ from lakeward.core.errors import CatalogueUnreachable, ConfigError, LakewardErro
 from lakeward.core.ports import SourceCatalogue
 from lakeward.core.schema import Type
 from lakeward.core.settings.source_catalogue import SourceColumn, SourceTable
-from lakeward.plugins.testing import Catalogued
+from lakeward.plugins.testing import CatalogueUnderTest
 from lakeward.plugins.testing.laws import catalogues
 
 SEEN = (AssertionError, LakewardError, LookupError, pytest.fail.Exception)
@@ -102,10 +102,10 @@ BROKEN: Mapping[str, tuple[SourceCatalogue, SourceCatalogue]] = {
 
 @pytest.mark.parametrize("law", catalogues.LAWS)
 def test_a_broken_catalogue_breaks_its_law(law: catalogues.Law) -> None:
-    law(Catalogued(catalogue=Told(), tables=TABLES, gone=Gone()))
+    law(CatalogueUnderTest(catalogue=Told(), tables=TABLES, gone=Gone()))
     catalogue, gone = BROKEN[law.__name__]
     with pytest.raises(SEEN):
-        law(Catalogued(catalogue=catalogue, tables=TABLES, gone=gone))
+        law(CatalogueUnderTest(catalogue=catalogue, tables=TABLES, gone=gone))
 
 
 def test_every_law_has_a_catalogue_that_breaks_it() -> None:
@@ -115,4 +115,4 @@ def test_every_law_has_a_catalogue_that_breaks_it() -> None:
 def test_a_catalogue_with_too_few_tables_is_refused() -> None:
     for tables in (TABLES[:1], TABLES[1:], (TABLES[0], *TABLES[2:])):
         with pytest.raises(ValueError, match="needs"):
-            Catalogued(catalogue=Told(tables), tables=tables, gone=Gone())
+            CatalogueUnderTest(catalogue=Told(tables), tables=tables, gone=Gone())

@@ -38,8 +38,8 @@ class RefusesItsOwner(MemoryLease):
 
 
 class LastsAsLongAsAtFirst(MemoryLease):
-    def renew(self, term: LeaseGrant) -> LeaseGrant:
-        return term
+    def renew(self, grant: LeaseGrant) -> LeaseGrant:
+        return grant
 
 
 class KnowsATermByItsEndToo(MemoryLease):
@@ -48,7 +48,7 @@ class KnowsATermByItsEndToo(MemoryLease):
 
 
 class KeepsWhatIsGivenBack(MemoryLease):
-    def give_back(self, term: LeaseGrant) -> None:
+    def give_back(self, grant: LeaseGrant) -> None:
         """Do nothing."""
 
 
@@ -58,14 +58,14 @@ class LastsForEver(MemoryLease):
 
 
 class IsRenewedWhoeverHasIt(MemoryLease):
-    def renew(self, term: LeaseGrant) -> LeaseGrant:
-        self.terms[term.lease] = replace(term, until=self.now() + self.lasts)
-        return self.terms[term.lease]
+    def renew(self, grant: LeaseGrant) -> LeaseGrant:
+        self.terms[grant.lease] = replace(grant, until=self.now() + self.lasts)
+        return self.terms[grant.lease]
 
 
 class KnowsNoTermsButOwners(MemoryLease):
-    def give_back(self, term: LeaseGrant) -> None:
-        super().give_back(replace(term, fence=self.terms[term.lease].fence))
+    def give_back(self, grant: LeaseGrant) -> None:
+        super().give_back(replace(grant, fence=self.terms[grant.lease].fence))
 
 
 class ForgetsTheFence(MemoryLease):

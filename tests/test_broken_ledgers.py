@@ -13,7 +13,7 @@ from lakeward.adapters.secrets.local import EnvironmentSecrets
 from lakeward.core.errors import ConfigError, LakewardError
 from lakeward.core.ledger.objects import Account, Notes, ObjectRecord, ObjectState
 from lakeward.core.settings.secrets import Secret
-from lakeward.plugins.testing import Vault
+from lakeward.plugins.testing import SecretStoreUnderTest
 from lakeward.plugins.testing.laws import ledgers, secret_stores
 
 SEEN = (AssertionError, LakewardError, pytest.fail.Exception)
@@ -68,7 +68,7 @@ class KeepsNothingOfThePipeline(MemoryLedger):
 
 class ForgetsEveryTable(MemoryLedger):
     def write(self, table: str, notes: Notes) -> None:
-        if notes.anew:
+        if notes.replaces_all:
             self.accounts.clear()
             self.known.clear()
         MemoryLedger.write(self, table, notes)
@@ -157,6 +157,6 @@ PLACES: Mapping[str, type[EnvironmentSecrets]] = {
 @pytest.mark.parametrize("law", secret_stores.LAWS)
 def test_a_broken_secret_store_breaks_its_law(law: secret_stores.Law) -> None:
     environment = {"PEPPER": " pepper"}
-    law(Vault(secrets=EnvironmentSecrets(environment), name="PEPPER", value=b" pepper"))
+    law(SecretStoreUnderTest(secrets=EnvironmentSecrets(environment), name="PEPPER", value=b" pepper"))
     with pytest.raises(SEEN):
-        law(Vault(secrets=PLACES[law.__name__](environment), name="PEPPER", value=b" pepper"))
+        law(SecretStoreUnderTest(secrets=PLACES[law.__name__](environment), name="PEPPER", value=b" pepper"))

@@ -14,7 +14,7 @@ from hiding_queue import HidingQueue, hiding_bell
 from lakeward.adapters.memory import MemoryQueue
 from lakeward.core.errors import LakewardError
 from lakeward.core.ports import Notice
-from lakeward.plugins.testing import Bell
+from lakeward.plugins.testing import QueueUnderTest
 from lakeward.plugins.testing.laws import queues
 
 SEEN = (AssertionError, LakewardError, LookupError, ValueError)
@@ -97,9 +97,11 @@ BROKEN: Mapping[str, type[MemoryQueue]] = {
 }
 
 
-def bell(kind: type[MemoryQueue]) -> Bell:
+def bell(kind: type[MemoryQueue]) -> QueueUnderTest:
     queue, receipts = kind(), count()
-    return Bell(open=lambda: queue, ring=lambda table: queue.notices.append(Notice(table, str(next(receipts)))))
+    return QueueUnderTest(
+        open=lambda: queue, ring=lambda table: queue.notices.append(Notice(table, str(next(receipts))))
+    )
 
 
 @pytest.mark.parametrize("law", queues.LAWS)
@@ -160,7 +162,7 @@ def test_a_queue_of_one_process_breaks_a_law() -> None:
     opened = iter([queue, *(MemoryQueue() for _ in range(9))])
     with pytest.raises(AssertionError):
         queues.a_notice_stays_until_it_is_acknowledged(
-            Bell(open=lambda: next(opened), ring=lambda table: queue.notices.append(Notice(table)))
+            QueueUnderTest(open=lambda: next(opened), ring=lambda table: queue.notices.append(Notice(table)))
         )
 
 

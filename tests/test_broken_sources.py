@@ -105,8 +105,10 @@ def truncating(change: Callable[[Position, int | None], tuple[Position, int | No
 
 
 class MixesTables(MemorySource):
-    def select_objects(self, dimension: Dimension, past: ObjectHistory) -> ObjectSelection:
-        every = [MemorySource.select_objects(self, replace(dimension, name=name), past) for name in self.tables]
+    def select_objects(self, dimension: Dimension, object_history: ObjectHistory) -> ObjectSelection:
+        every = [
+            MemorySource.select_objects(self, replace(dimension, name=name), object_history) for name in self.tables
+        ]
         return next((selection for selection in every if selection.objects), ObjectSelection())
 
 
@@ -147,7 +149,7 @@ def once_per_process(_: MemorySource, __: Dimension, ___: ObjectHistory, objects
 
 
 def last_one_again(_: MemorySource, __: Dimension, past: ObjectHistory, objects: Objects) -> Objects:
-    return objects or [*past.seen.values()][-1:]
+    return objects or [*past.applied.values()][-1:]
 
 
 def without_the_first(_: MemorySource, __: Dimension, past: ObjectHistory, objects: Objects) -> Objects:
@@ -155,13 +157,13 @@ def without_the_first(_: MemorySource, __: Dimension, past: ObjectHistory, objec
 
 
 def behind_the_last(_: MemorySource, __: Dimension, past: ObjectHistory, objects: Objects) -> Objects:
-    last = max((item.order for item in past.seen.values()), default=0)
+    last = max((item.order for item in past.applied.values()), default=0)
     return [item for item in objects if item.order > last]
 
 
 def with_current_versions(source: MemorySource, dimension: Dimension, past: ObjectHistory) -> ObjectHistory:
     now = {item.name: item for item in listed(source, dimension)}
-    return replace(past, seen={name: now.get(name, item) for name, item in past.seen.items()})
+    return replace(past, applied={name: now.get(name, item) for name, item in past.applied.items()})
 
 
 def first_key_range(batch: Batch[Frame], *_: object) -> Mapping[str, Any]:
@@ -223,12 +225,12 @@ class NamesNoColumn(MemorySource):
 
 class ReadsByTheNameOfTheTable(MemorySource):
     def read(self, dimension: Dimension, selection: ObjectSelection, epoch: int) -> Batch[Frame]:
-        return MemorySource.read(self, replace(dimension, reads=None), selection, epoch)
+        return MemorySource.read(self, replace(dimension, source_name=None), selection, epoch)
 
 
 class SelectsByTheNameOfTheTable(MemorySource):
-    def select_objects(self, dimension: Dimension, past: ObjectHistory) -> ObjectSelection:
-        return MemorySource.select_objects(self, replace(dimension, reads=None), past)
+    def select_objects(self, dimension: Dimension, object_history: ObjectHistory) -> ObjectSelection:
+        return MemorySource.select_objects(self, replace(dimension, source_name=None), object_history)
 
 
 CUTS_TEXTS = with_cells(lambda cell: cell.splitlines()[0] if isinstance(cell, str) and cell else cell)
@@ -248,9 +250,9 @@ BROKEN: Mapping[str, Sequence[type[MemorySource]]] = {
         *(NULLS_EMPTY_TEXTS, CUTS_TEXTS),
         with_cells(lambda cell: int(float(cell)) if isinstance(cell, int) else cell),
     ],
-    "what_is_taken_is_taken_again_until_it_is_applied": [selecting(once_per_process)],
-    "what_was_applied_is_not_taken_again": [selecting(last_one_again)],
-    "a_listing_from_the_last_object_on_finds_the_same": [selecting(without_the_first)],
+    "objects_are_selected_until_they_are_applied": [selecting(once_per_process)],
+    "applied_objects_are_not_selected_again": [selecting(last_one_again)],
+    "a_listing_after_the_last_object_selects_the_same": [selecting(without_the_first)],
     "each_row_has_a_place_of_its_own": [
         changed_rows(lambda frame: [placed(item, row=100 - item.position.row) for item in frame])
     ],
@@ -265,24 +267,24 @@ BROKEN: Mapping[str, Sequence[type[MemorySource]]] = {
         changed_facts(lambda batch, *_: {"greatest": batch.facts.objects[0].greatest}),
         changed_facts(first_key_range),
     ],
-    "what_is_read_again_is_the_same_to_the_position": [
+    "objects_are_read_the_same_again": [
         changed_rows(lambda frame: [placed(item, row=next(NUMBERS)) for item in frame])
     ],
-    "an_object_that_changed_since_it_was_taken_is_left_out_with_all_behind_it": [
+    "an_object_that_changed_after_its_selection_is_left_out": [
         changed_reads(unchanged_objects),
         changed_reads(equal_sizes),
     ],
     "an_object_that_changed_after_it_was_applied_stops_the_table": [changed_histories(with_current_versions)],
-    "an_object_that_comes_late_is_taken_and_said_to_be_late": [
+    "a_late_object_is_selected_and_reported": [
         selecting(behind_the_last),
-        changed_histories(lambda _, __, past: replace(past, floor=None)),
+        changed_histories(lambda _, __, past: replace(past, object_watermark=None)),
     ],
     "a_truncation_is_one_truncate_at_its_place": [
         truncating(lambda place, time: (place._replace(sequence=0), time)),
         truncating(lambda place, _: (place, None)),
     ],
-    "a_table_is_read_by_what_its_source_calls_it": [SelectsByTheNameOfTheTable, ReadsByTheNameOfTheTable],
-    "what_is_archived_is_what_was_applied": [ArchivesAll],
+    "a_table_is_read_under_its_name_in_the_source": [SelectsByTheNameOfTheTable, ReadsByTheNameOfTheTable],
+    "only_applied_objects_are_archived": [ArchivesAll],
     "without_rules_rows_have_the_columns_and_the_key_of_their_table": [LeavesTheKeyOut],
     "without_rules_no_column_is_recomputed": [RecomputesAColumn],
     "cells_of_a_row_in_quarantine_are_those_of_the_source": [ShowsTheFirstRow, ShowsUnknownColumns],

@@ -35,7 +35,7 @@ def apply_all(project: Project) -> Any:
     """Apply what there is, as a process without a common lock would."""
     job = Container(configured=load(project.folder / "lakeward.toml")).job(table=table_name("shop.item"))
     apply_changes(job)
-    return job.opened.table.standing().progress
+    return job.opened.table.state().progress
 
 
 def let_another_commit_last(kind: str, monkeypatch: pytest.MonkeyPatch, other: Callable[[], object]) -> None:

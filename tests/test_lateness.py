@@ -149,7 +149,7 @@ def test_a_file_below_the_low_watermark_stops_the_table(late: Project) -> None:
     late.run()
     put(late, "105900000", change("I", "10:59", 1, "who knows"))
     said = late.fails()
-    assert "1 file appeared below the mark" in said
+    assert "1 file appeared below the low watermark" in said
     assert "20261121-105900000.csv; nothing may come before 20261121-110000000.csv any more" in said
     assert len(late.rows()) == 4
 

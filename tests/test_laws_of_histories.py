@@ -15,7 +15,7 @@ from lakeward.adapters.memory import Frame, MemoryLedger, MemoryQueue, MemorySou
 from lakeward.core.dimension import Deletes, Dimension, Lateness, Ordered, TableName, Unbounded, Within
 from lakeward.core.errors import ConfigError
 from lakeward.core.events import LOAD_SEQUENCE, ChangeEvent, Key, Operation, Position
-from lakeward.core.history.options import ByRun, History, Kind, Shown, Surrogate, Track
+from lakeward.core.history.options import ByRun, History, Kind, Surrogate, Track, ValidityColumns
 from lakeward.core.history.versions import Version, Versions
 from lakeward.core.ledger.writer import LedgerWriter
 from lakeward.core.merge.change_log import Change, Reject
@@ -93,7 +93,9 @@ def check(random: Random, lateness: Lateness, history: History, kind: type[Memor
 @pytest.mark.parametrize("lateness", LATENESS, ids=repr)
 @some
 @given(random=st.randoms(use_true_random=False), history=st.sampled_from(WAYS))
-def test_any_order_and_any_crash_give_the_one_history(lateness: Lateness, random: Random, history: History) -> None:
+def test_any_order_and_any_crash_give_the_same_history(
+    lateness: Lateness, random: Random, history: History
+) -> None:
     check(random, lateness, history)
 
 
@@ -253,7 +255,7 @@ def periods(table: MemoryTable) -> dict[Key, list[tuple[int, int | None]]]:
 
 
 def test_versions_have_the_day_of_their_run_and_unchanged_rows_are_written_once() -> None:
-    history = History(validity=ByRun(), shown=Shown(type=Type("date")), first_load=-7)
+    history = History(validity=ByRun(), validity_columns=ValidityColumns(type=Type("date")), first_load=-7)
     table, source = MemoryTable(replace(DIMENSION, history=history)), MemorySource()
     source.put(NAME, 1, [change(Operation.READ, 1), change(Operation.READ, 1, key=2)])
     apply_changes(job(source, table, 5 * DAY))
@@ -264,7 +266,7 @@ def test_versions_have_the_day_of_their_run_and_unchanged_rows_are_written_once(
 
 
 def test_a_full_load_ends_missing_rows_on_the_day_of_its_run() -> None:
-    history = History(validity=ByRun(), shown=Shown(type=Type("date")))
+    history = History(validity=ByRun(), validity_columns=ValidityColumns(type=Type("date")))
     table, source = MemoryTable(replace(DIMENSION, history=history)), MemorySource()
     source.put(NAME, 1, [change(Operation.READ, 1), change(Operation.READ, 1, key=2)])
     apply_changes(job(source, table, 5 * DAY))
@@ -282,7 +284,7 @@ def test_a_full_load_ends_missing_rows_on_the_day_of_its_run() -> None:
         (replace(DIMENSION, key=()), frozenset(Capability), "a history needs a key"),
         (replace(DIMENSION, deletes=Deletes.SOFT), frozenset(Capability), "its deletes are soft"),
         (
-            replace(DIMENSION, history=History(shown=Shown(surrogate=Surrogate.NUMBER))),
+            replace(DIMENSION, history=History(validity_columns=ValidityColumns(surrogate=Surrogate.NUMBER))),
             frozenset(Capability) - {Capability.NUMBERS},
             "needed: numbers",
         ),

@@ -32,8 +32,8 @@ from pyspark.sql import DataFrame
 
 from lakeward.adapters.formats.shared.joined.joined_sources import SourceReader
 from lakeward.core.dimension import TableName
-from lakeward.core.history.options import ByRun, History, Shown
-from lakeward.core.joined.declaration import Joined
+from lakeward.core.history.options import ByRun, History, ValidityColumns
+from lakeward.core.joined.declaration import JoinDeclaration
 from lakeward.core.schema import Type
 from lakeward.entrypoints import container
 
@@ -57,7 +57,7 @@ class Lake:
     both: bool = False
     runs: int = 0
 
-    def join(self, *joined: Joined) -> Lake:
+    def join(self, *joined: JoinDeclaration) -> Lake:
         """Declare joined tables."""
         named = [in_lake(one, f"joined_{number}", both=self.both) for number, one in enumerate(joined)]
         self.tables = [CheckedTable(joining) for joining in named]
@@ -69,7 +69,7 @@ class Lake:
         """The tables of the shops that some joined table is made of."""
         return [*dict.fromkeys(name for one in self.tables for name in one.joined.sources)]
 
-    def configure(self, *more: Joined) -> None:
+    def configure(self, *more: JoinDeclaration) -> None:
         mode = '["mirror", "history"]' if self.both else '"history"'
         joined = [*(one.joined for one in self.tables), *more]
         self.project.configure(settings_of(self.names, mode, joined), SOURCE)
@@ -102,7 +102,7 @@ class Lake:
             assert in_order(table.rows(self.project)) == in_order(table.rows(self.project, copy.name))
 
 
-def by_runs(joined: Joined) -> bool:
+def by_runs(joined: JoinDeclaration) -> bool:
     return joined.history is not None and isinstance(joined.history.validity, ByRun)
 
 
@@ -110,13 +110,13 @@ def in_order(rows: Sequence[Any]) -> list[Any]:
     return sorted(rows, key=str)
 
 
-def mirrored(random: Random, *shapes: str, but: str | None = None) -> Joined:
+def mirrored(random: Random, *shapes: str, but: str | None = None) -> JoinDeclaration:
     """Return a joined mirror of one of these shapes, but for one of its sources."""
     joined = declared(random.choice(shapes), random, unknown={})
     return replace(joined, sources={name: one for name, one in joined.sources.items() if name != but})
 
 
-def over_time(random: Random, *shapes: str, but: str | None = None) -> Joined:
+def over_time(random: Random, *shapes: str, but: str | None = None) -> JoinDeclaration:
     """Return a joined history of histories, of columns of several kinds; some sources are as they are now."""
     joined = mirrored(random, *shapes, but=but)
     now = {name for name in joined.others if random.random() < 0.3}
@@ -124,8 +124,8 @@ def over_time(random: Random, *shapes: str, but: str | None = None) -> Joined:
     return replace(joined, sources=sources, history=History(kinds=kinds_of(joined)))
 
 
-def by_run(random: Random, *shapes: str) -> Joined:
-    history = History(validity=ByRun(), shown=Shown(type=Type("date")))
+def by_run(random: Random, *shapes: str) -> JoinDeclaration:
+    history = History(validity=ByRun(), validity_columns=ValidityColumns(type=Type("date")))
     return replace(mirrored(random, *shapes), history=history)
 
 

@@ -27,7 +27,7 @@ from lakeward.adapters.formats.iceberg import checks as iceberg
 from lakeward.adapters.formats.iceberg.metadata.columns import to_iceberg
 from lakeward.adapters.formats.iceberg.options import TableOptions as IcebergOptions
 from lakeward.adapters.formats.shared.resolution import resolver
-from lakeward.adapters.sources.rows.parquet_footers import footer
+from lakeward.adapters.sources.rows.parquet_footers import read_footer
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import ConfigError
 from lakeward.core.schema import Column, Schema, Type
@@ -102,7 +102,7 @@ def read_table(project: Project, table: str) -> tuple[Schema, list[Row]]:
     ours = [name for name in read.column_names if name.startswith(("_lakeward_", "_hoodie_"))]
     read = read.drop_columns(ours).sort_by("id")
     pq.write_table(read, project.folder / "read.parquet")
-    schema = footer(project.folder / "read.parquet", table).schema
+    schema = read_footer(project.folder / "read.parquet", table).schema
     return schema, [held(row, schema) for row in read.to_pylist()]
 
 

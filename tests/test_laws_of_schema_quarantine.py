@@ -86,7 +86,7 @@ class Lake:
 
     def entries(self, policies: Policies) -> Sequence[Entry]:
         opened = self.job(policies).opened
-        return opened.quarantine.entries(opened.table.standing().progress)
+        return opened.quarantine.entries(opened.table.state().progress)
 
 
 def delivered_lake(case: Case) -> Lake:

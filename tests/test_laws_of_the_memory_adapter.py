@@ -87,7 +87,7 @@ def test_the_low_watermark_rises_and_events_below_it_are_too_late() -> None:
         player = Player(script, MemoryLake()).play()
         marks += player.moments[-1].progress.low_watermark is not None
         late += player.moments[-1].progress.totals.quarantined
-        assert player.moments[-1].progress.totals.add_up()
+        assert player.moments[-1].progress.totals.adds_up()
     assert marks > 10
     assert late > 30
 

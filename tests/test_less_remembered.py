@@ -94,7 +94,7 @@ def by_batch(beside: ChangeLogTable, progress: Progress, _: object) -> str:
     passed = [
         n
         for n, r in beside.batches.records.items()
-        if r.record and progress.low_watermark and r.record.greatest.mark <= progress.low_watermark
+        if r.record and progress.low_watermark and r.record.greatest.source_order <= progress.low_watermark
     ]
     return f"({kinds} and {names.BATCH} <= {max(passed, default=0)})"
 

@@ -102,7 +102,7 @@ class SqliteLedger:
                 listed=listed,
                 batch=batch,
                 alarms=tuple(Alarm(*parts) for parts in raised),
-                acked={code: frozenset(about) for code, about in acked.items()},
+                acknowledged={code: frozenset(about) for code, about in acked.items()},
                 awaited=_awaited(db, table),
                 failure=_failure(db, table) if version >= 3 else None,
                 verdict=_verdict(db, table) if version >= 4 else None,
@@ -120,7 +120,7 @@ class SqliteLedger:
     def write(self, table: str, notes: Notes) -> None:
         """Write notes in one transaction."""
         with self._writing() as db:
-            if notes.anew:
+            if notes.replaces_all:
                 for name in _TABLES:
                     db.execute(f"DELETE FROM {name} WHERE of = ?", (table,))  # our own names
             db.execute("INSERT INTO tables (of) VALUES (?) ON CONFLICT DO NOTHING", (table,))
@@ -198,7 +198,7 @@ def _write_table(db: sqlite3.Connection, table: str, notes: Notes) -> None:
         db.execute("UPDATE tables SET listed = ? WHERE of = ?", (notes.listed, table))
     if notes.batch is not None:
         db.execute("UPDATE tables SET batch = ? WHERE of = ?", (notes.batch, table))
-    if notes.looked:
+    if notes.sets_awaited:
         db.execute("DELETE FROM awaited WHERE of = ?", (table,))
     if notes.awaited is not None:
         db.execute("INSERT INTO awaited VALUES (?, ?)", (table, json.dumps(asdict(notes.awaited))))
@@ -213,9 +213,9 @@ def _write_table(db: sqlite3.Connection, table: str, notes: Notes) -> None:
         db.execute("DELETE FROM alarms WHERE of = ?", (table,))
         rows = ((table, alarm.code, alarm.what, alarm.found, alarm.todo) for alarm in notes.alarms)
         db.executemany("INSERT INTO alarms VALUES (?, ?, ?, ?, ?)", rows)
-    if notes.acked is not None:
+    if notes.acknowledged is not None:
         db.execute("DELETE FROM acked WHERE of = ?", (table,))
-        listed = ((table, code, one) for code, about in notes.acked.items() for one in sorted(about))
+        listed = ((table, code, one) for code, about in notes.acknowledged.items() for one in sorted(about))
         db.executemany("INSERT INTO acked VALUES (?, ?, ?)", listed)
 
 

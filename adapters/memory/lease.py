@@ -31,17 +31,17 @@ class MemoryLease:
             self.terms[lease] = LeaseGrant(lease=lease, owner=owner, until=now + self.lasts, fence=fence)
             return self.terms[lease]
 
-    def renew(self, term: LeaseGrant) -> LeaseGrant:
+    def renew(self, grant: LeaseGrant) -> LeaseGrant:
         """Return the extended grant, or the current one of another owner."""
         with self._lock:
-            current = self.terms.get(term.lease, replace(term, owner="", until=0, fence=0))
-            if (current.owner, current.fence) == (term.owner, term.fence):
-                current = self.terms[term.lease] = replace(term, until=self.now() + self.lasts)
+            current = self.terms.get(grant.lease, replace(grant, owner="", until=0, fence=0))
+            if (current.owner, current.fence) == (grant.owner, grant.fence):
+                current = self.terms[grant.lease] = replace(grant, until=self.now() + self.lasts)
             return current
 
-    def give_back(self, term: LeaseGrant) -> None:
+    def give_back(self, grant: LeaseGrant) -> None:
         """End a grant now; its fence is kept."""
         with self._lock:
-            current = self.terms.get(term.lease)
-            if current is not None and (current.owner, current.fence) == (term.owner, term.fence):
-                self.terms[term.lease] = replace(grant, owner="", until=0)
+            current = self.terms.get(grant.lease)
+            if current is not None and (current.owner, current.fence) == (grant.owner, grant.fence):
+                self.terms[grant.lease] = replace(grant, owner="", until=0)

@@ -41,7 +41,7 @@ def _selected(table: MemoryTable, wanted: Selection) -> Iterator[Mapping[str, Ce
         row = table.rows[key]
         if history is None:
             yield {**row.cells, DELETED: row.deleted} if dimension.is_soft else row.cells
-        elif history.known:
+        elif history.is_bitemporal:
             names = dimension.stored.schema.names
             batch = table.progress.batch if wanted.known is None else wanted.known
             rows_known = table.beliefs[key] if wanted.at is None else known_after(table.beliefs[key], batch)
@@ -54,6 +54,6 @@ def _selected(table: MemoryTable, wanted: Selection) -> Iterator[Mapping[str, Ce
 def _is_valid(history: History, cells: Mapping[str, Cell], at: int | None) -> bool:
     if at is None:
         return True
-    form = history.shown
+    form = history.validity_columns
     begins, ends = (instant_of_value(cells[name], history) for name in (form.valid_from, form.valid_to))
     return begins is not None and begins <= at and (ends is None or at < ends + form.closed)

@@ -93,7 +93,7 @@ class _Rows:
         shaped_row = self.shape_row(event)
         key_step_numbers = key_steps(self.form, self.dimension.key)
         key_columns = {
-            item.name for step in self.form.steps if step.number in key_step_numbers for item in step.made
+            item.name for step in self.form.steps if step.number in key_step_numbers for item in step.results
         }
         if key_columns & shaped_row.misfits.keys():
             return Reject(event.position, Reason.UNREADABLE, (), event.transaction, event.time)

@@ -106,7 +106,7 @@ class MemorySource:
         """Return the configured form of keys; keys are values already."""
         return self.form_of_keys
 
-    def select_objects(self, dimension: Dimension, past: ObjectHistory) -> ObjectSelection:
+    def select_objects(self, dimension: Dimension, object_history: ObjectHistory) -> ObjectSelection:
         """Select the next objects, in order."""
         by_name = {delivered.object.name: delivered for delivered in self.tables.get(dimension.source, [])}
         objects = [delivered.object for delivered in self.tables.get(dimension.source, [])]
@@ -117,7 +117,7 @@ class MemorySource:
             is_dated=lambda _: self.dates_snapshots,
             partition_end=lambda name: self.partition_end(int(name)),
         )
-        return select_objects(str(dimension.name), objects, past, self.limits, naming)
+        return select_objects(str(dimension.name), objects, object_history, self.limits, naming)
 
     def read(self, dimension: Dimension, selection: ObjectSelection, epoch: int) -> Batch[Frame]:
         """Return the rows of the objects, up to the first that has changed or has other columns than the first."""
@@ -145,7 +145,7 @@ class MemorySource:
         if others:
             other_tables = OtherTables(others.total(), tuple(others.most_common()))
             facts = replace(facts, skipped=facts.skipped + other_tables.messages, others=other_tables)
-        loaded = selection.load or self.loaded.get(dimension.source) or load_epoch
+        loaded = selection.load_epoch or self.loaded.get(dimension.source) or load_epoch
         return Batch(items, replace(facts, loaded=loaded, own_times=self.own_times))
 
     def _in_log(
@@ -172,7 +172,7 @@ class MemorySource:
     def find_missing(self, dimension: Dimension, objects: Sequence[SourceObject]) -> Sequence[str]:
         """Return the names of the objects that a new table would not select."""
         selection = self.select_objects(dimension, ObjectHistory())
-        names = {item.name for item in (*selection.objects, *selection.left)}
+        names = {item.name for item in (*selection.objects, *selection.remaining)}
         return [item.name for item in objects if item.name not in names]
 
     def truncation(self, dimension: Dimension, place: Position, time: int | None) -> Frame:

@@ -26,7 +26,7 @@ from lakeward.core.merge.facts import Capability, ObjectFacts
 from lakeward.core.merge.fold import Row, apply, columns_of, row_of
 from lakeward.core.merge.image_match import match
 from lakeward.core.merge.settle import absorb, settle
-from lakeward.core.operations.key_state import Known, Refused, Remembered, Stored
+from lakeward.core.operations.key_state import KeyState, QuarantinedRow, Remembered, Stored
 from lakeward.core.plan import MergePlan
 from lakeward.core.ports import (
     Batch,
@@ -83,7 +83,7 @@ class MemoryTable:
 
     # The table.
 
-    def standing(self) -> TableState:
+    def state(self) -> TableState:
         """Return the table state: progress and columns."""
         return TableState(self.progress, self.dimension.schema if self.exists else None)
 
@@ -98,7 +98,7 @@ class MemoryTable:
             resolutions=[Resolution(position, repaired.get(position[2:])) for position in plan.releases],
             loaded=plan.facts.loaded,
             believed=plan.facts.believed,
-            ran=plan.ran,
+            ran=plan.begun_at,
             by_hand=not plan.facts.objects,
             own_times=plan.facts.own_times,
             is_first=plan.is_first,
@@ -160,7 +160,7 @@ class MemoryTable:
     def beliefs_after(self, plan: MergePlan, rows: Mapping[Key, Row | None]) -> dict[Key, KnownVersions]:
         """Return the bitemporal rows of these keys after a batch that leaves these rows; {} for other tables."""
         dimension = replace(plan.dimension, schema=plan.evolution.schema)
-        if dimension.history is None or not dimension.history.known:
+        if dimension.history is None or not dimension.history.is_bitemporal:
             return {}
         numbers, versions_of_keys = self.numbers_after(plan, rows), _versions(rows)
         return {
@@ -209,9 +209,9 @@ class MemoryTable:
             {item.name: item for epoch, item in epoch_objects if epoch == progress.epoch},
             holds,
             records,
-            words=tuple(self.words),
-            shown=dict(self.shown),
-            left=frozenset(item.version for epoch, item in epoch_objects if epoch < progress.epoch),
+            decisions=tuple(self.words),
+            quarantined_changes=dict(self.shown),
+            earlier_versions=frozenset(item.version for epoch, item in epoch_objects if epoch < progress.epoch),
         )
 
     def record_batch(self, plan: MergePlan, resolved: MergeResult) -> None:
@@ -219,7 +219,7 @@ class MemoryTable:
         self.written[plan.batch] = resolved.detail
         self.objects[plan.batch] = plan.facts.objects
         self.epochs[plan.batch] = plan.epoch
-        self.shown[plan.batch] = plan.evolution.shown
+        self.shown[plan.batch] = plan.evolution.quarantined_changes
 
     def trim(self, progress: Progress) -> None:
         """Fold remembered events that the low watermark has passed. Incomplete ones go into quarantine."""
@@ -228,9 +228,9 @@ class MemoryTable:
             reject = Reject(event.position, Reason.INCOMPLETE_ROW, event.keys, event.transaction, event.time)
             self.quarantined.setdefault(progress.batch, []).append(reject)
 
-    def record_decision(self, progress: Progress, word: OperatorDecision) -> None:
+    def record_decision(self, progress: Progress, decision: OperatorDecision) -> None:
         """Record an operator decision."""
-        self.words.append(word)
+        self.words.append(decision)
 
     def applied(self, progress: Progress, after: int) -> Sequence[ObjectRecord]:
         """Return the objects of batches after `after`."""
@@ -285,7 +285,7 @@ class MemoryTable:
             since=0,
             text="",
             time=reject.time,
-            waits=waiting.waits,
+            waiting_events=waiting.waits,
             repaired=self.repaired.get(reject.position),
             also_holds=tuple(map(self.key_text, waiting.also_holds)),
         )
@@ -318,7 +318,7 @@ class MemoryTable:
                 check_same_keys(self.dimension, entry, self.key_text(event.key), old_key)
         self.repaired.update({entry.position: entry.repaired for entry in entries if entry.repaired is not None})
 
-    def waiting(self, progress: Progress, resolved: Sequence[Entry], repaired: Frame | None) -> Batch[Frame]:
+    def read_replay(self, progress: Progress, resolved: Sequence[Entry], repaired: Frame | None) -> Batch[Frame]:
         """Return the repaired rows as a batch. Waiting events are in the change log, and settling releases them."""
         return Batch(repaired or (), facts_of(self.dimension, repaired or ()))
 
@@ -328,7 +328,7 @@ class MemoryTable:
         """Return the batches before the last one."""
         return versions.versions(self)
 
-    def behind(self, name: str) -> RollbackPreview:
+    def preview_rollback(self, name: str) -> RollbackPreview:
         """Return the preview of a rollback to a batch."""
         return versions.behind(self, name)
 
@@ -362,33 +362,35 @@ class MemoryTable:
 
     # One key.
 
-    def known(self, key: Key) -> Known:
+    def known(self, key: Key) -> KeyState:
         """Return everything that is known of a key."""
         self.read_state(self.progress)
         changes = [c for c in self.memory.changes.values() if key in c.event.keys or not c.event.keys]
         row = self.rows.get(key)
         change = None if row is None else self.memory.changes.get(row.position)
-        return Known(
+        return KeyState(
             key=key,
             progress=self.progress,
             remembered=[
                 Remembered(event=c.event, batch=c.batch, settled=None if c.waiting else c.batch) for c in changes
             ],
-            refused=[
-                Refused(
+            quarantined=[
+                QuarantinedRow(
                     position=r.position,
                     reason=r.reason,
                     batch=batch,
                     detail=r.detail,
                     time=r.time,
-                    given_up=self._discarding_batch(r.position),
+                    discarded_in=self._discarding_batch(r.position),
                 )
                 for batch, rejects in self.quarantined.items()
                 for r in rejects
                 if key in r.keys and r.position.epoch == self.progress.epoch
             ],
             stored=None if row is None or row.deleted else Stored(row, None if change is None else change.batch),
-            gone=Stored(row, None if change is None else change.batch) if row is not None and row.deleted else None,
+            deleted_row=Stored(row, None if change is None else change.batch)
+            if row is not None and row.deleted
+            else None,
             base=self.memory.bases.get(key),
             objects={x.object.order: x.object.name for objects in self.objects.values() for x in objects},
             has_loads=any(record.loads for record in self.memory.records),
@@ -410,7 +412,7 @@ def _refuse_row(item: ChangeEvent | Reject, plan: MergePlan, incoming: Schema) -
     """Return a row as a reject if it shows a schema change, else without the changed columns."""
     if isinstance(item, Reject):
         return item
-    changes = plan.evolution.shown
+    changes = plan.evolution.quarantined_changes
     leaves_values = item.operation not in (Operation.DELETE, Operation.TRUNCATE)
     if leaves_values and any(shows_change(change, item.cells, incoming) for change in changes):
         return Reject(item.position, Reason.SCHEMA, item.keys, item.transaction, item.time)
@@ -423,16 +425,16 @@ class MemoryTarget:
 
     tables: dict[TableName, MemoryTable] = field(default_factory=dict)
 
-    def standing(self, dimension: Dimension) -> TableState:
+    def table_state(self, dimension: Dimension) -> TableState:
         """Return the table state of a table; the default for a table that does not exist."""
         table = self.tables.get(dimension.name)
-        return TableState(Progress(), None) if table is None else table.standing()
+        return TableState(Progress(), None) if table is None else table.state()
 
     def schema_changes(self, dimension: Dimension) -> Sequence[RecordedChange]:
         """Return none: changes of columns are not recorded."""
         return ()
 
-    def known(self, dimension: Dimension, key: Key) -> Known:
+    def key_state(self, dimension: Dimension, key: Key) -> KeyState:
         """Return everything that a table knows of a key."""
         table = self.tables.setdefault(dimension.name, MemoryTable(dimension))
         return table.known(key)

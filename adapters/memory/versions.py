@@ -12,7 +12,7 @@ from lakeward.core.errors import ConfigError
 from lakeward.core.events import Key, Position
 from lakeward.core.history.bitemporal import KnownVersions
 from lakeward.core.history.instants import value_of_instant
-from lakeward.core.history.options import Shown
+from lakeward.core.history.options import ValidityColumns
 from lakeward.core.history.surrogate_numbers import Numbers
 from lakeward.core.history.version_checks import Finding, HistoryCheck, VersionRule, violation
 from lakeward.core.ledger.writer import applied_record
@@ -77,7 +77,7 @@ def behind(table: MemoryTable, name: str) -> RollbackPreview:
         objects=[applied_record(item, n) for n, objects in later.items() for item in objects],
         batches=len(later),
         by_hand=sum(not objects for objects in later.values()),
-        words=[word for word in table.words if word not in table.kept[batch].words],
+        decisions=[word for word in table.words if word not in table.kept[batch].words],
     )
 
 
@@ -118,7 +118,9 @@ def check(table: MemoryTable, examples: int) -> HistoryCheck:
         if broken_counts[broken.rule] <= examples:
             findings.append(
                 Finding(
-                    table.key_text(key), broken.rule, _begin_text(broken.version.valid_from, history.shown)
+                    table.key_text(key),
+                    broken.rule,
+                    _begin_text(broken.version.valid_from, history.validity_columns),
                 )
             )
     versions = sum(len(row.versions) for row in table.rows.values())
@@ -131,7 +133,7 @@ def check(table: MemoryTable, examples: int) -> HistoryCheck:
     )
 
 
-def _begin_text(instant: int, form: Shown) -> str:
+def _begin_text(instant: int, form: ValidityColumns) -> str:
     return text_of(value_of_instant(instant, form.type), form.type)
 
 

@@ -235,7 +235,7 @@ def refuse_half_load(table: str, facts: BatchFacts, history: ObjectHistory) -> N
     if status is None or status.rows is None or not objects or not status.covers(objects):
         return
     about = [item.version for item in objects]
-    if facts.read >= status.rows or history.passed("LOAD-002").issuperset(about):
+    if facts.read >= status.rows or history.acknowledged_names("LOAD-002").issuperset(about):
         return
     raise AlarmRaised(
         "LOAD-002",

@@ -51,7 +51,7 @@ class LogName(NamedTuple):
         return f"{OVERLAP if self.overlap else FOLLOWS if self.follows else ''}{self.base} {self.server}"
 
     @property
-    def is_told(self) -> bool:
+    def is_known(self) -> bool:
         """True if base or server is known."""
         return bool(self.base or self.server)
 
@@ -162,7 +162,7 @@ class LogReached(NamedTuple):
 
     def with_span(self, span: LogSpan) -> LogReached:
         """Return this with the bounds and the log of these changes added, without regard to partitions."""
-        logs = self.logs | {span.log} if span.log.is_told else self.logs
+        logs = self.logs | {span.log} if span.log.is_known else self.logs
         if span.of_reads:
             snapshot = self.snapshot
             if span.is_initial:

@@ -55,14 +55,14 @@ def valid_at(history: History, at: int, known: int | None = None, dialect: Diale
     In a history with the option `known` the condition selects the versions believed now or, with the argument
     `known`, those believed after that batch.
     """
-    form, name = history.shown, dialect.name
+    form, name = history.validity_columns, dialect.name
     begins, ends, moment = name(form.valid_from), name(form.valid_to), dialect.literal(at, form.type)
     ends_after = f"{ends} {'>=' if form.closed else '>'} {moment}"
     ends_after = f"({ends_after} OR {ends} IS NULL)" if form.open_end is None else ends_after
     parts = [f"{begins} <= {moment}", ends_after]
-    if history.known and known is None:
+    if history.is_bitemporal and known is None:
         parts.append(f"{name(form.known_to)} IS NULL")
-    elif history.known:
+    elif history.is_bitemporal:
         until = name(form.known_to)
         parts += [f"{name(form.known_from)} <= {known}", f"({until} IS NULL OR {until} > {known})"]
     return " AND ".join(parts)
@@ -70,7 +70,7 @@ def valid_at(history: History, at: int, known: int | None = None, dialect: Diale
 
 def is_current(history: History, dialect: Dialect = SPARK) -> str:
     """Return the condition that a row of a history is valid now, as far as is known."""
-    form = history.shown
+    form = history.validity_columns
     ends = dialect.name(form.valid_to)
     if form.is_current is not None:
         condition = dialect.name(form.is_current)
@@ -78,12 +78,12 @@ def is_current(history: History, dialect: Dialect = SPARK) -> str:
         condition = f"{ends} IS NULL"
     else:
         condition = f"{ends} = {dialect.literal(form.open_end, form.type)}"
-    return f"{condition} AND {dialect.name(form.known_to)} IS NULL" if history.known else condition
+    return f"{condition} AND {dialect.name(form.known_to)} IS NULL" if history.is_bitemporal else condition
 
 
 def check(table: object, history: History, at: int, known: int | None) -> None:
     """Raise ConfigError where no row can say what was valid at an instant, or what was known after a batch."""
-    form = history.shown
+    form = history.validity_columns
     if form.open_end is not None and at >= form.open_end:
         end = text_of(value_of_instant(form.open_end, form.type), form.type)
         raise ConfigError(
@@ -91,7 +91,7 @@ def check(table: object, history: History, at: int, known: int | None) -> None:
             found=f"its current versions end at {end} (`open_end`)",
             todo="Ask for what was before.",
         )
-    if known is not None and not history.known:
+    if known is not None and not history.is_bitemporal:
         raise ConfigError(
             f"{table} does not keep what was known before",
             found="its history has no `known = true`",

@@ -31,18 +31,18 @@ class KnownVersion:
     known_from: int
     known_to: int | None = None
 
-    def stood_after(self, batch: int) -> bool:
+    def was_believed_after(self, batch: int) -> bool:
         """Return True if the version was believed after a batch."""
         return self.known_from <= batch and (self.known_to is None or self.known_to > batch)
 
-    def says(self, other: Mapping[str, Cell]) -> bool:
+    def shows(self, other: Mapping[str, Cell]) -> bool:
         """Return True if a row shows the same cells. A column that one of the two lacks counts as NULL."""
         names = {**self.cells, **other}
         return all(canonical(self.cells.get(name)) == canonical(other.get(name)) for name in names)
 
     def row(self, history: History, names: Sequence[str]) -> Mapping[str, Cell]:
         """Return the version as a row of the table with these columns."""
-        batches = dict(zip(history.knowing, (self.known_from, self.known_to), strict=True))
+        batches = dict(zip(history.known_columns, (self.known_from, self.known_to), strict=True))
         return {name: batches[name] if name in batches else self.cells.get(name) for name in names}
 
 
@@ -64,13 +64,13 @@ def update_known_versions(
     ends with the batch, and new ones begin with it.
     """
     history = dimension.history or History()
-    begins = history.shown.valid_from
+    begins = history.validity_columns.valid_from
     ended = [belief for belief in beliefs if belief.known_to is not None]
     open_versions = {belief.cells[begins]: belief for belief in beliefs if belief.known_to is None}
     updated: list[KnownVersion] = []
     for version, cells in zip(versions, rows(dimension, key, versions, numbers), strict=True):
         stored = open_versions.get(cells[begins])
-        if stored is not None and stored.says(cells):
+        if stored is not None and stored.shows(cells):
             del open_versions[cells[begins]]
             updated.append(replace(stored, cells=cells, position=version.position))
         else:
@@ -80,4 +80,4 @@ def update_known_versions(
 
 def known_after(beliefs: Iterable[KnownVersion], batch: int) -> KnownVersions:
     """Return the versions that were believed after a batch."""
-    return tuple(belief for belief in beliefs if belief.stood_after(batch))
+    return tuple(belief for belief in beliefs if belief.was_believed_after(batch))

@@ -58,7 +58,7 @@ def undated_detail(event: ChangeEvent, history: History) -> str | None:
     if event.instant is not None:
         if event.operation is Operation.TRUNCATE:
             return None
-        end, (least, most) = history.shown.open_end, instant_range(history.shown.type)
+        end, (least, most) = history.validity_columns.open_end, instant_range(history.validity_columns.type)
         if end is not None and event.instant >= end:
             return open_end_detail(history)
         return None if least <= event.instant <= most else out_of_range_detail(history)
@@ -78,13 +78,13 @@ def undated_detail(event: ChangeEvent, history: History) -> str | None:
 
 def open_end_detail(history: History) -> str:
     """Return why an instant at or after the open end is refused."""
-    end = value_of_instant(history.shown.open_end or 0, history.shown.type)
+    end = value_of_instant(history.validity_columns.open_end or 0, history.validity_columns.type)
     return f"{_subject(history)} is not before {end}, at which current versions end"
 
 
 def out_of_range_detail(history: History) -> str:
     """Return why an instant that the validity columns cannot show is refused."""
-    return f"{_subject(history)} lies outside of what {history.shown.type.with_article} shows"
+    return f"{_subject(history)} lies outside of what {history.validity_columns.type.with_article} shows"
 
 
 def _subject(history: History) -> str:
@@ -108,13 +108,13 @@ def instant_range(type_: Type) -> tuple[int, int]:
 
 def valid_instant_range(history: History) -> tuple[int, int]:
     """Return the first and the last instant at which a version may begin: those shown, before the open end."""
-    end, (least, most) = history.shown.open_end, instant_range(history.shown.type)
+    end, (least, most) = history.validity_columns.open_end, instant_range(history.validity_columns.type)
     return least, most if end is None else min(most, end - 1)
 
 
 def instant_of_run(history: History, ran: int) -> int | None:
     """Return the instant of a run, or None where instants are neither times nor days."""
-    return instant_of_time(ran, history) if history.by_day or history.shown.type.name in TIMES else None
+    return instant_of_time(ran, history) if history.by_day or history.validity_columns.type.name in TIMES else None
 
 
 def day_of(micros: int, zone: str) -> int:

@@ -73,7 +73,7 @@ NUMBERS: Final = ("int", "bigint", "decimal")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shown:
+class ValidityColumns:
     """How validity is shown: the names and the type of its columns, and the end of a current version.
 
     With `closed` a version shows the last day on which it is valid, else the instant at which the next begins.
@@ -113,13 +113,13 @@ class History:
     first_load: int | None = None
     zone: str = "UTC"
     previous_key: bool = False
-    known: bool = False
-    shown: Shown = Shown()
+    is_bitemporal: bool = False
+    validity_columns: ValidityColumns = ValidityColumns()
 
     @property
     def by_day(self) -> bool:
         """Whether instants are days."""
-        return self.shown.type.name == DAYS
+        return self.validity_columns.type.name == DAYS
 
     @property
     def dated_by(self) -> str | None:
@@ -127,14 +127,14 @@ class History:
         return self.validity.column if isinstance(self.validity, ByColumn) else None
 
     @property
-    def knowing(self) -> tuple[str, ...]:
+    def known_columns(self) -> tuple[str, ...]:
         """The columns for the batches between which a row was believed; none without `known`."""
-        return (self.shown.known_from, self.shown.known_to) if self.known else ()
+        return (self.validity_columns.known_from, self.validity_columns.known_to) if self.is_bitemporal else ()
 
     @property
     def has_numbers(self) -> bool:
         """Whether the surrogate key of a version is a number."""
-        return self.shown.surrogate is Surrogate.NUMBER
+        return self.validity_columns.surrogate is Surrogate.NUMBER
 
     @property
     def takes_snapshots_between(self) -> bool:
@@ -159,7 +159,10 @@ class History:
 
         Columns of the source have their present names, or the old ones of `renames`.
         """
-        shown, new_names = self.shown, {column.name: renames.get(column.name, column.name) for column in source}
+        shown, new_names = (
+            self.validity_columns,
+            {column.name: renames.get(column.name, column.name) for column in source},
+        )
         derived = [
             Column(f"{prefix}_{column.name}", column.type)
             for prefix in ("previous", "current")
@@ -169,15 +172,15 @@ class History:
         derived += [Column(PREVIOUS_KEY, Type("string"))] if self.previous_key else []
         derived += [Column(shown.valid_from, shown.type), Column(shown.valid_to, shown.type)]
         derived += [Column(shown.is_current, Type("boolean"))] if shown.is_current else []
-        derived += [Column(name, Type("bigint")) for name in self.knowing]
+        derived += [Column(name, Type("bigint")) for name in self.known_columns]
         surrogates = {Surrogate.HASH: Type("string"), Surrogate.NUMBER: Type("bigint"), None: None}
         surrogate = surrogates[shown.surrogate]
         return Schema((*([Column(shown.surrogate_column, surrogate)] if surrogate else []), *source, *derived))
 
-    def own(self, table_columns: Schema, renames: Mapping[str, str] = _NO_NAMES) -> Schema:
+    def source_columns(self, table_columns: Schema, renames: Mapping[str, str] = _NO_NAMES) -> Schema:
         """Return the columns of the source among those of a table, by their names or the old ones of `renames`."""
-        form = self.shown
-        derived = {form.valid_from, form.valid_to, form.is_current, *self.knowing}
+        form = self.validity_columns
+        derived = {form.valid_from, form.valid_to, form.is_current, *self.known_columns}
         derived |= {form.surrogate_column} if form.surrogate is not None else set()
         derived |= {PREVIOUS_KEY} if self.previous_key else set()
         columns = [column for column in table_columns if column.name not in derived]
@@ -241,7 +244,7 @@ class History:
 
     def _check_type(self, table: str, column: Column | None) -> None:
         """Raise ConfigError where the type of the validity columns does not fit; `column` dates versions."""
-        shown_type = self.shown.type
+        shown_type = self.validity_columns.type
         allowed: Sequence[str] = (*TIMES, DAYS)
         if column is not None and (column.type.name not in (*TIMES, DAYS, *NUMBERS) or column.type.scale):
             raise _bad_options(
@@ -250,18 +253,18 @@ class History:
                 "Name a column that is a time, a date or a whole number; a rule `cast` may make one.",
             )
         is_day = column is not None and column.type.name == DAYS
-        if is_day or self.shown.closed or isinstance(self.validity, ByRun):
+        if is_day or self.validity_columns.closed or isinstance(self.validity, ByRun):
             allowed = (DAYS,)
         fits = shown_type.name in allowed
         if column is not None and column.type.name in NUMBERS:
-            if self.shown.closed:
+            if self.validity_columns.closed:
                 found = f"{column.name}, which dates its versions, is {column.type.with_article}"
                 raise _bad_options(table, found, "`closed` shows the last day of a version: leave it out.")
             allowed, fits = _holding(column.type), _holds(shown_type, column.type)
         if not fits:
             raise _bad_options(
                 table,
-                f"{self.shown.valid_from} is {shown_type.with_article}",
+                f"{self.validity_columns.valid_from} is {shown_type.with_article}",
                 f"It may be {_or(allowed)}: say which as `type`.",
             )
 

@@ -104,7 +104,7 @@ def splice(
         if versions != before:
             after[key] = row_of(versions) if versions else None
         if (broken := violation(columns, versions)) is not None and dimension.history is not None:
-            violations.append(broken.told(dimension.history.shown))
+            violations.append(broken.describe(dimension.history.validity_columns))
     if violations:
         refuse_broken(dimension, facts, len(violations), min(violations))
     rejects, events = [*delivery.rejects], len(delivery.events)

@@ -56,7 +56,7 @@ def differences(
 
 
 def _values_of(history: History, key: Sequence[str]) -> _Options:
-    form, default = history.shown, Kind.VERSION if history.track.but else Kind.OVERWRITE
+    form, default = history.validity_columns, Kind.VERSION if history.track.but else Kind.OVERWRITE
     named = {*history.track.columns, *history.kinds}.difference(key)
     return {
         "validity": _of_validity(history.validity),
@@ -73,9 +73,9 @@ def _values_of(history: History, key: Sequence[str]) -> _Options:
         "closed": form.closed,
         "surrogate": None if form.surrogate is None else form.surrogate.value,
         "surrogate_column": None if form.surrogate is None else form.surrogate_column,
-        "known": history.known,
-        "known_from": form.known_from if history.known else None,
-        "known_to": form.known_to if history.known else None,
+        "known": history.is_bitemporal,
+        "known_from": form.known_from if history.is_bitemporal else None,
+        "known_to": form.known_to if history.is_bitemporal else None,
     }
 
 
@@ -86,7 +86,7 @@ def _of_validity(validity: Validity) -> object:
 
 
 def _instant(instant: int | None, history: History) -> str | None:
-    type_ = history.shown.type
+    type_ = history.validity_columns.type
     return None if instant is None else text_of(value_of_instant(instant, type_), type_)
 
 

@@ -8,7 +8,7 @@ from enum import Enum
 from itertools import pairwise
 
 from lakeward.core.history.instants import value_of_instant
-from lakeward.core.history.options import Shown
+from lakeward.core.history.options import ValidityColumns
 from lakeward.core.history.versions import Columns, Version, Versions
 from lakeward.core.text.literals import text_of
 
@@ -32,7 +32,7 @@ class Violation:
     rule: VersionRule
     version: Version
 
-    def told(self, form: Shown) -> str:
+    def describe(self, form: ValidityColumns) -> str:
         """Return the rule in words, with the beginning of the version as the table shows it."""
         begins = text_of(value_of_instant(self.version.valid_from, form.type), form.type)
         return f"{self.rule.value} ({form.valid_from} = {begins})"

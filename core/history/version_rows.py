@@ -17,14 +17,14 @@ from lakeward.core.text.literals import key_text, text_of
 def rows(dimension: Dimension, key: Key, versions: Versions, numbers: Numbers) -> Iterable[Mapping[str, Cell]]:
     """Return the versions of a key as a table shows them, in order, without the columns of `known`."""
     history = dimension.history or History()
-    names = [n for n in history.schema(dimension.schema, dimension.key).names if n not in history.knowing]
+    names = [n for n in history.schema(dimension.schema, dimension.key).names if n not in history.known_columns]
     for version in versions:
         cells = {**version.cells, **_derived(dimension, history, version, versions[-1])}
         cells |= _validity(history, version)
-        if history.shown.surrogate is Surrogate.NUMBER:
-            cells[history.shown.surrogate_column] = numbers[key, version.valid_from]
-        if history.shown.surrogate is Surrogate.HASH:
-            cells[history.shown.surrogate_column] = surrogate_hash(dimension, key, version.valid_from)
+        if history.validity_columns.surrogate is Surrogate.NUMBER:
+            cells[history.validity_columns.surrogate_column] = numbers[key, version.valid_from]
+        if history.validity_columns.surrogate is Surrogate.HASH:
+            cells[history.validity_columns.surrogate_column] = surrogate_hash(dimension, key, version.valid_from)
         yield {name: cells.get(name) for name in names}
 
 
@@ -33,10 +33,10 @@ def current_row(history: History, rows: Sequence[Mapping[str, Cell]]) -> Mapping
 
     A version that a batch corrected is not current.
     """
-    form = history.shown
+    form = history.validity_columns
     open_end = None if form.open_end is None else value_of_instant(form.open_end, form.type)
     for row in rows:
-        if history.known and row[form.known_to] is not None:
+        if history.is_bitemporal and row[form.known_to] is not None:
             continue
         if row[form.is_current] if form.is_current is not None else row[form.valid_to] in (None, open_end):
             return row
@@ -60,7 +60,7 @@ def _derived(dimension: Dimension, history: History, version: Version, newest: V
 
 
 def _validity(history: History, version: Version) -> dict[str, Cell]:
-    form, end = history.shown, version.valid_to
+    form, end = history.validity_columns, version.valid_to
     if end is None:
         end = form.open_end
     elif form.closed and form.type.name == DAYS:

@@ -65,7 +65,7 @@ class Columns:
     """The columns of which a change opens a version, those that keep their first value, and those of kind 3."""
 
     tracked: tuple[str, ...]
-    kept: tuple[str, ...] = ()
+    first_values: tuple[str, ...] = ()
     previous: tuple[str, ...] = ()
 
     def same(self, cells: Mapping[str, Cell], other: Mapping[str, Cell]) -> bool:
@@ -152,9 +152,9 @@ def _instant(versions: Versions, step: Step) -> int:
 
 
 def _with_first_values(columns: Columns, before: Version | None, cells: Mapping[str, Cell]) -> Mapping[str, Cell]:
-    if before is None or not columns.kept:
+    if before is None or not columns.first_values:
         return cells
-    return {**cells, **{name: before.cells.get(name) for name in columns.kept}}
+    return {**cells, **{name: before.cells.get(name) for name in columns.first_values}}
 
 
 def _previous_values(columns: Columns, before: Version | None, cells: Mapping[str, Cell]) -> Mapping[str, Cell]:

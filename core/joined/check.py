@@ -10,9 +10,9 @@ from lakeward.core.events import Sequences
 from lakeward.core.joined.aggregates import type_of
 from lakeward.core.joined.check_history import history_findings
 from lakeward.core.joined.check_lookup import lookup_findings
-from lakeward.core.joined.declaration import Aggregate, Function, Joined, JoinType, Source
+from lakeward.core.joined.declaration import Aggregate, Function, JoinDeclaration, JoinType, Source
 from lakeward.core.joined.errors import Findings, column_type, list_names, refuse
-from lakeward.core.joined.joining import Joining, link_columns
+from lakeward.core.joined.join_definition import JoinDefinition, link_columns
 from lakeward.core.schema import Column, Schema, Type
 from lakeward.core.shaping.shape import SYSTEM_PREFIX
 from lakeward.core.text.suggestions import nearest
@@ -21,7 +21,7 @@ from lakeward.core.text.values import MISFIT, from_text
 _INTEGERS: Final = frozenset({"int", "bigint"})
 
 
-def validate_joined(joined: Joined, tables: Mapping[TableName, Dimension]) -> Joining:
+def validate_joined(joined: JoinDeclaration, tables: Mapping[TableName, Dimension]) -> JoinDefinition:
     """Return a declaration with the tables that it names, which must have their stored columns.
 
     Raises ConfigError where it does not fit them.
@@ -43,10 +43,10 @@ def validate_joined(joined: Joined, tables: Mapping[TableName, Dimension]) -> Jo
     )
     refuse(joined, _unknown_findings(joined, dimension))
     refuse(joined, history_findings(joined, of, dimension))
-    return Joining(joined=joined, tables=of, dimension=dimension)
+    return JoinDefinition(joined=joined, tables=of, dimension=dimension)
 
 
-def check_key(joined: Joined, table: Dimension) -> None:
+def check_key(joined: JoinDeclaration, table: Dimension) -> None:
     """Raise ConfigError where a source has no key. This is known without its columns."""
     refuse(joined, _key_findings(table))
 
@@ -56,7 +56,7 @@ def _key_findings(table: Dimension) -> Findings:
         yield f"{table.name} has no key", "Name the columns of its key, or leave it out."
 
 
-def _table_findings(joined: Joined, tables: Mapping[TableName, Dimension]) -> Findings:
+def _table_findings(joined: JoinDeclaration, tables: Mapping[TableName, Dimension]) -> Findings:
     if not joined.sources:
         yield "it has no source", "Name the table of whose keys it has a row each."
     if joined.name in tables:
@@ -68,12 +68,12 @@ def _table_findings(joined: Joined, tables: Mapping[TableName, Dimension]) -> Fi
             yield f"{name} is made of {source.table}, which is no table here", f"There are: {names}."
             continue
         yield from _key_findings(table)
-        if table.history is not None and table.history.known:
+        if table.history is not None and table.history.is_bitemporal:
             found = f"{source.table} also has versions that are not believed any more (`known`)"
             yield found, "Such a history cannot be joined yet: keep it without."
 
 
-def _source_findings(joined: Joined, name: str, of: Mapping[str, Dimension]) -> Findings:
+def _source_findings(joined: JoinDeclaration, name: str, of: Mapping[str, Dimension]) -> Findings:
     """Find links to no earlier source or by other types, rows that need an aggregate, and wrong columns."""
     source, table = joined.sources[name], of[name]
     for option, columns in (("on", source.on), ("to", source.to)):
@@ -94,7 +94,7 @@ def _source_findings(joined: Joined, name: str, of: Mapping[str, Dimension]) -> 
     yield from _selection_findings(name, source, table)
 
 
-def _link_findings(joined: Joined, name: str, of: Mapping[str, Dimension]) -> Findings:
+def _link_findings(joined: JoinDeclaration, name: str, of: Mapping[str, Dimension]) -> Findings:
     source, parent, names = joined.sources[name], joined.parent(name), tuple(of)
     if parent not in names[: names.index(name)]:
         yield f"{name} is joined to {parent}, which is no source before it", "Change their order."
@@ -163,7 +163,7 @@ def _selectable(source: Source, table: Dimension) -> Dimension:
     return table if source.at is None else table.stored
 
 
-def _columns(joined: Joined, name: str, table: Dimension) -> Iterator[Column]:
+def _columns(joined: JoinDeclaration, name: str, table: Dimension) -> Iterator[Column]:
     source = joined.sources[name]
     for own, column in source.columns.items():
         yield Column(own, column_type(_selectable(source, table), column))
@@ -172,7 +172,7 @@ def _columns(joined: Joined, name: str, table: Dimension) -> Iterator[Column]:
         yield Column(own, type_of(aggregate, of) or of)
 
 
-def _column_findings(joined: Joined, of: Mapping[str, Dimension], columns: Sequence[Column]) -> Findings:
+def _column_findings(joined: JoinDeclaration, of: Mapping[str, Dimension], columns: Sequence[Column]) -> Findings:
     """Find equal and reserved names, a key that is not selected, and wrong texts of `otherwise`."""
     names = [column.name.lower() for column in columns]
     if repeated := sorted({name for name in names if names.count(name) > 1}):
@@ -198,7 +198,7 @@ def _column_findings(joined: Joined, of: Mapping[str, Dimension], columns: Seque
         yield found, "Rows are told apart by it: take it, under any name."
 
 
-def _unknown_findings(joined: Joined, dimension: Dimension) -> Findings:
+def _unknown_findings(joined: JoinDeclaration, dimension: Dimension) -> Findings:
     texts = joined.unknown or {}
     types = {column.name: column.type for column in dimension.schema}
     if others := sorted(set(texts) - set(types)):

@@ -8,14 +8,14 @@ from typing import Final
 from lakeward.core.dimension import Dimension
 from lakeward.core.events import Sequences
 from lakeward.core.history.options import DAYS, NUMBERS, TIMES, ByColumn, ByRun, ByTime, History, Surrogate
-from lakeward.core.joined.declaration import Joined
+from lakeward.core.joined.declaration import JoinDeclaration
 from lakeward.core.joined.errors import Findings, column_type, list_names
 from lakeward.core.schema import Type
 
 _CANNOT: Final = "No joined history can: leave it out."
 
 
-def history_findings(joined: Joined, of: Mapping[str, Dimension], dimension: Dimension) -> Findings:
+def history_findings(joined: JoinDeclaration, of: Mapping[str, Dimension], dimension: Dimension) -> Findings:
     """Yield why a joined history cannot be kept of the tables of its sources.
 
     Raises ConfigError for options that no history of these columns can have.
@@ -28,11 +28,11 @@ def history_findings(joined: Joined, of: Mapping[str, Dimension], dimension: Dim
             yield f"{list_names(idle)} has a validity column, or is as_now", todo
         return
     history.check(str(joined.name), dimension.schema, dimension.key)
-    if history.known:
+    if history.is_bitemporal:
         yield "it is to keep versions that are not believed any more (`known`)", _CANNOT
     if history.previous_key:
         yield "it is to say which key a row had before (`previous_key`)", _CANNOT
-    if history.shown.surrogate is Surrogate.NUMBER:
+    if history.validity_columns.surrogate is Surrogate.NUMBER:
         found = 'its versions are made anew, and have no numbers to keep (`surrogate = "number"`)'
         yield found, 'A key and a beginning have one hash: say `surrogate = "hash"`.'
     versioned = {name: own for name in of if (own := of[name].history) and not joined.sources[name].as_now}
@@ -43,7 +43,7 @@ def history_findings(joined: Joined, of: Mapping[str, Dimension], dimension: Dim
         yield from _date_findings(joined, history, of)
 
 
-def _over_time_findings(joined: Joined, history: History, versioned: Mapping[str, History]) -> Findings:
+def _over_time_findings(joined: JoinDeclaration, history: History, versioned: Mapping[str, History]) -> Findings:
     """Find combinations that do not work where some sources are histories whose versions are joined."""
     if mirrors := [name for name, source in joined.sources.items() if name not in versioned and not source.as_now]:
         found = f"{list_names(versioned)} is a history, {list_names(mirrors)} a mirror"
@@ -59,16 +59,18 @@ def _over_time_findings(joined: Joined, history: History, versioned: Mapping[str
 
 def _unit_findings(histories: Mapping[str, History]) -> Findings:
     """Find histories whose instants cannot be compared."""
-    if numbers := [name for name, history in histories.items() if history.shown.type.name in NUMBERS]:
+    if numbers := [name for name, history in histories.items() if history.validity_columns.type.name in NUMBERS]:
         todo = "Only those that are dated by times or days are joined; or take it as_now."
         yield f"versions of {list_names(numbers)} are dated by numbers", todo
-    units = {name: (one.shown.type.name, one.zone if one.by_day else "") for name, one in histories.items()}
+    units = {
+        name: (one.validity_columns.type.name, one.zone if one.by_day else "") for name, one in histories.items()
+    }
     if len(set(units.values())) > 1:
         found = ", ".join(f"{name}: {unit} {zone}".strip() for name, (unit, zone) in units.items())
         yield found, "Give all of them validity columns of one type, and days of one zone."
 
 
-def _date_findings(joined: Joined, history: History, of: Mapping[str, Dimension]) -> Findings:
+def _date_findings(joined: JoinDeclaration, history: History, of: Mapping[str, Dimension]) -> Findings:
     """Find mirrors that are `as_now`, which mirrors always are, and those without dates that the table needs."""
     if mirrors := [name for name, source in joined.sources.items() if source.as_now and of[name].history is None]:
         todo = "It is for mirrors beside histories: leave it out."
@@ -93,5 +95,5 @@ def _validity_findings(history: History, name: str, column: Type) -> Findings:
     """Find a validity column whose values are no instants of the joined history."""
     if column.name not in (*TIMES, DAYS) or (column.name == DAYS and not history.by_day):
         own = f"the validity column of {name} is {column.with_article}"
-        found = f"{own}, those of the joined table {history.shown.type.with_article}"
+        found = f"{own}, those of the joined table {history.validity_columns.type.with_article}"
         yield found, "A time dates days and times, a date only days."

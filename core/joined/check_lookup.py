@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 
 from lakeward.core.dimension import Dimension
 from lakeward.core.history.options import DAYS, NUMBERS, TIMES, History
-from lakeward.core.joined.declaration import Joined
+from lakeward.core.joined.declaration import JoinDeclaration
 from lakeward.core.joined.errors import Findings, column_type, list_names
 from lakeward.core.schema import Type
 
 
-def lookup_findings(joined: Joined, name: str, of: Mapping[str, Dimension]) -> Findings:
+def lookup_findings(joined: JoinDeclaration, name: str, of: Mapping[str, Dimension]) -> Findings:
     """Yield why a source that is looked up at a time has no single version that is valid then."""
     source, parent, history = joined.sources[name], joined.parent(name), of[name].history
     if source.at is None:
@@ -40,7 +40,7 @@ def _unit(history: History) -> tuple[str, Sequence[str]]:
     """
     if history.by_day:
         return "days", (*TIMES, DAYS)
-    return ("times", TIMES) if history.shown.type.name in TIMES else ("numbers", NUMBERS)
+    return ("times", TIMES) if history.validity_columns.type.name in TIMES else ("numbers", NUMBERS)
 
 
 def _is_comparable(column: Type, types: Sequence[str]) -> bool:

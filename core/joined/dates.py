@@ -15,7 +15,7 @@ from lakeward.core.history.options import ByColumn, ByRun, ByTime, History
 from lakeward.core.history.versions import Columns, Version, Versions
 from lakeward.core.joined.aggregates import Cells
 from lakeward.core.joined.declaration import JoinType, Source
-from lakeward.core.joined.joining import Joining
+from lakeward.core.joined.join_definition import JoinDefinition
 from lakeward.core.joined.plan import JoinPlan
 from lakeward.core.joined.rows import JoinedRow
 from lakeward.core.joined.touched_keys import ChangeDates
@@ -81,7 +81,7 @@ def open_end_violation(history: History, versions: Versions) -> str | None:
     one that began there would end where it begins. Sources without an open end, or with a later one, may have such
     instants.
     """
-    columns, end = history.shown, history.shown.open_end
+    columns, end = history.validity_columns, history.validity_columns.open_end
     for version in versions:
         if end is not None and max(version.valid_from, version.valid_to or version.valid_from) >= end:
             begins = text_of(value_of_instant(version.valid_from, columns.type), columns.type)
@@ -100,7 +100,7 @@ class SourceColumns:
     is_required: bool
 
     @classmethod
-    def of(cls, joining: Joining, name: str, columns: Columns) -> Self:
+    def of(cls, joining: JoinDefinition, name: str, columns: Columns) -> Self:
         """Return the part that comes from a source, limited to tracked columns of the joined table."""
         joined, names = joining.joined, [name]
         for other in joined.others:
@@ -133,7 +133,7 @@ def is_dated(plan: JoinPlan, columns: Columns, last: Version, row: JoinedRow | N
     return not any(SourceColumns.of(joining, name, columns).differs(last, row) for name in undated)
 
 
-def _dates_itself(joining: Joining, name: str, last: Version, row: JoinedRow | None) -> bool:
+def _dates_itself(joining: JoinDefinition, name: str, last: Version, row: JoinedRow | None) -> bool:
     """Return True if the row of a source dates its present state.
 
     Of several rows, another may have been removed later.

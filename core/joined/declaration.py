@@ -75,7 +75,7 @@ class Source:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Joined:
+class JoinDeclaration:
     """A joined table: its sources by name, the driving one first. The others are joined in this order.
 
     It has a row for each key of the driving source or, where that names columns `on`, for each group of its rows

@@ -7,14 +7,14 @@ from typing import TypeAlias
 
 from lakeward.core.dimension import Dimension
 from lakeward.core.errors import ConfigError
-from lakeward.core.joined.declaration import Joined
+from lakeward.core.joined.declaration import JoinDeclaration
 from lakeward.core.schema import Type
 
 Findings: TypeAlias = Iterator[tuple[str, str]]
 """What is wrong in a declaration: what was found, and what to do. The first one is the error."""
 
 
-def refuse(joined: Joined, findings: Findings) -> None:
+def refuse(joined: JoinDeclaration, findings: Findings) -> None:
     """Raise ConfigError with the first finding, if there is one."""
     for found, todo in findings:
         raise ConfigError(f"{joined.name}: it cannot be joined like this", found=found, todo=todo)

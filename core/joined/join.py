@@ -15,7 +15,7 @@ from lakeward.core.events import Key, Position, key_of, same_cells
 from lakeward.core.history.options import History
 from lakeward.core.history.versions import Columns, Step, Version, Versions, apply_delete, apply_row
 from lakeward.core.joined.dates import BEGINNING, change_instant, is_dated, open_end_violation
-from lakeward.core.joined.joining import Joining
+from lakeward.core.joined.join_definition import JoinDefinition
 from lakeward.core.joined.plan import JoinPlan
 from lakeward.core.joined.rows import JoinedRow, RowsBySource, as_of, greatest, join_rows
 from lakeward.core.joined.touched_keys import ChangeDates, SourceChanges, find_touched_keys, select_needed_rows
@@ -49,12 +49,12 @@ def join(plan: JoinPlan, tables: RowsBySource, changes: SourceChanges, stored: S
     """
     joining = plan.joining
     touched = find_touched_keys(joining, changes, tables)
-    needed = tables if plan.whole else select_needed_rows(joining, tables, touched)
+    needed = tables if plan.reasons else select_needed_rows(joining, tables, touched)
     if joining.over_time:
-        keys = {*stored, *_all_keys(joining, needed)} if plan.whole else set(touched)
+        keys = {*stored, *_all_keys(joining, needed)} if plan.reasons else set(touched)
         return _skip_violations(joining, stored, versions_over_time(joining, needed, keys, plan.batch))
     rows = join_rows(joining, needed)
-    keys = {*stored, *rows} if plan.whole else set(touched)
+    keys = {*stored, *rows} if plan.reasons else set(touched)
     if joining.joined.history is None:
         after = {key: _mirror_version(rows[key], plan.batch) for key in keys if key in rows}
     else:
@@ -66,7 +66,7 @@ def join(plan: JoinPlan, tables: RowsBySource, changes: SourceChanges, stored: S
 
 
 def versions_over_time(
-    joining: Joining, tables: RowsBySource, keys: Collection[Key], batch: int
+    joining: JoinDefinition, tables: RowsBySource, keys: Collection[Key], batch: int
 ) -> Mapping[Key, Versions]:
     """Return the versions of joined rows from the versions of their sources alone.
 
@@ -84,7 +84,7 @@ def versions_over_time(
     return versions
 
 
-def _skip_violations(joining: Joining, stored: StoredVersions, after: StoredVersions) -> JoinResult:
+def _skip_violations(joining: JoinDefinition, stored: StoredVersions, after: StoredVersions) -> JoinResult:
     """Return what to write and remove, for keys whose versions can be shown; the others are left unchanged."""
     history = joining.joined.history or History()
     reasons = {key: open_end_violation(history, versions) for key, versions in after.items()}
@@ -143,11 +143,11 @@ def _position(batch: int) -> Position:
     return Position(1, 0, batch, 0)
 
 
-def _columns(joining: Joining) -> Columns:
+def _columns(joining: JoinDefinition) -> Columns:
     return columns_of(joining.dimension) or Columns(())
 
 
-def _all_keys(joining: Joining, tables: RowsBySource) -> set[Key]:
+def _all_keys(joining: JoinDefinition, tables: RowsBySource) -> set[Key]:
     """Return all keys that a joined table ever had, from all versions of its driving source."""
     driving = joining.joined.driving
     links = (key_of(row.cells, joining.link_columns(driving)) for rows in tables[driving].values() for row in rows)
@@ -155,7 +155,7 @@ def _all_keys(joining: Joining, tables: RowsBySource) -> set[Key]:
     return {key for key in links if key is not None} | unknown
 
 
-def _instants(joining: Joining, tables: RowsBySource) -> Sequence[int]:
+def _instants(joining: JoinDefinition, tables: RowsBySource) -> Sequence[int]:
     """Return all instants at which something may have changed, in order."""
     source_rows = [row for table in tables.values() for rows in table.values() for row in rows]
     ends = {end for row in source_rows for end in (row.valid_from, row.valid_to) if end is not None}

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from lakeward.core.events import key_of
-from lakeward.core.joined.declaration import Joined
-from lakeward.core.joined.joining import Joining
+from lakeward.core.joined.declaration import JoinDeclaration
+from lakeward.core.joined.join_definition import JoinDefinition
 from lakeward.core.joined.rows import RowsBySource
 from lakeward.core.text.numbers import format_count
 
@@ -32,7 +32,7 @@ class OmittedRows:
         """Return the stored value. Names that an earlier version did not store have their defaults."""
         return cls(**{name: values[name] for name in cls.__slots__ if name in values})
 
-    def warnings(self, joined: Joined) -> Sequence[str]:
+    def warnings(self, joined: JoinDeclaration) -> Sequence[str]:
         """Return warnings about the omitted rows, a text each."""
         texts, driving = [], joined.sources[joined.driving]
         if self.keyless:
@@ -50,7 +50,7 @@ class OmittedRows:
         return texts
 
 
-def find_omitted_rows(joining: Joining, tables: RowsBySource) -> OmittedRows:
+def find_omitted_rows(joining: JoinDefinition, tables: RowsBySource) -> OmittedRows:
     """Return which rows, or versions, of the driving source a joined table cannot show."""
     driving, unknown = joining.joined.driving, joining.unknown
     columns = joining.link_columns(driving)

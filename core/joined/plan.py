@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Final, NamedTuple, Self
 
-from lakeward.core.joined.joining import Joining
+from lakeward.core.joined.join_definition import JoinDefinition
 from lakeward.core.joined.omitted_rows import OmittedRows
 
 
@@ -85,12 +85,12 @@ class JoinPlan:
     declaration: then no time of its sources dates a difference.
     """
 
-    joining: Joining
+    joining: JoinDefinition
     progress: JoinProgress
     since: Mapping[str, int] = field(default_factory=dict)
     incomplete_sources: frozenset[str] = frozenset()
     before: frozenset[str] = frozenset()
-    whole: tuple[str, ...] = ()
+    reasons: tuple[str, ...] = ()
     ran: int = 0
     is_first: bool = False
     is_redeclared: bool = False
@@ -102,7 +102,7 @@ class JoinPlan:
 
 
 def plan_join(
-    joining: Joining, progress: JoinProgress | None, states: Mapping[str, SourceState], ran: int = 0
+    joining: JoinDefinition, progress: JoinProgress | None, states: Mapping[str, SourceState], ran: int = 0
 ) -> JoinPlan | None:
     """Return the plan of a batch of a joined table, or None where its sources have nothing new.
 
@@ -114,7 +114,7 @@ def plan_join(
     digest = joining.joined.digest
     if progress is None:
         begun = JoinProgress(batch=1, digest=digest, passed=now)
-        return JoinPlan(joining=joining, progress=begun, whole=("it has no rows yet",), ran=ran, is_first=True)
+        return JoinPlan(joining=joining, progress=begun, reasons=("it has no rows yet",), ran=ran, is_first=True)
     is_redeclared = progress.digest != digest
     if not is_redeclared and dict(progress.passed) == now:
         return None
@@ -128,13 +128,13 @@ def plan_join(
         since=since,
         incomplete_sources=frozenset(went_on.keys() - since),
         before=frozenset(name for name in since if joining.needs_earlier_rows(name)),
-        whole=(*other, *(gap for gap in gaps.values() if gap is not None)),
+        reasons=(*other, *(gap for gap in gaps.values() if gap is not None)),
         ran=ran,
         is_redeclared=is_redeclared,
     )
 
 
-def _gap(joining: Joining, name: str, passed: SourceCommit, state: SourceState) -> str | None:
+def _gap(joining: JoinDefinition, name: str, passed: SourceCommit, state: SourceState) -> str | None:
     """Return why a source cannot list all changes since it was passed, or None where it can."""
     if passed == NO_COMMIT:
         return f"{name} was read, and keys were left"

@@ -10,8 +10,8 @@ from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import SchemaConflict, TableError
 from lakeward.core.history.stored_options import options_of
 from lakeward.core.joined.check import validate_joined
-from lakeward.core.joined.declaration import Joined
-from lakeward.core.joined.joining import Joining
+from lakeward.core.joined.declaration import JoinDeclaration
+from lakeward.core.joined.join_definition import JoinDefinition
 from lakeward.core.joined.plan import JoinPlan, JoinProgress, SourceState, plan_join
 from lakeward.core.merge.facts import BatchFacts
 from lakeward.core.pipeline.job import ATTEMPTS, StepObserver, no_observer
@@ -31,7 +31,7 @@ class JoinedTable(Protocol):
         """Its name in the lake."""
         ...
 
-    def standing(self) -> TableState:
+    def state(self) -> TableState:
         """Return the table state of its last commit; no engine is started."""
         ...
 
@@ -52,11 +52,11 @@ class JoinedTable(Protocol):
 class Joins(Protocol):
     """A lake that can keep joined tables."""
 
-    def standing(self, dimension: Dimension) -> TableState:
+    def table_state(self, dimension: Dimension) -> TableState:
         """Return the state of a table; no engine is started."""
         ...
 
-    def joined(self, joining: Joining) -> JoinedTable:
+    def joined(self, joining: JoinDefinition) -> JoinedTable:
         """Return a joined table, which need not exist yet; no engine is started."""
         ...
 
@@ -69,7 +69,7 @@ class JoinJob:
     process may no longer write. `now` is the clock, in microseconds since 1970.
     """
 
-    joined: Joined
+    joined: JoinDeclaration
     sources: Mapping[TableName, Dimension]
     target: Joins
     now: Callable[[], int]
@@ -99,7 +99,7 @@ def plan_next(job: JoinJob, observe: StepObserver = no_observer) -> PreparedJoin
     name, and SchemaConflict where the stored table cannot follow its declaration.
     """
     with observe("read_table"):
-        states = {name: job.target.standing(source) for name, source in job.sources.items()}
+        states = {name: job.target.table_state(source) for name, source in job.sources.items()}
     missing = tuple(name for name, state in states.items() if state.schema is None or not state.progress.batch)
     if missing:
         return PreparedJoin(missing_sources=missing)
@@ -107,7 +107,7 @@ def plan_next(job: JoinJob, observe: StepObserver = no_observer) -> PreparedJoin
         sources = {name: _with_stored_columns(job.sources[name], state) for name, state in states.items()}
         joining = validate_joined(job.joined, sources)
         table = job.target.joined(joining)
-        state = table.standing()
+        state = table.state()
         passed = progress_of(joining, state)
         plan = plan_join(joining, passed, table.sources(passed), job.now())
         merge = None if plan is None else merge_of(plan, state)
@@ -119,7 +119,7 @@ def _with_stored_columns(source: Dimension, state: TableState) -> Dimension:
     return replace(source, schema=with_new_names(state.schema or source.schema, source.policies.renames))
 
 
-def progress_of(joining: Joining, state: TableState) -> JoinProgress | None:
+def progress_of(joining: JoinDefinition, state: TableState) -> JoinProgress | None:
     """Return how far a joined table has passed its sources, or None where it does not exist yet.
 
     Raises TableError where the stored table is not a joined one.
@@ -152,7 +152,7 @@ def merge_of(plan: JoinPlan, state: TableState) -> MergePlan:
         appends=False,
         creates=state.schema is None,
         folds=True,
-        ran=plan.ran,
+        begun_at=plan.ran,
     )
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from lakeward.core.errors import CommitConflict, TableError
 from lakeward.core.history.stored_options import options_of
 from lakeward.core.joined.dates import BEYOND_OPEN_END
-from lakeward.core.joined.declaration import Joined
+from lakeward.core.joined.declaration import JoinDeclaration
 from lakeward.core.joined.plan import NO_COMMIT, JoinPlan, JoinProgress, SourceCommit
 from lakeward.core.joined.preparation import JoinJob, plan_next
 from lakeward.core.merge.counts import Counts
@@ -72,7 +72,7 @@ def _refresh_once(job: JoinJob, observe: StepObserver) -> JoinReport | None:
     with observe("resolve"):
         resolved = table.resolve(plan, merge)
     try:
-        error = None if resolved.left is None else _skipped_keys_error(job.joined, resolved.left)
+        error = None if resolved.skipped_keys is None else _skipped_keys_error(job.joined, resolved.skipped_keys)
         if error is not None and not resolved.written and not resolved.removed:
             raise error
         progress = _progress_after(plan, prepared.state.progress, resolved)
@@ -92,12 +92,12 @@ def _refresh_once(job: JoinJob, observe: StepObserver) -> JoinReport | None:
     )
 
 
-def cautions(joined: Joined, progress: Progress) -> Sequence[str]:
+def cautions(joined: JoinDeclaration, progress: Progress) -> Sequence[str]:
     """Return warnings about source rows that a joined table cannot show, from its last commit."""
     return () if progress.joined is None else JoinProgress.from_json(progress.joined).unshown.warnings(joined)
 
 
-def _skipped_keys_error(joined: Joined, skipped: SkippedKeys) -> TableError:
+def _skipped_keys_error(joined: JoinDeclaration, skipped: SkippedKeys) -> TableError:
     keys = format_count(skipped.keys, "key")
     return TableError(
         f"{joined.name}: versions of {keys} break the rules of histories",
@@ -127,8 +127,8 @@ def _progress_after(plan: JoinPlan, before: Progress, resolved: MergeResult) -> 
 def _passed_commits(plan: JoinPlan, before: Progress, resolved: MergeResult) -> JoinProgress:
     """Return how far the sources are passed: where keys are left unchanged, no further than before."""
     progress = plan.progress
-    if resolved.left is not None and before.joined is not None:
+    if resolved.skipped_keys is not None and before.joined is not None:
         progress = JoinProgress.from_json(before.joined)
-    elif resolved.left is not None:
+    elif resolved.skipped_keys is not None:
         progress = replace(progress, passed=dict.fromkeys(progress.passed, NO_COMMIT))
-    return replace(progress, batch=plan.batch, unshown=resolved.unshown)
+    return replace(progress, batch=plan.batch, unshown=resolved.omitted_rows)

@@ -10,7 +10,7 @@ from typing import TypeAlias
 from lakeward.core.events import Cell, Key, key_of
 from lakeward.core.joined.aggregates import Cells, aggregated
 from lakeward.core.joined.declaration import JoinType
-from lakeward.core.joined.joining import Joining
+from lakeward.core.joined.join_definition import JoinDefinition
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class JoinedRow:
     is_unknown: bool = False
 
 
-def join_rows(joining: Joining, tables: RowsBySource) -> dict[Key, JoinedRow]:
+def join_rows(joining: JoinDefinition, tables: RowsBySource) -> dict[Key, JoinedRow]:
     """Return the joined rows by key. Each key of a source has at most one row."""
     joined = joining.joined
     groups = {name: _group_rows(tables[name], joining.link_columns(name)) for name in joined.sources}
@@ -86,7 +86,7 @@ def _group_rows(table: SourceRows, columns: Sequence[str]) -> dict[Key, list[Sou
 
 
 def _matching_rows(
-    joining: Joining, name: str, parent: Sequence[SourceRow], groups: Mapping[Key, Sequence[SourceRow]]
+    joining: JoinDefinition, name: str, parent: Sequence[SourceRow], groups: Mapping[Key, Sequence[SourceRow]]
 ) -> Sequence[SourceRow]:
     """Return the rows of a source that rows of the source `parent` find."""
     link = key_of(parent[0].cells, joining.joined.sources[name].to) if parent else None
@@ -97,7 +97,7 @@ def _matching_rows(
     return [] if at is None else [row for row in rows if row.covers(at)]
 
 
-def _joined_row(joining: Joining, matches: Mapping[str, Sequence[SourceRow]]) -> JoinedRow:
+def _joined_row(joining: JoinDefinition, matches: Mapping[str, Sequence[SourceRow]]) -> JoinedRow:
     cells: dict[str, Cell] = {}
     for name, source in joining.joined.sources.items():
         images = [row.cells for row in matches[name]]

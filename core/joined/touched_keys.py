@@ -12,7 +12,7 @@ from typing import NamedTuple, TypeAlias
 
 from lakeward.core.events import Key, key_of
 from lakeward.core.joined.aggregates import Cells
-from lakeward.core.joined.joining import Joining
+from lakeward.core.joined.join_definition import JoinDefinition
 from lakeward.core.joined.rows import RowsBySource, SourceRow, SourceRows, greatest
 
 
@@ -43,7 +43,7 @@ TouchedKeys: TypeAlias = Mapping[Key, ChangeDates]
 """Keys of the joined table, with the dates of the changes that touched them."""
 
 
-def find_touched_keys(joining: Joining, changes: SourceChanges, tables: RowsBySource) -> TouchedKeys:
+def find_touched_keys(joining: JoinDefinition, changes: SourceChanges, tables: RowsBySource) -> TouchedKeys:
     """Return the keys of the joined table that changes of its sources may have changed.
 
     A source is processed after those that are joined to it, so that their changes reach its present rows. Its
@@ -62,7 +62,7 @@ def find_touched_keys(joining: Joining, changes: SourceChanges, tables: RowsBySo
     return touched[joined.driving]
 
 
-def select_needed_rows(joining: Joining, tables: RowsBySource, keys: Collection[Key]) -> RowsBySource:
+def select_needed_rows(joining: JoinDefinition, tables: RowsBySource, keys: Collection[Key]) -> RowsBySource:
     """Return the rows of the sources that the joined rows with these keys are made of."""
     joined = joining.joined
     selected = {joined.driving: _select_rows(tables[joined.driving], joining.link_columns(joined.driving), keys)}
@@ -74,7 +74,7 @@ def select_needed_rows(joining: Joining, tables: RowsBySource, keys: Collection[
 
 
 def _changed_links(
-    joining: Joining, name: str, changes: Mapping[Key, SourceChange], table: SourceRows
+    joining: JoinDefinition, name: str, changes: Mapping[Key, SourceChange], table: SourceRows
 ) -> Iterable[tuple[Key | None, ChangeDates]]:
     """Yield the values by which changed rows of a source are found, now and before.
 

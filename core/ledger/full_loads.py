@@ -106,7 +106,7 @@ class Load:
     epoch: int
     since: int | None = None
     cut: int | None = None
-    whole: frozenset[str] | None = None
+    completed_versions: frozenset[str] | None = None
     settles: int | None = None
     status: LoadStatus | None = None
     older: Older = Older.STOP
@@ -133,7 +133,7 @@ class AwaitedLoad:
     until: str = ""
 
     @property
-    def is_told(self) -> bool:
+    def is_pending(self) -> bool:
         """True if something waits: the load was asked for, or has begun. Between two snapshots nothing waits."""
         return bool(self.since is not None or self.objects or self.behind)
 
@@ -143,7 +143,7 @@ class AwaitedLoad:
         return self.since is not None or bool(self.objects and self.lacking)
 
     @property
-    def applied(self) -> AwaitedLoad | None:
+    def once_applied(self) -> AwaitedLoad | None:
         """The load as stored once it is applied: the time since when the listing is unchanged, for later loads.
 
         None after a load that an operator asked for.
@@ -152,7 +152,7 @@ class AwaitedLoad:
             return None
         return AwaitedLoad(epoch=self.epoch, content=self.content, unchanged=self.unchanged)
 
-    def words(self) -> str:
+    def describe(self) -> str:
         """Return in one line which files of the load are there, and what it waits for."""
         content = f"{format_count(self.objects, 'file')} of it so far, {self.bytes:,} bytes"
         size = content if self.objects else "nothing of it yet"
@@ -172,11 +172,11 @@ def awaited_load(
     completed = [completion.about for completion in completions if completion.epoch == epoch]
     versions = frozenset(completed[-1]) if completed else None
     if snapshots is not None:
-        return Load(epoch=epoch, whole=versions, settles=snapshots.settles, older=snapshots.older)
+        return Load(epoch=epoch, completed_versions=versions, settles=snapshots.settles, older=snapshots.older)
     request = find_reload(reloads, progress.epoch + 1)
     if request is None:
         return None
-    return Load(epoch=request.epoch, since=request.at, cut=request.cut, whole=versions)
+    return Load(epoch=request.epoch, since=request.at, cut=request.cut, completed_versions=versions)
 
 
 def find_reload(reloads: Iterable[ReloadRequest], epoch: int) -> ReloadRequest | None:
@@ -189,7 +189,7 @@ def is_of_earlier_epoch(item: SourceObject, history: ObjectHistory, naming: Nami
     """Return True if an object is of an epoch before that of the next batch."""
     cut = history.cut if history.load is None or history.load.cut is None else history.load.cut
     if cut is None or naming.is_load(item.name):
-        return item.version in history.left
+        return item.version in history.earlier_versions
     return item.order <= cut
 
 
@@ -228,7 +228,7 @@ def _older_snapshots(objects: Iterable[SourceObject], history: ObjectHistory, na
     if newest is None:
         return frozenset()
     objects = tuple(objects)
-    places = places_of_snapshots((*history.seen.values(), *objects), naming)
+    places = places_of_snapshots((*history.applied.values(), *objects), naming)
     earlier_names = frozenset(_names_of_earlier_epochs(history))
     earlier_epochs = {naming.snapshot(item.name) for item in objects if item.name in earlier_names}
     return frozenset(name for name, place in places.items() if name in earlier_epochs or place < places[newest]) - {
@@ -240,14 +240,14 @@ def newest_snapshot(history: ObjectHistory, naming: Naming) -> SourceObject | No
     """Return the last object of the snapshot that the table shows, where each has names of its own; else None."""
     newest = _newest_snapshot_name(history, naming)
     applied = [
-        item for item in history.seen.values() if newest is not None and naming.snapshot(item.name) == newest
+        item for item in history.applied.values() if newest is not None and naming.snapshot(item.name) == newest
     ]
     return max(applied, key=lambda item: item.order, default=None)
 
 
 def _newest_snapshot_name(history: ObjectHistory, naming: Naming) -> str | None:
     """Return the name of the newest applied snapshot, or None."""
-    places = places_of_snapshots(history.seen.values(), naming)
+    places = places_of_snapshots(history.applied.values(), naming)
     return max(places, key=places.__getitem__, default=None)
 
 
@@ -271,7 +271,7 @@ def find_load(
     keeps: bool = True,
 ) -> LoadListing:
     """Find the objects of a load in an ordered listing; `keeps` says that applied objects stay where they are."""
-    applied = {item.version for item in history.seen.values()}
+    applied = {item.version for item in history.applied.values()}
     others = [item for item in ordered if not is_of_earlier_epoch(item, history, naming)]
     loads, skipped = _unapplied(load, ordered, history, naming)
     objects, later = _split_first_snapshot(loads, naming)
@@ -293,7 +293,7 @@ def find_load(
         lacking=lacking,
         until=_waiting_reason(table, load, objects, lacking, naming),
     )
-    is_said = frozenset(item.version for item in objects) == load.whole
+    is_said = frozenset(item.version for item in objects) == load.completed_versions
     has_next = bool(later) and min(i.modified for i in later) >= max(i.modified for i in objects)
     is_told = is_said or (has_next and not lacking)
     is_whole = bool(objects) and (is_told or _is_complete(load, awaited, objects, behind, history, naming))
@@ -310,7 +310,7 @@ def _unapplied(
     A snapshot with names of its own is applied as a whole or not at all: once one of its objects was not applied,
     all are returned, even unchanged ones.
     """
-    acknowledged = history.passed("LEDGER-001") if load.settles is not None else frozenset()
+    acknowledged = history.acknowledged_names("LEDGER-001") if load.settles is not None else frozenset()
     new = [
         i for i in ordered if naming.is_load(i.name) and not history.has_applied(i) and i.name not in acknowledged
     ]
@@ -339,22 +339,22 @@ def _missing_objects(
     names = {item.name for item in objects}
     snapshot = naming.snapshot(objects[0].name) if objects else None
     if snapshot is None:
-        earlier = (name for name in history.seen if naming.is_load(name) and naming.snapshot(name) is None)
+        earlier = (name for name in history.applied if naming.is_load(name) and naming.snapshot(name) is None)
         return tuple(sorted(name for name in earlier if name not in names))
-    applied = {name for name in history.seen if naming.snapshot(name) == snapshot}
+    applied = {name for name in history.applied if naming.snapshot(name) == snapshot}
     applied = applied or {name for name in _names_of_earlier_epochs(history) if naming.snapshot(name) == snapshot}
     return () if keeps and not applied & names else tuple(sorted(applied - names))
 
 
 def is_first_snapshot(objects: Iterable[SourceObject], history: ObjectHistory, naming: Naming) -> bool:
     """Return True if no other snapshot than that of these objects was applied, in any epoch."""
-    applied = {naming.snapshot(name) for name in (*history.seen, *_names_of_earlier_epochs(history))}
+    applied = {naming.snapshot(name) for name in (*history.applied, *_names_of_earlier_epochs(history))}
     return applied <= {naming.snapshot(item.name) for item in objects}
 
 
 def _names_of_earlier_epochs(history: ObjectHistory) -> Iterator[str]:
     """Return the names of objects that were applied in earlier epochs."""
-    return (version.rsplit(" ", 2)[0] for version in history.left)
+    return (version.rsplit(" ", 2)[0] for version in history.earlier_versions)
 
 
 def _split_first_snapshot(
@@ -410,7 +410,7 @@ def _completion_condition(
 ) -> str:
     """Return in words when a load is complete, without what the replication task says."""
     command = f"`lakeward load-complete {table}`"
-    if load.whole is not None:
+    if load.completed_versions is not None:
         return f"it is not what was there when it was said to be complete: {command} again, once it is"
     if load.settles is None:
         return f"it is complete with the first changes that are written behind it, or with {command}"

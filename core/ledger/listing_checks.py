@@ -34,12 +34,12 @@ def refuse_other_places(table: str, ordered: Iterable[SourceObject], history: Ob
 
     The order is part of the position of each row: rows would count as older, as newer, or as duplicates of others.
     """
-    names = {item.order: item.name for item in history.seen.values()}
+    names = {item.order: item.name for item in history.applied.values()}
     for item in ordered:
-        before = history.seen.get(item.name)
+        before = history.applied.get(item.name)
         if before is not None and before.order != item.order:
             found = f"{item.name} was applied at the place {before.order}, and is at {item.order} now"
-        elif before is None and item.order in names and item.version not in history.left:
+        elif before is None and item.order in names and item.version not in history.earlier_versions:
             found = f"{item.name} is at the place at which {names[item.order]} was applied"
         else:
             continue
@@ -71,7 +71,7 @@ def refuse_late(table: str, unseen: Sequence[SourceObject], history: ObjectHisto
     The watermark is an order of objects (`floor` of the history). In a partition of a topic it is the last applied
     object of that partition that lies at or below it.
     """
-    is_load_applied = bool(history.left and history.seen)
+    is_load_applied = bool(history.earlier_versions and history.applied)
     late_names = _below_floor(unseen, history, naming)
     late = [item for item in unseen if item.name in late_names or (is_load_applied and naming.is_load(item.name))]
     if not late:
@@ -82,7 +82,7 @@ def refuse_late(table: str, unseen: Sequence[SourceObject], history: ObjectHisto
     names = [item.name for item in late]
     raise AlarmRaised(
         "LEDGER-001",
-        f"{table}: {format_count(len(late), 'file')} appeared below the mark",
+        f"{table}: {format_count(len(late), 'file')} appeared below the low watermark",
         found=f"found {_some(names)}{below if late_names else of_load}",
         todo="Nothing was applied: with the `lateness` of the table they cannot be put in their place. "
         "If they hold nothing new, remove them, or leave them out for good: "
@@ -94,9 +94,11 @@ def refuse_late(table: str, unseen: Sequence[SourceObject], history: ObjectHisto
 
 def _below_floor(unseen: Iterable[SourceObject], history: ObjectHistory, naming: Naming) -> Mapping[str, str]:
     """Return the names of objects at or below the watermark, each with the applied object that it is late for."""
-    floor = history.floor
+    floor = history.object_watermark
     below = [] if floor is None else [item for item in unseen if item.order <= floor]
-    applied = [item for item in history.seen.values() if floor is not None and item.order <= floor] if below else []
+    applied = (
+        [item for item in history.applied.values() if floor is not None and item.order <= floor] if below else []
+    )
     last: dict[int | None, SourceObject] = {}
     for item in sorted(applied, key=lambda item: item.order):
         last[naming.partition_end(item.name)] = item
@@ -144,11 +146,11 @@ def refuse_older_snapshot(
 
 def refuse_rewritten(table: str, ordered: Iterable[SourceObject], history: ObjectHistory) -> None:
     """Raise LEDGER-002 for applied objects whose size or content has changed."""
-    acknowledged = history.passed("LEDGER-002")
+    acknowledged = history.acknowledged_names("LEDGER-002")
     changed = [
         (before, item)
         for item in ordered
-        if (before := history.seen.get(item.name)) is not None
+        if (before := history.applied.get(item.name)) is not None
         and _is_rewritten(before, item)
         and item.version not in acknowledged
     ]
@@ -181,13 +183,13 @@ def _is_rewritten(before: SourceObject, now: SourceObject) -> bool:
 
 def refuse_gone(table: str, names: Collection[str], history: ObjectHistory) -> None:
     """Raise LEDGER-003 for objects that were seen and are gone before they were applied."""
-    acknowledged = history.passed("LEDGER-003")
-    lowest = None if history.start is None else history.floor
+    acknowledged = history.acknowledged_names("LEDGER-003")
+    lowest = None if history.start is None else history.object_watermark
     missing = [
         item.name
         for item in sorted(history.waiting.values(), key=lambda item: item.order)
         if item.name not in names
-        and item.name not in history.seen
+        and item.name not in history.applied
         and item.name not in acknowledged
         and (lowest is None or item.order > lowest)
         and (history.start is None or item.name >= history.start)
@@ -213,10 +215,12 @@ def refuse_gap(table: str, unseen: Iterable[SourceObject], history: ObjectHistor
         return
     numbers: dict[str, set[int]] = defaultdict(set)
     for series, number in [place for place, _ in numbered] + [
-        p for n in history.seen if (p := numbering(n)) is not None
+        p for n in history.applied if (p := numbering(n)) is not None
     ]:
         numbers[series].add(number)
-    acknowledged = [place for name in history.passed("LEDGER-004") if (place := numbering(name)) is not None]
+    acknowledged = [
+        place for name in history.acknowledged_names("LEDGER-004") if (place := numbering(name)) is not None
+    ]
     gaps = []
     for (series, number), name in sorted(numbered):
         if number == 1 or number - 1 in numbers[series]:
@@ -240,21 +244,25 @@ def refuse_gap(table: str, unseen: Iterable[SourceObject], history: ObjectHistor
 
 def refuse_emptied(table: str, names: Collection[str], history: ObjectHistory) -> None:
     """Raise LEDGER-005 where none of the applied objects is there any more."""
-    if not history.seen or history.last is None or history.last in history.passed("LEDGER-005"):
+    if (
+        not history.applied
+        or history.last_applied is None
+        or history.last_applied in history.acknowledged_names("LEDGER-005")
+    ):
         return
-    if not any(name in history.seen for name in names):
+    if not any(name in history.applied for name in names):
         new = f"its folder has {format_count(len(names), 'new file')}" if names else "its folder is empty"
         raise AlarmRaised(
             "LEDGER-005",
-            f"{table}: none of its files is there any more, but {format_count(len(history.seen), 'was', 'were')} "
-            "applied",
-            found=f"{new}; the last that was applied is {history.last}. A TRUNCATE at the source makes DMS delete "
-            "the files of the table; so does a rule that cleans the folder up",
+            f"{table}: none of its files is there any more, but "
+            f"{format_count(len(history.applied), 'was', 'were')} applied",
+            found=f"{new}; the last that was applied is {history.last_applied}. A TRUNCATE at the source makes DMS "
+            "delete the files of the table; so does a rule that cleans the folder up",
             todo="Nothing was changed: no file is never read as no rows. If the table was truncated: "
             f"`lakeward truncate {table} --at now`. If it is written anew: `lakeward reload {table}` where it has "
             "full loads; where its files are changes alone, as docs/reference/alarms.md says. "
             f"If the files were moved away on purpose: `lakeward ack {table} LEDGER-005`.",
-            about=[history.last],
+            about=[history.last_applied],
         )
 
 
@@ -262,7 +270,11 @@ def refuse_missed(
     table: str, unseen: Iterable[SourceObject], archived: str | None, history: ObjectHistory, naming: Naming
 ) -> None:
     """Raise LEDGER-006 where a new table has unapplied objects in the archive; a full load needs none."""
-    if archived is None or archived in history.passed("LEDGER-006") or any(naming.is_load(i.name) for i in unseen):
+    if (
+        archived is None
+        or archived in history.acknowledged_names("LEDGER-006")
+        or any(naming.is_load(i.name) for i in unseen)
+    ):
         return
     raise AlarmRaised(
         "LEDGER-006",

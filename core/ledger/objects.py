@@ -91,7 +91,7 @@ class Account:
     listed: int | None = None
     batch: int = 0
     alarms: tuple[Alarm, ...] = ()
-    acked: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    acknowledged: Mapping[str, frozenset[str]] = field(default_factory=dict)
     awaited: AwaitedLoad | None = None
     failure: Failure | None = None
     verdict: SourceVerdict | None = None
@@ -108,15 +108,15 @@ class Notes:
     or without one. `verdict` is the result of a verification against the source, `sent` all that notifiers took.
     """
 
-    anew: bool = False
+    replaces_all: bool = False
     records: Sequence[ObjectRecord] = ()
     states: Mapping[ObjectState, Collection[str]] = field(default_factory=dict)
     checked: Mapping[str, int] = field(default_factory=dict)
     listed: int | None = None
     batch: int | None = None
     alarms: Sequence[Alarm] | None = None
-    acked: Mapping[str, frozenset[str]] | None = None
-    looked: bool = False
+    acknowledged: Mapping[str, frozenset[str]] | None = None
+    sets_awaited: bool = False
     awaited: AwaitedLoad | None = None
     has_ended: bool = False
     failure: Failure | None = None

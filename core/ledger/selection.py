@@ -30,29 +30,29 @@ class ObjectHistory:
     microseconds since 1970. `begins` is True before the first batch of a table.
     """
 
-    seen: Mapping[str, SourceObject] = field(default_factory=dict)
-    floor: int | None = None
-    last: str | None = None
+    applied: Mapping[str, SourceObject] = field(default_factory=dict)
+    object_watermark: int | None = None
+    last_applied: str | None = None
     waiting: Mapping[str, SourceObject] = field(default_factory=dict)
     vanished: frozenset[str] = frozenset()
     checked: Mapping[str, int] = field(default_factory=dict)
     start: str | None = None
-    acked: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    acknowledged: Mapping[str, frozenset[str]] = field(default_factory=dict)
     cut: int | None = None
-    left: frozenset[str] = frozenset()
+    earlier_versions: frozenset[str] = frozenset()
     load: Load | None = None
     awaited: AwaitedLoad | None = None
     now: int = 0
-    begins: bool = False
+    has_no_batch: bool = False
 
-    def passed(self, code: str) -> frozenset[str]:
+    def acknowledged_names(self, code: str) -> frozenset[str]:
         """Return what an operator acknowledged of an alarm."""
-        return self.acked.get(code, frozenset())
+        return self.acknowledged.get(code, frozenset())
 
     def has_applied(self, item: SourceObject) -> bool:
         """Return True if this version of an object was applied, in any epoch."""
-        before = self.seen.get(item.name)
-        return item.version in self.left or (before is not None and before.version == item.version)
+        before = self.applied.get(item.name)
+        return item.version in self.earlier_versions or (before is not None and before.version == item.version)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,18 +90,18 @@ class ObjectSelection:
     objects: tuple[SourceObject, ...] = ()
     files_left: int = 0
     bytes_left: int = 0
-    others: tuple[str, ...] = ()
+    unrelated_files: tuple[str, ...] = ()
     late: tuple[str, ...] = ()
-    left: tuple[SourceObject, ...] = ()
-    aside: tuple[SourceObject, ...] = ()
+    remaining: tuple[SourceObject, ...] = ()
+    excluded: tuple[SourceObject, ...] = ()
     vanished: tuple[str, ...] = ()
     returned: tuple[str, ...] = ()
     leftovers: tuple[SourceObject, ...] = ()
     checked: Mapping[str, int] = field(default_factory=dict)
     is_whole: bool = True
-    load: int | None = None
+    load_epoch: int | None = None
     awaited: AwaitedLoad | None = None
-    overtaken: tuple[str, ...] = ()
+    superseded: tuple[str, ...] = ()
     columns: Schema | None = None
     is_first: bool = False
     restarts: tuple[LogRestart, ...] = ()
@@ -119,11 +119,11 @@ class ObjectSelection:
 
     def with_more(self, files: int) -> ObjectSelection:
         """Return the selection with up to `files` more objects from those behind the batch."""
-        more = self.left[:files]
+        more = self.remaining[:files]
         return replace(
             self,
             objects=(*self.objects, *more),
-            left=self.left[len(more) :],
+            remaining=self.remaining[len(more) :],
             files_left=self.files_left - len(more),
             bytes_left=self.bytes_left - sum(item.size for item in more),
         )
@@ -155,8 +155,8 @@ def select_objects(
     history = replace(history, waiting=_without(history.waiting, superseded))
     ordered = [item for item in ordered if not full_loads.is_of_earlier_epoch(item, history, naming)]
     names = {item.name for item in ordered}
-    excluded = history.passed("LEDGER-001")
-    unseen = [item for item in ordered if item.name not in history.seen and item.name not in excluded]
+    excluded = history.acknowledged_names("LEDGER-001")
+    unseen = [item for item in ordered if item.name not in history.applied and item.name not in excluded]
     _check_listing(table, ordered, unseen, history, naming, archived=archived, keeps=keeps)
     chosen, remaining = _within(limits or Limits(), unseen)
     is_whole = history.start is None
@@ -165,14 +165,14 @@ def select_objects(
         len(remaining),
         sum(item.size for item in remaining),
         late=_late(chosen, history, naming),
-        left=tuple(remaining),
-        aside=tuple(item for item in ordered if item.name in excluded and item.name not in history.seen),
-        vanished=tuple(history.seen.keys() - names - history.vanished) if keeps and is_whole else (),
-        returned=tuple(name for name in history.vanished if name in names and name in history.seen),
-        leftovers=() if keeps else tuple(item for item in ordered if item.name in history.seen),
+        remaining=tuple(remaining),
+        excluded=tuple(item for item in ordered if item.name in excluded and item.name not in history.applied),
+        vanished=tuple(history.applied.keys() - names - history.vanished) if keeps and is_whole else (),
+        returned=tuple(name for name in history.vanished if name in names and name in history.applied),
+        leftovers=() if keeps else tuple(item for item in ordered if item.name in history.applied),
         checked=_checked(ordered, history),
         is_whole=is_whole,
-        overtaken=tuple(item.name for item in superseded),
+        superseded=tuple(item.name for item in superseded),
         partition_end=naming.partition_end,
     )
 
@@ -203,7 +203,7 @@ def _check_listing(
     `unseen` are the listed objects that were not applied and are not excluded.
     """
     names = {item.name for item in ordered}
-    excluded = history.passed("LEDGER-001")
+    excluded = history.acknowledged_names("LEDGER-001")
     listing_checks.refuse_equal_orders(table, ordered)
     if keeps and history.start is None:
         listing_checks.refuse_emptied(table, names, history)
@@ -221,7 +221,7 @@ def _late(chosen: Sequence[SourceObject], history: ObjectHistory, naming: Naming
     In a topic they are compared with the objects of the same partition.
     """
     highest: dict[int | None, int] = {}
-    for item in history.seen.values() if chosen else ():
+    for item in history.applied.values() if chosen else ():
         end = naming.partition_end(item.name)
         highest[end] = max(item.order, highest.get(end, item.order))
     return tuple(
@@ -240,15 +240,15 @@ def _select_load(
     if load.settles is not None:
         _check_snapshots(table, listing, history, naming, is_spliced=is_spliced)
         is_settled = history.now - listing.awaited.unchanged >= load.settles
-        if keeps and not ordered and history.seen and is_settled:
+        if keeps and not ordered and history.applied and is_settled:
             listing_checks.refuse_emptied(table, (), history)
     superseded = _superseded(history, naming)
     behind = (*listing.behind, *listing.later)
     selection = ObjectSelection(
-        left=(*listing.objects, *behind),
-        aside=listing.skipped,
+        remaining=(*listing.objects, *behind),
+        excluded=listing.skipped,
         awaited=listing.awaited,
-        overtaken=tuple(item.name for item in superseded),
+        superseded=tuple(item.name for item in superseded),
     )
     if not listing.is_whole:
         return selection
@@ -258,8 +258,8 @@ def _select_load(
         objects=listing.objects,
         files_left=len(behind),
         bytes_left=sum(item.size for item in behind),
-        left=behind,
-        load=load.epoch - is_spliced,
+        remaining=behind,
+        load_epoch=load.epoch - is_spliced,
         is_first=is_dated and full_loads.is_first_snapshot(listing.objects, history, naming),
     )
 
@@ -271,7 +271,7 @@ def _check_snapshots(
     listing_checks.refuse_changes(table, listing.behind)
     if not is_spliced:
         listing_checks.refuse_older_snapshot(table, listing.objects, history, naming)
-    objects = (*history.seen.values(), *listing.objects, *listing.later)
+    objects = (*history.applied.values(), *listing.objects, *listing.later)
     listing_checks.refuse_equal_snapshots(table, objects, naming)
 
 
@@ -285,7 +285,7 @@ def _check_complete_load(
     """Raise AlarmRaised or SourceError where objects of a complete load, or changes behind it, are missing."""
     listing_checks.refuse_equal_orders(table, listing.objects)
     names = {item.name for item in (*listing.objects, *listing.behind, *listing.later)}
-    history = replace(history, waiting=_without(history.waiting, superseded), seen={})
+    history = replace(history, waiting=_without(history.waiting, superseded), applied={})
     listing_checks.refuse_gone(table, names, replace(history, start=None))
     listing_checks.refuse_gap(table, listing.objects, history, naming.number)
 
@@ -309,10 +309,12 @@ def find_touched(listed: Iterable[SourceObject], history: ObjectHistory) -> Sequ
     """
     touched = []
     for item in listed:
-        before = history.seen.get(item.name)
+        before = history.applied.get(item.name)
         if before is None or before.modified == item.modified or before.size != item.size:
             continue
-        is_known = history.checked.get(item.name) == item.modified or item.version in history.passed("LEDGER-002")
+        is_known = history.checked.get(item.name) == item.modified or item.version in history.acknowledged_names(
+            "LEDGER-002"
+        )
         if not is_known and before.etag is not None and item.etag is None:
             touched.append(item)
     return touched
@@ -324,7 +326,7 @@ def _checked(listed: Iterable[SourceObject], history: ObjectHistory) -> Mapping[
         item.name: item.modified
         for item in listed
         if item.etag is not None
-        and (before := history.seen.get(item.name)) is not None
+        and (before := history.applied.get(item.name)) is not None
         and before.modified != item.modified
         and history.checked.get(item.name) != item.modified
     }
@@ -332,7 +334,7 @@ def _checked(listed: Iterable[SourceObject], history: ObjectHistory) -> Mapping[
 
 def lacks_applied_objects(listed: Iterable[SourceObject], history: ObjectHistory) -> bool:
     """Return True if a listing that began at an object has none of the applied objects: then all must be listed."""
-    return history.start is not None and not any(item.name in history.seen for item in listed)
+    return history.start is not None and not any(item.name in history.applied for item in listed)
 
 
 def until_changed(selection: ObjectSelection, now: Mapping[str, SourceObject]) -> ObjectSelection:
@@ -346,7 +348,7 @@ def until_changed(selection: ObjectSelection, now: Mapping[str, SourceObject]) -
         if now.get(item.name) != item:
             break
         unchanged.append(item)
-    if selection.load is not None and len(unchanged) < len(selection.objects):
+    if selection.load_epoch is not None and len(unchanged) < len(selection.objects):
         unchanged = []
     waiting = selection.objects[len(unchanged) :]
     files, size = selection.files_left + len(waiting), selection.bytes_left + sum(item.size for item in waiting)
@@ -355,10 +357,10 @@ def until_changed(selection: ObjectSelection, now: Mapping[str, SourceObject]) -
         tuple(unchanged),
         files,
         size,
-        selection.others,
+        selection.unrelated_files,
         late,
-        left=(*waiting, *selection.left),
-        load=selection.load,
+        remaining=(*waiting, *selection.remaining),
+        load_epoch=selection.load_epoch,
         columns=selection.columns,
         is_first=selection.is_first,
         restarts=selection.restarts,

@@ -58,7 +58,7 @@ def records_after(stored: Mapping[str, ObjectRecord], notes: Notes) -> dict[str,
 
     Only the objects that the notes name need to be known.
     """
-    records = {} if notes.anew else {**stored}
+    records = {} if notes.replaces_all else {**stored}
     for record in notes.records:
         before = records.get(record.object.name)
         records[record.object.name] = record if before is None else replace(record, first_seen=before.first_seen)
@@ -71,15 +71,15 @@ def records_after(stored: Mapping[str, ObjectRecord], notes: Notes) -> dict[str,
 
 def account_after(stored: Account, notes: Notes) -> Account:
     """Return the account of a table after notes are written; its waiting objects are those of `stored`."""
-    before = Account() if notes.anew else stored
+    before = Account() if notes.replaces_all else stored
     return replace(
         before,
         checked={**before.checked, **notes.checked},
         listed=before.listed if notes.listed is None else notes.listed,
         batch=before.batch if notes.batch is None else notes.batch,
         alarms=before.alarms if notes.alarms is None else tuple(notes.alarms),
-        acked=before.acked if notes.acked is None else notes.acked,
-        awaited=notes.awaited if notes.looked else before.awaited,
+        acknowledged=before.acknowledged if notes.acknowledged is None else notes.acknowledged,
+        awaited=notes.awaited if notes.sets_awaited else before.awaited,
         failure=notes.failure if notes.has_ended else before.failure,
         verdict=before.verdict if notes.verdict is None else notes.verdict,
         sent=before.sent if notes.sent is None else tuple(notes.sent),
@@ -128,20 +128,20 @@ class LedgerWriter:
         start = None if is_whole or load is not None else self._start(account, change_log_state, floor)
         vanished = self.ledger.objects(table, ObjectState.VANISHED) if start is None else ()
         return ObjectHistory(
-            seen=change_log_state.objects,
-            floor=floor,
-            last=progress.object,
+            applied=change_log_state.objects,
+            object_watermark=floor,
+            last_applied=progress.object,
             waiting={name: item for name, item in account.waiting.items() if name not in change_log_state.objects},
             vanished=frozenset(record.object.name for record in vanished),
             checked=account.checked,
             start=start,
-            acked=change_log_state.acked(progress.epoch if load is None else load.epoch),
+            acknowledged=change_log_state.acknowledged(progress.epoch if load is None else load.epoch),
             cut=change_log_state.cut(progress.epoch),
             load=load,
-            left=change_log_state.left,
+            earlier_versions=change_log_state.earlier_versions,
             awaited=account.awaited,
             now=self.now(),
-            begins=progress.batch == 0,
+            has_no_batch=progress.batch == 0,
         )
 
     def _account(self, table: str, progress: Progress) -> Account:
@@ -180,26 +180,26 @@ class LedgerWriter:
         is_another = account.batch > progress.batch
         after = 0 if is_another else account.batch
         missing = change_log.applied(progress, after) if after < progress.batch else ()
-        waiting = [item for item in (*selection.objects, *selection.left) if not history.has_applied(item)]
+        waiting = [item for item in (*selection.objects, *selection.remaining) if not history.has_applied(item)]
         new_waiting = [item for item in waiting if is_another or history.waiting.get(item.name) != item]
         notes = Notes(
-            anew=is_another,
+            replaces_all=is_another,
             records=[
                 *missing,
                 *_records(new_waiting, ObjectState.SEEN, now),
-                *_records(selection.aside, ObjectState.QUARANTINED, now),
+                *_records(selection.excluded, ObjectState.QUARANTINED, now),
             ],
             states={
                 ObjectState.VANISHED: selection.vanished,
                 ObjectState.APPLIED: selection.returned,
-                ObjectState.SUPERSEDED: selection.overtaken,
+                ObjectState.SUPERSEDED: selection.superseded,
             },
             checked=selection.checked,
             listed=now if selection.is_whole else None,
             batch=progress.batch,
             alarms=None if selection.objects else (),
-            acked=history.acked,
-            looked=True,
+            acknowledged=history.acknowledged,
+            sets_awaited=True,
             awaited=selection.awaited,
         )
         self.ledger.write(table, notes)
@@ -210,8 +210,10 @@ class LedgerWriter:
         After a snapshot, the time since when the listing is unchanged is kept for the objects behind it.
         """
         records, awaited = [applied_record(facts, batch) for facts in objects], self.ledger.account(table).awaited
-        remaining = None if awaited is None else awaited.applied
-        self.ledger.write(table, Notes(records=records, batch=batch, alarms=(), looked=True, awaited=remaining))
+        remaining = None if awaited is None else awaited.once_applied
+        self.ledger.write(
+            table, Notes(records=records, batch=batch, alarms=(), sets_awaited=True, awaited=remaining)
+        )
 
     def applied_objects(
         self, table: str, progress: Progress, objects: Sequence[SourceObject]
@@ -236,13 +238,13 @@ class LedgerWriter:
 
     def clear_alarms(self, table: str, awaited: AwaitedLoad | None) -> None:
         """Write that an operator has dealt with what stopped the table, and the full load that it waits for now."""
-        self.ledger.write(table, Notes(alarms=(), looked=True, awaited=awaited))
+        self.ledger.write(table, Notes(alarms=(), sets_awaited=True, awaited=awaited))
 
     def record_acknowledgement(self, table: str, error: AlarmRaised, acked: Mapping[str, frozenset[str]]) -> None:
         """Write that an operator acknowledged an alarm; `acked` is all that is acknowledged in the epoch."""
         states = {"LEDGER-001": ObjectState.QUARANTINED, "LEDGER-003": ObjectState.VANISHED}
         changed = {states[error.code]: error.about} if error.code in states else {}
-        self.ledger.write(table, Notes(states=changed, alarms=(), acked=acked))
+        self.ledger.write(table, Notes(states=changed, alarms=(), acknowledged=acked))
 
     def rebuild(
         self,
@@ -263,9 +265,10 @@ class LedgerWriter:
         waiting = self._account(table, progress).waiting if keeps_waiting else {}
         still_waiting = [item for name, item in waiting.items() if name not in applied]
         all_records = [*records, *_records(still_waiting, ObjectState.SEEN, self.now())]
-        acked = change_log_state.acked(progress.epoch)
+        acked = change_log_state.acknowledged(progress.epoch)
         self.ledger.write(
-            table, Notes(anew=True, records=all_records, batch=progress.batch, alarms=(), acked=acked)
+            table,
+            Notes(replaces_all=True, records=all_records, batch=progress.batch, alarms=(), acknowledged=acked),
         )
         return records
 

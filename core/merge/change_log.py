@@ -22,9 +22,9 @@ from lakeward.core.events import (
     READ_SEQUENCE,
     ChangeEvent,
     Key,
-    Mark,
     Operation,
     Position,
+    SourceOrder,
 )
 from lakeward.core.merge.fold import Row, apply, as_fold_base
 from lakeward.core.merge.key_chains import chains
@@ -190,7 +190,7 @@ class ChangeLogContents:
 
     epoch: int = 1
     loaded: int = 0
-    low_watermark: Mark | None = None
+    low_watermark: SourceOrder | None = None
     records: list[Record] = field(default_factory=list)
     changes: dict[Position, Change] = field(default_factory=dict)
     bases: dict[Key, BaseRow] = field(default_factory=dict)
@@ -219,7 +219,7 @@ class ChangeLogContents:
         return any(position.object in record.objects and record.is_of(position.epoch) for record in self.records)
 
 
-def next_low_watermark(memory: ChangeLogContents, lateness: Lateness) -> Mark | None:
+def next_low_watermark(memory: ChangeLogContents, lateness: Lateness) -> SourceOrder | None:
     """Return the low watermark after the committed batches.
 
     It is the greatest recorded (epoch, sequence) below every batch that holds an event still in time, and it does
@@ -230,9 +230,9 @@ def next_low_watermark(memory: ChangeLogContents, lateness: Lateness) -> Mark | 
     if not isinstance(lateness, Within) or memory.is_loading or not times:
         return memory.low_watermark
     oldest = max(times) - lateness.micros
-    in_time = min(r.least.mark for r in memory.records if r.time is not None and r.time >= oldest)
+    in_time = min(r.least.source_order for r in memory.records if r.time is not None and r.time >= oldest)
     bounds = [bound for r in memory.records if r.objects for bound in (r.least, r.greatest)]
-    recorded = {bound.mark for bound in bounds if bound.sequence != READ_SEQUENCE}  # it passes no such row
+    recorded = {bound.source_order for bound in bounds if bound.sequence != READ_SEQUENCE}  # it passes no such row
     highest = max((order for order in recorded if order < in_time), default=None)
     return memory.low_watermark if highest is None else max(highest, memory.low_watermark or highest)
 
@@ -240,7 +240,7 @@ def next_low_watermark(memory: ChangeLogContents, lateness: Lateness) -> Mark | 
 def object_watermark(
     lateness: Lateness,
     records: Iterable[Record],
-    low_watermark: Mark | None,
+    low_watermark: SourceOrder | None,
     epoch: int = 1,
     *,
     by_times: bool = False,
@@ -257,7 +257,7 @@ def object_watermark(
         passed = [
             record
             for record in passed
-            if (low_watermark is not None and record.greatest.mark <= low_watermark)
+            if (low_watermark is not None and record.greatest.source_order <= low_watermark)
             or (by_times and record.greatest.sequence == NO_SEQUENCE and (timed is None or record.batch < timed))
         ]
     return max((order for record in passed for order in record.objects), default=None)
@@ -320,7 +320,7 @@ def trim(dimension: Dimension, memory: ChangeLogContents) -> list[ChangeEvent]:
     pin = min(pins, default=None)
     folded |= {t.position for t in truncates if _is_foldable(t.position, memory.low_watermark, pin)}
     memory.changes = {p: change for p, change in memory.changes.items() if p not in folded}
-    memory.closed = {p: e for p, e in memory.closed.items() if p.mark > memory.low_watermark}
+    memory.closed = {p: e for p, e in memory.closed.items() if p.source_order > memory.low_watermark}
     return incomplete
 
 
@@ -358,9 +358,9 @@ def _fold_chain(
     return events, waiting
 
 
-def _is_foldable(position: Position, low_watermark: Mark | None, pin: Position | None) -> bool:
+def _is_foldable(position: Position, low_watermark: SourceOrder | None, pin: Position | None) -> bool:
     """Return True if a position is at or below the low watermark and before the pin."""
-    return low_watermark is not None and position.mark <= low_watermark and (pin is None or position < pin)
+    return low_watermark is not None and position.source_order <= low_watermark and (pin is None or position < pin)
 
 
 def _truncates(memory: ChangeLogContents) -> list[ChangeEvent]:
@@ -399,7 +399,7 @@ def _chain_contents(memory: ChangeLogContents) -> Iterator[_Chain]:
         yield keys, contents
 
 
-def _pin(keys: set[Key], memory: ChangeLogContents, low_watermark: Mark) -> Position | None:
+def _pin(keys: set[Key], memory: ChangeLogContents, low_watermark: SourceOrder) -> Position | None:
     """Return the first position that must not be folded on these keys, or None.
 
     It is the first event of a transaction that is held, waits, or lies on both sides of the low watermark. An event
@@ -413,27 +413,27 @@ def _pin(keys: set[Key], memory: ChangeLogContents, low_watermark: Mark) -> Posi
     ]
     transactions = {transaction for _, transaction in [*held, *waiting] if transaction is not None}
     transactions |= _split_transactions(memory, keys, low_watermark)
-    source_orders = {position.mark for position, transaction in [*held, *waiting] if transaction is None}
+    source_orders = {position.source_order for position, transaction in [*held, *waiting] if transaction is None}
     started = [
         c.event.position
         for c in memory.changes.values()
-        if (c.event.transaction in transactions or c.event.position.mark in source_orders)
+        if (c.event.transaction in transactions or c.event.position.source_order in source_orders)
         and keys & set(c.event.keys)
     ]
     return min([position for position, _ in [*held, *waiting]] + started, default=None)
 
 
-def _split_transactions(memory: ChangeLogContents, keys: set[Key], low_watermark: Mark) -> set[Hashable]:
+def _split_transactions(memory: ChangeLogContents, keys: set[Key], low_watermark: SourceOrder) -> set[Hashable]:
     """Return the transactions with events of these keys on both sides of the low watermark."""
-    spans: dict[Hashable, list[Mark]] = defaultdict(list)
+    spans: dict[Hashable, list[SourceOrder]] = defaultdict(list)
     for change in memory.changes.values():
         if change.event.transaction is not None and keys & set(change.event.keys):
-            spans[change.event.transaction].append(change.event.position.mark)
+            spans[change.event.transaction].append(change.event.position.source_order)
     return {transaction for transaction, span in spans.items() if min(span) <= low_watermark < max(span)}
 
 
 def _split(
-    memory: ChangeLogContents, keys: set[Key], low_watermark: Mark | None, pin: Position | None
+    memory: ChangeLogContents, keys: set[Key], low_watermark: SourceOrder | None, pin: Position | None
 ) -> tuple[list[ChangeEvent], list[ChangeEvent]]:
     """Return the remembered events of the keys to fold now, and those that stay."""
     to_fold: list[ChangeEvent] = []

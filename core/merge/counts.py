@@ -41,7 +41,7 @@ class Counts:
     update_on_missing: int = 0
     unset_as_null: int = 0
 
-    def add_up(self) -> bool:
+    def adds_up(self) -> bool:
         """Return True if the counts of all outcomes add up to `read`."""
         accounted: int = sum(getattr(self, verdict.value) for verdict in Verdict)
         return self.read == accounted

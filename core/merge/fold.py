@@ -260,7 +260,7 @@ class Fold:
 
 
 def _move(event: ChangeEvent) -> Hashable:
-    return event.position.mark, event.old_key, event.key
+    return event.position.source_order, event.old_key, event.key
 
 
 def _is_copy(event: ChangeEvent, other: ChangeEvent) -> bool:

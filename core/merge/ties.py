@@ -59,7 +59,7 @@ def has_order(event: ChangeEvent) -> bool:
 
 def place_of(event: ChangeEvent) -> Hashable:
     """Return what events must have in common to tie."""
-    return event.position.mark, event.keys
+    return event.position.source_order, event.keys
 
 
 def are_alike(event: ChangeEvent, other: ChangeEvent) -> bool:
@@ -71,7 +71,7 @@ def are_alike(event: ChangeEvent, other: ChangeEvent) -> bool:
 def row_at(rows: Mapping[Key, Row], event: ChangeEvent) -> Row | None:
     """Return the stored row with the source order of an event, or None."""
     row = rows.get(event.key)
-    return None if row is None or row.deleted or row.position.mark != event.position.mark else row
+    return None if row is None or row.deleted or row.position.source_order != event.position.source_order else row
 
 
 def may_come_from(row: Row, event: ChangeEvent, first_values: Collection[str]) -> bool:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Self
 
-from lakeward.core.events import Mark, Position
+from lakeward.core.events import Position, SourceOrder
 from lakeward.core.merge.change_log import Reason, Record
 from lakeward.core.merge.counts import Counts
 
@@ -26,10 +26,12 @@ class Truncates:
     @classmethod
     def of(cls, remembered: frozenset[Position], arriving: Iterable[Position], *, unique: bool = False) -> Self:
         """Return the truncates with new ones separated from copies, by sequence where sequences are `unique`."""
-        known_facts: set[Position | Mark] = {fact for position in remembered for fact in (position, position.mark)}
+        known_facts: set[Position | SourceOrder] = {
+            fact for position in remembered for fact in (position, position.source_order)
+        }
         arrived, copies = [], 0
         for position in sorted(arriving):
-            fact = position.mark if unique else position
+            fact = position.source_order if unique else position
             copies += fact in known_facts
             if fact not in known_facts:
                 known_facts.add(fact)
@@ -72,7 +74,7 @@ class Truncates:
         superseded = len(self.arrived) - stale - applied
         return Counts(duplicates=self.copies, stale=stale, superseded=superseded, applied=applied)
 
-    def overrule(self, position: Position, reason: Reason) -> bool:
+    def overrules(self, position: Position, reason: Reason) -> bool:
         """Return True if a truncate supersedes a held row, because the row lies below it.
 
         A row whose position is unknown may lie above it.
@@ -80,11 +82,15 @@ class Truncates:
         return reason is not Reason.SEQUENCE and bool(self.all) and position < self.all[-1]
 
 
-def remembered_truncates(records: Iterable[Record], low_watermark: Mark | None = None) -> frozenset[Position]:
+def remembered_truncates(
+    records: Iterable[Record], low_watermark: SourceOrder | None = None
+) -> frozenset[Position]:
     """Return the truncates that may still matter: those above the low watermark, and the newest below it.
 
     A history that goes on from older base rows needs older ones, and remembers them in its change log.
     """
     truncates = {position for record in records for position in record.truncates}
-    passed = {position for position in truncates if low_watermark is not None and position.mark <= low_watermark}
+    passed = {
+        position for position in truncates if low_watermark is not None and position.source_order <= low_watermark
+    }
     return frozenset(truncates - passed) | ({max(passed)} if passed else frozenset())

@@ -48,7 +48,7 @@ def objects_in(code: str, about: Iterable[str]) -> list[str]:
     return sorted({text.rsplit(" ", _NUMBERS[code])[0] if code in _NUMBERS else text for text in about})
 
 
-def ack(job: Job[F], code: str, *, by: str, reason: str | None, at: int) -> Acknowledgement:
+def acknowledge(job: Job[F], code: str, *, by: str, reason: str | None, at: int) -> Acknowledgement:
     """Acknowledge the alarm of a table that has this code; return the stored decision.
 
     `at` is in microseconds since 1970. Raises ConfigError where the table has no such alarm now, and what
@@ -60,7 +60,7 @@ def ack(job: Job[F], code: str, *, by: str, reason: str | None, at: int) -> Ackn
             found=f"alarms that can be acknowledged are {', '.join(PASSABLE)}",
             todo="docs/reference/alarms.md says what to do about each alarm. Nothing was changed.",
         )
-    state = job.opened.table.standing()
+    state = job.opened.table.state()
     alarm = _raised(job, state, code, at)
     if alarm is None or alarm.code != code:
         raise ConfigError(
@@ -74,7 +74,7 @@ def ack(job: Job[F], code: str, *, by: str, reason: str | None, at: int) -> Ackn
     job.check()
     job.opened.change_log.record_decision(state.progress, decision)
     if job.ledger_writer is not None:
-        acked = job.opened.change_log.read_state(state.progress).acked(epoch)
+        acked = job.opened.change_log.read_state(state.progress).acknowledged(epoch)
         job.ledger_writer.record_acknowledgement(str(job.dimension.name), alarm, acked)
     return decision
 
@@ -87,7 +87,7 @@ def rebuild(job: Job[F], *, keeps_waiting: bool = True) -> int:
     if job.ledger_writer is None:
         return 0
     table, change_log = str(job.dimension.name), job.opened.change_log
-    progress = job.opened.table.standing().progress
+    progress = job.opened.table.state().progress
     change_log_state = change_log.read_state(progress)
     records = job.ledger_writer.rebuild(table, progress, change_log_state, change_log, keeps_waiting=keeps_waiting)
     archive_objects(job, [record.object for record in records])

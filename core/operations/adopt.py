@@ -39,20 +39,20 @@ class AdoptionRequest:
     warnings about what no later file can correct.
     """
 
-    foreign: ExternalTable
+    external: ExternalTable
     applied: Sequence[SourceObject]
-    behind: Sequence[SourceObject]
+    remaining: Sequence[SourceObject]
     cautions: Sequence[str] = ()
 
 
-def ask(job: Job[F], last_applied: str | None) -> AdoptionRequest:
+def request_adoption(job: Job[F], last_applied: str | None) -> AdoptionRequest:
     """Check a table and its source, changing nothing.
 
     `last_applied` is the last object that another job applied, None where it applied none. Raises TableError, with
     all reasons, where the table cannot be adopted, and ConfigError where its table format cannot adopt, or there is
     no such object.
     """
-    external = _adoption_port(job).look()
+    external = _adoption_port(job).inspect()
     reasons = list(_reasons(job, external))
     if reasons:
         raise TableError(
@@ -64,10 +64,10 @@ def ask(job: Job[F], last_applied: str | None) -> AdoptionRequest:
     selection = job.source.select_objects(
         job.dimension, ObjectHistory(now=0 if job.ledger_writer is None else job.ledger_writer.now())
     )
-    listed = sorted((*selection.objects, *selection.left), key=lambda item: (item.order, item.name))
+    listed = sorted((*selection.objects, *selection.remaining), key=lambda item: (item.order, item.name))
     count = _count_applied(job, listed, last_applied)
     cautions = () if job.dimension.key else (_KEYLESS,)
-    return AdoptionRequest(foreign=external, applied=listed[:count], behind=listed[count:], cautions=cautions)
+    return AdoptionRequest(external=external, applied=listed[:count], remaining=listed[count:], cautions=cautions)
 
 
 def adopt(job: Job[F], request: AdoptionRequest) -> Commit:
@@ -76,12 +76,12 @@ def adopt(job: Job[F], request: AdoptionRequest) -> Commit:
     Raises CommitConflict where the table has changed since it was checked, and what `job.check` raises.
     """
     facts = BatchFacts(
-        schema=request.foreign.schema, objects=tuple(ObjectFacts(item, 0) for item in request.applied)
+        schema=request.external.schema, objects=tuple(ObjectFacts(item, 0) for item in request.applied)
     )
-    dimension = replace(job.dimension, schema=request.foreign.schema)
+    dimension = replace(job.dimension, schema=request.external.schema)
     plan = MergePlan(
         dimension=dimension,
-        evolution=Evolution(request.foreign.schema),
+        evolution=Evolution(request.external.schema),
         batch=1,
         epoch=1,
         facts=facts,
@@ -92,14 +92,14 @@ def adopt(job: Job[F], request: AdoptionRequest) -> Commit:
     progress = Progress(
         batch=1,
         object=request.applied[-1].name if request.applied else None,
-        rows=request.foreign.rows,
+        rows=request.external.rows,
         sequences=dimension.sequences,
         key=dimension.key,
         digest=digest_of(request.applied),
     )
     job.opened.change_log.read_state(Progress())  # raises where the table has a change log already
     job.check()
-    commit = _adoption_port(job).adopt(request.foreign, plan, progress)
+    commit = _adoption_port(job).adopt(request.external, plan, progress)
     if job.ledger_writer is not None:
         job.ledger_writer.record_applied(str(dimension.name), facts.objects, progress.batch)
     return commit
@@ -134,8 +134,8 @@ def _reasons(job: Job[F], external: ExternalTable) -> Iterator[str]:
         yield f"it lacks {', '.join(lacking)} of the key"
     if external.null_keys:
         yield f"{format_count(external.null_keys, 'row has', 'rows have')} NULL in the key"
-    if external.twice:
-        keys = format_count(external.twice, "key stands", "keys stand")
+    if external.duplicate_keys:
+        keys = format_count(external.duplicate_keys, "key stands", "keys stand")
         yield f"{keys} more than once, {external.example} among them"
     if len(dimension.schema):
         evolution = evolve(external.schema, dimension.schema, dimension.policies, dimension.key)

@@ -17,7 +17,7 @@ from lakeward.core.events import UNSET, Cell, ChangeEvent, Key, Operation, Posit
 from lakeward.core.merge.counts import Verdict
 from lakeward.core.merge.effects import REMOVED, Cells, Effect, Effects, effect_of
 from lakeward.core.merge.fold import Fold, Row, columns_of
-from lakeward.core.operations.key_state import Known, Refused, Remembered
+from lakeward.core.operations.key_state import KeyState, QuarantinedRow, Remembered
 from lakeward.core.operations.settled_events import Settled, find_overtaken, settled_of, ties
 
 Changes: TypeAlias = Mapping[str, tuple[Cell, Cell]]
@@ -52,19 +52,19 @@ class Step:
     alike: Position | None = None
     changes: Changes = field(default_factory=dict)
     unset: tuple[str, ...] = ()
-    kept: tuple[str, ...] = ()
-    refused: Refused | None = None
+    first_values: tuple[str, ...] = ()
+    quarantined: QuarantinedRow | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Explained:
+class Explanation:
     """The steps in order. `is_whole` is False where the stored row does not follow from them."""
 
     steps: Sequence[Step]
     is_whole: bool
 
 
-def explain(dimension: Dimension, known: Known) -> Explained:
+def explain(dimension: Dimension, known: KeyState) -> Explanation:
     """Explain what each known event of a key did; in a history, compared with the row as it was at that time."""
     return _Explanation(dimension, known).explained()
 
@@ -72,11 +72,11 @@ def explain(dimension: Dimension, known: Known) -> Explained:
 class _Explanation:
     """Works out the steps of one key."""
 
-    def __init__(self, dimension: Dimension, known: Known) -> None:
+    def __init__(self, dimension: Dimension, known: KeyState) -> None:
         self.dimension = replace(dimension, history=None)
         self.keeps_versions = dimension.history is not None
         versions = columns_of(dimension)
-        self.first = () if versions is None else versions.kept
+        self.first = () if versions is None else versions.first_values
         self.columns = dimension.schema.names
         self.known = known
         self.settled, self.copies = settled_of(known)
@@ -84,16 +84,16 @@ class _Explanation:
         self.overtaken_by = find_overtaken(self.settled, self.columns, known.key)
         self.tied, self.barriers = ties(self.settled), _barriers(known)
 
-    def explained(self) -> Explained:
+    def explained(self) -> Explanation:
         """Return all steps in order."""
         steps = [(item.settled, self.step(item)) for item in self.settled]
         steps += [(item.settled, self.copy(item)) for item in self.copies]
         steps += [(item.batch, self.wait(item)) for item in self.known.remembered if item.settled is None]
-        steps += [(refused.batch, _refused(refused)) for refused in self.known.refused]
+        steps += [(refused.batch, _refused(refused)) for refused in self.known.quarantined]
         last_position = None if self.row is None or self.row.position == _BEFORE_ALL else self.row.position
         stored = None if self.known.stored is None else self.known.stored.row.position
         ordered = [step for _, step in sorted(steps, key=lambda item: (item[0], item[1].position))]
-        return Explained(ordered, last_position == stored)
+        return Explanation(ordered, last_position == stored)
 
     # What each event changed.
 
@@ -184,7 +184,7 @@ class _Explanation:
             tie=None if is_alike else other,
             alike=other if is_alike else None,
             changes=changes,
-            kept=tuple(name for name in self.first if changes.get(name, (UNSET,))[0] is not UNSET),
+            first_values=tuple(name for name in self.first if changes.get(name, (UNSET,))[0] is not UNSET),
         )
 
     def copy(self, item: Settled) -> Step:
@@ -236,9 +236,9 @@ class _Explanation:
         return tuple(path for name in self.columns for path in _not_sent(name, event.cells.get(name, UNSET)))
 
 
-def _barriers(known: Known) -> list[Position]:
+def _barriers(known: KeyState) -> list[Position]:
     """Return the positions at which the key is held, sorted; a key change that waits holds its keys, too."""
-    held = [refused.position for refused in known.refused if refused.is_holding]
+    held = [refused.position for refused in known.quarantined if refused.is_holding]
     moves = [item.event for item in known.remembered if item.settled is None and item.event.old_key is not None]
     return sorted([*held, *(event.position for event in moves)])
 
@@ -260,7 +260,7 @@ def _differences(before: Cells | None, after: Cells | None, columns: Sequence[st
     }
 
 
-def _refused(refused: Refused) -> Step:
+def _refused(refused: QuarantinedRow) -> Step:
     """Return the step of a row in quarantine."""
     return Step(
         position=refused.position,
@@ -268,7 +268,7 @@ def _refused(refused: Refused) -> Step:
         verdict=Verdict.QUARANTINED,
         batch=refused.batch,
         time=refused.time,
-        refused=refused,
+        quarantined=refused,
     )
 
 

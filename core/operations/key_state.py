@@ -21,7 +21,7 @@ class Remembered:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Refused:
+class QuarantinedRow:
     """A row in quarantine. `given_up` is the batch that discarded it; None while it is there."""
 
     position: Position
@@ -31,12 +31,12 @@ class Refused:
     detail: str = ""
     text: str = ""
     time: int | None = None
-    given_up: int | None = None
+    discarded_in: int | None = None
 
     @property
     def is_holding(self) -> bool:
         """True if the row holds its key."""
-        return self.given_up is None and self.reason in HOLDING
+        return self.discarded_in is None and self.reason in HOLDING
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class Stored:
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class BatchCommit:
     """When a batch was committed, in microseconds since 1970, and the name of its commit, where that is known."""
 
     at: int
@@ -56,7 +56,7 @@ class Made:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Known:
+class KeyState:
     """All that a table knows of one key as of its last commit.
 
     `base` is the row before the first remembered event, or its absence; None where that is not known. `gone` is a
@@ -67,16 +67,16 @@ class Known:
     key: Key
     progress: Progress
     remembered: Sequence[Remembered] = ()
-    refused: Sequence[Refused] = ()
+    quarantined: Sequence[QuarantinedRow] = ()
     stored: Stored | None = None
-    gone: Stored | None = None
+    deleted_row: Stored | None = None
     base: BaseRow | None = None
     objects: Mapping[int, str] = field(default_factory=dict)
-    made: Mapping[int, Made] = field(default_factory=dict)
+    commits: Mapping[int, BatchCommit] = field(default_factory=dict)
     has_loads: bool = False
 
     @property
-    def is_anything(self) -> bool:
+    def has_content(self) -> bool:
         """True if the table knows anything of the key itself; truncates do not count."""
         of_key = any(item.event.keys for item in self.remembered)
-        return of_key or bool(self.refused) or any((self.stored, self.gone, self.base))
+        return of_key or bool(self.quarantined) or any((self.stored, self.deleted_row, self.base))

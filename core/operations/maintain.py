@@ -29,7 +29,7 @@ def maintain(job: Job[F], policy: MaintenancePolicy, *, is_dry: bool = False) ->
             found="its table format does not declare `maintain`",
             todo="Nothing was changed. Use the tools of the format.",
         )
-    before = job.opened.table.standing()
+    before = job.opened.table.state()
     if before.schema is None:
         return MaintenanceReport(orphans=_clean_staging(job, is_dry=is_dry))
     if before.progress.joined is None:  # a joined table has no change log
@@ -39,7 +39,7 @@ def maintain(job: Job[F], policy: MaintenancePolicy, *, is_dry: bool = False) ->
         job.check()
     report = maintenance.maintain(policy, is_dry=is_dry)
     report = replace(report, layout=changes, orphans=(*report.orphans, *_clean_staging(job, is_dry=is_dry)))
-    after = job.opened.table.standing()
+    after = job.opened.table.state()
     if after.progress != before.progress:
         raise TableError(
             f"{job.dimension.name}: after its maintenance the table is at another place",

@@ -21,7 +21,7 @@ def reading_of(job: Job[F]) -> TableReader[F]:
     versions were made with other options than those of the settings.
     """
     dimension, reading = job.dimension, job.opened.reader
-    progress = job.opened.table.standing().progress
+    progress = job.opened.table.state().progress
     refuse_other_history(dimension, progress)
     if reading is None:
         raise ConfigError(
@@ -51,7 +51,7 @@ def valid_at(job: Job[F], at: int, known: int | None) -> Selection:
     if history is None:
         raise no_versions(job.dimension.name, "read as of a time")
     as_of.check(job.dimension.name, history, at, known)
-    if known is not None and known > (newest := job.opened.table.standing().progress.batch):
+    if known is not None and known > (newest := job.opened.table.state().progress.batch):
         raise ConfigError(
             f"{job.dimension.name}: there is no batch {known} yet, so nothing says what is known after it",
             found=f"it is at batch {newest}",

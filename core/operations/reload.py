@@ -30,13 +30,13 @@ class PlannedReload:
     it; those before it will never be applied.
     """
 
-    word: ReloadRequest
+    request: ReloadRequest
     load: Sequence[SourceObject] = ()
     before: Sequence[SourceObject] = ()
-    behind: Sequence[SourceObject] = ()
+    after: Sequence[SourceObject] = ()
 
 
-def ask(job: Job[F], *, by: str, reason: str | None, at: int, first: str | None = None) -> PlannedReload:
+def plan_reload(job: Job[F], *, by: str, reason: str | None, at: int, first: str | None = None) -> PlannedReload:
     """Plan a reload of a table, changing nothing.
 
     `first` names the first object of changes behind the load. Without it, all changes that are there lie before a
@@ -56,7 +56,7 @@ def ask(job: Job[F], *, by: str, reason: str | None, at: int, first: str | None 
             found='`full_loads = "snapshot"` is set',
             todo="Start the full load. Where it has ended: `lakeward load-complete`. Nothing was changed.",
         )
-    request = find_reload(change_log_state.reloads, progress.epoch + 1)
+    request = find_reload(change_log_state.reload_requests, progress.epoch + 1)
     if request is not None:
         raise ConfigError(
             f"{job.dimension.name} waits for a full load already",
@@ -70,10 +70,10 @@ def ask(job: Job[F], *, by: str, reason: str | None, at: int, first: str | None 
         epoch=progress.epoch + 1, cut=cut, by=by, reason=reason, at=_time_after(change_log_state, at)
     )
     return PlannedReload(
-        word=decision,
+        request=decision,
         load=load,
         before=[item for item in changes if item.order <= cut],
-        behind=[item for item in changes if item.order > cut],
+        after=[item for item in changes if item.order > cut],
     )
 
 
@@ -111,7 +111,7 @@ def record_decision(job: Job[F], decision: OperatorDecision) -> AwaitedLoad | No
 
     Raises what `job.check` raises, before anything is written.
     """
-    progress = job.opened.table.standing().progress
+    progress = job.opened.table.state().progress
     job.check()
     job.opened.change_log.record_decision(progress, decision)
     _, change_log_state = _read(job)
@@ -125,7 +125,7 @@ def record_decision(job: Job[F], decision: OperatorDecision) -> AwaitedLoad | No
 def withdraw(job: Job[F], *, by: str, reason: str | None, at: int) -> ReloadRequest:
     """Withdraw the reload request of a table; raises ConfigError where there is none."""
     progress, change_log_state = _read(job)
-    request = find_reload(change_log_state.reloads, progress.epoch + 1)
+    request = find_reload(change_log_state.reload_requests, progress.epoch + 1)
     if request is None:
         raise ConfigError(
             f"{job.dimension.name} does not wait for a reload",
@@ -154,8 +154,9 @@ def complete(job: Job[F], *, by: str, at: int) -> tuple[LoadCompletion, Sequence
     if not objects:
         raise ConfigError(
             f"{job.dimension.name}: nothing of the full load is there",
-            found=f"{selection.aside[0].name} is older than what the table shows, and left out: `older_snapshots`"
-            if selection.aside
+            found=f"{selection.excluded[0].name} is older than what the table shows, and left out: "
+            "`older_snapshots`"
+            if selection.excluded
             else "each file of a full load in its folder was applied before",
             todo="Wait until it is written. Nothing was changed.",
         )
@@ -168,25 +169,27 @@ def complete(job: Job[F], *, by: str, at: int) -> tuple[LoadCompletion, Sequence
 
 def _time_after(change_log_state: ChangeLogState, at: int) -> int:
     """Return a time after all earlier decisions, whatever the clock says: the newest decision counts."""
-    return max([at, *(decision.at + 1 for decision in change_log_state.words)])
+    return max([at, *(decision.at + 1 for decision in change_log_state.decisions)])
 
 
 def _read(job: Job[F]) -> tuple[Progress, ChangeLogState]:
     """Return the progress and the change log state of the table."""
-    progress = job.opened.table.standing().progress
+    progress = job.opened.table.state().progress
     return progress, job.opened.change_log.read_state(progress)
 
 
 def _select(job: Job[F], progress: Progress, change_log_state: ChangeLogState, load: Load) -> ObjectSelection:
     """Select the objects of a full load, complete or not, without the checks of a run."""
     history = ObjectHistory(
-        seen=change_log_state.objects,
-        last=progress.object,
-        left=change_log_state.left,
+        applied=change_log_state.objects,
+        last_applied=progress.object,
+        earlier_versions=change_log_state.earlier_versions,
         cut=change_log_state.cut(progress.epoch),
     )
     now = 0 if job.ledger_writer is None else job.ledger_writer.now()
-    return job.source.select_objects(job.dimension, replace(history, load=replace(load, whole=None), now=now))
+    return job.source.select_objects(
+        job.dimension, replace(history, load=replace(load, completed_versions=None), now=now)
+    )
 
 
 def _listed(
@@ -198,6 +201,6 @@ def _listed(
 
 def _split(selection: ObjectSelection) -> tuple[Sequence[SourceObject], Sequence[SourceObject]]:
     """Return the objects of the full load, and those behind it."""
-    listed = (*selection.objects, *selection.left)
+    listed = (*selection.objects, *selection.remaining)
     size = 0 if selection.awaited is None else selection.awaited.objects
     return listed[:size], listed[size:]

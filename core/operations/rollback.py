@@ -28,12 +28,12 @@ def versions(job: Job[F]) -> Sequence[Version]:
     return _versions_port(job).versions()
 
 
-def ask(job: Job[F], name: str) -> RollbackPreview:
+def preview_rollback(job: Job[F], name: str) -> RollbackPreview:
     """Return the preview of a rollback to a commit, changing nothing.
 
     Raises ConfigError, TableError or SourceError, with the reason, where it is not possible.
     """
-    preview = _versions_port(job).behind(name)
+    preview = _versions_port(job).preview_rollback(name)
     _refuse_reloads(job, preview)
     _refuse_gone(job, preview)
     return preview
@@ -46,11 +46,11 @@ def roll_back(job: Job[F], preview: RollbackPreview) -> TableState:
     something else by now, and what `job.check` raises, before anything is changed.
     """
     port = _versions_port(job)
-    _refuse_others(job, preview, port.behind(preview.version.name))
+    _refuse_others(job, preview, port.preview_rollback(preview.version.name))
     job.check()
     port.roll_back(preview)
     rebuild(job, keeps_waiting=False)
-    return job.opened.table.standing()
+    return job.opened.table.state()
 
 
 def _versions_port(job: Job[F]) -> Versions:
@@ -80,12 +80,12 @@ def _refuse_others(job: Job[F], confirmed: RollbackPreview, current: RollbackPre
 
 def _listed(preview: RollbackPreview) -> tuple[object, ...]:
     """Return what the operator has seen, without order: tables list it in the order of their files."""
-    return preview.version.progress, preview.batches, preview.by_hand, {*preview.objects}, {*preview.words}
+    return preview.version.progress, preview.batches, preview.by_hand, {*preview.objects}, {*preview.decisions}
 
 
 def _refuse_reloads(job: Job[F], preview: RollbackPreview) -> None:
     """Refuse to forget a reload request: its files would count as files of the earlier epoch."""
-    reloads = [request for request in preview.words if isinstance(request, ReloadRequest)]
+    reloads = [request for request in preview.decisions if isinstance(request, ReloadRequest)]
     if any(find_reload(reloads, request.epoch) is not None for request in reloads):
         raise ConfigError(
             f"{job.dimension.name}: a reload was asked for after {preview.version.name}",

@@ -14,7 +14,7 @@ from itertools import pairwise
 
 from lakeward.core.events import UNSET, ChangeEvent, Key, Operation, Position, same_cells
 from lakeward.core.merge.counts import Verdict
-from lakeward.core.operations.key_state import Known
+from lakeward.core.operations.key_state import KeyState
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class Settled:
     operation: Operation | None
 
 
-def settled_of(known: Known) -> tuple[list[Settled], list[Settled]]:
+def settled_of(known: KeyState) -> tuple[list[Settled], list[Settled]]:
     """Return the settled events by position, and those that were delivered again."""
     by_position: dict[Position, Settled] = {}
     copies: list[Settled] = []
@@ -108,7 +108,7 @@ def ties(settled: Sequence[Settled]) -> Mapping[Position, tuple[Position, bool]]
         other, event = previous.event, item.event
         if not event.position.has_order or not event.keys:
             continue
-        if other.position.mark == event.position.mark and other.keys == event.keys:
+        if other.position.source_order == event.position.source_order and other.keys == event.keys:
             is_alike = other.operation is event.operation and same_cells(other.cells, event.cells)
             result[event.position] = (other.position, is_alike)
     return result

@@ -57,7 +57,7 @@ def truncate_at(job: Job[F], moment: str, *, by: str, reason: str | None, at: in
     since 1970. Raises ConfigError where the moment has no place in the order of the table, lies in the future, or
     is at or below the low watermark.
     """
-    progress = job.opened.table.standing().progress
+    progress = job.opened.table.state().progress
     change_log_state = job.opened.change_log.read_state(progress)
     _refuse(job, progress, change_log_state)
     listing = _Listing(job)
@@ -68,9 +68,9 @@ def truncate_at(job: Job[F], moment: str, *, by: str, reason: str | None, at: in
         else _position_of(listing, moment, progress, change_log_state, at)
     )
     place, time = position
-    if progress.low_watermark is not None and place.mark <= progress.low_watermark:
+    if progress.low_watermark is not None and place.source_order <= progress.low_watermark:
         raise ConfigError(
-            f"{job.dimension.name}: {moment} lies below the mark",
+            f"{job.dimension.name}: {moment} lies below the low watermark",
             found="what was changed since then is not remembered any more (`lateness`)",
             todo=f"Load the table anew: `lakeward reload {job.dimension.name}`. Nothing was changed.",
         )
@@ -106,7 +106,7 @@ def _refuse_unordered(
     listing: _Listing[F], moment: str, position: Position, change_log_state: ChangeLogState
 ) -> None:
     """Raise ConfigError for a position without an order relative to rows of other partitions of a topic."""
-    restarts = LogRestart.all_of(change_log_state.acked(position.epoch).get(LOG_ALARM, ()))
+    restarts = LogRestart.all_of(change_log_state.acknowledged(position.epoch).get(LOG_ALARM, ()))
     if not is_ordered(position, listing.selection, change_log_state.objects.values(), restarts):
         raise ConfigError(
             f"{listing.job.dimension.name}: {moment} is not before or behind all rows of its partitions",
@@ -118,7 +118,7 @@ def _refuse_unordered(
 def _position_of_now(listing: _Listing[F], progress: Progress, change_log_state: ChangeLogState) -> Position:
     """Return a position above all applied events; raises ConfigError where objects wait."""
     job, selection = listing.job, listing.selection
-    waiting = [item.name for item in (*selection.objects, *selection.left)]
+    waiting = [item.name for item in (*selection.objects, *selection.remaining)]
     if waiting:
         raise ConfigError(
             f"{job.dimension.name}: {format_count(len(waiting), 'file waits', 'files wait')}, and may lie "
@@ -144,7 +144,7 @@ def _position_of(
         ):
             position = Position(progress.epoch, max(0, record.least.sequence), record.object.order - 1, _LAST)
             return position, _time(job, record.least)
-    for item in (*listing.selection.objects, *listing.selection.left):
+    for item in (*listing.selection.objects, *listing.selection.remaining):
         if item.name == moment:
             object_order = _LAST if _has_unique_places(job) else item.order - 1
             position = Position(progress.epoch, _newest(progress), object_order, _LAST)

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from lakeward.core.dimension import Dimension
-from lakeward.core.events import LOAD_SEQUENCE, Mark, Operation, Position
+from lakeward.core.events import LOAD_SEQUENCE, Operation, Position, SourceOrder
 from lakeward.core.merge.facts import BatchFacts
 from lakeward.core.pipeline.job import Discovery, Job
 from lakeward.core.plan import MergePlan, plan
@@ -29,7 +29,7 @@ def load_writer(job: Job[F], discovery: Discovery, epoch: int) -> LoadWriter[F] 
     loads, progress = job.opened.loads, discovery.state.progress
     if loads is None or not _has_source_rows_only(job.dimension):
         return None
-    replaces = discovery.selection.load is not None and discovery.selection.load > progress.epoch
+    replaces = discovery.selection.load_epoch is not None and discovery.selection.load_epoch > progress.epoch
     if progress.batch and not (replaces or _is_loading(discovery)):
         return None
     return lambda schema, frame: loads.write_load(_expected_plan(job, discovery, epoch, schema), frame)
@@ -38,7 +38,9 @@ def load_writer(job: Job[F], discovery: Discovery, epoch: int) -> LoadWriter[F] 
 def _is_loading(discovery: Discovery) -> bool:
     """Return True if all rows of the epoch of the table are of a full load, and no key is held."""
     highest = discovery.state.progress.high_watermark
-    is_of_load = highest is not None and highest.mark == Mark(discovery.state.progress.epoch, LOAD_SEQUENCE)
+    is_of_load = highest is not None and highest.source_order == SourceOrder(
+        discovery.state.progress.epoch, LOAD_SEQUENCE
+    )
     return is_of_load and not discovery.change_log_state.holds
 
 
@@ -50,7 +52,7 @@ def _has_source_rows_only(dimension: Dimension) -> bool:
 def _expected_plan(job: Job[F], discovery: Discovery, epoch: int, schema: Schema) -> MergePlan:
     """Return the plan of a load of which every row can be applied; raises as `plan` does."""
     position = Position(epoch, LOAD_SEQUENCE, 0, 0)
-    loaded = discovery.selection.load
+    loaded = discovery.selection.load_epoch
     facts = BatchFacts(
         schema=schema, operations={Operation.READ: 1}, least=position, greatest=position, loaded=loaded
     )
@@ -60,5 +62,5 @@ def _expected_plan(job: Job[F], discovery: Discovery, epoch: int, schema: Schema
         discovery.state.progress,
         stored=discovery.state.schema,
         capabilities=job.opened.table.capabilities,
-        ran=0 if job.ledger_writer is None else job.ledger_writer.now(),
+        begun_at=0 if job.ledger_writer is None else job.ledger_writer.now(),
     )

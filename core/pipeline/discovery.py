@@ -29,7 +29,7 @@ def discover(job: Job[F], observe: StepObserver = no_observer, *, is_whole: bool
     another form.
     """
     with observe("read_table"):
-        state = job.opened.table.standing()
+        state = job.opened.table.state()
     with observe("read_change_log"):
         change_log_state = read_change_log(job, state.progress)
     with observe("select_objects"):
@@ -69,7 +69,9 @@ def read_change_log(job: Job[F], progress: Progress) -> ChangeLogState:
 
 def find_awaited_load(job: Job[F], progress: Progress, change_log_state: ChangeLogState) -> Load | None:
     """Return the full load that must be applied before anything else, or None."""
-    return awaited_load(job.dimension.snapshots, progress, change_log_state.reloads, change_log_state.wholes)
+    return awaited_load(
+        job.dimension.snapshots, progress, change_log_state.reload_requests, change_log_state.load_completions
+    )
 
 
 def dimension_as_stored(job: Job[F], state: TableState) -> Dimension:
@@ -109,12 +111,12 @@ def _object_history(
             table, progress, change_log_state, lowest, load=load, is_whole=is_whole
         )
     return ObjectHistory(
-        seen=change_log_state.objects,
-        floor=lowest,
-        last=progress.object,
-        acked=change_log_state.acked(progress.epoch if load is None else load.epoch),
+        applied=change_log_state.objects,
+        object_watermark=lowest,
+        last_applied=progress.object,
+        acknowledged=change_log_state.acknowledged(progress.epoch if load is None else load.epoch),
         cut=change_log_state.cut(progress.epoch),
-        left=change_log_state.left,
+        earlier_versions=change_log_state.earlier_versions,
         load=load,
-        begins=progress.batch == 0,
+        has_no_batch=progress.batch == 0,
     )

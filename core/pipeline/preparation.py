@@ -61,8 +61,8 @@ def prepare_batch(
     state, selection = discovery.state, discovery.selection
     if not selection.objects:
         refuse_other_options(job.dimension, state.progress)  # also checked when no object waits
-        return Idle.LOADING if selection.awaited is not None and selection.awaited.is_told else Idle.NOTHING
-    epoch = state.progress.epoch if selection.load is None else selection.load
+        return Idle.LOADING if selection.awaited is not None and selection.awaited.is_pending else Idle.NOTHING
+    epoch = state.progress.epoch if selection.load_epoch is None else selection.load_epoch
     selection = _selection_to_read(job, discovery, epoch, may_write=may_write)
     with observe("read"):
         batch = job.source.read(job.dimension, selection, epoch)
@@ -91,7 +91,7 @@ def plan_and_resolve(job: Job[F], batch_input: BatchInput[F], observe: StepObser
     try:
         with observe("plan"):
             planned = _plan_batch(job, batch_input)
-            if planned.evolution.shown:
+            if planned.evolution.quarantined_changes:
                 batch = job.opened.quarantine.refuse(planned, batch)
                 planned = replace(planned, facts=batch.facts)
             if planned.splices is not None:
@@ -124,10 +124,10 @@ def _selection_to_read(job: Job[F], discovery: Discovery, epoch: int, *, may_wri
     return replace(
         selection,
         columns=None if state.schema is None else dimension_as_stored(job, state).schema,
-        restarts=LogRestart.all_of(discovery.change_log_state.acked(epoch).get(LOG_ALARM, ())),
+        restarts=LogRestart.all_of(discovery.change_log_state.acknowledged(epoch).get(LOG_ALARM, ())),
         reached=_log_reached(discovery, selection, epoch),
         load_writer=load_writer(job, discovery, epoch) if may_write else None,
-        header=state.progress.header if selection.load is None else None,
+        header=state.progress.header if selection.load_epoch is None else None,
     )
 
 
@@ -136,7 +136,7 @@ def _check_facts(
 ) -> None:
     """Raise AlarmRaised or SourceError where the facts of a batch show a possible loss."""
     name, facts, progress = job.dimension.name, batch.facts, discovery.state.progress
-    acked = discovery.change_log_state.acked(epoch)
+    acked = discovery.change_log_state.acknowledged(epoch)
     is_same_epoch = progress.epoch == epoch
     refuse_half_load(str(name), facts, discovery.object_history)
     known_databases = progress.databases if is_same_epoch else None
@@ -183,11 +183,11 @@ def _plan_batch(job: Job[F], batch_input: BatchInput[F]) -> MergePlan:
         capabilities=job.opened.table.capabilities,
         applied=change_log_state.objects.values(),
         records=change_log_state.records,
-        in_part=change_log_state.in_part,
+        has_partial_events=change_log_state.has_partial_events,
         holds=tuple(hold for hold in change_log_state.holds if hold.position not in releases),
         releases=releases,
         repaired=frozenset(entry.position for entry in batch_input.settled.repaired),
-        ran=0 if job.ledger_writer is None else job.ledger_writer.now(),
+        begun_at=0 if job.ledger_writer is None else job.ledger_writer.now(),
         is_first=batch_input.selection.is_first,
     )
     in_log = [item.in_log for item in planned.facts.objects]
@@ -195,7 +195,7 @@ def _plan_batch(job: Job[F], batch_input: BatchInput[F]) -> MergePlan:
     suspects = find_suspects(in_log, batch_input.selection.reached) if has_order else frozenset[int]()
     planned = replace(planned, suspect_objects=suspects)
     next_epoch = planned.epoch + (planned.splices is not None)  # operators acknowledge alarms for the next epoch
-    acked = change_log_state.acked(next_epoch)
+    acked = change_log_state.acknowledged(next_epoch)
     refuse_refused_files(planned, progress, acked.get(REFUSED_ALARM, frozenset()))
     refuse_small_load(planned, progress, acked)
     return planned
@@ -205,7 +205,7 @@ def _check_counts(planned: MergePlan, resolved: MergeResult) -> None:
     """Raise ConservationError where the counts of a merge result do not add up to the rows that were read."""
     counts, read = resolved.counts, 0 if planned.releases else planned.facts.read
     is_explained = sum(resolved.rejects.values()) == counts.quarantined
-    if not counts.add_up() or counts.read != read or not is_explained:
+    if not counts.adds_up() or counts.read != read or not is_explained:
         raise ConservationError(
             f"{planned.dimension.name}: the counts of batch {planned.batch} do not add up",
             found=f"{read} rows were read, and counted as {counts}; refused: {dict(resolved.rejects)}",

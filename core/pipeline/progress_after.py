@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from lakeward.core.checks.databases import add_databases
 from lakeward.core.checks.log_steps import LogReached, SnapshotPlace
-from lakeward.core.events import Mark
+from lakeward.core.events import SourceOrder
 from lakeward.core.history.stored_options import options_of
 from lakeward.core.ledger.duplicate_objects import find_duplicate_object
 from lakeward.core.ledger.objects import digest_of
@@ -88,7 +88,7 @@ def _numbered_after(planned: MergePlan, resolved: MergeResult) -> int | None:
     return planned.numbered + resolved.numbered if history is not None and history.has_numbers else None
 
 
-def _low_watermark_after(batch_input: BatchInput[F], planned: MergePlan) -> Mark | None:
+def _low_watermark_after(batch_input: BatchInput[F], planned: MergePlan) -> SourceOrder | None:
     """Return the low watermark after the batch, computed from the records of all batches."""
     new_records = [] if planned.record is None else [planned.record]
     records = [*batch_input.change_log_state.records, *new_records]
@@ -126,5 +126,5 @@ def _snapshot_after(batch_input: BatchInput[F], planned: MergePlan) -> SnapshotP
 def _logs_after(batch_input: BatchInput[F], planned: MergePlan) -> tuple[str, ...] | None:
     """Return the names of the logs that the changes of a table came from, sorted, or None."""
     before = () if planned.replaces else batch_input.state.progress.logs or ()
-    added = {str(span.log) for item in planned.facts.objects for span in item.spans if span.log.is_told}
+    added = {str(span.log) for item in planned.facts.objects for span in item.spans if span.log.is_known}
     return tuple(sorted({*before, *added})) or None

@@ -37,7 +37,7 @@ def repair_row(job: Job[F], entries: Sequence[Entry]) -> None:
     It is one write to the quarantine. The table does not change, and the keys stay held. Raises RepairError, before
     anything is written, where a row does not fit the table, and what `job.check` raises.
     """
-    state = job.opened.table.standing()
+    state = job.opened.table.state()
     dimension = dimension_as_stored(job, state)
     check_every(job.source.written(dimension), entries)
     events = job.source.repair_row(dimension, entries)
@@ -67,7 +67,7 @@ def prepare_release(job: Job[F], settled: Settlement, observe: StepObserver = no
     table have.
     """
     with observe("read_table"):
-        state = job.opened.table.standing()
+        state = job.opened.table.state()
     with observe("read_change_log"):
         change_log_state = read_change_log(job, state.progress)
     if settled.repaired:
@@ -77,7 +77,7 @@ def prepare_release(job: Job[F], settled: Settlement, observe: StepObserver = no
     with observe("read"):
         dimension = _dimension_after_replay(job, state, change_log_state, settled.repaired)
         repaired = job.source.repair_row(dimension, settled.repaired) if settled.repaired else None
-        batch = job.opened.quarantine.waiting(state.progress, settled.entries, repaired)
+        batch = job.opened.quarantine.read_replay(state.progress, settled.entries, repaired)
         if settled.repaired:
             batch = replace(batch, facts=replace(batch.facts, schema=dimension.schema))
         recomputed = job.source.recomputed(dimension, batch.facts.needs)
@@ -91,7 +91,7 @@ def find_replayable(job: Job[F], entries: Sequence[Entry]) -> Sequence[Entry]:
 
     Raises RepairError where no entry can, and some entry has a change that the table may not follow.
     """
-    state = job.opened.table.standing()
+    state = job.opened.table.state()
     change_log_state = job.opened.change_log.read_state(state.progress)
     replayable, refusal = [], None
     for entry in entries:
@@ -110,7 +110,7 @@ def find_replayable(job: Job[F], entries: Sequence[Entry]) -> Sequence[Entry]:
 
 def find_readable(job: Job[F], entries: Sequence[Entry]) -> Sequence[Entry]:
     """Return the rows that nobody repaired and whose source text can be read with the settings of now."""
-    state = job.opened.table.standing()
+    state = job.opened.table.state()
     change_log_state = job.opened.change_log.read_state(state.progress)
     dimension = dimension_as_stored(job, state)
     readable = [entry for entry in entries if is_readable_again(dimension, entry)]
@@ -139,7 +139,9 @@ def _dimension_after_replay(
     repair.
     """
     stored = dimension_as_stored(job, state)
-    dimension = replace(stored, schema=columns_with(job.dimension, stored.schema, entries, change_log_state.shown))
+    dimension = replace(
+        stored, schema=columns_with(job.dimension, stored.schema, entries, change_log_state.quarantined_changes)
+    )
     unrepaired = [entry for entry in entries if entry.repaired is None]
     if unrepaired and job.source.written(stored) != stored:
         raise not_as_written(dimension, unrepaired[0], "rules make its columns")

@@ -27,7 +27,7 @@ def truncate(
     """
 
     def attempt() -> Report:
-        state = job.opened.table.standing()
+        state = job.opened.table.state()
         change_log_state = job.opened.change_log.read_state(state.progress)
         dimension = dimension_as_stored(job, state)
         facts = BatchFacts(
@@ -36,7 +36,7 @@ def truncate(
             least=position,
             greatest=position,
             needs=frozenset({Capability.TRUNCATE}),
-            may_need=PARTIAL if change_log_state.in_part else frozenset(),
+            may_need=PARTIAL if change_log_state.has_partial_events else frozenset(),
             truncates=(position,),
         )
         batch = Batch(job.source.truncation(dimension, position, time), facts)

@@ -3,6 +3,18 @@
 from lakeward.core.ports.change_log import Acknowledgement, ChangeLog, ChangeLogState, OperatorDecision
 from lakeward.core.ports.frames import Batch
 from lakeward.core.ports.lakes import Opened, Target
+from lakeward.core.ports.operations import (
+    Adoption,
+    ExternalTable,
+    Layout,
+    LayoutChange,
+    Maintenance,
+    MaintenancePolicy,
+    MaintenanceReport,
+    RollbackPreview,
+    Version,
+    Versions,
+)
 from lakeward.core.ports.quarantine import Cells, Entry, Quarantine, RepairedRow, Written
 from lakeward.core.ports.reading import Sample, Selection, SourceDatabase, SourceSnapshot, TableReader
 from lakeward.core.ports.registration import (
@@ -30,18 +42,6 @@ from lakeward.core.ports.sources import (
     UnroutedRows,
 )
 from lakeward.core.ports.tables import Commit, DirectLoads, MergeResult, SkippedKeys, Table, TableState
-from lakeward.core.ports.upkeep import (
-    Adoption,
-    ExternalTable,
-    Layout,
-    LayoutChange,
-    Maintenance,
-    MaintenancePolicy,
-    MaintenanceReport,
-    RollbackPreview,
-    Version,
-    Versions,
-)
 
 __all__ = [
     "EXTEND_EVERY",

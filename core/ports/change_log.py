@@ -52,41 +52,41 @@ class ChangeLogState:
     objects: Mapping[str, SourceObject] = field(default_factory=dict)
     holds: tuple[Hold, ...] = ()
     records: Sequence[Record] = ()
-    in_part: bool = False
-    words: Sequence[OperatorDecision] = ()
-    shown: Mapping[int, Sequence[SchemaChange]] = field(default_factory=dict)
-    left: frozenset[str] = frozenset()
+    has_partial_events: bool = False
+    decisions: Sequence[OperatorDecision] = ()
+    quarantined_changes: Mapping[int, Sequence[SchemaChange]] = field(default_factory=dict)
+    earlier_versions: frozenset[str] = frozenset()
 
     @property
-    def acks(self) -> Sequence[Acknowledgement]:
+    def acknowledgements(self) -> Sequence[Acknowledgement]:
         """The acknowledgements among the decisions."""
-        return [decision for decision in self.words if isinstance(decision, Acknowledgement)]
+        return [decision for decision in self.decisions if isinstance(decision, Acknowledgement)]
 
     @property
-    def reloads(self) -> Sequence[ReloadRequest]:
+    def reload_requests(self) -> Sequence[ReloadRequest]:
         """The reload requests among the decisions."""
-        return [decision for decision in self.words if isinstance(decision, ReloadRequest)]
+        return [decision for decision in self.decisions if isinstance(decision, ReloadRequest)]
 
     @property
-    def wholes(self) -> Sequence[LoadCompletion]:
+    def load_completions(self) -> Sequence[LoadCompletion]:
         """The load completions among the decisions."""
-        return [decision for decision in self.words if isinstance(decision, LoadCompletion)]
+        return [decision for decision in self.decisions if isinstance(decision, LoadCompletion)]
 
     def cut(self, epoch: int) -> int | None:
         """Return the object order at or below which changes belong to earlier epochs.
 
         None if no operator requested the reload that begins `epoch`.
         """
-        request = find_reload(self.reloads, epoch)
+        request = find_reload(self.reload_requests, epoch)
         return None if request is None else request.cut
 
-    def acked(self, epoch: int) -> Mapping[str, frozenset[str]]:
+    def acknowledged(self, epoch: int) -> Mapping[str, frozenset[str]]:
         """Return the acknowledged names of an epoch by alarm code.
 
         Acknowledgements of other epochs do not count, because object names may come again in the next epoch.
         """
         names: dict[str, frozenset[str]] = {}
-        for acknowledgement in self.acks:
+        for acknowledgement in self.acknowledgements:
             if acknowledgement.epoch == epoch:
                 names[acknowledgement.code] = names.get(acknowledgement.code, frozenset()).union(
                     acknowledgement.about
@@ -112,7 +112,7 @@ class ChangeLog(Protocol):
         """Fold events at or below the low watermark of `progress` into base rows, and delete them."""
         ...
 
-    def record_decision(self, progress: Progress, word: OperatorDecision) -> None:
+    def record_decision(self, progress: Progress, decision: OperatorDecision) -> None:
         """Store the decision of an operator. The table need not exist yet."""
         ...
 

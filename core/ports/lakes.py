@@ -8,13 +8,13 @@ from typing import Generic, Protocol
 
 from lakeward.core.dimension import Dimension
 from lakeward.core.events import Key
-from lakeward.core.operations.key_state import Known
+from lakeward.core.operations.key_state import KeyState
 from lakeward.core.ports.change_log import ChangeLog
 from lakeward.core.ports.frames import F
+from lakeward.core.ports.operations import Adoption, Layout, Maintenance, Versions
 from lakeward.core.ports.quarantine import Quarantine
 from lakeward.core.ports.reading import TableReader
 from lakeward.core.ports.tables import DirectLoads, Table, TableState
-from lakeward.core.ports.upkeep import Adoption, Layout, Maintenance, Versions
 from lakeward.core.schema_changes.evolution import RecordedChange
 
 
@@ -51,7 +51,7 @@ class Opened(Generic[F]):
 class Target(Protocol[F]):
     """A lake: the tables of one format under one catalog."""
 
-    def standing(self, dimension: Dimension) -> TableState:
+    def table_state(self, dimension: Dimension) -> TableState:
         """Return the state of a table as of its last commit. Opens no table and starts no engine."""
         ...
 
@@ -59,7 +59,7 @@ class Target(Protocol[F]):
         """Return the schema changes of a table in the order in which they happened. Starts no engine."""
         ...
 
-    def known(self, dimension: Dimension, key: Key) -> Known:
+    def key_state(self, dimension: Dimension, key: Key) -> KeyState:
         """Return all that is known of one key as of the last commit of its table. Starts no engine."""
         ...
 

@@ -75,7 +75,7 @@ class Entry:
     since: int
     text: str
     time: int | None = None
-    waits: int = 0
+    waiting_events: int = 0
     repaired: RepairedRow | None = None
     other_key: str | None = None
     also_holds: tuple[str, ...] = ()
@@ -132,7 +132,7 @@ class Quarantine(Protocol[F]):
         """
         ...
 
-    def waiting(self, progress: Progress, resolved: Sequence[Entry], repaired: F | None) -> Batch[F]:
+    def read_replay(self, progress: Progress, resolved: Sequence[Entry], repaired: F | None) -> Batch[F]:
         """Return the events that wait behind settled entries, and the repaired events.
 
         `resolved` are the settled entries; `repaired` is the frame of repaired events, None if there are none.

@@ -96,14 +96,14 @@ class Lease(Protocol):
         """Return a grant of this owner, or the grant of another owner that has not ended by that owner's clock."""
         ...
 
-    def renew(self, term: LeaseGrant) -> LeaseGrant:
+    def renew(self, grant: LeaseGrant) -> LeaseGrant:
         """Return the grant with a later end.
 
         If another owner has taken the lease since, return that owner's grant, which has another `fence`.
         """
         ...
 
-    def give_back(self, term: LeaseGrant) -> None:
+    def give_back(self, grant: LeaseGrant) -> None:
         """End a grant, so that others can take the lease at once.
 
         Does nothing if another owner has taken the lease since.

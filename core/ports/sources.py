@@ -50,7 +50,7 @@ class Source(Protocol[F]):
         """
         ...
 
-    def select_objects(self, dimension: Dimension, past: ObjectHistory) -> ObjectSelection:
+    def select_objects(self, dimension: Dimension, object_history: ObjectHistory) -> ObjectSelection:
         """Return the objects of the next batch. Raises AlarmRaised if the listing shows signs of loss or change."""
         ...
 
@@ -143,7 +143,7 @@ class SourceInventory(Protocol):
 class Backlog(Protocol):
     """Counts the waiting messages of a source that is a log. Reads no messages and starts no engine."""
 
-    def waiting(self, table: TableName, applied: Collection[str]) -> int | None:
+    def count_waiting(self, table: TableName, applied: Collection[str]) -> int | None:
         """Return the number of messages that wait for a table; None if it is unknown.
 
         `applied` are the names of its applied objects. Raises StoreUnreachable if the source does not answer.
@@ -189,7 +189,7 @@ class UnroutedRows(Protocol):
 class SourceProbe(Protocol):
     """Inspects a folder that is not configured yet, for `lakeward init`. Starts no engine."""
 
-    def look(self) -> Proposal | None:
+    def propose(self) -> Proposal | None:
         """Return the proposed settings for the folder; None if its files are not of this kind of source."""
         ...
 
@@ -236,7 +236,7 @@ class Store(Protocol):
     Methods raise OSError for a failure of one file or folder, and LakewardError for a failure of the whole store.
     """
 
-    def real(self, folder: str) -> str | None:
+    def resolve(self, folder: str) -> str | None:
         """Return the path of a folder with links resolved; None if it does not exist."""
         ...
 
@@ -248,7 +248,7 @@ class Store(Protocol):
         """Return the entries of a folder, named relative to it. Names that sort before `start` may be left out."""
         ...
 
-    def find(self, path: str) -> Stored | None:
+    def stat(self, path: str) -> Stored | None:
         """Return the listing entry of a file by its path; None if it does not exist."""
         ...
 

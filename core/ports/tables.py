@@ -66,8 +66,8 @@ class MergeResult:
     held: int = 0
     rejects: Mapping[Reason, int] = field(default_factory=dict)
     log_regressions: Mapping[int, int] = field(default_factory=dict)
-    left: SkippedKeys | None = None
-    unshown: OmittedRows = field(default_factory=OmittedRows)
+    skipped_keys: SkippedKeys | None = None
+    omitted_rows: OmittedRows = field(default_factory=OmittedRows)
     detail: Any = None
     way: str = ""
     close: Callable[[], None] = lambda: None
@@ -87,7 +87,7 @@ class Table(Protocol[F_contra]):
 
     capabilities: frozenset[Capability]
 
-    def standing(self) -> TableState:
+    def state(self) -> TableState:
         """Return the state of the table as of lakeward's last commit."""
         ...
 

@@ -80,7 +80,9 @@ def _followed(dimension: Dimension, stored: Schema, entry: Entry, changes: Seque
         incoming = _with(incoming, names, _type_now(dimension, change))
     evolution = evolve(stored, Schema(incoming.parts), dimension.policies, dimension.key)
     was_narrower = any(change.kind is Kind.NARROW for change in changes)
-    unfollowed = [c for c in (*evolution.refused, *evolution.shown) if c.kind is not Kind.NARROW or was_narrower]
+    unfollowed = [
+        c for c in (*evolution.refused, *evolution.quarantined_changes) if c.kind is not Kind.NARROW or was_narrower
+    ]
     unfollowed += [c for c in evolution.changes if c.after == UNDECLARED]
     # A text cannot say that a field keeps its value.
     unfollowed += [c for c in changes if c.kind is Kind.DROP and c.is_nested]

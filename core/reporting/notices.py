@@ -167,7 +167,9 @@ def find_entries(
     if awaited is not None and awaited.is_held_up:
         reason = "it waits for a full load"
         step = f"`lakeward status {table}`; docs/how-to/reload.md says what completes it"
-        entries.append(NoticeEntry(table=table, code="load", reason=reason, found=awaited.words(), next_step=step))
+        entries.append(
+            NoticeEntry(table=table, code="load", reason=reason, found=awaited.describe(), next_step=step)
+        )
     return entries
 
 
@@ -194,7 +196,7 @@ def of_quarantined(table: str, rows: int) -> NoticeEntry:
     )
 
 
-def of_strays(rows: int) -> NoticeEntry:
+def of_unrouted_rows(rows: int) -> NoticeEntry:
     """Return the entry for rows that name no table."""
     return NoticeEntry(
         table="",

@@ -195,7 +195,7 @@ class Evolution:
         return tuple(change for change in self.changes if change.kind is Kind.ADD)
 
     @property
-    def shown(self) -> tuple[SchemaChange, ...]:
+    def quarantined_changes(self) -> tuple[SchemaChange, ...]:
         """The differences whose rows are quarantined."""
         return tuple(change for change, policy in self.differences if policy is Policy.QUARANTINE)
 
@@ -210,7 +210,7 @@ class Evolution:
         return tuple(change.names for change in self._of(Kind.DROP) if change.is_nested)
 
     @property
-    def lacks(self) -> bool:
+    def lacks_columns(self) -> bool:
         """Whether the batch lacks a column or a field of the table."""
         return bool(self.absent or self.lacking)
 
@@ -230,9 +230,9 @@ class Evolution:
         """The new names of renamed columns, by their old ones."""
         return {change.path: change.to for change in self._of(Kind.RENAME) if change.to is not None}
 
-    def selection(self, incoming: Schema) -> Schema:
+    def stored_columns(self, incoming: Schema) -> Schema:
         """Return the columns of a batch that the table stores; nested ones are as the table has them."""
-        columns, quarantined = [], {change.names[0] for change in self.shown}
+        columns, quarantined = [], {change.names[0] for change in self.quarantined_changes}
         for column in incoming:
             stored = self.schema.find(column.name)
             if stored is not None:

@@ -42,11 +42,11 @@ class ProposedTable:
     """
 
     name: TableName
-    found: str
+    evidence: str
     columns: tuple[ProposedColumn, ...] = ()
     key: tuple[str, ...] = ()
     has_names: bool = True
-    doubts: tuple[str, ...] = ()
+    cautions: tuple[str, ...] = ()
     source: Mapping[str, str] = field(default_factory=dict)
 
 

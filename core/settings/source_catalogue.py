@@ -15,7 +15,7 @@ from lakeward.core.errors import ConfigError
 from lakeward.core.schema import Column, Schema, Type, find_case_clash
 from lakeward.core.schema_changes.evolution import Kind, SchemaChange, compare
 
-KEPT: Final = 7 * 24 * 3600 * 1_000_000
+KEEP_FOR: Final = 7 * 24 * 3600 * 1_000_000
 """How long an answer is kept after a newer one, in microseconds: older files may still come."""
 
 
@@ -68,7 +68,7 @@ def answers_to_keep(answers: Sequence[Answer], table: SourceTable, now: int) -> 
     else:
         candidates = [*answers, Answer(now, table)]
     ends = [answer.since for answer in candidates[1:]]
-    return tuple(answer for answer, end in zip(candidates, [*ends, now], strict=True) if now - end < KEPT)
+    return tuple(answer for answer, end in zip(candidates, [*ends, now], strict=True) if now - end < KEEP_FOR)
 
 
 def changes(before: SourceTable, after: SourceTable) -> Sequence[str]:

@@ -27,7 +27,7 @@ from lakeward.core.shaping.column_rules import (
     Replace,
     Rule,
     Trim,
-    known,
+    find_column,
 )
 from lakeward.core.shaping.recomputed_columns import RecomputedColumns
 from lakeward.core.shaping.reshaping_rules import Concat, Constant, Drop, Flatten, Keep, Split
@@ -52,7 +52,7 @@ def shape_row(cells: Mapping[str, Cell], shape: Shape, secrets: Mapping[str, byt
     row: dict[str, Cell] = {name: None if name in absent else cells[name] for name in shape.source.names}
     misfits: dict[str, str] = {}
     for step in shape.steps:
-        for item, value in zip(step.made, _values(step, row, secrets), strict=True):
+        for item, value in zip(step.results, _values(step, row, secrets), strict=True):
             if value is MISFIT and isinstance(step.rule, Cast) and step.needs.isdisjoint(absent):
                 misfits.setdefault(item.name, misfit(row[step.rule.column], step, item))
             row[item.name] = None if value is MISFIT else value
@@ -75,7 +75,7 @@ def recompute(cells: Mapping[str, Cell], recomputed: RecomputedColumns) -> Mappi
 
 def misfit(value: Cell, step: Step, item: Column) -> str:
     """Return the text that describes a value that does not fit."""
-    text = to_text(value, known(step.before, step.rule.reads(step.before)[0]).type)
+    text = to_text(value, find_column(step.before, step.rule.reads(step.before)[0]).type)
     return f'"{text}" is not {item.type.with_article} (column {item.name}, rule {step.number})'
 
 
@@ -90,15 +90,15 @@ def _values(step: Step, row: Mapping[str, Cell], secrets: Mapping[str, bytes]) -
         case Constant():
             return (from_text(rule.value, rule.type),)
         case Concat():
-            return (_joined(rule, [(row[name], known(step.before, name).type) for name in rule.columns]),)
+            return (_joined(rule, [(row[name], find_column(step.before, name).type) for name in rule.columns]),)
         case Split():
             return _parts(rule, row[rule.column])
         case Flatten():
             value = row[rule.column]
             fields = value if isinstance(value, Mapping) else {}
-            return [fields.get(part.name) for part in known(step.before, rule.column).type.parts]
+            return [fields.get(part.name) for part in find_column(step.before, rule.column).type.parts]
         case OfColumn():
-            item = known(step.before, rule.column)
+            item = find_column(step.before, rule.column)
             if isinstance(rule, Default):
                 return (from_text(rule.value, item.type) if row[rule.column] is None else row[rule.column],)
             return (None if row[rule.column] is None else _changed(rule, row[rule.column], item.type, secrets),)

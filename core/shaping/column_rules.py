@@ -75,7 +75,7 @@ class OfColumn(Rule):
 
     def makes(self, schema: Schema) -> tuple[Column, ...]:
         """Return the column with its new type."""
-        item = known(schema, self.column)
+        item = find_column(schema, self.column)
         expect(item, self.takes)
         return (Column(self.target, self.type_of(item)),)
 
@@ -84,7 +84,7 @@ class OfColumn(Rule):
         return item.type
 
 
-def known(schema: Schema, name: str) -> Column:
+def find_column(schema: Schema, name: str) -> Column:
     """Return a column that must exist."""
     column = schema.find(name)
     if column is None:
@@ -129,7 +129,7 @@ class Rename(Rule):
 
     def makes(self, schema: Schema) -> tuple[Column, ...]:
         """Return it under its new name."""
-        return (Column(self.to, known(schema, self.column).type),)
+        return (Column(self.to, find_column(schema, self.column).type),)
 
     def removes(self, schema: Schema) -> tuple[str, ...]:
         """Return it under its old name."""

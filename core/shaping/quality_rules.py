@@ -15,7 +15,7 @@ from lakeward.core.errors import ConfigError
 from lakeward.core.events import Cell, canonical
 from lakeward.core.schema import Schema
 from lakeward.core.shaping.cells import compiled
-from lakeward.core.shaping.column_rules import WITH_TEXT, expect, expect_value, known
+from lakeward.core.shaping.column_rules import WITH_TEXT, expect, expect_value, find_column
 from lakeward.core.shaping.file_rules import InputRule, NullShare
 from lakeward.core.text.suggestions import nearest
 from lakeward.core.text.values import from_text
@@ -99,7 +99,7 @@ class InSet(OfOneColumn):
 
     def check(self, schema: Schema) -> None:
         """Raise ConfigError for values of another type."""
-        item = known(schema, self.column)
+        item = find_column(schema, self.column)
         expect(item, (*WITH_TEXT, "float", "double"))
         for value in self.values:
             expect_value(value, item.type)
@@ -116,7 +116,7 @@ class Range(OfOneColumn):
 
     def check(self, schema: Schema) -> None:
         """Raise ConfigError for bounds of another type."""
-        item = known(schema, self.column)
+        item = find_column(schema, self.column)
         expect(item, ORDERED_TYPES)
         for bound in (self.least, self.most):
             if bound is not None:
@@ -138,7 +138,7 @@ class Pattern(OfOneColumn):
 
     def check(self, schema: Schema) -> None:
         """Raise ConfigError for a column that is no text."""
-        expect(known(schema, self.column), ("string",))
+        expect(find_column(schema, self.column), ("string",))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,7 +152,7 @@ class Length(OfOneColumn):
 
     def check(self, schema: Schema) -> None:
         """Raise ConfigError for a column that is no text."""
-        expect(known(schema, self.column), ("string",))
+        expect(find_column(schema, self.column), ("string",))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -230,7 +230,7 @@ def is_broken(rule: RowRule, cells: Mapping[str, Cell], schema: Schema) -> bool:
     value = cells[rule.columns[0]]
     if value is None:
         return False
-    type_ = known(schema, rule.columns[0]).type
+    type_ = find_column(schema, rule.columns[0]).type
     match rule:
         case InSet(values=values):
             return canonical(value) not in {canonical(from_text(text, type_)) for text in values}

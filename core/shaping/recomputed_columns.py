@@ -150,7 +150,7 @@ class _PlaceFinder:
         if isinstance(step.rule, Rename):
             results = {step.rule.to: before[step.rule.column]}
         else:
-            results = {item.name: (step.number, item.name) for item in step.made}
+            results = {item.name: (step.number, item.name) for item in step.results}
             reads = {name: before[name] for name in step.rule.reads(step.before)}
             self.makers.update(dict.fromkeys(results.values(), (step, reads)))
         after = {name: results.get(name, before.get(name, (_SOURCE, name))) for name in step.after.names}
@@ -169,7 +169,7 @@ class _PlaceFinder:
         if step.number not in self.steps:
             places = {name: self.place(inner) for name, inner in reads.items()}
             self.steps[step.number] = RecomputeStep(
-                step, places, tuple(_placed(step.number, c.name) for c in step.made)
+                step, places, tuple(_placed(step.number, c.name) for c in step.results)
             )
         return _placed(*node)
 

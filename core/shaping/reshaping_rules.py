@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from lakeward.core.schema import Column, Schema, Type
-from lakeward.core.shaping.column_rules import TEXT, WITH_TEXT, Rule, expect, expect_value, known
+from lakeward.core.shaping.column_rules import TEXT, WITH_TEXT, Rule, expect, expect_value, find_column
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +33,7 @@ class Split(Rule):
 
     def makes(self, schema: Schema) -> tuple[Column, ...]:
         """Return one column for each part."""
-        expect(known(schema, self.column), ("string",))
+        expect(find_column(schema, self.column), ("string",))
         return tuple(Column(name, TEXT) for name in self.into)
 
 
@@ -59,7 +59,7 @@ class Concat(Rule):
     def makes(self, schema: Schema) -> tuple[Column, ...]:
         """Return the new column."""
         for name in self.columns:
-            expect(known(schema, name), WITH_TEXT)
+            expect(find_column(schema, name), WITH_TEXT)
         return (Column(self.to, TEXT),)
 
 
@@ -151,7 +151,7 @@ class Flatten(Rule):
 
     def makes(self, schema: Schema) -> tuple[Column, ...]:
         """Return one column for each field."""
-        item = known(schema, self.column)
+        item = find_column(schema, self.column)
         expect(item, ("struct",))
         return tuple(Column(self.prefix + part.name, part.type) for part in item.type.parts)
 

@@ -30,7 +30,7 @@ class Step:
     needs: frozenset[str]
 
     @property
-    def made(self) -> tuple[Column, ...]:
+    def results(self) -> tuple[Column, ...]:
         """The columns that it makes or changes."""
         return self.rule.makes(self.before)
 
@@ -72,7 +72,7 @@ def shape(rules: Sequence[Rule], source: Schema) -> Shape:
             ) from error
         roots = frozenset[str]().union(*[needs[name] for name in rule.reads(schema)])
         step = Step(number, rule, schema, after, roots)
-        needs.update({item.name: roots for item in step.made})
+        needs.update({item.name: roots for item in step.results})
         needs = {name: needs[name] for name in after.names}
         steps.append(step)
         schema = after
@@ -218,7 +218,7 @@ def _refuse_blurred(name: str, shape: Shape) -> None:
     """Refuse a key column where a rule that made it may make one value of two."""
     wanted = {name}
     for step in reversed(shape.steps):
-        if wanted.isdisjoint(item.name for item in step.made):
+        if wanted.isdisjoint(item.name for item in step.results):
             continue
         if not step.rule.keeps_apart:
             raise ConfigError(
@@ -233,7 +233,7 @@ def key_steps(shape: Shape, key: Sequence[str]) -> frozenset[int]:
     """Return the numbers of the rules that make the columns of a key."""
     wanted, numbers = set(key), set[int]()
     for step in reversed(shape.steps):
-        results = {item.name for item in step.made}
+        results = {item.name for item in step.results}
         if not wanted.isdisjoint(results):
             wanted = (wanted - results) | set(step.rule.reads(step.before))
             numbers.add(step.number)

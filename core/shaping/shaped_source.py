@@ -161,9 +161,9 @@ class ShapedSource(Generic[F]):
         shaped.batch.close()
         objects = [item.object for item in batch.facts.objects]
         first_bad = [item.name for item in objects].index(breaches[0][0])
-        if first_bad == 0 or selection.load is not None:
+        if first_bad == 0 or selection.load_epoch is not None:
             raise _rejected(dimension, *breaches[0])
-        readable = self.read(dimension, replace(selection, objects=tuple(objects[:first_bad]), left=()), epoch)
+        readable = self.read(dimension, replace(selection, objects=tuple(objects[:first_bad]), remaining=()), epoch)
         if not readable.facts.objects:
             raise _rejected(dimension, *breaches[0])
         return readable

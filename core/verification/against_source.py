@@ -49,7 +49,7 @@ def verify_against_source(
     StoreUnreachable where the source cannot be read.
     """
     name = job.dimension.name
-    state = job.opened.table.standing()
+    state = job.opened.table.state()
     reader = _reader_of(job, state)
     source = access.database.describe(access.table)
     if source is None:
@@ -63,13 +63,13 @@ def verify_against_source(
     shape, spelled = _shape(access, source), access.spelled
     columns = match_columns(dimension, shape, source, spelled, is_debezium=access.is_debezium)
     account = ledger.account(str(name))
-    is_lifted = bool(account.acked.get(LOG_ALARM))
+    is_lifted = bool(account.acknowledged.get(LOG_ALARM))
 
     def passes(place: SourcePlace) -> bool | None:
-        return has_passed(job.opened.table.standing().progress, place, is_lifted=is_lifted)
+        return has_passed(job.opened.table.state().progress, place, is_lifted=is_lifted)
 
     def compare(among: frozenset[str] | None) -> SourceComparison:
-        progress = job.opened.table.standing().progress
+        progress = job.opened.table.state().progress
         at = waiting.now()
         with access.database.snapshot(source, columns) as snapshot:
             comparison = reader.compare(snapshot.rows, columns, among)
@@ -78,7 +78,7 @@ def verify_against_source(
             at=at,
             begins=snapshot.begins,
             ends=ends,
-            found=comparison,
+            comparison=comparison,
             has_passed=lambda place: has_passed(progress, place, is_lifted=is_lifted),
         )
 

@@ -99,7 +99,7 @@ def _unchanged(shape: Shape) -> Mapping[str, str]:
             if step.rule.column in names:
                 names[step.rule.to] = names.pop(step.rule.column)
             continue
-        for result in step.made:
+        for result in step.results:
             names.pop(result.name, None)
     return names
 

@@ -23,7 +23,7 @@ def check_history(job: Job[F], examples: int = EXAMPLES) -> HistoryCheck:
     it cannot be read.
     """
     dimension, reader = job.dimension, job.opened.reader
-    progress = job.opened.table.standing().progress
+    progress = job.opened.table.state().progress
     refuse_other_history(dimension, progress)
     if dimension.history is None:
         raise no_versions(dimension.name, "verify")

@@ -59,7 +59,7 @@ class SourceComparison:
     at: int
     begins: SourcePlace
     ends: SourcePlace
-    found: Comparison
+    comparison: Comparison
     has_passed: Callable[[SourcePlace], bool | None]
 
 
@@ -152,7 +152,7 @@ def judge(
     """
     return [
         _judged(difference, before.get(difference.key), comparison, patience)
-        for difference in comparison.found.differences
+        for difference in comparison.comparison.differences
     ]
 
 
@@ -175,7 +175,7 @@ def verify(
     compare: Callable[[frozenset[str] | None], SourceComparison],
     columns: ComparedColumns,
     has_passed: Callable[[SourcePlace], bool | None],
-    kept: SourceVerdict | None,
+    stored: SourceVerdict | None,
     waiting: WaitPolicy,
 ) -> SourceVerification:
     """Compare a table with its source, and again while differences are open and there is time; return the result.
@@ -183,8 +183,8 @@ def verify(
     `compare` compares the keys of these texts, or all keys for None. `has_passed` asks the table how far it is.
     """
     first = last = compare(None)
-    known = judge(last, _by_key(() if kept is None else kept.differences), waiting.patience)
-    unnamed, number, patience = first.found.unnamed, 1, waiting.patience or 0
+    known = judge(last, _by_key(() if stored is None else stored.differences), waiting.patience)
+    unnamed, number, patience = first.comparison.unnamed, 1, waiting.patience or 0
     until = first.at + patience
     while (unnamed or any(item.proof is None for item in known)) and waiting.now() < until:
         undecided = [item for item in known if item.proof is None]
@@ -195,11 +195,11 @@ def verify(
         judged = judge(last, _by_key(known), waiting.patience)
         proven = [item for item in known if item.proof is not None and among is not None]
         known = [*proven, *judged]
-        unnamed = last.found.unnamed
-    verdict = _verdict(first, known, unnamed, kept)
+        unnamed = last.comparison.unnamed
+    verdict = _verdict(first, known, unnamed, stored)
     return SourceVerification(
         verdict=verdict,
-        first=first.found,
+        first=first.comparison,
         columns=columns,
         comparisons=number,
         can_pass=has_passed(first.ends) is not None,
@@ -235,8 +235,8 @@ def _verdict(
     return SourceVerdict(
         at=first.at,
         outcome=outcome,
-        source_rows=first.found.source_rows,
-        table_rows=first.found.table_rows,
+        source_rows=first.comparison.source_rows,
+        table_rows=first.comparison.table_rows,
         differing=differing,
         differences=tuple(differences[:MOST_NAMED]),
         through=through,

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from lakeward.core.operations.acknowledge import ack, objects_in
+from lakeward.core.operations.acknowledge import acknowledge, objects_in
 from lakeward.entrypoints.commands.common.decision import Table, Who, Why, deciding
 from lakeward.entrypoints.startup.context import DEFAULT_FILE, AsJson, Config, Debug
 from lakeward.entrypoints.views import documents, terminal
@@ -36,7 +36,7 @@ def let_pass(
 ) -> int:
     """Acknowledge the alarm and print it."""
     with deciding(table, by, config, debug=debug) as (name, job, user, at):
-        decision = ack(job, code.upper(), by=user, reason=reason, at=at)
+        decision = acknowledge(job, code.upper(), by=user, reason=reason, at=at)
     if as_json:
         content = {"alarm": decision.code, "about": decision.about, "by": decision.by, "reason": decision.reason}
         documents.emit("ack", {"table": name, **content, "at": documents.time(decision.at), "exit_code": 0})

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from lakeward.core.ledger.objects import SourceObject
-from lakeward.core.operations.adopt import AdoptionRequest, ask
+from lakeward.core.operations.adopt import AdoptionRequest, request_adoption
 from lakeward.core.operations.adopt import adopt as take_over
 from lakeward.core.text.numbers import format_count
 from lakeward.entrypoints.commands.common.decision import Table, Yes, asks, deciding
@@ -47,7 +47,7 @@ def adopt(
         raise typer.BadParameter("--from names a file, and --none says that there is none: say one of them")
     is_told = none or last is not None
     with deciding(table, None, config, debug=debug) as (name, job, _, _):
-        request = ask(job, last)
+        request = request_adoption(job, last)
         is_done = is_told and not dry_run
         if not as_json:
             _show(name, request, is_told=is_told)
@@ -60,19 +60,19 @@ def adopt(
 
 def _show(table: str, request: AdoptionRequest, *, is_told: bool) -> None:
     """Print what was found, and which files were applied or wait."""
-    out, foreign = terminal.console(), request.foreign
+    out, foreign = terminal.console(), request.external
     size = f"{format_count(foreign.rows, 'row')} and {format_count(len(foreign.schema), 'column')}"
     out.print(f"{escaped(table)} has {size}, and can be adopted")
     if is_told:
         _list(
             "file was applied, and is not read again", "files were applied, and are not read again", request.applied
         )
-        _list("file waits for the next run", "files wait for the next run", request.behind)
+        _list("file waits for the next run", "files wait for the next run", request.remaining)
     else:
         _list(
             "file is there; say whether it was applied, with --from or --none",
             "files are there; say which of them were applied, with --from or --none",
-            request.behind,
+            request.remaining,
         )
     for caution in request.cautions:
         out.print(f"   {caution}")
@@ -88,10 +88,10 @@ def _report_result(table: str, request: AdoptionRequest, *, as_json: bool, is_to
     if as_json:
         content = {
             "table": table,
-            "rows": request.foreign.rows,
-            "columns": list(request.foreign.schema.names),
+            "rows": request.external.rows,
+            "columns": list(request.external.schema.names),
             "applied": [item.name for item in request.applied],
-            "behind": [item.name for item in request.behind],
+            "behind": [item.name for item in request.remaining],
             "warnings": list(request.cautions),
             "done": is_done,
         }

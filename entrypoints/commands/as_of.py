@@ -86,7 +86,11 @@ def as_of_time(
             raise no_versions(name, "read as of a time")
         at = instant_of(time, history, container.runtime().now())
         wanted = valid_at(job, at, known)
-        query = {"table": str(name), "at": documents.cell(value_of_instant(at, history.shown.type)), "known": known}
+        query = {
+            "table": str(name),
+            "at": documents.cell(value_of_instant(at, history.validity_columns.type)),
+            "known": known,
+        }
         if sql is not None:
             return _print_query(query, _query(job, history, at, known, sql), as_json=as_json)
         reading = reading_of(job)
@@ -106,13 +110,13 @@ def as_of_time(
 def _query(job: Job[Any], history: History, at: int, known: int | None, engine: str) -> str:
     """Return the query for the columns of the table; raises ConfigError if the table does not exist yet."""
     dialect = as_of.DIALECTS[engine]
-    standing = job.opened.table.standing()
-    refuse_other_history(job.dimension, standing.progress)
+    state = job.opened.table.state()
+    refuse_other_history(job.dimension, state.progress)
     of = job.dimension
-    if standing.schema is None or not standing.progress.batch:
+    if state.schema is None or not state.progress.batch:
         raise nothing_yet(of.name)
     # The settings may have a rename that no batch has applied yet.
-    columns = history.schema(standing.schema, of.key, of.policies.renames)
+    columns = history.schema(state.schema, of.key, of.policies.renames)
     listed = ", ".join(map(dialect.name, columns.names))
     name = ".".join(map(dialect.name, job.opened.parts or of.name))
     return f"SELECT {listed}\nFROM {name}\nWHERE {as_of.valid_at(history, at, known, dialect)}"

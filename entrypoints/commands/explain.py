@@ -71,19 +71,19 @@ def _story(container: Any, name: TableName, texts: list[str]) -> Story:
     source = container.source()
     dimension = container.configured().dimension(name, source.lateness, source.sequences)
     return read_consistently(
-        name, lambda: target.standing(dimension), partial(_read_story, target, dimension, texts)
+        name, lambda: target.table_state(dimension), partial(_read_story, target, dimension, texts)
     )
 
 
-def _read_story(target: Any, dimension: Dimension, texts: list[str], standing: TableState) -> Story:
+def _read_story(target: Any, dimension: Dimension, texts: list[str], state: TableState) -> Story:
     name = dimension.name
-    if standing.schema is None:
+    if state.schema is None:
         raise ConfigError(f"{name}: nothing was applied yet, so no key is known", todo="`lakeward run` applies it.")
-    called = old_names(standing.schema, dimension.policies.renames)
+    called = old_names(state.schema, dimension.policies.renames)
     key = tuple(called.get(name, name) for name in dimension.key)
-    dimension = replace(dimension, schema=standing.schema, key=key)
-    known = target.known(dimension, read_key(dimension, texts))
-    if not known.is_anything:
+    dimension = replace(dimension, schema=state.schema, key=key)
+    known = target.key_state(dimension, read_key(dimension, texts))
+    if not known.has_content:
         raise ConfigError(
             f"{name}: the key {key_words(known.key)} is unknown",
             found="no row has it, and neither the change log nor the quarantine has an event of it",
@@ -131,7 +131,7 @@ def _document(story: Story) -> Mapping[str, Any]:
 
 def _stored_row(story: Story) -> Mapping[str, Any] | None:
     """Return the stored row; with soft deletes it has the field `deleted`."""
-    stored = story.known.stored or story.known.gone
+    stored = story.known.stored or story.known.deleted_row
     if stored is None:
         return None
     deletion = {"deleted": stored.row.deleted} if story.dimension.is_soft else {}
@@ -150,7 +150,7 @@ def _visibility(story: Story) -> Mapping[str, Any] | None:
     batch = story.visible_with
     if batch is None:
         return None
-    commit = story.known.made.get(batch)
+    commit = story.known.commits.get(batch)
     return {
         "batch": batch,
         "since": None if commit is None else documents.time(commit.at),
@@ -159,7 +159,7 @@ def _visibility(story: Story) -> Mapping[str, Any] | None:
 
 
 def _event(story: Story, count: int, step: Step) -> Mapping[str, Any]:
-    refused = step.refused
+    refused = step.quarantined
     return {
         "event": count,
         "operation": None if step.operation is None else step.operation.value,
@@ -175,14 +175,14 @@ def _event(story: Story, count: int, step: Step) -> Mapping[str, Any]:
         "old_key": None if step.old_key is None else [documents.cell(part) for part in step.old_key],
         "changes": {name: _change(was, is_) for name, (was, is_) in step.changes.items()},
         "not_sent": list(step.unset),
-        "kept": list(step.kept),
+        "kept": list(step.first_values),
         "quarantine": None
         if refused is None
         else {
             "reason": refused.reason.value,
             "detail": refused.detail,
             "text": refused.text,
-            "given_up": refused.given_up,
+            "given_up": refused.discarded_in,
         },
     }
 

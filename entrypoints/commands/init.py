@@ -155,7 +155,7 @@ def _exists(config: Path) -> ConfigError:
 
 def _proposal(folder: str, probes: Sequence[SourceProbe]) -> Proposal:
     """Return the best proposal: that of a source which knows the file names and finds the most tables."""
-    proposals = [proposal for probe in probes if (proposal := probe.look()) is not None]
+    proposals = [proposal for probe in probes if (proposal := probe.propose()) is not None]
     if not proposals:
         raise ConfigError(
             f"{folder} has no files of a source that is installed",
@@ -179,7 +179,7 @@ def _show(proposal: Proposal, tables: Mapping[TableName, SourceTable], folder: s
         known = tables.get(table.name)
         key = known.key if known is not None else table.key
         columns = len(known.columns) if known is not None else len(table.columns)
-        how = table.found + (" · catalogue" if known is not None else "")
+        how = table.evidence + (" · catalogue" if known is not None else "")
         grid.add_row(escaped(str(table.name)), escaped(", ".join(key)) or "?", f"{columns:,}", escaped(how))
     out.print(grid)
     todo = sum(len(values_to_confirm(table, tables.get(table.name))) for table in proposal.tables) + len(
@@ -199,7 +199,7 @@ def _documents(proposal: Proposal, tables: Mapping[TableName, SourceTable]) -> l
     return [
         {
             "table": str(table.name),
-            "found": table.found,
+            "found": table.evidence,
             "key": list(table.key),
             "columns": {c.name: None if c.type is None else str(c.type) for c in table.columns},
             "catalogue": table.name in tables,

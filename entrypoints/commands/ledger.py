@@ -71,7 +71,7 @@ def list_objects(
         for record in ledger.objects(str(name), *(state or ())):
             latest.append(record)
             counts[record.state.value] += 1
-        acked = ledger.account(str(name)).acked
+        acked = ledger.account(str(name)).acknowledged
     if as_json:
         content = {"objects": [_document(record) for record in latest], "states": dict(counts)}
         acks = {code: sorted(about) for code, about in sorted(acked.items())}

@@ -154,7 +154,7 @@ def _plan_table(
     try:
         job = container.job(table=name)
         cautions += cautions_of_ties(job.dimension)
-        planned = read_consistently(name, job.opened.table.standing, lambda _: prepare_next_batch(job))
+        planned = read_consistently(name, job.opened.table.state, lambda _: prepare_next_batch(job))
     except SetupError:
         raise
     except Exception as error:  # noqa: BLE001  # the failure of one table stops no other
@@ -167,7 +167,7 @@ def _plan_table(
     prepared = planned if isinstance(planned, PreparedBatch) else None
     cautions += _words_of_others(job, planned)
     selection = look_at(job).selection if planned in (Idle.NOTHING, Idle.LOADING) else None
-    cautions += () if selection is None else words_of_files_left_alone(selection.others, _SHOWN)
+    cautions += () if selection is None else words_of_files_left_alone(selection.unrelated_files, _SHOWN)
     awaited = selection.awaited if selection is not None and planned is Idle.LOADING else None
     if not as_json:
         _show(job, prepared, kind)
@@ -183,7 +183,7 @@ def _show(job: Job[Any], prepared: PreparedBatch[Any] | None, kind: str) -> None
     target = f"{escaped(str(name))}  → {escaped(job.opened.name)}"
     if prepared is None:
         out.print(f"{target} ({kind})            nothing new")
-        if held := job.opened.table.standing().progress.held:
+        if held := job.opened.table.state().progress.held:
             out.print(f"   {_held_words(name, held)}")
         return
     merge = prepared.plan
@@ -198,7 +198,7 @@ def _show(job: Job[Any], prepared: PreparedBatch[Any] | None, kind: str) -> None
     _show_rows(out, prepared)
     for change in merge.evolution.changes:
         out.print(f"   [yellow]schema:[/] {escaped(str(change))}: the table follows")
-    for change in merge.evolution.shown:
+    for change in merge.evolution.quarantined_changes:
         out.print(f"   [yellow]schema:[/] {escaped(str(change))}: rows that show it go into quarantine")
     for warning in warnings(prepared):
         out.print(f"   [yellow]⚠[/] {escaped(warning)}")
@@ -244,7 +244,7 @@ def warnings(prepared: PreparedBatch[Any]) -> list[str]:
         megabytes = selection.bytes_left / 1e6
         size, verb = f"{megabytes:,.1f} MB", "follows" if selection.files_left == 1 else "follow"
         sentences.append(f"{format_count(selection.files_left, 'more file')} ({size}) {verb} in further batches.")
-    sentences += words_of_files_left_alone(selection.others, _SHOWN)
+    sentences += words_of_files_left_alone(selection.unrelated_files, _SHOWN)
     evolution = prepared.plan.evolution
     operations = prepared.plan.facts.operations
     if evolution.lacked and (operations.get(Operation.UPDATE) or operations.get(Operation.INSERT)):
@@ -298,7 +298,7 @@ def _words_of_others(job: Job[Any], planned: PreparedBatch[Any] | Idle | OnlyOth
     """Return sentences about messages of other tables if there is no batch and no earlier batch had a row."""
     if isinstance(planned, PreparedBatch):
         return ()
-    progress = job.opened.table.standing().progress
+    progress = job.opened.table.state().progress
     others = planned.others if isinstance(planned, OnlyOtherTables) else progress.others
     return () if progress.has_rows else words_of(others, str(job.dimension.source), has_rows=False)
 
@@ -306,7 +306,7 @@ def _words_of_others(job: Job[Any], planned: PreparedBatch[Any] | Idle | OnlyOth
 def _document(job: Job[Any], prepared: PreparedBatch[Any] | None, cautions: Sequence[str]) -> dict[str, Any]:
     name = job.dimension.name
     if prepared is None:
-        held = job.opened.table.standing().progress.held
+        held = job.opened.table.state().progress.held
         idle = {"table": str(name), "target": job.opened.name, "batch": None, "held": held}
         return {**idle, "warnings": list(cautions)}
     merge = prepared.plan
@@ -325,7 +325,7 @@ def _document(job: Job[Any], prepared: PreparedBatch[Any] | None, cautions: Sequ
         "files": [found.object.name for found in merge.facts.objects],
         "files_left": prepared.selection.files_left,
         "bytes_left": prepared.selection.bytes_left,
-        "others": list(prepared.selection.others),
+        "others": list(prepared.selection.unrelated_files),
         "late": list(prepared.selection.late),
         "operations": {operation.value: number for operation, number in merge.facts.operations.items()},
         "rejects": {reason.value: number for reason, number in prepared.resolved.rejects.items()},

@@ -9,7 +9,7 @@ import typer
 
 from lakeward.core.ledger.full_loads import AwaitedLoad, ReloadRequest
 from lakeward.core.ledger.objects import SourceObject
-from lakeward.core.operations.reload import PlannedReload, ask, record_decision
+from lakeward.core.operations.reload import PlannedReload, plan_reload, record_decision
 from lakeward.core.operations.reload import withdraw as take_back
 from lakeward.core.text.numbers import format_count
 from lakeward.entrypoints.commands.common.decision import Table, Who, Why, Yes, asks, deciding
@@ -47,14 +47,14 @@ def reload(
         if withdraw:
             word = take_back(job, by=operator, reason=reason, at=at)
             return _report_result(name, word, None, (), as_json=as_json)
-        planned = ask(job, by=operator, reason=reason, at=at, first=first)
+        planned = plan_reload(job, by=operator, reason=reason, at=at, first=first)
         if asks(yes=yes, as_json=as_json):
             _show(name, planned)
             typer.confirm("Go on?", abort=True)
-        awaited = record_decision(job, planned.word)
+        awaited = record_decision(job, planned.request)
     if not as_json:
         _show(name, planned)
-    return _report_result(name, planned.word, awaited, planned.before, as_json=as_json)
+    return _report_result(name, planned.request, awaited, planned.before, as_json=as_json)
 
 
 def _show(table: str, planned: PlannedReload) -> None:
@@ -68,7 +68,7 @@ def _show(table: str, planned: PlannedReload) -> None:
         planned.before,
         out,
     )
-    _list("file of changes waits for it", "files of changes wait for it", planned.behind, out)
+    _list("file of changes waits for it", "files of changes wait for it", planned.after, out)
 
 
 def _list(singular: str, plural: str, items: Sequence[SourceObject], out: Any) -> None:

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from lakeward.core.operations.rollback import ask, roll_back, versions
+from lakeward.core.operations.rollback import preview_rollback, roll_back, versions
 from lakeward.core.ports import Acknowledgement, RollbackPreview, Version
 from lakeward.core.text.numbers import format_count
 from lakeward.entrypoints.commands.common.decision import Table, Yes, asks, deciding
@@ -41,7 +41,7 @@ def rollback(
     with deciding(table, None, config, debug=debug) as (name, job, _, _):
         if to is None:
             return _list_versions(name, versions(job), as_json=as_json)
-        preview = ask(job, to)
+        preview = preview_rollback(job, to)
         if not as_json:
             _show(name, preview)
         if not dry_run:
@@ -104,7 +104,7 @@ def _show(table: str, preview: RollbackPreview) -> None:
     if progress.numbered is not None:
         numbers = f"surrogate numbers above {progress.numbered:,}"
         out.print(f"   {numbers} will be assigned again: facts that refer to them must be reloaded")
-    for word in preview.words:
+    for word in preview.decisions:
         decision = (
             f"acknowledgement of {word.code}" if isinstance(word, Acknowledgement) else type(word).__name__.lower()
         )
@@ -118,7 +118,7 @@ def _report_result(table: str, preview: RollbackPreview, *, as_json: bool, is_do
             "batches": preview.batches,
             "by_hand": preview.by_hand,
             "objects": list(dict.fromkeys(file.object.name for file in preview.objects)),
-            "words": [{"kind": type(word).__name__.lower(), "by": word.by} for word in preview.words],
+            "words": [{"kind": type(word).__name__.lower(), "by": word.by} for word in preview.decisions],
             "done": is_done,
         }
         documents.emit("rollback", {"table": table, **content, "exit_code": 0})

@@ -60,7 +60,7 @@ class _TableStatus:
     """
 
     name: TableName
-    standing: TableState
+    state: TableState
     alarms: Sequence[Alarm]
     awaited: AwaitedLoad | None
     failure: Failure | None
@@ -71,7 +71,7 @@ class _TableStatus:
     @property
     def has_held(self) -> bool:
         """True if some of its rows wait for an operator."""
-        return bool(self.standing.progress.held or self.standing.progress.inexact_since)
+        return bool(self.state.progress.held or self.state.progress.inexact_since)
 
     @property
     def needs_somebody(self) -> bool:
@@ -176,7 +176,7 @@ def _words_of_others(
     """Return sentences about messages of other tables, by table."""
     words = {}
     for status in statuses:
-        progress = status.standing.progress
+        progress = status.state.progress
         words[status.name] = words_of(
             progress.others, str(configured.source_names[status.name]), has_rows=progress.has_rows
         )
@@ -219,16 +219,16 @@ def _read(
     failed: list[tuple[TableName, LakewardError]] = []
     for name in names:
         try:
-            standing = target.standing(configured.dimension(name))
+            state = target.table_state(configured.dimension(name))
             account = ledger.account(str(name))
         except LakewardError as error:
             failed.append((name, error))
             continue
-        raised = _alarms_of(str(name), standing.progress, now, account.acked)
+        raised = _alarms_of(str(name), state.progress, now, account.acknowledged)
         every, has_failed = (*account.alarms, *raised), account.failure is not None or bool(account.alarms)
         waiting = backlog.waiting(configured.source_names[name], str(name))
         known = (account.awaited, account.failure, has_failed, waiting, account.verdict)
-        statuses.append(_TableStatus(name, standing, every, *known))
+        statuses.append(_TableStatus(name, state, every, *known))
     return statuses, failed
 
 
@@ -245,7 +245,7 @@ class _Backlog:
         if self.port is None or self.warnings:
             return None
         try:
-            return self.port.waiting(table, [item.name for item in self._applied(name)])
+            return self.port.count_waiting(table, [item.name for item in self._applied(name)])
         except LakewardError as error:
             self.warnings.append(f"The number of waiting messages is unknown: {error.what}.")
             return None
@@ -304,7 +304,7 @@ def _show(statuses: Iterable[_TableStatus], kind: str, *, has_backlog: bool) -> 
     table = terminal.grid(*named, right=right)
     for status in statuses:
         waiting = ("–" if status.waiting is None else f"{status.waiting:,}",) if has_backlog else ()
-        name, standing, progress = status.name, status.standing, status.standing.progress
+        name, state, progress = status.name, status.state, status.state.progress
         failed = "[red]failed[/]" if status.has_failed else ""
         if not progress.batch:
             dashes = ["–"] * 5
@@ -312,7 +312,7 @@ def _show(statuses: Iterable[_TableStatus], kind: str, *, has_backlog: bool) -> 
             continue
         time = progress.time
         position = escaped(progress.object or "–") if time is None else terminal.local_time(time)
-        lag = terminal.ago(time, _moment(standing.committed)) if time is not None and standing.committed else "–"
+        lag = terminal.ago(time, _moment(state.committed)) if time is not None and state.committed else "–"
         inexact = f"[yellow]inexact since {escaped(progress.inexact_since)}[/]" if progress.inexact_since else ""
         table.add_row(
             escaped(str(name)),
@@ -323,7 +323,7 @@ def _show(statuses: Iterable[_TableStatus], kind: str, *, has_backlog: bool) -> 
             f"{progress.rows:,}",
             f"{progress.held:,}",
             f"{progress.batch:,}",
-            f"{terminal.ago(standing.committed)} ago" if standing.committed else "–",
+            f"{terminal.ago(state.committed)} ago" if state.committed else "–",
             " · ".join(word for word in (inexact, failed, status_words(status.verdict)) if word),
         )
     terminal.console().print(table)
@@ -340,15 +340,15 @@ def _moment(micros: int) -> datetime:
 
 
 def _document(status: _TableStatus) -> dict[str, Any]:
-    standing, progress = status.standing, status.standing.progress
+    state, progress = status.state, status.state.progress
     lag = None
-    if progress.time is not None and standing.committed is not None:
-        lag = (standing.committed - progress.time) / 1_000_000
+    if progress.time is not None and state.committed is not None:
+        lag = (state.committed - progress.time) / 1_000_000
     return {
         "table": str(status.name),
-        "exists": standing.schema is not None,
+        "exists": state.schema is not None,
         **documents.progress(progress),
-        "committed": documents.time(standing.committed),
+        "committed": documents.time(state.committed),
         "lag_seconds": lag,
         "messages_waiting": status.waiting,
         "alarms": [documents.alarm(alarm) for alarm in status.alarms],

@@ -185,7 +185,7 @@ def _is_history(configured: Configuration, name: TableName) -> bool:
 def _check_history(container: Any, configured: Configuration, name: TableName) -> _Result:
     joined = configured.joined.get(name)
     own = None if joined is None else joined.history
-    column = configured.tables[name].history.valid_from if own is None else own.shown.valid_from
+    column = configured.tables[name].history.valid_from if own is None else own.validity_columns.valid_from
     try:
         return name, column, check_history(job_of(container, name))
     except LakewardError as error:

@@ -128,7 +128,7 @@ def _progress_by_table(configured: Configuration) -> Mapping[str, core.Progress]
     with container_of(configured) as container:
         target = container.target()
         return {
-            str(name): target.open(configured.dimension(name)).table.standing().progress
+            str(name): target.open(configured.dimension(name)).table.state().progress
             for name in configured.tables
         }
 

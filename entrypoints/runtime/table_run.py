@@ -108,7 +108,7 @@ class TableRun:
     @property
     def waits_for_load(self) -> bool:
         """True if the table waits for a full load that was requested or has begun."""
-        return self.awaited is not None and self.awaited.is_told
+        return self.awaited is not None and self.awaited.is_pending
 
     def add(self, report: Report) -> None:
         """Add the report of a committed batch to the sums."""

@@ -117,7 +117,7 @@ class TableWorker:
             run.others = others
 
         def on_listed(selection: ObjectSelection) -> None:
-            run.files_left_alone = selection.others
+            run.files_left_alone = selection.unrelated_files
 
         apply_changes(job, observe, on_batch, lambda: bool(reports) or self.stop.is_asked, on_others, on_listed)
         _goes_on(run)
@@ -126,11 +126,11 @@ class TableWorker:
 
     def _job(self, run: TableRun) -> Job[Any]:
         table = str(run.table)
-        run.acked = self.container.ledger().account(table).acked
+        run.acked = self.container.ledger().account(table).acknowledged
         if table not in self.jobs:
             job: Job[Any] = self.container.job(table=run.table)
-            standing = job.opened.table.standing()
-            run.progress, run.committed = standing.progress, standing.committed
+            state = job.opened.table.state()
+            run.progress, run.committed = state.progress, state.committed
             self.jobs[table] = job
         return self.jobs[table]
 

@@ -20,7 +20,7 @@ from lakeward.core.dimension import (
 from lakeward.core.errors import ConfigError, LakewardError, SchemaConflict
 from lakeward.core.events import Sequences
 from lakeward.core.history.options import History
-from lakeward.core.joined.declaration import Joined
+from lakeward.core.joined.declaration import JoinDeclaration
 from lakeward.core.schema import Schema
 from lakeward.core.settings.layers import MergedSettings
 from lakeward.core.settings.source_catalogue import NO_ANSWERS, CatalogueAnswers
@@ -114,9 +114,9 @@ class Configuration:
         own = next(entries, None)
         return own if isinstance(own, Mapping) else None
 
-    def _joined_tables(self) -> Mapping[TableName, Joined]:
+    def _joined_tables(self) -> Mapping[TableName, JoinDeclaration]:
         """Return the declarations of joined tables."""
-        declarations: dict[TableName, Joined] = {}
+        declarations: dict[TableName, JoinDeclaration] = {}
         names = [table_name(key) for key in self.settings.joined]
         zones = {name: self._zone_of(table) for name, table in self.tables.items()}
         for key, own in self.settings.joined.items():
@@ -211,7 +211,7 @@ class Configuration:
             announced=completed.announced,
             snapshots=snapshots,
             history=history,
-            reads=None if self.source_names[name] == name else self.source_names[name],
+            source_name=None if self.source_names[name] == name else self.source_names[name],
             readers=1 + len(siblings),
         )
 

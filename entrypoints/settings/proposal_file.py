@@ -32,7 +32,7 @@ def render(proposal: Proposal, catalogue: ProposedCatalogue, folder: str, config
 
 def values_to_confirm(table: ProposedTable, known: SourceTable | None) -> Sequence[str]:
     """Return what a person must confirm about a table before the first run; `known` is the catalogue's table."""
-    items = list(table.doubts)
+    items = list(table.cautions)
     if known is not None:
         names = {column.name.lower() for column in known.columns}
         extra = [column.name for column in table.columns if column.name.lower() not in names and table.has_names]
@@ -71,7 +71,7 @@ def _lines(proposal: Proposal, catalogue: ProposedCatalogue, folder: str, config
 
 
 def _table(table: ProposedTable, known: SourceTable | None) -> Iterator[str]:
-    yield from ("", f"[tables.{_text(str(table.name))}]", f"# {_comment(table.found)}")
+    yield from ("", f"[tables.{_text(str(table.name))}]", f"# {_comment(table.evidence)}")
     for item in values_to_confirm(table, known):
         yield f"# TODO: {_comment(item)}"
     if table.source:

@@ -64,7 +64,7 @@ def make_job(
         notices=notices,
         ledger_writer=ledger_writer,
         statistics=statistics,
-        read_table_state=partial(target.standing, dimension),
+        read_table_state=partial(target.table_state, dimension),
         attempts=configured.settings.pipeline.commit_attempts,
         check=(lambda: None) if writer_lease is None else writer_lease.check,
         siblings=[_sibling(target, name) for name in configured.siblings_of(table)],
@@ -93,7 +93,7 @@ def _open(target: Target[Any], dimension: Dimension) -> Opened[Any]:
 
 
 def _sibling(target: Target[Any], name: TableName) -> SiblingTable:
-    return SiblingTable(str(name), partial(target.standing, Dimension(name=name, schema=Schema(()))))
+    return SiblingTable(str(name), partial(target.table_state, Dimension(name=name, schema=Schema(()))))
 
 
 def make_join_job(
@@ -130,7 +130,7 @@ def make_joined_maintenance(
 ) -> Job[Any]:
     """Build the job that inspects and maintains a joined table, with the columns and key of its last commit."""
     bare = Dimension(name=table, schema=Schema(()), history=configured.joined[table].history)
-    state = target.standing(bare)
+    state = target.table_state(bare)
     dimension = replace(bare, schema=state.schema or bare.schema, key=state.progress.key or ())
     check = (lambda: None) if writer_lease is None else writer_lease.check
     return Job(dimension=dimension, source=source, opened=_open(target, dimension), check=check)

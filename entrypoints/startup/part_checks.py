@@ -133,7 +133,7 @@ class PartChecks:
             if name in self.configured.refused:
                 continue
             try:
-                target.standing(self.configured.dimension(name))
+                target.table_state(self.configured.dimension(name))
             except LakewardError as error:
                 if error.retryable:
                     raise

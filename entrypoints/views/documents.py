@@ -137,7 +137,7 @@ def failure(stored: Failure | None) -> Mapping[str, Any] | None:
 
 def awaited(load: AwaitedLoad | None) -> Mapping[str, Any] | None:
     """Return the full load that a table waits for."""
-    if load is None or not load.is_told:
+    if load is None or not load.is_pending:
         return None
     return {
         "epoch": load.epoch,
@@ -266,7 +266,7 @@ def join_plan(plan: JoinPlan, commits: Mapping[str, SourceCommit] | None = None)
     """
     commits = plan.progress.passed if commits is None else commits
     batches = {name: commit.batch for name, commit in commits.items()}
-    return {"since": dict(plan.since), "passed": batches, "whole": list(plan.whole)}
+    return {"since": dict(plan.since), "passed": batches, "whole": list(plan.reasons)}
 
 
 def table_runs(runs: Sequence[TableRun]) -> Mapping[str, Any]:

@@ -12,7 +12,7 @@ from rich.table import Table
 
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import LakewardError, SetupError
-from lakeward.core.joined.declaration import Joined, JoinType, Source
+from lakeward.core.joined.declaration import JoinDeclaration, JoinType, Source
 from lakeward.core.joined.plan import JoinPlan, JoinProgress
 from lakeward.core.joined.preparation import PreparedJoin, plan_next
 from lakeward.core.joined.refresh import cautions
@@ -65,21 +65,21 @@ def _result_text(run: JoinRun) -> str:
 
 def plan_text(plan: JoinPlan) -> str:
     """Return as text which source batches a batch of a joined table covers, or why it rebuilds all rows."""
-    if plan.whole:
-        return f"all rows rebuilt: {'; '.join(plan.whole)}"
+    if plan.reasons:
+        return f"all rows rebuilt: {'; '.join(plan.reasons)}"
     passed = plan.progress.passed
     return "keys touched by " + ", ".join(
         f"{name} {since + 1}–{passed[name].batch}" for name, since in plan.since.items()
     )
 
 
-def lookups(joined: Joined) -> Sequence[str]:
+def lookups(joined: JoinDeclaration) -> Sequence[str]:
     """Return as text which sources are looked up at a time, and the result for rows without a match."""
     sources = {name: one for name, one in joined.sources.items() if one.at is not None or one.otherwise}
     return [f"{_lookup_text(joined, name)}; {_default_text(one)}" for name, one in sources.items()]
 
 
-def _lookup_text(joined: Joined, name: str) -> str:
+def _lookup_text(joined: JoinDeclaration, name: str) -> str:
     at = joined.sources[name].at
     return f"{name} as it is now" if at is None else f"{name} as it was at {joined.parent(name)}.{at}"
 
@@ -134,7 +134,7 @@ def batch_text(prepared: PreparedJoin, ahead: Sequence[TableName] = ()) -> str:
     if prepared.missing_sources:
         return f"waits for the first batch of {', '.join(map(str, prepared.missing_sources))}"
     texts = [] if prepared.plan is None else [plan_text(prepared.plan)]
-    if ahead and (prepared.plan is None or not prepared.plan.whole):
+    if ahead and (prepared.plan is None or not prepared.plan.reasons):
         touched = f"by the next batch of {', '.join(map(str, ahead))}"
         texts.append(f"and {touched}" if texts else f"keys touched {touched}")
     return ", ".join(texts) or "nothing new in its sources"
@@ -144,7 +144,7 @@ def batch_text(prepared: PreparedJoin, ahead: Sequence[TableName] = ()) -> str:
 class JoinedStatus:
     """Status of a joined table, or the error of reading it."""
 
-    joined: Joined
+    joined: JoinDeclaration
     state: TableState | None = None
     error: LakewardError | None = None
     failure: Failure | None = None
@@ -173,7 +173,7 @@ def read_statuses(container: Any, configured: Configuration, tables: Sequence[Ta
         joined = configured.joined[name]
         dimension = Dimension(name=name, schema=Schema(()), history=joined.history)
         try:
-            state = target.standing(dimension)
+            state = target.table_state(dimension)
             statuses.append(JoinedStatus(joined, state, failure=container.ledger().account(str(name)).failure))
         except LakewardError as error:
             statuses.append(JoinedStatus(joined, error=error))

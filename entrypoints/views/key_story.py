@@ -9,8 +9,8 @@ from lakeward.core.dimension import Dimension, Ordered
 from lakeward.core.events import LOAD_SEQUENCE, READ_SEQUENCE, UNSET, Cell, Key, Operation, Position, Sequences
 from lakeward.core.merge.change_log import Reason
 from lakeward.core.merge.counts import Verdict
-from lakeward.core.operations.explain import Changes, Explained, Step
-from lakeward.core.operations.key_state import Known
+from lakeward.core.operations.explain import Changes, Explanation, Step
+from lakeward.core.operations.key_state import KeyState
 from lakeward.core.text.numbers import format_count
 from lakeward.entrypoints.views import terminal
 
@@ -21,7 +21,7 @@ MOST_CELLS: Final = 12
 class Story:
     """The events of one key and their outcomes, numbered from 1."""
 
-    def __init__(self, dimension: Dimension, known: Known, explained: Explained) -> None:
+    def __init__(self, dimension: Dimension, known: KeyState, explained: Explanation) -> None:
         self.dimension = dimension
         self.known = known
         self.steps = explained.steps
@@ -41,7 +41,7 @@ class Story:
             verdict += f", tie with {self.numbers[step.tie]}: the later row wins"
         effect = self._effect(step)
         not_sent = f" · not sent: {', '.join(step.unset)}" if step.unset else ""
-        unchanged = f" · shown as it was first: {', '.join(step.kept)}" if step.kept else ""
+        unchanged = f" · shown as it was first: {', '.join(step.first_values)}" if step.first_values else ""
         return f"{verdict}{': ' if effect else ''}{effect}{not_sent}{unchanged}"
 
     def _verdict(self, step: Step) -> str:
@@ -78,22 +78,22 @@ class Story:
         """True if events wait behind a row in quarantine, of this key or of one that a key change connects."""
         epoch = self.known.progress.epoch
         waits = [step for step in self.steps if step.verdict is Verdict.WAITING and step.settled is None]
-        is_refused = any(refused.is_holding for refused in self.known.refused)
+        is_refused = any(refused.is_holding for refused in self.known.quarantined)
         return is_refused or any(step.position.epoch <= epoch for step in waits)
 
     def position(self, step: Step) -> str:
         """Return the position of an event in the order of the source; without a commit time it has none."""
-        if step.refused is not None and step.refused.reason is Reason.SEQUENCE:
+        if step.quarantined is not None and step.quarantined.reason is Reason.SEQUENCE:
             return "no commit time"
         return position_words(step.position, step.time, self.known.progress.sequences)
 
     def _refused(self, step: Step) -> str:
-        refused = step.refused
+        refused = step.quarantined
         if refused is None:
             return ""
         why = f"{refused.reason.value}{': ' if refused.detail else ''}{refused.detail}"
-        if refused.given_up is not None:
-            return f"given up in batch {refused.given_up}, after {why}"
+        if refused.discarded_in is not None:
+            return f"given up in batch {refused.discarded_in}, after {why}"
         return f"in quarantine{', the key waits for it' if refused.is_holding else ''}: {why}"
 
     def _effect(self, step: Step) -> str:
@@ -121,7 +121,7 @@ class Story:
 
     def stored(self) -> str:
         """Return the stored row as text."""
-        stored = self.known.stored or self.known.gone
+        stored = self.known.stored or self.known.deleted_row
         if stored is None:
             return "no row"
         position = stored.row.position
@@ -132,7 +132,7 @@ class Story:
     @property
     def visible_with(self) -> int | None:
         """The batch with which the stored row became visible; None if unknown."""
-        stored = self.known.stored or self.known.gone
+        stored = self.known.stored or self.known.deleted_row
         if stored is not None:
             return stored.batch
         removals = [step.settled for step in self.steps if step.verdict is Verdict.APPLIED and not step.changes]
@@ -141,7 +141,7 @@ class Story:
     def since(self) -> str | None:
         """Return the time and commit with which the stored row became visible; None if unknown."""
         batch = self.visible_with
-        record = None if batch is None else self.known.made.get(batch)
+        record = None if batch is None else self.known.commits.get(batch)
         if record is None:
             return None if batch is None else f"visible since batch {batch}"
         commit = "" if record.commit is None else f", commit {record.commit}"

@@ -89,7 +89,7 @@ def read_quarantine(job: Job[Any], *, incomplete: bool = False) -> QuarantinedTa
         parts = quarantine.incomplete(state.progress) if incomplete else ()
         return QuarantinedTable(dimension.name, dimension, rows, quarantine.entries(state.progress), parts)
 
-    return read_consistently(job.dimension.name, job.opened.table.standing, read)
+    return read_consistently(job.dimension.name, job.opened.table.state, read)
 
 
 def key_parts(entry: Entry) -> list[str] | None:
@@ -174,5 +174,5 @@ def document(table: TableName, entry: Entry, advice: str | None = None) -> dict[
         "batch": entry.batch,
         "since": documents.time(entry.since or None),
         "text": entry.text,
-        "waits": entry.waits,
+        "waits": entry.waiting_events,
     }

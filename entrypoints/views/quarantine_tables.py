@@ -53,7 +53,7 @@ def print_groups(out: Console, groups: Sequence[Group]) -> None:
         numbers = ("rows",) if is_final else ("rows", "keys", "waiting", "repaired")
         table = terminal.grid("table", "reason", *numbers, "since", "what can be done", right=numbers)
         for _, name, reason, advice, entries in some:
-            waits = sum({entry.key: entry.waits for entry in entries}.values())
+            waits = sum({entry.key: entry.waiting_events for entry in entries}.values())
             keys = {key for entry in entries for key in entry.held_keys or ("",)}
             repaired = sum(entry.repaired is not None for entry in entries)
             counted = [len(entries), len(keys), waits, repaired][: len(numbers)]
@@ -103,7 +103,7 @@ def print_entries(out: Console, entries: Sequence[Entry]) -> None:
     if held:
         grid = terminal.grid("key", "since", "waits", "reason", "from", "as written", right=("waits",))
         for entry in held:
-            _add(grid, entry, f"{entry.waits:,}")
+            _add(grid, entry, f"{entry.waiting_events:,}")
         out.print(grid)
         for entry in held:
             if entry.also_holds:

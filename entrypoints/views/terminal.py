@@ -90,8 +90,8 @@ def print_warnings(warnings: Iterable[str]) -> None:
 
 def print_awaited(table: TableName, awaited: AwaitedLoad | None) -> None:
     """Print the full load that a table waits for, if there is one."""
-    if awaited is not None and awaited.is_told:
-        console().print(f"{escaped(str(table))} {escaped(awaited.words())}")
+    if awaited is not None and awaited.is_pending:
+        console().print(f"{escaped(str(table))} {escaped(awaited.describe())}")
 
 
 def print_unconfigured(tables: Sequence[TableName]) -> None:

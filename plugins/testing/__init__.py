@@ -19,13 +19,13 @@ try:
     from lakeward.plugins.testing.cases import Case, Delivered, corpus
     from lakeward.plugins.testing.contract import table_contract, try_law
     from lakeward.plugins.testing.feeds import Feed
-    from lakeward.plugins.testing.laws.catalogues import Catalogued, catalogue_contract
-    from lakeward.plugins.testing.laws.leases import Tenancy, lease_contract
+    from lakeward.plugins.testing.laws.catalogues import CatalogueUnderTest, catalogue_contract
+    from lakeward.plugins.testing.laws.leases import LeaseUnderTest, lease_contract
     from lakeward.plugins.testing.laws.ledgers import ledger_contract
     from lakeward.plugins.testing.laws.notifiers import NotifierUnderTest, notifier_contract
-    from lakeward.plugins.testing.laws.queues import Bell, queue_contract
+    from lakeward.plugins.testing.laws.queues import QueueUnderTest, queue_contract
     from lakeward.plugins.testing.laws.registrations import FoundEntry, RegistrationUnderTest, registration_contract
-    from lakeward.plugins.testing.laws.secret_stores import Vault, secrets_contract
+    from lakeward.plugins.testing.laws.secret_stores import SecretStoreUnderTest, secrets_contract
     from lakeward.plugins.testing.laws.settings_stores import StoreUnderTest, settings_store_contract
     from lakeward.plugins.testing.laws.sources.object_selection import source_contract
     from lakeward.plugins.testing.laws.tables.random_histories import LAWS
@@ -40,27 +40,27 @@ except ModuleNotFoundError as error:
 
 __all__ = [
     "LAWS",
-    "Bell",
     "Bench",
     "Case",
-    "Catalogued",
+    "CatalogueUnderTest",
     "Delivered",
     "Feed",
     "FoundEntry",
     "Item",
     "Lake",
     "Law",
+    "LeaseUnderTest",
     "MemoryLake",
     "Moment",
     "NotifierUnderTest",
     "Player",
+    "QueueUnderTest",
     "RegistrationUnderTest",
     "Rows",
     "Script",
+    "SecretStoreUnderTest",
     "StoreUnderTest",
-    "Tenancy",
     "Trial",
-    "Vault",
     "catalogue_contract",
     "corpus",
     "lease_contract",

@@ -149,7 +149,7 @@ Law: TypeAlias = Callable[[Feed], None]
 def past(applied: Sequence[SourceObject], **more: Any) -> ObjectHistory:
     """Return the object history of a table with these applied objects."""
     last = applied[-1].name if applied else None
-    return ObjectHistory(seen={item.name: item for item in applied}, last=last, **more)
+    return ObjectHistory(applied={item.name: item for item in applied}, last_applied=last, **more)
 
 
 def told(items: Iterable[Item]) -> Sequence[object]:

@@ -22,7 +22,7 @@ from lakeward.core.history import version_rows
 from lakeward.core.history.options import History
 from lakeward.core.ledger.writer import LedgerWriter
 from lakeward.core.merge.change_log import Reason
-from lakeward.core.operations.rollback import ask, roll_back, versions
+from lakeward.core.operations.rollback import preview_rollback, roll_back, versions
 from lakeward.core.pipeline.apply import apply_changes
 from lakeward.core.pipeline.job import BATCH_STEPS, Job, Report, Settlement, StepObserver, no_observer
 from lakeward.core.pipeline.release import release, repair_row
@@ -118,7 +118,7 @@ class Player:
         """Roll the table back to the commit of this batch."""
         job = self.job()
         (name,) = [found.name for found in versions(job) if found.progress.batch == batch]
-        roll_back(job, ask(job, name))
+        roll_back(job, preview_rollback(job, name))
 
     @property
     def reasons(self) -> Set[str]:
@@ -191,9 +191,9 @@ class Player:
     def look(self) -> Moment:
         """Return the visible state of the table."""
         opened = self.lake.open(self.script.dimension)
-        progress = opened.table.standing().progress
+        progress = opened.table.state().progress
         quarantine = {
-            entry.position: (entry.reason, entry.waits, _held_keys(entry), entry.repaired is not None)
+            entry.position: (entry.reason, entry.waiting_events, _held_keys(entry), entry.repaired is not None)
             for entry in self._entries()
         }
         incomplete = frozenset(entry.position for entry in opened.quarantine.incomplete(progress))
@@ -239,11 +239,11 @@ class Player:
         )
 
     def _table_state(self) -> TableState:
-        return self.lake.open(self.script.dimension).table.standing()
+        return self.lake.open(self.script.dimension).table.state()
 
     def _entries(self) -> list[Entry]:
         opened = self.lake.open(self.script.dimension)
-        entries = opened.quarantine.entries(opened.table.standing().progress)
+        entries = opened.quarantine.entries(opened.table.state().progress)
         return sorted(entries, key=lambda entry: entry.position)
 
 
@@ -283,7 +283,9 @@ class MemoryLake:
         """Return the rows of the dictionary."""
         table = self.target.tables[dimension.name]
         if dimension.history is not None:
-            return dict(_versions(dimension, table) if not dimension.history.known else _beliefs(dimension, table))
+            return dict(
+                _versions(dimension, table) if not dimension.history.is_bitemporal else _beliefs(dimension, table)
+            )
         return stored_rows(dimension, table.rows)
 
 
@@ -291,7 +293,7 @@ def _versions(
     dimension: Dimension, table: MemoryTable
 ) -> Iterator[tuple[Key, tuple[Mapping[str, Cell], Position]]]:
     """Return the versions of all keys as their table shows them."""
-    form = (dimension.history or History()).shown
+    form = (dimension.history or History()).validity_columns
     for key, row in table.rows.items():
         shown = version_rows.rows(dimension, key, row.versions, table.numbers)
         for version, cells in zip(row.versions, shown, strict=True):

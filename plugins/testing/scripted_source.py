@@ -50,12 +50,15 @@ class ScriptedSource:
     def key_form(self, dimension: Dimension) -> str | None:
         """Return None: keys are typed values already."""
 
-    def select_objects(self, dimension: Dimension, past: ObjectHistory) -> ObjectSelection:
+    def select_objects(self, dimension: Dimension, object_history: ObjectHistory) -> ObjectSelection:
         """Select the first delivery that was not selected as a whole."""
         fresh: list[int] = []
         for number in range(self.arrived):
             objects = self._objects(number)
-            known = [item.name in past.seen or item.version in past.left for item in objects]
+            known = [
+                item.name in object_history.applied or item.version in object_history.earlier_versions
+                for item in objects
+            ]
             assert all(known) or not any(known), "a part of a delivery was forgotten"
             if objects and not any(known):
                 fresh.append(number)
@@ -63,7 +66,7 @@ class ScriptedSource:
             return ObjectSelection()
         left = tuple(item for number in fresh[1:] for item in self._objects(number))
         is_load = fresh[0] == self.script.reloaded_with
-        return ObjectSelection(self._objects(fresh[0]), left=left, load=2 if is_load else None)
+        return ObjectSelection(self._objects(fresh[0]), remaining=left, load_epoch=2 if is_load else None)
 
     def read(self, dimension: Dimension, selection: ObjectSelection, epoch: int) -> Batch[Any]:
         """Return the items of a delivery."""
@@ -78,7 +81,7 @@ class ScriptedSource:
             facts_of(dimension, items, objects, limit),
             may_need=PARTIAL if self.script.in_part else frozenset(),
             key_range=key_range(dimension, items),
-            loaded=selection.load or (epoch if is_loaded else None),
+            loaded=selection.load_epoch or (epoch if is_loaded else None),
         )
         return Batch(self.frame(dimension, items, in_part=self.script.in_part), known)
 

@@ -301,7 +301,7 @@ def _first_delivered(deliveries: Sequence[Sequence[Item]]) -> list[ChangeEvent]:
     first: dict[object, ChangeEvent] = {}
     for item in (item for items in deliveries for item in items):
         if isinstance(item, ChangeEvent):
-            fact = item.position if item.is_load else (item.position.mark, item.keys, item.operation)
+            fact = item.position if item.is_load else (item.position.source_order, item.keys, item.operation)
             first.setdefault(fact, item)
     return list(first.values())
 

@@ -8,7 +8,7 @@ import tomllib
 import pytest
 from pages import codes, sections, tables
 
-from lakeward.adapters.sources.csv.layout import OP, TIME, Expected, find_layout
+from lakeward.adapters.sources.csv.layout import OP, TIME, ExpectedLayout, find_layout
 from lakeward.adapters.sources.csv.parser import BOM, Dialect, records
 from lakeward.adapters.sources.dms.options import DmsOptions
 from lakeward.adapters.sources.dms.paths.file_names import read_name
@@ -63,7 +63,7 @@ def test_an_example_is_read_as_the_page_says(file: str, settings: str, reading: 
 @pytest.mark.parametrize(("head", "load", "columns"), rows_under("Columns", "first rows", "full load", "columns"))
 def test_a_layout_is_found_as_the_page_says(head: str, load: str, columns: str) -> None:
     (content,) = codes(head)
-    expected = Expected(CUSTOMER, Dialect(), "Op", "ts" if "ts" in codes(columns) else None)
+    expected = ExpectedLayout(CUSTOMER, Dialect(), "Op", "ts" if "ts" in codes(columns) else None)
     actual = find_layout("file.csv", unescape(content), expected, is_load=load == "yes")
     assert [{OP: "Op", TIME: "ts"}.get(column, column) for column in actual.columns] == codes(columns)
 

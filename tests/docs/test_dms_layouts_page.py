@@ -12,7 +12,7 @@ from lakeward.adapters.sources.dms.options import DmsOptions, DmsTableOptions
 from lakeward.adapters.sources.dms.paths.date_folders import DELIMITERS, FORMS, SEQUENCES
 from lakeward.adapters.sources.dms.paths.file_names import read_name, read_transactions
 from lakeward.adapters.sources.dms.transactions.layout import table_of
-from lakeward.adapters.sources.dms.transactions.shared_files import MOST_SHARE
+from lakeward.adapters.sources.dms.transactions.shared_files import MAX_UNROUTED_SHARE
 from lakeward.core.dimension import SHARE_FROM, TableName
 from lakeward.entrypoints.settings.patterns import is_pattern, with_patterns
 
@@ -56,7 +56,7 @@ def test_files_of_transactions_are_read_as_the_page_says() -> None:
     assert tables == [TableName("shop", "orders"), TableName("shop", "customer"), TableName("shop", "orders")]
     (name,) = {code.rpartition("/")[2] for code in codes(section) if "CDC_TXN" in code}
     assert read_transactions(name.partition(":")[0]) is not None
-    assert (f"{MOST_SHARE:.0%}".replace("%", " %") in section, str(SHARE_FROM) in section) == (True, True)
+    assert (f"{MAX_UNROUTED_SHARE:.0%}".replace("%", " %") in section, str(SHARE_FROM) in section) == (True, True)
 
 
 def test_the_example_of_many_tables_means_what_its_comments_say() -> None:

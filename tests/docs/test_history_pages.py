@@ -187,7 +187,7 @@ def test_the_versions_of_an_example_are_those_that_the_core_makes(example: Examp
         if "what" in table[0]:
             events += table
         else:
-            is_known = of.history is not None and of.history.known
+            is_known = of.history is not None and of.history.is_bitemporal
             before, rows = rows, fold_events(of, events)
             numbers = numbers_of(of, numbers, before, rows)
             actual = known_rows(of, events) if is_known else version_table(of, rows, numbers)

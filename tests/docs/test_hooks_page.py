@@ -27,7 +27,7 @@ from lakeward.core.pipeline.job import BATCH_STEPS
 from lakeward.entrypoints.cli import main
 from lakeward.plugins import API, Registry, Runtime
 from lakeward.plugins.manager import load, registry_of
-from lakeward.plugins.testing import Bell, queue_contract
+from lakeward.plugins.testing import QueueUnderTest, queue_contract
 from lakeward.plugins.testing.laws import queues
 
 PAGE = "docs/extend/hooks.md"
@@ -144,7 +144,7 @@ def test_the_example_registers_and_a_run_does_what_its_bells_say(
     assert main(["run", "--log", "off"]) == 0
 
 
-def bells(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Bell:
+def bells(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> QueueUnderTest:
     third_party.install(monkeypatch, tmp_path / "site", EXAMPLE.name.removesuffix(".py"), EXAMPLE.content)
     example: Any = importlib.import_module("lakeward_bells")
     folder, times = tmp_path / "bells", count(1)
@@ -154,7 +154,9 @@ def bells(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Bell:
         (folder / table).touch()
         os.utime(folder / table, ns=(0, next(times)))
 
-    return Bell(open=lambda: example.build({"tables": queues.TABLES}, Runtime(lambda: None, tmp_path)), ring=ring)
+    return QueueUnderTest(
+        open=lambda: example.build({"tables": queues.TABLES}, Runtime(lambda: None, tmp_path)), ring=ring
+    )
 
 
 TestBells = queue_contract(bells)

@@ -106,12 +106,12 @@ def test_what_a_plugin_imports_is_named() -> None:
 KIT = code_names(sections(PAGE)["The conformance kit"])
 BENCHES = (
     testing.Bench,
-    testing.Bell,
-    testing.Catalogued,
+    testing.QueueUnderTest,
+    testing.CatalogueUnderTest,
     testing.Feed,
     testing.StoreUnderTest,
-    testing.Tenancy,
-    testing.Vault,
+    testing.LeaseUnderTest,
+    testing.SecretStoreUnderTest,
 )
 
 

@@ -14,12 +14,12 @@ from pages import sections, tables
 
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.events import Cell, Key
-from lakeward.core.history.options import History, Shown, Surrogate
+from lakeward.core.history.options import History, Surrogate, ValidityColumns
 from lakeward.core.history.version_rows import rows as shown_rows
 from lakeward.core.history.version_rows import surrogate_hash
 from lakeward.core.joined.check import validate_joined
-from lakeward.core.joined.declaration import Aggregate, Function, Joined, Source
-from lakeward.core.joined.joining import Joining
+from lakeward.core.joined.declaration import Aggregate, Function, JoinDeclaration, Source
+from lakeward.core.joined.join_definition import JoinDefinition
 from lakeward.core.joined.rows import SourceRow
 from lakeward.core.joined.rows import SourceRows as Rows
 from lakeward.core.schema import Column, Schema, Type
@@ -31,7 +31,7 @@ FACTS = "Facts"
 SourceRows = list[dict[str, str]]
 
 CUSTOMER = Source(table=TableName("shop", "customer"), columns={"id": "id", "name": "name"})
-DIMENSION = Joined(
+DIMENSION = JoinDeclaration(
     name=TableName("dw", "dim_customer"),
     sources={
         "customer": CUSTOMER,
@@ -63,13 +63,13 @@ FACT = Source(table=TableName("shop", "orders"), columns={"id": "id", "amount": 
 
 def dated_tables() -> Mapping[TableName, Dimension]:
     """Return the tables of the shop: orders have a time, and customers are versions with a surrogate key."""
-    result = tables_of(History(shown=Shown(surrogate=Surrogate.HASH)))
+    result = tables_of(History(validity_columns=ValidityColumns(surrogate=Surrogate.HASH)))
     orders = result[FACT.table]
     columns = [Column("at", Type("timestamp")) if c.name == "at" else c for c in orders.schema]
     return {**result, FACT.table: replace(orders, schema=Schema(tuple(columns)), history=None)}
 
 
-DECLARED: Mapping[str, Joining] = {
+DECLARED: Mapping[str, JoinDefinition] = {
     TWO: validate_joined(DIMENSION, tables_of()),
     OVER_TIME: validate_joined(DIMENSION, tables_of(History())),
     SUMMARY: validate_joined(
@@ -102,7 +102,7 @@ def apply_events(lake: Lake, shop: Shop, rows: SourceRows) -> None:
         shop.changes.clear()
 
 
-def read(joining: Joining, name: str, shop: Shop) -> Rows:
+def read(joining: JoinDefinition, name: str, shop: Shop) -> Rows:
     """Return the rows of a source as a joined table reads them: versions with the key that their history adds."""
     if not joining.reads_versions(name):
         return shop.rows(name)

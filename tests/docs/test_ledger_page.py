@@ -63,7 +63,7 @@ def test_the_table_that_is_made_holds_ledgers_and_the_permissions_are_those_that
     ledger_table.asked.clear()
     ledger, record = ledger_table.ledger(), ObjectRecord(object=SourceObject("f", 1, 1, 1), state=ObjectState.SEEN)
     for anew in (False, True):
-        ledger.write(TABLE, Notes(anew=anew, records=[record]))
+        ledger.write(TABLE, Notes(replaces_all=anew, records=[record]))
     assert ledger.account(TABLE).waiting == {"f": record.object}
     assert list(ledger.objects(TABLE, names=["f"])) == [record]
     (policy,) = [json.loads(block.content) for block in fences(PAGE, "json")]

@@ -13,7 +13,7 @@ from pages import codes, fences, tables, text
 
 from lakeward.core.ledger.full_loads import AwaitedLoad
 from lakeward.core.progress import Progress
-from lakeward.core.reporting.notices import NoticeEntry, RunNotice, find_entries, of_strays
+from lakeward.core.reporting.notices import NoticeEntry, RunNotice, find_entries, of_unrouted_rows
 from lakeward.entrypoints.container import Container
 from lakeward.entrypoints.settings.configuration import validate
 
@@ -57,7 +57,7 @@ def test_every_code_of_its_own_is_explained() -> None:
     page_codes = {codes(row["code"])[0] for row in listed} - {"LEDGER-001", "SourceError"}
     progress, awaited = Progress(held=1, inexact_since="1.csv"), AwaitedLoad(epoch=2, since=1)
     entries = find_entries("shop.orders", progress=progress, quarantined=1, awaited=awaited)
-    assert {entry.code for entry in [*entries, of_strays(1)]} == page_codes
+    assert {entry.code for entry in [*entries, of_unrouted_rows(1)]} == page_codes
 
 
 def test_the_permission_is_the_one_that_is_used(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 from lakeward.adapters.formats.delta_rs.columns import type_json
 from lakeward.adapters.formats.hudi.metadata.columns import schema_of
 from lakeward.adapters.formats.iceberg.metadata.columns import to_iceberg
-from lakeward.adapters.sources.rows.parquet_footers import OF_DMS, OF_FILES, footer
+from lakeward.adapters.sources.rows.parquet_footers import OF_DMS, OF_FILES, read_footer
 from lakeward.adapters.spark.sql.casts import TextFormat, to_type
 from lakeward.adapters.spark.sql.names import text
 from lakeward.core.errors import SourceError
@@ -100,7 +100,7 @@ def test_footers_are_read_as_the_page_says(tmp_path: Path) -> None:
             seen.add(name)
             content = pa.schema([("c", FOOTERS[name])]).empty_table()
             pq.write_table(content, tmp_path / "a.parquet", use_deprecated_int96_timestamps=name == "INT96")
-            (column,) = footer(tmp_path / "a.parquet", "shop.orders").schema
+            (column,) = read_footer(tmp_path / "a.parquet", "shop.orders").schema
             special = {None: name, "decimal(p,s)": "decimal(9,2)"}
             assert str(column.type) == special.get(expected_type, expected_type)
     assert seen == set(FOOTERS)
@@ -117,5 +117,5 @@ def test_footers_with_anything_else_are_refused(tmp_path: Path, type_: pa.DataTy
     pq.ParquetWriter(tmp_path / "a.parquet", pa.schema([("c", type_)])).close()
     for todo, has_dms in ((OF_FILES, False), (OF_DMS, True)):
         with pytest.raises(SourceError, match="has a type that lakeward does not hold") as caught:
-            footer(tmp_path / "a.parquet", "shop.orders", todo=todo)
+            read_footer(tmp_path / "a.parquet", "shop.orders", todo=todo)
         assert ("DMS" in caught.value.todo) is has_dms

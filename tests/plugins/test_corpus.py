@@ -35,7 +35,7 @@ def folded(case: Case, arrived: int) -> list[Mapping[str, object]]:
     facts: dict[object, ChangeEvent] = {}
     for event in (event for delivery in upto for event in delivery.events):
         if event.position.epoch == upto[-1].epoch:
-            fact = (event.position.mark, event.keys, event.operation) if is_unique else event.position
+            fact = (event.position.source_order, event.keys, event.operation) if is_unique else event.position
             facts.setdefault(fact, event)
     if not case.key:
         return [event.cells for event in facts.values()]

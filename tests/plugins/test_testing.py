@@ -56,7 +56,7 @@ class Keeping(MemoryTable):
     capabilities: frozenset[Capability] = frozenset({Capability.HISTORY})
 
 
-HISTORIES = ["any_order_and_any_crash_give_the_one_history"]
+HISTORIES = ["any_order_and_any_crash_give_the_same_history"]
 PARTS = ["parts of rows"]
 TestKeeping = table_contract(lambda: Bench(lake=MemoryLake(Keeping), examples=2), laws=HISTORIES)
 TestParts = table_contract(lambda: Bench(lake=MemoryLake(Keeping), examples=2), laws=HISTORIES, cases=PARTS)
@@ -85,7 +85,7 @@ def test_a_report_says_which_laws_were_run_and_what_closed_the_others(session: s
 
 
 def test_a_report_names_each_case_that_was_closed_of_a_law_that_was_run(session: str) -> None:
-    law = "any_order_and_any_crash_give_the_one_history"
+    law = "any_order_and_any_crash_give_the_same_history"
     report = session.split("= laws of lakeward =")[1].splitlines()[6:15]
     assert report == [
         "test_tables.py::TestKeeping: 1 held, 0 failed, 0 closed",

@@ -32,7 +32,7 @@ from lakeward.adapters.sources.files.local.rows import RowLists
 from lakeward.adapters.sources.files.table_files import TableFiles
 from lakeward.adapters.sources.messages.debezium import Debezium
 from lakeward.adapters.sources.rows.csv_frames import WHOLE_FILES
-from lakeward.adapters.sources.rows.read_spec import Numbered, file_frame
+from lakeward.adapters.sources.rows.read_spec import NumberedFile, file_frame
 from lakeward.adapters.spark.frames.local_casts import SparkNeeded
 from lakeward.adapters.spark.frames.source_rows import LINE, NAME, before_column
 from lakeward.adapters.spark.sql.inline_rows import as_json
@@ -111,7 +111,7 @@ def _read_by_spark(of_feeds: Sequence[DataFrame], tables: Sequence[TableFiles]) 
 
 
 def _frame(spark: SparkSession, table: TableFiles, files: Sequence[File]) -> DataFrame:
-    numbered = [Numbered(table.path_of(f.item.name), f.item.order, n, False, True) for n, f in enumerate(files)]
+    numbered = [NumberedFile(table.path_of(f.item.name), f.item.order, n, False, True) for n, f in enumerate(files)]
     rows = _rows(table, files, file_frame(spark, numbered, table.reading))
     return rows if table.options.is_messages else with_mapping(rows, table.options, table.dimension)
 

@@ -35,7 +35,7 @@ class IgnoresTheChangeLog(AnyTable):
     by_spark = True
 
     def change_plan(self, plan: MergePlan) -> MergePlan:
-        return replace(plan, recalls=False, folds=False, in_part=False)
+        return replace(plan, recalls=False, folds=False, folds_remembered=False)
 
 
 class AppliesCopies(AnyTable):
@@ -80,7 +80,7 @@ class NullsMissingColumns(AnyTable):
     """Writes NULL into a column that the files of an update lack."""
 
     def change_plan(self, plan: MergePlan) -> MergePlan:
-        return replace(plan, evolution=replace(plan.evolution, differences=()), folds=False, in_part=False)
+        return replace(plan, evolution=replace(plan.evolution, differences=()), folds=False, folds_remembered=False)
 
 
 # The answers of a table.
@@ -159,7 +159,7 @@ class BelievesTheLastChangeLog(AnyTable):
 
     def record_batch(self, plan: MergePlan, resolved: MergeResult) -> None:
         anew = self.lake.lake.open(self.dimension)
-        anew.change_log.read_state(anew.table.standing().progress)
+        anew.change_log.read_state(anew.table.state().progress)
         anew.change_log.record_batch(plan, resolved)
 
     def commit(self, plan: MergePlan, resolved: MergeResult, progress: Progress) -> Commit:
@@ -171,7 +171,7 @@ class KeepsOnlyTheLastDecision(AnyTable):
 
     def read_state(self, progress: Progress) -> ChangeLogState:
         found = AnyTable.read_state(self, progress)
-        return replace(found, words=found.words[-1:])
+        return replace(found, decisions=found.decisions[-1:])
 
 
 class ComparesPrefixesOfNames(AnyTable):
@@ -194,9 +194,9 @@ class ComparesNamesWithoutSchema(AnyTable):
 class LosesDecisionsBeforeTheFirstCommit(AnyTable):
     """Loses operator decisions before the first commit."""
 
-    def record_decision(self, progress: Progress, word: OperatorDecision) -> None:
+    def record_decision(self, progress: Progress, decision: OperatorDecision) -> None:
         if self.standing().schema is not None:
-            AnyTable.record_decision(self, progress, word)
+            AnyTable.record_decision(self, progress, decision)
 
 
 class AppliesRowsWithNewColumns(AnyTable):
@@ -209,8 +209,8 @@ class AppliesRowsWithNewColumns(AnyTable):
 class DiscardsRepairedRows(AnyTable):
     """Releases the events behind a repaired row without applying the row."""
 
-    def waiting(self, progress: Progress, resolved: Sequence[Entry], repaired: Any) -> Batch[Any]:
-        return AnyTable.waiting(self, progress, resolved, None)
+    def read_replay(self, progress: Progress, resolved: Sequence[Entry], repaired: Any) -> Batch[Any]:
+        return AnyTable.read_replay(self, progress, resolved, None)
 
 
 class LosesRepairs(AnyTable):

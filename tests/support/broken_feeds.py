@@ -10,7 +10,7 @@ from unicodedata import normalize
 
 from broken_ports import AnyTable, BrokenLake
 
-from lakeward.core.events import UNSET, Cell, ChangeEvent, Key, Mark, Operation
+from lakeward.core.events import UNSET, Cell, ChangeEvent, Key, Operation, SourceOrder
 from lakeward.core.merge.change_log import Reject
 from lakeward.core.merge.truncates import Truncates
 from lakeward.core.plan import MergePlan
@@ -156,10 +156,10 @@ class LetsTheFirstOfATieWin(AnyTable):
 
     @classmethod
     def deliver(cls, lake: BrokenLake, items: Sequence[Item]) -> Sequence[Item]:
-        ties: dict[tuple[Mark, Key], list[ChangeEvent]] = {}
+        ties: dict[tuple[SourceOrder, Key], list[ChangeEvent]] = {}
         for item in sorted(items, key=lambda item: item.position):
             if isinstance(item, ChangeEvent) and item.position.sequence and not item.is_load:
-                ties.setdefault((item.position.mark, item.key), []).append(item)
+                ties.setdefault((item.position.source_order, item.key), []).append(item)
         turned = {
             place.position: replace(event, position=place.position)
             for tied in ties.values()
@@ -176,7 +176,7 @@ class ForgetsTruncates(AnyTable):
         return [] if isinstance(item, ChangeEvent) and item.operation is Operation.TRUNCATE else [item]
 
     def change_plan(self, plan: MergePlan) -> MergePlan:
-        return replace(plan, truncates=Truncates(), folds=plan.in_part)
+        return replace(plan, truncates=Truncates(), folds=plan.folds_remembered)
 
 
 class NullsUnsentCells(AnyTable):
@@ -288,6 +288,8 @@ class AppliesCopiesUnderOtherNames(AnyTable):
     @classmethod
     def deliver_item(cls, lake: BrokenLake, item: Item) -> Sequence[Item]:
         place = item.position
-        is_known = any(o.keys == item.keys and o.position.mark == place.mark for o in lake.delivered)
+        is_known = any(
+            o.keys == item.keys and o.position.source_order == place.source_order for o in lake.delivered
+        )
         is_copy = is_known and isinstance(item, ChangeEvent) and not item.is_load
         return [replace(item, position=place._replace(sequence=place.sequence + 1)) if is_copy else item]

@@ -113,7 +113,9 @@ class ForgetsValidTimes(AnyTable):
             if before.recorded_batch is None:
                 return fold(plan, events, before)
             remembered = before.recorded_batch.drop(names.INSTANT)
-            return fold(plan, events, replace(before, remembered=dated(remembered, plan.dimension, 1, plan.ran)))
+            return fold(
+                plan, events, replace(before, remembered=dated(remembered, plan.dimension, 1, plan.begun_at))
+            )
 
         patch.setattr(applicable_events, "fold", anew)
 

@@ -102,7 +102,7 @@ def keeps_progress_apart(patch: pytest.MonkeyPatch, _player: Player) -> None:
 
     def rows_alone(self: IcebergTable, plan: MergePlan, resolved: MergeResult, progress: Progress) -> Commit:
         tables.append(self)
-        return commit(self, plan, resolved, self.standing().progress)
+        return commit(self, plan, resolved, self.state().progress)
 
     def progress_after(self: SideTables, progress: Progress) -> None:
         jvm, rows = table.Jvm(self.spark()), tables[-1]
@@ -209,23 +209,23 @@ def forgets_deletes_above_the_mark(patch: pytest.MonkeyPatch, _player: Player) -
 
 def takes_a_mended_row_for_given_up(patch: pytest.MonkeyPatch, _player: Player) -> None:
     """Releases the events behind a repaired row without applying the row."""
-    waiting = SideTables.waiting
+    waiting = SideTables.read_replay
 
     def without(self: SideTables, progress: Progress, resolved: Sequence[Entry], repaired: Any) -> Any:
         return waiting(self, progress, resolved, None if repaired is None else repaired.limit(0))
 
-    patch.setattr(SideTables, "waiting", without)
+    patch.setattr(SideTables, "read_replay", without)
 
 
 def puts_a_mended_row_on_top(patch: pytest.MonkeyPatch, _player: Player) -> None:
     """Applies a repaired row as the newest of its key."""
-    waiting = SideTables.waiting
+    waiting = SideTables.read_replay
 
     def on_top(self: SideTables, progress: Progress, resolved: Sequence[Entry], repaired: Any) -> Any:
         newest = None if repaired is None else repaired.withColumn(names.SEQUENCE, F.lit(1 << 40))
         return waiting(self, progress, resolved, newest)
 
-    patch.setattr(SideTables, "waiting", on_top)
+    patch.setattr(SideTables, "read_replay", on_top)
 
 
 def forgets_what_was_mended(patch: pytest.MonkeyPatch, _player: Player) -> None:
@@ -255,12 +255,12 @@ def keeps_no_bases(patch: pytest.MonkeyPatch, _player: Player) -> None:
 @by_spark
 def knows_no_transactions(patch: pytest.MonkeyPatch, _player: Player) -> None:
     """Treats each key change as a transaction of its own."""
-    named = fold_items.Key.named
+    named = fold_items.Key.with_key_texts
 
     def nameless(self: fold_items.Key, events: DataFrame) -> DataFrame:
         return named(self, events).withColumn(names.TRANSACTION, F.lit(None).cast("string"))
 
-    patch.setattr(fold_items.Key, "named", nameless)
+    patch.setattr(fold_items.Key, "with_key_texts", nameless)
 
 
 @by_spark

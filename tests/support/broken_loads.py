@@ -48,15 +48,15 @@ class ReadsAllLoadsInOneEpoch(MemorySource):
 
     def read(self, dimension: Dimension, selection: ObjectSelection, epoch: int) -> Batch[Frame]:
         first = self.loaded.setdefault(dimension.source, epoch)
-        return MemorySource.read(self, dimension, replace(selection, load=first), first)
+        return MemorySource.read(self, dimension, replace(selection, load_epoch=first), first)
 
 
 class SelectsAnIncompleteLoad(MemorySource):
     """Selects objects of an incomplete load."""
 
-    def select_objects(self, dimension: Dimension, past: ObjectHistory) -> ObjectSelection:
-        selection = MemorySource.select_objects(self, dimension, replace(past, load=None))
-        return replace(selection, load=None if past.load is None else past.load.epoch)
+    def select_objects(self, dimension: Dimension, object_history: ObjectHistory) -> ObjectSelection:
+        selection = MemorySource.select_objects(self, dimension, replace(object_history, load=None))
+        return replace(selection, load_epoch=None if object_history.load is None else object_history.load.epoch)
 
 
 def without_a_check(
@@ -64,10 +64,12 @@ def without_a_check(
 ) -> ObjectSelection:
     """Select the objects that the operator saw, without a check for more."""
     load = past.load
-    if load is None or load.whole is None:
+    if load is None or load.completed_versions is None:
         return selection
-    seen = tuple(item for item in (*selection.objects, *selection.left) if item.version in load.whole)
-    return replace(selection, objects=seen, load=load.epoch)
+    seen = tuple(
+        item for item in (*selection.objects, *selection.remaining) if item.version in load.completed_versions
+    )
+    return replace(selection, objects=seen, load_epoch=load.epoch)
 
 
 def current_objects(source: MemorySource, dimension: Dimension, selection: ObjectSelection) -> ObjectSelection:
@@ -79,8 +81,8 @@ def current_objects(source: MemorySource, dimension: Dimension, selection: Objec
 def without_an_alarm(source: MemorySource, dimension: Dimension, past: ObjectHistory) -> ObjectHistory:
     """Select a rewritten load without an alarm."""
     now = {item.name: item for item in listed(source, dimension)}
-    seen = {name: item for name, item in past.seen.items() if now[name] == item}
-    return past if past.load is not None else replace(past, seen=seen)
+    seen = {name: item for name, item in past.applied.items() if now[name] == item}
+    return past if past.load is not None else replace(past, applied=seen)
 
 
 UNMARKED: Final = changed_facts(
@@ -99,7 +101,7 @@ BROKEN: Final[Mapping[str, Sequence[type[MemorySource]]]] = {
     ],
     "changes_follow_the_full_load_of_their_epoch": [
         changed_facts(lambda _, __, epoch: {"loaded": epoch}),
-        changed_facts(lambda _, selection, __: {"loaded": selection.load}),
+        changed_facts(lambda _, selection, __: {"loaded": selection.load_epoch}),
         OrdersALoadAfterChanges,
         changed_rows(lambda frame: [placed(item, sequence=LOAD_SEQUENCE) for item in frame]),
         UNMARKED,
@@ -107,15 +109,17 @@ BROKEN: Final[Mapping[str, Sequence[type[MemorySource]]]] = {
     "an_incomplete_full_load_is_not_selected": [
         SelectsAnIncompleteLoad,
         changed_selections(lambda _, __, ___, selection: replace(selection, awaited=None)),
-        changed_histories(lambda _, __, past: replace(past, load=past.load and replace(past.load, whole=None))),
+        changed_histories(
+            lambda _, __, past: replace(past, load=past.load and replace(past.load, completed_versions=None))
+        ),
         changed_selections(without_a_check),
     ],
     "a_full_load_that_changed_after_its_selection_is_not_read": [
-        changed_reads(lambda _, __, selection: replace(selection, load=None)),
+        changed_reads(lambda _, __, selection: replace(selection, load_epoch=None)),
         changed_reads(current_objects),
     ],
     "a_rewritten_full_load_begins_the_next_epoch": [
-        changed_histories(lambda _, __, past: past if past.load is None else replace(past, seen={})),
+        changed_histories(lambda _, __, past: past if past.load is None else replace(past, applied={})),
         changed_histories(without_an_alarm),
         ReadsAllLoadsInOneEpoch,
     ],

@@ -466,8 +466,8 @@ class ForgetsDecisionsWithABatch(MemoryTable):
 class CommitsADecisionAsABatch(MemoryTable):
     """Commits an operator decision as a batch."""
 
-    def record_decision(self, progress: Progress, word: OperatorDecision) -> None:
-        MemoryTable.record_decision(self, progress, word)
+    def record_decision(self, progress: Progress, decision: OperatorDecision) -> None:
+        MemoryTable.record_decision(self, progress, decision)
         self.progress = replace(self.progress, batch=self.progress.batch + 1)
 
 
@@ -500,14 +500,14 @@ BY_LAW: Mapping[str, Sequence[type[MemoryTable] | type[AnyTable]]] = {
     ),
     "ties_are_held_until_an_operator_decides": (LetsArrivalOrderWhatTies,),
     "ties_of_partial_rows_and_key_changes_are_held": (LetsArrivalOrderWhatTies, HoldsTheLaterKeyOfATieAlone),
-    "rows_that_show_a_change_of_columns_are_refused_alone": (
+    "only_rows_that_show_a_column_change_are_refused": (
         RefusesAllRowsOfChangedFiles,
         RefusesDeletesThatShowAChange,
     ),
     "an_update_without_a_column_creates_no_row": (MakesARowOfAPart,),
     "a_value_is_read_back_unchanged": (TakesKeysForOthers, CutsKeysInQuarantine),
     "a_value_of_every_type_is_read_back_unchanged": (TakesNoListForAnEmptyOne,),
-    "what_a_person_said_is_known_to_whoever_opens_the_table": (
+    "operator_decisions_are_stored_with_the_table": (
         ForgetsDecisionsWithABatch,
         CommitsADecisionAsABatch,
     ),
@@ -541,7 +541,7 @@ BY_LAW: Mapping[str, Sequence[type[MemoryTable] | type[AnyTable]]] = {
     "a_reload_leaves_only_the_new_epoch": (KeepsRowsMissingFromALoad, IdentifiesObjectsByNumberAlone),
     "a_reload_of_partial_rows_leaves_only_the_new_epoch": (KeepsRowsMissingFromALoad,),
     "a_reload_without_a_key_leaves_only_the_new_epoch": (KeepsRowsMissingFromALoad,),
-    "any_order_and_any_crash_give_the_one_history": (KeepsTheNewestVersionAlone,),
+    "any_order_and_any_crash_give_the_same_history": (KeepsTheNewestVersionAlone,),
     "a_reload_ends_versions_of_missing_rows": (LeavesVersionsMissingFromALoad,),
     "a_rollback_restores_the_table_and_the_next_batch_follows": (
         DoesNotRollBackItsChangeLog,

@@ -129,7 +129,7 @@ class AnyTable:
         return self.opened.table.capabilities
 
     def standing(self) -> TableState:
-        return self.opened.table.standing()
+        return self.opened.table.state()
 
     def resolve(self, plan: MergePlan, frame: Any) -> MergeResult:
         """Resolve the batch. Lost events are counted as superseded."""
@@ -156,8 +156,8 @@ class AnyTable:
     def trim(self, progress: Progress) -> None:
         self.opened.change_log.trim(progress)
 
-    def record_decision(self, progress: Progress, word: OperatorDecision) -> None:
-        self.opened.change_log.record_decision(progress, word)
+    def record_decision(self, progress: Progress, decision: OperatorDecision) -> None:
+        self.opened.change_log.record_decision(progress, decision)
 
     def applied(self, progress: Progress, after: int) -> Sequence[ObjectRecord]:
         return self.opened.change_log.applied(progress, after)
@@ -177,16 +177,16 @@ class AnyTable:
     def repair_row(self, progress: Progress, entries: Sequence[Entry], events: Any) -> None:
         self.opened.quarantine.repair_row(progress, entries, events)
 
-    def waiting(self, progress: Progress, resolved: Sequence[Entry], repaired: Any) -> Batch[Any]:
-        return self.opened.quarantine.waiting(progress, resolved, repaired)
+    def read_replay(self, progress: Progress, resolved: Sequence[Entry], repaired: Any) -> Batch[Any]:
+        return self.opened.quarantine.read_replay(progress, resolved, repaired)
 
     def versions(self) -> Sequence[Version]:
         assert self.opened.versions is not None
         return self.opened.versions.versions()
 
-    def behind(self, name: str) -> RollbackPreview:
+    def preview_rollback(self, name: str) -> RollbackPreview:
         assert self.opened.versions is not None
-        return self.opened.versions.behind(name)
+        return self.opened.versions.preview_rollback(name)
 
     def roll_back(self, preview: RollbackPreview) -> None:
         assert self.opened.versions is not None

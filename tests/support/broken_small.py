@@ -252,7 +252,7 @@ class DropsSupersededVersions(AnyTable):
         def now(
             self: VersionWriter, key: Key, versions: Versions, stored: Sequence[Mapping[str, Any]]
         ) -> Iterator[dict[str, Cell]]:
-            name = self.history.shown.known_to
+            name = self.history.validity_columns.known_to
             return (row for row in believed(self, key, versions, stored) if row[name] is None)
 
         patch.setattr(VersionWriter, "_known_rows", now)
@@ -271,7 +271,7 @@ BY_LAW: Mapping[str, Sequence[type[AnyTable]]] = {
     "a_truncate_removes_every_older_row": (LeavesRowsBelowATruncate,),
     _WAITS: (TakesARejectForAnEvent, ForgetsWaitingEvents, RemembersNoWaitingEvents),
     _IN_PART: (RemembersUnsentCellsAsNull, JoinsNoKeys),
-    "any_order_and_any_crash_give_the_one_history": (LosesTheSecondPlaceOfAKey, ForgetsBases),
+    "any_order_and_any_crash_give_the_same_history": (LosesTheSecondPlaceOfAKey, ForgetsBases),
     "corpus_truncate": (ForgetsTruncates,),
     "a_version_keeps_its_number": (NumbersVersionsAnew,),
     "recorded_versions_are_not_rewritten": (DropsSupersededVersions,),

@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 from lakeward.adapters.formats.shared.rows.table_rows import Rows
 from lakeward.adapters.spark.history.surrogate_numbers import NOTHING, Numbering
 from lakeward.adapters.spark.merge.fold.chain_results import Chains
-from lakeward.adapters.spark.merge.resolution import STANDS
+from lakeward.adapters.spark.merge.resolution import IS_NOT_DELETED
 
 
 class DeletesForGood(AnyTable):
@@ -22,7 +22,7 @@ class DeletesForGood(AnyTable):
 
         def standing(self: Chains, numbering: Numbering = NOTHING) -> DataFrame:
             found = rows(self, numbering)
-            return found.where(STANDS) if self.plan.dimension.is_soft else found
+            return found.where(IS_NOT_DELETED) if self.plan.dimension.is_soft else found
 
         patch.setattr(Chains, "rows", standing)
 
@@ -37,7 +37,7 @@ class EmptiesDeletedRows(AnyTable):
         def emptied(self: Chains, numbering: Numbering = NOTHING) -> DataFrame:
             found, dimension = rows(self, numbering), self.plan.dimension
             own = [name for name in dimension.schema.names if dimension.is_soft and name not in dimension.key]
-            return found.withColumns({name: F.expr(f"CASE WHEN {STANDS} THEN {name} END") for name in own})
+            return found.withColumns({name: F.expr(f"CASE WHEN {IS_NOT_DELETED} THEN {name} END") for name in own})
 
         patch.setattr(Chains, "rows", emptied)
 

@@ -13,7 +13,7 @@ import broken_soft_deletes
 from broken_ports import AnyTable
 
 BY_LAW: Mapping[str, Sequence[type[AnyTable]]] = {
-    "a_table_that_was_never_written_stands_at_nothing": (broken_answers.ShowsColumnsBeforeItsFirstCommit,),
+    "a_table_without_a_commit_has_no_progress": (broken_answers.ShowsColumnsBeforeItsFirstCommit,),
     "a_row_is_read_back_with_the_progress_of_its_batch": (broken_feeds.WritesZeroForNull,),
     "an_update_replaces_a_row": (broken_feeds.NeverUpdates,),
     "inserts_and_updates_both_upsert": (broken_feeds.UpdatesOnlyKnownKeys,),
@@ -38,7 +38,7 @@ BY_LAW: Mapping[str, Sequence[type[AnyTable]]] = {
     ),
     "ties_are_held_until_an_operator_decides": (broken_answers.LetsArrivalOrderWhatTies,),
     "ties_of_partial_rows_and_key_changes_are_held": (broken_answers.LetsArrivalOrderWhatTies,),
-    "rows_that_show_a_change_of_columns_are_refused_alone": (broken_answers.AppliesRowsWithNewColumns,),
+    "only_rows_that_show_a_column_change_are_refused": (broken_answers.AppliesRowsWithNewColumns,),
     "an_update_without_a_column_creates_no_row": (broken_answers.NullsMissingColumns,),
     "a_value_is_read_back_unchanged": (
         broken_feeds.ReadsNumbersAsDoubles,
@@ -52,7 +52,7 @@ BY_LAW: Mapping[str, Sequence[type[AnyTable]]] = {
         broken_feeds.ReadsDecimalsAsDoubles,
         broken_feeds.UsesTheJulianCalendar,
     ),
-    "what_a_person_said_is_known_to_whoever_opens_the_table": (
+    "operator_decisions_are_stored_with_the_table": (
         broken_answers.KeepsOnlyTheLastDecision,
         broken_answers.LosesDecisionsBeforeTheFirstCommit,
     ),
@@ -110,7 +110,7 @@ BY_LAW: Mapping[str, Sequence[type[AnyTable]]] = {
     "a_reload_without_a_key_leaves_only_the_new_epoch": (
         broken_answers.KeepsRowsMissingFromALoad,
     ),
-    "any_order_and_any_crash_give_the_one_history": (
+    "any_order_and_any_crash_give_the_same_history": (
         broken_feeds.LosesTheLastEvent,
         broken_histories.EndsAVersionAnInstantEarly,
         broken_histories.LeavesEndedVersionsCurrent,
@@ -185,7 +185,7 @@ DRAWS: Mapping[str, Draw] = {
     "copies_of_partial_rows_change_nothing_if_sequences_are_unique": Draw(seed=1),
     "a_reload_of_partial_rows_leaves_only_the_new_epoch": Draw(seed=2),
     "a_deleted_row_keeps_its_last_values": Draw(case="within"),
-    "any_order_and_any_crash_give_the_one_history": Draw(case="tracking one column"),
+    "any_order_and_any_crash_give_the_same_history": Draw(case="tracking one column"),
     "recorded_versions_are_not_rewritten": Draw(seed=6),
     "a_reload_without_a_key_leaves_only_the_new_epoch": Draw(seed=9),
     "a_rollback_restores_the_table_and_the_next_batch_follows": Draw(seed=5),

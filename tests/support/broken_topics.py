@@ -25,8 +25,8 @@ class TopicSource(MemorySource):
 
 
 class TellsNoPartition(TopicSource):
-    def select_objects(self, dimension: Dimension, past: ObjectHistory) -> ObjectSelection:
-        return replace(TopicSource.select_objects(self, dimension, past), partition_end=lambda _: None)
+    def select_objects(self, dimension: Dimension, object_history: ObjectHistory) -> ObjectSelection:
+        return replace(TopicSource.select_objects(self, dimension, object_history), partition_end=lambda _: None)
 
 
 class TellsNoTimesOfObjects(TopicSource):
@@ -48,8 +48,8 @@ class TakesOffsetsForPlaces(TopicSource):
 
 
 class SaysThatNothingIsLate(TopicSource):
-    def select_objects(self, dimension: Dimension, past: ObjectHistory) -> ObjectSelection:
-        return replace(TopicSource.select_objects(self, dimension, past), late=())
+    def select_objects(self, dimension: Dimension, object_history: ObjectHistory) -> ObjectSelection:
+        return replace(TopicSource.select_objects(self, dimension, object_history), late=())
 
 
 class TellsWhenItsObjectsWereLookedAt(TopicSource):

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from random import Random
 
-from lakeward.adapters.sources.csv.layout import OP, Expected, find_layout
+from lakeward.adapters.sources.csv.layout import OP, ExpectedLayout, find_layout
 from lakeward.adapters.sources.csv.parser import Dialect
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import SchemaConflict
 from lakeward.core.schema import Column, Schema, parse_type
 from lakeward.core.settings import source_catalogue
-from lakeward.core.settings.source_catalogue import KEPT, Answer, DeclaredTable, SourceColumn, SourceTable
+from lakeward.core.settings.source_catalogue import KEEP_FOR, Answer, DeclaredTable, SourceColumn, SourceTable
 
 NAME = TableName("shop", "customer")
 COLUMNS = ("a", "b", "c", "d")
@@ -30,7 +30,7 @@ class Source:
     def __post_init__(self) -> None:
         self.stood: list[tuple[int, SourceTable]] = []
         for _ in range(self.random.randrange(1, 6)):
-            self.now += self.random.choice([1, KEPT // 2, KEPT - 1, KEPT])
+            self.now += self.random.choice([1, KEEP_FOR // 2, KEEP_FOR - 1, KEEP_FOR])
             table = self._table()
             self.known = source_catalogue.answers_to_keep(self.known, table, self.now)
             if not self.stood or self.stood[-1][1] != table:
@@ -48,7 +48,7 @@ class Source:
     def of_late(self) -> Sequence[tuple[int, SourceTable]]:
         """The descriptions of the last week."""
         ends = [since for since, _ in self.stood[1:]]
-        return [one for one, end in zip(self.stood, [*ends, self.now], strict=True) if self.now - end < KEPT]
+        return [one for one, end in zip(self.stood, [*ends, self.now], strict=True) if self.now - end < KEEP_FOR]
 
 
 def check_remembered(source: Source) -> None:
@@ -87,7 +87,7 @@ def check_headerless(source: Source) -> None:
 
 
 def _columns(head: str, dimension: Dimension, *, is_load: bool) -> tuple[str, ...] | None:
-    expected = Expected(replace(dimension), Dialect(), "Op", None)
+    expected = ExpectedLayout(replace(dimension), Dialect(), "Op", None)
     try:
         return find_layout("f.csv", head, expected, is_load=is_load).columns
     except SchemaConflict:

@@ -23,9 +23,9 @@ class Contested(MemoryTable):
     def commit_of_another(self) -> None:
         self.others += 1
 
-    def standing(self) -> TableState:
+    def state(self) -> TableState:
         self.seen = self.others
-        return MemoryTable.standing(self)
+        return MemoryTable.state(self)
 
     def commit(self, plan: MergePlan, resolved: MergeResult, progress: Progress) -> Commit:
         if self.seen != self.others:

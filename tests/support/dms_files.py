@@ -6,7 +6,7 @@ import gzip
 from collections.abc import Iterator
 from pathlib import Path
 
-from lakeward.adapters.sources.csv.layout import OP, TIME, Expected, find_layout
+from lakeward.adapters.sources.csv.layout import OP, TIME, ExpectedLayout, find_layout
 from lakeward.adapters.sources.csv.parser import records
 from lakeward.adapters.sources.dms.paths.file_names import known_name
 from lakeward.adapters.sources.dms.writer import Style
@@ -22,7 +22,7 @@ def rows_of(
     path: Path, dimension: Dimension, style: Style
 ) -> Iterator[tuple[str | None, str | None, dict[str, str | None]]]:
     """Read operation, commit time and texts of each row, in the layout of the file."""
-    expected = Expected(dimension, style.dialect, style.op_column, style.timestamp_column)
+    expected = ExpectedLayout(dimension, style.dialect, style.op_column, style.timestamp_column)
     content = content_of(path)
     layout = find_layout(path.name, content, expected, is_load=known_name(path.name).is_load)
     if layout.is_crlf:

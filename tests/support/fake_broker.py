@@ -104,6 +104,6 @@ class FakeBroker:
         assert start >= own.low, "what is not there was asked for"
         yield from (own.committed[offset] for offset in sorted(own.committed) if start <= offset < end)
 
-    def tell(self, group: str, topic: str, offsets: Mapping[int, int]) -> None:
+    def commit_offsets(self, group: str, topic: str, offsets: Mapping[int, int]) -> None:
         self.log.append(f"tell {group} {dict(offsets)}")
         self.told.setdefault(group, {}).update(offsets)

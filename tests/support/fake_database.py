@@ -163,7 +163,11 @@ class Play:
         if self.asked is not None:
             load = Load(epoch=epoch, since=self.asked, cut=max((o.order for o in self.seen.values()), default=0))
         return ObjectHistory(
-            seen=dict(self.seen), left=frozenset(self.left), load=load, begins=not self.batches, now=self.now
+            applied=dict(self.seen),
+            earlier_versions=frozenset(self.left),
+            load=load,
+            has_no_batch=not self.batches,
+            now=self.now,
         )
 
     def take(self) -> ObjectSelection:
@@ -207,12 +211,12 @@ class Play:
 
     def _apply(self, selection: ObjectSelection) -> None:
         rows = [row for item in selection.objects for row in self.rows_of(item)]
-        if selection.load is not None:
-            if selection.load > self.epoch:
+        if selection.load_epoch is not None:
+            if selection.load_epoch > self.epoch:
                 self.left |= {item.version for item in self.seen.values()}
-                self.seen, self.epoch = {}, selection.load
+                self.seen, self.epoch = {}, selection.load_epoch
             self.rows, self.asked = {row["id"]: row for row in rows}, None
-        for row in rows if selection.load is None else ():
+        for row in rows if selection.load_epoch is None else ():
             stands = self.rows.get(row["id"])
             if stands is None or row["updated_at"] >= stands["updated_at"]:
                 self.rows[row["id"]] = row

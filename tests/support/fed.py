@@ -102,7 +102,7 @@ def read_whole(source: Source[Frame], dimension: Dimension) -> Read:
     seen: dict[str, Any] = {}
     rows: list[Mapping[str, Any]] = []
     found: dict[str, Column] = {}
-    while (selection := source.select_objects(dimension, ObjectHistory(seen=seen))).objects:
+    while (selection := source.select_objects(dimension, ObjectHistory(applied=seen))).objects:
         batch = source.read(dimension, selection, 1)
         rows += rows_of(batch.frame)
         halves += batch.facts.key_halves

@@ -8,7 +8,7 @@ from itertools import count
 
 from lakeward.adapters.memory import MemoryQueue
 from lakeward.core.ports import Notice
-from lakeward.plugins.testing import Bell
+from lakeward.plugins.testing import QueueUnderTest
 
 
 @dataclass(slots=True)
@@ -38,10 +38,10 @@ class HidingQueue(MemoryQueue):
         self.now += part
 
 
-def hiding_bell(kind: type[HidingQueue] = HidingQueue) -> Bell:
+def hiding_bell(kind: type[HidingQueue] = HidingQueue) -> QueueUnderTest:
     """Return a queue that all processes share."""
     queue, receipts = kind(), count()
-    return Bell(
+    return QueueUnderTest(
         open=lambda: queue,
         ring=lambda table: queue.notices.append(Notice(table, str(next(receipts)))),
         pass_time=queue.pass_time,

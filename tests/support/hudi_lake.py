@@ -64,7 +64,7 @@ class LakeOfHudi:
     def rows(self, dimension: Dimension) -> Rows:
         """Read rows and positions by hudi-rs, or by Spark if a column has a type at which hudi-rs panics."""
         self.open(dimension)
-        if self.lake.standing(dimension).schema is None:
+        if self.lake.table_state(dimension).schema is None:
             return {}
         path = self.lake.places.of(dimension.name)
         is_known = all("timestamp_ntz" not in str(column.type) for column in dimension.stored.schema)
@@ -73,7 +73,7 @@ class LakeOfHudi:
 
     def commit_as_another_writer(self, dimension: Dimension) -> None:
         """Commit an instant that changes no row and has no progress, if the table exists."""
-        if self.lake.standing(dimension).schema is not None:
+        if self.lake.table_state(dimension).schema is not None:
             path = self.lake.places.of(dimension.name)
             nothing = self.spark.read.format("hudi").load(path).limit(0)
             nothing = nothing.drop(*[name for name in nothing.columns if name.startswith("_hoodie_")])

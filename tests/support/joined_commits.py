@@ -207,7 +207,7 @@ class Follower:
     def dates_each_change(self, plan: JoinPlan) -> bool:
         """Whether a row dates itself. One of several rows may be newer than the stored version, and not new."""
         joining = self.lake.joining
-        return not any(joining.is_grouped(name) for name in joining.joined.sources if plan.whole)
+        return not any(joining.is_grouped(name) for name in joining.joined.sources if plan.reasons)
 
 
 def redeclared(

@@ -24,8 +24,8 @@ from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.events import Key
 from lakeward.core.history.options import ByRun, History, Kind
 from lakeward.core.joined.check import validate_joined
-from lakeward.core.joined.declaration import Joined, JoinType, Source
-from lakeward.core.joined.joining import Joining
+from lakeward.core.joined.declaration import JoinDeclaration, JoinType, Source
+from lakeward.core.joined.join_definition import JoinDefinition
 from lakeward.core.merge.fold import columns_of
 from lakeward.core.schema import Column, Schema, Type
 
@@ -55,7 +55,7 @@ def tables_of(history: History | None) -> Mapping[TableName, Dimension]:
     return found
 
 
-def declared(shape: str, random: Random, **options: Any) -> Joined:
+def declared(shape: str, random: Random, **options: Any) -> JoinDeclaration:
     """Return a declaration; rows that find none of one source go: of several, hardly any would be left."""
     names = [*shapes()[shape]]
     inner = random.choice(names[1:])
@@ -63,10 +63,10 @@ def declared(shape: str, random: Random, **options: Any) -> Joined:
         name: replace(of_shops(name, place, one), way=JoinType.INNER if name == inner else JoinType.LEFT)
         for place, (name, one) in enumerate(shapes()[shape].items())
     }
-    return Joined(name=TableName("dw", "joined"), sources=found, **options)
+    return JoinDeclaration(name=TableName("dw", "joined"), sources=found, **options)
 
 
-def kinds_of(joined: Joined) -> Mapping[str, Kind]:
+def kinds_of(joined: JoinDeclaration) -> Mapping[str, Kind]:
     """Return kinds of some of the columns that are taken."""
     key = validate_joined(joined, tables_of(None)).dimension.key
     selection = {own for one in joined.sources.values() for own in (*one.columns, *one.aggregates)} - {*key}
@@ -162,7 +162,7 @@ def line(number: int, event: Event) -> str:
 # Settings.
 
 
-def in_lake(joined: Joined, name: str, *, both: bool) -> Joining:
+def in_lake(joined: JoinDeclaration, name: str, *, both: bool) -> JoinDefinition:
     """Return a joined table of the lake, whose tables are histories, or mirrors and a history of each."""
     named = replace(joined, name=TableName("dw", name))
     if not both:
@@ -193,7 +193,7 @@ def written(value: Any) -> str:
             return written({name: one for name, one in options.items() if one not in (None, False, {}, ())})
 
 
-def section(joined: Joined) -> str:
+def section(joined: JoinDeclaration) -> str:
     """Return a joined table as settings."""
     options: dict[str, Any] = {"unknown": joined.unknown is not None}
     history = joined.history
@@ -206,7 +206,7 @@ def section(joined: Joined) -> str:
     return f'[joined."{joined.name}"]\n{lines}'
 
 
-def settings_of(names: Iterable[str], mode: str, joined: Iterable[Joined]) -> str:
+def settings_of(names: Iterable[str], mode: str, joined: Iterable[JoinDeclaration]) -> str:
     """Return the settings of tables of the shops, and of what is joined of them."""
     defaults = f'[defaults]\nlateness = "30d"\nmode = {mode}\n'
     tables = [
@@ -224,12 +224,12 @@ def settings_of(names: Iterable[str], mode: str, joined: Iterable[Joined]) -> st
 class CheckedTable:
     """A joined table in the lake, and its comparison with the shops after each run."""
 
-    joining: Joining
+    joining: JoinDefinition
     moments: dict[Key, list[tuple[int, Image | None]]] = field(default_factory=lambda: defaultdict(list))
     before: Mapping[Key, Image] = field(default_factory=dict)
 
     @property
-    def joined(self) -> Joined:
+    def joined(self) -> JoinDeclaration:
         return self.joining.joined
 
     def rows(self, project: Project, name: TableName | None = None) -> list[Seen]:
@@ -290,7 +290,7 @@ class CheckedTable:
         return made | {tuple(row[name] for name in key): row for row in by_sql(self.joined, KEYS, ALL, rows)}
 
 
-def keyed(joining: Joining, rows: Sequence[Seen]) -> dict[Key, Image]:
+def keyed(joining: JoinDefinition, rows: Sequence[Seen]) -> dict[Key, Image]:
     """Return rows by their keys, of which there is one each, in the columns that are taken."""
     key, own = joining.dimension.key, joining.dimension.schema.names
     found = {tuple(row[name] for name in key): {name: row[name] for name in own} for row in rows}

@@ -12,14 +12,14 @@ from joined_model import by_sql
 
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.events import Key
-from lakeward.core.history.options import ByRun, History, Kind, Shown
+from lakeward.core.history.options import ByRun, History, Kind, ValidityColumns
 from lakeward.core.history.version_checks import violation
 from lakeward.core.history.versions import Versions, last_versions, order_versions
 from lakeward.core.joined import join as joins
 from lakeward.core.joined.check import validate_joined
-from lakeward.core.joined.declaration import Aggregate, Function, Joined, JoinType, Source
+from lakeward.core.joined.declaration import Aggregate, Function, JoinDeclaration, JoinType, Source
 from lakeward.core.joined.join import JoinResult, Place
-from lakeward.core.joined.joining import Joining
+from lakeward.core.joined.join_definition import JoinDefinition
 from lakeward.core.joined.plan import JoinPlan, SourceCommit, SourceState, plan_join
 from lakeward.core.joined.rows import RowsBySource, SourceRow
 from lakeward.core.joined.touched_keys import SourceChange, SourceChanges, find_touched_keys, select_needed_rows
@@ -97,12 +97,12 @@ def shapes() -> dict[str, dict[str, Source]]:
     }
 
 
-def random_mirror(random: Random) -> Joined:
+def random_mirror(random: Random) -> JoinDeclaration:
     """Return a declared joined mirror, with left and inner joins."""
     name, found = random.choice(list(shapes().items()))
     driving, *_ = found
     sources = {n: of if n == driving else replace(of, way=random.choice([*JoinType])) for n, of in found.items()}
-    return Joined(name=TableName("shop", name), sources=sources, unknown=random.choice([None, {}]))
+    return JoinDeclaration(name=TableName("shop", name), sources=sources, unknown=random.choice([None, {}]))
 
 
 def tables_of(history: History | None = None) -> dict[TableName, Dimension]:
@@ -168,7 +168,7 @@ class Shop:
                 found.append(past[-1][1])
         return found
 
-    def touched(self, joining: Joining) -> SourceChanges:
+    def touched(self, joining: JoinDefinition) -> SourceChanges:
         """Return the changes since the last batch, with no more of the rows before than is needed."""
         found: dict[str, dict[Key, SourceChange]] = defaultdict(dict)
         for (name, key), (time, before) in self.changes.items():
@@ -180,7 +180,7 @@ class Shop:
 class Lake:
     """A stored joined table, changed as `join` says."""
 
-    joining: Joining
+    joining: JoinDefinition
     rows: dict[Place, joins.Version] = field(default_factory=dict)
     plan: JoinPlan | None = None
     wrote: set[Place] = field(default_factory=set)
@@ -199,12 +199,12 @@ class Lake:
         now = {name: SourceState(now=SourceCommit(batch, str(batch))) for name in self.joining.joined.sources}
         found = plan_join(self.joining, progress, now, ran)
         assert found is not None
-        return replace(found, whole=("requested",)) if whole else found
+        return replace(found, reasons=("requested",)) if whole else found
 
     def joined(self, plan: JoinPlan, tables: RowsBySource, changes: SourceChanges) -> JoinResult:
         """Join all rows or, where the plan allows it, no more than are needed."""
         stored = self.stored()
-        if plan.whole:
+        if plan.reasons:
             return joins.join(plan, tables, changes, stored)
         keys = find_touched_keys(self.joining, changes, tables)
         needed = {key: versions for key, versions in stored.items() if key in keys}
@@ -237,7 +237,7 @@ def previous_values(version: joins.Version) -> Image:
     return {f"previous_{name}": value for name, value in version.previous.items()}
 
 
-def model(joining: Joining, rows: Callable[[str], Iterable[Image]]) -> dict[Key, Image]:
+def model(joining: JoinDefinition, rows: Callable[[str], Iterable[Image]]) -> dict[Key, Image]:
     """Return the joined rows as SQL makes them, and the unknown one."""
     joined = joining.joined
     found = by_sql(joined, KEYS, COLUMNS, {name: rows(name) for name in joined.sources})
@@ -273,11 +273,11 @@ def commit_batch(lake: Lake, plan: JoinPlan, tables: RowsBySource, shop: Shop) -
     A batch that makes all rows anew needs changes only for their dates.
     """
     is_dated = lake.joining.joined.history is not None and not lake.joining.over_time
-    changes = {} if plan.whole and not is_dated else shop.touched(lake.joining)
+    changes = {} if plan.reasons and not is_dated else shop.touched(lake.joining)
     written = lake.joined(plan, tables, changes)
     lake.commit(plan, written)
-    assert lake.joined(replace(plan, whole=()), tables, changes) == JoinResult()
-    assert lake.joined(replace(plan, whole=("again",)), tables, changes) == JoinResult()
+    assert lake.joined(replace(plan, reasons=()), tables, changes) == JoinResult()
+    assert lake.joined(replace(plan, reasons=("again",)), tables, changes) == JoinResult()
     shop.changes.clear()
 
 
@@ -289,7 +289,7 @@ KINDS = {
 }
 
 
-def history_of(random: Random, joined: Joined) -> History:
+def history_of(random: Random, joined: JoinDeclaration) -> History:
     """Return a history that tracks all columns, or has columns of several kinds."""
     key = validate_joined(joined, tables_of()).dimension.key
     selection = {own for one in joined.sources.values() for own in (*one.columns, *one.aggregates)} - {*key}
@@ -311,7 +311,7 @@ def check_over_time(random: Random) -> None:
         before = lake.shown()
         commit_batch(lake, plan, tables, shop)
         anew = Lake(joining)
-        anew.commit(plan, anew.joined(replace(plan, whole=("anew",)), tables, {}))
+        anew.commit(plan, anew.joined(replace(plan, reasons=("anew",)), tables, {}))
         assert lake.shown() == anew.shown()
         shown = lake.shown()
         assert lake.wrote == {place for place in before.keys() | shown if before.get(place) != shown.get(place)}
@@ -320,7 +320,7 @@ def check_over_time(random: Random) -> None:
             check_as_of(lake, time, lambda name, at=time: shop.at(name, shop.now if name in now else at))
 
 
-def check_whole(joining: Joining, lake: Lake) -> None:
+def check_whole(joining: JoinDefinition, lake: Lake) -> None:
     columns = joins._columns(joining)
     assert [found for one in lake.stored().values() if (found := violation(columns, one))] == []
 
@@ -340,7 +340,7 @@ def check_compared(random: Random) -> None:
     """A history of mirrors has what SQL makes after each run, from that run on."""
     joined = random_mirror(random)
     kinds = history_of(random, joined)
-    by_run = replace(kinds, validity=ByRun(), shown=Shown(type=Type("date")))
+    by_run = replace(kinds, validity=ByRun(), validity_columns=ValidityColumns(type=Type("date")))
     joining = validate_joined(replace(joined, history=by_run), tables_of())
     lake, shop = Lake(joining), Shop(random)
     columns = joins._columns(joining)
@@ -357,7 +357,9 @@ def check_compared(random: Random) -> None:
             if before.get(key) != now.get(key):
                 moments[key].append((begins, now.get(key)))
         before = now
-        expected = {k: of_one_key(m, columns.tracked, columns.kept, columns.previous) for k, m in moments.items()}
+        expected = {
+            k: of_one_key(m, columns.tracked, columns.first_values, columns.previous) for k, m in moments.items()
+        }
         right = {
             (key, one.valid_from): (one.valid_to, one.image, one.previous)
             for key, all_ in expected.items()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
 
-from lakeward.core.joined.declaration import Aggregate, Function, Joined, JoinType, Source
+from lakeward.core.joined.declaration import Aggregate, Function, JoinDeclaration, JoinType, Source
 
 Image = Mapping[str, object]
 Database = Mapping[str, Iterable[Image]]
@@ -13,7 +13,7 @@ Database = Mapping[str, Iterable[Image]]
 
 
 def by_sql(
-    joined: Joined, keys: Mapping[str, Sequence[str]], columns: Mapping[str, Sequence[str]], rows: Database
+    joined: JoinDeclaration, keys: Mapping[str, Sequence[str]], columns: Mapping[str, Sequence[str]], rows: Database
 ) -> list[dict[str, object]]:
     """Return the joined rows of sources with these keys and columns, in no order; without the unknown one."""
     connection = sqlite3.connect(":memory:")
@@ -28,7 +28,7 @@ def by_sql(
     return found
 
 
-def query(joined: Joined, keys: Mapping[str, Sequence[str]]) -> str:
+def query(joined: JoinDeclaration, keys: Mapping[str, Sequence[str]]) -> str:
     names = list(joined.sources)
     shown = [
         f"coalesce({name}.{own}, 0) AS {own}"
@@ -49,7 +49,7 @@ def query(joined: Joined, keys: Mapping[str, Sequence[str]]) -> str:
     return text
 
 
-def _part(joined: Joined, name: str, keys: Mapping[str, Sequence[str]]) -> str:
+def _part(joined: JoinDeclaration, name: str, keys: Mapping[str, Sequence[str]]) -> str:
     """Return a source with its columns renamed, those that something is joined by beside them."""
     source = joined.sources[name]
     links = {
@@ -65,7 +65,7 @@ def _part(joined: Joined, name: str, keys: Mapping[str, Sequence[str]]) -> str:
     return f"SELECT {', '.join(shown)} FROM {name} one WHERE {whole} GROUP BY {', '.join(source.on)}"
 
 
-def _beside(joined: Joined, source: Source) -> str | None:
+def _beside(joined: JoinDeclaration, source: Source) -> str | None:
     return source.beside or next(iter(joined.sources)) if source.to else None
 
 

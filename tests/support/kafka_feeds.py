@@ -85,7 +85,7 @@ class BrokerFeed:
 
     def dimension(self, source: Any) -> Dimension:
         found = dimension_of(source)
-        return found if self.name is None else replace(found, name=self.name, reads=found.name)
+        return found if self.name is None else replace(found, name=self.name, source_name=found.name)
 
     def past(self, **more: Any) -> ObjectHistory:
         seen = {item.name: item for item in self.objects}

@@ -29,7 +29,7 @@ def named(*objects: SourceObject) -> dict[str, SourceObject]:
 
 def applied(*objects: SourceObject, **rest: Any) -> ObjectHistory:
     """Return the object history after these objects are applied, in this order."""
-    return ObjectHistory(seen=named(*objects), last=objects[-1].name if objects else None, **rest)
+    return ObjectHistory(applied=named(*objects), last_applied=objects[-1].name if objects else None, **rest)
 
 
 def raised(listed: list[SourceObject], history: ObjectHistory = ObjectHistory(), **rest: Any) -> AlarmRaised:  # noqa: B008

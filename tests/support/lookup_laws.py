@@ -11,14 +11,14 @@ from joined_laws import KEYS, Image, Lake, Shop, change_and_plan, commit_batch, 
 
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.events import Key
-from lakeward.core.history.options import ByColumn, History, Shown
+from lakeward.core.history.options import ByColumn, History, ValidityColumns
 from lakeward.core.joined.check import validate_joined
-from lakeward.core.joined.declaration import Aggregate, Function, Joined, JoinType, Source
-from lakeward.core.joined.joining import Joining
+from lakeward.core.joined.declaration import Aggregate, Function, JoinDeclaration, JoinType, Source
+from lakeward.core.joined.join_definition import JoinDefinition
 from lakeward.core.joined.rows import RowsBySource, SourceRow
 from lakeward.core.schema import Type
 
-NUMBERED = History(validity=ByColumn("moment"), shown=Shown(type=Type("bigint")))
+NUMBERED = History(validity=ByColumn("moment"), validity_columns=ValidityColumns(type=Type("bigint")))
 """The options of the tables of the shop. Its times and `orders.at` are numbers."""
 
 
@@ -47,11 +47,11 @@ def lookups() -> dict[str, dict[str, Source]]:
     }
 
 
-def random_lookup(random: Random) -> Joined:
+def random_lookup(random: Random) -> JoinDeclaration:
     """Return a declared joined mirror that looks members up: of unknown ones it has NULL, a text, or it waits."""
     name, found = random.choice(list(lookups().items()))
     sources = {one: _random_source(random, of, drives=one == next(iter(found))) for one, of in found.items()}
-    return Joined(name=TableName("dw", name), sources=sources, unknown=random.choice([None, {}]))
+    return JoinDeclaration(name=TableName("dw", name), sources=sources, unknown=random.choice([None, {}]))
 
 
 def _random_source(random: Random, of: Source, *, drives: bool) -> Source:
@@ -80,7 +80,7 @@ class Facts(Shop):
             for key, known in super().versions(name).items()
         }
 
-    def tables(self, joining: Joining) -> RowsBySource:
+    def tables(self, joining: JoinDefinition) -> RowsBySource:
         """Return the sources of a joined table as it reads them."""
         return {
             name: self.versions(name) if joining.reads_versions(name) else self.rows(name)
@@ -92,7 +92,7 @@ def _validity(begins: int | None, ends: int | None) -> Image:
     return {"valid_from": begins, "valid_to": ends}
 
 
-def expected_rows(joined: Joined, shop: Shop) -> list[Image]:
+def expected_rows(joined: JoinDeclaration, shop: Shop) -> list[Image]:
     """Return the joined rows, from what the rows of the shop were at each time; versions are not known here."""
     driving = joined.sources[joined.driving]
     groups: dict[Key, list[Image]] = defaultdict(list)
@@ -128,7 +128,7 @@ def _member(shop: Shop, name: str, of: Source, parent: Image) -> Image | None:
     return {**found[0], **_validity(since, until if until <= shop.now else None)}
 
 
-def _shown(joined: Joined, found: Mapping[str, Image | None]) -> dict[str, object]:
+def _shown(joined: JoinDeclaration, found: Mapping[str, Image | None]) -> dict[str, object]:
     return {
         own: int(of.otherwise[own]) if row is None and own in of.otherwise else None if row is None else row[column]
         for name, of in joined.sources.items()

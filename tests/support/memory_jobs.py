@@ -12,7 +12,7 @@ from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import AlarmRaised
 from lakeward.core.ledger.selection import Limits
 from lakeward.core.ledger.writer import LedgerWriter
-from lakeward.core.operations.acknowledge import ack
+from lakeward.core.operations.acknowledge import acknowledge
 from lakeward.core.pipeline.apply import apply_changes
 from lakeward.core.pipeline.job import Job
 from lakeward.core.ports import Statistics
@@ -52,7 +52,7 @@ def table_of(job: Job[Any]) -> MemoryTable:
 
 def progress_of(job: Job[Any]) -> Progress:
     """Return the progress of the table of a job."""
-    return job.opened.table.standing().progress
+    return job.opened.table.state().progress
 
 
 def values(job: Job[Any], column: str) -> dict[Any, Any]:
@@ -95,7 +95,7 @@ class MemoryShop:
 
     def ack(self, code: str, reason: str | None = None) -> Any:
         """Acknowledge an alarm, and return the decision."""
-        return ack(self.job(), code, by="me", reason=reason, at=5)
+        return acknowledge(self.job(), code, by="me", reason=reason, at=5)
 
     @property
     def table(self) -> MemoryTable:

@@ -58,7 +58,7 @@ class Player:
             number=self.number, events=events, rejects=rejects, resolutions=resolutions, loaded=loaded, ran=ran
         )
         settled = settle(self.dimension, self.rows, self.memory, delivery)
-        assert settled.counts.add_up(), settled.counts
+        assert settled.counts.adds_up(), settled.counts
         broken = [reject for reject in settled.rejects if reject.reason is Reason.HISTORY]
         assert self.is_altered or not broken, "no event of a feed breaks a history"
         for key, row in settled.rows.items():
@@ -304,7 +304,7 @@ def tied(events: Sequence[ChangeEvent], stand: dict[Hashable, ChangeEvent]) -> l
     found = []
     for event in sorted(events, key=lambda event: event.position):
         if event.keys and event.position.sequence and not event.is_load:
-            first = stand.setdefault((event.position.mark, event.keys), event)
+            first = stand.setdefault((event.position.source_order, event.keys), event)
             is_delete = event.operation is Operation.DELETE
             if first.operation is not event.operation or not (is_delete or same_cells(first.cells, event.cells)):
                 found.append(event.position)

@@ -16,7 +16,7 @@ from moto.sqs import models
 
 from lakeward.adapters.queues.sqs import access
 from lakeward.adapters.queues.sqs.queue import SqsQueue
-from lakeward.plugins.testing import Bell
+from lakeward.plugins.testing import QueueUnderTest
 from lakeward.plugins.testing.laws import queues
 
 NUMBERS = count(1)
@@ -100,8 +100,8 @@ class Sqs:
         found = self.client.receive_message(QueueUrl=url, MaxNumberOfMessages=10)
         return [message["Body"] for message in found.get("Messages", ())]
 
-    def bell(self) -> Bell:
-        return Bell(open=self.open, ring=self.ring, pass_time=self.pass_time)
+    def bell(self) -> QueueUnderTest:
+        return QueueUnderTest(open=self.open, ring=self.ring, pass_time=self.pass_time)
 
 
 @pytest.fixture

@@ -35,7 +35,7 @@ REPORTS: list[Report] = []
 class ShopSource(MemorySource):
     """Two objects for each table, a batch each."""
 
-    def select_objects(self, dimension: Dimension, past: ObjectHistory) -> ObjectSelection:
+    def select_objects(self, dimension: Dimension, object_history: ObjectHistory) -> ObjectSelection:
         """Select the next object, or fail according to the name of the table."""
         match dimension.name.table:
             case "broken":
@@ -44,7 +44,7 @@ class ShopSource(MemorySource):
                 raise CommitConflict("shop.raced: another writer kept committing")
             case "defect":
                 raise ZeroDivisionError("division by zero")
-        return super().select_objects(dimension, past)
+        return super().select_objects(dimension, object_history)
 
 
 def build(options: Options, runtime: Runtime) -> MemorySource:

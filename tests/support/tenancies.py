@@ -15,7 +15,7 @@ from buckets import ENVIRONMENT, Buckets
 from lakeward.adapters.aws.dynamodb import access
 from lakeward.adapters.leases.dynamodb.lease import APART, DynamoDbLease
 from lakeward.adapters.memory import MemoryLease
-from lakeward.plugins.testing import Tenancy
+from lakeward.plugins.testing import LeaseUnderTest
 
 
 class Clock:
@@ -31,10 +31,10 @@ class Clock:
         self.micros += round(micros)
 
 
-def in_memory(kind: type[MemoryLease] = MemoryLease) -> Tenancy:
+def in_memory(kind: type[MemoryLease] = MemoryLease) -> LeaseUnderTest:
     clock = Clock()
     lease = kind(clock)
-    return Tenancy(open=lambda: lease, now=clock, pass_time=lambda part: clock.turn(part * lease.lasts))
+    return LeaseUnderTest(open=lambda: lease, now=clock, pass_time=lambda part: clock.turn(part * lease.lasts))
 
 
 NUMBERS = count(1)
@@ -77,8 +77,8 @@ class DynamoDb:
         """Let a part of a grant pass, and of the allowance for clocks that differ."""
         self.clock.turn(part * (self.lasts + 2 * APART))
 
-    def tenancy(self) -> Tenancy:
-        return Tenancy(open=self.lease, now=self.clock, pass_time=self.pass_time)
+    def tenancy(self) -> LeaseUnderTest:
+        return LeaseUnderTest(open=self.lease, now=self.clock, pass_time=self.pass_time)
 
 
 @pytest.fixture

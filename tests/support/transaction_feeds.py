@@ -10,7 +10,7 @@ from random import Random
 
 from dms_files import content_of
 
-from lakeward.adapters.sources.csv.layout import OP, OPERATIONS, Expected
+from lakeward.adapters.sources.csv.layout import OP, OPERATIONS, ExpectedLayout
 from lakeward.adapters.sources.csv.parser import Dialect, fields_in, records
 from lakeward.adapters.sources.dms.paths.file_names import read_transactions
 from lakeward.adapters.sources.dms.transactions.layout import find_layout, table_of
@@ -76,7 +76,9 @@ def items_of(path: Path, order: int, telling: Telling = table_of) -> Iterator[tu
         if table is None or record.fields is None:
             continue
         dimension = dimension_of(table)
-        layout = find_layout(path.name, fields_in(record.text, dialect), Expected(dimension, dialect, "Op", None))
+        layout = find_layout(
+            path.name, fields_in(record.text, dialect), ExpectedLayout(dimension, dialect, "Op", None)
+        )
         row = dict(zip(layout.columns, record.fields, strict=True))
         cells = {name: None if row[name] is None else int(str(row[name])) for name in SCHEMA.names}
         yield (

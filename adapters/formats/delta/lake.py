@@ -17,8 +17,8 @@ from lakeward.adapters.formats.shared.storage.table_folders import refuse_shared
 from lakeward.adapters.spark.session.java import check_spark
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.events import Key
-from lakeward.core.joined.joining import Joining
-from lakeward.core.operations.key_state import Known
+from lakeward.core.joined.join_definition import JoinDefinition
+from lakeward.core.operations.key_state import KeyState
 from lakeward.core.ports import Opened, TableDescription, TableState
 from lakeward.core.schema_changes.evolution import RecordedChange
 from lakeward.plugins import Runtime
@@ -39,7 +39,7 @@ class DeltaLake:
         refuse_shared(tables, options.namespace)
         runtime.require("delta", *self.places.jars, settings={**SETTINGS, **self.places.spark_settings})
 
-    def standing(self, dimension: Dimension) -> TableState:
+    def table_state(self, dimension: Dimension) -> TableState:
         """Return the table state as of the last commit of ours, without Spark."""
         return of_source(read_table_state(self.places, dimension.name), dimension)
 
@@ -51,10 +51,10 @@ class DeltaLake:
 
         open_side_table = partial(DeltaSideTable, self.places, dimension.name, self.runtime.spark)
         return ChangeLogTable(dimension, open_side_table).batches.schema_changes(
-            self.standing(dimension).progress.batch
+            self.table_state(dimension).progress.batch
         )
 
-    def known(self, dimension: Dimension, key: Key) -> Known:
+    def key_state(self, dimension: Dimension, key: Key) -> KeyState:
         """Return what the table, its change log and its quarantine know of a key, read by delta-rs where it can."""
         check_spark()
         from lakeward.adapters.formats.delta.operations.key_state import read_key_state  # noqa: PLC0415  # it imports Spark
@@ -82,7 +82,7 @@ class DeltaLake:
             table, self.places.name(dimension.name), DeltaMaintenance(table), DeltaLayout(table), TableLoads(table)
         )
 
-    def joined(self, joining: Joining) -> JoinedLakeTable:
+    def joined(self, joining: JoinDefinition) -> JoinedLakeTable:
         """Return a joined table; its first commit creates it."""
         check_spark()
         from lakeward.adapters.formats.shared.joined.joined_table import JoinedLakeTable  # noqa: PLC0415  # Spark is imported late

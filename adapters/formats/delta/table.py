@@ -81,7 +81,7 @@ class DeltaTable:
         """The dimension, with the columns of the table if it exists."""
         return self.side_tables.dimension
 
-    def standing(self) -> TableState:
+    def state(self) -> TableState:
         """Return the table state as of the last commit of ours, and use its columns from now on."""
         return self.side_tables.follow(read_table_state(self.places, self.dimension.name))
 

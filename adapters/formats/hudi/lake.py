@@ -20,8 +20,8 @@ from lakeward.adapters.spark.session.java import check_spark
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import SetupError
 from lakeward.core.events import Key
-from lakeward.core.joined.joining import Joining
-from lakeward.core.operations.key_state import Known
+from lakeward.core.joined.join_definition import JoinDefinition
+from lakeward.core.operations.key_state import KeyState
 from lakeward.core.ports import Opened, TableDescription, TableState
 from lakeward.core.schema_changes.evolution import RecordedChange
 from lakeward.plugins import Runtime
@@ -42,7 +42,7 @@ class HudiLake:
         refuse_shared(tables, options.namespace)
         runtime.require("hudi", *self.places.jars, settings={**SETTINGS, **self.places.spark_settings})
 
-    def standing(self, dimension: Dimension) -> TableState:
+    def table_state(self, dimension: Dimension) -> TableState:
         """Return the table state as of the last commit of ours, without Spark."""
         return of_source(read_table_state(self.places, dimension.name), dimension)
 
@@ -54,10 +54,10 @@ class HudiLake:
 
         open_side_table = partial(DeltaSideTable, self.places, dimension.name, self.runtime.spark)
         return ChangeLogTable(dimension, open_side_table).batches.schema_changes(
-            self.standing(dimension).progress.batch
+            self.table_state(dimension).progress.batch
         )
 
-    def known(self, dimension: Dimension, key: Key) -> Known:
+    def key_state(self, dimension: Dimension, key: Key) -> KeyState:
         """Return what the table, its change log and its quarantine know of a key."""
         _check_line()
         from lakeward.adapters.formats.hudi.operations.key_state import read_key_state  # noqa: PLC0415  # it imports Spark
@@ -85,7 +85,7 @@ class HudiLake:
         # Hudi commits each write, so there are no direct loads.
         return opened_table(table, self.places.name(dimension.name), HudiMaintenance(table), HudiLayout(table))
 
-    def joined(self, joining: Joining) -> JoinedLakeTable:
+    def joined(self, joining: JoinDefinition) -> JoinedLakeTable:
         """Return a joined table; its first commit creates it."""
         _check_line()
         from lakeward.adapters.formats.shared.joined.joined_table import JoinedLakeTable  # noqa: PLC0415  # Spark is imported late

@@ -107,7 +107,7 @@ class HudiTable:
         """Its layout: as it was created, or by the settings if no commit has it."""
         return layout_of(self.timeline.instants(), str(self.dimension.name)) or Layout.of(self.options)
 
-    def standing(self) -> TableState:
+    def state(self) -> TableState:
         """Return the table state as of the last commit of ours, and use its columns from now on."""
         return self.side_tables.follow(read_table_state(self.places, self.dimension.name))
 

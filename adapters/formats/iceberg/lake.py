@@ -16,8 +16,8 @@ from lakeward.adapters.spark.session.java import check_spark
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import ConfigError
 from lakeward.core.events import Key
-from lakeward.core.joined.joining import Joining
-from lakeward.core.operations.key_state import Known
+from lakeward.core.joined.join_definition import JoinDefinition
+from lakeward.core.operations.key_state import KeyState
 from lakeward.core.ports import Opened, TableDescription, TableState
 from lakeward.core.schema_changes.evolution import RecordedChange
 from lakeward.plugins import Runtime
@@ -38,7 +38,7 @@ class IcebergLake:
         refuse_shared(tables, options.namespace)
         runtime.require(*self.catalog.jars, settings=self.catalog.spark_settings)
 
-    def standing(self, dimension: Dimension) -> TableState:
+    def table_state(self, dimension: Dimension) -> TableState:
         """Return the table state as of the last commit of ours.
 
         Spark is not imported: that alone takes a quarter of a second.
@@ -67,11 +67,11 @@ class IcebergLake:
         from lakeward.adapters.formats.iceberg.side_tables.side_table import IcebergSideTable  # noqa: PLC0415  # it imports Spark
         from lakeward.adapters.formats.shared.change_log.table import ChangeLogTable  # noqa: PLC0415  # it imports Spark
 
-        upto, spark = self.standing(dimension).progress.batch, self.runtime.spark
+        upto, spark = self.table_state(dimension).progress.batch, self.runtime.spark
         open_side_table = partial(IcebergSideTable, self.catalog, dimension.name, spark)
         return ChangeLogTable(dimension, open_side_table).batches.schema_changes(upto)
 
-    def known(self, dimension: Dimension, key: Key) -> Known:
+    def key_state(self, dimension: Dimension, key: Key) -> KeyState:
         """Return what the table, its change log and its quarantine know of a key, read by PyIceberg."""
         check_spark()
         from lakeward.adapters.formats.iceberg.operations.key_state import read_key_state  # noqa: PLC0415  # it imports Spark
@@ -89,7 +89,7 @@ class IcebergLake:
         table = self._table(dimension)
         return opened_table(table, table.name, IcebergMaintenance(table), IcebergLayout(table), TableLoads(table))
 
-    def joined(self, joining: Joining) -> JoinedLakeTable:
+    def joined(self, joining: JoinDefinition) -> JoinedLakeTable:
         """Return a joined table; its first commit creates it."""
         check_spark()
         from lakeward.adapters.formats.shared.joined.joined_table import JoinedLakeTable  # noqa: PLC0415  # Spark is imported late

@@ -89,7 +89,7 @@ class IcebergTable:
         """The name of the table in Spark."""
         return (self.catalog.name, *self.catalog.identifier(self.dimension.name))
 
-    def standing(self) -> TableState:
+    def state(self) -> TableState:
         """Return the table state as of the last commit of ours, and use its columns from now on."""
         return self.side_tables.follow(read_table_state(self.catalog, self.dimension.name))
 

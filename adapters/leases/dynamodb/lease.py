@@ -52,14 +52,14 @@ class DynamoDbLease:
                 return other
             current = other if other.fence else None
 
-    def renew(self, term: LeaseGrant) -> LeaseGrant:
+    def renew(self, grant: LeaseGrant) -> LeaseGrant:
         """Return the extended grant, or the current one of another owner."""
-        longer = replace(term, until=self.now() + self.lasts)
-        return self._write(longer, term, at=False) or longer
+        longer = replace(grant, until=self.now() + self.lasts)
+        return self._write(longer, grant, at=False) or longer
 
-    def give_back(self, term: LeaseGrant) -> None:
+    def give_back(self, grant: LeaseGrant) -> None:
         """End a grant now."""
-        self._write(replace(term, owner="", until=0), term, at=False)
+        self._write(replace(grant, owner="", until=0), grant, at=False)
 
     def _read(self, lease: str) -> LeaseGrant | None:
         answer = self._request(

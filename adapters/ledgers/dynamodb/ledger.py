@@ -192,14 +192,14 @@ def _after(partition: Partition, head: Head, notes: Notes, by: str) -> Head:
     """Return the head after a note, computed from a settled head."""
     named = {record.object.name for record in notes.records}
     named.update(name for names in notes.states.values() for name in names)
-    found = () if notes.anew else _objects(partition, head.settled(), (), named)
+    found = () if notes.replaces_all else _objects(partition, head.settled(), (), named)
     known = {record.object.name: record for record in found}
     after = records_after(known, notes)
     return Head(
         note=head.note + 1,
         by=by,
         recent=(head.by, *head.recent)[:_RECENT],
-        generation=_begun(head.note + 1, by) if notes.anew or head.note == 0 else head.generation,
+        generation=_begun(head.note + 1, by) if notes.replaces_all or head.note == 0 else head.generation,
         account=replace(account_after(head.account, notes), checked={}),
         records=[record for name, record in after.items() if known.get(name) != record],
         checked=notes.checked,

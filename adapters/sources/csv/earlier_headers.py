@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import Final
 
-from lakeward.adapters.sources.csv.layout import Expected, Layout, header_names
+from lakeward.adapters.sources.csv.layout import ExpectedLayout, Layout, header_names
 from lakeward.adapters.sources.landing.folder import Folder
 from lakeward.adapters.sources.landing.places import format_of
 from lakeward.core.dimension import TableName
@@ -21,7 +21,7 @@ _FILES_READ: Final = 4
 
 
 def names_in_headers(
-    folder: Folder, table: TableName, expected: Expected, head: Callable[[str], str]
+    folder: Folder, table: TableName, expected: ExpectedLayout, head: Callable[[str], str]
 ) -> Collection[str]:
     """Return the column names in the headers of a table's first and last CSV files, in lower case.
 
@@ -45,7 +45,7 @@ def _select_files(folder: Folder, table: TableName) -> Iterator[str]:
 
 
 def order_in_headers(
-    files: Iterable[tuple[str, Layout | None]], expected: Expected, previous: Sequence[str] | None
+    files: Iterable[tuple[str, Layout | None]], expected: ExpectedLayout, previous: Sequence[str] | None
 ) -> tuple[str, ...]:
     """Return the table's columns in the order of the last header; empty if that is the declared order.
 

@@ -14,7 +14,7 @@ from lakeward.core.errors import SchemaConflict, SourceError
 _REST = "Nothing of this batch was applied; other tables go on."
 
 
-def head_in_utf_8(folder: Folder, table: TableName, name: str) -> str:
+def read_utf8_head(folder: Folder, table: TableName, name: str) -> str:
     """Return the beginning of a file of text; raises SourceError where it cannot be read, or is no UTF-8."""
     head = folder.head(table, name)
     _refuse_packed(table, name, head)

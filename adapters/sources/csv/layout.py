@@ -67,7 +67,7 @@ class Layout:
 
 
 @dataclass(frozen=True)
-class Expected:
+class ExpectedLayout:
     """The layout that a table's files should have: its columns, and those that the endpoint adds.
 
     `may_lack_op` says that files of changes may lack the operation, `header_may_lack_op` that files with a header
@@ -107,7 +107,7 @@ class Expected:
         sequence = () if self.sequence_column is None else (SEQUENCE,)
         orders = []
         for names in self.dimension.orders or (self.dimension.schema.names,):
-            before_columns = [name for name in names if name in self.dimension.told_before]
+            before_columns = [name for name in names if name in self.dimension.before_columns]
             before = () if self.before_prefix is None else tuple(BEFORE + name for name in before_columns)
             orders.append((*added, *names, *sequence, *before))
         return tuple(orders)
@@ -142,10 +142,10 @@ class Expected:
         column = self.known.get(name.lower().removeprefix(prefix))
         if column is None:
             return None
-        return (BEFORE if column in self.dimension.told_before else IGNORED) + column
+        return (BEFORE if column in self.dimension.before_columns else IGNORED) + column
 
 
-def find_layout(name: str, head: str, expected: Expected, *, is_load: bool) -> Layout:
+def find_layout(name: str, head: str, expected: ExpectedLayout, *, is_load: bool) -> Layout:
     """Find a file's layout from its first rows; the last row of `head` may be cut off.
 
     Raises SchemaConflict if a header names other columns than the table has, if the first line may be a header or a
@@ -165,7 +165,7 @@ def find_layout(name: str, head: str, expected: Expected, *, is_load: bool) -> L
     return Layout(columns, False, is_crlf, names=_names_of(columns, expected), has_lines=bool(rows))
 
 
-def _names_of(columns: Sequence[str], expected: Expected) -> tuple[str, ...]:
+def _names_of(columns: Sequence[str], expected: ExpectedLayout) -> tuple[str, ...]:
     """Return the names of a header that may be repeated among rows; none if a row may equal it by chance."""
     if expected.header is False or len(columns) == 1:
         return ()
@@ -174,7 +174,7 @@ def _names_of(columns: Sequence[str], expected: Expected) -> tuple[str, ...]:
     return tuple(called.get(name, name.replace(BEFORE, prefix).lower()) for name in columns)
 
 
-def header_names(head: str, expected: Expected) -> Collection[str]:
+def header_names(head: str, expected: ExpectedLayout) -> Collection[str]:
     """Return the names of a file's header, in lower case; none unless the file certainly has a header."""
     alone = replace(expected, earlier=frozenset)
     rows, _ = _rows_and_ends(head, alone)
@@ -182,7 +182,7 @@ def header_names(head: str, expected: Expected) -> Collection[str]:
     return {name.lower() for name in map(cell_name, header) if name} if decision.is_header else ()
 
 
-def _rows_and_ends(head: str, expected: Expected) -> tuple[Sequence[Record], bool]:
+def _rows_and_ends(head: str, expected: ExpectedLayout) -> tuple[Sequence[Record], bool]:
     """Return the first rows without their line ends, and whether rows end in CR LF; a header may end otherwise."""
     dialect = expected.dialect
     rows = _first_rows(head, dialect)
@@ -220,7 +220,7 @@ def _is_crlf(rows: Sequence[Record], head: str, dialect: Dialect) -> bool:
 _LETTERS: Final = {letter.lower() for letter in OPERATIONS}
 
 
-def _decision(rows: Sequence[Record], expected: Expected) -> tuple[Cells, Decision]:
+def _decision(rows: Sequence[Record], expected: ExpectedLayout) -> tuple[Cells, Decision]:
     """Return the fields of the first line, and the decision whether they are a header."""
     cells = (rows[0].fields or header_fields(rows[0].text, expected.dialect)) if rows else None
     if not rows or expected.header is False or (cells is None and expected.header == "auto"):
@@ -230,7 +230,7 @@ def _decision(rows: Sequence[Record], expected: Expected) -> tuple[Cells, Decisi
     return cells or (), decide(_first_line(cells or (), rows[1:], expected))
 
 
-def _first_line(cells: Cells, rows: Sequence[Record], expected: Expected) -> FirstLine:
+def _first_line(cells: Cells, rows: Sequence[Record], expected: ExpectedLayout) -> FirstLine:
     """Return the first line with what it is compared with; columns that the endpoint adds have no declared type."""
     orders = [*expected.orders, *((OP, *order) for order in expected.orders if expected.op_column is not None)]
     by_place = next((order for order in orders if len(order) == len(cells)), ())
@@ -252,7 +252,7 @@ def _first_line(cells: Cells, rows: Sequence[Record], expected: Expected) -> Fir
 _TIME_COLUMN: Final = Column(TIME, Type("timestamp"))
 
 
-def _ambiguous_first_line(name: str, ambiguity: str, todo: str | None, expected: Expected) -> SchemaConflict:
+def _ambiguous_first_line(name: str, ambiguity: str, todo: str | None, expected: ExpectedLayout) -> SchemaConflict:
     return SchemaConflict(
         f"{expected.dimension.name}: whether the first line of {name} is a header cannot be told",
         found=ambiguity,
@@ -262,7 +262,7 @@ def _ambiguous_first_line(name: str, ambiguity: str, todo: str | None, expected:
     )
 
 
-def _from_header(name: str, row: Cells, expected: Expected, *, is_load: bool) -> tuple[str, ...]:
+def _from_header(name: str, row: Cells, expected: ExpectedLayout, *, is_load: bool) -> tuple[str, ...]:
     e, added = expected, expected.added
     named = [cell_name(field) for field in row]
     columns = [e.column(field) for field in named]
@@ -309,7 +309,7 @@ def refuse_without_images(
         )
 
 
-def _no_header(name: str, named: Sequence[str], expected: Expected) -> SchemaConflict:
+def _no_header(name: str, named: Sequence[str], expected: ExpectedLayout) -> SchemaConflict:
     line = ", ".join(field if field.isprintable() else repr(field) for field in named)
     return SchemaConflict(
         f"{expected.dimension.name}: the first line of {name} names no column of the table",
@@ -327,7 +327,7 @@ def _undeclared(field: str, place: int, policy: Policy, named: Sequence[str]) ->
     return field if policy is Policy.QUARANTINE and is_named_once and field else None
 
 
-def _refuse_twice(name: str, named: Sequence[str], columns: Sequence[str | None], expected: Expected) -> None:
+def _refuse_twice(name: str, named: Sequence[str], columns: Sequence[str | None], expected: ExpectedLayout) -> None:
     """Raise SchemaConflict for a header that names a column twice, in any case, or by its old and its new name."""
     for column, times in Counter(columns).items():
         if column is None or times == 1 or column.startswith(IGNORED):
@@ -353,7 +353,7 @@ def has_both(dimension: Dimension, name: str, both: Sequence[str]) -> SchemaConf
     )
 
 
-def _from_width(name: str, rows: Sequence[Record], expected: Expected, *, is_load: bool) -> tuple[str, ...]:
+def _from_width(name: str, rows: Sequence[Record], expected: ExpectedLayout, *, is_load: bool) -> tuple[str, ...]:
     widths = Counter(len(record.fields) for record in rows if record.fields is not None)
     width = widths.most_common(1)[0][0] if widths else len(expected.plain) + (not is_load)
     if expected.op_column is None:
@@ -377,7 +377,7 @@ def _from_width(name: str, rows: Sequence[Record], expected: Expected, *, is_loa
 
 
 def _refuse_shifted(
-    name: str, rows: Sequence[Record], plain: Sequence[str], expected: Expected, *, is_load: bool
+    name: str, rows: Sequence[Record], plain: Sequence[str], expected: ExpectedLayout, *, is_load: bool
 ) -> None:
     """Raise SchemaConflict for rows that have the width of rows without operation, but begin with an operation.
 
@@ -404,7 +404,7 @@ def _refuse_shifted(
 _TIME_TEXT: Final = re.compile(r"\d{4}-\d{2}-\d{2}[ T]\d{2}:.*", re.ASCII)
 
 
-def _are_times_one_behind(rows: Sequence[Cells], plain: Sequence[str], expected: Expected) -> bool:
+def _are_times_one_behind(rows: Sequence[Cells], plain: Sequence[str], expected: ExpectedLayout) -> bool:
     """Return whether in each row the field after the commit time is a time, and the commit time itself is none."""
     if len(plain) < 2 or not rows:
         return False
@@ -417,7 +417,9 @@ def _is_time(field: Field) -> bool:
     return isinstance(field, str) and _TIME_TEXT.fullmatch(field) is not None
 
 
-def _order_of(name: str, width: int, expected: Expected, *, has_op: bool, must_have_op: bool) -> tuple[str, ...]:
+def _order_of(
+    name: str, width: int, expected: ExpectedLayout, *, has_op: bool, must_have_op: bool
+) -> tuple[str, ...]:
     """Return the columns of a file without a header: the recent order of the table that has the file's width.
 
     Raises SchemaConflict if two orders have that width.
@@ -450,7 +452,9 @@ _TODO: Final = (
 )
 
 
-def _conflict(name: str, expected: Expected, strange: Sequence[str], missing: Sequence[str]) -> SchemaConflict:
+def _conflict(
+    name: str, expected: ExpectedLayout, strange: Sequence[str], missing: Sequence[str]
+) -> SchemaConflict:
     labels = {OP: f"{expected.op_column} (the operation)", TIME: str(expected.timestamp_column)}
     labels[SEQUENCE] = str(expected.sequence_column)
     problems = [
@@ -467,7 +471,7 @@ def _conflict(name: str, expected: Expected, strange: Sequence[str], missing: Se
     )
 
 
-def _todo(missing: Sequence[str], expected: Expected) -> str:
+def _todo(missing: Sequence[str], expected: ExpectedLayout) -> str:
     """Return what to do about missing columns: those that DMS adds are not declared under [tables]."""
     if OP in missing:
         return f"{_TODO} {expected.no_op}"

@@ -54,7 +54,7 @@ def _without_cr(field: Field) -> Field:
     return field.removesuffix("\r") if isinstance(field, str) else field
 
 
-def with_headers(samples: Sequence[Sample], first_names: Collection[str] = ()) -> list[Sample]:
+def split_headers(samples: Sequence[Sample], first_names: Collection[str] = ()) -> list[Sample]:
     """Return samples of one table with the first row as header, if all files begin with a header.
 
     First rows are headers if all of them are lists of names, and one of these holds: the rows have most names in

@@ -113,10 +113,10 @@ def _open_source(options: Options, runtime: Runtime) -> tuple[Any, Any]:
 
 def _refuse_shared_folders(places: Mapping[TableName, Any]) -> None:
     """Raise ConfigError for a folder that two tables would read."""
-    from lakeward.adapters.sources.landing.places import below  # noqa: PLC0415
+    from lakeward.adapters.sources.landing.places import path_prefix  # noqa: PLC0415
 
     folders = [
-        (below(part.folder.lower()), table)
+        (path_prefix(part.folder.lower()), table)
         for table, place in places.items()
         for part in place.parts(table)
         if not part.is_shared

@@ -12,7 +12,7 @@ from lakeward.adapters.sources.csv.repeated_header import refuse_moved_columns
 from lakeward.adapters.sources.dms.file_columns import File
 from lakeward.adapters.sources.dms.transactions.splitter import refuse_shifted_columns
 from lakeward.adapters.sources.landing.folder import Folder
-from lakeward.adapters.sources.rows.read_errors import not_read
+from lakeward.adapters.sources.rows.read_errors import unreadable_file
 from lakeward.adapters.spark.frames.event_frame import AHEAD, SKIPPED, Group, by_object
 from lakeward.adapters.spark.frames.frame_survey import survey
 from lakeward.adapters.spark.frames.local_frame import Frame, in_spark
@@ -44,7 +44,7 @@ def explain_read_errors(dimension: Dimension, files: Sequence[File], folder: Fol
         file_names = [file.object.name for file in files]
         by_path = [name for name in file_names if folder.path(dimension.source, name) in text]
         suspects = by_path or [name for name in file_names if PurePosixPath(name).name in text]
-        raise not_read(str(dimension.name), suspects[0] if suspects else None, error) from error
+        raise unreadable_file(str(dimension.name), suspects[0] if suspects else None, error) from error
 
 
 def refuse_damage(

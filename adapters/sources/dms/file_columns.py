@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from lakeward.adapters.sources.csv.layout import BEFORE, OP, Layout, has_both, refuse_without_images
 from lakeward.adapters.sources.dms.options import DmsOptions
 from lakeward.adapters.sources.landing.places import FileName
-from lakeward.adapters.sources.rows.parquet_footers import Footer, Form
+from lakeward.adapters.sources.rows.parquet_footers import Footer, PhysicalForm
 from lakeward.adapters.spark.sql import names
 from lakeward.core.dimension import Dimension
 from lakeward.core.errors import SchemaConflict
@@ -29,7 +29,7 @@ class File:
     name: FileName
     layout: Layout | None = None
     schema: Schema | None = None
-    forms: tuple[tuple[str, Form], ...] = ()
+    forms: tuple[tuple[str, PhysicalForm], ...] = ()
     written: tuple[tuple[str, str], ...] = ()
 
     def has_op(self, op_column: str) -> bool:

@@ -35,7 +35,7 @@ class DmsSourceInventory:
         unconfigured = {table: n for table, n in row_counts.items() if table not in configured}
         listed = ", ".join(f"{n:,} of {table}" for table, n in sorted(unconfigured.items()))
         notes = [f"Files of transactions have rows of tables nobody configured: {listed}."] if unconfigured else []
-        return [*self.folder.words(), *notes]
+        return [*self.folder.warnings(), *notes]
 
     def match_objects(self, tables: Collection[TableName]) -> ObjectTables:
         """Return a function that returns the tables, among these, that read the object of a URL."""
@@ -60,7 +60,7 @@ class DmsSourceInventory:
 
     def _has_folder(self, table: TableName) -> bool:
         if self.staged is None:
-            return self.folder.is_there(table)
+            return self.folder.has_folder(table)
         own_folders = [part.folder.lower() for part in self._own_parts(table)]
         has_rows = match_table(table, self._transaction_rows) is not None
         return has_rows or any(folder.lower() in own_folders for folder in self.folder.folders(table))
@@ -71,7 +71,7 @@ class DmsSourceInventory:
     def _missing_folder_cautions(self, table: TableName) -> list[str]:
         """Return a caution for each folder of the table that does not exist."""
         cautions = []
-        for part in self.folder.missing(table):
+        for part in self.folder.missing_folders(table):
             content = "of its changes" if part.has_changes else "of its full load"
             description = "of the files of transactions" if part.is_shared else content
             cautions.append(
@@ -95,4 +95,4 @@ class DmsSourceInventory:
     @cached_property
     def _transaction_file(self) -> str | None:
         """Return a transaction file near the landing folder; None if there is none, or if `cdc_path` is set."""
-        return None if self.options.cdc_path is not None else self.folder.beginning("CDC_TXN-")
+        return None if self.options.cdc_path is not None else self.folder.find_by_prefix("CDC_TXN-")

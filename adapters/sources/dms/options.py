@@ -13,7 +13,7 @@ from lakeward.adapters.sources.csv.parser import Dialect
 from lakeward.adapters.sources.dms.paths.date_folders import FORMS
 from lakeward.adapters.sources.dms.paths.file_names import Names
 from lakeward.adapters.sources.landing.places import OWN_FOLDER, Place
-from lakeward.adapters.sources.landing.setting_values import one_character, one_or_none, pattern, zone
+from lakeward.adapters.sources.landing.setting_values import one_character, optional_character, pattern, zone
 from lakeward.adapters.sources.staging.location import SETTING, staging_url
 
 
@@ -160,7 +160,7 @@ class DmsOptions(BaseModel):
     delimiter: Annotated[str, AfterValidator(one_character)] = Field(
         ",", description="The endpoint's CsvDelimiter."
     )
-    quote: Annotated[str, AfterValidator(one_or_none)] = Field(
+    quote: Annotated[str, AfterValidator(optional_character)] = Field(
         '"', description="The quote of fields; empty if the endpoint has Rfc4180=false, which writes no quotes."
     )
     null_text: str = Field(

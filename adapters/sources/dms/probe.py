@@ -15,14 +15,14 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from lakeward.adapters.sources.csv.file_form import head_in_utf_8
+from lakeward.adapters.sources.csv.file_form import read_utf8_head
 from lakeward.adapters.sources.csv.parser import Dialect
-from lakeward.adapters.sources.csv.samples import Row, Sample, cells_of, delimiter_of, rows_of, texts, with_headers
+from lakeward.adapters.sources.csv.samples import Row, Sample, cells_of, delimiter_of, rows_of, split_headers, texts
 from lakeward.adapters.sources.dms.paths.file_names import STANDARD, read_transactions
 from lakeward.adapters.sources.dms.paths.place_discovery import find_places
 from lakeward.adapters.sources.dms.transactions.layout import COMMIT_TIME
 from lakeward.adapters.sources.landing.folder import Folder
-from lakeward.adapters.sources.landing.places import OWN_FOLDER, FileName, Place, Places, below
+from lakeward.adapters.sources.landing.places import OWN_FOLDER, FileName, Place, Places, path_prefix
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import LakewardError, SourceError
 from lakeward.core.ports import Stored
@@ -60,7 +60,7 @@ class DmsSourceProbe:
 
     landing: Folder
 
-    def look(self) -> Proposal | None:
+    def propose(self) -> Proposal | None:
         """Return the proposed settings, or None if no file has a name that DMS writes."""
         entries = list(self.landing.store.list(self.landing.base, None))
         folder = replace(self.landing, places=find_places(entries))
@@ -71,7 +71,7 @@ class DmsSourceProbe:
             return None
         heads = {table: _read_heads(folder, table, files) for table, files in files_of.items()}
         delimiter = delimiter_of([head for own in heads.values() for head in own.values() if isinstance(head, str)])
-        samples = {table: with_headers(_parse_samples(own, delimiter), {_OP}) for table, own in heads.items()}
+        samples = {table: split_headers(_parse_samples(own, delimiter), {_OP}) for table, own in heads.items()}
         all_samples = [sample for own in samples.values() for sample in own]
         time = _time_column(all_samples)
         tables = [
@@ -91,7 +91,7 @@ class DmsSourceProbe:
 
 def _list_files(folder: Folder, table: TableName) -> Sequence[_File]:
     listing, place = folder.list(table) or ((), ()), folder.places.of(table)
-    folders = [below(part.folder) for part in place.parts(table)] if place.is_split else []
+    folders = [path_prefix(part.folder) for part in place.parts(table)] if place.is_split else []
     return [
         _File(
             item.name,
@@ -158,13 +158,13 @@ def _propose_unnamed_columns(table: TableName, rows: Sequence[Row]) -> ProposedT
     doubt = f"rows have {' or '.join(map(str, widths))} columns, and no header says which"
     return ProposedTable(
         name=table,
-        found="CSV, files of many tables, no header",
+        evidence="CSV, files of many tables, no header",
         columns=tuple(
             ProposedColumn(name=f"column_{number}", type=proposed_type(cells))
             for number, cells in enumerate(columns, 1)
         ),
         has_names=False,
-        doubts=() if len(widths) == 1 else (doubt,),
+        cautions=() if len(widths) == 1 else (doubt,),
     )
 
 
@@ -204,7 +204,7 @@ def _read_heads(folder: Folder, table: TableName, files: Sequence[_File]) -> Map
 def _read_head(folder: Folder, table: TableName, name: str) -> str | SourceError:
     """Return the beginning of a CSV file, or the error for a file that cannot be read."""
     try:
-        return head_in_utf_8(folder, table, name)
+        return read_utf8_head(folder, table, name)
     except SourceError as error:
         return error
 
@@ -220,7 +220,7 @@ def _parse_samples(heads: Mapping[_File, str | SourceError], delimiter: str) -> 
 def _with_unreadable_files(table: ProposedTable, heads: Mapping[_File, str | SourceError]) -> ProposedTable:
     """Return a proposed table that also names its unreadable files as doubts."""
     return replace(
-        table, doubts=(*_describe_unreadable({file.name: head for file, head in heads.items()}), *table.doubts)
+        table, cautions=(*_describe_unreadable({file.name: head for file, head in heads.items()}), *table.cautions)
     )
 
 
@@ -278,11 +278,11 @@ def _propose_table(
     loaded = [row for sample in own_samples if sample.is_load for row in sample.rows if len(row) == len(columns)]
     return ProposedTable(
         name=table,
-        found=f"CSV, {kinds}, {'header' if header else 'no header'}",
+        evidence=f"CSV, {kinds}, {'header' if header else 'no header'}",
         columns=tuple(ProposedColumn(name=name, type=proposed_type(cells[name])) for name in columns),
         key=proposed_key(table.table, columns, [texts(row) for row in loaded]) if header else (),
         has_names=bool(header),
-        doubts=tuple(doubts),
+        cautions=tuple(doubts),
     )
 
 
@@ -298,6 +298,8 @@ def _propose_parquet_table(folder: Folder, table: TableName, files: Sequence[_Fi
     try:
         column_names = pq.read_schema(folder.path(table, name)).names
     except (pa.ArrowException, OSError, LakewardError) as error:
-        return ProposedTable(name=table, found=f"Parquet, {kinds}", doubts=(f"{name} cannot be read: {error}",))
+        return ProposedTable(
+            name=table, evidence=f"Parquet, {kinds}", cautions=(f"{name} cannot be read: {error}",)
+        )
     columns = tuple(ProposedColumn(name=column) for column in column_names if column.lower() != _OP)
-    return ProposedTable(name=table, found=f"Parquet, {kinds}", columns=columns)
+    return ProposedTable(name=table, evidence=f"Parquet, {kinds}", columns=columns)

@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from lakeward.adapters.sources.csv.earlier_headers import names_in_headers, order_in_headers
-from lakeward.adapters.sources.csv.layout import OPERATIONS, Expected, find_layout
+from lakeward.adapters.sources.csv.layout import OPERATIONS, ExpectedLayout, find_layout
 from lakeward.adapters.sources.csv.parser import fields_in
 from lakeward.adapters.sources.dms.damage import explain_read_errors, refuse_damage, survey_frame
 from lakeward.adapters.sources.dms.file_columns import (
@@ -36,15 +36,15 @@ from lakeward.adapters.sources.dms.table_checks import (
 from lakeward.adapters.sources.dms.transactions.layout import find_layout as find_shared_layout
 from lakeward.adapters.sources.dms.transactions.shared_files import SharedFiles
 from lakeward.adapters.sources.landing.folder import Folder
-from lakeward.adapters.sources.landing.object_selection import choose, still_alike, to_batch
+from lakeward.adapters.sources.landing.object_selection import select_files, select_unchanged, to_batch
 from lakeward.adapters.sources.landing.places import FileName
 from lakeward.adapters.sources.rows.csv_frames import WHOLE_FILES, read_csv, typed_rows
-from lakeward.adapters.sources.rows.frame_cache import KeptFrames
+from lakeward.adapters.sources.rows.frame_cache import FrameCache
 from lakeward.adapters.sources.rows.local_files import SmallFile, read_files, read_frame
-from lakeward.adapters.sources.rows.parquet_footers import OF_DMS, footer, refuse_unknown
+from lakeward.adapters.sources.rows.parquet_footers import OF_DMS, read_footer, refuse_unknown
 from lakeward.adapters.sources.rows.parquet_frames import read_parquet
-from lakeward.adapters.sources.rows.read_spec import Numbered, Reading, file_frame
-from lakeward.adapters.sources.rows.repair import csv_cells, is_parquet, json_cells, mended_rows
+from lakeward.adapters.sources.rows.read_spec import NumberedFile, Reading, file_frame
+from lakeward.adapters.sources.rows.repair import csv_cells, is_parquet, json_cells, replayed_events
 from lakeward.adapters.spark.frames.event_frame import (
     LOG,
     Group,
@@ -93,7 +93,7 @@ class DmsSource:
     tables_with_torn_rows: set[TableName] = field(default_factory=set)
     tables_with_checked_formats: set[TableName] = field(default_factory=set)
     headers: dict[TableName, Collection[str]] = field(default_factory=dict)
-    frame_cache: KeptFrames = field(default_factory=KeptFrames)
+    frame_cache: FrameCache = field(default_factory=FrameCache)
     small_batch: int = 0
 
     @property
@@ -122,7 +122,7 @@ class DmsSource:
         formats = self.patterns.get(dimension.source, {})
         return key_form(dimension, formats, o.source_zone, is_trimmed=o.trim_padding)
 
-    def select_objects(self, dimension: Dimension, past: ObjectHistory) -> ObjectSelection:
+    def select_objects(self, dimension: Dimension, object_history: ObjectHistory) -> ObjectSelection:
         """Select the next files, in the order of their names.
 
         Raises ConfigError for settings that the files cannot meet, SourceError where files cannot be listed or
@@ -133,7 +133,7 @@ class DmsSource:
             refuse_lateness(dimension, self.options)
             refuse_another_name(dimension)
         limits = Limits(self.options.max_files, self.options.max_bytes)
-        return choose(self.folder, dimension, past, limits, self._check_objects)
+        return select_files(self.folder, dimension, object_history, limits, self._check_objects)
 
     def _check_objects(
         self, table: TableName, listed: Sequence[SourceObject], past: ObjectHistory
@@ -145,7 +145,7 @@ class DmsSource:
             refuse_other_format(table, item.name, self.options)
         if self.shared is None:
             return own
-        has_more = any(item.name not in past.seen for item in own)
+        has_more = any(item.name not in past.applied for item in own)
         return [*own, *self.shared.select_for_table(table, shared, past, has_more=has_more)]
 
     def find_missing(self, dimension: Dimension, objects: Sequence[SourceObject]) -> Sequence[str]:
@@ -167,7 +167,7 @@ class DmsSource:
         """
         table = dimension.source
         of_all = [] if self.shared is None else [i for i in objects if self._name(table, i.name).is_shared]
-        own = self.folder.put_away(table, [item for item in objects if item not in of_all])
+        own = self.folder.archive_files(table, [item for item in objects if item not in of_all])
         return [*own, *self.shared.archive(table, of_all)] if self.shared is not None and of_all else own
 
     def read(self, dimension: Dimension, selection: ObjectSelection, epoch: int) -> Batch[Frame]:
@@ -179,7 +179,7 @@ class DmsSource:
         self.headers.pop(dimension.source, None)
         all_files = self._inspect_files(dimension, selection)
         files = select_same_columns(dimension, all_files, self.options)
-        if selection.load is not None and len(files) < len(all_files):
+        if selection.load_epoch is not None and len(files) < len(all_files):
             raise different_columns_error(dimension, files[-1], all_files[len(files)])
         named_layouts = [(file.object.name, file.layout) for file in files if not file.name.is_shared]
         header = order_in_headers(named_layouts, self._expected(dimension), selection.header)
@@ -189,7 +189,7 @@ class DmsSource:
         limit = believed(self.now())
         rows = lift_places(self._frame(dimension, files), selection.restarts)
         direct_load = self._write_load(dimension, files, rows, selection, limit)
-        frame, close = direct_load or self.frame_cache.keep(rows, dimension, objects)
+        frame, close = direct_load or self.frame_cache.cache(rows, dimension, objects)
         try:
             flagged = _with_log_column(with_ahead(frame, limit), dimension.sequences)
             with explain_read_errors(dimension, files, self.folder):
@@ -198,7 +198,7 @@ class DmsSource:
                 self.tables_with_torn_rows.add(dimension.source)
                 close()
                 return self.read(dimension, selection, epoch)
-            unchanged = still_alike(self.folder, dimension.source, selection)
+            unchanged = select_unchanged(self.folder, dimension.source, selection)
             if len(unchanged.objects) < len(objects):
                 close()
                 return self._read_or_nothing(dimension, unchanged, epoch)
@@ -235,7 +235,7 @@ class DmsSource:
             may_need=self._reading(dimension).in_part,
             close=close,
         )
-        return batch if selection.load is None else replace(batch, facts=replace(batch.facts, loaded=epoch))
+        return batch if selection.load_epoch is None else replace(batch, facts=replace(batch.facts, loaded=epoch))
 
     def _write_load(
         self, dimension: Dimension, files: Sequence[File], rows: Frame, selection: ObjectSelection, limit: int
@@ -303,7 +303,7 @@ class DmsSource:
 
     def repair_row(self, dimension: Dimension, entries: Sequence[Entry]) -> DataFrame:
         """Return repaired rows as events; a row that was not repaired is read as it was written."""
-        return mended_rows(self.spark(), self._reading(dimension), entries, partial(self.cells, dimension))
+        return replayed_events(self.spark(), self._reading(dimension), entries, partial(self.cells, dimension))
 
     # Layouts and schemas of files.
 
@@ -328,12 +328,12 @@ class DmsSource:
         name = self._name(dimension.source, item.name)
         if name.format == "parquet":
             with self.folder.open(dimension.source, item.name) as file:
-                parquet_footer = footer(file, str(dimension.name), item.name, OF_DMS)
+                parquet_footer = read_footer(file, str(dimension.name), item.name, OF_DMS)
             renames, declared = dimension.policies.renames, dimension.schema
             parquet_footer = parquet_footer.with_names(
                 [*self._names_of_endpoint(dimension), *declared.names, *renames, *known_columns.names]
             )
-            parquet_footer = parquet_footer.with_known(declared, known_columns, renames=renames)
+            parquet_footer = parquet_footer.with_types(declared, known_columns, renames=renames)
             if not is_there and (dimension.has_column_rules or not dimension.key or len(declared)):
                 refuse_unknown(parquet_footer, str(dimension.name), item.name)
             return File(
@@ -367,14 +367,14 @@ class DmsSource:
     def _name(self, table: TableName, name: str) -> FileName:
         return self.folder.places.of(table).known(table, name)
 
-    def _expected(self, dimension: Dimension) -> Expected:
+    def _expected(self, dimension: Dimension) -> ExpectedLayout:
         o = self.options
         dialect = self._reading(dimension).dialect
         added = (o.op_column, o.timestamp_column, o.before_image_prefix, o.sequence_column)
-        expected = Expected(dimension, dialect, *added, may_lack_op=o.may_lack_op, header=o.header)
+        expected = ExpectedLayout(dimension, dialect, *added, may_lack_op=o.may_lack_op, header=o.header)
         return replace(expected, earlier=partial(self._names_in_earlier_headers, expected))
 
-    def _names_in_earlier_headers(self, expected: Expected) -> Collection[str]:
+    def _names_in_earlier_headers(self, expected: ExpectedLayout) -> Collection[str]:
         """Return the names in the headers of a table's files, which are read once for each batch."""
         table = expected.dimension.source
         header_names = self.headers.get(table)
@@ -448,7 +448,9 @@ class DmsSource:
             spark.conf.set(name, value) if is_csv else spark.conf.unset(name)
         paths = {file.object.name: self._path(dimension.source, file) for file in files}
         numbered = [
-            Numbered(paths[f.object.name], f.object.order, rank, f.name.is_load, f.has_op(self.options.op_column))
+            NumberedFile(
+                paths[f.object.name], f.object.order, rank, f.name.is_load, f.has_op(self.options.op_column)
+            )
             for rank, f in enumerate(files)
         ]
         groups: dict[object, list[File]] = defaultdict(list)
@@ -479,7 +481,7 @@ class DmsSource:
         Staged rows of a transaction file are identified by its path in the landing folder.
         """
         name = file.object.name
-        return f"{self.folder.base}/{name}" if file.name.is_shared else self.folder.landed(table, name)
+        return f"{self.folder.base}/{name}" if file.name.is_shared else self.folder.landing_path(table, name)
 
 
 def _with_log_column(frame: Frame, sequences: Sequences) -> Frame:

@@ -31,11 +31,11 @@ def refuse_lateness(dimension: Dimension, options: DmsOptions) -> None:
 
 def refuse_another_name(dimension: Dimension) -> None:
     """Raise ConfigError for `reads` with transaction files, whose index knows a table by its source name only."""
-    if dimension.reads is not None:
+    if dimension.source_name is not None:
         raise ConfigError(
-            f"{dimension.name}: it reads {dimension.reads}, whose changes lie in files of many tables",
+            f"{dimension.name}: it reads {dimension.source_name}, whose changes lie in files of many tables",
             found="`cdc_path` is set",
-            todo=f"Of each table one alone can be made there, under its own name: {dimension.reads}.",
+            todo=f"Of each table one alone can be made there, under its own name: {dimension.source_name}.",
         )
 
 

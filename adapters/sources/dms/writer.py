@@ -26,7 +26,7 @@ from lakeward.adapters.sources.csv.layout import OPERATIONS
 from lakeward.adapters.sources.csv.parser import BOM, Dialect
 from lakeward.adapters.sources.dms.paths.date_folders import folder_of
 from lakeward.adapters.sources.dms.paths.file_names import read_name
-from lakeward.adapters.sources.landing.places import OWN_FOLDER, filled
+from lakeward.adapters.sources.landing.places import OWN_FOLDER, fill_template
 from lakeward.core.dimension import TableName
 from lakeward.core.events import UNSET, Operation
 from lakeward.core.schema import Schema, Type
@@ -83,8 +83,8 @@ class DmsWriter:
     def __init__(self, landing: Path, table: TableName, schema: Schema, style: Style | None = None) -> None:
         self.style = style or Style()
         self.table = table
-        self.folder = landing / filled(self.style.load_folder, table)
-        self.changes_folder = landing / filled(self.style.changes_folder, table)
+        self.folder = landing / fill_template(self.style.load_folder, table)
+        self.changes_folder = landing / fill_template(self.style.changes_folder, table)
         self.schema = schema
         self._types = pa.schema([pa.field(c.name, _ARROW.get(c.type.name) or _decimal(c.type)) for c in schema])
 

@@ -92,9 +92,11 @@ def _check_folders(settings: Any, tables: Mapping[TableName, Any]) -> None:
 
 def _nested(tables: Mapping[TableName, Any]) -> Iterator[tuple[str, TableName, str, TableName]]:
     """Yield pairs of tables that read the same files: outer folder, its table, inner or equal folder, its table."""
-    from lakeward.adapters.sources.landing.places import below, filled  # noqa: PLC0415
+    from lakeward.adapters.sources.landing.places import fill_template, path_prefix  # noqa: PLC0415
 
-    folders = sorted((below(filled(own.folder, table).lower()), table) for table, own in tables.items())
+    folders = sorted(
+        (path_prefix(fill_template(own.folder, table).lower()), table) for table, own in tables.items()
+    )
     outer_folders: list[tuple[str, TableName]] = []
     for folder, table in folders:
         outer_folders = [(outer, of) for outer, of in outer_folders if folder.startswith(outer)]

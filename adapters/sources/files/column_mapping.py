@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 
 from lakeward.adapters.sources.files.named_fields import fields_of, find_field, root_of
 from lakeward.adapters.sources.files.options import FilesOptions
-from lakeward.adapters.sources.messages.connect_schema import MOST_DIGITS, Described
+from lakeward.adapters.sources.messages.connect_schema import MOST_DIGITS, SchemaColumn
 from lakeward.adapters.sources.messages.json.wire_format import EPOCHS, UNITS, Wire, Writing
 from lakeward.adapters.sources.messages.mongodb import DOCUMENT, ID
 from lakeward.adapters.spark.frames.source_rows import OP_TEXT, SEQUENCE_TEXT, TIME_TEXT
@@ -135,7 +135,7 @@ def writings(
     options: FilesOptions,
     dimension: Dimension,
     formats: Mapping[str, str],
-    described: Mapping[str, Described] = MappingProxyType({}),
+    described: Mapping[str, SchemaColumn] = MappingProxyType({}),
 ) -> Mapping[str, Writing]:
     """Return how the JSON cells of each column are written, in rows and in messages.
 
@@ -157,7 +157,7 @@ def writings(
     return forms
 
 
-def _check_form_of_bytes(options: FilesOptions, dimension: Dimension, field: Described) -> None:
+def _check_form_of_bytes(options: FilesOptions, dimension: Dimension, field: SchemaColumn) -> None:
     """Raise ConfigError if a schema has bytes as a text and `binary` does not: a hex text may be base64 as well."""
     if options.binary == "bytes" and field.type is not None and field.type.name == "string":
         raise ConfigError(
@@ -186,7 +186,7 @@ def needs_schemas(options: FilesOptions, dimension: Dimension) -> bool:
     return any(column.type.name in _TYPES_OF_MANY_FORMS for column in dimension.schema)
 
 
-def _is_consulted(field: Described, column: Column, format_: str | None) -> bool:
+def _is_consulted(field: SchemaColumn, column: Column, format_: str | None) -> bool:
     """Return whether the field of a schema is consulted for a column that may have a format in the settings."""
     if format_ is None:
         return True
@@ -195,7 +195,7 @@ def _is_consulted(field: Described, column: Column, format_: str | None) -> bool
     return column.type.name == "binary" and format_ in ("hex", "base64") and field.wire is Wire.BASE64
 
 
-def _decides(options: FilesOptions, field: Described, column: Column) -> bool:
+def _decides(options: FilesOptions, field: SchemaColumn, column: Column) -> bool:
     """Return whether the field of a schema decides how a column is written.
 
     It does if it has a form of its own or the declared type. A decimal that the schema calls a text is plain: its
@@ -212,7 +212,7 @@ def _decides(options: FilesOptions, field: Described, column: Column) -> bool:
     return field.type.name == column.type.name or (column.type.name == "decimal" and field.type.name == "string")
 
 
-def _writing_of_schema(options: FilesOptions, column: Column, field: Described) -> Writing:
+def _writing_of_schema(options: FilesOptions, column: Column, field: SchemaColumn) -> Writing:
     """Return how a column is written by its schema; a scale that no decimal type can have is ignored."""
     plain = TextFormat(None, options.source_zone)
     match column.type.name:

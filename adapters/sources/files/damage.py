@@ -14,13 +14,13 @@ from lakeward.adapters.sources.csv.file_form import encoding_error, gzip_error
 from lakeward.adapters.sources.csv.repeated_header import refuse_moved_columns
 from lakeward.adapters.sources.files.event_frame import ODD
 from lakeward.adapters.sources.files.file_columns import File, undeclared_columns
-from lakeward.adapters.sources.files.json_lines.frames import STRANGE
+from lakeward.adapters.sources.files.json_lines.frames import UNDECLARED
 from lakeward.adapters.sources.files.json_lines.message_warnings import NO_TIME
 from lakeward.adapters.sources.files.json_lines.other_tables import HAS_OTHER, other_tables
 from lakeward.adapters.sources.files.named_fields import FIELD_FLAGS
 from lakeward.adapters.sources.files.paths.path_columns import column_in_file_and_path
 from lakeward.adapters.sources.messages.decoded import MESSAGE_FLAGS
-from lakeward.adapters.sources.rows.read_errors import not_read
+from lakeward.adapters.sources.rows.read_errors import unreadable_file
 from lakeward.adapters.spark.frames.event_frame import AHEAD, INITIAL, NO_PLACE, SKIPPED, Group, by_object
 from lakeward.adapters.spark.frames.frame_survey import survey
 from lakeward.adapters.spark.frames.local_frame import Frame, LocalFrame, in_spark
@@ -53,7 +53,7 @@ def survey_frame(frame: Frame, dimension: Dimension, files: Sequence[File]) -> S
             raise unreachable_error from error
         text = full_text(error)
         named = [file.item.name for file in files if PurePosixPath(file.item.name).name in text]
-        raise not_read(str(dimension.name), named[0] if named else None, error) from error
+        raise unreadable_file(str(dimension.name), named[0] if named else None, error) from error
 
 
 def refuse_damage(
@@ -169,9 +169,9 @@ def _undeclared_names(frame: Frame, file: File, declared: Collection[str]) -> Se
     """
     if isinstance(frame, LocalFrame):
         is_own = pc.equal(frame.rows.column(names.OBJECT), file.item.order)
-        every = pc.list_flatten(frame.rows.column(STRANGE).filter(is_own)).unique().to_pylist()
+        every = pc.list_flatten(frame.rows.column(UNDECLARED).filter(is_own)).unique().to_pylist()
         return sorted(every, key=lambda name: (name.lower() not in declared, name))[:_MOST_NAMES]
-    strange = _of_file(frame, file).selectExpr(f"explode({STRANGE}) AS name").distinct()
+    strange = _of_file(frame, file).selectExpr(f"explode({UNDECLARED}) AS name").distinct()
     is_declared = F.lower("name").isin(list(declared))
     return [row[0] for row in strange.orderBy(is_declared.desc(), "name").limit(_MOST_NAMES).collect()]
 

@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 
 from lakeward.adapters.sources.files.column_mapping import with_mapping
 from lakeward.adapters.sources.files.file_columns import File
-from lakeward.adapters.sources.files.json_lines.frames import STRANGE, json_rows, read_lines
+from lakeward.adapters.sources.files.json_lines.frames import UNDECLARED, json_rows, read_lines
 from lakeward.adapters.sources.files.json_lines.message_warnings import with_missing_order
 from lakeward.adapters.sources.files.json_lines.messages import message_rows
 from lakeward.adapters.sources.files.json_lines.other_tables import HAS_OTHER
@@ -25,7 +25,7 @@ from lakeward.adapters.sources.messages.decoded import MESSAGE_FLAGS, OTHER_TABL
 from lakeward.adapters.sources.rows.csv_frames import WHOLE_FILES, read_csv
 from lakeward.adapters.sources.rows.parquet_footers import Footer
 from lakeward.adapters.sources.rows.parquet_frames import read_parquet
-from lakeward.adapters.sources.rows.read_spec import Numbered, file_frame
+from lakeward.adapters.sources.rows.read_spec import NumberedFile, file_frame
 from lakeward.adapters.spark.frames.event_frame import DATABASE, INITIAL, LOG
 from lakeward.adapters.spark.frames.source_rows import to_events
 from lakeward.adapters.spark.sql import names
@@ -45,7 +45,7 @@ def frame_of(table: TableFiles, files: Sequence[File]) -> DataFrame:
     for name, value in WHOLE_FILES.items():
         spark.conf.set(name, value) if is_text else spark.conf.unset(name)
     numbered = [
-        Numbered(
+        NumberedFile(
             table.path_of(file.item.name), file.item.order, rank, is_load=table.is_snapshot, has_op=table.has_op
         )
         for rank, file in enumerate(files)
@@ -63,7 +63,7 @@ def frame_of(table: TableFiles, files: Sequence[File]) -> DataFrame:
         rows = with_mapping(rows, table.options, table.dimension)
         if flags_near_words(table):
             rows = rows.selectExpr("*", near_word([*table.reading.operations]))
-    beside = (STRANGE, OTHER_TABLE, *MESSAGE_FLAGS, DATABASE, INITIAL, LOG, *FIELD_FLAGS)
+    beside = (UNDECLARED, OTHER_TABLE, *MESSAGE_FLAGS, DATABASE, INITIAL, LOG, *FIELD_FLAGS)
     also = tuple(name for name in beside if name in rows.columns)
     events = to_events(rows, places, table.reading, also)
     if table.dates_snapshots:
@@ -72,7 +72,7 @@ def frame_of(table: TableFiles, files: Sequence[File]) -> DataFrame:
         events = events.withColumn(names.TIME, F.expr(told))
     return with_missing_order(events, table.options).selectExpr(
         "*",
-        f"{STRANGE} IS NOT NULL AS {ODD}" if STRANGE in also else f"false AS {ODD}",
+        f"{UNDECLARED} IS NOT NULL AS {ODD}" if UNDECLARED in also else f"false AS {ODD}",
         f"{OTHER_TABLE} IS NOT NULL AS {HAS_OTHER}" if OTHER_TABLE in also else f"false AS {HAS_OTHER}",
     )
 

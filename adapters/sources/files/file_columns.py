@@ -20,7 +20,7 @@ from lakeward.adapters.sources.files.paths.path_columns import (
 from lakeward.adapters.sources.files.table_files import TableFiles
 from lakeward.adapters.sources.messages.connect_schema import Version, merged
 from lakeward.adapters.sources.messages.json.wire_format import EPOCHS
-from lakeward.adapters.sources.rows.parquet_footers import Form, footer, refuse_unknown
+from lakeward.adapters.sources.rows.parquet_footers import PhysicalForm, read_footer, refuse_unknown
 from lakeward.adapters.spark.sql import names
 from lakeward.adapters.spark.sql.casts import check_pattern, check_text
 from lakeward.core.dimension import Dimension
@@ -44,7 +44,7 @@ class File:
     layout: Layout | None = None
     schema: Schema | None = None
     versions: tuple[Version, ...] = ()
-    forms: tuple[tuple[str, Form], ...] = ()
+    forms: tuple[tuple[str, PhysicalForm], ...] = ()
     written: tuple[tuple[str, str], ...] = ()
 
     @property
@@ -111,9 +111,9 @@ def _inspect(table: TableFiles, item: SourceObject, stored: Schema | None, befor
     form, dimension = table.format_of(item.name), table.dimension
     if form == "parquet":
         with table.folder.open(dimension.source, item.name) as file:
-            footer_ = footer(file, str(dimension.name), item.name)
+            footer_ = read_footer(file, str(dimension.name), item.name)
             footer_ = footer_.with_names(_expected_names(table, stored))
-            footer_ = footer_.with_known(dimension.schema, stored, before, renames=dimension.policies.renames)
+            footer_ = footer_.with_types(dimension.schema, stored, before, renames=dimension.policies.renames)
             if stored is None and (dimension.has_column_rules or not dimension.key or len(dimension.schema)):
                 # Column rules may make the columns of a table, so that its stored columns say nothing of its files.
                 refuse_unknown(footer_, str(dimension.name), item.name)

@@ -9,7 +9,7 @@ from typing import Annotated, Final, Literal, Self
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 from lakeward.adapters.sources.csv.header import HEADER_SETTING, HeaderSetting
-from lakeward.adapters.sources.landing.setting_values import one_character, one_or_none, pattern, zone
+from lakeward.adapters.sources.landing.setting_values import one_character, optional_character, pattern, zone
 from lakeward.adapters.sources.messages.message import UNAVAILABLE
 
 MESSAGES: Final = ("debezium", "dms-json")
@@ -181,7 +181,7 @@ class Form(MessageForm):
         '`["dt"]` for `dt=2026-11-21/part-0.csv`.',
     )
     delimiter: Annotated[str, AfterValidator(one_character)] = Field(",", description="The CSV delimiter.")
-    quote: Annotated[str, AfterValidator(one_or_none)] = Field(
+    quote: Annotated[str, AfterValidator(optional_character)] = Field(
         '"', description="The quote of CSV fields; empty if there are no quotes."
     )
     null_text: str = Field("", description="An unquoted CSV field with this text is NULL.")

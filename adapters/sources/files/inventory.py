@@ -27,7 +27,7 @@ class FilesSourceInventory:
 
     def warnings(self, tables: Collection[TableName]) -> Sequence[str]:
         """Return a warning if the landing folder is missing; files name their tables, so there is no other one."""
-        return self.folder.words()
+        return self.folder.warnings()
 
     def match_objects(self, tables: Collection[TableName]) -> ObjectTables:
         """Return the matcher that finds which of these tables read an object, by its URL."""
@@ -35,7 +35,7 @@ class FilesSourceInventory:
 
     def cautions(self, table: TableName) -> Sequence[str]:
         """Return warnings about a table that hold for any batch."""
-        warnings = [] if self.folder.is_there(table) else [self._no_folder(table)]
+        warnings = [] if self.folder.has_folder(table) else [self._no_folder(table)]
         options = self.of_tables.get(table, self.options)
         if not options.orders_rows:
             warnings.append("No `order_by` is set: the rows of a key count in the order of files and lines.")

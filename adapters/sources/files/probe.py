@@ -16,9 +16,9 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from lakeward.adapters.sources.csv.file_form import head_in_utf_8
+from lakeward.adapters.sources.csv.file_form import read_utf8_head
 from lakeward.adapters.sources.csv.parser import Dialect
-from lakeward.adapters.sources.csv.samples import Sample, cells_of, delimiter_of, rows_of, with_headers
+from lakeward.adapters.sources.csv.samples import Sample, cells_of, delimiter_of, rows_of, split_headers
 from lakeward.adapters.sources.files.paths.file_names import FileNames, natural_sort_key
 from lakeward.adapters.sources.landing.folder import Folder
 from lakeward.adapters.sources.landing.places import Place, Places, format_of, has_format
@@ -46,7 +46,7 @@ class FilesSourceProbe:
 
     landing: Folder
 
-    def look(self) -> Proposal | None:
+    def propose(self) -> Proposal | None:
         """Return the proposal, or None if no folder has files of a known format."""
         tables = _tables(self.landing)
         if not tables:
@@ -63,13 +63,13 @@ class FilesSourceProbe:
         )
         if len(formats) > 1:
             doubts = ("its files have several formats: is it one table?",)
-            return ProposedTable(name=table, found=kinds, source=own, doubts=doubts)
+            return ProposedTable(name=table, evidence=kinds, source=own, cautions=doubts)
         look = {"csv": _of_csv, "json": _of_json, "parquet": _of_parquet}[formats.pop()]
         try:
             return look(folder, table, chosen, own)
         except (pa.ArrowException, OSError, ValueError, LakewardError) as error:
             doubts = (f"its files cannot be read: {error}",)
-            return ProposedTable(name=table, found=kinds, source=own, doubts=doubts)
+            return ProposedTable(name=table, evidence=kinds, source=own, cautions=doubts)
 
 
 def _tables(landing: Folder) -> Mapping[tuple[TableName, str], Sequence[str]]:
@@ -89,10 +89,10 @@ def _tables(landing: Folder) -> Mapping[tuple[TableName, str], Sequence[str]]:
 
 
 def _of_csv(folder: Folder, table: TableName, names: Sequence[str], own: Mapping[str, str]) -> ProposedTable:
-    heads = [head_in_utf_8(folder, table, name) for name in names]
+    heads = [read_utf8_head(folder, table, name) for name in names]
     delimiter = delimiter_of(heads)
     dialect = Dialect(delimiter, null_text="")
-    samples = with_headers([Sample(is_load=True, rows=rows_of(head, dialect)[:MOST_ROWS]) for head in heads])
+    samples = split_headers([Sample(is_load=True, rows=rows_of(head, dialect)[:MOST_ROWS]) for head in heads])
     header = next((sample.header for sample in reversed(samples) if sample.header), ())
     widths = {len(row) for sample in samples for row in sample.rows}
     doubts = []
@@ -114,17 +114,17 @@ def _of_csv(folder: Folder, table: TableName, names: Sequence[str], own: Mapping
 
 
 def _of_json(folder: Folder, table: TableName, names: Sequence[str], own: Mapping[str, str]) -> ProposedTable:
-    heads = [head_in_utf_8(folder, table, name) for name in names]
+    heads = [read_utf8_head(folder, table, name) for name in names]
     lines = [line for head in heads for line in head.splitlines()[:MOST_ROWS] if line.strip()]
     rows = [found for line in lines if isinstance(found := _json(line), dict)]
     if len(rows) < len(lines):
         doubts = ("not every line of its files is a JSON object: files must have one a line",)
-        return ProposedTable(name=table, found="JSON", source=own, doubts=doubts)
+        return ProposedTable(name=table, evidence="JSON", source=own, cautions=doubts)
     if rows and all("payload" in row or {"op", "after"} <= row.keys() for row in rows):
         doubts = (
             'its lines look like messages of Debezium: `format = "debezium"` (docs/reference/plain-files.md)',
         )
-        return ProposedTable(name=table, found="JSON lines, messages", source=own, doubts=doubts)
+        return ProposedTable(name=table, evidence="JSON lines, messages", source=own, cautions=doubts)
     columns = list(dict.fromkeys(name for row in rows for name in row))
     values = {name: [row[name] for row in rows if row.get(name) is not None] for name in columns}
     cells = {name: [_text(row.get(name)) for row in rows] for name in columns}
@@ -163,7 +163,7 @@ def _of_parquet(folder: Folder, table: TableName, names: Sequence[str], own: Map
     with folder.open(table, names[-1]) as file:
         names_of_file = pq.read_schema(file).names
     columns = tuple(ProposedColumn(name=column) for column in names_of_file)
-    return ProposedTable(name=table, found="Parquet", columns=columns, source=own, doubts=(_NO_ORDER,))
+    return ProposedTable(name=table, evidence="Parquet", columns=columns, source=own, cautions=(_NO_ORDER,))
 
 
 _NO_ORDER: Final = "name the column that orders the rows of a key by `order_by`; without it files and lines do"
@@ -190,10 +190,10 @@ def _proposed(
     rows = [*zip(*cells.values(), strict=True)] if len({len(values) for values in cells.values()}) == 1 else []
     return ProposedTable(
         name=table,
-        found=found,
+        evidence=found,
         columns=tuple(ProposedColumn(name=name, type=type_) for name, type_ in types.items()),
         key=proposed_key(table.table, [*types], rows) if has_names else (),
         has_names=has_names,
-        doubts=(*doubts, *operations, order),
+        cautions=(*doubts, *operations, order),
         source=source,
     )

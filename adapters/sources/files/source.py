@@ -26,7 +26,7 @@ from lakeward.adapters.sources.files.file_columns import (
     leading_alike,
     with_schema,
 )
-from lakeward.adapters.sources.files.json_lines.frames import STRANGE
+from lakeward.adapters.sources.files.json_lines.frames import UNDECLARED
 from lakeward.adapters.sources.files.json_lines.message_warnings import (
     NO_TIME,
     count_lost_deletes,
@@ -63,12 +63,12 @@ from lakeward.adapters.sources.files.paths.path_columns import (
 from lakeward.adapters.sources.files.paths.snapshot_folders import snapshot_folder
 from lakeward.adapters.sources.files.table_files import TableFiles
 from lakeward.adapters.sources.landing.folder import Folder
-from lakeward.adapters.sources.landing.object_selection import choose, still_alike, to_batch
+from lakeward.adapters.sources.landing.object_selection import select_files, select_unchanged, to_batch
 from lakeward.adapters.sources.messages.decoded import KEY_HALF, MESSAGE_FLAGS, OTHER_TABLE, UNDECODED
 from lakeward.adapters.sources.messages.json.variant_values import object_of
-from lakeward.adapters.sources.rows.frame_cache import KeptFrames
+from lakeward.adapters.sources.rows.frame_cache import FrameCache
 from lakeward.adapters.sources.rows.local_files import read_frame
-from lakeward.adapters.sources.rows.repair import csv_cells, is_parquet, json_cells, mended_rows, unreadable_row
+from lakeward.adapters.sources.rows.repair import csv_cells, is_parquet, json_cells, replayed_events, unreadable_row
 from lakeward.adapters.spark.frames.event_frame import (
     AHEAD,
     DATABASE,
@@ -102,7 +102,7 @@ if TYPE_CHECKING:
     from lakeward.adapters.sources.staging.copies import StagedCopies
 
 _SURVEYED: Final = (
-    *(STRANGE, ODD, OTHER_TABLE, HAS_OTHER, *MESSAGE_FLAGS, DATABASE, INITIAL),
+    *(UNDECLARED, ODD, OTHER_TABLE, HAS_OTHER, *MESSAGE_FLAGS, DATABASE, INITIAL),
     *(LOG, NO_PLACE, NO_TIME, *FIELD_FLAGS),
 )
 """Columns of a frame that are dropped after the survey."""
@@ -139,7 +139,7 @@ class FilesSource:
     tables_of_others: set[TableName] = field(default_factory=set)
     """Tables in which earlier batches had rows over several lines, inserts that may be halves of key changes, some
     messages that Arrow cannot decode, or no message that it can decode."""
-    frame_cache: KeptFrames = field(default_factory=KeptFrames)
+    frame_cache: FrameCache = field(default_factory=FrameCache)
 
     @property
     def lateness(self) -> Lateness:
@@ -184,16 +184,16 @@ class FilesSource:
         if dimension.snapshots is not None and options.is_messages:
             raise no_snapshots(dimension)
 
-    def select_objects(self, dimension: Dimension, past: ObjectHistory) -> ObjectSelection:
+    def select_objects(self, dimension: Dimension, object_history: ObjectHistory) -> ObjectSelection:
         """Select the next files; raises ConfigError as `check` does."""
         limits, options = Limits(self.options.max_files, self.options.max_bytes), self._options(dimension)
-        self.check(dimension, past)
+        self.check(dimension, object_history)
         if dimension.snapshots is None:
             has_sink = options.is_messages and options.names is None
             ordered = with_sink_orders if has_sink else with_ordinals
-            selection = choose(self.folder, dimension, past, limits, ordered)
-            own = tuple(name for name in selection.others if not (has_sink and is_sink_side_file(name)))
-            return replace(selection, others=own)
+            selection = select_files(self.folder, dimension, object_history, limits, ordered)
+            own = tuple(name for name in selection.unrelated_files if not (has_sink and is_sink_side_file(name)))
+            return replace(selection, unrelated_files=own)
         folder = self._folder_of_snapshots(dimension)
         place = folder.places.of(dimension.source)
         snapshots = Naming(
@@ -205,7 +205,7 @@ class FilesSource:
         ordinals = with_ordinals
         if options.snapshots == "folder":
             ordinals = partial(in_folders, snapshot_folder(options.path_columns))
-        return choose(folder, dimension, past, limits, ordinals, snapshots)
+        return select_files(folder, dimension, object_history, limits, ordinals, snapshots)
 
     def _folder_of_snapshots(self, dimension: Dimension) -> Folder:
         """Return the folder with names by which files of a table belong to snapshots."""
@@ -219,7 +219,7 @@ class FilesSource:
 
     def archive(self, dimension: Dimension, objects: Sequence[SourceObject]) -> Sequence[str]:
         """Move applied files into the archive, if there is one."""
-        return self.folder.put_away(dimension.source, objects)
+        return self.folder.archive_files(dimension.source, objects)
 
     def truncation(self, dimension: Dimension, place: Position, time: int | None) -> DataFrame:
         """Return the event of a truncate that an operator ordered."""
@@ -239,7 +239,7 @@ class FilesSource:
         lines = SmallLines(self.small_batch)
         selection, every = self._inspect(table, selection, lines)
         files = leading_alike(every)
-        if selection.load is not None and len(files) < len(every):
+        if selection.load_epoch is not None and len(files) < len(every):
             raise _not_alike(dimension, files[-1], every[len(files)])
         if not files:
             return self._without_columns(table, selection, epoch, lines)
@@ -252,13 +252,13 @@ class FilesSource:
         table = replace(table, dimension=with_schema(table, files), are_many=are_many)
         check_mapping(table.options, table.dimension)
         rows = lift_places(self._frame(table, files, lines), selection.restarts)
-        frame, close = self.frame_cache.keep(rows, dimension, objects)
+        frame, close = self.frame_cache.cache(rows, dimension, objects)
         try:
             limit = believed(self.now())
             checked = with_ahead(frame, limit)
             groups = survey_frame(checked, table.dimension, files)
             must_read_again = self._must_read_again(dimension.source, groups)
-            unchanged = still_alike(self.folder, dimension.source, selection)
+            unchanged = select_unchanged(self.folder, dimension.source, selection)
             if len(unchanged.objects) < len(objects) or must_read_again:
                 close()
                 return self._read_or_nothing(dimension, selection if must_read_again else unchanged, epoch)
@@ -304,7 +304,7 @@ class FilesSource:
         files = lines.with_versions(
             table, inspect_files(table, selection.objects, selection.columns), selection.columns
         )
-        while not files and selection.left and selection.load is None:
+        while not files and selection.remaining and selection.load_epoch is None:
             before, selection = selection, selection.with_more(self.options.max_files)
             more = [inspect_file(table, item) for item in selection.objects[len(before.objects) :]]
             if described := lines.with_versions(table, more):
@@ -419,7 +419,7 @@ class FilesSource:
     def repair_row(self, dimension: Dimension, entries: Sequence[Entry]) -> DataFrame:
         """Return quarantined rows as events; a row that was not repaired is read again as it was written."""
         frames = [
-            mended_rows(self.spark(), reading, some, partial(self._cells_to_read_anew, dimension))
+            replayed_events(self.spark(), reading, some, partial(self._cells_to_read_anew, dimension))
             for reading, some in group_by_reading(self._table(dimension), entries)
         ]
         return reduce(partial(DataFrame.unionByName, allowMissingColumns=True), frames)
@@ -488,11 +488,11 @@ def _batch_of(
         objects=objects,
         back={},  # rows of plain files need not be sorted by the column that orders them
         steps=log_steps(checked, groups, selection.reached) if table.options.is_messages else None,
-        loads=[item.name for item in objects if selection.load is not None],
+        loads=[item.name for item in objects if selection.load_epoch is not None],
         may_need=table.reading.in_part,
         close=close,
     )
-    loaded = batch.facts.loaded if selection.load is None else epoch
+    loaded = batch.facts.loaded if selection.load_epoch is None else epoch
     return replace(batch, facts=replace(batch.facts, loaded=loaded, own_times=table.options.dates_rows))
 
 

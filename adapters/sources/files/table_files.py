@@ -8,7 +8,7 @@ from typing import Final
 
 from pyspark.sql import SparkSession
 
-from lakeward.adapters.sources.csv.layout import Expected
+from lakeward.adapters.sources.csv.layout import ExpectedLayout
 from lakeward.adapters.sources.csv.parser import Dialect
 from lakeward.adapters.sources.files.column_mapping import writings
 from lakeward.adapters.sources.files.named_fields import fields_of, find_field
@@ -68,7 +68,7 @@ class TableFiles:
 
     def path_of(self, name: str) -> str:
         """Return the path of a file."""
-        return self.folder.landed(self.dimension.source, name)
+        return self.folder.landing_path(self.dimension.source, name)
 
     @property
     def is_snapshot(self) -> bool:
@@ -98,13 +98,13 @@ class TableFiles:
         return {name: field for name, field in named.items() if name != "operation" or self.has_op}
 
     @property
-    def expected(self) -> Expected:
+    def expected(self) -> ExpectedLayout:
         """The layout that CSV files should have; files of a snapshot may lack the operation."""
         operation = self.operation_column
         dialect = self.reading.dialect
         is_path = operation is not None and "." in operation
         hint = "Or does `operation` name another column?" + (" CSV has no fields in a column." if is_path else "")
-        return Expected(
+        return ExpectedLayout(
             *(self.dimension, dialect, operation, None),
             header_may_lack_op=self.is_snapshot,
             no_op=hint,

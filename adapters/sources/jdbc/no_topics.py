@@ -29,7 +29,7 @@ class NoTopics:
         """Return nothing."""
         return ()
 
-    def waiting(self, table: TableName, applied: Collection[str]) -> int | None:
+    def count_waiting(self, table: TableName, applied: Collection[str]) -> int | None:
         """Return None: it is not known."""
         return None
 

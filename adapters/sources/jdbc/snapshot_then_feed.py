@@ -62,7 +62,7 @@ class SnapshotThenFeed:
         """Return what changes the values of a key in messages."""
         return self.feed.key_form(dimension)
 
-    def select_objects(self, dimension: Dimension, past: ObjectHistory) -> ObjectSelection:
+    def select_objects(self, dimension: Dimension, object_history: ObjectHistory) -> ObjectSelection:
         """Return the snapshot of a new table with the first offsets of its feed, or else messages.
 
         Raises ConfigError for a reload, for repeated snapshots, for a table whose rows came from elsewhere, and
@@ -70,20 +70,20 @@ class SnapshotThenFeed:
         """
         if dimension.snapshots is not None:
             raise no_snapshots(dimension)
-        if past.load is not None:
+        if object_history.load is not None:
             raise _reload_error(dimension)
-        self.feed.files.check(dimension, past)
-        if past.begins:
-            return self._select_snapshot(dimension, past)
-        if not past.seen:
+        self.feed.files.check(dimension, object_history)
+        if object_history.has_no_batch:
+            return self._select_snapshot(dimension, object_history)
+        if not object_history.applied:
             raise _rollback_error(dimension)
-        self._refuse_unknown_starts(dimension, past)
-        waiting = {name: item for name, item in past.waiting.items() if not _is_staged(name)}
-        selection = self.feed.select_objects(dimension, replace(past, waiting=waiting))
+        self._refuse_unknown_starts(dimension, object_history)
+        waiting = {name: item for name, item in object_history.waiting.items() if not _is_staged(name)}
+        selection = self.feed.select_objects(dimension, replace(object_history, waiting=waiting))
         return replace(
             selection,
-            overtaken=(*selection.overtaken, *(name for name in past.waiting if name not in waiting)),
-            leftovers=(*selection.leftovers, *self.snapshot.find_applied(dimension, past)),
+            superseded=(*selection.superseded, *(name for name in object_history.waiting if name not in waiting)),
+            leftovers=(*selection.leftovers, *self.snapshot.find_applied(dimension, object_history)),
         )
 
     def _select_snapshot(self, dimension: Dimension, past: ObjectHistory) -> ObjectSelection:
@@ -114,9 +114,9 @@ class SnapshotThenFeed:
         A topic that was empty before the snapshot has no range of offsets, but its id is in the snapshot's name.
         Raises ConfigError without either, and AlarmRaised for another topic.
         """
-        if parse_ranges(past.seen):
+        if parse_ranges(past.applied):
             return
-        staged = (one for name in past.seen if (one := StagedRead.of(name)) is not None)
+        staged = (one for name in past.applied if (one := StagedRead.of(name)) is not None)
         known_id = next((one.topic for one in staged if one.topic is not None), None)
         if known_id is None:
             raise _no_starts_error(dimension)
@@ -134,7 +134,7 @@ class SnapshotThenFeed:
 
     def read(self, dimension: Dimension, selection: ObjectSelection, epoch: int) -> Batch[Frame]:
         """Read the rows of the snapshot, or messages."""
-        if selection.load is None:
+        if selection.load_epoch is None:
             return self.feed.read(dimension, selection, epoch)
         staged, starts = _split_objects(selection.objects)
         batch = self.snapshot.read(dimension, replace(selection, objects=tuple(staged)), epoch)

@@ -74,12 +74,12 @@ class JdbcSource:
     def key_form(self, dimension: Dimension) -> str | None:
         """Return None: values are those of the database."""
 
-    def select_objects(self, dimension: Dimension, past: ObjectHistory) -> ObjectSelection:
+    def select_objects(self, dimension: Dimension, object_history: ObjectHistory) -> ObjectSelection:
         """Return staged files that are not applied; if there are none, due rows are read and staged first.
 
         Raises ConfigError for a table that cannot be read in this way, and as the reader does.
         """
-        return self._select(dimension, past, self._options_of(dimension.source))
+        return self._select(dimension, object_history, self._options_of(dimension.source))
 
     def find_missing(self, dimension: Dimension, objects: Sequence[SourceObject]) -> Sequence[str]:
         """Return nothing: rows can be read again. Raises ConfigError for a table that keeps ended rows."""
@@ -129,7 +129,7 @@ class JdbcSource:
         selection = _select_staged(dimension, past, items, is_dated=reads.cursor is None)
         return replace(
             selection,
-            overtaken=tuple(name for name in waiting if name not in staged),
+            superseded=tuple(name for name in waiting if name not in staged),
             leftovers=tuple(item for item in staged.values() if past.has_applied(item)),
         )
 
@@ -227,7 +227,7 @@ class JdbcSource:
 
     def read(self, dimension: Dimension, selection: ObjectSelection, epoch: int) -> Batch[Frame]:
         """Read staged files: those of a snapshot as a full load, those of a query as changes."""
-        if selection.load is not None:
+        if selection.load_epoch is not None:
             return self.files.read(
                 replace(dimension, snapshots=dimension.snapshots or Snapshots()), selection, epoch
             )
@@ -297,7 +297,7 @@ def _required_load(dimension: Dimension, past: ObjectHistory) -> Load | None:
     """Return the full load that must come next, or None: a table begins with one, and a staged one is complete."""
     if past.load is not None:
         return replace(past.load, settles=0)
-    return Load(epoch=1, settles=0) if past.begins and dimension.snapshots is None else None
+    return Load(epoch=1, settles=0) if past.has_no_batch and dimension.snapshots is None else None
 
 
 def _is_due(past: ObjectHistory, reads: JdbcSourceOptions, now: int) -> bool:
@@ -308,7 +308,7 @@ def _is_due(past: ObjectHistory, reads: JdbcSourceOptions, now: int) -> bool:
 
 
 def _applied_reads(past: ObjectHistory) -> Iterable[StagedRead]:
-    return (staged for name in past.seen if (staged := StagedRead.of(name)) is not None)
+    return (staged for name in past.applied if (staged := StagedRead.of(name)) is not None)
 
 
 def _newest_snapshot(past: ObjectHistory) -> int | None:

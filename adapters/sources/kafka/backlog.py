@@ -27,7 +27,7 @@ class KafkaBacklog:
     transactions: str | None = None
     """The topic of transactions, or None if the settings name none."""
 
-    def waiting(self, table: TableName, applied: Collection[str]) -> int | None:
+    def count_waiting(self, table: TableName, applied: Collection[str]) -> int | None:
         """Return the number of offsets that wait for a table, by the names of the objects that it has applied.
 
         None where it is not known: the topic is missing or was created anew, or the table has no batch and begins

@@ -71,6 +71,6 @@ class Broker(Protocol):
         """
         ...
 
-    def tell(self, group: str, topic: str, offsets: Mapping[int, int]) -> None:
+    def commit_offsets(self, group: str, topic: str, offsets: Mapping[int, int]) -> None:
         """Commit offsets for a consumer group: for each partition, the offset of the next message to apply."""
         ...

@@ -158,7 +158,7 @@ class KafkaBroker:
             raise _deleted_error(topic, partition)
         raise self._translate_error(KafkaException(error), errors)
 
-    def tell(self, group: str, topic: str, offsets: Mapping[int, int]) -> None:
+    def commit_offsets(self, group: str, topic: str, offsets: Mapping[int, int]) -> None:
         """Commit offsets of a topic for a consumer group."""
         partitions = [TopicPartition(topic, number, offset) for number, offset in offsets.items()]
         request = [ConsumerGroupTopicPartitions(group, partitions)]

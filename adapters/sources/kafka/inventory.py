@@ -10,7 +10,7 @@ from functools import cached_property
 from lakeward.adapters.sources.files.options import FilesOptions
 from lakeward.adapters.sources.kafka.broker import Broker
 from lakeward.adapters.sources.kafka.topics import SEPARATOR
-from lakeward.adapters.sources.landing.places import filled
+from lakeward.adapters.sources.landing.places import fill_template
 from lakeward.core.dimension import TableName
 from lakeward.core.text.suggestions import nearest
 
@@ -46,7 +46,7 @@ class KafkaSourceInventory:
 
     def topic_of(self, table: TableName) -> str:
         """Return the topic of a table, or several topics with a comma between."""
-        return filled(self.of_tables.get(table, self.options).folder, table)
+        return fill_template(self.of_tables.get(table, self.options).folder, table)
 
     def _no_topic_caution(self, topic: str) -> str:
         return " ".join(filter(None, (f"It has no topic yet ({topic}).", nearest(topic, self._topics))))

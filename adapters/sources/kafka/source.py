@@ -40,7 +40,7 @@ from lakeward.adapters.sources.kafka.staging.message_files import MessageStaging
 from lakeward.adapters.sources.kafka.staging.transfer import Transfer
 from lakeward.adapters.sources.kafka.transactions.transaction_offsets import TransactionOffsets
 from lakeward.adapters.sources.kafka.transactions.transfer import Bounds, TransactionTransfer
-from lakeward.adapters.sources.landing.places import filled
+from lakeward.adapters.sources.landing.places import fill_template
 from lakeward.adapters.spark.frames.local_frame import Frame
 from lakeward.core.dimension import Dimension, Lateness, TableName
 from lakeward.core.errors import LakewardError, SourceError
@@ -97,18 +97,18 @@ class KafkaSource:
         """Return what changes the values of a key in such messages."""
         return self.files.key_form(dimension)
 
-    def select_objects(self, dimension: Dimension, past: ObjectHistory) -> ObjectSelection:
+    def select_objects(self, dimension: Dimension, object_history: ObjectHistory) -> ObjectSelection:
         """Return the files of the next batch; messages are read from the broker if no file waits.
 
         Raises AlarmRaised where messages are lost, before any is read: KAFKA-001 and KAFKA-002.
         """
-        self.files.check(dimension, past)
+        self.files.check(dimension, object_history)
         if dimension.snapshots is not None:
             raise no_snapshots(dimension)
         table = dimension.source
         self.staging.folder(table)
         name = self.topic_of(table)
-        topic, applied = self.broker.find(name), parse_ranges(past.seen)
+        topic, applied = self.broker.find(name), parse_ranges(object_history.applied)
         refuse_other_topic(dimension.name, name, topic, applied)
         if topic is None:
             return ObjectSelection()
@@ -116,8 +116,8 @@ class KafkaSource:
             topic = self._record_first_ends(table, topic)
         self.initial_histories.pop(dimension.name, None)
         if not applied:
-            self.initial_histories[dimension.name] = past
-        waiting, positions = self._positions(dimension, past, topic, applied)
+            self.initial_histories[dimension.name] = object_history
+        waiting, positions = self._positions(dimension, object_history, topic, applied)
         is_split = self.options.transactions is None
         if group := () if is_split else self.staging.read_group(table, topic.id, positions):
             waiting = [*waiting, *group]
@@ -125,9 +125,9 @@ class KafkaSource:
         refuse_lost_messages(dimension.name, topic, positions)
         refuse_truncated(dimension.name, topic, positions)
         if all(self.staging.is_empty(table, one) for one in waiting):
-            landed = self._land(dimension, past, topic, positions)
+            landed = self._land(dimension, object_history, topic, positions)
             waiting = [*waiting, *landed] if landed else []
-        return self._select(dimension, past, waiting)
+        return self._select(dimension, object_history, waiting)
 
     def _record_first_ends(self, table: TableName, topic: Topic) -> Topic:
         """Store the end offsets of a topic; those of the topic of transactions are read before.
@@ -179,7 +179,7 @@ class KafkaSource:
         positions = {}
         for partition in topic.partitions:
             of_partition = [one for one in staged if one.partition == partition]
-            acked = acked_ranges(past.passed(LOST_ALARM), partition, topic)
+            acked = acked_ranges(past.acknowledged_names(LOST_ALARM), partition, topic)
             chain, position = find_contiguous(
                 applied_ends.get(partition, first_offsets.get(partition, 0)), [*of_partition, *acked]
             )
@@ -260,7 +260,9 @@ class KafkaSource:
         decode = self.landing_form.decoder(table, self._options_of(table))
         end = self.first_transaction_ends.get((table, topic.id))
         transfer = TransactionTransfer(self.broker, self.staging, table, name, decode, bounds, self.files.now, end)
-        offsets = TransactionOffsets(past.seen.values(), self.staging.read_transaction_progress(table), positions)
+        offsets = TransactionOffsets(
+            past.applied.values(), self.staging.read_transaction_progress(table), positions
+        )
         landed = transfer.land(
             offsets, lambda: self._waiting_ranges(table, self._recheck_topic(table, topic), positions)
         )
@@ -298,12 +300,12 @@ class KafkaSource:
         leftovers = (*selection.leftovers, *(item for item in transaction_items if item.name not in chosen))
         leftovers = leftovers if self.options.landing == "removed" else ()
         return replace(
-            selection, objects=objects if selection.objects else (), leftovers=leftovers, overtaken=overtaken
+            selection, objects=objects if selection.objects else (), leftovers=leftovers, superseded=overtaken
         )
 
     def topic_of(self, table: TableName) -> str:
         """Return the topic of a table, or several topics with a comma between."""
-        return filled(self.of_tables.get(table, self.files.options).folder, table)
+        return fill_template(self.of_tables.get(table, self.files.options).folder, table)
 
     def read(self, dimension: Dimension, selection: ObjectSelection, epoch: int) -> Batch[Frame]:
         """Read the files. With whole transactions, all selected files must be readable together.
@@ -386,7 +388,9 @@ class KafkaSource:
         if self.options.group is None or not applied:
             return
         try:
-            self.broker.tell(filled(self.options.group, table), self.topic_of(table), next_offsets(applied))
+            self.broker.commit_offsets(
+                fill_template(self.options.group, table), self.topic_of(table), next_offsets(applied)
+            )
         except LakewardError as error:
             log.warning("the consumer group was not told", table=str(table), error=str(error))
 

@@ -100,10 +100,12 @@ class SeveralTopics:
         """Yield the committed messages of a partition of one of the topics."""
         return self.broker.read(*TopicPartition.of(topic, partition), start, end)
 
-    def tell(self, group: str, topic: str, offsets: Mapping[int, int]) -> None:
+    def commit_offsets(self, group: str, topic: str, offsets: Mapping[int, int]) -> None:
         """Commit offsets of each topic for a consumer group."""
         for name, own in _group_by_topic(topic, offsets).items():
-            self.broker.tell(group, name, {partition: offsets[number] for number, partition in own.items()})
+            self.broker.commit_offsets(
+                group, name, {partition: offsets[number] for number, partition in own.items()}
+            )
 
 
 def _group_by_topic(topic: str, partitions: Collection[int]) -> Mapping[str, Mapping[int, int]]:

@@ -28,7 +28,7 @@ class BucketStore:
 
     client: Any
 
-    def real(self, folder: str) -> str | None:
+    def resolve(self, folder: str) -> str | None:
         """Return the URL of a folder if an object is below it, else None."""
         bucket, prefix = _prefix(folder)
         with explain_s3_errors(folder):
@@ -59,7 +59,7 @@ class BucketStore:
                     if stored is not None and (start is None or stored.name >= start):
                         yield stored
 
-    def find(self, path: str) -> Stored | None:
+    def stat(self, path: str) -> Stored | None:
         """Return size, time and tag of an object, or None if it does not exist."""
         bucket, key = split(path)
         try:
@@ -78,7 +78,7 @@ class BucketStore:
 
         An object that is rewritten meanwhile is not deleted. Raises FileNotFoundError if it does not exist.
         """
-        (bucket, key), now = split(path), self.find(path)
+        (bucket, key), now = split(path), self.stat(path)
         if now is None:
             raise FileNotFoundError(path)
         place = free_place(self, path, target)
@@ -86,7 +86,7 @@ class BucketStore:
             if place is not None:
                 source, condition = {"Bucket": bucket, "Key": key}, {"CopySourceIfMatch": f'"{now.etag}"'}
                 self.client.copy(source, *split(place), ExtraArgs=condition, Config=_COPY_CONFIG)
-            if self.find(path) == now:
+            if self.stat(path) == now:
                 self.client.delete_object(Bucket=bucket, Key=key)
 
 

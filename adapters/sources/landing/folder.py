@@ -13,7 +13,7 @@ from threading import Lock
 from typing import BinaryIO, Final, cast
 
 from lakeward.adapters.sources.landing.local_store import LocalStore, content_hash
-from lakeward.adapters.sources.landing.places import Part, Places, filled, table_of
+from lakeward.adapters.sources.landing.places import Part, Places, fill_template, table_of
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import ConfigError, SourceError
 from lakeward.core.ledger.objects import SourceObject
@@ -22,7 +22,7 @@ from lakeward.core.ports import Store, Stored
 HEAD_BYTES: Final = 64 * 1024
 """The size of the reads with which the beginning of a file is searched for its first row."""
 
-MOST_HEAD_BYTES: Final = 16 * 1024 * 1024
+MAX_HEAD_BYTES: Final = 16 * 1024 * 1024
 """The most bytes in which a first row is searched. A quote that is still open there is probably never closed."""
 
 _ORDERS: Final = 1 << 63
@@ -56,9 +56,9 @@ class Folder:
     @property
     def is_missing(self) -> bool:
         """True if the landing folder does not exist."""
-        return self.store.real(self.base) is None
+        return self.store.resolve(self.base) is None
 
-    def words(self) -> Sequence[str]:
+    def warnings(self) -> Sequence[str]:
         """Return warnings of the landing folder as a whole: that it does not exist."""
         return [f"The landing folder {self.root} does not exist."] if self.is_missing else []
 
@@ -127,8 +127,8 @@ class Folder:
 
     def path(self, table: TableName, name: str) -> str:
         """Return the path of a file, in the landing folder or in the archive."""
-        path, archived = self.landed(table, name), self._archive_path(table, name)
-        if archived is None or self.store.find(path) is not None or self.store.find(archived) is None:
+        path, archived = self.landing_path(table, name), self._archive_path(table, name)
+        if archived is None or self.store.stat(path) is not None or self.store.stat(archived) is None:
             return path
         return archived
 
@@ -145,7 +145,7 @@ class Folder:
             return None
         folder = f"{self.archive}/{table.schema}/{table.table}"
         try:
-            if self.store.real(folder) is None:
+            if self.store.resolve(folder) is None:
                 return None
             names = (entry.name for entry in self._list_visible(folder, None))
             return min(names, default=None) if isinstance(self.root, Path) else next(names, None)
@@ -156,7 +156,7 @@ class Folder:
                 todo="A table that begins looks there for files that it never applied. Grant permission for it.",
             ) from error
 
-    def landed(self, table: TableName, name: str) -> str:
+    def landing_path(self, table: TableName, name: str) -> str:
         """Return the path of a file in the landing folder, whether it exists or not.
 
         Raises SourceError for a name that leads out of the landing folder.
@@ -172,7 +172,7 @@ class Folder:
             and (folder := self._resolve(table, part.folder)) is not None
         ]
         if len(set(candidates)) > 1:
-            candidates = [path for path in candidates if self.store.find(path) is not None]
+            candidates = [path for path in candidates if self.store.stat(path) is not None]
         is_own = not place.is_split and not parts[0].is_shared
         return next(iter(candidates), self._full_path(f"{parts[0].folder}/{name}" if is_own else name))
 
@@ -208,7 +208,9 @@ class Folder:
             for part in place.parts(table)
             if not part.is_shared
             and (folder := part.folder.lower())
-            not in {filled(form, table).lower() for form in (self.places.others.load, self.places.others.changes)}
+            not in {
+                fill_template(form, table).lower() for form in (self.places.others.load, self.places.others.changes)
+            }
         }
 
     def _folders_of_template(self, template: str) -> Sequence[str]:
@@ -224,10 +226,12 @@ class Folder:
             ]
             folders = [f"{at}/{name}".lstrip("/") for at, name in inner if not name.startswith((".", "_"))]
         return (
-            folders if "{" in last else [at for at in folders if self.store.real(self._full_path(at)) is not None]
+            folders
+            if "{" in last
+            else [at for at in folders if self.store.resolve(self._full_path(at)) is not None]
         )
 
-    def beginning(self, prefix: str) -> str | None:
+    def find_by_prefix(self, prefix: str) -> str | None:
         """Return a file in the landing folder, or in a folder there, whose name has a prefix.
 
         None if there is none.
@@ -241,7 +245,7 @@ class Folder:
                 return f"{at}/{first.name}".lstrip("/")
         return None
 
-    def is_there(self, table: TableName) -> bool:
+    def has_folder(self, table: TableName) -> bool:
         """Return True if a table has a folder, or may have had one: in a bucket, archiving leaves no folder."""
         if isinstance(self.root, Path) and self.is_missing:
             return False
@@ -257,7 +261,7 @@ class Folder:
         parts = self.places.of(table).parts(table)
         return [folder for part in parts if (folder := self._resolve(table, part.folder)) is not None]
 
-    def missing(self, table: TableName) -> Sequence[Part]:
+    def missing_folders(self, table: TableName) -> Sequence[Part]:
         """Return the folders of a table that do not exist.
 
         None in a bucket with an archive, which leaves no folder.
@@ -272,7 +276,7 @@ class Folder:
         own = "" if self.is_shared(table, name) else f"{table.schema}/{table.table}/"
         return f"{self.archive}/{own}{name}"
 
-    def put_away(self, table: TableName, objects: Sequence[SourceObject]) -> Sequence[str]:
+    def archive_files(self, table: TableName, objects: Sequence[SourceObject]) -> Sequence[str]:
         """Move applied files into the archive.
 
         Return the names of those that are there now, none without an archive.
@@ -287,16 +291,16 @@ class Folder:
 
     def _archive_file(self, table: TableName, item: SourceObject) -> bool:
         """Move a file into the archive, unless it is there; return True if it is there now."""
-        path, archived = self.landed(table, item.name), self._archive_path(table, item.name)
+        path, archived = self.landing_path(table, item.name), self._archive_path(table, item.name)
         if archived is None:
             return False
         try:
-            stored = self.store.find(path)
+            stored = self.store.stat(path)
             if stored is not None:
-                if is_other(stored, item):
+                if is_replaced(stored, item):
                     return False
                 self.store.move(path, archived)
-            return self.store.find(archived) is not None
+            return self.store.stat(archived) is not None
         except OSError as error:
             raise SourceError(
                 f"{table}: {item.name} cannot be moved into the archive",
@@ -314,9 +318,9 @@ class Folder:
 
     def etag(self, table: TableName, name: str) -> str | None:
         """Return the store's tag of a file's content, or a hash of it; None if the file does not exist."""
-        path = self.landed(table, name)
+        path = self.landing_path(table, name)
         try:
-            stored = self.store.find(path)
+            stored = self.store.stat(path)
             if stored is None or stored.etag is not None:
                 return None if stored is None else stored.etag
             with self.store.open(path) as file:
@@ -331,7 +335,7 @@ class Folder:
 
         The header of such a file may not be that of a row which was read before.
         """
-        stored = self.store.find(self.landed(table, name)) if time else None
+        stored = self.store.stat(self.landing_path(table, name)) if time else None
         return stored is not None and stored.modified > time
 
     def head(self, table: TableName, name: str, row_end: str = "\n", quote: str = "") -> str:
@@ -362,9 +366,9 @@ class Folder:
             return self._resolved[folder]
         if isinstance(self.root, Path):
             self.refuse_missing()
-        real, base = self.store.real(self._full_path(folder)), self.base
+        real, base = self.store.resolve(self._full_path(folder)), self.base
         if real is None and (alike := self._match_ignoring_case(table, folder)) is not None:
-            real = self.store.real(self._full_path(alike))
+            real = self.store.resolve(self._full_path(alike))
         if real is None:
             return None
         if real != base and not real.startswith(f"{base}/"):
@@ -392,7 +396,7 @@ class Folder:
         return matches[0] if matches else None
 
 
-def is_other(stored: Stored, item: SourceObject) -> bool:
+def is_replaced(stored: Stored, item: SourceObject) -> bool:
     """Return True if a file is not the one that was listed or applied."""
     has_other_tag = stored.etag is not None and item.etag is not None and stored.etag != item.etag
     return has_other_tag or (stored.size, stored.modified) != (item.size, item.modified)
@@ -470,7 +474,7 @@ def _read_beginning(file: BinaryIO, end: bytes, quote: bytes) -> tuple[bytes, bo
             start = searched = position + len(end)
             if quotes % 2 == 0:
                 break
-        elif quotes % 2 == 1 and len(data) >= MOST_HEAD_BYTES:
+        elif quotes % 2 == 1 and len(data) >= MAX_HEAD_BYTES:
             break
         else:
             searched = max(start, len(data) - len(end) + 1)

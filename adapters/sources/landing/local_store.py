@@ -25,7 +25,7 @@ CHUNK_BYTES: Final = 8 * 1024 * 1024
 class LocalStore:
     """A local disk."""
 
-    def real(self, folder: str) -> str | None:
+    def resolve(self, folder: str) -> str | None:
         """Return the path of a folder with links resolved, or None if it does not exist."""
         path = Path(folder)
         return str(path.resolve()) if path.exists() else None
@@ -62,7 +62,7 @@ class LocalStore:
                 for stored in self.list(f"{folder}/{name}", below):
                     yield replace(stored, name=f"{name}/{stored.name}")
 
-    def find(self, path: str) -> Stored | None:
+    def stat(self, path: str) -> Stored | None:
         """Return size and time of a file, or None if it does not exist."""
         try:
             state = Path(path).stat()
@@ -76,10 +76,10 @@ class LocalStore:
 
     def move(self, path: str, target: str) -> None:
         """Move a file, also to another disk. If the target has its content already, the file is only removed."""
-        file, before = Path(path), self.find(path)
+        file, before = Path(path), self.stat(path)
         place = free_place(self, path, target)
         if place is None:
-            if self.find(path) == before:
+            if self.stat(path) == before:
                 file.unlink()
             return
         Path(place).parent.mkdir(parents=True, exist_ok=True)
@@ -139,7 +139,7 @@ def free_place(store: Store, path: str, target: str) -> str | None:
     """
     for number in count(1):
         place = target if number == 1 else f"{target}.{number}"
-        existing = store.find(place)
+        existing = store.stat(place)
         if existing is None:
             return place
         if _has_same_content(store, path, place, existing):
@@ -148,7 +148,7 @@ def free_place(store: Store, path: str, target: str) -> str | None:
 
 
 def _has_same_content(store: Store, path: str, place: str, existing: Stored) -> bool:
-    stored = store.find(path)
+    stored = store.stat(path)
     if stored is None or stored.size != existing.size:
         return False
     if stored.etag is not None and stored.etag == existing.etag:

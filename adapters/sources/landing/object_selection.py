@@ -28,16 +28,16 @@ from lakeward.core.ledger.selection import (
 from lakeward.core.merge.facts import Capability
 from lakeward.core.ports import Batch
 
-Numbered: TypeAlias = Callable[[TableName, Sequence[SourceObject], ObjectHistory], Sequence[SourceObject]]
+CheckObjects: TypeAlias = Callable[[TableName, Sequence[SourceObject], ObjectHistory], Sequence[SourceObject]]
 """Checks the listed files, and sets the order of each if its name does not give it."""
 
 
-def choose(
+def select_files(
     folder: Folder,
     dimension: Dimension,
     past: ObjectHistory,
     limits: Limits,
-    numbered: Numbered,
+    numbered: CheckObjects,
     snapshots: Naming = UNNAMED,
 ) -> ObjectSelection:
     """Select the next files of a table, in order; raises AlarmRaised where something may be lost.
@@ -50,7 +50,7 @@ def choose(
     start = None if past.start is None else names.listed_from(past.start)
     past = replace(past, start=start)
     listing = folder.list(table, start)
-    if listing is None and not past.seen:
+    if listing is None and not past.applied:
         folder.refuse_missing()
     listed, others = listing or ((), ())
     if folder.archive is None and lacks_applied_objects(listed, past):
@@ -66,13 +66,13 @@ def choose(
         written=lambda item: names.written(item.order),
         partition_end=names.partition_end,
     )
-    archived = folder.first_archived(table) if past.begins else None
+    archived = folder.first_archived(table) if past.has_no_batch else None
     keeps = folder.archive is None
     selection = select_objects(str(dimension.name), listed, past, limits, naming, keeps=keeps, archived=archived)
-    return replace(selection, others=tuple(others))
+    return replace(selection, unrelated_files=tuple(others))
 
 
-def still_alike(folder: Folder, table: TableName, selection: ObjectSelection) -> ObjectSelection:
+def select_unchanged(folder: Folder, table: TableName, selection: ObjectSelection) -> ObjectSelection:
     """Return the selection without the first file that changed while it was read, and without all after it.
 
     Orders and known hashes of content are kept.

@@ -50,7 +50,7 @@ def has_format(name: str) -> bool:
     return _FORMAT.search(name) is not None
 
 
-def below(folder: str) -> str:
+def path_prefix(folder: str) -> str:
     """Return the prefix of paths of files in a folder; it is empty for the landing folder itself."""
     return f"{folder}/" if folder else ""
 
@@ -117,8 +117,8 @@ class Place:
 
     def parts(self, table: TableName) -> Sequence[Part]:
         """Return the folders of a table."""
-        named = encoded(table) if self.is_encoded else table
-        load, changes = filled(self.load, named), filled(self.changes, named)
+        named = encode_names(table) if self.is_encoded else table
+        load, changes = fill_template(self.load, named), fill_template(self.changes, named)
         shared = () if self.shared is None else (Part(self.shared, has_load=False, is_shared=True),)
         if not self.is_split:
             return (Part(load), *shared)
@@ -126,13 +126,13 @@ class Place:
 
     def name(self, path: str, part: Part) -> str:
         """Return the name of a file by its path below a folder."""
-        return below(part.folder) + path if self.is_split or part.is_shared else path
+        return path_prefix(part.folder) + path if self.is_split or part.is_shared else path
 
     def path(self, name: str, part: Part) -> str | None:
         """Return the path below a folder of the file with a name, or None if the file is not in that folder."""
         if not (self.is_split or part.is_shared):
             return name
-        start = below(part.folder)
+        start = path_prefix(part.folder)
         return name.removeprefix(start) if name.startswith(start) else None
 
     def read(self, path: str, part: Part) -> FileName | None:
@@ -160,7 +160,7 @@ class Places:
         return self.own.get(table, self.others)
 
 
-def filled(template: str, table: TableName) -> str:
+def fill_template(template: str, table: TableName) -> str:
     """Return the folder of a table by a template.
 
     >>> filled("cdc/{schema}/{table}", TableName("shop", "orders"))
@@ -169,7 +169,7 @@ def filled(template: str, table: TableName) -> str:
     return _FIELD.sub(lambda match: str(getattr(table, match[1])), template)
 
 
-def encoded(table: TableName) -> TableName:
+def encode_names(table: TableName) -> TableName:
     """Return a table with names that are safe in keys of S3 and in paths of Hadoop.
 
     Each byte of any other character becomes `~` and two hexadecimal digits, so no two tables have the same names.
@@ -186,7 +186,7 @@ def encoded_folder(table: TableName) -> str:
     >>> encoded_folder(TableName("SALES", "ORDER#1"))
     'SALES/ORDER~231'
     """
-    return filled(OWN_FOLDER, encoded(table))
+    return fill_template(OWN_FOLDER, encode_names(table))
 
 
 def _encode(name: str) -> str:

@@ -20,7 +20,7 @@ def one_character(value: str) -> str:
     return value
 
 
-def one_or_none(value: str) -> str:
+def optional_character(value: str) -> str:
     """Return a quote, or an empty text for none."""
     return one_character(value) if value else value
 
@@ -47,7 +47,7 @@ def time_digits(text: str) -> str:
     return digits
 
 
-def counted(match: re.Match[str]) -> int | None:
+def group_number(match: re.Match[str]) -> int | None:
     """Return the number by which a pattern orders a file: 0 if its group is empty, None without such a group.
 
     Raises ValueError if the group has anything but a number: the pattern is then not for that file.

@@ -62,7 +62,7 @@ their unit in a message. Within other values, and as texts, they are not convert
 
 
 @dataclass(frozen=True, slots=True)
-class Described:
+class SchemaColumn:
     """A column as a schema describes it.
 
     `type` is None if no type of the lake can hold its values. `scale` is that of a decimal as it is in the schema,
@@ -80,10 +80,10 @@ class Version:
     """A schema of a table's messages: the digest of its text, and the columns that it describes."""
 
     digest: str
-    columns: tuple[Described, ...]
+    columns: tuple[SchemaColumn, ...]
 
 
-def columns_of(schema: str, *, is_flat: bool) -> tuple[Described, ...] | None:
+def columns_of(schema: str, *, is_flat: bool) -> tuple[SchemaColumn, ...] | None:
     """Return the columns that the schema of a message describes; None if it describes no row.
 
     >>> [(c.name, str(c.type)) for c in columns_of('{"fields": [{"type": "int32", "field": "id"}]}', is_flat=True)]
@@ -111,27 +111,27 @@ def _fields(schema: Any) -> Sequence[Mapping[str, Any]]:
     return [field for field in fields if isinstance(field, dict)] if isinstance(fields, list) else []
 
 
-def _described(field: Mapping[str, Any]) -> Described:
+def _described(field: Mapping[str, Any]) -> SchemaColumn:
     name, called = str(field["field"]), str(field.get("name"))
     if called == _DECIMAL:
         return _decimal(name, field)
     if called == _VARIABLE:
-        return Described(name, Type("string"), Wire.UNSCALED)
+        return SchemaColumn(name, Type("string"), Wire.UNSCALED)
     named = _NAMED.get(called) or _COUNTS.get(called)
     if named is not None:
-        return Described(name, Type(named[0]), named[1])
+        return SchemaColumn(name, Type(named[0]), named[1])
     type_ = _type(field)
     is_bytes = type_ is not None and type_.name == "binary"
-    return Described(name, type_, Wire.BASE64 if is_bytes else Wire.PLAIN)
+    return SchemaColumn(name, type_, Wire.BASE64 if is_bytes else Wire.PLAIN)
 
 
-def _decimal(name: str, field: Mapping[str, Any]) -> Described:
+def _decimal(name: str, field: Mapping[str, Any]) -> SchemaColumn:
     parameters_ = field.get("parameters")
     parameters = parameters_ if isinstance(parameters_, dict) else {}
     scale, precision = (_whole(parameters.get(key)) for key in ("scale", "connect.decimal.precision"))
     precision = MOST_DIGITS if precision is None else precision
     fits = scale is not None and 0 <= scale <= precision <= MOST_DIGITS and precision > 0
-    return Described(name, Type("decimal", precision, scale or 0) if fits else None, Wire.UNSCALED, scale)
+    return SchemaColumn(name, Type("decimal", precision, scale or 0) if fits else None, Wire.UNSCALED, scale)
 
 
 def _whole(value: Any) -> int | None:

@@ -50,7 +50,7 @@ from lakeward.adapters.sources.messages.message import (
 from lakeward.adapters.sources.messages.mongodb import WHY_NOT_READ, MongoMessages
 from lakeward.adapters.sources.messages.transaction_ids import transaction_name_of
 from lakeward.adapters.spark.frames.event_frame import DATABASE, INITIAL
-from lakeward.adapters.spark.frames.source_rows import NAME, VALUE, Telling
+from lakeward.adapters.spark.frames.source_rows import NAME, VALUE, RowSettings
 from lakeward.adapters.spark.session.compatibility import is_valid_utf8
 from lakeward.adapters.spark.sql.names import text
 from lakeward.core.dimension import TableName
@@ -259,7 +259,7 @@ class Debezium:
         is_own = f"NOT {OF_OTHER} AND {self._has_row()}"
         return f"CASE WHEN {is_own} THEN nullif(lower(left({name}, {LONGEST_NAME})), '') END AS {DATABASE}"
 
-    def decoded(self, telling: Telling) -> Decoded:
+    def decoded(self, telling: RowSettings) -> Decoded:
         """Return the cells and the other parts of parsed messages, as SQL.
 
         A deleted row has only its key, because other cells of the before image may be invented. A key cell that was
@@ -272,7 +272,7 @@ class Debezium:
             is_lost = f"{cells[name]} IN ({self._unavailable()})"
             there = f"CASE WHEN {is_lost} THEN {cell(_KEYS, name)} ELSE {cells[name]} END"
             cells[name] = f"CASE WHEN {_OPERATION} = 'delete' THEN {self._gone(name)} ELSE {there} END"
-        told = telling.dimension.told_before
+        told = telling.dimension.before_columns
         commit = log_positions.last_commit(self._field)
         is_told = _IS_UPDATE if key else f"{_OPERATION} IN ('update', 'delete')"
         was = {name: f"CASE WHEN {is_told} THEN {self._before(name)} END" for name in told}

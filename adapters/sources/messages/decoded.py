@@ -26,7 +26,7 @@ from lakeward.adapters.spark.frames.source_rows import (
     TORN,
     TRANSACTION_TEXT,
     VALUE,
-    Telling,
+    RowSettings,
     before_column,
 )
 from lakeward.adapters.spark.sql import names
@@ -111,7 +111,12 @@ def bare(value: str) -> str:
 
 
 def to_rows(
-    frame: DataFrame, telling: Telling, found: Decoded, written: Mapping[str, Writing], strange: str, *beside: str
+    frame: DataFrame,
+    telling: RowSettings,
+    found: Decoded,
+    written: Mapping[str, Writing],
+    strange: str,
+    *beside: str,
 ) -> DataFrame:
     """Return decoded messages as rows, with their cells converted to types; unsent cells are not read.
 
@@ -173,7 +178,7 @@ def _told_of_row(found: Decoded) -> Sequence[str]:
 
 
 def _misfits(
-    telling: Telling,
+    telling: RowSettings,
     cells: Mapping[str, str],
     was: Mapping[str, str],
     written: Mapping[str, Writing],

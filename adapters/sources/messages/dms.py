@@ -24,7 +24,7 @@ from lakeward.adapters.sources.messages.message import (
     why_broken,
     with_parsed,
 )
-from lakeward.adapters.spark.frames.source_rows import Telling
+from lakeward.adapters.spark.frames.source_rows import RowSettings
 from lakeward.adapters.spark.sql.casts import TextFormat, to_type
 from lakeward.adapters.spark.sql.names import text
 from lakeward.core.dimension import TableName
@@ -80,9 +80,9 @@ class DmsMessages:
         has_row = f"{_IS_ROW} AND {_DATA} IS NOT NULL"
         return frame.selectExpr("*", other_table(schema, name, has_row))
 
-    def decoded(self, telling: Telling) -> Decoded:
+    def decoded(self, telling: RowSettings) -> Decoded:
         """Return the cells and the other parts of parsed messages, as SQL."""
-        schema, told, said = telling.dimension.schema, telling.dimension.told_before, cell(_META, "operation")
+        schema, told, said = telling.dimension.schema, telling.dimension.before_columns, cell(_META, "operation")
         known = " ".join(f"WHEN '{word}' THEN '{meaning}'" for word, meaning in OPERATIONS.items())
         is_change = f"{said} = 'update'" if telling.dimension.key else f"{said} IN ('update', 'delete')"
         before = {name: f"CASE WHEN {is_change} THEN {self._before(name)} END" for name in told}

@@ -16,7 +16,7 @@ from threading import Lock
 from pyspark.sql import DataFrame
 
 from lakeward.adapters.spark.execution.parallelism import level_of
-from lakeward.adapters.spark.execution.query_plans import told_apart
+from lakeward.adapters.spark.execution.query_plans import with_identity
 from lakeward.adapters.spark.frames.local_frame import Frame, LocalFrame
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.ledger.objects import SourceObject
@@ -34,7 +34,7 @@ class _CachedFiles:
 
 
 @dataclass(slots=True)
-class KeptFrames:
+class FrameCache:
     """The cached frames of a source; tables may use it from several threads.
 
     For each table of the source at most one list of files is cached while no table uses it: the last one.
@@ -43,7 +43,7 @@ class KeptFrames:
     _readings: dict[TableName, list[_CachedFiles]] = field(default_factory=dict)
     _lock: Lock = field(default_factory=Lock)
 
-    def keep(
+    def cache(
         self, frame: Frame, dimension: Dimension, objects: Sequence[SourceObject]
     ) -> tuple[Frame, Callable[[], None]]:
         """Return the cached frame of these files, and the function by which its table releases it.
@@ -53,7 +53,7 @@ class KeptFrames:
         if isinstance(frame, LocalFrame):
             return frame, lambda: None
         files = _versions(objects)
-        cached = told_apart(frame, files)
+        cached = with_identity(frame, files)
         with self._lock:
             readings = self._readings.setdefault(dimension.source, [])
             for other in [one for one in readings if one.files != files and not one.in_use]:

@@ -65,12 +65,12 @@ def why_in_spark(files: Sequence[SmallFile], reading: Reading, small_batch: int)
             return f"{file.name} is not CSV, or Parquet of plain types, named as they are wanted"
         if file.layout is not None and is_packed_otherwise(file.name):
             return f"{file.name} is not packed by gzip"
-    reasons = [local_source_rows.why_not_here(reading)]
+    reasons = [local_source_rows.why_spark(reading)]
     if any(file.layout is None for file in files):
-        reasons.append(local_parquet.why_not_here(reading))
+        reasons.append(local_parquet.why_spark(reading))
     if any(file.layout is not None for file in files):
         formats = ((item, reading.format_of(item.name)) for item in reading.dimension.schema)
-        reasons += [local_casts.why_not_here(item, written) for item, written in formats]
+        reasons += [local_casts.why_spark(item, written) for item, written in formats]
     return next(filter(None, reasons), None)
 
 

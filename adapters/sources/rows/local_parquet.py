@@ -40,7 +40,7 @@ _YEARS: Final = tuple((day - date(1970, 1, 1)).days for day in (date(1900, 1, 1)
 _TEXT: Final = Type("string")
 
 
-def why_not_here(reading: Reading) -> str | None:
+def why_spark(reading: Reading) -> str | None:
     """Return in words why Spark must read the Parquet files of a table; None if they may be read here."""
     if reading.dimension.keeps_text:
         return "each row of Parquet is kept as a text"

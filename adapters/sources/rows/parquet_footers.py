@@ -27,7 +27,7 @@ OF_DMS: Final = "Let DMS write the column as a text (a transformation rule `chan
 _AS_NOW: Final[Mapping[str, str]] = MappingProxyType({})
 
 
-class Form(Enum):
+class PhysicalForm(Enum):
     """The stored form of a column, if Spark does not derive it from the type. Values are the types for Spark."""
 
     NANOS = "bigint"
@@ -44,7 +44,7 @@ class Footer:
     """
 
     schema: Schema
-    forms: tuple[tuple[str, Form], ...] = ()
+    forms: tuple[tuple[str, PhysicalForm], ...] = ()
     written: tuple[tuple[str, str], ...] = ()
 
     def with_names(self, wanted: Iterable[str]) -> Footer:
@@ -65,13 +65,13 @@ class Footer:
             tuple((name, written) for written, name in now.items() if written != name),
         )
 
-    def with_known(self, *known: Schema | None, renames: Mapping[str, str] = _AS_NOW) -> Footer:
+    def with_types(self, *known: Schema | None, renames: Mapping[str, str] = _AS_NOW) -> Footer:
         """Return the footer with types for its columns without one, from the first schema of `known` that has them.
 
         `renames` are the present names of columns, by their names in the file.
         """
         more = []
-        for name in (name for name, form in self.forms if form is Form.NOTHING):
+        for name in (name for name, form in self.forms if form is PhysicalForm.NOTHING):
             called = (renames.get(name, name), name)
             columns = (schema.find(now) for schema in known if schema is not None for now in called)
             column = next((one for one in columns if one is not None), None)
@@ -85,7 +85,7 @@ def refuse_unknown(footer_: Footer, table: str, name: str) -> None:
     The column cannot be left out: that would mean that an update did not send it.
     """
     for column, form in footer_.forms:
-        if form is Form.NOTHING and footer_.schema.find(column) is None:
+        if form is PhysicalForm.NOTHING and footer_.schema.find(column) is None:
             raise SourceError(
                 f"{table}: column {column} of {name} has no type",
                 found="it is NULL in every row",
@@ -93,7 +93,7 @@ def refuse_unknown(footer_: Footer, table: str, name: str) -> None:
             )
 
 
-def footer(file: Path | BinaryIO, table: str, name: str = "", todo: str = OF_FILES) -> Footer:
+def read_footer(file: Path | BinaryIO, table: str, name: str = "", todo: str = OF_FILES) -> Footer:
     """Read a file's footer.
 
     `name` is the name of the file in error messages; without it the path is named. `todo` says what to do about a
@@ -201,18 +201,18 @@ def _refuse_finer(file: Path | BinaryIO, column: str, table: str, name: str, tod
             )
 
 
-_Meaning = tuple[Type | pa.DataType | None, Form | None]
+_Meaning = tuple[Type | pa.DataType | None, PhysicalForm | None]
 """A type and its form. The type is Arrow's if no table can hold it, and None for a column without a type."""
 
 
 def _meaning(arrow_type: pa.DataType) -> _Meaning:
     """Return the type of the lake and the form of a column, by its type in Arrow."""
     if isinstance(arrow_type, pa.UuidType):
-        return Type("string"), Form.UUID
+        return Type("string"), PhysicalForm.UUID
     if pa.types.is_null(arrow_type):
-        return None, Form.NOTHING
+        return None, PhysicalForm.NOTHING
     if pa.types.is_timestamp(arrow_type) and arrow_type.unit == "ns":
-        return Type("timestamp" if arrow_type.tz else "timestamp_ntz"), Form.NANOS
+        return Type("timestamp" if arrow_type.tz else "timestamp_ntz"), PhysicalForm.NANOS
     return _type(arrow_type), None
 
 

@@ -13,7 +13,7 @@ from typing import Final
 from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 from pyspark.sql.types import StructType
 
-from lakeward.adapters.sources.rows.parquet_footers import Footer, Form
+from lakeward.adapters.sources.rows.parquet_footers import Footer, PhysicalForm
 from lakeward.adapters.sources.rows.read_spec import Reading, below, escaped
 from lakeward.adapters.spark.frames.source_rows import (
     BLANK,
@@ -124,7 +124,7 @@ def _with_forms(reader: DataFrameReader, footer: Footer) -> DataFrameReader:
     if not forms:
         return reader
     types = {c.name: forms[c.name].value if c.name in forms else ddl(c.type) for c in footer.schema}
-    readable, written = {n: t for n, t in types.items() if t != Form.NOTHING.value}, dict(footer.written)
+    readable, written = {n: t for n, t in types.items() if t != PhysicalForm.NOTHING.value}, dict(footer.written)
     listed = [f"{quoted(written.get(name, name))} {type_}" for name, type_ in readable.items()]
     return reader.schema(", ".join(listed) if listed else StructType([]))
 
@@ -144,9 +144,9 @@ class _Cell:
     number: int | None
 
     @property
-    def form(self) -> Form | None:
+    def form(self) -> PhysicalForm | None:
         """The stored form of the cell, if its type does not imply it."""
-        return Form.NOTHING if self.name is None else dict(self.footer.forms).get(self.name)
+        return PhysicalForm.NOTHING if self.name is None else dict(self.footer.forms).get(self.name)
 
     @property
     def value(self) -> str:
@@ -157,7 +157,7 @@ class _Cell:
     @property
     def flag(self) -> str | None:
         """The name of the column that flags invalid UTF-8; None for a type without texts."""
-        is_made_here = self.number is None or self.form in (Form.NOTHING, Form.UUID)
+        is_made_here = self.number is None or self.form in (PhysicalForm.NOTHING, PhysicalForm.UUID)
         has_texts = not is_made_here and is_not_utf8("", self.column.type) is not None
         return f"{NOT_UTF8}_{self.number}" if has_texts else None
 
@@ -166,11 +166,11 @@ class _Cell:
         """The value in the column's type, which may be outside of the limits that every reader of the lake has."""
         item, raw = self.column, quoted(self.name or "")
         match self.form:
-            case Form.NOTHING:
+            case PhysicalForm.NOTHING:
                 return f"CAST(NULL AS {ddl(item.type)})"
-            case Form.NANOS:
+            case PhysicalForm.NANOS:
                 raw = f"CASE WHEN {raw} % 1000 = 0 THEN timestamp_micros({raw} div 1000) END"
-            case Form.UUID:
+            case PhysicalForm.UUID:
                 raw = self.text
         return f"CAST({self.reading.unpadded(raw, item.type)} AS {ddl(item.type)})"
 
@@ -179,13 +179,13 @@ class _Cell:
         """The cell as a text; in hex if it is not valid UTF-8."""
         raw = quoted(self.name or "")
         match self.form:
-            case Form.NANOS:
+            case PhysicalForm.NANOS:
                 column = None if self.name is None else self.footer.schema.find(self.name)
                 zone = "Z" if column is not None and column.type.name == "timestamp" else ""
                 return _moment(raw, zone)
-            case Form.UUID:
+            case PhysicalForm.UUID:
                 return f"regexp_replace(lower(hex({raw})), {text(_PARTS)}, '$1-$2-$3-$4-$5')"
-            case Form.NOTHING:
+            case PhysicalForm.NOTHING:
                 return "string(NULL)"
             case _ if self._is_text:
                 is_text = is_valid_utf8(raw) if self.flag is None else f"NOT {self.flag}"

@@ -13,7 +13,7 @@ _OVERFLOW: Final = "long overflow"
 _REST: Final = "Nothing of this batch was applied; other tables go on."
 
 
-def not_read(table: str, name: str | None, error: BaseException) -> SourceError:
+def unreadable_file(table: str, name: str | None, error: BaseException) -> SourceError:
     """Return the error for a file that Spark fails to read; `name` is None if the file is not known."""
     file = name or "a file of the batch"
     if root_cause(error)[1] == _OVERFLOW:

@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from lakeward.adapters.sources.csv.parser import Dialect
 from lakeward.adapters.sources.messages.json.wire_format import Wire, Writing, value_of
-from lakeward.adapters.spark.frames.source_rows import HAS_OP, IS_LOAD, NAME, RANK, Telling
+from lakeward.adapters.spark.frames.source_rows import HAS_OP, IS_LOAD, NAME, RANK, RowSettings
 from lakeward.adapters.spark.sql import names
 from lakeward.adapters.spark.sql.casts import to_type
 from lakeward.adapters.spark.sql.inline_rows import inline
@@ -19,7 +19,7 @@ from lakeward.core.schema import Column, Type
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reading(Telling):
+class Reading(RowSettings):
     """How the files of a table are read.
 
     `base` is a folder that contains all of them. `op_column` is the column with the operation. Columns whose names
@@ -60,7 +60,7 @@ class Reading(Telling):
 
 
 @dataclass(frozen=True, slots=True)
-class Numbered:
+class NumberedFile:
     """A file of a batch with its order and its rank.
 
     `order` is the order of the object among all of its table, `rank` its place in the batch from 0. `is_load` says
@@ -103,7 +103,7 @@ def _decoded(uri: str) -> str:
     return f"CASE WHEN contains({uri}, '%') THEN url_decode(replace({uri}, '+', '%2B')) ELSE {uri} END"
 
 
-def file_frame(spark: SparkSession, files: Sequence[Numbered], reading: Reading) -> DataFrame:
+def file_frame(spark: SparkSession, files: Sequence[NumberedFile], reading: Reading) -> DataFrame:
     """Return a small frame with the place of each file, to be joined with rows by the file's name."""
     types = {NAME: "string", names.OBJECT: "bigint", RANK: "bigint", IS_LOAD: "boolean", HAS_OP: "boolean"}
     start = len(reading.base.rstrip("/")) + 1

@@ -82,7 +82,7 @@ def csv_cells(row: str, layout: Layout, dialect: Dialect) -> Cells:
     return Cells(own, {name.removeprefix(BEFORE): cell for name, cell in before.items()}, cells.get(OP))
 
 
-def mended_rows(
+def replayed_events(
     spark: SparkSession, reading: Reading, entries: Sequence[Entry], cells: Callable[[Entry], Cells]
 ) -> DataFrame:
     """Return quarantined rows as events.

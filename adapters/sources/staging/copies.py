@@ -38,7 +38,7 @@ class StagedCopies:
         """Copy files of a table, and return the folder of the copies; raises as `StagingPrefix.upload` does."""
         try:
             for name in names:
-                self.prefix.upload(Path(self.folder.landed(table, name)), f"{encoded_folder(table)}/{name}")
+                self.prefix.upload(Path(self.folder.landing_path(table, name)), f"{encoded_folder(table)}/{name}")
         finally:
             self._may_have_unneeded[table] = True  # set after copying: a check meanwhile may have missed the copies
         places = Places(replace(self.folder.places.others, is_encoded=True))

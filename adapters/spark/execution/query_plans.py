@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
-def told_apart(frame: DataFrame, by: str) -> DataFrame:
+def with_identity(frame: DataFrame, by: str) -> DataFrame:
     """Return a frame whose plan differs from that of the same frame with another text, so that they share no cache.
 
     Spark uses a cached frame wherever two plans are equal, in any session, even if the files have changed. This

@@ -32,7 +32,7 @@ def arrow_type(type_: Type) -> pa.DataType:
     return to_arrow_type(to_spark(type_))
 
 
-def why_not_here(item: Column, text_format: TextFormat) -> str | None:
+def why_spark(item: Column, text_format: TextFormat) -> str | None:
     """Return why only Spark can read the texts of a column; None if they can be read here."""
     if item.type.is_nested:
         return f"the column {item.name} is {item.type.with_article}"

@@ -34,7 +34,7 @@ from lakeward.adapters.spark.frames.source_rows import (
     TRANSACTION_TEXT,
     UPSERT,
     VALUE,
-    Telling,
+    RowSettings,
     before_column,
 )
 from lakeward.adapters.spark.sql import names
@@ -63,7 +63,7 @@ class FilePlace:
     has_op: bool
 
 
-def why_not_here(telling: Telling) -> str | None:
+def why_spark(telling: RowSettings) -> str | None:
     """Return which setting only Spark can read; None if everything can be read here."""
     indicator = telling.dimension.schema.find(telling.indicator) if telling.indicator is not None else None
     if indicator is not None:
@@ -71,7 +71,7 @@ def why_not_here(telling: Telling) -> str | None:
     return None
 
 
-def to_events(rows: pa.Table, file: FilePlace, telling: Telling, also: Sequence[str] = ()) -> pa.Table:
+def to_events(rows: pa.Table, file: FilePlace, telling: RowSettings, also: Sequence[str] = ()) -> pa.Table:
     """Return the event frame of the rows of one file, like `adapters.spark.frames.source_rows.to_events`."""
     count = rows.num_rows
     unset = rows.column(names.UNSET)
@@ -114,7 +114,7 @@ def _constant(value: int, count: int) -> pa.Array:
     return pa.repeat(pa.scalar(value, pa.int64()), count)
 
 
-def _operations(rows: pa.Table, file: FilePlace, telling: Telling) -> Texts:
+def _operations(rows: pa.Table, file: FilePlace, telling: RowSettings) -> Texts:
     """Return the operation of each row by its Op column, None if it is unknown."""
     words = rows.column(OP_TEXT).to_pylist()
     if file.is_load:
@@ -133,7 +133,7 @@ def _operations(rows: pa.Table, file: FilePlace, telling: Telling) -> Texts:
     return operations
 
 
-def _changes_without_word(rows: pa.Table, telling: Telling) -> Sequence[str]:
+def _changes_without_word(rows: pa.Table, telling: RowSettings) -> Sequence[str]:
     """Return the operations of changes without a word for one."""
     if telling.without_op != "read" or not rows.column(names.UNSET).null_count < rows.num_rows:
         return [telling.without_op] * rows.num_rows
@@ -148,13 +148,13 @@ _LOG_PLACE: Final = re.compile(rf"(?=.{{1,{MOST_DIGITS}}}\Z)0*[1-9][0-9]*\Z", re
 _NUMBER: Final = re.compile(r"-?[0-9]{1,38}\Z", re.ASCII)
 
 
-def _numbers(texts: Texts, telling: Telling) -> Sequence[int | None]:
+def _numbers(texts: Texts, telling: RowSettings) -> Sequence[int | None]:
     """Return the sequences of texts, None for a text that is not a sequence."""
     form = _NUMBER if telling.is_any_number else _LOG_PLACE
     return [int(text) if text is not None and form.match(text) else None for text in texts]
 
 
-def _sequences(file: FilePlace, telling: Telling, times: pa.Array, numbers: Sequence[int | None]) -> pa.Array:
+def _sequences(file: FilePlace, telling: RowSettings, times: pa.Array, numbers: Sequence[int | None]) -> pa.Array:
     is_wide = telling.dimension.sequences.are_wide
     type_ = arrow_type(names.sequence_type(telling.dimension.sequences))
     if file.is_load:
@@ -179,7 +179,7 @@ class _Problem:
 def _problems(
     rows: pa.Table,
     file: FilePlace,
-    telling: Telling,
+    telling: RowSettings,
     operations: pa.Array,
     times: pa.Array,
     numbers: Sequence[int | None],
@@ -267,7 +267,7 @@ def _reasons(rows: pa.Table, problems: Sequence[_Problem]) -> tuple[pa.Array, pa
     return pa.array(reasons, pa.string()), pa.array(details, pa.string())
 
 
-def _old_keys(rows: pa.Table, file: FilePlace, telling: Telling, operations: pa.Array) -> pa.Array:
+def _old_keys(rows: pa.Table, file: FilePlace, telling: RowSettings, operations: pa.Array) -> pa.Array:
     """Return the old key of each row, NULL if its key did not change."""
     key = [(c.name, rows.column(before_column(i)), rows.column(c.name)) for i, c in enumerate(telling.key_columns)]
     if not key:
@@ -289,7 +289,7 @@ def _are_different(first: pa.Array, second: pa.Array) -> pa.Array:
     return pc.and_not_kleene(differs, pc.and_kleene(pc.is_nan(first), pc.is_nan(second)))
 
 
-def _images(rows: pa.Table, telling: Telling, operations: pa.Array) -> pa.Array:
+def _images(rows: pa.Table, telling: RowSettings, operations: pa.Array) -> pa.Array:
     """Return the row before each update or delete, NULL if it was not sent whole."""
     is_delete = pc.equal(operations, "delete")
     is_whole_delete = pc.and_kleene(is_delete, rows.column(names.UNSET).is_null())

@@ -62,7 +62,7 @@ ARRIVAL_BITS: Final = 40
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Telling:
+class RowSettings:
     """How the rows of a table say which events they are.
 
     - `timestamp_column`, `sequence_column`: the columns of the commit time and the sequence, if any
@@ -174,7 +174,7 @@ def before_column(index: int) -> str:
     return f"_lakeward_before_{index}"
 
 
-def to_events(rows: DataFrame, files: DataFrame, telling: Telling, also: Sequence[str] = ()) -> DataFrame:
+def to_events(rows: DataFrame, files: DataFrame, telling: RowSettings, also: Sequence[str] = ()) -> DataFrame:
     """Return the event frame of rows as a reader returned them; `also` are further columns to keep.
 
     Commit times are in UTC: in a zone with summer time one hour occurs twice a year, and commit times must be in
@@ -219,7 +219,7 @@ def to_events(rows: DataFrame, files: DataFrame, telling: Telling, also: Sequenc
     )
 
 
-def _partial_row_columns(telling: Telling) -> Sequence[str]:
+def _partial_row_columns(telling: RowSettings) -> Sequence[str]:
     """Return SQL for what was not sent, the old key, and the transaction.
 
     A row with an unknown operation may be an update, so it has an old key too and holds both keys.
@@ -238,7 +238,7 @@ def _partial_row_columns(telling: Telling) -> Sequence[str]:
     )
 
 
-def _image(telling: Telling) -> str:
+def _image(telling: RowSettings) -> str:
     """Return SQL for the row before an update or delete, NULL if it was not sent whole."""
     is_delete, before = f"{names.OPERATION} = 'delete'", [*enumerate(telling.before_columns)]
     own = {c.name: f"CASE WHEN {is_delete} THEN {quoted(c.name)} END" for _, c in before}
@@ -256,7 +256,7 @@ def _as_text() -> str:
     return f"CASE WHEN {is_valid_utf8(_SOURCE_TEXT)} THEN {_SOURCE_TEXT} ELSE concat('0x', hex({_SOURCE_TEXT})) END"
 
 
-def _operation(telling: Telling) -> str:
+def _operation(telling: RowSettings) -> str:
     """Return SQL for the operation by the Op column. Rows of a full load are reads, not inserts.
 
     A change without Op says only which values it leaves: cells that were not sent keep their values.
@@ -282,13 +282,13 @@ def _operation(telling: Telling) -> str:
     )
 
 
-def _indicator(telling: Telling) -> str | None:
+def _indicator(telling: RowSettings) -> str | None:
     """Return SQL for the value of the indicator column, None if the files lack it."""
     column = telling.dimension.schema.find(telling.indicator) if telling.indicator is not None else None
     return None if column is None else f"string({quoted(column.name)})"
 
 
-def _problems(telling: Telling) -> list[tuple[str, str, str]]:
+def _problems(telling: RowSettings) -> list[tuple[str, str, str]]:
     """Return the problems that a row can have, in order of precedence: SQL condition, reason, SQL explanation."""
     problems = [
         (BLANK, SKIPPED, "''"),

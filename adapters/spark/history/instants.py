@@ -54,8 +54,12 @@ def undated(frame: DataFrame, dimension: Dimension) -> str | None:
     history = dimension.history
     if history is None:
         return None
-    explanations = [] if history.shown.open_end is None else [_reaches_open_end(history, history.shown.open_end)]
-    if history.shown.type.name not in (*TIMES, "bigint"):
+    explanations = (
+        []
+        if history.validity_columns.open_end is None
+        else [_reaches_open_end(history, history.validity_columns.open_end)]
+    )
+    if history.validity_columns.type.name not in (*TIMES, "bigint"):
         explanations.append(_out_of_range(history))
     if isinstance(history.validity, ByColumn):
         explanations.append(_missing_date(frame, dimension, history, history.validity.column))
@@ -67,7 +71,7 @@ def _reaches_open_end(history: History, end: int) -> str:
 
 
 def _out_of_range(history: History) -> str:
-    least, most = instant_range(history.shown.type)
+    least, most = instant_range(history.validity_columns.type)
     is_outside = f"{names.INSTANT} NOT BETWEEN {least}L AND {most}L AND {_IS_KEYED_EVENT}"
     return f"CASE WHEN {is_outside} THEN {text(out_of_range_detail(history))} END"
 
@@ -149,7 +153,7 @@ def of_cell(value: str, type_: Type, history: History) -> str:
 
 def of_countable(instant: str, history: History) -> str:
     """Return SQL for an instant, NULL if no version may be valid from it on."""
-    if history.shown.open_end is None and history.shown.type.name in (*TIMES, "bigint"):
+    if history.validity_columns.open_end is None and history.validity_columns.type.name in (*TIMES, "bigint"):
         return instant
     least, most = valid_instant_range(history)
     return f"CASE WHEN {instant} BETWEEN {least}L AND {most}L THEN {instant} END"

@@ -69,11 +69,15 @@ class VersionRows:
 
     def believed(self, rows: DataFrame) -> DataFrame:
         """Return the rows of the table that no later batch has corrected."""
-        return rows.where(f"{quoted(self.history.shown.known_to)} IS NULL") if self.history.known else rows
+        return (
+            rows.where(f"{quoted(self.history.validity_columns.known_to)} IS NULL")
+            if self.history.is_bitemporal
+            else rows
+        )
 
     def read(self, rows: DataFrame) -> DataFrame:
         """Return rows of the table as versions, with all their other columns."""
-        form = self.history.shown
+        form = self.history.validity_columns
         begins, ends = (instant_of_value(quoted(name), form.type) for name in (form.valid_from, form.valid_to))
         if form.closed:
             ends = f"{ends} + 1"
@@ -87,7 +91,7 @@ class VersionRows:
 
     def is_contrary(self) -> str:
         """Return SQL for whether the columns of a row contradict each other on whether it is current."""
-        form = self.history.shown
+        form = self.history.validity_columns
         open_end = "NULL" if form.open_end is None else as_validity_value(f"{form.open_end}L", form.type)
         ends_open = f"({quoted(form.valid_to)} <=> {open_end})"
         if form.is_current is not None:
@@ -135,7 +139,7 @@ class VersionRows:
 
     def instant(self, value: str) -> str:
         """Return SQL for an instant as a value of the validity columns."""
-        return as_validity_value(value, self.history.shown.type)
+        return as_validity_value(value, self.history.validity_columns.type)
 
     def changed(self, key: str, stored: str, base: str, versions: str) -> str:
         """Return SQL for the changes of the rows of a key.
@@ -147,7 +151,7 @@ class VersionRows:
         started, `versions` those that it left. Versions before the base are kept, as in
         `lakeward.core.history.versions.splice_versions`.
         """
-        form = self.history.shown
+        form = self.history.validity_columns
         lies_before = "coalesce(s.begins < first.begins AND (is_kept OR s.version.place <= first.place), false)"
         lets = {
             "had": stored,
@@ -177,7 +181,7 @@ class VersionRows:
     def _rows_to_write(self, versions: str) -> str:
         """Return SQL for the rows to write: these versions and, in a bitemporal history, the rows they correct."""
         number = self._number("v")
-        if not self.history.known:
+        if not self.history.is_bitemporal:
             return f"transform({versions}, v -> {self.new('v', 'is_now', number=number)})"
         is_same = self._shows_same("s", "v")
         since = f"coalesce(get(filter(stood, s -> {is_same}), 0).known_from, {self.batch}L)"
@@ -212,7 +216,7 @@ class VersionRows:
         NULL for a new version.
         """
         fields = {"version": version, "current": struct(self._current(newest)) if self.current else "1"}
-        if self.history.known:
+        if self.history.is_bitemporal:
             fields |= {"known_from": since or f"{self.batch}L", "known_to": "bigint(NULL)"}
         fields |= {"number": number} if self.history.has_numbers else {}
         return struct(fields)
@@ -225,8 +229,12 @@ class VersionRows:
         fields = {"file": FILE, "pos": POS}
         shown_current = {f"k{i}": quoted(f"current_{name}") for name, i in self.current.items()}
         fields |= {"current": struct(shown_current)} if shown_current else {}
-        fields |= {"known_from": quoted(self.history.shown.known_from)} if self.history.known else {}
-        fields |= {"number": quoted(self.history.shown.surrogate_column)} if self.history.has_numbers else {}
+        fields |= (
+            {"known_from": quoted(self.history.validity_columns.known_from)} if self.history.is_bitemporal else {}
+        )
+        fields |= (
+            {"number": quoted(self.history.validity_columns.surrogate_column)} if self.history.has_numbers else {}
+        )
         place = dict(zip("sor", names.POSITION[1:], strict=True))
         return self.by_key(self.read(rows), self.dimension.key, place, **fields)
 
@@ -254,7 +262,7 @@ class VersionRows:
 
     def rows(self, fresh: DataFrame) -> DataFrame:
         """Return the versions in a column `fresh` as rows of the table."""
-        form, version = self.history.shown, "fresh.version"
+        form, version = self.history.validity_columns, "fresh.version"
         columns = {c.name: f"{version}.cells.c{i}" for i, c in enumerate(self.versions.schema)}
         columns |= {f"previous_{name}": f"{version}.p{i}" for name, i in self.versions.previous.items()}
         columns |= {f"current_{name}": f"fresh.current.k{i}" for name, i in self.current.items()}
@@ -264,7 +272,7 @@ class VersionRows:
             form.valid_to: self._end(version),
         }
         columns |= {form.is_current: f"{version}.ends IS NULL"} if form.is_current is not None else {}
-        columns |= dict(zip(self.history.knowing, ("fresh.known_from", "fresh.known_to"), strict=False))
+        columns |= dict(zip(self.history.known_columns, ("fresh.known_from", "fresh.known_to"), strict=False))
         if form.surrogate is Surrogate.HASH:
             columns[form.surrogate_column] = self._hash(version)
         if self.history.has_numbers:
@@ -277,7 +285,7 @@ class VersionRows:
         )
 
     def _end(self, version: str) -> str:
-        form = self.history.shown
+        form = self.history.validity_columns
         ended = f"{version}.ends - 1" if form.closed else f"{version}.ends"
         open_end = "NULL" if form.open_end is None else as_validity_value(f"{form.open_end}L", form.type)
         return f"CASE WHEN {version}.ends IS NULL THEN {open_end} ELSE {as_validity_value(ended, form.type)} END"
@@ -293,8 +301,10 @@ class VersionRows:
     def gone(self, gone: DataFrame) -> DataFrame:
         """Return the columns that identify the rows to remove, and where they lie. `gone` has stored versions."""
         key = {name: f"gone.version.cells.c{self.versions.schema.names.index(name)}" for name in self.dimension.key}
-        key[self.history.shown.valid_from] = as_validity_value("gone.begins", self.history.shown.type)
-        key |= {self.history.shown.known_from: "gone.known_from"} if self.history.known else {}
+        key[self.history.validity_columns.valid_from] = as_validity_value(
+            "gone.begins", self.history.validity_columns.type
+        )
+        key |= {self.history.validity_columns.known_from: "gone.known_from"} if self.history.is_bitemporal else {}
         columns = [f"{sql} AS {quoted(name)}" for name, sql in key.items()]
         return gone.selectExpr(*columns, f"gone.file AS {FILE}", f"gone.pos AS {POS}")
 

@@ -219,7 +219,7 @@ class Versions:
 
     def _with_first_values(self) -> str:
         """Return SQL for the image, with the first values in columns of kind 0."""
-        first = {self._index(name) for name in self.columns.kept}
+        first = {self._index(name) for name in self.columns.first_values}
         if not first:
             return "image"
         cells = {

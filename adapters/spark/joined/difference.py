@@ -132,7 +132,7 @@ def _beyond(plan: JoinPlan, writer: VersionRows) -> str:
 
     It is `open_end_violation` of the core as SQL.
     """
-    form = writer.history.shown
+    form = writer.history.validity_columns
     if form.open_end is None or not plan.joining.over_time:
         return "string(NULL)"
     violating = f"filter(after, v -> greatest(v.begins, v.ends) >= {form.open_end}L)"
@@ -153,7 +153,7 @@ def _align(plan: JoinPlan, stored: DataFrame, joined: DataFrame, touched: DataFr
             "*", f"bigint(NULL) AS {_TOUCHED}", f"CAST(NULL AS array<int>) AS {_UNDATED}"
         )
     touched = touched.selectExpr(*map(quoted, key), f"{INSTANT} AS {_TOUCHED}", f"{UNDATED} AS {_UNDATED}")
-    if plan.whole:
+    if plan.reasons:
         return stored.join(joined, key, "full").join(touched, key, "left")
     return touched.join(stored, key, "left").join(joined, key, "left")
 

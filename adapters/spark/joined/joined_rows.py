@@ -26,14 +26,14 @@ from lakeward.adapters.spark.sql.names import quoted
 from lakeward.adapters.spark.sql.types import ddl
 from lakeward.core.joined.dates import BEGINNING
 from lakeward.core.joined.declaration import JoinType
-from lakeward.core.joined.joining import Joining
+from lakeward.core.joined.join_definition import JoinDefinition
 
 _UNKNOWN_CELLS: Final = "_lakeward_told"
 _ASKED: Final = "_lakeward_asked"
 """Column: the instant as of which a group is read."""
 
 
-def join_frames(joining: Joining, tables: Frames, keys: DataFrame | None) -> DataFrame:
+def join_frames(joining: JoinDefinition, tables: Frames, keys: DataFrame | None) -> DataFrame:
     """Return the joined rows, of these keys or of all, in the columns of the joined table.
 
     Over time there is one row for each instant (`AT`) at which the joined row may change. At instants without a
@@ -53,7 +53,7 @@ def join_frames(joining: Joining, tables: Frames, keys: DataFrame | None) -> Dat
     return _with_unknown(joining, joined, keys) if moments is None else _at_all(joining, joined, moments)
 
 
-def _of_keys(joining: Joining, driving: JoinedSource, tables: Frames, keys: DataFrame | None) -> DataFrame:
+def _of_keys(joining: JoinDefinition, driving: JoinedSource, tables: Frames, keys: DataFrame | None) -> DataFrame:
     """Return the rows of the driving source for the joined rows of these keys, or of all."""
     rows = tables[driving.name].where(are_not_null(driving.links))
     if keys is None:
@@ -80,7 +80,7 @@ def _join_source(rows: DataFrame, source: JoinedSource, parent: JoinedSource, ta
     return rows.join(table, is_found, way)
 
 
-def _select_columns(joining: Joining, sources: Mapping[str, JoinedSource], rows: DataFrame) -> DataFrame:
+def _select_columns(joining: JoinDefinition, sources: Mapping[str, JoinedSource], rows: DataFrame) -> DataFrame:
     selection = {own: sql for source in sources.values() for own, sql in source.selection()}
     own = [f"CAST({selection[c.name]} AS {ddl(c.type)}) AS {quoted(c.name)}" for c in joining.dimension.schema]
     instants = ", ".join(source.instant for source in sources.values())
@@ -88,7 +88,7 @@ def _select_columns(joining: Joining, sources: Mapping[str, JoinedSource], rows:
     return rows.selectExpr(*own, f"array({instants}) AS {INSTANTS}", f"false AS {IS_UNKNOWN}", *at)
 
 
-def _with_unknown(joining: Joining, rows: DataFrame, keys: DataFrame | None) -> DataFrame:
+def _with_unknown(joining: JoinDefinition, rows: DataFrame, keys: DataFrame | None) -> DataFrame:
     """Add the unknown row to joined rows, unless they have a row with its key."""
     unknown, key = _unknown(joining, rows.sparkSession), list(joining.dimension.key)
     if unknown is None:
@@ -100,7 +100,7 @@ def _with_unknown(joining: Joining, rows: DataFrame, keys: DataFrame | None) -> 
     )
 
 
-def _unknown(joining: Joining, spark: SparkSession) -> DataFrame | None:
+def _unknown(joining: JoinDefinition, spark: SparkSession) -> DataFrame | None:
     """Return the unknown row, or None if the table has none."""
     if joining.unknown is None:
         return None
@@ -114,7 +114,11 @@ def _unknown(joining: Joining, spark: SparkSession) -> DataFrame | None:
 
 
 def _moments(
-    joining: Joining, sources: Mapping[str, JoinedSource], tables: Frames, rows: DataFrame, keys: DataFrame | None
+    joining: JoinDefinition,
+    sources: Mapping[str, JoinedSource],
+    tables: Frames,
+    rows: DataFrame,
+    keys: DataFrame | None,
 ) -> DataFrame:
     """Return the instants at which a joined row may change: begins and ends of all versions that it joined."""
     joined, key = joining.joined, list(joining.dimension.key)
@@ -142,7 +146,7 @@ def _moments(
     return moments.distinct().localCheckpoint()
 
 
-def _at_all(joining: Joining, rows: DataFrame, moments: DataFrame) -> DataFrame:
+def _at_all(joining: JoinDefinition, rows: DataFrame, moments: DataFrame) -> DataFrame:
     """Return a row for each of these instants: the joined row, the unknown row, or a row without values."""
     key = list(joining.dimension.key)
     all_rows = moments.join(rows, [*key, AT], "left")

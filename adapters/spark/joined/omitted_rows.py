@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from lakeward.adapters.spark.joined.source_frames import Frames, JoinedSource, are_not_null, literal, sources_of
 from lakeward.adapters.spark.sql.types import ddl
-from lakeward.core.joined.joining import Joining
+from lakeward.core.joined.join_definition import JoinDefinition
 from lakeward.core.joined.omitted_rows import OmittedRows
 
 
-def find_omitted_rows(joining: Joining, tables: Frames) -> OmittedRows:
+def find_omitted_rows(joining: JoinDefinition, tables: Frames) -> OmittedRows:
     """Return what a joined table cannot show of the rows or versions of its driving source.
 
     Where the statistics of the table format exclude files, only the others are read. Nothing is read if rows are
@@ -25,7 +25,7 @@ def find_omitted_rows(joining: Joining, tables: Frames) -> OmittedRows:
     return OmittedRows(keyless, unknown > 0)
 
 
-def _is_unknown_key(joining: Joining, driving: JoinedSource) -> str:
+def _is_unknown_key(joining: JoinDefinition, driving: JoinedSource) -> str:
     """Return SQL for whether a row has the key of the unknown row."""
     if joining.unknown is None:
         return "false"

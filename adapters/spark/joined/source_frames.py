@@ -21,7 +21,7 @@ from lakeward.adapters.spark.sql.types import ddl
 from lakeward.core.dimension import Dimension
 from lakeward.core.events import Cell
 from lakeward.core.joined.declaration import Aggregate, Function, Source
-from lakeward.core.joined.joining import Joining
+from lakeward.core.joined.join_definition import JoinDefinition
 from lakeward.core.schema import Type
 from lakeward.core.text.literals import text_of
 
@@ -43,7 +43,7 @@ Frames = Mapping[str, DataFrame]
 class JoinedSource:
     """One source of a joined table and its column names; `index` is its index among the sources."""
 
-    joining: Joining
+    joining: JoinDefinition
     name: str
     index: int
 
@@ -175,7 +175,7 @@ class JoinedSource:
         return {own: f"CAST({literal(cells[own], type_)} AS {ddl(type_)})" for own, type_ in types.items()}
 
 
-def sources_of(joining: Joining) -> Mapping[str, JoinedSource]:
+def sources_of(joining: JoinDefinition) -> Mapping[str, JoinedSource]:
     """Return the sources of a joined table by name, in order."""
     return {name: JoinedSource(joining, name, index) for index, name in enumerate(joining.joined.sources)}
 

@@ -23,7 +23,7 @@ from lakeward.adapters.spark.merge.fold.fold_items import CHAIN, EVENT_PLACE, KE
 from lakeward.adapters.spark.sql import names
 from lakeward.adapters.spark.sql.names import quoted
 from lakeward.core.dimension import Dimension
-from lakeward.core.joined.joining import Joining
+from lakeward.core.joined.join_definition import JoinDefinition
 
 _PLACE, _IS_NEW = "_lakeward_place", "_lakeward_is_new"
 _CARRIED_DATES: Final = {INSTANT: "reached", UNDATED: "undated"}
@@ -36,7 +36,7 @@ _MERGED_DATES: Final = (
 """SQL: the aggregates that date several changes together."""
 
 
-def find_touched_keys(joining: Joining, changes: Frames, before: Frames, tables: Frames) -> DataFrame | None:
+def find_touched_keys(joining: JoinDefinition, changes: Frames, before: Frames, tables: Frames) -> DataFrame | None:
     """Return the keys of joined rows that source changes may have changed, in columns of the joined table.
 
     Each key has the greatest instant of these changes, and the sources with undated ones. `changes` has the changed
@@ -92,7 +92,7 @@ def find_changed_keys(table: Dimension, events: DataFrame, are_new: str) -> Data
     join to it, up to the last event of such a key: the row that was carried over may have changed, or be gone.
     """
     key = Key(table)
-    named = key.named(events).selectExpr("*", f"{are_new} AS {_IS_NEW}").localCheckpoint()
+    named = key.with_key_texts(events).selectExpr("*", f"{are_new} AS {_IS_NEW}").localCheckpoint()
     each = [f"{EVENT_PLACE} AS {_PLACE}", names.TIME, _IS_NEW]
     own = named.selectExpr(*map(quoted, table.key), KEY, *each)
     old_key = [f"{names.OLD}.{quoted(name)} AS {quoted(name)}" for name in table.key]

@@ -77,7 +77,7 @@ def without_stored_facts(frame: DataFrame, plan: MergePlan, stored_rows: DataFra
 def first_value_columns(plan: MergePlan) -> Sequence[str]:
     """Return the columns that keep their first value (kind 0). A stored row does not show their later values."""
     columns = columns_of(plan.dimension)
-    return () if columns is None else columns.kept
+    return () if columns is None else columns.first_values
 
 
 def _without(frame: DataFrame, copies: DataFrame) -> tuple[DataFrame, int]:

@@ -30,8 +30,8 @@ def split_chains(plan: MergePlan, events: DataFrame, barriers: DataFrame) -> tup
     `barriers` have a key and a position each. A key change that waits is itself a barrier for both of its keys,
     unless a truncate lies above it.
     """
-    key = Key(plan.whole)
-    events_with_keys = key.named(events).selectExpr("*", f"{EVENT_PLACE} AS {_PLACE}").localCheckpoint()
+    key = Key(plan.with_all_columns)
+    events_with_keys = key.with_key_texts(events).selectExpr("*", f"{EVENT_PLACE} AS {_PLACE}").localCheckpoint()
     key_changes = events_with_keys.where(f"{OLD_KEY} IS NOT NULL{_above(plan)}").selectExpr(KEY, OLD_KEY, _PLACE)
     barriers_by_key = _lowest_places(barriers.selectExpr(f"{key.text()} AS {KEY}", f"{EVENT_PLACE} AS {_PLACE}"))
     count = -1

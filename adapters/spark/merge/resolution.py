@@ -43,7 +43,7 @@ POS: Final = "_lakeward_standing_pos"
 NULL where the plan does not need them.
 """
 
-STANDS: Final = f"NOT coalesce({DELETED}, false)"
+IS_NOT_DELETED: Final = f"NOT coalesce({DELETED}, false)"
 """SQL: whether a row of a table with soft deletes is not deleted."""
 
 INSERTS, WHOLES, DELETES = "_lakeward_inserts", "_lakeward_wholes", "_lakeward_deletes"
@@ -69,7 +69,7 @@ _BARRIER: Final = "_lakeward_barrier"
 NO_KEY: Final = "the table has no key to find the row by"
 INCOMPLETE: Final = "it sends a part of a row, and there is no row of that key"
 _UNKNOWN_TEXT: Final = "string(NULL)"
-BELOW_WATERMARK: Final = "at or below the mark: by `lateness`, nothing may come there any more"
+BELOW_WATERMARK: Final = "at or below the low watermark: by `lateness`, nothing may come there any more"
 
 _KINDS: Final = {"read": 0, "insert": 1, "update": 2, "delete": 3}
 _IS_READ, _IS_INSERT, _IS_UPDATE, _IS_DELETE = (f"& 3 = {code}" for code in _KINDS.values())

@@ -80,7 +80,7 @@ def _differing_places(facts: DataFrame) -> DataFrame:
 
 def _facts(events: DataFrame, plan: MergePlan, *, is_known: bool, is_row: bool = False) -> DataFrame:
     """Return the columns that decide a tie, and the hash of what a row shows. Of a delete only its key counts."""
-    named = Key(plan.whole).named(events.where(has_order()))
+    named = Key(plan.with_all_columns).with_key_texts(events.where(has_order()))
     unset = f"coalesce(array_sort({names.UNSET}), CAST(array() AS array<string>))"
     content, shown_content = (
         f"CASE WHEN {names.OPERATION} = 'delete' THEN 0L ELSE xxhash64({hashed(plan, left_out)}, {unset}) END"

@@ -32,7 +32,7 @@ def without_truncates(frame: DataFrame, plan: MergePlan) -> tuple[DataFrame, Dat
 
 def in_force(plan: MergePlan) -> list[Hold]:
     """Return the holds that no truncate of the batch overrules."""
-    return [hold for hold in plan.holds if not plan.truncates.overrule(hold.position, hold.reason)]
+    return [hold for hold in plan.holds if not plan.truncates.overrules(hold.position, hold.reason)]
 
 
 def not_overruled(plan: MergePlan, rows: DataFrame) -> DataFrame:

@@ -24,7 +24,7 @@ from lakeward.core.schema_changes.evolution import Kind, SchemaChange
 
 def refused(plan: MergePlan, batch: Batch[Frame]) -> Batch[Frame]:
     """Return a batch with the rows that show changes as rejects, and the other rows in the table's columns."""
-    changes = plan.evolution.shown
+    changes = plan.evolution.quarantined_changes
     frame = _reject_changed(in_spark(batch.frame), changes)
     counts = frame.where(f"{names.REASON} = '{Reason.SCHEMA.value}'").groupBy(names.OPERATION).count().collect()
     rejected = {Operation(row[names.OPERATION]): row["count"] for row in counts}

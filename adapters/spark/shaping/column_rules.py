@@ -26,7 +26,7 @@ from lakeward.core.shaping.column_rules import (
     Rename,
     Replace,
     Trim,
-    known,
+    find_column,
 )
 from lakeward.core.shaping.reshaping_rules import Concat, Constant, Drop, Flatten, Keep, Split, Sql
 from lakeward.core.shaping.shape import Shape, Step
@@ -64,7 +64,7 @@ def layers(
         if any(name in layer.made for name in step.rule.reads(step.before)):
             yield layer
             layer = Layer()
-        layer.made.update(zip([item.name for item in step.made], values(step, secrets), strict=True))
+        layer.made.update(zip([item.name for item in step.results], values(step, secrets), strict=True))
         if isinstance(step.rule, Cast):
             place = layer.key_misfits if step.number in of_key else layer.misfits
             place.append(f"CASE WHEN {was_sent(step.needs)} THEN {misfit(step.rule, step)} END")
@@ -86,17 +86,17 @@ def values(step: Step, secrets: Sequence[str]) -> list[str]:
         case Constant():
             return [to_type(text(rule.value), rule.type, TextFormat())]
         case Concat():
-            return [_concatenated(rule, [_as_text(known(step.before, name)) for name in rule.columns])]
+            return [_concatenated(rule, [_as_text(find_column(step.before, name)) for name in rule.columns])]
         case Split():
             limit = len(rule.into) if rule.rest == "keep" else -1
             parts = f"split({quoted(rule.column)}, {text(rule.pattern)}, {limit})"
             return [f"get({parts}, {place})" for place in range(len(rule.into))]
         case Flatten():
-            return [quoted(rule.column, part.name) for part in known(step.before, rule.column).type.parts]
+            return [quoted(rule.column, part.name) for part in find_column(step.before, rule.column).type.parts]
         case Sql():
             return [readable(_expression(rule), rule.type)]
         case OfColumn():
-            return [_column_value(rule, known(step.before, rule.column), secrets)]
+            return [_column_value(rule, find_column(step.before, rule.column), secrets)]
         case _:
             raise TypeError(rule.kind)
 
@@ -177,8 +177,8 @@ def _cast(rule: Cast, item: Column) -> str:
 
 def misfit(rule: Cast, step: Step) -> str:
     """Return SQL for the explanation that a value does not fit; NULL if it fits."""
-    (target,) = step.made
-    item = known(step.before, rule.column)
+    (target,) = step.results
+    item = find_column(step.before, rule.column)
     explanation = text(f'" is not {target.type.with_article} (column {target.name}, rule {step.number})')
     is_unfit = f"{quoted(item.name)} IS NOT NULL AND {_cast(rule, item)} IS NULL"
     return f"CASE WHEN {is_unfit} THEN concat('\"', {_as_text(item)}, {explanation}) END"

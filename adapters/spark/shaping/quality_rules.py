@@ -13,7 +13,7 @@ from lakeward.adapters.spark.sql.casts import TextFormat, to_type
 from lakeward.adapters.spark.sql.names import quoted, text
 from lakeward.core.merge.change_log import Reason
 from lakeward.core.schema import Schema
-from lakeward.core.shaping.column_rules import known
+from lakeward.core.shaping.column_rules import find_column
 from lakeward.core.shaping.quality_rules import (
     Action,
     Expression,
@@ -110,7 +110,7 @@ def is_broken(rule: RowRule, schema: Schema, key: Sequence[str]) -> str:
 
 
 def _value(value: str, column: str, schema: Schema) -> str:
-    return to_type(text(value), known(schema, column).type, TextFormat())
+    return to_type(text(value), find_column(schema, column).type, TextFormat())
 
 
 def _explanation(rule: RowRule, number: int) -> str:

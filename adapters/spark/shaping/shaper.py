@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 
 from lakeward.adapters.spark.checks.refused_files import find_refusals
 from lakeward.adapters.spark.execution.parallelism import level_of
-from lakeward.adapters.spark.execution.query_plans import told_apart
+from lakeward.adapters.spark.execution.query_plans import with_identity
 from lakeward.adapters.spark.frames.event_frame import (
     AHEAD,
     IS_EVENT,
@@ -108,7 +108,7 @@ class SparkShaper:
         frame = frame if dimension.keeps_text else without_text(frame)
         object_bytes = sum(item.object.size for item in batch.facts.objects)
         with _translate_failures(dimension):  # planning evaluates rows of this process
-            frame = told_apart(frame, str(dimension.name)).persist(level_of(object_bytes))
+            frame = with_identity(frame, str(dimension.name)).persist(level_of(object_bytes))
         try:
             groups = self._survey(_with_ahead(frame, batch.facts.believed), dimension, flags)
             inputs = _inputs(frame, batch, groups, rules, schema)

@@ -43,7 +43,7 @@ def fact(dimension: Dimension, event: ChangeEvent) -> Hashable:
     Where sequences are unique per key, two deliveries with an equal one are copies.
     """
     if dimension.unique_sequences and not event.is_load:
-        return (event.position.mark, event.keys, event.operation)
+        return (event.position.source_order, event.keys, event.operation)
     return event.position
 
 
@@ -55,7 +55,7 @@ def known_facts(before: TableBefore) -> defaultdict[Hashable, list[ChangeEvent]]
     memory, facts = before.memory, defaultdict[Hashable, list[ChangeEvent]](list)
     closed = [event for event in memory.closed.values() if event is not None]
     for event in [*(change.event for change in memory.changes.values()), *closed]:
-        if memory.low_watermark is None or event.position.mark > memory.low_watermark:
+        if memory.low_watermark is None or event.position.source_order > memory.low_watermark:
             facts[fact(before.dimension, event)].append(event)
     return facts
 

@@ -125,7 +125,7 @@ def slow_keys(before: TableBefore, passing: FilteredEvents, links: Links) -> set
 def is_newest(event: ChangeEvent, row: Row | None, high_watermark: Position | None) -> bool:
     """Whether an event is newer than the stored row of its key or, without a row, than the high watermark."""
     if row is None or row.deleted:
-        return high_watermark is None or event.position.mark > high_watermark.mark
+        return high_watermark is None or event.position.source_order > high_watermark.source_order
     return event.position > row.position
 
 

@@ -31,7 +31,7 @@ class FilteredEvents:
 
     def overruled(self, holds: Mapping[Position, Hold]) -> list[Position]:
         """Return the positions of holds that end, because they lie below a truncate."""
-        return [position for position, hold in holds.items() if self.truncates.overrule(position, hold.reason)]
+        return [position for position, hold in holds.items() if self.truncates.overrules(position, hold.reason)]
 
 
 def filter_by_holds(before: TableBefore, arrived: Arrivals) -> FilteredEvents:
@@ -64,7 +64,7 @@ def barriers_of(holds: Iterable[Hold], truncates: Truncates) -> dict[Key, Positi
     """Return for each held key the first position that is held. Holds below a truncate do not count."""
     barriers: dict[Key, Position] = {}
     for hold in holds:
-        if not truncates.overrule(hold.position, hold.reason):
+        if not truncates.overrules(hold.position, hold.reason):
             for key in hold.keys:
                 barriers[key] = min(hold.position, barriers.get(key, hold.position))
     return barriers

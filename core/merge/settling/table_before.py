@@ -78,7 +78,7 @@ class TableBefore:
     @property
     def first_value_columns(self) -> Sequence[str]:
         """The columns that keep their first value. A row does not show what was sent for them later."""
-        return () if self.columns is None else self.columns.kept
+        return () if self.columns is None else self.columns.first_values
 
     @property
     def high_watermark(self) -> Position | None:
@@ -97,7 +97,7 @@ class TableBefore:
             position.epoch == self.epoch
             and not self.replaces
             and low_watermark is not None
-            and position.mark <= low_watermark
+            and position.source_order <= low_watermark
         )
 
     def current_row(self, key: Key) -> Row | None:
@@ -125,7 +125,7 @@ class TableBefore:
         if row is None or history is None or self.columns is None:
             return None
         broken = violation(self.columns, row.versions)
-        return None if broken is None else broken.told(history.shown)
+        return None if broken is None else broken.describe(history.validity_columns)
 
 
 def _deleted(event: ChangeEvent) -> Sequence[Key]:

@@ -96,14 +96,14 @@ def ties_of(before: TableBefore, events: Iterable[ChangeEvent]) -> int:
     groups: dict[Hashable, list[ChangeEvent]] = defaultdict(list)
     for event in events if before.dimension.ties is Ties.ARRIVAL else ():
         if event.keys and event.position.has_order:
-            groups[event.position.mark, event.keys].append(event)
+            groups[event.position.source_order, event.keys].append(event)
     return sum(count_tied(before, group) for group in groups.values())
 
 
 def count_tied(before: TableBefore, group: list[ChangeEvent]) -> int:
     """Return how many events of one place in the source's order follow another by arrival alone."""
     stored_rows = before.current_rows(group[0]) if before.dimension.unique_sequences else []
-    if any(row.position.mark == group[0].position.mark for row in stored_rows):
+    if any(row.position.source_order == group[0].position.source_order for row in stored_rows):
         return len(group)
     return 0 if all(_are_alike(group[0], event) for event in group[1:]) else len(group) - 1
 

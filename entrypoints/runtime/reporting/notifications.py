@@ -22,7 +22,7 @@ from lakeward.core.reporting.notices import (
     after_waiting,
     find_entries,
     of_failure,
-    of_strays,
+    of_unrouted_rows,
     unsent,
     without_ended,
 )
@@ -66,7 +66,7 @@ class RunNotifications:
         begun, join_runs = [run for run in runs if run.is_begun], [*joined]
         entries = [entry for run in begun for entry in self._of_table(run)]
         entries += [entry for run in join_runs for entry in self._of_joined(run)]
-        entries += [of_strays(unrouted_rows)] if unrouted_rows else []
+        entries += [of_unrouted_rows(unrouted_rows)] if unrouted_rows else []
         looked_at = {*(str(run.table) for run in begun), *(str(run.table) for run in join_runs)}
         looked_at |= set() if unrouted_rows is None else {""}
         return self._tell(entries, looked_at)

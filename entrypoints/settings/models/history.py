@@ -23,10 +23,10 @@ from lakeward.core.history.options import (
     ByTime,
     History,
     Kind,
-    Shown,
     Surrogate,
     Track,
     Validity,
+    ValidityColumns,
 )
 from lakeward.core.schema import Schema, Type, parse_type
 from lakeward.core.shaping.shape import SYSTEM_PREFIX
@@ -208,8 +208,8 @@ def history_of(track: list[str] | dict[str, list[str]], settings: HistorySetting
         first_load=_instant("first_load", settings.first_load, type_),
         zone=zone,
         previous_key=settings.previous_key,
-        known=settings.known,
-        shown=Shown(
+        is_bitemporal=settings.known,
+        validity_columns=ValidityColumns(
             valid_from=settings.valid_from,
             valid_to=settings.valid_to,
             is_current=settings.is_current or None,
@@ -233,7 +233,7 @@ def instant_of(text: str, history: History, now: int) -> int:
     if text == "now" and (moment := instant_of_run(history, now)) is not None:
         return moment
     try:
-        return cast("int", _instant("TIME", text, history.shown.type))
+        return cast("int", _instant("TIME", text, history.validity_columns.type))
     except ValueError as error:
         raise ConfigError(str(error)) from error
 
@@ -255,7 +255,7 @@ def _instant(name: str, text: str | None, type_: Type) -> int | None:
     if text is None:
         return None
     try:
-        instant = instant_of_value(value_of(text, type_), History(shown=Shown(type=type_)))
+        instant = instant_of_value(value_of(text, type_), History(validity_columns=ValidityColumns(type=type_)))
     except (ValueError, ArithmeticError):
         instant = None
     if instant is None:

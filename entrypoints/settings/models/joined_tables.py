@@ -14,8 +14,8 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import ConfigError
 from lakeward.core.joined.check import check_key, validate_joined
-from lakeward.core.joined.declaration import Aggregate, Function, Joined, JoinType, Source
-from lakeward.core.joined.joining import Joining
+from lakeward.core.joined.declaration import Aggregate, Function, JoinDeclaration, JoinType, Source
+from lakeward.core.joined.join_definition import JoinDefinition
 from lakeward.core.text.suggestions import nearest
 from lakeward.entrypoints.settings.models.history import HistorySettings, Name, Tracked, as_text, history_of
 from lakeward.entrypoints.settings.models.maintenance import MaintainSettings
@@ -170,7 +170,7 @@ def joined_of(
     zone: str,
     *,
     may_come: bool,
-) -> Joined:
+) -> JoinDeclaration:
     """Return the declaration of a joined table.
 
     `tables` maps the configured tables to their time zones. The days of a joined history begin in the zone of its
@@ -192,7 +192,9 @@ def joined_of(
     history = history_of(settings.track, settings.history, zone) if settings.mode == "history" else None
     if history is not None and history.by_day:
         history = replace(history, zone=_zone(name, sources, tables, zone))
-    return Joined(name=name, sources=sources, history=history, unknown={} if settings.unknown is True else unknown)
+    return JoinDeclaration(
+        name=name, sources=sources, history=history, unknown={} if settings.unknown is True else unknown
+    )
 
 
 def _zone(name: TableName, sources: Mapping[str, Source], tables: Mapping[TableName, str], zone: str) -> str:
@@ -254,8 +256,8 @@ def _aggregate(settings: AggregateSettings) -> Aggregate:
 
 
 def check_joined(
-    joined: Joined, dimensions: Mapping[TableName, Dimension], keyless: Collection[TableName]
-) -> Joining | None:
+    joined: JoinDeclaration, dimensions: Mapping[TableName, Dimension], keyless: Collection[TableName]
+) -> JoinDefinition | None:
     """Check a declaration against its sources; returns None while columns or keys of a source are unknown.
 
     Raises ConfigError if the declaration does not fit its sources, or if a source has no key (`keyless`).

@@ -129,7 +129,7 @@ def test_an_outbox_without_any_applied_transaction_stops_the_table(source: Outbo
     (applied,) = source.select_objects(ORDERS, ObjectHistory()).objects
     with closing(sqlite3.connect(source.outbox.file)) as database, database:
         database.execute("UPDATE outbox SET txn = 0")
-    past = ObjectHistory(seen={applied.name: applied}, last=applied.name, start=applied.name)
+    past = ObjectHistory(applied={applied.name: applied}, last_applied=applied.name, start=applied.name)
     with pytest.raises(AlarmRaised, match="none of its files is there any more"):
         source.select_objects(ORDERS, past)
 

@@ -52,7 +52,7 @@ def job(lake: SqliteTarget, *objects: Sequence[ChangeEvent], dimension: Dimensio
 def states(lake: SqliteTarget) -> dict[Key, object]:
     """Read the stored rows as a new process does."""
     table = lake.table(ORDERS)
-    table.standing()
+    table.state()
     rows: dict[Key, Row] = table.rows
     return {key: row.cells["state"] for key, row in rows.items()}
 
@@ -135,8 +135,8 @@ def test_a_batch_is_planned_again_after_a_conflict(lake: SqliteTarget) -> None:
     mine = job(lake, [event(1), event(1, key=2)], [event(2)])
     apply_changes(mine, before_the_first("commit", other))
     assert states(lake) == {(1,): "at 2", (2,): "at 1"}
-    assert lake.standing(ORDERS).progress.batch == 2
-    assert lake.standing(ORDERS).progress.totals.applied == 3
+    assert lake.table_state(ORDERS).progress.batch == 2
+    assert lake.table_state(ORDERS).progress.totals.applied == 3
 
 
 def test_a_process_that_ends_within_the_commit_leaves_the_table_as_it_was(lake: SqliteTarget) -> None:
@@ -160,12 +160,12 @@ def test_a_process_that_ends_within_the_commit_leaves_the_table_as_it_was(lake: 
 def test_a_file_that_is_no_database_stops_the_table(tmp_path: Path) -> None:
     (tmp_path / "lake.db").write_text("no database, but a text that is as long as one" * 9, "utf-8")
     with pytest.raises(TableError, match=r"lake\.db cannot be read or written"):
-        SqliteTarget(tmp_path / "lake.db", now=lambda: 0).standing(ORDERS)
+        SqliteTarget(tmp_path / "lake.db", now=lambda: 0).table_state(ORDERS)
 
 
 def test_reading_a_missing_table_creates_no_file(lake: SqliteTarget) -> None:
-    assert lake.standing(ORDERS).schema is None
-    assert lake.open(ORDERS).quarantine.entries(lake.standing(ORDERS).progress) == []
+    assert lake.table_state(ORDERS).schema is None
+    assert lake.open(ORDERS).quarantine.entries(lake.table_state(ORDERS).progress) == []
     assert not lake.file.exists()
 
 

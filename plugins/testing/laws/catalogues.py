@@ -19,7 +19,7 @@ MISSING: Final = TableName("lakeward_has", "no_such_table")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Catalogued:
+class CatalogueUnderTest:
     """A catalogue under test, its tables, and `gone`, another catalogue that does not answer.
 
     There must be at least two tables, one of them with a key whose columns are in another order than those of the
@@ -49,10 +49,10 @@ class Catalogued:
         return [table for table in self.tables if spelled[_plain(table.name)] > 1]
 
 
-Law: TypeAlias = Callable[[Catalogued], None]
+Law: TypeAlias = Callable[[CatalogueUnderTest], None]
 
 
-def catalogue_contract(make: Callable[..., Catalogued]) -> type:
+def catalogue_contract(make: Callable[..., CatalogueUnderTest]) -> type:
     """Return a test class with the laws of a catalogue. Parameters of `make` are pytest fixtures."""
     return port_contract("The laws of a catalogue.", make, LAWS)
 
@@ -74,7 +74,7 @@ def _with_type(column: SourceColumn, wanted: str) -> SourceColumn:
     return column if wanted else replace(column, written="")
 
 
-def a_table_is_described_completely(under_test: Catalogued) -> None:
+def a_table_is_described_completely(under_test: CatalogueUnderTest) -> None:
     """A description has columns and primary key in order, types of the database and of lakeward, and comments."""
     for _ in range(2):
         found = under_test.catalogue.describe([table.name for table in under_test.tables])
@@ -83,20 +83,20 @@ def a_table_is_described_completely(under_test: Catalogued) -> None:
             _check(found[table.name], table)
 
 
-def only_requested_tables_are_described(under_test: Catalogued) -> None:
+def only_requested_tables_are_described(under_test: CatalogueUnderTest) -> None:
     """Only requested tables are described, and none if none is requested."""
     for table in under_test.tables:
         assert under_test.catalogue.describe([table.name]).keys() == {table.name}
     assert not under_test.catalogue.describe([])
 
 
-def an_unknown_table_is_left_out(under_test: Catalogued) -> None:
+def an_unknown_table_is_left_out(under_test: CatalogueUnderTest) -> None:
     """An unknown table is no error. The others are described."""
     table = under_test.tables[0]
     assert under_test.catalogue.describe([MISSING, table.name]).keys() == {table.name}
 
 
-def names_are_compared_without_case(under_test: Catalogued) -> None:
+def names_are_compared_without_case(under_test: CatalogueUnderTest) -> None:
     """Without an exact match, a table is found by its name in other case, and has the requested name."""
     for table in under_test.unambiguous:
         asked = TableName(table.name.schema.swapcase(), table.name.table.swapcase())
@@ -105,7 +105,7 @@ def names_are_compared_without_case(under_test: Catalogued) -> None:
         _check(replace(found[asked], name=table.name), table)
 
 
-def names_that_differ_only_in_case_must_match_exactly(under_test: Catalogued) -> None:
+def names_that_differ_only_in_case_must_match_exactly(under_test: CatalogueUnderTest) -> None:
     """If several names differ only in case, one must match exactly. Else a ConfigError names them."""
     if not under_test.ambiguous:
         raise Closed("tables whose names differ only in case")
@@ -119,7 +119,7 @@ def names_that_differ_only_in_case_must_match_exactly(under_test: Catalogued) ->
     assert all(str(name) in str(refused.value) for name in alike)
 
 
-def a_catalogue_that_does_not_answer_raises_an_error(under_test: Catalogued) -> None:
+def a_catalogue_that_does_not_answer_raises_an_error(under_test: CatalogueUnderTest) -> None:
     """A catalogue that does not answer raises CatalogueUnreachable, which says what to do."""
     with pytest.raises(CatalogueUnreachable) as refused:
         under_test.gone.describe([under_test.tables[0].name])

@@ -16,7 +16,7 @@ OTHER: Final = "shop/follow"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tenancy:
+class LeaseUnderTest:
     """A lease under test without an owner.
 
     - `open`: opens the lease as another process would.
@@ -33,15 +33,15 @@ class Tenancy:
         return grant.owner == owner and self.now() < grant.until
 
 
-Law: TypeAlias = Callable[[Tenancy], None]
+Law: TypeAlias = Callable[[LeaseUnderTest], None]
 
 
-def lease_contract(make: Callable[..., Tenancy]) -> type:
+def lease_contract(make: Callable[..., LeaseUnderTest]) -> type:
     """Return a test class with the laws of a lease. Parameters of `make` are pytest fixtures."""
     return port_contract("The laws of a lease.", make, LAWS)
 
 
-def a_free_lease_is_granted_for_some_time(tenancy: Tenancy) -> None:
+def a_free_lease_is_granted_for_some_time(tenancy: LeaseUnderTest) -> None:
     """A free lease is granted to the owner that asks, under the name that it asks for, until a later time."""
     before = tenancy.now()
     grant = tenancy.open().take(NAME, "a")
@@ -50,7 +50,7 @@ def a_free_lease_is_granted_for_some_time(tenancy: Tenancy) -> None:
     assert tenancy.has("a", grant)
 
 
-def another_owner_gets_the_current_grant(tenancy: Tenancy) -> None:
+def another_owner_gets_the_current_grant(tenancy: LeaseUnderTest) -> None:
     """Another owner gets the current grant as its answer, and its requests change nothing."""
     grant = tenancy.open().take(NAME, "a")
     for _ in range(2):
@@ -58,7 +58,7 @@ def another_owner_gets_the_current_grant(tenancy: Tenancy) -> None:
     assert tenancy.open().renew(grant).fence == grant.fence
 
 
-def leases_of_other_names_are_free(tenancy: Tenancy) -> None:
+def leases_of_other_names_are_free(tenancy: LeaseUnderTest) -> None:
     """Leases of different names are independent."""
     lease = tenancy.open()
     first, second = lease.take(NAME, "a"), lease.take(OTHER, "b")
@@ -67,14 +67,14 @@ def leases_of_other_names_are_free(tenancy: Tenancy) -> None:
     assert lease.take(OTHER, "a").owner == "b"
 
 
-def an_owner_that_asks_again_keeps_its_grant(tenancy: Tenancy) -> None:
+def an_owner_that_asks_again_keeps_its_grant(tenancy: LeaseUnderTest) -> None:
     """An owner that asks again gets the same grant: the first answer may have been lost."""
     first, second = (tenancy.open().take(NAME, "a") for _ in range(2))
     assert second.owner == "a"
     assert second.fence == first.fence
 
 
-def a_renewed_lease_lasts_longer(tenancy: Tenancy) -> None:
+def a_renewed_lease_lasts_longer(tenancy: LeaseUnderTest) -> None:
     """A renewal makes the grant longer, any number of times, and no other owner gets the lease in between."""
     lease = tenancy.open()
     grant = lease.take(NAME, "a")
@@ -87,7 +87,7 @@ def a_renewed_lease_lasts_longer(tenancy: Tenancy) -> None:
         assert tenancy.open().take(NAME, "b").owner == "a"
 
 
-def a_renewal_whose_answer_was_lost_can_be_repeated(tenancy: Tenancy) -> None:
+def a_renewal_whose_answer_was_lost_can_be_repeated(tenancy: LeaseUnderTest) -> None:
     """A renewal with an older grant of the same owner works, and the grant lasts longer each time."""
     lease = tenancy.open()
     grant = lease.take(NAME, "a")
@@ -100,7 +100,7 @@ def a_renewal_whose_answer_was_lost_can_be_repeated(tenancy: Tenancy) -> None:
     assert ends == sorted(set(ends))
 
 
-def a_returned_lease_is_free_at_once(tenancy: Tenancy) -> None:
+def a_returned_lease_is_free_at_once(tenancy: LeaseUnderTest) -> None:
     """A lease that was given back is free for any owner. Giving it back twice is no error."""
     lease = tenancy.open()
     grant = lease.take(NAME, "a")
@@ -109,7 +109,7 @@ def a_returned_lease_is_free_at_once(tenancy: Tenancy) -> None:
     assert tenancy.open().take(NAME, "b").owner == "b"
 
 
-def a_crashed_owner_keeps_it_until_its_grant_ends(tenancy: Tenancy) -> None:
+def a_crashed_owner_keeps_it_until_its_grant_ends(tenancy: LeaseUnderTest) -> None:
     """A crashed owner keeps the lease until its grant ends, and no longer."""
     grant = tenancy.open().take(NAME, "a")
     tenancy.pass_time(0.5)
@@ -118,7 +118,7 @@ def a_crashed_owner_keeps_it_until_its_grant_ends(tenancy: Tenancy) -> None:
     assert tenancy.open().take(NAME, "b").owner == "b"
 
 
-def an_owner_whose_grant_ended_changes_nothing(tenancy: Tenancy) -> None:
+def an_owner_whose_grant_ended_changes_nothing(tenancy: LeaseUnderTest) -> None:
     """An owner whose grant ended can neither renew the lease nor take it from the new owner by returning it."""
     lease = tenancy.open()
     old = lease.take(NAME, "a")
@@ -129,7 +129,7 @@ def an_owner_whose_grant_ended_changes_nothing(tenancy: Tenancy) -> None:
     assert tenancy.open().take(NAME, "c") == new
 
 
-def an_old_grant_of_the_same_owner_stays_invalid(tenancy: Tenancy) -> None:
+def an_old_grant_of_the_same_owner_stays_invalid(tenancy: LeaseUnderTest) -> None:
     """An old grant stays invalid even if its owner has the lease again, after another owner had it."""
     lease = tenancy.open()
     old = lease.take(NAME, "a")
@@ -140,7 +140,7 @@ def an_old_grant_of_the_same_owner_stays_invalid(tenancy: Tenancy) -> None:
     assert lease.take(NAME, "b") == new
 
 
-def the_fence_rises_with_each_owner(tenancy: Tenancy) -> None:
+def the_fence_rises_with_each_owner(tenancy: LeaseUnderTest) -> None:
     """The fence rises with each owner, whether the lease was given back or its grant ended."""
     fences = []
     for number, owner in enumerate("abcabc"):
@@ -154,7 +154,7 @@ def the_fence_rises_with_each_owner(tenancy: Tenancy) -> None:
     assert fences == sorted(set(fences))
 
 
-def one_of_many_concurrent_owners_gets_it(tenancy: Tenancy) -> None:
+def one_of_many_concurrent_owners_gets_it(tenancy: LeaseUnderTest) -> None:
     """Of many owners that ask at once, one gets the lease. Here they are threads, in production machines."""
     owners = [f"owner {number}" for number in range(8)]
     leases = [(tenancy.open(), owner) for owner in owners]
@@ -164,7 +164,7 @@ def one_of_many_concurrent_owners_gets_it(tenancy: Tenancy) -> None:
     assert answers[0].owner in owners
 
 
-def two_owners_never_hold_it_at_once(tenancy: Tenancy) -> None:
+def two_owners_never_hold_it_at_once(tenancy: LeaseUnderTest) -> None:
     """Two owners never hold the lease at once, for any requests in any order and any pauses between them."""
     random, grants = Random(7), dict[str, LeaseGrant]()
     leases = {owner: tenancy.open() for owner in "abc"}

@@ -110,16 +110,16 @@ def a_field_that_a_note_lacks_is_kept(open_: Open) -> None:
     """None in a note leaves a field as it is. An empty list empties it."""
     alarm = Alarm("LEDGER-005", "what", "found", "todo")
     acked = {"LEDGER-001": frozenset({"a", "b"})}
-    open_().write(TABLE, Notes(listed=5, batch=2, alarms=[alarm], acked=acked, checked={"f1": 4}))
+    open_().write(TABLE, Notes(listed=5, batch=2, alarms=[alarm], acknowledged=acked, checked={"f1": 4}))
     open_().write(TABLE, Notes(checked={"f1": 5, "f2": 1}))
-    known = Account(checked={"f1": 5, "f2": 1}, listed=5, batch=2, alarms=(alarm,), acked=acked)
+    known = Account(checked={"f1": 5, "f2": 1}, listed=5, batch=2, alarms=(alarm,), acknowledged=acked)
     assert open_().account(TABLE) == known
     open_().write(TABLE, Notes(has_ended=True, failure=_FAILURE))
     open_().write(TABLE, Notes(batch=2, verdict=_VERDICT))
     open_().write(TABLE, Notes(batch=2))
     assert open_().account(TABLE) == replace(known, failure=_FAILURE, verdict=_VERDICT)
     later = replace(_VERDICT, at=10, outcome=Outcome.EQUAL, differing=0, differences=())
-    open_().write(TABLE, Notes(alarms=(), acked={}, has_ended=True, verdict=later))
+    open_().write(TABLE, Notes(alarms=(), acknowledged={}, has_ended=True, verdict=later))
     assert open_().account(TABLE) == Account(checked=known.checked, listed=5, batch=2, verdict=later)
 
 
@@ -143,7 +143,7 @@ def anew_replaces_one_table_only(open_: Open) -> None:
     for table in (TABLE, OTHER):
         notes = Notes(records=[_record(1)], listed=5, batch=2, has_ended=True, failure=_FAILURE, verdict=_VERDICT)
         open_().write(table, notes)
-    open_().write(TABLE, Notes(anew=True, records=[_record(2)], batch=1))
+    open_().write(TABLE, Notes(replaces_all=True, records=[_record(2)], batch=1))
     assert _states(open_()) == {"f2": ObjectState.SEEN}
     account = open_().account(TABLE)
     assert (account.listed, account.failure, account.verdict) == (None, None, None)

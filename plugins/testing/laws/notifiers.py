@@ -39,7 +39,7 @@ NOTICE: Final = RunNotice(
         NoticeEntry(
             table="shop.orders",
             code="LEDGER-001",
-            reason="1 file appeared below the mark",
+            reason="1 file appeared below the low watermark",
             found="00000007 came late",
             next_step="`lakeward ack shop.orders LEDGER-001`",
         ),

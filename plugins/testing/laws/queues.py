@@ -22,7 +22,7 @@ PATIENCE: Final = 60.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Bell:
+class QueueUnderTest:
     """An empty queue under test. The configured tables are `TABLES`.
 
     - `open`: opens the queue as a new process would. Every call opens the same queue.
@@ -58,10 +58,10 @@ class Bell:
         return self.visible()
 
 
-Law: TypeAlias = Callable[[Bell], None]
+Law: TypeAlias = Callable[[QueueUnderTest], None]
 
 
-def queue_contract(make: Callable[..., Bell]) -> type:
+def queue_contract(make: Callable[..., QueueUnderTest]) -> type:
     """Return a test class with the laws of a queue. Parameters of `make` are pytest fixtures."""
     return port_contract("The laws of a queue.", make, LAWS)
 
@@ -92,21 +92,21 @@ def _of(notices: Sequence[Notice], table: str) -> Sequence[Notice]:
     return [notice for notice in notices if notice.table == table]
 
 
-def a_notice_names_its_table(bell: Bell) -> None:
+def a_notice_names_its_table(bell: QueueUnderTest) -> None:
     """A notice has the name of its table as `lakeward status` shows it."""
     if bell.ring is not None:
         bell.rung(*TABLES)
     assert bell.waiting() == set(TABLES)
 
 
-def an_empty_queue_returns_nothing(bell: Bell) -> None:
+def an_empty_queue_returns_nothing(bell: QueueUnderTest) -> None:
     """An empty queue returns nothing at once, and nothing can be acknowledged."""
     bell.rung()
     assert not bell.waiting()
     bell.open().acknowledge([])
 
 
-def an_open_queue_returns_later_notices(bell: Bell) -> None:
+def an_open_queue_returns_later_notices(bell: QueueUnderTest) -> None:
     """An open queue returns notices that come later: a process that follows tables opens it once."""
     bell.rung()
     queue = bell.open()
@@ -118,7 +118,7 @@ def an_open_queue_returns_later_notices(bell: Bell) -> None:
         queue.acknowledge(notices)
 
 
-def a_notice_stays_until_it_is_acknowledged(bell: Bell) -> None:
+def a_notice_stays_until_it_is_acknowledged(bell: QueueUnderTest) -> None:
     """A notice stays until it is acknowledged, because a process may crash before its commit."""
     if bell.ring is not None:
         bell.rung(*TABLES)
@@ -130,7 +130,7 @@ def a_notice_stays_until_it_is_acknowledged(bell: Bell) -> None:
     assert bell.waiting() == set(TABLES)
 
 
-def only_acknowledged_notices_are_forgotten(bell: Bell) -> None:
+def only_acknowledged_notices_are_forgotten(bell: QueueUnderTest) -> None:
     """An acknowledged notice is gone for all processes, and no other is."""
     bell.rung(*TABLES)
     queue = bell.open()
@@ -141,7 +141,7 @@ def only_acknowledged_notices_are_forgotten(bell: Bell) -> None:
     assert not bell.waiting()
 
 
-def a_notice_that_comes_after_receive_stays(bell: Bell) -> None:
+def a_notice_that_comes_after_receive_stays(bell: QueueUnderTest) -> None:
     """A notice of the same table that comes after `receive` stays: the acknowledged commit may lack its changes."""
     bell.rung(TABLES[0])
     queue = bell.open()
@@ -151,7 +151,7 @@ def a_notice_that_comes_after_receive_stays(bell: Bell) -> None:
     assert bell.waiting() == {TABLES[0]}
 
 
-def a_notice_may_be_acknowledged_twice(bell: Bell) -> None:
+def a_notice_may_be_acknowledged_twice(bell: QueueUnderTest) -> None:
     """Acknowledging twice, as another process does after a crash, is no error and removes nothing else."""
     if bell.ring is not None:
         bell.rung(*TABLES)
@@ -161,7 +161,7 @@ def a_notice_may_be_acknowledged_twice(bell: Bell) -> None:
     assert TABLES[1] in bell.waiting()
 
 
-def threads_share_a_queue(bell: Bell) -> None:
+def threads_share_a_queue(bell: QueueUnderTest) -> None:
     """Threads of one run share a queue and acknowledge different tables."""
     bell.rung(*TABLES)
     queue = bell.open()
@@ -172,7 +172,7 @@ def threads_share_a_queue(bell: Bell) -> None:
     assert not bell.waiting()
 
 
-def a_returned_notice_is_received_at_once(bell: Bell) -> None:
+def a_returned_notice_is_received_at_once(bell: QueueUnderTest) -> None:
     """A notice that is given back is received again at once, also by another process."""
     if bell.ring is not None:
         bell.rung(*TABLES)
@@ -184,7 +184,7 @@ def a_returned_notice_is_received_at_once(bell: Bell) -> None:
     assert bell.waiting() == set(TABLES)
 
 
-def an_extended_notice_is_hidden_and_not_forgotten(bell: Bell) -> None:
+def an_extended_notice_is_hidden_and_not_forgotten(bell: QueueUnderTest) -> None:
     """An extended notice is hidden from others, and is received again when nobody extends it."""
     if bell.ring is not None:
         bell.rung(*TABLES)

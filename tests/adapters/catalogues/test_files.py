@@ -14,7 +14,7 @@ from lakeward.core.ports import SourceCatalogue
 from lakeward.core.schema import parse_type
 from lakeward.core.settings.source_catalogue import SourceColumn, SourceTable
 from lakeward.plugins import Runtime
-from lakeward.plugins.testing import Catalogued, catalogue_contract
+from lakeward.plugins.testing import CatalogueUnderTest, catalogue_contract
 
 ORDERS = TableName("shop", "orders")
 
@@ -27,7 +27,7 @@ def column(name: str, words: str, type_: str | None = None, comment: str | None 
     return SourceColumn(name=name, written=words, type=parse_type(type_ or words), comment=comment)
 
 
-def in_sql(tmp_path: Path) -> Catalogued:
+def in_sql(tmp_path: Path) -> CatalogueUnderTest:
     (tmp_path / "a.sql").write_text(
         """
         CREATE TABLE shop.orders (b int, id bigint, feel shop.mood, net numeric(12,2), PRIMARY KEY (id, b));
@@ -48,10 +48,12 @@ def in_sql(tmp_path: Path) -> Catalogued:
         SourceTable(name=TableName("shop", "twin"), columns=(column("a", "int"),), key=("a",)),
         SourceTable(name=TableName("shop", "TWIN"), columns=(column("b", "int"),)),
     ]
-    return Catalogued(catalogue=catalogue(tmp_path), tables=tables, gone=catalogue(tmp_path, path="gone.sql"))
+    return CatalogueUnderTest(
+        catalogue=catalogue(tmp_path), tables=tables, gone=catalogue(tmp_path, path="gone.sql")
+    )
 
 
-def in_json(tmp_path: Path) -> Catalogued:
+def in_json(tmp_path: Path) -> CatalogueUnderTest:
     columns = [{"name": "b", "type": "int"}, {"name": "id", "type": "bigint", "comment": "a number"}]
     lines = {
         "schema": "shop",
@@ -72,7 +74,7 @@ def in_json(tmp_path: Path) -> Catalogued:
         SourceTable(name=TableName("shop", "lines"), columns=(of_lines,), comment="of orders"),
     ]
     made = build_file({"path": "."}, Runtime(lambda: None, tmp_path))
-    return Catalogued(catalogue=made, tables=tables, gone=catalogue(tmp_path / "gone"))
+    return CatalogueUnderTest(catalogue=made, tables=tables, gone=catalogue(tmp_path / "gone"))
 
 
 TestSql = catalogue_contract(in_sql)

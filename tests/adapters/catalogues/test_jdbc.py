@@ -21,7 +21,7 @@ from lakeward.core.settings.source_catalogue import SourceColumn, SourceTable
 from lakeward.entrypoints.cli import main
 from lakeward.entrypoints.startup.context import open_settings
 from lakeward.plugins import Runtime
-from lakeward.plugins.testing import Catalogued, catalogue_contract
+from lakeward.plugins.testing import CatalogueUnderTest, catalogue_contract
 
 CUSTOMER = TableName("shop", "customer")
 
@@ -78,23 +78,23 @@ TWINS = [
 
 
 @pytest.fixture(scope="module")
-def in_postgresql(postgresql: servers.Server) -> Catalogued:
+def in_postgresql(postgresql: servers.Server) -> CatalogueUnderTest:
     postgresql.tell("""
         CREATE SCHEMA kit; CREATE TABLE kit.twin (a int PRIMARY KEY); CREATE TABLE kit."TWIN" (b int);
         CREATE TABLE kit.orders (b int, id bigint, odd numeric, net numeric(12,2), PRIMARY KEY (id, b));
         CREATE TABLE kit."Lines" ("N" int);
         COMMENT ON TABLE kit.orders IS 'what was bought'; COMMENT ON COLUMN kit.orders.net IS 'without tax'""")
-    return Catalogued(catalogue=catalogue(postgresql), tables=[ORDERS, LINES, *TWINS], gone=gone())
+    return CatalogueUnderTest(catalogue=catalogue(postgresql), tables=[ORDERS, LINES, *TWINS], gone=gone())
 
 
 @pytest.fixture(scope="module")
-def in_mariadb(mariadb: servers.Server) -> Catalogued:
+def in_mariadb(mariadb: servers.Server) -> CatalogueUnderTest:
     mariadb.tell("""
         CREATE DATABASE kit; CREATE TABLE kit.Lines (N int);
         CREATE TABLE kit.orders (
             b int, id bigint, odd bit(8), net decimal(12,2) COMMENT 'without tax', PRIMARY KEY (id, b)
         ) COMMENT 'what was bought'""")
-    return Catalogued(catalogue=catalogue(mariadb), tables=[ORDERS, LINES], gone=gone())
+    return CatalogueUnderTest(catalogue=catalogue(mariadb), tables=[ORDERS, LINES], gone=gone())
 
 
 TestPostgresql = catalogue_contract(lambda in_postgresql: in_postgresql)

@@ -11,10 +11,10 @@ from tenancies import Clock, DynamoDb
 from lakeward.adapters.leases.dynamodb.lease import APART
 from lakeward.core.errors import ConfigError
 from lakeward.core.ports import LeaseGrant
-from lakeward.plugins.testing import Tenancy, lease_contract
+from lakeward.plugins.testing import LeaseUnderTest, lease_contract
 
 
-def in_dynamodb(dynamodb: DynamoDb) -> Tenancy:
+def in_dynamodb(dynamodb: DynamoDb) -> LeaseUnderTest:
     return dynamodb.tenancy()
 
 

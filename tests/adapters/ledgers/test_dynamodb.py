@@ -60,7 +60,7 @@ MANY = Notes(
 )
 """More than one transaction of DynamoDB holds."""
 OTHER = Notes(records=[record(3, APPLIED, batch=3), record(300)], states={VANISHED: ["f4"]}, listed=9, batch=3)
-ANEW = Notes(anew=True, records=[record(n, APPLIED, batch=1) for n in (1, 7)], checked={"f7": 1}, batch=1)
+ANEW = Notes(replaces_all=True, records=[record(n, APPLIED, batch=1) for n in (1, 7)], checked={"f7": 1}, batch=1)
 
 
 def known(ledger: Ledger) -> tuple[Account, Sequence[ObjectRecord]]:
@@ -283,12 +283,12 @@ def test_a_write_whose_answer_was_lost_counts_once_though_another_wrote_behind_i
 
 def test_an_account_may_be_longer_than_an_item(ledger_table: LedgerTable) -> None:
     acked = {"LEDGER-001": frozenset(f"a name of a file that came too late, {n:06d}" for n in range(9_000))}
-    for notes in (Notes(acked=acked), Notes(batch=2)):
+    for notes in (Notes(acknowledged=acked), Notes(batch=2)):
         ledger_table.ledger().write(TABLE, notes)
-    assert ledger_table.ledger().account(TABLE) == Account(acked=acked, batch=2)
+    assert ledger_table.ledger().account(TABLE) == Account(acknowledged=acked, batch=2)
     notes_with_parts = {name.split("/")[1] for name in ledger_table.items("part/")}
     assert len(notes_with_parts) == 1, "parts of an earlier note are left"
-    ledger_table.ledger().write(TABLE, Notes(acked={}))
+    ledger_table.ledger().write(TABLE, Notes(acknowledged={}))
     assert ledger_table.ledger().account(TABLE) == Account(batch=2)
 
 
@@ -471,7 +471,9 @@ def test_what_of_a_batch_was_left_is_asked_for_again(ledger_table: LedgerTable, 
     assert len(ledger_table.items()) == len(["head", "f1", "f7", "f7 checked"])
     client.times = 99
     with pytest.raises(StoreUnreachable, match="has more to do than it can"):
-        ledger.write(TABLE, Notes(anew=True)) if operation == "batch_write_item" else ledger.write(TABLE, THREE)
+        ledger.write(TABLE, Notes(replaces_all=True)) if operation == "batch_write_item" else ledger.write(
+            TABLE, THREE
+        )
 
 
 def test_a_ledger_that_is_written_all_the_time_is_an_error_of_words(ledger_table: LedgerTable) -> None:

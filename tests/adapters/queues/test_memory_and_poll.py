@@ -10,17 +10,19 @@ from lakeward.adapters.memory import MemoryQueue
 from lakeward.adapters.queues import poll
 from lakeward.core.ports import Notice
 from lakeward.plugins import Runtime
-from lakeward.plugins.testing import Bell, queue_contract
+from lakeward.plugins.testing import QueueUnderTest, queue_contract
 from lakeward.plugins.testing.laws import queues
 
 
-def in_memory() -> Bell:
+def in_memory() -> QueueUnderTest:
     queue, receipts = MemoryQueue(), count()
-    return Bell(open=lambda: queue, ring=lambda table: queue.notices.append(Notice(table, str(next(receipts)))))
+    return QueueUnderTest(
+        open=lambda: queue, ring=lambda table: queue.notices.append(Notice(table, str(next(receipts))))
+    )
 
 
-def polling() -> Bell:
-    return Bell(open=lambda: poll.build({"tables": queues.TABLES}, Runtime(lambda: None)))
+def polling() -> QueueUnderTest:
+    return QueueUnderTest(open=lambda: poll.build({"tables": queues.TABLES}, Runtime(lambda: None)))
 
 
 TestHiding = queue_contract(hiding_bell)

@@ -14,7 +14,7 @@ from lakeward.adapters.queues.sqlite import FILE, SqliteQueue, build
 from lakeward.core.errors import ConfigError, StoreUnreachable
 from lakeward.core.ports import Notice
 from lakeward.plugins import Runtime
-from lakeward.plugins.testing import Bell, queue_contract
+from lakeward.plugins.testing import QueueUnderTest, queue_contract
 
 MINUTE = 60_000_000
 
@@ -23,9 +23,9 @@ def queue_in(folder: Path, clock: Clock | None = None, receives: int = 99) -> Sq
     return SqliteQueue(folder / "state" / FILE, clock or Clock(), MINUTE, receives)
 
 
-def in_sqlite(tmp_path: Path) -> Bell:
+def in_sqlite(tmp_path: Path) -> QueueUnderTest:
     clock = Clock()
-    return Bell(
+    return QueueUnderTest(
         open=lambda: queue_in(tmp_path, clock),
         ring=queue_in(tmp_path, clock).ring,
         pass_time=lambda part: clock.turn(part * MINUTE),

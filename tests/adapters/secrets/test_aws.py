@@ -17,7 +17,7 @@ from lakeward.adapters.secrets.aws import AwsSecrets, ParameterStore, SecretsMan
 from lakeward.core.errors import ConfigError, LakewardError, SetupError, StoreUnreachable
 from lakeward.plugins.manager import load, registry_of
 from lakeward.plugins.options import _named_secret
-from lakeward.plugins.testing import Vault, secrets_contract
+from lakeward.plugins.testing import SecretStoreUnderTest, secrets_contract
 
 WORD = "s3cr\u00e9t of a database"
 
@@ -44,20 +44,20 @@ def keep(name: str, value: str | bytes) -> None:
         session.client("ssm").put_parameter(Name=name, Value=value, Type="SecureString", Overwrite=True)
 
 
-def in_secrets_manager(aws: None) -> Vault:
+def in_secrets_manager(aws: None) -> SecretStoreUnderTest:
     keep("/shop/plain", WORD)
-    return Vault(secrets=SecretsManager(), name="/shop/plain", value=WORD.encode())
+    return SecretStoreUnderTest(secrets=SecretsManager(), name="/shop/plain", value=WORD.encode())
 
 
-def in_a_field(aws: None) -> Vault:
+def in_a_field(aws: None) -> SecretStoreUnderTest:
     keep("/shop/login", json.dumps({"username": "lakeward", "password": WORD}))
     named = {"name": "/shop/login#password", "missing": "/shop/login#word"}
-    return Vault(secrets=SecretsManager(), value=WORD.encode(), **named)
+    return SecretStoreUnderTest(secrets=SecretsManager(), value=WORD.encode(), **named)
 
 
-def in_the_parameter_store(aws: None) -> Vault:
+def in_the_parameter_store(aws: None) -> SecretStoreUnderTest:
     keep("/shop/plain", WORD)
-    return Vault(secrets=ParameterStore(), name="/shop/plain", value=WORD.encode())
+    return SecretStoreUnderTest(secrets=ParameterStore(), name="/shop/plain", value=WORD.encode())
 
 
 TestSecretsManager = secrets_contract(in_secrets_manager)

@@ -17,7 +17,7 @@ from lakeward.core.dimension import ORDERED, Lateness, Within
 from lakeward.core.errors import AlarmRaised
 from lakeward.core.events import UNSET, ChangeEvent, Operation, Position, Sequences
 from lakeward.core.history.options import History
-from lakeward.core.operations.acknowledge import ack
+from lakeward.core.operations.acknowledge import acknowledge
 from lakeward.core.pipeline.apply import apply_changes
 
 SECOND = 1_000_000
@@ -95,7 +95,7 @@ class Feed:
             try:
                 apply_changes(self.job)
             except AlarmRaised:
-                ack(self.job, LOG_ALARM, by="ada", reason=None, at=0)
+                acknowledge(self.job, LOG_ALARM, by="ada", reason=None, at=0)
             else:
                 return stops
         raise AssertionError("the table stops again and again")

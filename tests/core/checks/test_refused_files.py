@@ -13,7 +13,7 @@ from lakeward.core.dimension import Tolerance
 from lakeward.core.errors import AlarmRaised
 from lakeward.core.events import ChangeEvent, Operation, Position
 from lakeward.core.merge.change_log import Reason, Reject
-from lakeward.core.operations.acknowledge import ack
+from lakeward.core.operations.acknowledge import acknowledge
 from lakeward.core.pipeline.apply import apply_changes
 from lakeward.core.pipeline.job import Job
 
@@ -65,7 +65,7 @@ def test_a_file_of_which_every_row_is_refused_for_one_reason_stops_the_table(
         apply_changes(found)
     assert stopped.value.code == "QUARANTINE-001"
     assert not progress_of(found).batch
-    ack(found, "QUARANTINE-001", by="me", reason=None, at=1)
+    acknowledge(found, "QUARANTINE-001", by="me", reason=None, at=1)
     refused = sum(reason is not None for rows in files.values() for reason in rows)
     assert apply_changes(found).quarantined == refused
 

@@ -14,7 +14,7 @@ from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import AlarmRaised
 from lakeward.core.events import ChangeEvent, Operation, Position, Sequences
 from lakeward.core.ledger.selection import ObjectSelection
-from lakeward.core.operations.acknowledge import ack
+from lakeward.core.operations.acknowledge import acknowledge
 from lakeward.core.pipeline.apply import apply_changes
 from lakeward.core.ports import Batch
 from lakeward.core.progress import Progress
@@ -66,7 +66,7 @@ class Feed:
         return raised.value
 
     def ack(self) -> None:
-        ack(self.job, DATABASE_ALARM, by="ada", reason=None, at=0)
+        acknowledge(self.job, DATABASE_ALARM, by="ada", reason=None, at=0)
         apply_changes(self.job)
 
     @property

@@ -16,7 +16,7 @@ from lakeward.core.errors import ConfigError
 from lakeward.core.events import Position
 from lakeward.core.history.as_of import DIALECTS, check, is_current, valid_at
 from lakeward.core.history.bitemporal import KnownVersion, known_after, update_known_versions
-from lakeward.core.history.options import ByColumn, History, Shown
+from lakeward.core.history.options import ByColumn, History, ValidityColumns
 from lakeward.core.history.version_rows import rows
 from lakeward.core.history.versions import Version, Versions
 from lakeward.core.schema import Type
@@ -26,14 +26,14 @@ FAR = 2_932_896
 """9999-12-31 in days."""
 
 SHAPES = {
-    "times": Shown(),
-    "times up to a far one": Shown(open_end=FAR * DAY, is_current=None),
-    "times without zone": Shown(type=Type("timestamp_ntz"), valid_from="since", valid_to='un"til'),
-    "days": Shown(type=DATE),
-    "closed days": Shown(type=DATE, closed=True),
-    "closed days up to a far one": Shown(type=DATE, closed=True, open_end=FAR, is_current=None),
-    "numbers": Shown(type=Type("bigint")),
-    "decimals": Shown(type=Type("decimal", 20, 0), open_end=10**18),
+    "times": ValidityColumns(),
+    "times up to a far one": ValidityColumns(open_end=FAR * DAY, is_current=None),
+    "times without zone": ValidityColumns(type=Type("timestamp_ntz"), valid_from="since", valid_to='un"til'),
+    "days": ValidityColumns(type=DATE),
+    "closed days": ValidityColumns(type=DATE, closed=True),
+    "closed days up to a far one": ValidityColumns(type=DATE, closed=True, open_end=FAR, is_current=None),
+    "numbers": ValidityColumns(type=Type("bigint")),
+    "decimals": ValidityColumns(type=Type("decimal", 20, 0), open_end=10**18),
 }
 _ARROW = {
     "timestamp": pa.timestamp("us", "UTC"),
@@ -57,9 +57,9 @@ HISTORIES = {
 }
 
 
-def dimension_of(form: Shown) -> Dimension:
+def dimension_of(form: ValidityColumns) -> Dimension:
     validity = {"validity": ByColumn("a")} if form.type.name in ("bigint", "decimal") else {}
-    history = History(shown=form, **validity)  # type: ignore[arg-type]
+    history = History(validity_columns=form, **validity)  # type: ignore[arg-type]
     return Dimension(name=TableName("shop", "item"), schema=OWN, key=("id",), history=history)
 
 
@@ -77,7 +77,7 @@ def by_duckdb(table: pa.Table, condition: str) -> list[tuple[int, int]]:
 
 
 @pytest.mark.parametrize("form", SHAPES.values(), ids=SHAPES)
-def test_a_row_is_valid_from_its_beginning_up_to_its_end_in_every_form_of_validity(form: Shown) -> None:
+def test_a_row_is_valid_from_its_beginning_up_to_its_end_in_every_form_of_validity(form: ValidityColumns) -> None:
     dimension = dimension_of(form)
     history = dimension.history or History()
     unit = DAY if form.type.name.startswith("timestamp") else 1
@@ -108,8 +108,8 @@ def test_a_row_is_valid_from_its_beginning_up_to_its_end_in_every_form_of_validi
 
 
 def test_a_corrected_version_is_found_by_the_batch_after_which_it_was_believed() -> None:
-    form = Shown(type=DATE)
-    dimension = replace(dimension_of(form), history=History(shown=form, known=True))
+    form = ValidityColumns(type=DATE)
+    dimension = replace(dimension_of(form), history=History(validity_columns=form, is_bitemporal=True))
     history = dimension.history or History()
     beliefs: tuple[KnownVersion, ...] = ()
     for batch, periods in enumerate([((0, None),), ((0, 5), (5, None)), ((0, 2), (2, 5), (5, None))], 1):
@@ -119,13 +119,13 @@ def test_a_corrected_version_is_found_by_the_batch_after_which_it_was_believed()
     for at, known in product(range(-1, 8), (1, 2, 3, None)):
         believed = known_after(beliefs, 3 if known is None else known)
         dated = arrow(dimension, [dict(belief.row(history, names)) for belief in believed])
-        plain = valid_at(replace(history, known=False), at, dialect=DIALECTS["duckdb"])
+        plain = valid_at(replace(history, is_bitemporal=False), at, dialect=DIALECTS["duckdb"])
         assert by_duckdb(table, valid_at(history, at, known, DIALECTS["duckdb"])) == by_duckdb(dated, plain)
     assert by_duckdb(table, is_current(history, DIALECTS["duckdb"])) == [(1, 5)]
 
 
 @pytest.mark.parametrize(("name", "form"), [*product(DIALECTS, SHAPES.values())])
-def test_the_condition_is_valid_sql_for_each_engine(name: str, form: Shown) -> None:
+def test_the_condition_is_valid_sql_for_each_engine(name: str, form: ValidityColumns) -> None:
     history = dimension_of(form).history or History()
     sqlglot.parse_one(f"SELECT * FROM item WHERE {valid_at(history, 5, dialect=DIALECTS[name])}", dialect=name)
 
@@ -133,7 +133,12 @@ def test_the_condition_is_valid_sql_for_each_engine(name: str, form: Shown) -> N
 @pytest.mark.parametrize(
     ("history", "at", "known", "said"),
     [
-        (History(shown=Shown(type=DATE, open_end=FAR)), FAR, None, "shop.item: nothing is known of 9999-12-31"),
+        (
+            History(validity_columns=ValidityColumns(type=DATE, open_end=FAR)),
+            FAR,
+            None,
+            "shop.item: nothing is known of 9999-12-31",
+        ),
         (History(), 0, 3, "shop.item does not keep what was known before"),
     ],
 )

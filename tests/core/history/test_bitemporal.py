@@ -17,7 +17,7 @@ from lakeward.core.dimension import Dimension, Within
 from lakeward.core.errors import ConfigError
 from lakeward.core.events import Cell, ChangeEvent, Key, Operation, Position
 from lakeward.core.history.bitemporal import KnownVersion, KnownVersions, known_after, update_known_versions
-from lakeward.core.history.options import History, Kind, Shown, Surrogate
+from lakeward.core.history.options import History, Kind, Surrogate, ValidityColumns
 from lakeward.core.history.version_rows import current_row, rows
 from lakeward.core.history.versions import Versions
 from lakeward.core.merge.facts import Capability
@@ -29,9 +29,13 @@ HISTORIES = 4000
 """So many keys, each with its own events, in an order and in batches of their own."""
 
 WAYS = (
-    History(kinds=KINDS, known=True),
-    History(kinds={**KINDS, "a": Kind.CURRENT}, previous_key=True, known=True),
-    History(kinds=KINDS, known=True, shown=Shown(surrogate=Surrogate.HASH, open_end=1 << 40, is_current=None)),
+    History(kinds=KINDS, is_bitemporal=True),
+    History(kinds={**KINDS, "a": Kind.CURRENT}, previous_key=True, is_bitemporal=True),
+    History(
+        kinds=KINDS,
+        is_bitemporal=True,
+        validity_columns=ValidityColumns(surrogate=Surrogate.HASH, open_end=1 << 40, is_current=None),
+    ),
 )
 KEY = (1,)
 
@@ -74,7 +78,7 @@ def check(random: Random, history: History, revise: Revise) -> None:
     assert set(named.values()) <= {1}, "key, start and batch tell rows apart"
     for one in found.beliefs:
         assert one.known_to is None or one.known_from < one.known_to
-        assert not any(one.says(other.cells) and one.known_to == other.known_from for other in found.beliefs)
+        assert not any(one.shows(other.cells) and one.known_to == other.known_from for other in found.beliefs)
 
 
 def in_order(beliefs: Any) -> list[Mapping[str, Cell]]:
@@ -107,7 +111,7 @@ def writes_over(
 ) -> KnownVersions:
     """Take a version that begins as before for the same, whatever it shows."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(KnownVersion, "says", lambda self, other: True)
+        patch.setattr(KnownVersion, "shows", lambda self, other: True)
         return update_known_versions(dimension, key, beliefs, versions, batch)
 
 
@@ -117,7 +121,7 @@ def sees_tracked_columns_alone(
     """Write over what changes without a version of its own."""
     is_same = ("a", "valid_to")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(KnownVersion, "says", lambda self, other: all(self.cells[n] == other[n] for n in is_same))
+        patch.setattr(KnownVersion, "shows", lambda self, other: all(self.cells[n] == other[n] for n in is_same))
         return update_known_versions(dimension, key, beliefs, versions, batch)
 
 
@@ -134,7 +138,7 @@ def believes_anew(
 ) -> KnownVersions:
     """Write each version of a key that is touched, whether it is another or not."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(KnownVersion, "says", lambda self, other: False)
+        patch.setattr(KnownVersion, "shows", lambda self, other: False)
         return update_known_versions(dimension, key, beliefs, versions, batch)
 
 
@@ -147,7 +151,7 @@ def test_known_versions_that_are_kept_wrongly_break_the_law(revise: Revise) -> N
 # The table that has them.
 
 SCHEMA = columns(id="int", a="int", seen="int")
-HISTORY = History(kinds={"seen": Kind.OVERWRITE}, known=True)
+HISTORY = History(kinds={"seen": Kind.OVERWRITE}, is_bitemporal=True)
 DIMENSION = item(SCHEMA, history=HISTORY, lateness=Within(1000))
 
 
@@ -155,8 +159,8 @@ def test_a_bitemporal_table_has_two_more_columns_and_the_batch_in_its_key() -> N
     assert DIMENSION.stored.key == ("id", "valid_from", "known_from")
     assert DIMENSION.stored.schema.names[-2:] == ("known_from", "known_to")
     assert [column.type.name for column in DIMENSION.stored.schema.columns[-2:]] == ["bigint", "bigint"]
-    assert HISTORY.own(DIMENSION.stored.schema) == SCHEMA
-    plain = replace(DIMENSION, history=replace(HISTORY, known=False))
+    assert HISTORY.source_columns(DIMENSION.stored.schema) == SCHEMA
+    plain = replace(DIMENSION, history=replace(HISTORY, is_bitemporal=False))
     assert plain.stored.key == ("id", "valid_from")
     assert plain.stored.schema.names == DIMENSION.stored.schema.names[:-2]
 
@@ -166,9 +170,9 @@ def test_a_column_of_the_source_may_have_the_name_of_a_column_that_the_history_l
     schema = Schema(tuple(Column(name, Type("int")) for name in names))
     plain = History()
     plain.check("shop.item", schema, ("id",))
-    assert plain.own(plain.schema(schema, ("id",))) == schema
+    assert plain.source_columns(plain.schema(schema, ("id",))) == schema
     with pytest.raises(ConfigError) as refused:
-        History(known=True).check("shop.item", schema, ("id",))
+        History(is_bitemporal=True).check("shop.item", schema, ("id",))
     assert refused.value.found == "two columns known_from"
 
 
@@ -223,7 +227,7 @@ def test_a_rollback_restores_the_known_versions() -> None:
     before = table.beliefs
     played(change(1, 10, a=1, seen=1), change(2, 30, a=2, seen=2), change(3, 20, a=3, seen=3), table=table)
     assert table.beliefs != before
-    table.roll_back(table.behind("2"))
+    table.roll_back(table.preview_rollback("2"))
     assert table.beliefs == before
 
 
@@ -236,7 +240,7 @@ def test_a_format_without_bitemporal_histories_refuses_them_before_anything_is_w
 
 
 def test_a_plain_history_keeps_no_corrected_versions() -> None:
-    plain = MemoryTable(replace(DIMENSION, history=replace(HISTORY, known=False)))
+    plain = MemoryTable(replace(DIMENSION, history=replace(HISTORY, is_bitemporal=False)))
     assert played(change(1, 10, a=1, seen=1), change(2, 30, a=2, seen=2), table=plain).beliefs == {}
 
 
@@ -244,6 +248,6 @@ def test_a_plain_history_keeps_no_corrected_versions() -> None:
 def test_derived_columns_are_recognised_by_the_old_name_too(kind: Kind) -> None:
     was, is_, renames = History(kinds={"a": kind}), History(kinds={"b": kind}), {"a": "b"}
     schema = columns(id="int", a="int")
-    assert is_.own(was.schema(schema, ("id",)), renames) == schema
+    assert is_.source_columns(was.schema(schema, ("id",)), renames) == schema
     word = "previous" if kind is Kind.PREVIOUS else "current"
     assert is_.new_names(renames) == {"a": "b", f"{word}_a": f"{word}_b"}

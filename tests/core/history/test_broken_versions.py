@@ -12,7 +12,7 @@ from lakeward.adapters.memory import MemorySource, MemoryTable
 from lakeward.core.dimension import Dimension, Unbounded, Within
 from lakeward.core.errors import RepairError
 from lakeward.core.events import LOAD_SEQUENCE, ChangeEvent, Operation, Position
-from lakeward.core.history.options import History, Shown
+from lakeward.core.history.options import History, ValidityColumns
 from lakeward.core.history.versions import Versions
 from lakeward.core.merge.change_log import Reason, Reject
 from lakeward.core.merge.counts import Counts
@@ -23,7 +23,11 @@ from lakeward.core.pipeline.release import release, repair_row
 from lakeward.core.ports import Entry, RepairedRow
 from lakeward.core.schema import Type
 
-DIMENSION = item(columns(id="int", a="int"), lateness=Unbounded(), history=History(shown=Shown(type=Type("date"))))
+DIMENSION = item(
+    columns(id="int", a="int"),
+    lateness=Unbounded(),
+    history=History(validity_columns=ValidityColumns(type=Type("date"))),
+)
 DAY = 86_400_000_000
 
 Periods = list[tuple[int, int | None, object]]

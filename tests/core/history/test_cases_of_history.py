@@ -20,7 +20,7 @@ from outside import case
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.events import LOAD_SEQUENCE, ChangeEvent, Key, Operation, Position
 from lakeward.core.history.instants import instant_of
-from lakeward.core.history.options import ByColumn, ByRun, History, Shown, Track
+from lakeward.core.history.options import ByColumn, ByRun, History, Track, ValidityColumns
 from lakeward.core.history.reloads import rows_before_load
 from lakeward.core.history.version_rows import rows as shown_rows
 from lakeward.core.merge.fold import Row, apply
@@ -80,7 +80,7 @@ def expected(path: Path, of: Dimension) -> list[tuple[Any, ...]]:
     """Return what a case says, its last two columns as times, days or numbers."""
     read = {"timestamp": datetime.fromisoformat, "date": date.fromisoformat, "bigint": int}
     history = of.history or History()
-    typed = read[history.shown.type.name]
+    typed = read[history.validity_columns.type.name]
     found = []
     for line in lines(path):
         *cells, start, end = line.values()
@@ -91,7 +91,7 @@ def expected(path: Path, of: Dimension) -> list[tuple[Any, ...]]:
 
 
 def by_number(**options: Any) -> History:
-    return History(shown=Shown(type=NUMBER, is_current=None), **options)
+    return History(validity_columns=ValidityColumns(type=NUMBER, is_current=None), **options)
 
 
 OPERATIONS = {"INSERT": Operation.INSERT, "UPDATE": Operation.UPDATE, "DELETE": Operation.DELETE}
@@ -162,7 +162,7 @@ def seeded(table: Dimension, row: Cells, others: Sequence[Cells]) -> Iterable[Ch
 
 def test_a_table_that_is_snapshotted_twice_a_day() -> None:
     folder = case("scd2-from-periodic-snapshot")
-    table = dimension(History(shown=Shown(is_current=None)), ["Key", "Value"], "Key")
+    table = dimension(History(validity_columns=ValidityColumns(is_current=None)), ["Key", "Value"], "Key")
     rows: Rows = {}
     for epoch, path in enumerate(sorted((folder / "input").iterdir()), 1):
         instant = micros(f"{path.stem[:10]} {path.stem[11:].replace('-', ':')}")
@@ -176,7 +176,9 @@ def test_a_table_that_is_snapshotted_twice_a_day() -> None:
 )
 def test_people_whose_rows_have_the_time_of_their_change(result: str, open_end: int | None) -> None:
     folder = case("scd2-dbt-snapshot-timestamp")
-    history = History(validity=ByColumn("updated_at"), shown=Shown(is_current=None, open_end=open_end))
+    history = History(
+        validity=ByColumn("updated_at"), validity_columns=ValidityColumns(is_current=None, open_end=open_end)
+    )
     names = ["id", "first_name", "last_name", "email", "gender", "ip_address", "updated_at"]
     people = dimension(history, names, "id", "first_name")
     rows: Rows = {}
@@ -242,7 +244,7 @@ def test_updates_of_mack() -> None:
     )
     for one, result in zip(cases, expected_cases, strict=True):
         names = [name for name in one["target_before"][0] if name not in ("is_current", "effective", "end")]
-        table = dimension(History(shown=Shown(type=NUMBER)), names, "pkey")
+        table = dimension(History(validity_columns=ValidityColumns(type=NUMBER)), names, "pkey")
         events = [
             event(table, Operation.UPDATE, {name: line[name] for name in names}, number(line["effective"]))
             for line in [*one["target_before"], *one["updates"]]
@@ -262,7 +264,9 @@ def test_an_older_snapshot_that_comes_after_a_newer_one() -> None:
     """As events: what a snapshot has is read at its day, what it lacks is deleted there."""
     folder = case("scd2-snapshots-backfill-housing")
     names = ["prop_id", "house_type", "has_furniture", "surface", "price"]
-    table = dimension(History(shown=Shown(type=DAY, is_current=None), track=PRICE), names, "prop_id")
+    table = dimension(
+        History(validity_columns=ValidityColumns(type=DAY, is_current=None), track=PRICE), names, "prop_id"
+    )
     runs = [("today.csv", "2023-02-18", "after_today_only.csv")]
     runs += [("02_01_2023.csv", "2023-01-02", "after_backfill_2023-01-02.csv")]
     held: dict[str, list[dict[str, str | None]]] = {}
@@ -298,10 +302,10 @@ def next_day(expired: str | None) -> date | None:
 def test_a_dimension_that_two_tables_feed_is_dated_by_its_runs() -> None:
     """The newest row of each table, joined; what the run brings begins on its day, and ends on the day before."""
     folder = case("scd2-two-sources-redshift")
-    closed = Shown(
+    closed = ValidityColumns(
         type=DAY, closed=True, open_end=days("9999-12-31"), is_current=None, valid_from="eff", valid_to="exp"
     )
-    history = History(validity=ByRun(), first_load=days("2022-07-01"), shown=closed)
+    history = History(validity=ByRun(), first_load=days("2022-07-01"), validity_columns=closed)
     names = ["customer_id", "first_name", "last_name", "employer_name", "email_id", "city", "country"]
     customers = dimension(history, names, "customer_id")
     rows: Rows = {}

@@ -13,7 +13,7 @@ from lakeward.adapters.memory import MemorySource, MemoryTable, MemoryTarget
 from lakeward.core.dimension import ORDERED, Lateness, Unbounded
 from lakeward.core.errors import ConfigError
 from lakeward.core.events import Cell, ChangeEvent, Operation, Position
-from lakeward.core.history.options import ByColumn, History, Kind, Shown, Track
+from lakeward.core.history.options import ByColumn, History, Kind, Track, ValidityColumns
 from lakeward.core.pipeline.apply import apply_changes
 from lakeward.core.pipeline.job import Job
 from lakeward.core.schema import Column, Schema, Type
@@ -22,7 +22,7 @@ from lakeward.core.schema_changes.evolution import Policies, Policy
 WHOLE = Schema((Column("id", Type("int")), Column("a", Type("int")), Column("seen", Type("bigint"))))
 TRACKED = History(track=Track(frozenset({"a"}), but=False))
 OVERWRITTEN = History(kinds={"a": Kind.OVERWRITE})
-BY_NUMBER = History(validity=ByColumn("seen"), shown=Shown(type=Type("bigint")))
+BY_NUMBER = History(validity=ByColumn("seen"), validity_columns=ValidityColumns(type=Type("bigint")))
 DIMENSION = item(WHOLE)
 
 

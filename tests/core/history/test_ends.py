@@ -14,11 +14,11 @@ from lakeward.adapters.memory import MemoryLedger, MemorySource, MemoryTarget
 from lakeward.core.dimension import ORDERED, Lateness, Sequences, Unbounded, Within
 from lakeward.core.errors import ConfigError
 from lakeward.core.events import LOAD_SEQUENCE, ChangeEvent, Operation, Position
-from lakeward.core.history.options import ByColumn, ByRun, History, Shown, Validity
+from lakeward.core.history.options import ByColumn, ByRun, History, Validity, ValidityColumns
 from lakeward.core.history.reloads import EndInstants, find_end_instants
 from lakeward.core.ledger.selection import Limits
 from lakeward.core.ledger.writer import LedgerWriter
-from lakeward.core.operations.reload import ask, complete, record_decision
+from lakeward.core.operations.reload import complete, plan_reload, record_decision
 from lakeward.core.operations.truncate import truncate_at
 from lakeward.core.pipeline.apply import apply_changes
 from lakeward.core.pipeline.job import Job
@@ -27,8 +27,8 @@ from lakeward.core.schema import Type
 BEGIN = datetime(1970, 1, 1, tzinfo=UTC)
 HOUR = 3_600_000_000
 BY_COLUMN = History(validity=ByColumn("at"))
-BY_NUMBER = History(validity=ByColumn("n"), shown=Shown(type=Type("bigint")))
-BY_DAY = History(validity=ByColumn("at"), shown=Shown(type=Type("date")))
+BY_NUMBER = History(validity=ByColumn("n"), validity_columns=ValidityColumns(type=Type("bigint")))
+BY_DAY = History(validity=ByColumn("at"), validity_columns=ValidityColumns(type=Type("date")))
 SCHEMA = columns(id="int", at="timestamp", n="int")
 
 Periods = list[tuple[float, float | None]]
@@ -62,9 +62,9 @@ class Shop:
     def load(self, rows: Mapping[int, int], ran: int, time: int | None = None) -> None:
         """Take a full load with these keys and hours of their column at an hour; it may have a time of its own."""
         self.clock = ran * HOUR
-        is_again = self.target.open(self.of).table.standing().progress.batch > 0
+        is_again = self.target.open(self.of).table.state().progress.batch > 0
         if is_again:
-            record_decision(self.job(), ask(self.job(), by="me", reason=None, at=self.clock).word)
+            record_decision(self.job(), plan_reload(self.job(), by="me", reason=None, at=self.clock).request)
         events = [
             ChangeEvent(
                 operation=Operation.READ,
@@ -93,7 +93,7 @@ class Shop:
     def rows(self) -> Mapping[int, Periods]:
         """The versions of each key, by hours, or in the unit of their history."""
         assert self.of.history is not None
-        unit = HOUR if self.of.history.shown.type.name == "timestamp" else 1
+        unit = HOUR if self.of.history.validity_columns.type.name == "timestamp" else 1
         return {
             key[0]: [(v.valid_from / unit, None if v.valid_to is None else v.valid_to / unit) for v in row.versions]
             for key, row in self.target.tables[NAME].rows.items()
@@ -144,7 +144,7 @@ def test_a_row_missing_from_a_load_ends_at_the_newest_number_of_the_load() -> No
 
 def test_of_several_states_of_a_day_the_last_counts_where_times_date_versions() -> None:
     """A load that is written anew on the day on which it was taken takes the place of the first, at any hour."""
-    shop = Shop(History(shown=Shown(type=Type("date"))))
+    shop = Shop(History(validity_columns=ValidityColumns(type=Type("date"))))
     shop.load({1: 1, 2: 1}, 6, 6)
     shop.load({1: 1}, 60, 7)
     assert shop.rows == {1: [(0, None)]}
@@ -197,7 +197,7 @@ def test_with_numbers_only_the_newest_number_is_an_end() -> None:
 def test_a_truncate_ends_versions_at_the_moment_that_the_operator_names(
     lateness: Lateness, moment: str | int, end: int, known: bool
 ) -> None:
-    shop = Shop(replace(BY_COLUMN, known=known), lateness)
+    shop = Shop(replace(BY_COLUMN, is_bitemporal=known), lateness)
     shop.put(INSERT, 1, 1, time=1)
     shop.put(INSERT, 2, 2, time=2)
     shop.run(3)

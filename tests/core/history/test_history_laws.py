@@ -138,7 +138,9 @@ def reads_no_memory(before: TableBefore, passing: FilteredEvents, links: Links) 
 
 def forgets_without_folding(dimension: Dimension, memory: ChangeLogContents) -> None:
     if memory.low_watermark is not None:
-        memory.changes = {place: c for place, c in memory.changes.items() if place.mark > memory.low_watermark}
+        memory.changes = {
+            place: c for place, c in memory.changes.items() if place.source_order > memory.low_watermark
+        }
 
 
 def remembers_rows_from_before(

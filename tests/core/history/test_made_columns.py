@@ -12,7 +12,7 @@ from lakeward.adapters.memory.shaper import MemoryShaper
 from lakeward.core.dimension import TableName, Unbounded
 from lakeward.core.errors import ConfigError
 from lakeward.core.events import UNSET, ChangeEvent, Operation, Position
-from lakeward.core.history.options import History, Kind, Shown, Track
+from lakeward.core.history.options import History, Kind, Track, ValidityColumns
 from lakeward.core.history.refusals import refuse_history
 from lakeward.core.merge.facts import BatchFacts
 from lakeward.core.pipeline.apply import apply_changes
@@ -26,7 +26,7 @@ from lakeward.core.shaping.shaped_source import ShapedSource, TableRules
 NAME = TableName("shop", "person")
 SOURCE = Schema((Column("id", Type("int")), Column("first", Type("string")), Column("last", Type("string"))))
 RULES = TableRules(columns=(Concat(columns=("first", "last"), to="name", separator=" "),), source=SOURCE)
-OF_NAME = History(track=Track(frozenset({"name"}), but=False), shown=Shown(type=Type("date")))
+OF_NAME = History(track=Track(frozenset({"name"}), but=False), validity_columns=ValidityColumns(type=Type("date")))
 DAY = 86_400_000_000
 
 
@@ -71,7 +71,7 @@ def test_the_version_of_a_late_row_has_the_columns_that_are_made_of_it() -> None
 
 def test_a_made_column_may_be_of_any_kind() -> None:
     kinds = {"first": Kind.VERSION, "name": Kind.KEEP_FIRST, "last": Kind.PREVIOUS}
-    lake = Lake(History(kinds=kinds, shown=Shown(type=Type("date"))))
+    lake = Lake(History(kinds=kinds, validity_columns=ValidityColumns(type=Type("date"))))
     for day, first, last in ((1, "A", "X"), (3, "B", "Y")):
         lake.deliver(day, first, last)
     assert lake.versions() == [(1, 3, "A X", "A"), (3, None, "A X", "B")]

@@ -22,7 +22,7 @@ from lakeward.core.errors import AlarmRaised, ConfigError, SourceError
 from lakeward.core.events import LOAD_SEQUENCE, ChangeEvent, Key, Operation, Position
 from lakeward.core.history import older_snapshots, snapshot_splice
 from lakeward.core.history.older_snapshots import SnapshotRow, SnapshotSpan, insert_snapshot
-from lakeward.core.history.options import History, Shown, Track
+from lakeward.core.history.options import History, Track, ValidityColumns
 from lakeward.core.history.version_checks import violation
 from lakeward.core.history.versions import Columns, Version, Versions
 from lakeward.core.ledger import full_loads
@@ -48,7 +48,7 @@ State = Mapping[int, Mapping[str, Any]]
 
 
 def dimension(older: Older = Older.SPLICE, **options: Any) -> Dimension:
-    history = History(shown=Shown(type=Type("date")), **options)
+    history = History(validity_columns=ValidityColumns(type=Type("date")), **options)
     kept = Snapshots(settles=SETTLED, older=older, least_share=0)
     return Dimension(name=NAME, schema=SCHEMA, key=("id",), snapshots=kept, history=history)
 
@@ -382,7 +382,7 @@ def test_an_older_snapshot_is_skipped_or_stops_the_table_by_the_settings() -> No
         skips.deliver(3, {1: TWO})
     left_out = "00000072 is older than what the table shows, and left out: `older_snapshots`"
     assert refused.value.found == left_out
-    assert [item.name for item in discover(skips.job).selection.aside] == ["00000072"]
+    assert [item.name for item in discover(skips.job).selection.excluded] == ["00000072"]
     skips.deliver(7, {1: TWO})
     assert at(skips) == [(5, 7, 1), (7, None, 2)]
     with pytest.raises(AlarmRaised, match="older than what the table shows"):

@@ -12,7 +12,7 @@ from lakeward.adapters.memory import MemorySource, MemoryTable
 from lakeward.core.dimension import Dimension
 from lakeward.core.errors import SchemaConflict
 from lakeward.core.events import ChangeEvent, Operation, Position
-from lakeward.core.history.options import ByColumn, ByRun, History, Kind, Shown, Surrogate, Track
+from lakeward.core.history.options import ByColumn, ByRun, History, Kind, Surrogate, Track, ValidityColumns
 from lakeward.core.history.stored_options import differences, text_of_options
 from lakeward.core.pipeline.apply import apply_changes
 from lakeward.core.pipeline.job import Job
@@ -27,24 +27,36 @@ OF_A = History(track=Track(frozenset({"a"}), but=False))
 DATE = Type("date")
 
 OTHERS = {
-    "validity": (History(validity=ByColumn("a"), shown=Shown(type=Type("bigint"))), "time", "column a"),
+    "validity": (
+        History(validity=ByColumn("a"), validity_columns=ValidityColumns(type=Type("bigint"))),
+        "time",
+        "column a",
+    ),
     "kind of a": (OF_A, "2", "2"),
     "kind of b": (History(kinds={"b": Kind.PREVIOUS}), "2", "3"),
     "kind of all other columns": (OF_A, "2", "1"),
     "first_load": (History(first_load=-86_400_000_000), "none", "1969-12-31 00:00:00"),
-    "source_zone": (History(zone="Europe/Berlin", shown=Shown(type=DATE)), "UTC", "Europe/Berlin"),
+    "source_zone": (
+        History(zone="Europe/Berlin", validity_columns=ValidityColumns(type=DATE)),
+        "UTC",
+        "Europe/Berlin",
+    ),
     "previous_key": (History(previous_key=True), "false", "true"),
-    "valid_from": (History(shown=Shown(valid_from="since")), "valid_from", "since"),
-    "valid_to": (History(shown=Shown(valid_to="until")), "valid_to", "until"),
-    "is_current": (History(shown=Shown(is_current=None)), "is_current", "none"),
-    "type": (History(validity=ByRun(), shown=Shown(type=DATE)), "timestamp", "date"),
-    "open_end": (History(shown=Shown(open_end=0)), "none", "1970-01-01 00:00:00"),
-    "closed": (History(shown=Shown(type=DATE, closed=True)), "false", "true"),
-    "known": (History(known=True), "false", "true"),
-    "known_from": (History(known=True), "none", "known_from"),
-    "known_to": (History(known=True, shown=Shown(known_to="until")), "none", "until"),
-    "surrogate": (History(shown=Shown(surrogate=Surrogate.HASH)), "none", "hash"),
-    "surrogate_column": (History(shown=Shown(surrogate=Surrogate.HASH, surrogate_column="nr")), "none", "nr"),
+    "valid_from": (History(validity_columns=ValidityColumns(valid_from="since")), "valid_from", "since"),
+    "valid_to": (History(validity_columns=ValidityColumns(valid_to="until")), "valid_to", "until"),
+    "is_current": (History(validity_columns=ValidityColumns(is_current=None)), "is_current", "none"),
+    "type": (History(validity=ByRun(), validity_columns=ValidityColumns(type=DATE)), "timestamp", "date"),
+    "open_end": (History(validity_columns=ValidityColumns(open_end=0)), "none", "1970-01-01 00:00:00"),
+    "closed": (History(validity_columns=ValidityColumns(type=DATE, closed=True)), "false", "true"),
+    "known": (History(is_bitemporal=True), "false", "true"),
+    "known_from": (History(is_bitemporal=True), "none", "known_from"),
+    "known_to": (History(is_bitemporal=True, validity_columns=ValidityColumns(known_to="until")), "none", "until"),
+    "surrogate": (History(validity_columns=ValidityColumns(surrogate=Surrogate.HASH)), "none", "hash"),
+    "surrogate_column": (
+        History(validity_columns=ValidityColumns(surrogate=Surrogate.HASH, surrogate_column="nr")),
+        "none",
+        "nr",
+    ),
 }
 
 
@@ -67,14 +79,14 @@ def test_options_with_the_same_meaning_have_the_same_text() -> None:
         replace(OF_A, kinds={"b": Kind.OVERWRITE}),
         replace(OF_A, track=Track(frozenset({"a", "id"}), but=False)),
         History(track=Track(frozenset({"b"}), but=False), kinds=kinds),
-        replace(OF_A, zone="Europe/Berlin", shown=Shown(surrogate_column="unused")),
+        replace(OF_A, zone="Europe/Berlin", validity_columns=ValidityColumns(surrogate_column="unused")),
     ]
     assert {text_of_options(one, ["id"]) for one in same} == {text_of_options(OF_A, ["id"])}
     assert text_of_options(History(), ["id"]) == "{}"
 
 
 def test_a_renamed_column_is_no_changed_option() -> None:
-    was = replace(OF_A, validity=ByColumn("a"), shown=Shown(type=Type("bigint")))
+    was = replace(OF_A, validity=ByColumn("a"), validity_columns=ValidityColumns(type=Type("bigint")))
     is_ = replace(was, validity=ByColumn("c"), track=Track(frozenset({"c"}), but=False))
     assert changed(was, is_, {"a": "c"}) == {}
     assert changed(was, is_).keys() == {"validity", "kind of a", "kind of c"}
@@ -109,13 +121,13 @@ def deliver(job: Job[Any], place: int) -> None:
     [
         (
             History(),
-            History(shown=Shown(valid_from="since")),
+            History(validity_columns=ValidityColumns(valid_from="since")),
             "shop.item: its history cannot be kept in another way",
             "its versions were made with valid_from: valid_from; the settings say valid_from: since",
         ),
         (
-            History(shown=Shown(surrogate=Surrogate.NUMBER)),
-            History(shown=Shown(surrogate=Surrogate.HASH)),
+            History(validity_columns=ValidityColumns(surrogate=Surrogate.NUMBER)),
+            History(validity_columns=ValidityColumns(surrogate=Surrogate.HASH)),
             "shop.item: its history cannot be kept in another way",
             "its versions were made with surrogate: number; the settings say surrogate: hash",
         ),
@@ -147,7 +159,7 @@ def test_a_table_with_rows_refuses_other_options(
 
 
 def test_another_zone_is_refused_for_days_and_means_nothing_for_times() -> None:
-    by_day = History(shown=Shown(type=DATE))
+    by_day = History(validity_columns=ValidityColumns(type=DATE))
     job, _ = playing(by_day)
     with pytest.raises(SchemaConflict) as refused:
         prepare_next_batch(replace(job, dimension=replace(DIMENSION, history=replace(by_day, zone="Asia/Tokyo"))))

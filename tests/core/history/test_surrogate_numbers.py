@@ -11,10 +11,10 @@ from memory_jobs import NAME, memory_job
 from lakeward.adapters.memory import MemorySource, MemoryTable
 from lakeward.core.dimension import Dimension, Unbounded
 from lakeward.core.events import ChangeEvent, Key, Operation, Position
-from lakeward.core.history.options import History, Shown, Surrogate
+from lakeward.core.history.options import History, Surrogate, ValidityColumns
 from lakeward.core.history.surrogate_numbers import assign_numbers
 from lakeward.core.history.versions import Columns, Version, Versions
-from lakeward.core.operations.rollback import ask, roll_back
+from lakeward.core.operations.rollback import preview_rollback, roll_back
 from lakeward.core.pipeline.apply import apply_changes
 from lakeward.core.pipeline.job import Job
 from lakeward.core.progress import Progress
@@ -81,7 +81,7 @@ DIMENSION = Dimension(
     schema=Schema((Column("id", Type("int")), Column("a", Type("int")))),
     key=("id",),
     lateness=Unbounded(),
-    history=History(shown=Shown(surrogate=Surrogate.NUMBER)),
+    history=History(validity_columns=ValidityColumns(surrogate=Surrogate.NUMBER)),
 )
 
 
@@ -121,7 +121,7 @@ def test_a_rollback_restores_the_highest_number() -> None:
     job, table = new_job()
     deliver(job, 1, (Operation.INSERT, 1, 1), time=1)
     deliver(job, 2, (Operation.UPDATE, 1, 2), time=5)
-    roll_back(job, ask(job, "1"))
+    roll_back(job, preview_rollback(job, "1"))
     assert (table.numbers, table.progress.numbered) == ({((1,), 1): 1}, 1)
 
 

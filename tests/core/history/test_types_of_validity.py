@@ -5,13 +5,15 @@ from __future__ import annotations
 import pytest
 
 from lakeward.core.errors import ConfigError
-from lakeward.core.history.options import ByColumn, History, Shown
+from lakeward.core.history.options import ByColumn, History, ValidityColumns
 from lakeward.core.schema import Column, Schema, Type, parse_type
 
 
 def check(column: str, type_: str, *, closed: bool = False) -> None:
     own = Schema((Column("id", Type("int")), Column("seen", parse_type(column))))
-    history = History(validity=ByColumn("seen"), shown=Shown(type=parse_type(type_), closed=closed))
+    history = History(
+        validity=ByColumn("seen"), validity_columns=ValidityColumns(type=parse_type(type_), closed=closed)
+    )
     history.check("shop.item", own, ("id",))
 
 

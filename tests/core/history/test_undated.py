@@ -15,7 +15,7 @@ from lakeward.core.dimension import Dimension, Unbounded
 from lakeward.core.errors import RepairError
 from lakeward.core.events import LOAD_SEQUENCE, UNSET, Cell, ChangeEvent, Operation, Position
 from lakeward.core.history.instants import day_of, instant_of, undated_detail
-from lakeward.core.history.options import ByColumn, ByTime, History, Shown
+from lakeward.core.history.options import ByColumn, ByTime, History, ValidityColumns
 from lakeward.core.merge.counts import Counts
 from lakeward.core.operations.explain import explain
 from lakeward.core.pipeline.apply import apply_changes
@@ -24,7 +24,7 @@ from lakeward.core.pipeline.release import release, repair_row
 from lakeward.core.ports import Entry, RepairedRow
 from lakeward.core.schema import Type
 
-BY_NUMBER = History(validity=ByColumn("seen"), shown=Shown(type=Type("bigint")))
+BY_NUMBER = History(validity=ByColumn("seen"), validity_columns=ValidityColumns(type=Type("bigint")))
 DIMENSION = Dimension(
     name=NAME,
     schema=columns(id="int", a="int", seen="bigint"),
@@ -75,7 +75,7 @@ def test_a_row_whose_column_is_null_waits_and_holds_its_key(operation: Operation
     assert (counts.applied, counts.quarantined, counts.waiting) == (1, 1, 1)
     assert (lake.periods(1), lake.periods(2)) == ([(10, None, 1)], [(20, 40, 2), (40, None, 4)])
     (entry,) = lake.entries()
-    assert (entry.reason, entry.detail, entry.key, entry.waits) == ("undated", NULL, '["1"]', 1)
+    assert (entry.reason, entry.detail, entry.key, entry.waiting_events) == ("undated", NULL, '["1"]', 1)
 
 
 def test_an_insert_without_the_column_waits() -> None:
@@ -86,7 +86,7 @@ def test_an_insert_without_the_column_waits() -> None:
 @pytest.mark.parametrize("operation", [Operation.UPDATE, Operation.DELETE])
 def test_an_event_at_the_open_end_waits(operation: Operation) -> None:
     """A current version would end before it begins, and one that ends there would look as if it were current."""
-    history = replace(BY_NUMBER, shown=Shown(type=Type("bigint"), open_end=100))
+    history = replace(BY_NUMBER, validity_columns=ValidityColumns(type=Type("bigint"), open_end=100))
     lake = Lake(event(1, 10), event(2, 99, key=2), history=history)
     lake.deliver(event(3, 100, operation), event(4, 101, key=2))
     assert (lake.periods(1), lake.periods(2)) == ([(10, None, 1)], [(99, None, 2)])
@@ -97,7 +97,7 @@ def test_an_event_at_the_open_end_waits(operation: Operation) -> None:
 
 def test_a_time_at_the_open_end_is_named_in_the_reason() -> None:
     day = 86_400_000_000
-    history = History(validity=ByTime(), shown=Shown(type=Type("date"), open_end=2))
+    history = History(validity=ByTime(), validity_columns=ValidityColumns(type=Type("date"), open_end=2))
     lake = Lake(event(1, None, time=day), event(2, None, time=2 * day, key=2), history=history)
     assert (lake.periods(1), lake.periods(2)) == ([(1, None, 1)], [])
     assert [entry.detail for entry in lake.entries()] == [
@@ -199,7 +199,7 @@ def test_a_row_of_a_load_that_is_not_complete_waits_in_quarantine_from_the_start
 )
 def test_a_number_outside_of_the_validity_columns_waits(type_: Type, last: int) -> None:
     """Decimals may have more digits than a number of 64 bits."""
-    history = replace(BY_NUMBER, shown=Shown(type=type_))
+    history = replace(BY_NUMBER, validity_columns=ValidityColumns(type=type_))
     lake = Lake(event(1, 10), event(2, last, key=2), event(3, last + 1, key=3), history=history)
     assert (lake.periods(2), lake.periods(3)) == ([(last, None, 2)], [])
     words = f"the column seen, from which versions are dated, lies outside of what {type_.with_article} shows"
@@ -217,7 +217,7 @@ def test_a_number_outside_of_the_validity_columns_waits(type_: Type, last: int) 
 )
 def test_an_instant_outside_of_the_validity_columns_is_refused(type_: Type, least: int, most: int) -> None:
     """A file may have a wider type than the table, where that does not follow."""
-    history = replace(BY_NUMBER, shown=Shown(type=type_))
+    history = replace(BY_NUMBER, validity_columns=ValidityColumns(type=type_))
     words = f"the column seen, from which versions are dated, lies outside of what {type_.with_article} shows"
     details = [undated_detail(event(1, 0, instant=at), history) for at in (least - 1, least, most, most + 1)]
     assert details == [words, None, None, words]
@@ -232,7 +232,7 @@ def test_an_instant_outside_of_the_validity_columns_is_refused(type_: Type, leas
     ],
 )
 def test_a_time_whose_local_day_lies_behind_the_last_waits(open_end: int | None, detail: str) -> None:
-    history = History(zone="Europe/Berlin", shown=Shown(type=Type("date"), open_end=open_end))
+    history = History(zone="Europe/Berlin", validity_columns=ValidityColumns(type=Type("date"), open_end=open_end))
     late = (LAST_DAY + 1) * 86_400_000_000 - 30 * 60_000_000
     lake = Lake(event(1, None, time=0), event(2, None, time=late, key=2), history=history)
     assert (lake.periods(1), lake.periods(2)) == ([(0, None, 1)], [])

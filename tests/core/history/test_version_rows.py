@@ -14,7 +14,16 @@ from lakeward.core.dimension import Mode
 from lakeward.core.errors import ConfigError
 from lakeward.core.events import LOAD_SEQUENCE, UNSET, ChangeEvent, Operation, Position
 from lakeward.core.history.instants import day_of, instant_of, value_of_instant
-from lakeward.core.history.options import ByColumn, ByRun, History, Kind, Shown, Surrogate, Track, Validity
+from lakeward.core.history.options import (
+    ByColumn,
+    ByRun,
+    History,
+    Kind,
+    Surrogate,
+    Track,
+    Validity,
+    ValidityColumns,
+)
 from lakeward.core.history.version_rows import rows, surrogate_hash
 from lakeward.core.history.versions import Version
 from lakeward.core.schema import Column, Schema, Type
@@ -36,7 +45,7 @@ def load(epoch: int) -> ChangeEvent:
 
 
 def by(validity: Validity, type_: Type = TIMESTAMP, **options: object) -> History:
-    return replace(History(validity=validity, shown=Shown(type=type_)), **options)
+    return replace(History(validity=validity, validity_columns=ValidityColumns(type=type_)), **options)
 
 
 def test_an_event_counts_from_its_source_time_and_without_one_from_the_run() -> None:
@@ -53,7 +62,10 @@ def test_rows_of_the_first_full_load_may_begin_at_a_given_instant() -> None:
 
 def test_days_are_cut_where_the_source_is() -> None:
     late = NOON + 11 * 3_600_000_000
-    assert instant_of(event(time=late), History(zone="Europe/Berlin", shown=Shown(type=DATE)), 0) == 1
+    assert (
+        instant_of(event(time=late), History(zone="Europe/Berlin", validity_columns=ValidityColumns(type=DATE)), 0)
+        == 1
+    )
     assert (day_of(-1, "UTC"), day_of(0, "America/New_York"), day_of(DAY, "UTC")) == (-1, -1, 1)
 
 
@@ -106,13 +118,18 @@ def as_shown(history: History) -> list[dict[str, object]]:
 
 
 def test_a_closed_version_shows_the_last_day_on_which_it_is_valid() -> None:
-    style = Shown(type=DATE, closed=True, open_end=2932896, is_current=None, valid_from="since", valid_to="until")
-    found = [(row["since"], row["until"], len(row)) for row in as_shown(History(shown=style))]
+    style = ValidityColumns(
+        type=DATE, closed=True, open_end=2932896, is_current=None, valid_from="since", valid_to="until"
+    )
+    found = [(row["since"], row["until"], len(row)) for row in as_shown(History(validity_columns=style))]
     assert found == [(date(1970, 1, 1), date(1970, 1, 3), 5), (date(1970, 1, 4), date(9999, 12, 31), 5)]
 
 
 def test_half_open_versions_end_where_the_next_begins() -> None:
-    found = [(row["valid_to"], row["is_current"]) for row in as_shown(History(shown=Shown(type=DATE)))]
+    found = [
+        (row["valid_to"], row["is_current"])
+        for row in as_shown(History(validity_columns=ValidityColumns(type=DATE)))
+    ]
     assert found == [(date(1970, 1, 4), False), (None, True)]
 
 
@@ -139,12 +156,12 @@ def test_the_key_before_is_written_as_spark_writes_it(part: str, written: str) -
 
 
 def test_a_surrogate_number_is_that_of_its_version() -> None:
-    found = as_shown(History(shown=Shown(surrogate=Surrogate.NUMBER)))
+    found = as_shown(History(validity_columns=ValidityColumns(surrogate=Surrogate.NUMBER)))
     assert [row["version_key"] for row in found] == [41, 7]
 
 
 def test_a_surrogate_hash_is_of_key_and_start() -> None:
-    found = as_shown(History(shown=Shown(surrogate=Surrogate.HASH)))
+    found = as_shown(History(validity_columns=ValidityColumns(surrogate=Surrogate.HASH)))
     assert [row["version_key"] for row in found] == [surrogate_hash(DIMENSION, (1,), start) for start in (0, 3)]
     assert surrogate_hash(DIMENSION, (1,), 0) == hashlib.sha256(b"1:11:0").hexdigest()
 
@@ -157,9 +174,9 @@ def test_a_surrogate_hash_is_of_key_and_start() -> None:
         (History(kinds={"b": Kind.PREVIOUS}), ("id",), "no column b"),
         (History(kinds={"id": Kind.OVERWRITE}), ("id",), "id is of the key"),
         (History(track=Track(frozenset({"id", "a"}), but=False)), ("id",), "id is of the key"),
-        (History(shown=Shown(valid_from="A")), ("id",), "two columns a"),
-        (History(shown=Shown(type=Type("string"))), ("id",), "valid_from is a string"),
-        (History(shown=Shown(closed=True)), ("id",), "valid_from is a timestamp"),
+        (History(validity_columns=ValidityColumns(valid_from="A")), ("id",), "two columns a"),
+        (History(validity_columns=ValidityColumns(type=Type("string"))), ("id",), "valid_from is a string"),
+        (History(validity_columns=ValidityColumns(closed=True)), ("id",), "valid_from is a timestamp"),
         (by(ByRun()), ("id",), "valid_from is a timestamp"),
         (by(ByColumn("id")), ("id",), "valid_from is a timestamp"),
         (by(ByColumn("seen"), Type("bigint")), ("id",), "valid_from is a bigint"),

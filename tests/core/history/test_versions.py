@@ -9,7 +9,7 @@ from memory_jobs import columns, item
 
 from lakeward.core.dimension import Dimension
 from lakeward.core.events import UNSET, ChangeEvent, Operation, Position
-from lakeward.core.history.options import History, Kind, Shown, Track
+from lakeward.core.history.options import History, Kind, Track, ValidityColumns
 from lakeward.core.history.version_checks import VersionRule, violation
 from lakeward.core.history.versions import Columns, Version, Versions, order_versions
 from lakeward.core.merge.fold import Row, apply
@@ -142,7 +142,9 @@ def test_each_rule_of_versions_is_checked(versions: Versions, rule: VersionRule 
 def test_a_violation_names_rule_and_version() -> None:
     found = violation(COLUMNS, (version(1, None), version(5, None, 1)))
     assert found is not None
-    assert found.told(Shown(type=Type("date"))) == "two versions are current (valid_from = 1970-01-02)"
+    assert (
+        found.describe(ValidityColumns(type=Type("date"))) == "two versions are current (valid_from = 1970-01-02)"
+    )
 
 
 def test_versions_that_are_read_show_which_were_deleted() -> None:

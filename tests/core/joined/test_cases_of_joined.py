@@ -17,7 +17,7 @@ from outside import case
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.events import Key
 from lakeward.core.joined.check import validate_joined
-from lakeward.core.joined.declaration import Aggregate, Function, Joined, Source
+from lakeward.core.joined.declaration import Aggregate, Function, JoinDeclaration, Source
 from lakeward.core.joined.rows import SourceRow
 from lakeward.core.joined.touched_keys import SourceChange
 from lakeward.core.schema import Column, Schema, parse_type
@@ -29,7 +29,7 @@ ORDERS = Dimension(
     schema=Schema(tuple(Column(column, parse_type(type_)) for column, type_ in TYPES.items())),
     key=("orderkey",),
 )
-SUMMARY = Joined(
+SUMMARY = JoinDeclaration(
     name=TableName("dw", "customer_summary"),
     sources={
         "orders": Source(

@@ -10,9 +10,9 @@ import pytest
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import ConfigError
 from lakeward.core.events import Sequences
-from lakeward.core.history.options import ByColumn, ByRun, History, Kind, Shown, Surrogate
+from lakeward.core.history.options import ByColumn, ByRun, History, Kind, Surrogate, ValidityColumns
 from lakeward.core.joined.check import validate_joined
-from lakeward.core.joined.declaration import Aggregate, Function, Joined, JoinType, Source
+from lakeward.core.joined.declaration import Aggregate, Function, JoinDeclaration, JoinType, Source
 from lakeward.core.schema import Column, Schema, Type, parse_type
 
 SHOP = "shop"
@@ -38,26 +38,28 @@ ORDERS = Source(
     table=TableName(SHOP, "orders"), on=("customer",), to=("id",), aggregates={"orders": Aggregate(Function.COUNT)}
 )
 HISTORY = History()
-BY_DAY = History(shown=Shown(type=Type("date")))
+BY_DAY = History(validity_columns=ValidityColumns(type=Type("date")))
 
 
-def joined(history: History | None = None, unknown: Mapping[str, str] | None = None, **sources: Source) -> Joined:
-    return Joined(name=TableName("dw", "dim"), sources=sources, history=history, unknown=unknown)
+def joined(
+    history: History | None = None, unknown: Mapping[str, str] | None = None, **sources: Source
+) -> JoinDeclaration:
+    return JoinDeclaration(name=TableName("dw", "dim"), sources=sources, history=history, unknown=unknown)
 
 
-def customer(**changed: object) -> Joined:
+def customer(**changed: object) -> JoinDeclaration:
     return joined(customer=replace(CUSTOMER, **changed))
 
 
-def address(history: History | None = None, **changed: object) -> Joined:
+def address(history: History | None = None, **changed: object) -> JoinDeclaration:
     return joined(history, customer=CUSTOMER, address=replace(ADDRESS, **changed))
 
 
-def orders(**changed: object) -> Joined:
+def orders(**changed: object) -> JoinDeclaration:
     return joined(customer=CUSTOMER, orders=replace(ORDERS, **changed))
 
 
-def aggregate(function: Function, column: str | None = None, by: str | None = None) -> Joined:
+def aggregate(function: Function, column: str | None = None, by: str | None = None) -> JoinDeclaration:
     return orders(aggregates={"made": Aggregate(function, column, by)})
 
 
@@ -137,11 +139,11 @@ WRONG = [
 BOTH = {"customer": HISTORY, "address": HISTORY}
 DAYS = {"customer": BY_DAY, "address": BY_DAY}
 BY_RUN = replace(BY_DAY, validity=ByRun())
-OF_HISTORIES: Sequence[tuple[str, Joined, Mapping[str, History]]] = [
+OF_HISTORIES: Sequence[tuple[str, JoinDeclaration, Mapping[str, History]]] = [
     (
         "shop.customer also has versions that are not believed any more (`known`)",
         address(HISTORY),
-        {"customer": History(known=True), "address": HISTORY},
+        {"customer": History(is_bitemporal=True), "address": HISTORY},
     ),
     (
         "of customer current_name, is_current is taken, which its history adds",
@@ -183,13 +185,13 @@ OF_HISTORIES: Sequence[tuple[str, Joined, Mapping[str, History]]] = [
     ("it is to say which key a row had before (`previous_key`)", address(History(previous_key=True)), {}),
     (
         'its versions are made anew, and have no numbers to keep (`surrogate = "number"`)',
-        address(History(shown=Shown(surrogate=Surrogate.NUMBER))),
+        address(History(validity_columns=ValidityColumns(surrogate=Surrogate.NUMBER))),
         {},
     ),
     (
         "versions of customer are dated by numbers",
         address(HISTORY),
-        {"customer": History(shown=Shown(type=Type("bigint"))), "address": HISTORY},
+        {"customer": History(validity_columns=ValidityColumns(type=Type("bigint"))), "address": HISTORY},
     ),
     (
         "its versions are dated by its column seen",
@@ -216,7 +218,7 @@ OF_HISTORIES: Sequence[tuple[str, Joined, Mapping[str, History]]] = [
     ("found", "wrong", "histories"), [*((found, wrong, {}) for found, wrong in WRONG), *OF_HISTORIES]
 )
 def test_a_wrong_declaration_is_refused_with_what_was_found_and_what_to_do(
-    found: str, wrong: Joined, histories: Mapping[str, History]
+    found: str, wrong: JoinDeclaration, histories: Mapping[str, History]
 ) -> None:
     with pytest.raises(ConfigError, match="it cannot be joined like this") as error:
         validate_joined(wrong, with_history(TABLES, **histories))

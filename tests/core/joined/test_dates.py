@@ -11,7 +11,7 @@ from joined_laws import Lake, shapes, tables_of
 from lakeward.core.dimension import TableName
 from lakeward.core.history.options import History
 from lakeward.core.joined.check import validate_joined
-from lakeward.core.joined.declaration import Joined, JoinType, Source
+from lakeward.core.joined.declaration import JoinDeclaration, JoinType, Source
 from lakeward.core.joined.rows import SourceRow
 from lakeward.core.joined.touched_keys import SourceChange
 
@@ -24,7 +24,7 @@ class Joint:
 
     def __init__(self, shape: str = "dimension", **changed: Source) -> None:
         sources = {**shapes()[shape], **changed}
-        joined = Joined(name=TableName("dw", "dim"), sources=sources, history=History())
+        joined = JoinDeclaration(name=TableName("dw", "dim"), sources=sources, history=History())
         self.lake = Lake(validate_joined(joined, tables_of()))
         self.tables: dict[str, dict[tuple[int], list[SourceRow]]] = {name: {} for name in sources}
 

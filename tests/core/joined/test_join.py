@@ -11,10 +11,10 @@ from joined_laws import Lake, shapes, tables_of
 
 from lakeward.core.dimension import TableName
 from lakeward.core.events import LOAD_SEQUENCE, Position, Sequences
-from lakeward.core.history.options import ByRun, History, Shown
+from lakeward.core.history.options import ByRun, History, ValidityColumns
 from lakeward.core.joined.check import validate_joined
 from lakeward.core.joined.dates import BEYOND_OPEN_END, change_instant, row_instant, source_time
-from lakeward.core.joined.declaration import Joined, Source
+from lakeward.core.joined.declaration import JoinDeclaration, Source
 from lakeward.core.joined.join import JoinResult
 from lakeward.core.joined.plan import JoinPlan
 from lakeward.core.joined.rows import SourceRow
@@ -22,7 +22,7 @@ from lakeward.core.joined.touched_keys import ChangeDates, SourceChange, find_to
 from lakeward.core.schema import Type
 
 HISTORY = History()
-BY_DAY = Shown(type=Type("date"))
+BY_DAY = ValidityColumns(type=Type("date"))
 NOON = int(datetime(2026, 11, 22, 12, tzinfo=UTC).timestamp()) * 1_000_000
 DAY = date(2026, 11, 22).toordinal() - date(1970, 1, 1).toordinal()
 
@@ -32,7 +32,7 @@ class Dimension:
 
     def __init__(self, history: History | None = HISTORY, unknown: Mapping[str, str] | None = None) -> None:
         sources = {name: one for name, one in shapes()["dimension"].items() if name != "region"}
-        joined = Joined(name=TableName("dw", "dim"), sources=sources, history=history, unknown=unknown)
+        joined = JoinDeclaration(name=TableName("dw", "dim"), sources=sources, history=history, unknown=unknown)
         self.lake = Lake(validate_joined(joined, tables_of()))
         self.tables: dict[str, dict[tuple[int], list[SourceRow]]] = {name: {} for name in sources}
 
@@ -59,7 +59,7 @@ def test_a_late_change_counts_from_what_a_joined_row_has_reached() -> None:
 
 @pytest.mark.parametrize("instants", [(9, 5), (5, 9)])
 def test_several_changes_are_dated_by_the_last_of_them_in_any_order(instants: tuple[int, int]) -> None:
-    joining = validate_joined(Joined(name=TableName("dw", "t"), sources=shapes()["summary"]), tables_of())
+    joining = validate_joined(JoinDeclaration(name=TableName("dw", "t"), sources=shapes()["summary"]), tables_of())
     tables = {"customer": {(1,): [SourceRow({"id": 1, "region": None})]}, "orders": {}, "region": {}}
     changes = {(key,): SourceChange([{"customer": 1}], instant) for key, instant in enumerate(instants)}
     assert find_touched_keys(joining, {"orders": changes}, tables) == {(1,): ChangeDates(9)}
@@ -84,7 +84,7 @@ def test_a_row_with_the_key_of_the_unknown_row_is_shown_in_its_place_while_it_ex
 
 def test_over_time_the_unknown_row_begins_in_1970_whatever_was_before() -> None:
     sources = {"customer": shapes()["dimension"]["customer"]}
-    joined = Joined(name=TableName("dw", "dim"), sources=sources, history=HISTORY, unknown={})
+    joined = JoinDeclaration(name=TableName("dw", "dim"), sources=sources, history=HISTORY, unknown={})
     lake = Lake(validate_joined(joined, tables_of(HISTORY)))
     rows = {
         (key,): [SourceRow({"id": key, "name": 4, "region": None}, None, -9, end)]
@@ -99,11 +99,11 @@ NEVER = 2_932_896
 """9999-12-31, as a day."""
 
 
-def over_time(shown: Shown, *customers: SourceRow) -> tuple[Lake, JoinPlan, JoinResult]:
+def over_time(shown: ValidityColumns, *customers: SourceRow) -> tuple[Lake, JoinPlan, JoinResult]:
     """Return what joins versions of the customer 1, and one of another, in a table that is empty."""
     sources = {"customer": shapes()["dimension"]["customer"]}
-    joined = Joined(name=TableName("dw", "dim"), sources=sources, history=History(shown=shown))
-    lake = Lake(validate_joined(joined, tables_of(History(shown=BY_DAY))))
+    joined = JoinDeclaration(name=TableName("dw", "dim"), sources=sources, history=History(validity_columns=shown))
+    lake = Lake(validate_joined(joined, tables_of(History(validity_columns=BY_DAY))))
     other = SourceRow({"id": 2, "name": 4, "region": None}, None, 7, None)
     plan = lake.planned()
     return lake, plan, lake.joined(plan, {"customer": {(1,): customers, (2,): [other]}}, {})
@@ -152,19 +152,23 @@ SEEN_AT_NOON = {"seen": datetime(2026, 11, 22, 12, tzinfo=UTC)}
 @pytest.mark.parametrize(
     ("source", "shown", "cells", "time", "instant"),
     [
-        (PLAIN, Shown(), SEEN_AT_NOON, 7, 7),
-        (SEEN, Shown(), SEEN_AT_NOON, 7, NOON),
+        (PLAIN, ValidityColumns(), SEEN_AT_NOON, 7, 7),
+        (SEEN, ValidityColumns(), SEEN_AT_NOON, 7, NOON),
         (SEEN, BY_DAY, SEEN_AT_NOON, 7, DAY),
         (PLAIN, BY_DAY, SEEN_AT_NOON, 7, 0),
-        (SEEN, Shown(), None, 7, 7),  # it was deleted
-        (PLAIN, Shown(), {}, None, None),
-        (SEEN, Shown(), {"seen": None}, 7, None),
+        (SEEN, ValidityColumns(), None, 7, 7),  # it was deleted
+        (PLAIN, ValidityColumns(), {}, None, None),
+        (SEEN, ValidityColumns(), {"seen": None}, 7, None),
     ],
 )
 def test_a_row_counts_from_its_validity_column_or_its_source_time(
-    source: Source, shown: Shown, cells: Mapping[str, object] | None, time: int | None, instant: int | None
+    source: Source,
+    shown: ValidityColumns,
+    cells: Mapping[str, object] | None,
+    time: int | None,
+    instant: int | None,
 ) -> None:
-    assert row_instant(History(shown=shown, first_load=-5), source, cells, time) == instant
+    assert row_instant(History(validity_columns=shown, first_load=-5), source, cells, time) == instant
 
 
 @pytest.mark.parametrize(
@@ -189,14 +193,14 @@ def test_a_row_has_a_source_time_unless_a_full_load_brought_it(
         (BY_DAY, date(9999, 12, 31), 2932896),
         (replace(BY_DAY, open_end=2932896), date(9999, 12, 30), 2932895),
         (replace(BY_DAY, open_end=2932896), date(9999, 12, 31), None),
-        (Shown(type=Type("int")), 2**31 - 1, 2**31 - 1),
-        (Shown(type=Type("int")), 2**31, None),
+        (ValidityColumns(type=Type("int")), 2**31 - 1, 2**31 - 1),
+        (ValidityColumns(type=Type("int")), 2**31, None),
     ],
 )
 def test_an_instant_at_which_no_version_may_begin_dates_nothing(
-    shown: Shown, seen: object, instant: int | None
+    shown: ValidityColumns, seen: object, instant: int | None
 ) -> None:
-    assert row_instant(History(shown=shown), SEEN, {"seen": seen}, 7) == instant
+    assert row_instant(History(validity_columns=shown), SEEN, {"seen": seen}, 7) == instant
 
 
 @pytest.mark.parametrize(
@@ -207,9 +211,9 @@ def test_an_instant_at_which_no_version_may_begin_dates_nothing(
         (HISTORY, None, False, NOON),
         (History(first_load=-5), 7, True, -5),
         (History(first_load=-5), 7, False, 7),
-        (History(validity=ByRun(), shown=BY_DAY), 7, False, DAY),
-        (History(validity=ByRun(), shown=BY_DAY, first_load=-5), None, True, -5),
-        (History(validity=ByRun(), shown=BY_DAY, first_load=-5), 7, False, DAY),
+        (History(validity=ByRun(), validity_columns=BY_DAY), 7, False, DAY),
+        (History(validity=ByRun(), validity_columns=BY_DAY, first_load=-5), None, True, -5),
+        (History(validity=ByRun(), validity_columns=BY_DAY, first_load=-5), 7, False, DAY),
     ],
 )
 def test_a_joined_row_counts_from_when_its_rows_do_or_from_the_run(

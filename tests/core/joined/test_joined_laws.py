@@ -23,9 +23,9 @@ from lakeward.core.joined import plan as plans
 from lakeward.core.joined import rows as rows_module
 from lakeward.core.joined import touched_keys as touching
 from lakeward.core.joined.aggregates import Cells
-from lakeward.core.joined.declaration import Aggregate, Function, Joined, JoinType
+from lakeward.core.joined.declaration import Aggregate, Function, JoinDeclaration, JoinType
 from lakeward.core.joined.join import JoinResult, StoredVersions
-from lakeward.core.joined.joining import Joining
+from lakeward.core.joined.join_definition import JoinDefinition
 from lakeward.core.joined.plan import SourceState
 from lakeward.core.joined.rows import JoinedRow, RowsBySource, SourceRow
 from lakeward.core.joined.touched_keys import ChangeDates
@@ -68,15 +68,15 @@ def play(law: Law, feeds: int) -> None:
 # Mistakes. Each takes the original function, then its arguments.
 
 
-def changes_without_before(original: Any, joining: Joining, name: str, changes: Any, table: Any) -> Any:
+def changes_without_before(original: Any, joining: JoinDefinition, name: str, changes: Any, table: Any) -> Any:
     return original(joining, name, {key: replace(one, before=()) for key, one in changes.items()}, table)
 
 
-def touched_by_the_driving_source(original: Any, joining: Joining, changes: Any, tables: Any) -> Any:
+def touched_by_the_driving_source(original: Any, joining: JoinDefinition, changes: Any, tables: Any) -> Any:
     return original(joining, {n: one for n, one in changes.items() if n == joining.joined.driving}, tables)
 
 
-def touched_by_no_lookup(original: Any, joining: Joining, changes: Any, tables: Any) -> Any:
+def touched_by_no_lookup(original: Any, joining: JoinDefinition, changes: Any, tables: Any) -> Any:
     return original(joining, {n: one for n, one in changes.items() if not joining.looks_up(n)}, tables)
 
 
@@ -91,14 +91,14 @@ def keeps_the_greatest_value(original: Any, standing: StoredVersions, after: Any
 
 
 def joined_by(way: JoinType) -> Any:
-    def broken(original: Any, joining: Joining, tables: RowsBySource) -> Any:
+    def broken(original: Any, joining: JoinDefinition, tables: RowsBySource) -> Any:
         sources = {name: replace(one, way=way) for name, one in joining.joined.sources.items()}
         return original(replace(joining, joined=replace(joining.joined, sources=sources)), tables)
 
     return broken
 
 
-def keys_of_single_rows(_: Any, joining: Joining, tables: RowsBySource) -> set[Key]:
+def keys_of_single_rows(_: Any, joining: JoinDefinition, tables: RowsBySource) -> set[Key]:
     return {key for key in tables[joining.joined.driving] if not joining.is_grouped(joining.joined.driving)}
 
 
@@ -121,7 +121,7 @@ def ends_the_first_version(original: Any, columns: Columns, before: Versions, ce
     return (replace(after[0], valid_to=after[-1].valid_from), *before[1:], after[-1]) if is_ended else after
 
 
-def instants_without_ends(_: Any, joining: Joining, tables: RowsBySource) -> Sequence[int]:
+def instants_without_ends(_: Any, joining: JoinDefinition, tables: RowsBySource) -> Sequence[int]:
     found = [one.valid_from for table in tables.values() for of_key in table.values() for one in of_key]
     return sorted({instant for instant in found if instant is not None} | ({0} if joining.unknown else set()))
 
@@ -130,7 +130,7 @@ class NothingBeneath(dates.SourceColumns):
     """Forgets that a row which is found otherwise decides which rows are found by it."""
 
     @classmethod
-    def of(cls, joining: Joining, name: str, columns: Columns) -> NothingBeneath:
+    def of(cls, joining: JoinDefinition, name: str, columns: Columns) -> NothingBeneath:
         joined = joining.joined
         alone = {other: replace(one, beside=None) for other, one in joined.sources.items()}
         alone = {joined.driving: alone[joined.driving], name: alone[name]}
@@ -145,7 +145,7 @@ def plan_with(**changed: Any) -> Any:
 def state_with(**changed: Any) -> Any:
     """Return a mistake of `_gap`, which takes the state of a source last."""
 
-    def broken(original: Any, joining: Joining, name: str, passed: Any, state: SourceState) -> str | None:
+    def broken(original: Any, joining: JoinDefinition, name: str, passed: Any, state: SourceState) -> str | None:
         return original(joining, name, passed, replace(state, **changed))
 
     return broken
@@ -194,7 +194,7 @@ MISTAKES = [
     Mistake("touched by no lookup", joins, "find_touched_keys", touched_by_no_lookup, (check_lookup,)),
     Mistake(
         "no chains of sources",
-        Joined,
+        JoinDeclaration,
         "children",
         lambda f, self, name: [] if name != self.driving else f(self, name),
         (check_mirror,),
@@ -221,9 +221,7 @@ MISTAKES = [
         lambda _, cells, columns: tuple(canonical(cells[column]) for column in columns),
         (check_mirror,),
     ),
-    Mistake(
-        "unchanged rows written", joins, "_is_same_version", lambda *_: False, (check_mirror, check_over_time)
-    ),
+    Mistake("unchanged rows written", joins, "_is_same_version", lambda *_: False, (check_mirror, check_over_time)),
     Mistake(
         "previous values not compared",
         joins,
@@ -235,9 +233,7 @@ MISTAKES = [
     Mistake("ties without the key", rows_module, "aggregated", tie_without_key, (check_mirror,)),
     Mistake("NULL counted", rows_module, "aggregated", counts_null, (check_mirror,)),
     Mistake("one row of a group", joins, "select_needed_rows", one_row_of_a_group, (check_mirror,)),
-    Mistake(
-        "first version ended", joins, "apply_row", ends_the_first_version, (check_over_time, check_compared)
-    ),
+    Mistake("first version ended", joins, "apply_row", ends_the_first_version, (check_over_time, check_compared)),
     Mistake(
         "version left open",
         joins,
@@ -269,9 +265,7 @@ MISTAKES = [
         plan_with(incomplete_sources=frozenset()),
         (check_commits,),
     ),
-    Mistake(
-        "another declaration is dated", joins, "is_dated", plan_with(is_redeclared=False), (check_commits,)
-    ),
+    Mistake("another declaration is dated", joins, "is_dated", plan_with(is_redeclared=False), (check_commits,)),
     Mistake("source without those beneath", dates, "SourceColumns", NothingBeneath, (check_commits,)),
     Mistake(
         "one row dates a group",
@@ -299,8 +293,10 @@ MISTAKES = [
         lambda f, self, at: f(self, at) and at != self.valid_from,
         (check_lookup,),
     ),
-    Mistake("nothing otherwise", Joining, "otherwise", lambda *_: {}, (check_lookup,)),
-    Mistake("NULL time looked up", Joining, "lookup_instant", lambda f, *given: f(*given) or 1, (check_lookup,)),
+    Mistake("nothing otherwise", JoinDefinition, "otherwise", lambda *_: {}, (check_lookup,)),
+    Mistake(
+        "NULL time looked up", JoinDefinition, "lookup_instant", lambda f, *given: f(*given) or 1, (check_lookup,)
+    ),
 ]
 
 

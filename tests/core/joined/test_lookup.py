@@ -11,16 +11,16 @@ import pytest
 
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import ConfigError
-from lakeward.core.history.options import ByColumn, History, Shown, Surrogate
+from lakeward.core.history.options import ByColumn, History, Surrogate, ValidityColumns
 from lakeward.core.joined.check import validate_joined
-from lakeward.core.joined.declaration import Aggregate, Function, Joined, JoinType, Source
-from lakeward.core.joined.joining import Joining
+from lakeward.core.joined.declaration import Aggregate, Function, JoinDeclaration, JoinType, Source
+from lakeward.core.joined.join_definition import JoinDefinition
 from lakeward.core.joined.rows import SourceRow, join_rows
 from lakeward.core.schema import Column, Schema, Type, parse_type
 
-HASHED = History(shown=Shown(surrogate=Surrogate.HASH))
-BY_DAY = History(zone="Asia/Tokyo", shown=Shown(type=Type("date"), surrogate=Surrogate.NUMBER))
-NUMBERED = History(validity=ByColumn("number"), shown=Shown(type=Type("bigint")))
+HASHED = History(validity_columns=ValidityColumns(surrogate=Surrogate.HASH))
+BY_DAY = History(zone="Asia/Tokyo", validity_columns=ValidityColumns(type=Type("date"), surrogate=Surrogate.NUMBER))
+NUMBERED = History(validity=ByColumn("number"), validity_columns=ValidityColumns(type=Type("bigint")))
 AT = datetime(2026, 11, 22, 18, tzinfo=UTC)
 DAY = date(2026, 11, 23).toordinal() - date(1970, 1, 1).toordinal()
 
@@ -63,11 +63,13 @@ def tables(history: History | None = HASHED) -> Mapping[TableName, Dimension]:
     return found
 
 
-def facts(customer: Source = CUSTOMER, orders: Source = ORDERS, **options: object) -> Joined:
-    return Joined(name=TableName("dw", "facts"), sources={"orders": orders, "customer": customer}, **options)
+def facts(customer: Source = CUSTOMER, orders: Source = ORDERS, **options: object) -> JoinDeclaration:
+    return JoinDeclaration(
+        name=TableName("dw", "facts"), sources={"orders": orders, "customer": customer}, **options
+    )
 
 
-def looked_up(**changed: object) -> Joined:
+def looked_up(**changed: object) -> JoinDeclaration:
     return facts(replace(CUSTOMER, **changed))
 
 
@@ -178,7 +180,7 @@ WRONG = [
 
 @pytest.mark.parametrize(("found", "wrong", "history"), WRONG)
 def test_a_wrong_lookup_is_refused_with_what_was_found_and_what_to_do(
-    found: str, wrong: Joined, history: History | None
+    found: str, wrong: JoinDeclaration, history: History | None
 ) -> None:
     with pytest.raises(ConfigError, match="it cannot be joined like this") as error:
         validate_joined(wrong, tables(history))
@@ -189,5 +191,5 @@ def test_a_wrong_lookup_is_refused_with_what_was_found_and_what_to_do(
 def test_what_is_joined_by_a_version_need_not_be_looked_up() -> None:
     joined = facts()
     sources = {**joined.sources, "city": replace(CITY, to=("number",), beside="customer")}
-    joining: Joining = validate_joined(replace(joined, sources=sources), tables())
+    joining: JoinDefinition = validate_joined(replace(joined, sources=sources), tables())
     assert not joining.reads_versions("city")

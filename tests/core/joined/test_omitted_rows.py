@@ -10,14 +10,16 @@ from joined_laws import shapes, tables_of
 from lakeward.core.dimension import TableName
 from lakeward.core.events import Key
 from lakeward.core.joined.check import validate_joined
-from lakeward.core.joined.declaration import Joined
-from lakeward.core.joined.joining import Joining
+from lakeward.core.joined.declaration import JoinDeclaration
+from lakeward.core.joined.join_definition import JoinDefinition
 from lakeward.core.joined.omitted_rows import OmittedRows, find_omitted_rows
 from lakeward.core.joined.rows import SourceRow
 
 
-def joining(shape: str, unknown: Mapping[str, str] | None = None) -> Joining:
-    return validate_joined(Joined(name=TableName("dw", "t"), sources=shapes()[shape], unknown=unknown), tables_of())
+def joining(shape: str, unknown: Mapping[str, str] | None = None) -> JoinDefinition:
+    return validate_joined(
+        JoinDeclaration(name=TableName("dw", "t"), sources=shapes()[shape], unknown=unknown), tables_of()
+    )
 
 
 @pytest.mark.parametrize(

@@ -11,14 +11,14 @@ from joined_laws import shapes, tables_of
 from lakeward.core.dimension import TableName
 from lakeward.core.history.options import ByRun, History, Track
 from lakeward.core.joined.check import validate_joined
-from lakeward.core.joined.declaration import Joined
-from lakeward.core.joined.joining import Joining
+from lakeward.core.joined.declaration import JoinDeclaration
+from lakeward.core.joined.join_definition import JoinDefinition
 from lakeward.core.joined.omitted_rows import OmittedRows
 from lakeward.core.joined.plan import JoinPlan, JoinProgress, SourceCommit, SourceState, plan_join
 
 
-def joining(unknown: Mapping[str, str] | None = None) -> Joining:
-    joined = Joined(name=TableName("dw", "t"), sources=shapes()["summary"], unknown=unknown)
+def joining(unknown: Mapping[str, str] | None = None) -> JoinDefinition:
+    joined = JoinDeclaration(name=TableName("dw", "t"), sources=shapes()["summary"], unknown=unknown)
     return validate_joined(joined, tables_of())
 
 
@@ -29,7 +29,9 @@ PROGRESS = JoinProgress(batch=3, digest=SUMMARY.joined.digest, passed=PASSED)
 EIGHT = SourceState(now=SourceCommit(8, "8"))
 
 
-def planned(progress: JoinProgress | None = PROGRESS, of: Joining = SUMMARY, **states: SourceState) -> JoinPlan:
+def planned(
+    progress: JoinProgress | None = PROGRESS, of: JoinDefinition = SUMMARY, **states: SourceState
+) -> JoinPlan:
     plan = plan_join(of, progress, STATES | states)
     assert plan is not None
     return plan
@@ -37,7 +39,7 @@ def planned(progress: JoinProgress | None = PROGRESS, of: Joining = SUMMARY, **s
 
 def test_the_first_batch_makes_all_rows_once_each_source_has_a_commit() -> None:
     plan = planned(None)
-    assert (plan.batch, plan.is_first, plan.whole) == (1, True, ("it has no rows yet",))
+    assert (plan.batch, plan.is_first, plan.reasons) == (1, True, ("it has no rows yet",))
     assert plan_join(SUMMARY, None, {name: one for name, one in STATES.items() if name != "orders"}) is None
 
 
@@ -57,7 +59,7 @@ def test_changes_are_read_of_new_commits_and_earlier_rows_where_links_are_not_in
     states: Mapping[str, SourceState], since: Collection[str], before: Collection[str]
 ) -> None:
     plan = planned(**states)
-    assert (plan.batch, plan.since, plan.before, plan.whole) == (4, dict.fromkeys(since, 7), {*before}, ())
+    assert (plan.batch, plan.since, plan.before, plan.reasons) == (4, dict.fromkeys(since, 7), {*before}, ())
     assert plan.progress.passed == {**PASSED, **{name: one.now for name, one in states.items()}}
 
 
@@ -74,14 +76,14 @@ def test_all_is_made_anew_where_a_source_cannot_list_its_changes_and_others_stil
     state: SourceState, reason: str
 ) -> None:
     plan = planned(orders=state, customer=EIGHT)
-    assert (plan.whole, plan.is_first) == ((reason,), False)
+    assert (plan.reasons, plan.is_first) == ((reason,), False)
     assert (plan.incomplete_sources, plan.since) == ({"orders"}, {"customer": 7})
 
 
 def test_another_declaration_makes_all_anew_and_its_sources_may_be_others() -> None:
     progress = replace(PROGRESS, passed={**PASSED, "gone": SourceCommit(1, "g")})
     plan = planned(progress, joining(unknown={}), orders=EIGHT)
-    assert (plan.whole, plan.is_redeclared) == (("it is declared in another way than before",), True)
+    assert (plan.reasons, plan.is_redeclared) == (("it is declared in another way than before",), True)
     assert (plan.since, plan.progress.passed) == ({"orders": 7}, {**PASSED, "orders": EIGHT.now})
     assert plan.progress.digest != PROGRESS.digest
 
@@ -95,7 +97,7 @@ def test_progress_is_stored_as_one_line_of_json() -> None:
 
 def test_digests_differ_between_declarations_and_are_equal_in_each_process() -> None:
     histories = [None, History(), History(validity=ByRun()), History(track=Track(frozenset("abcdefg")))]
-    found = [Joined(name=TableName("dw", "t"), sources=sources) for sources in shapes().values()]
+    found = [JoinDeclaration(name=TableName("dw", "t"), sources=sources) for sources in shapes().values()]
     found += [replace(SUMMARY.joined, history=history) for history in histories[1:]]
     assert len({one.digest for one in found}) == len(found)
     assert found[-1].digest == "8e2f9bd91d45011c"

@@ -11,8 +11,8 @@ from joined_laws import shapes, tables_of
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import CommitConflict, SchemaConflict, TableError
 from lakeward.core.history.options import History, Kind
-from lakeward.core.joined.declaration import Joined
-from lakeward.core.joined.joining import Joining
+from lakeward.core.joined.declaration import JoinDeclaration
+from lakeward.core.joined.join_definition import JoinDefinition
 from lakeward.core.joined.omitted_rows import OmittedRows
 from lakeward.core.joined.plan import NO_COMMIT, JoinPlan, JoinProgress, SourceCommit, SourceState
 from lakeward.core.joined.preparation import JoinJob, plan_next
@@ -26,7 +26,7 @@ from lakeward.core.schema_changes.evolution import Policies
 
 SOURCES = shapes()["dimension"]
 CUSTOMER, REGION = SOURCES["customer"].table, SOURCES["region"].table
-JOINED = Joined(name=TableName("dw", "dim"), sources=SOURCES)
+JOINED = JoinDeclaration(name=TableName("dw", "dim"), sources=SOURCES)
 TABLES = {one.table: tables_of()[one.table] for one in SOURCES.values()}
 HISTORIES = {name: replace(one, history=History()) for name, one in TABLES.items()}
 ONE_KEY = SkippedKeys(2, '["7"]: two versions are valid at once (valid_from = 2026-11-03)')
@@ -44,15 +44,15 @@ class Lake:
     written: int = 5
     closed: int = 0
     merges: list[MergePlan] = field(default_factory=list)
-    joining: Joining | None = None
+    joining: JoinDefinition | None = None
 
     def __post_init__(self) -> None:
         self.states |= {name: TableState(Progress(batch=1), one.schema) for name, one in TABLES.items()}
 
-    def standing(self, dimension: Dimension) -> TableState:
+    def table_state(self, dimension: Dimension) -> TableState:
         return self.states.get(dimension.name, TableState(Progress(), None))
 
-    def joined(self, joining: Joining) -> Table:
+    def joined(self, joining: JoinDefinition) -> Table:
         self.joining = joining
         return Table(self, joining)
 
@@ -60,11 +60,11 @@ class Lake:
 @dataclass
 class Table:
     lake: Lake
-    joining: Joining
+    joining: JoinDefinition
     name: str = "lake.dw.dim"
 
-    def standing(self) -> TableState:
-        return self.lake.standing(self.joining.dimension)
+    def state(self) -> TableState:
+        return self.lake.table_state(self.joining.dimension)
 
     def sources(self, progress: JoinProgress | None) -> Mapping[str, SourceState]:
         now = SourceCommit(self.lake.batch, str(self.lake.batch))
@@ -77,8 +77,8 @@ class Table:
             written=self.lake.written,
             removed=2 if self.lake.written else 0,
             current=1,
-            left=self.lake.left,
-            unshown=self.lake.unshown,
+            skipped_keys=self.lake.left,
+            omitted_rows=self.lake.unshown,
             close=self.close,
         )
 
@@ -93,11 +93,11 @@ class Table:
         return Commit("c", resolved.written, resolved.removed)
 
 
-def job(lake: Lake, joined: Joined = JOINED, sources: Mapping[TableName, Dimension] = TABLES) -> JoinJob:
+def job(lake: Lake, joined: JoinDeclaration = JOINED, sources: Mapping[TableName, Dimension] = TABLES) -> JoinJob:
     return JoinJob(joined=joined, sources=sources, target=lake, now=lambda: 7, attempts=3)
 
 
-def refreshed(lake: Lake, joined: Joined = JOINED) -> JoinReport:
+def refreshed(lake: Lake, joined: JoinDeclaration = JOINED) -> JoinReport:
     report = refresh(job(lake, joined))
     assert report is not None
     return report
@@ -156,8 +156,8 @@ def test_a_first_batch_with_skipped_keys_passes_no_source_and_the_next_makes_all
     assert dict(report.passed) == dict.fromkeys(SOURCES, NO_COMMIT)
     lake.left = None
     last = refreshed(lake)
-    assert (last.plan.since, last.plan.whole[0]) == ({}, "customer was read, and keys were left")
-    assert len(last.plan.whole) == len(SOURCES)
+    assert (last.plan.since, last.plan.reasons[0]) == ({}, "customer was read, and keys were left")
+    assert len(last.plan.reasons) == len(SOURCES)
     assert {one.batch for one in last.passed.values()} == {1}
     assert refresh(job(lake)) is None
 

@@ -32,7 +32,7 @@ def change(order: int, modified: int | None = None) -> SourceObject:
 
 def past(*seen: SourceObject, load: Load = ASKED, **rest: Any) -> ObjectHistory:
     last = seen[-1].name if seen else None
-    return ObjectHistory(seen={item.name: item for item in seen}, last=last, load=load, **rest)
+    return ObjectHistory(applied={item.name: item for item in seen}, last_applied=last, load=load, **rest)
 
 
 def select_loads(listed: list[SourceObject], known: ObjectHistory) -> ObjectSelection:
@@ -44,7 +44,7 @@ APPLIED = [load(1, 5), load(2, 5), change(40)]
 
 def test_nothing_is_applied_until_the_load_is_there() -> None:
     found = select_loads([*APPLIED, change(60)], past(*APPLIED))
-    assert (found.objects, found.load) == ((), None)
+    assert (found.objects, found.load_epoch) == ((), None)
     assert found.awaited is not None
     assert (found.awaited.objects, found.awaited.behind) == (0, 1)
 
@@ -55,12 +55,12 @@ def test_a_load_is_complete_with_the_first_changes_that_were_written_behind_all_
     assert not select_loads([*half, change(99)], past(*APPLIED)).objects
     assert not select_loads([*half, change(101, 90)], past(*APPLIED)).objects
     whole = select_loads([*half, change(101)], past(*APPLIED))
-    assert (whole.objects, whole.load) == ((load(1),), 2)
-    assert (whole.files_left, [item.name for item in whole.left]) == (2, ["change60", "change101"])
+    assert (whole.objects, whole.load_epoch) == ((load(1),), 2)
+    assert (whole.files_left, [item.name for item in whole.remaining]) == (2, ["change60", "change101"])
 
 
 def test_only_the_objects_that_an_operator_declared_are_the_complete_load() -> None:
-    declared_complete = replace(ASKED, whole=frozenset({load(1).version}))
+    declared_complete = replace(ASKED, completed_versions=frozenset({load(1).version}))
     assert select_loads([load(1)], past(*APPLIED, load=declared_complete)).objects == (load(1),)
     for listed in ([load(1), load(2)], [load(1, 101)], []):
         found = select_loads(listed, past(*APPLIED, load=declared_complete))
@@ -72,8 +72,8 @@ def test_only_the_objects_that_an_operator_declared_are_the_complete_load() -> N
 def test_changes_at_the_cut_are_of_the_earlier_epoch() -> None:
     waiting = {item.name: item for item in (change(50), change(51))}
     found = select_loads([load(1), change(50), change(51)], past(*APPLIED, waiting=waiting))
-    assert found.overtaken == ("change50",)
-    assert [item.name for item in found.left] == ["LOAD1", "change51"]
+    assert found.superseded == ("change50",)
+    assert [item.name for item in found.remaining] == ["LOAD1", "change51"]
     with pytest.raises(AlarmRaised) as caught:
         select_loads([load(1), change(101)], past(*APPLIED, waiting=waiting))
     assert (caught.value.code, caught.value.about) == ("LEDGER-003", ("change51",))
@@ -87,7 +87,10 @@ def test_a_complete_load_with_a_gap_is_an_alarm() -> None:
 
 def test_an_object_that_appears_behind_a_complete_load_is_an_alarm() -> None:
     of_epoch = ObjectHistory(
-        seen={"LOAD1": load(1)}, last="LOAD1", cut=50, left=frozenset(i.version for i in APPLIED)
+        applied={"LOAD1": load(1)},
+        last_applied="LOAD1",
+        cut=50,
+        earlier_versions=frozenset(i.version for i in APPLIED),
     )
     listed = [load(1), load(2, 5), change(40), change(45), change(60)]
     assert select_loads(listed, of_epoch).objects == (change(60),)
@@ -108,7 +111,7 @@ def with_status(began: int, ended: int | None) -> Load:
 def test_a_load_is_complete_once_its_task_says_so() -> None:
     listed = [load(1, 100 * S), load(2, 110 * S)]
     found = select_loads(listed, past(*APPLIED, load=with_status(100, 110)))
-    assert (found.objects, found.load) == (tuple(listed), 2)
+    assert (found.objects, found.load_epoch) == (tuple(listed), 2)
 
 
 @pytest.mark.parametrize(
@@ -143,7 +146,7 @@ def settled(listed: list[SourceObject], minutes: int) -> ObjectSelection:
 
 def test_a_snapshot_is_complete_once_every_file_is_written_anew_and_nothing_changes() -> None:
     assert settled([load(1), load(2)], 10).objects == (load(1), load(2))
-    assert settled([load(1), load(2), load(3)], 10).load == 2
+    assert settled([load(1), load(2), load(3)], 10).load_epoch == 2
     assert not settled([load(1), load(2)], 9).objects
     assert not select_loads([load(1), load(2)], past(*NIGHT, load=SNAPSHOT, now=10**9)).objects, (
         "it was looked at once"
@@ -182,7 +185,7 @@ def test_a_snapshot_that_changes_in_between_settles_anew() -> None:
 def test_between_two_snapshots_nothing_waits() -> None:
     found = select_loads(NIGHT, past(*NIGHT, load=SNAPSHOT))
     assert found.awaited is not None
-    assert not found.awaited.is_told
+    assert not found.awaited.is_pending
 
 
 def test_an_empty_folder_is_an_alarm_once_it_has_settled() -> None:
@@ -215,8 +218,8 @@ def test_a_named_snapshot_is_complete_with_the_next_one() -> None:
     known = past(*applied, load=SNAPSHOT)
     assert not select_daily([*applied, *waits], known).objects
     found = select_daily([*applied, *waits, part(3)], known)
-    assert (found.objects, found.load, found.files_left) == (tuple(waits), 2, 1)
-    assert found.left == (part(3),)
+    assert (found.objects, found.load_epoch, found.files_left) == (tuple(waits), 2, 1)
+    assert found.remaining == (part(3),)
     assert not select_daily([*waits, part(3, modified=99)], known).objects
 
 
@@ -233,7 +236,7 @@ def test_a_snapshot_older_than_the_table_stops_it() -> None:
     with pytest.raises(AlarmRaised, match="older than what the table shows") as raised:
         select_daily([part(1), part(2), part(3)], known)
     assert raised.value.code == "LEDGER-001"
-    acked = replace(known, acked={"LEDGER-001": frozenset({"1/1"})})
+    acked = replace(known, acknowledged={"LEDGER-001": frozenset({"1/1"})})
     assert select_daily([part(1), part(2), part(3), part(4)], acked).objects == (part(3),)
 
 
@@ -249,8 +252,8 @@ def declared_complete(
     """Select what an operator declares to be the complete load."""
     found = select_objects("shop.item", listed, known, naming=naming, keeps=keeps)
     assert found.awaited is not None
-    about = frozenset(item.version for item in (*found.objects, *found.left)[: found.awaited.objects])
-    whole = replace(known, load=replace(known.load or SNAPSHOT, whole=about))
+    about = frozenset(item.version for item in (*found.objects, *found.remaining)[: found.awaited.objects])
+    whole = replace(known, load=replace(known.load or SNAPSHOT, completed_versions=about))
     return select_objects("shop.item", listed, whole, naming=naming, keeps=keeps)
 
 
@@ -266,18 +269,18 @@ def test_all_files_of_an_applied_folder_are_selected_once_one_has_changed(
     known = past(*BOTH, load=replace(SNAPSHOT, older=older))
     assert not select_daily(now, known).objects, "it has not settled"
     found = declared_complete(now, known)
-    assert (found.objects, found.load, found.aside) == (tuple(now), 2, ())
+    assert (found.objects, found.load_epoch, found.excluded) == (tuple(now), 2, ())
     with_next = select_daily([*now, part(2, 1, 100)], known)
-    assert (with_next.objects, with_next.left) == (tuple(now), (part(2, 1, 100),))
+    assert (with_next.objects, with_next.remaining) == (tuple(now), (part(2, 1, 100),))
 
 
 def test_an_older_folder_with_a_changed_file_is_inserted_or_skipped_as_a_whole() -> None:
     left = frozenset(item.version for item in BOTH)
     listed = [BOTH[0], part(1, 2), *NEXT]
     spliced = declared_complete(listed, past(*NEXT, left=left, load=SPLICES))
-    assert (spliced.objects, spliced.load) == ((BOTH[0], part(1, 2)), 2)
+    assert (spliced.objects, spliced.load_epoch) == ((BOTH[0], part(1, 2)), 2)
     skipped = select_daily(listed, past(*NEXT, left=left, load=SKIPS))
-    assert (skipped.left, skipped.aside) == ((), (part(1, 2),))
+    assert (skipped.remaining, skipped.excluded) == ((), (part(1, 2),))
     with pytest.raises(AlarmRaised) as raised:
         declared_complete(listed, past(*NEXT, left=left, load=SPLICES), DAILY)
     assert (raised.value.code, raised.value.about) == ("LEDGER-001", ("1/2",))

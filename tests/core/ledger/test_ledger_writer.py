@@ -101,7 +101,7 @@ def test_a_source_is_told_whether_the_table_begins(shop: Shop, has_books: bool) 
 
     class Asked(MemorySource):
         def select_objects(self, dimension: Dimension, past: ObjectHistory) -> ObjectSelection:
-            asked.append(past.begins)
+            asked.append(past.has_no_batch)
             return super().select_objects(dimension, past)
 
     shop.source = Asked(Limits(files=1), shop.source.tables)
@@ -141,7 +141,7 @@ def test_a_ledger_that_another_process_wrote_meanwhile_is_no_loss(shop: Shop) ->
     earlier, later = deepcopy(shop.target), shop.target
     shop.run()
     shop.drop(3)
-    job = replace(shop.job(), opened=earlier.open(DIMENSION), read_table_state=later.open(DIMENSION).table.standing)
+    job = replace(shop.job(), opened=earlier.open(DIMENSION), read_table_state=later.open(DIMENSION).table.state)
     with pytest.raises(CommitConflict):
         prepare_next_batch(job)
 
@@ -257,9 +257,9 @@ class Archiving(MemorySource):
 
     moved: list[str] = field(default_factory=list)
 
-    def select_objects(self, dimension: Dimension, past: ObjectHistory) -> ObjectSelection:
+    def select_objects(self, dimension: Dimension, object_history: ObjectHistory) -> ObjectSelection:
         listed = [item.object for item in self.tables.get(dimension.name, [])]
-        return select_objects(str(dimension.name), listed, past, self.limits, keeps=False)
+        return select_objects(str(dimension.name), listed, object_history, self.limits, keeps=False)
 
     def archive(self, dimension: Dimension, objects: Sequence[SourceObject]) -> Sequence[str]:
         names = [item.name for item in objects]
@@ -316,9 +316,9 @@ def test_an_acknowledgement_is_stored_with_the_table(shop: Shop) -> None:
     assert shop.ledger.account(str(NAME)).alarms == ()
     shop.ledger = MemoryLedger()
     shop.run()
-    (kept,) = shop.target.open(DIMENSION).change_log.read_state(Progress(batch=2)).acks
+    (kept,) = shop.target.open(DIMENSION).change_log.read_state(Progress(batch=2)).acknowledgements
     assert (kept.code, kept.by, kept.reason, kept.at) == ("LEDGER-005", "me", "moved to tape", 5)
-    assert shop.ledger.account(str(NAME)).acked == {"LEDGER-005": frozenset({"00000002"})}
+    assert shop.ledger.account(str(NAME)).acknowledged == {"LEDGER-005": frozenset({"00000002"})}
 
 
 def test_an_acknowledged_late_object_is_quarantined(shop: Shop) -> None:
@@ -365,7 +365,7 @@ def test_a_time_in_the_future_can_be_acknowledged() -> None:
     shop.run()
     made = shop.ack("CLOCK-001")
     assert made.about == (f"00000001 {3 * SLACK}",)
-    assert shop.ledger.account(str(NAME)).acked == {"CLOCK-001": frozenset(made.about)}
+    assert shop.ledger.account(str(NAME)).acknowledged == {"CLOCK-001": frozenset(made.about)}
 
 
 # From the mark on.
@@ -403,11 +403,11 @@ class Tail(MemorySource):
 
     starts: list[str | None] = field(default_factory=list)
 
-    def select_objects(self, dimension: Dimension, past: ObjectHistory) -> ObjectSelection:
-        self.starts.append(past.start)
+    def select_objects(self, dimension: Dimension, object_history: ObjectHistory) -> ObjectSelection:
+        self.starts.append(object_history.start)
         return (
-            MemorySource.select_objects(self, dimension, past)
-            if past.start is None
+            MemorySource.select_objects(self, dimension, object_history)
+            if object_history.start is None
             else ObjectSelection(is_whole=False)
         )
 

@@ -15,8 +15,8 @@ from lakeward.core.ledger.selection import NOTHING_SEEN, ObjectHistory, find_tou
 
 def acknowledged(known: ObjectHistory, alarm: AlarmRaised) -> ObjectHistory:
     """Return the object history after an operator acknowledged an alarm."""
-    acked = {**known.acked, alarm.code: known.passed(alarm.code) | set(alarm.about)}
-    return replace(known, acked=acked)
+    acked = {**known.acknowledged, alarm.code: known.acknowledged_names(alarm.code) | set(alarm.about)}
+    return replace(known, acknowledged=acked)
 
 
 # LEDGER-001
@@ -28,7 +28,7 @@ def test_only_the_acknowledged_late_object_is_excluded() -> None:
     alarm = raised(listed, known)
     assert (alarm.code, alarm.about) == ("LEDGER-001", ("file1",))
     selection = select(listed, acknowledged(known, alarm))
-    assert (selection.objects, selection.aside) == ((found(4),), (found(1),))
+    assert (selection.objects, selection.excluded) == ((found(4),), (found(1),))
     assert raised([*listed, found(2)], acknowledged(known, alarm)).about == ("file2",)
 
 
@@ -48,7 +48,7 @@ def test_content_is_compared_once_where_only_the_time_differs() -> None:
     known = applied(found(1, etag="a"), found(2, etag="a"), found(3), found(4, etag="a"), found(5, etag="a"))
     listed = [found(1), *(found(n, modified=5) for n in (2, 3, 4)), found(5, modified=5, size=11), found(6)]
     assert find_touched(listed, known) == [found(2, modified=5), found(4, modified=5)]
-    compared = applied(*known.seen.values(), checked={"file4": 5, "file2": 4})
+    compared = applied(*known.applied.values(), checked={"file4": 5, "file2": 4})
     assert find_touched(listed, compared) == [found(2, modified=5)]
     assert find_touched([found(2, modified=5, etag="b")], known) == []
 
@@ -159,7 +159,9 @@ def test_a_table_without_any_of_its_applied_objects_stops() -> None:
 def test_an_acknowledged_empty_folder_is_an_alarm_when_it_is_emptied_again() -> None:
     known = acknowledged(applied(found(1), found(2)), raised([], applied(found(1), found(2))))
     assert select([found(3)], known).objects == (found(3),)
-    later = ObjectHistory(seen=named(found(1), found(2), found(3)), last="file3", acked=known.acked)
+    later = ObjectHistory(
+        applied=named(found(1), found(2), found(3)), last_applied="file3", acknowledged=known.acknowledged
+    )
     assert select([found(3)], later).objects == ()
     assert raised([], later).code == "LEDGER-005"
 

@@ -12,7 +12,7 @@ from listings import applied, found, named, raised, select
 
 from lakeward.core.dimension import Ordered, Unbounded, Within
 from lakeward.core.errors import SourceError
-from lakeward.core.events import NO_SEQUENCE, Mark, Position
+from lakeward.core.events import NO_SEQUENCE, Position, SourceOrder
 from lakeward.core.ledger.full_loads import UNNAMED, Naming
 from lakeward.core.ledger.objects import SourceObject, digest_of
 from lakeward.core.ledger.selection import Limits, ObjectHistory, ObjectSelection, until_changed
@@ -62,7 +62,7 @@ def test_batch_by_batch_each_object_is_selected_once_in_order(
 
 def test_an_unseen_object_at_or_below_the_object_watermark_is_an_alarm() -> None:
     alarm = raised([found(1), found(2), found(3)], applied(found(1), found(3), floor=3))
-    assert (alarm.code, "1 file appeared below the mark" in alarm.what) == ("LEDGER-001", True)
+    assert (alarm.code, "1 file appeared below the low watermark" in alarm.what) == ("LEDGER-001", True)
     assert "file2; nothing may come before file3 any more" in str(alarm.found)
     assert "Nothing was applied" in str(alarm.todo)
 
@@ -91,7 +91,7 @@ def test_the_object_watermark_of_an_ordered_table_is_its_last_object() -> None:
 def test_the_object_watermark_of_a_table_with_a_lateness_lies_at_its_low_watermark() -> None:
     records = [record(1, 10, 5), record(2, 30, 7), record(3, 20, 6)]
     assert object_watermark(Within(1), records, None) is None
-    assert object_watermark(Within(1), records, Mark(1, 6)) == 20
+    assert object_watermark(Within(1), records, SourceOrder(1, 6)) == 20
     assert object_watermark(Unbounded(), records, None) is None
 
 
@@ -100,7 +100,7 @@ def test_no_object_may_appear_among_objects_without_times_once_there_are_times()
     for lateness in (Within(1), Unbounded()):
         assert object_watermark(lateness, records, None, by_times=True) == 20
         assert object_watermark(lateness, records, None) is None
-    assert object_watermark(Within(1), records, Mark(1, 7), by_times=True) == 30
+    assert object_watermark(Within(1), records, SourceOrder(1, 7), by_times=True) == 30
     unreadable = [*records, record(4, 40, NO_SEQUENCE)]
     assert object_watermark(Within(1), unreadable, None, by_times=True) == 20, "no time of a batch can be read"
 
@@ -117,7 +117,7 @@ def test_a_table_that_begins_behind_an_archived_object_is_an_alarm_unless_a_full
         assert (alarm.code, alarm.about) == ("LEDGER-006", ("file1",))
         assert "the archive has files of it that it never applied" in alarm.what
     load = Naming(is_load=lambda name: name == "file2")
-    acked = ObjectHistory(acked={"LEDGER-006": frozenset({"file1"})})
+    acked = ObjectHistory(acknowledged={"LEDGER-006": frozenset({"file1"})})
     for history, naming in ((ObjectHistory(), load), (acked, UNNAMED)):
         assert orders(select([found(2)], history, naming=naming, keeps=False, archived="file1")) == [2]
 
@@ -135,7 +135,7 @@ def test_names_with_another_order_than_before_stop_the_table(listed: list[Source
     with pytest.raises(SourceError) as refused:
         select(listed, past, keeps=False)
     assert refused.value.found == words
-    acked = replace(past, acked={"LEDGER-001": frozenset(item.name for item in listed)})
+    acked = replace(past, acknowledged={"LEDGER-001": frozenset(item.name for item in listed)})
     assert select(listed, acked, keeps=False).objects == ()
 
 
@@ -150,10 +150,12 @@ def test_two_objects_of_one_place_stop_the_table() -> None:
 
 
 def test_an_object_that_changed_while_it_was_read_waits_with_all_behind_it() -> None:
-    selection = ObjectSelection((found(1), found(2), found(3)), files_left=1, bytes_left=7, others=("notes",))
+    selection = ObjectSelection(
+        (found(1), found(2), found(3)), files_left=1, bytes_left=7, unrelated_files=("notes",)
+    )
     now = named(found(1), found(2, size=99), found(3))
     left = (found(2), found(3))
-    kept = ObjectSelection((found(1),), files_left=3, bytes_left=27, others=("notes",), left=left)
+    kept = ObjectSelection((found(1),), files_left=3, bytes_left=27, unrelated_files=("notes",), remaining=left)
     assert until_changed(selection, now) == kept
     assert until_changed(selection, named(*selection.objects)) == selection
     assert until_changed(selection, {}).objects == ()

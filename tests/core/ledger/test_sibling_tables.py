@@ -13,7 +13,7 @@ from lakeward.adapters.memory.ledger import MemoryLedger
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import TableError
 from lakeward.core.events import ChangeEvent, Operation, Position
-from lakeward.core.history.options import History, Shown
+from lakeward.core.history.options import History, ValidityColumns
 from lakeward.core.ledger.objects import ObjectState, SourceObject
 from lakeward.core.ledger.selection import ObjectHistory, ObjectSelection
 from lakeward.core.ledger.writer import LedgerWriter
@@ -24,7 +24,9 @@ from lakeward.core.schema import Type
 
 NAME, VERSIONS = TableName("shop", "item"), TableName("shop", "item_history")
 MIRROR = Dimension(name=NAME, schema=columns(id="int", a="int"), key=("id",))
-HISTORY = replace(MIRROR, name=VERSIONS, reads=NAME, history=History(shown=Shown(type=Type("date"))))
+HISTORY = replace(
+    MIRROR, name=VERSIONS, source_name=NAME, history=History(validity_columns=ValidityColumns(type=Type("date")))
+)
 DAY = 86_400_000_000
 
 
@@ -34,8 +36,11 @@ class Archiving(MemorySource):
 
     moved: set[str] = field(default_factory=set)
 
-    def select_objects(self, dimension: Dimension, past: ObjectHistory) -> ObjectSelection:
-        return replace(MemorySource.select_objects(self, dimension, past), leftovers=tuple(past.seen.values()))
+    def select_objects(self, dimension: Dimension, object_history: ObjectHistory) -> ObjectSelection:
+        return replace(
+            MemorySource.select_objects(self, dimension, object_history),
+            leftovers=tuple(object_history.applied.values()),
+        )
 
     def archive(self, dimension: Dimension, objects: Sequence[SourceObject]) -> Sequence[str]:
         self.moved |= {item.name for item in objects}
@@ -52,7 +57,7 @@ class Shop:
                 source=self.source,
                 opened=self.target.open(one),
                 ledger_writer=ledger_writer,
-                siblings=[SiblingTable(str(other.name), partial(self.target.standing, other))],
+                siblings=[SiblingTable(str(other.name), partial(self.target.table_state, other))],
             )
             for one, other in ((MIRROR, HISTORY), (HISTORY, MIRROR))
         )

@@ -11,7 +11,7 @@ from memory_jobs import item
 from model_laws import Player
 
 from lakeward.core.dimension import ORDERED, Deletes, Dimension, Lateness, Within
-from lakeward.core.events import UNSET, ChangeEvent, Mark, Operation, Position
+from lakeward.core.events import UNSET, ChangeEvent, Operation, Position, SourceOrder
 from lakeward.core.history.options import History
 from lakeward.core.merge.change_log import ChangeLogContents, trim
 from lakeward.core.merge.delivery import Delivery
@@ -89,7 +89,7 @@ def test_a_remembered_key_change_of_an_earlier_lateness_waits_for_no_row() -> No
     moved = replace(event(UPDATE, 2, id=2, a=UNSET), key=(2,), old_key=(1,))
     player = played(MIRROR, BEFORE[0], (LATER, [moved]), (ORDERED, [replace(event(INSERT, 3), key=(4,))]))
     assert list(player.memory.changes) == [moved.position]
-    player.memory.low_watermark = Mark(1, 9)
+    player.memory.low_watermark = SourceOrder(1, 9)
     assert not trim(replace(MIRROR, lateness=LATER), player.memory)
     assert player.rows[2,].cells == {"id": 2, "a": 1, "b": 2}
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from memory_jobs import columns, item
 
 from lakeward.core.dimension import ORDERED, Unbounded, Within
-from lakeward.core.events import LOAD_SEQUENCE, ChangeEvent, Mark, Operation, Position
+from lakeward.core.events import LOAD_SEQUENCE, ChangeEvent, Operation, Position, SourceOrder
 from lakeward.core.merge.change_log import (
     Change,
     ChangeLogContents,
@@ -51,33 +51,33 @@ def memory(*records: Record, changes: tuple[Change, ...] = (), loaded: int = 0) 
 def test_an_event_exactly_the_lateness_old_is_in_time() -> None:
     recorded = memory(record(1, 10, 19, time=100), record(2, 20, 29, time=103))
     assert next_low_watermark(recorded, Within(3)) is None
-    assert next_low_watermark(recorded, Within(2)) == Mark(1, 19)
+    assert next_low_watermark(recorded, Within(2)) == SourceOrder(1, 19)
 
 
 def test_with_batches_exactly_the_lateness_apart_the_last_but_one_is_in_time() -> None:
     daily = [record(day, 10 * day, 10 * day + 9, time=24 * day) for day in (1, 2, 3)]
-    assert next_low_watermark(memory(*daily), Within(24)) == Mark(1, 19)
+    assert next_low_watermark(memory(*daily), Within(24)) == SourceOrder(1, 19)
     a_little_more = [*daily, record(4, 40, 49, time=24 * 4 + 1)]
-    assert next_low_watermark(memory(*a_little_more), Within(24)) == Mark(1, 39)
+    assert next_low_watermark(memory(*a_little_more), Within(24)) == SourceOrder(1, 39)
 
 
 def test_batches_without_times_do_not_raise_the_low_watermark() -> None:
     timeless = [record(n, 0, 0, time=None) for n in (1, 2, 3)]
     assert next_low_watermark(memory(*timeless), Within(1)) is None
     timed = [record(4, 10, 19, time=100), record(5, 20, 29, time=200)]
-    assert next_low_watermark(memory(*timeless, *timed), Within(1)) == Mark(1, 19)
+    assert next_low_watermark(memory(*timeless, *timed), Within(1)) == SourceOrder(1, 19)
 
 
 def test_a_batch_of_an_operator_does_not_raise_the_low_watermark() -> None:
     """A truncate at 25, say: a file of 22 that comes behind it within the lateness is in time."""
     by_hand = replace(record(2, 25, 25, time=None), objects=frozenset())
     daily = [record(1, 10, 19, time=100), by_hand, record(3, 30, 39, time=200)]
-    assert next_low_watermark(memory(*daily), Within(50)) == Mark(1, 19)
+    assert next_low_watermark(memory(*daily), Within(50)) == SourceOrder(1, 19)
 
 
 def test_the_low_watermark_lies_below_every_batch_that_is_in_time() -> None:
     recorded = memory(record(1, 10, 19, time=100), record(2, 15, 29, time=200))
-    assert next_low_watermark(recorded, Within(3)) == Mark(1, 10)
+    assert next_low_watermark(recorded, Within(3)) == SourceOrder(1, 10)
 
 
 def test_a_transaction_on_both_sides_of_the_low_watermark_is_remembered_whole() -> None:
@@ -85,7 +85,7 @@ def test_a_transaction_on_both_sides_of_the_low_watermark_is_remembered_whole() 
     spread = (change(7, "a"), change(8, "a"), change(10, "b"), change(12, "b"))
     recorded = memory(record(1, 7, 10, time=100), record(2, 12, 29, time=200), changes=spread)
     recorded.low_watermark = next_low_watermark(recorded, Within(3))
-    assert recorded.low_watermark == Mark(1, 10)
+    assert recorded.low_watermark == SourceOrder(1, 10)
     trim(ITEMS, recorded)
     assert [place.sequence for place in recorded.changes] == [10, 12]
 
@@ -95,7 +95,7 @@ def test_a_held_row_of_unknown_position_keeps_truncates() -> None:
     truncate = ChangeEvent(operation=Operation.TRUNCATE, position=Position(1, 5, 2, 1))
     hold = Hold(Position(1, LOAD_SEQUENCE, 1, 1), ((1,),), Reason.SEQUENCE, 1)
     held = memory(changes=(Change(truncate, 1),))
-    held.low_watermark, held.holds = Mark(1, 9), {hold.position: hold}
+    held.low_watermark, held.holds = SourceOrder(1, 9), {hold.position: hold}
     trim(ITEMS, held)
     assert list(held.changes) == [truncate.position]
     held.holds.clear()
@@ -106,7 +106,7 @@ def test_a_held_row_of_unknown_position_keeps_truncates() -> None:
 def test_the_low_watermark_stays_while_a_load_is_not_complete() -> None:
     records = (record(1, 10, 19, time=100, loads=1), record(2, 20, 29, time=200))
     assert next_low_watermark(memory(*records), Within(3)) is None
-    assert next_low_watermark(memory(*records, loaded=1), Within(3)) == Mark(1, 19)
+    assert next_low_watermark(memory(*records, loaded=1), Within(3)) == SourceOrder(1, 19)
 
 
 def test_without_a_bound_on_lateness_there_is_no_low_watermark() -> None:

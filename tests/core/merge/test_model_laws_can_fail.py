@@ -12,7 +12,7 @@ import pytest
 from model_laws import Way, check_feed, check_fold, check_other_names, check_quarantine, check_reload, check_ties
 
 from lakeward.core.dimension import Dimension, Lateness, Ordered, Unbounded, Within
-from lakeward.core.events import ChangeEvent, Key, Mark, Position
+from lakeward.core.events import ChangeEvent, Key, Position, SourceOrder
 from lakeward.core.history.options import History
 from lakeward.core.merge import change_log, settle
 from lakeward.core.merge.change_log import ChangeLogContents
@@ -57,8 +57,8 @@ def tells_ties_of_a_batch_alone(before: TableBefore, arrived: Arrivals) -> list[
     return ties_with(arrived.fresh, (), {})
 
 
-def marks_what_it_saw(memory: ChangeLogContents, lateness: Lateness) -> Mark | None:
-    return memory.high_watermark.mark if memory.high_watermark and isinstance(lateness, Within) else None
+def marks_what_it_saw(memory: ChangeLogContents, lateness: Lateness) -> SourceOrder | None:
+    return memory.high_watermark.source_order if memory.high_watermark and isinstance(lateness, Within) else None
 
 
 def marks_within_loads(memory: ChangeLogContents) -> bool:
@@ -71,14 +71,16 @@ def forgets_deletes(memory: ChangeLogContents, objects: int) -> None:
 
 def forgets_without_folding(dimension: Dimension, memory: ChangeLogContents) -> None:
     if memory.low_watermark is not None:
-        memory.changes = {place: c for place, c in memory.changes.items() if place.mark > memory.low_watermark}
+        memory.changes = {
+            place: c for place, c in memory.changes.items() if place.source_order > memory.low_watermark
+        }
 
 
-def pins_nothing(memory: ChangeLogContents, keys: set[Key], mark: Mark) -> Position | None:
+def pins_nothing(memory: ChangeLogContents, keys: set[Key], mark: SourceOrder) -> Position | None:
     return None
 
 
-def parts_transactions(memory: ChangeLogContents, keys: set[Key], mark: Mark) -> set[Hashable]:
+def parts_transactions(memory: ChangeLogContents, keys: set[Key], mark: SourceOrder) -> set[Hashable]:
     return set()
 
 

@@ -6,7 +6,7 @@ import pytest
 from memory_jobs import item
 
 from lakeward.core.dimension import ORDERED, Lateness, Within
-from lakeward.core.events import LOAD_SEQUENCE, Mark, Operation, Position
+from lakeward.core.events import LOAD_SEQUENCE, Operation, Position, SourceOrder
 from lakeward.core.merge.change_log import Reason, Record
 from lakeward.core.merge.counts import Counts
 from lakeward.core.merge.facts import BatchFacts, Capability
@@ -26,9 +26,9 @@ def record(batch: int, *truncates: Position) -> Record:
 
 def test_the_newest_truncate_below_the_low_watermark_is_remembered() -> None:
     records = [record(1, at(2), at(4)), record(2, at(3), at(7)), record(3)]
-    assert remembered_truncates(records, Mark(1, 4)) == {at(4), at(7)}
+    assert remembered_truncates(records, SourceOrder(1, 4)) == {at(4), at(7)}
     assert remembered_truncates(records) == {at(2), at(3), at(4), at(7)}
-    assert not remembered_truncates([record(1)], Mark(1, 4))
+    assert not remembered_truncates([record(1)], SourceOrder(1, 4))
 
 
 def test_each_truncate_is_counted_once() -> None:
@@ -57,17 +57,19 @@ def test_an_ordered_table_meets_truncates_above_its_events_and_the_newest_one() 
 
 def test_a_truncate_overrules_holds_below_it_unless_their_position_is_unknown() -> None:
     truncates = Truncates(frozenset({at(5)}), (at(8),))
-    assert truncates.overrule(at(7), Reason.CAST)
-    assert not truncates.overrule(at(9), Reason.CAST)
-    assert truncates.overrule(at(LOAD_SEQUENCE), Reason.CAST)
-    assert not truncates.overrule(at(LOAD_SEQUENCE), Reason.SEQUENCE)
+    assert truncates.overrules(at(7), Reason.CAST)
+    assert not truncates.overrules(at(9), Reason.CAST)
+    assert truncates.overrules(at(LOAD_SEQUENCE), Reason.CAST)
+    assert not truncates.overrules(at(LOAD_SEQUENCE), Reason.SEQUENCE)
 
 
 @pytest.mark.parametrize(
-    ("mark", "lateness"), [(Mark(1, 500), Within(9)), (Mark(2, 5), ORDERED)], ids=["reload", "ordered"]
+    ("mark", "lateness"),
+    [(SourceOrder(1, 500), Within(9)), (SourceOrder(2, 5), ORDERED)],
+    ids=["reload", "ordered"],
 )
 def test_a_truncate_is_not_compared_with_the_low_watermark_of_an_earlier_epoch_or_lateness(
-    mark: Mark, lateness: Lateness
+    mark: SourceOrder, lateness: Lateness
 ) -> None:
     """The sequences of the new epoch may begin anew, below it; an `ordered` table tells copies by what stands."""
     columns, place = Schema((Column("id", parse_type("int")),)), Position(2, 3, 5, 1)

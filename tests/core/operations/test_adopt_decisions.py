@@ -14,7 +14,7 @@ from lakeward.core.errors import ConfigError, SchemaConflict, TableError
 from lakeward.core.history.options import History
 from lakeward.core.ledger.objects import ObjectState
 from lakeward.core.ledger.writer import LedgerWriter
-from lakeward.core.operations.adopt import adopt, ask
+from lakeward.core.operations.adopt import adopt, request_adoption
 from lakeward.core.pipeline.job import Job
 from lakeward.core.plan import MergePlan
 from lakeward.core.ports import Commit, ExternalTable
@@ -31,11 +31,11 @@ class ExternalTableReader:
     found: ExternalTable = field(default_factory=lambda: ExternalTable(state="7", schema=SCHEMA, rows=3))
     adopted: list[tuple[MergePlan, Progress]] = field(default_factory=list)
 
-    def look(self) -> ExternalTable:
+    def inspect(self) -> ExternalTable:
         return self.found
 
-    def adopt(self, foreign: ExternalTable, plan: MergePlan, progress: Progress) -> Commit:
-        assert foreign == self.found
+    def adopt(self, external: ExternalTable, plan: MergePlan, progress: Progress) -> Commit:
+        assert external == self.found
         self.adopted.append((plan, progress))
         return Commit("8", 0, 0)
 
@@ -52,9 +52,9 @@ def job(theirs: ExternalTableReader | None) -> Job[object]:
 def test_an_adopted_table_continues_behind_the_last_applied_object() -> None:
     theirs = ExternalTableReader()
     made = job(theirs)
-    asked = ask(made, "00000002")
+    asked = request_adoption(made, "00000002")
     assert [item.name for item in asked.applied] == ["00000001", "00000002"]
-    assert [item.name for item in asked.behind] == ["00000003"]
+    assert [item.name for item in asked.remaining] == ["00000003"]
     assert not theirs.adopted
     adopt(made, asked)
     ((plan, progress),) = theirs.adopted
@@ -66,30 +66,30 @@ def test_an_adopted_table_continues_behind_the_last_applied_object() -> None:
 
 
 def test_without_a_last_object_nothing_counts_as_applied() -> None:
-    assert len(ask(job(ExternalTableReader()), None).behind) == 3
+    assert len(request_adoption(job(ExternalTableReader()), None).remaining) == 3
     with pytest.raises(ConfigError, match="there are 3, from 00000001 to 00000003"):
-        ask(job(ExternalTableReader()), "00000009")
+        request_adoption(job(ExternalTableReader()), "00000009")
 
 
 def test_the_adoption_of_a_table_without_a_key_has_a_warning() -> None:
     bare = replace(job(ExternalTableReader()), dimension=replace(DIMENSION, key=()))
-    (caution,) = ask(bare, None).cautions
+    (caution,) = request_adoption(bare, None).cautions
     assert "of a waiting file each row becomes a new one" in caution
-    assert ask(job(ExternalTableReader()), None).cautions == ()
+    assert request_adoption(job(ExternalTableReader()), None).cautions == ()
 
 
 def test_a_format_without_adoption_refuses_it() -> None:
     with pytest.raises(ConfigError, match="takes over no table of another writer"):
-        ask(job(None), None)
+        request_adoption(job(None), None)
 
 
 def test_all_reasons_against_an_adoption_are_named_at_once() -> None:
     other = columns(note="int")
     found = ExternalTable(
-        state="7", schema=other, rows=3, null_keys=1, twice=2, example="4", refused=["it is of stone"]
+        state="7", schema=other, rows=3, null_keys=1, duplicate_keys=2, example="4", refused=["it is of stone"]
     )
     with pytest.raises(TableError) as refused:
-        ask(job(ExternalTableReader(found)), None)
+        request_adoption(job(ExternalTableReader(found)), None)
     said = str(refused.value.found)
     for reason in (
         "it is of stone",
@@ -104,7 +104,7 @@ def test_all_reasons_against_an_adoption_are_named_at_once() -> None:
 def test_a_history_or_soft_deletes_are_no_forms_of_an_adopted_table() -> None:
     made = replace(job(ExternalTableReader()), dimension=replace(DIMENSION, history=History()))
     with pytest.raises(TableError) as refused:
-        ask(made, None)
+        request_adoption(made, None)
     assert "it is to be a history" in str(refused.value.found)
 
 
@@ -112,7 +112,7 @@ def test_an_adopted_table_does_not_match_rows_by_image_later() -> None:
     """Its rows have no positions: among equal rows nothing says which one goes."""
     theirs, bare = ExternalTableReader(), replace(DIMENSION, key=())
     made = replace(job(theirs), dimension=bare)
-    adopt(made, ask(made, "00000003"))
+    adopt(made, request_adoption(made, "00000003"))
     ((_, progress),) = theirs.adopted
     refuse_other_options(bare, progress)
     with pytest.raises(SchemaConflict, match="cannot become one whose changes find their rows by images"):

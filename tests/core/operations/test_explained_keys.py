@@ -23,7 +23,7 @@ from lakeward.core.merge.counts import Counts, Verdict
 from lakeward.core.merge.effects import REMOVED, Effect, Effects, effect_of
 from lakeward.core.merge.fold import Row, apply
 from lakeward.core.operations.explain import explain
-from lakeward.core.operations.key_state import Known, Refused, Remembered, Stored
+from lakeward.core.operations.key_state import KeyState, QuarantinedRow, Remembered, Stored
 from lakeward.core.progress import Progress
 from lakeward.plugins.testing.simulated_database import (
     SCHEMA,
@@ -126,7 +126,7 @@ def test_a_step_names_changed_columns_that_keep_their_first_value() -> None:
         )
     table = MemoryTable(dimension, rows=player.rows, memory=player.memory, progress=Progress(batch=2))
     explained = explain(dimension, table.known((1,)))
-    assert [(step.changes.get("b"), step.kept) for step in explained.steps] == [
+    assert [(step.changes.get("b"), step.first_values) for step in explained.steps] == [
         ((UNSET, 10), ()),
         ((10, 20), ("b",)),
     ]
@@ -194,13 +194,13 @@ def remembered(
     return Remembered(event=event, batch=batch, settled=batch if settled == 0 else settled)
 
 
-def known(*events: Remembered, row: Row | None = None, refused: tuple[Refused, ...] = ()) -> Known:
+def known(*events: Remembered, row: Row | None = None, refused: tuple[QuarantinedRow, ...] = ()) -> KeyState:
     stored = None if row is None else Stored(row, 1)
-    return Known(
+    return KeyState(
         key=(1,),
         progress=Progress(batch=9),
         remembered=events,
-        refused=refused,
+        quarantined=refused,
         stored=stored,
         base=BaseRow((1,), BARE, 1),
     )
@@ -268,8 +268,8 @@ def test_equal_contents_of_another_operation_tie() -> None:
 
 
 def test_an_event_waits_for_a_held_event_below_it_or_for_its_load() -> None:
-    held = Refused(position=Position(1, 3, 3, 1), reason=Reason.CAST, batch=1)
-    given_up = replace(held, position=Position(1, 4, 4, 1), given_up=2)
+    held = QuarantinedRow(position=Position(1, 3, 3, 1), reason=Reason.CAST, batch=1)
+    given_up = replace(held, position=Position(1, 4, 4, 1), discarded_in=2)
     final = replace(held, position=Position(1, 2, 2, 1), reason=Reason.TOO_LATE)
     waiting, released = remembered(5, 2, settled=None, a=5, b=5), remembered(6, 2, settled=4, a=6, b=6)
     staged = replace(waiting, event=replace(waiting.event, position=Position(2, 1, 9, 1)))
@@ -347,7 +347,7 @@ def test_a_busy_key_is_explained_in_seconds(order: str) -> None:
         at = Position(1, place + 1, place + 1, 1)
         event = ChangeEvent(operation=Operation.UPDATE, position=at, key=(1,), cells=cells)
         found.append(Remembered(event=event, batch=index + 1, settled=index + 1))
-    known = Known(key=(1,), progress=Progress(batch=number), remembered=found)
+    known = KeyState(key=(1,), progress=Progress(batch=number), remembered=found)
     begun = time.process_time()
     assert len(explain(ITEM, known).steps) == number
     assert time.process_time() - begun < 5

@@ -17,7 +17,7 @@ from lakeward.core.history.options import History
 from lakeward.core.ledger.full_loads import LoadStatus
 from lakeward.core.ledger.objects import SourceObject
 from lakeward.core.ledger.selection import Limits
-from lakeward.core.operations.reload import ask, complete, record_decision, withdraw
+from lakeward.core.operations.reload import complete, plan_reload, record_decision, withdraw
 from lakeward.core.operations.truncate import truncate_at
 from lakeward.core.pipeline.job import Idle
 from lakeward.core.pipeline.preparation import prepare_next_batch
@@ -44,8 +44,8 @@ class Shop(MemoryShop):
         self.source.put(NAME, order, events, modified=modified)
 
     def reload(self, **rest: Any) -> Any:
-        asked = ask(self.job(), by="me", reason=None, at=self.clock, **rest)
-        record_decision(self.job(), asked.word)
+        asked = plan_reload(self.job(), by="me", reason=None, at=self.clock, **rest)
+        record_decision(self.job(), asked.request)
         return asked
 
     @property
@@ -95,14 +95,14 @@ def test_changes_before_a_load_are_applied_only_if_an_operator_says_so(shop: Sho
     shop.put(70, {2: 70}, 70)
     shop.put(1, {1: 7, 2: 7}, 100)
     shop.put(110, {1: 8}, 110)
-    asked = ask(shop.job(), by="me", reason=None, at=1)
-    assert [item.order for item in (*asked.load, *asked.before, *asked.behind)] == [1, 70, 110]
-    assert asked.word.cut == 70
-    other = ask(shop.job(), by="me", reason=None, at=1, first="00000070")
-    assert [item.order for item in other.behind] == [70, 110]
+    asked = plan_reload(shop.job(), by="me", reason=None, at=1)
+    assert [item.order for item in (*asked.load, *asked.before, *asked.after)] == [1, 70, 110]
+    assert asked.request.cut == 70
+    other = plan_reload(shop.job(), by="me", reason=None, at=1, first="00000070")
+    assert [item.order for item in other.after] == [70, 110]
     with pytest.raises(ConfigError, match="no file of its changes"):
-        ask(shop.job(), by="me", reason=None, at=1, first="00000001")
-    record_decision(shop.job(), asked.word)
+        plan_reload(shop.job(), by="me", reason=None, at=1, first="00000001")
+    record_decision(shop.job(), asked.request)
     assert shop.run().rows == {1: 8, 2: 7}
 
 
@@ -122,12 +122,12 @@ def test_a_reload_is_requested_once_and_can_be_withdrawn(shop: Shop) -> None:
         shop.reload()
     shop.put(70, {2: 70}, 70)
     assert shop.run().rows == {1: 10, 2: 2}
-    taken_back = withdraw(shop.job(), by="me", reason=None, at=asked.word.at - 1)
-    assert taken_back.at > asked.word.at  # whatever the clock says: the last word counts
+    taken_back = withdraw(shop.job(), by="me", reason=None, at=asked.request.at - 1)
+    assert taken_back.at > asked.request.at  # whatever the clock says: the last word counts
     assert shop.awaited is None
     assert shop.run().rows == {1: 10, 2: 70}
     shop.clock += 1
-    assert shop.reload().word.epoch == 2
+    assert shop.reload().request.epoch == 2
 
 
 def test_an_impossible_reload_or_completion_is_refused(shop: Shop) -> None:
@@ -194,7 +194,7 @@ def test_the_alarm_of_a_settled_snapshot_stays_until_it_is_acknowledged(nights: 
         nights.fails()
     nights.ack("LOAD-001")
     assert nights.run().rows == {1: 5}
-    assert nights.awaited is None or not nights.awaited.is_told
+    assert nights.awaited is None or not nights.awaited.is_pending
 
 
 def test_a_snapshot_with_half_of_the_rows_is_accepted(nights: Shop) -> None:
@@ -253,7 +253,7 @@ def test_snapshots_that_settled_together_are_applied_in_one_run() -> None:
     assert (days.run().table.progress.batch, days.awaited.objects) == (0, 1)
     days.clock += 1
     assert (days.run().rows, days.table.progress.batch, days.table.progress.epoch) == ({1: 3, 2: 3}, 3, 3)
-    assert not days.awaited.is_told
+    assert not days.awaited.is_pending
 
 
 def test_a_snapshot_behind_settled_ones_must_settle_itself() -> None:

@@ -12,9 +12,9 @@ from lakeward.core.errors import ConfigError, SourceError
 from lakeward.core.events import ChangeEvent, Operation, Position
 from lakeward.core.ledger.objects import ObjectState
 from lakeward.core.ledger.writer import LedgerWriter
-from lakeward.core.operations.reload import ask as ask_for_a_load
+from lakeward.core.operations.reload import plan_reload as ask_for_a_load
 from lakeward.core.operations.reload import record_decision, withdraw
-from lakeward.core.operations.rollback import ask, roll_back, versions
+from lakeward.core.operations.rollback import preview_rollback, roll_back, versions
 from lakeward.core.operations.truncate import truncate_at
 from lakeward.core.pipeline.apply import apply_changes
 from lakeward.core.pipeline.job import Job
@@ -56,7 +56,7 @@ def states(job: Job[object]) -> list[tuple[str, ObjectState]]:
 
 def test_a_rollback_restores_the_ledger_and_the_next_run_applies_what_follows(job: Job[object]) -> None:
     assert [version.name for version in versions(job)] == ["2", "1"]
-    preview = ask(job, "1")
+    preview = preview_rollback(job, "1")
     assert ([found.object.name for found in preview.objects], preview.batches) == (["00000002", "00000003"], 2)
     assert roll_back(job, preview).progress.batch == 1
     assert states(job) == [("00000001", ObjectState.APPLIED)]
@@ -72,30 +72,33 @@ def test_a_format_without_rollback_refuses_it(job: Job[object]) -> None:
 
 def test_an_unknown_commit_is_refused_with_the_known_ones(job: Job[object]) -> None:
     with pytest.raises(ConfigError, match="there are 2, 1"):
-        ask(job, "7")
+        preview_rollback(job, "7")
 
 
 def test_missing_objects_are_named_before_anything_is_changed(job: Job[object]) -> None:
     listed = source_of(job).tables[NAME]
     gone = listed.pop(1)
     with pytest.raises(SourceError, match="found no 00000002"):
-        ask(job, "1")
-    assert ask(job, "2").batches == 1
+        preview_rollback(job, "1")
+    assert preview_rollback(job, "2").batches == 1
     listed.append(gone)
-    assert ask(job, "1").batches == 2
+    assert preview_rollback(job, "1").batches == 2
 
 
 def test_a_rollback_does_not_forget_a_reload_request(job: Job[object]) -> None:
     asked = ask_for_a_load(job, by="ann", reason=None, at=1, first=None)
-    record_decision(job, asked.word)
+    record_decision(job, asked.request)
     with pytest.raises(ConfigError, match="a reload was asked for after 2"):
-        ask(job, "2")
+        preview_rollback(job, "2")
     withdraw(job, by="ann", reason=None, at=2)
-    assert [type(word).__name__ for word in ask(job, "2").words] == ["ReloadRequest", "ReloadRequest"]
+    assert [type(word).__name__ for word in preview_rollback(job, "2").decisions] == [
+        "ReloadRequest",
+        "ReloadRequest",
+    ]
 
 
 def test_a_rollback_preview_has_the_decisions_of_operators(job: Job[object]) -> None:
     truncate_at(job, "now", by="ann", reason=None, at=1)
-    preview = ask(job, "2")
+    preview = preview_rollback(job, "2")
     assert (preview.batches, preview.by_hand) == (2, 1)
-    assert [word.code for word in preview.words if isinstance(word, Acknowledgement)] == ["LEDGER-005"]
+    assert [word.code for word in preview.decisions if isinstance(word, Acknowledgement)] == ["LEDGER-005"]

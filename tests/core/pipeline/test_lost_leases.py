@@ -15,13 +15,13 @@ from lakeward.core.errors import CommitConflict, LockedError
 from lakeward.core.events import LOAD_SEQUENCE, ChangeEvent, Operation, Position
 from lakeward.core.ledger.writer import LedgerWriter
 from lakeward.core.merge.change_log import Reason, Reject
-from lakeward.core.operations.acknowledge import ack
+from lakeward.core.operations.acknowledge import acknowledge
 from lakeward.core.operations.adopt import adopt
-from lakeward.core.operations.adopt import ask as ask_to_adopt
+from lakeward.core.operations.adopt import request_adoption as ask_to_adopt
 from lakeward.core.operations.maintain import maintain
-from lakeward.core.operations.reload import ask as ask_for_a_load
 from lakeward.core.operations.reload import complete, record_decision, withdraw
-from lakeward.core.operations.rollback import ask, roll_back
+from lakeward.core.operations.reload import plan_reload as ask_for_a_load
+from lakeward.core.operations.rollback import preview_rollback, roll_back
 from lakeward.core.operations.truncate import truncate_at
 from lakeward.core.pipeline.apply import apply_changes
 from lakeward.core.pipeline.job import Job, Settlement
@@ -42,7 +42,7 @@ class Foreigners:
 
     done: list[str] = field(default_factory=list)
 
-    def look(self) -> ExternalTable:
+    def inspect(self) -> ExternalTable:
         return ExternalTable(state="7", schema=DIMENSION.schema, rows=3)
 
     def adopt(self, _foreign: ExternalTable, _plan: MergePlan, _progress: Progress) -> Commit:
@@ -89,7 +89,7 @@ def by_hand(job: Job[Any]) -> object:
 
 
 def with_a_load(job: Job[Any]) -> Job[Any]:
-    record_decision(job, ask_for_a_load(job, by="ann", reason=None, at=1).word)
+    record_decision(job, ask_for_a_load(job, by="ann", reason=None, at=1).request)
     return job
 
 
@@ -121,14 +121,18 @@ def as_it_is(job: Job[Any]) -> Job[Any]:
 
 
 ACTS: Sequence[tuple[str, Callable[[Job[Any]], Job[Any]], Act]] = (
-    ("rollback", as_it_is, lambda job: roll_back(job, ask(job, "1"))),
+    ("rollback", as_it_is, lambda job: roll_back(job, preview_rollback(job, "1"))),
     ("maintain", as_it_is, lambda job: maintain(job, CARE)),
     ("the layout", unlike_its_settings, lambda job: maintain(job, CARE)),
     ("adopt", of_others, lambda job: adopt(job, ask_to_adopt(job, None))),
     ("reload", as_it_is, with_a_load),
     ("reload --withdraw", with_a_load, lambda job: withdraw(job, by="ann", reason=None, at=2)),
     ("load-complete", with_the_files_of_a_load, lambda job: complete(job, by="ann", at=2)),
-    ("ack", with_a_file_that_was_rewritten, lambda job: ack(job, "LEDGER-002", by="ann", reason=None, at=2)),
+    (
+        "ack",
+        with_a_file_that_was_rewritten,
+        lambda job: acknowledge(job, "LEDGER-002", by="ann", reason=None, at=2),
+    ),
     ("quarantine fix", as_it_is, by_hand),
     ("quarantine discard", as_it_is, lambda job: release(job, Settlement(discarded=[entry(job)]))),
     ("truncate", as_it_is, lambda job: truncate_at(job, "now", by="ann", reason=None, at=2)),
@@ -159,7 +163,7 @@ def test_a_dry_maintenance_does_not_check_the_lease(job: Job[Any]) -> None:
 
 def test_a_rollback_of_other_batches_than_listed_is_refused(job: Job[Any]) -> None:
     """Between the preview and the rollback another process may have held the lease and given it back."""
-    preview = ask(job, "1")
+    preview = preview_rollback(job, "1")
     assert isinstance(job.source, MemorySource)
     job.source.put(NAME, 4, [inserted(4)])
     apply_changes(job)
@@ -169,4 +173,4 @@ def test_a_rollback_of_other_batches_than_listed_is_refused(job: Job[Any]) -> No
     assert raised.value.found == "listed: 2 batches of 2 files; now: 3 of 3"
     assert all_of(job) == before
     assert isinstance(job.opened.table, MemoryTable)
-    assert roll_back(job, ask(job, "1")).progress.batch == 1
+    assert roll_back(job, preview_rollback(job, "1")).progress.batch == 1

@@ -83,7 +83,7 @@ def test_a_source_gets_the_stored_columns_of_the_table() -> None:
 class Empty(MemorySource):
     """Has nothing new."""
 
-    def select_objects(self, dimension: Dimension, past: ObjectHistory) -> ObjectSelection:
+    def select_objects(self, dimension: Dimension, object_history: ObjectHistory) -> ObjectSelection:
         return ObjectSelection()
 
 
@@ -98,7 +98,7 @@ class OfOthers(MemorySource):
 class Loading(MemorySource):
     """Waits for a full load that has begun."""
 
-    def select_objects(self, dimension: Dimension, past: ObjectHistory) -> ObjectSelection:
+    def select_objects(self, dimension: Dimension, object_history: ObjectHistory) -> ObjectSelection:
         return ObjectSelection(awaited=AwaitedLoad(epoch=2, objects=1))
 
 
@@ -214,7 +214,7 @@ def test_updates_that_lack_a_column_are_partial_rows(lateness: Lateness, is_in_p
     place = Position(1, 5, 1, 1)
     facts = BatchFacts(schema=narrow, operations={Operation.UPDATE: 1}, least=place, greatest=place)
     found = plan(dimension, facts, Progress(), stored=DIMENSION.schema, capabilities=frozenset(Capability))
-    assert found.in_part is is_in_part
+    assert found.folds_remembered is is_in_part
 
 
 class Lost(MemoryTable):
@@ -241,7 +241,7 @@ def test_a_batch_that_loses_every_race_fails_after_its_attempts(attempts: int) -
 def test_a_process_that_is_too_late_writes_nothing() -> None:
     table = MemoryTable(DIMENSION)
     source = source_of(event(Operation.INSERT, 1, a=1))
-    slept = replace(job(source, table), read_table_state=table.standing)
+    slept = replace(job(source, table), read_table_state=table.state)
     prepared = prepare_next_batch(slept)
     assert isinstance(prepared, PreparedBatch)
     apply_changes(job(source, table))
@@ -282,7 +282,7 @@ class Overtaken(MemoryTable):
 def test_a_process_that_another_overtakes_while_it_reads_begins_again() -> None:
     table, source = Overtaken(DIMENSION), source_of(event(Operation.INSERT, 1, a=1))
     table.source = source
-    apply_changes(replace(job(source, table), read_table_state=table.standing))
+    apply_changes(replace(job(source, table), read_table_state=table.state))
     assert (table.progress.batch, table.progress.totals.read) == (1, 1)
 
 
@@ -302,7 +302,7 @@ def test_a_process_that_another_overtakes_after_its_commit_trims_nothing(further
     table, source = Trimmed(DIMENSION), source_of(event(Operation.INSERT, 1, a=1))
 
     def standing() -> TableState:
-        found = table.standing()
+        found = table.state()
         batch = found.progress.batch
         return replace(found, progress=replace(found.progress, batch=batch + further * (batch > 0)))
 
@@ -323,7 +323,7 @@ def test_a_conflict_while_trimming_is_ignored_if_another_process_advanced(goes_o
     table, source = Raced(DIMENSION), source_of(event(Operation.INSERT, 1, a=1))
 
     def standing() -> TableState:
-        found = table.standing()
+        found = table.state()
         return replace(found, progress=replace(found.progress, batch=found.progress.batch + goes_on * table.trims))
 
     with nullcontext() if goes_on else pytest.raises(CommitConflict):
@@ -348,7 +348,7 @@ def test_a_rolled_back_table_is_no_conflict() -> None:
     apply_changes(job(source, table))
     table.progress = Progress()
     with pytest.raises(TableError, match="was rolled back to batch 0"):
-        apply_changes(replace(job(source, table), read_table_state=table.standing))
+        apply_changes(replace(job(source, table), read_table_state=table.state))
 
 
 def test_the_listing_is_reported_even_if_nothing_waits() -> None:
@@ -356,12 +356,12 @@ def test_the_listing_is_reported_even_if_nothing_waits() -> None:
         """Another file lies in the folder."""
 
         def select_objects(self, dimension: Dimension, past: ObjectHistory) -> ObjectSelection:
-            return replace(MemorySource.select_objects(self, dimension, past), others=("note.txt",))
+            return replace(MemorySource.select_objects(self, dimension, past), unrelated_files=("note.txt",))
 
     source, listed = Littered(), list[ObjectSelection]()
     source.put(NAME, 1, [event(Operation.INSERT, 1, a=1)])
     apply_changes(job(source, MemoryTable(DIMENSION)), on_listed=listed.append)
-    assert [(len(selection.objects), selection.others) for selection in listed] == [
+    assert [(len(selection.objects), selection.unrelated_files) for selection in listed] == [
         (1, ("note.txt",)),
         (0, ("note.txt",)),
     ]

@@ -71,7 +71,7 @@ def test_a_repaired_row_waits_for_a_held_one_before_it() -> None:
     report = release(job, Settlement(repaired=[second]))
     assert (report.counts.released, report.written, stored_value(job)) == (0, 0, 1)
     (first,) = entries(job)
-    assert first.waits == 3, "a repaired row waits as any other"
+    assert first.waiting_events == 3, "a repaired row waits as any other"
     release(job, Settlement(discarded=[first]))
     assert (stored_value(job), entries(job)) == (5, [])
 
@@ -184,7 +184,7 @@ def test_a_repaired_key_change_has_its_old_key() -> None:
     held = Reject(Position(1, 3, 3, 1), Reason.CAST, ((1,), (2,)), transaction=3)
     job = job_of_parts(update_of(1, a=1, b=1), held, update_of(4, key=3, old=2), update_of(5, key=3, a=5))
     (entry,) = entries(job)
-    assert (entry.key, entry.other_key, entry.also_holds, entry.waits) == ('["2"]', '["1"]', ('["3"]',), 2)
+    assert (entry.key, entry.other_key, entry.also_holds, entry.waiting_events) == ('["2"]', '["1"]', ('["3"]',), 2)
     assert progress_of(job).held == 3
     row = repaired(entry, id="2", b=UNSET)
     assert row.repaired is not None

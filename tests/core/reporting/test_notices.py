@@ -18,7 +18,7 @@ from lakeward.core.reporting.notices import (
     after_waiting,
     find_entries,
     of_quarantined,
-    of_strays,
+    of_unrouted_rows,
     unsent,
     without_ended,
 )
@@ -69,7 +69,7 @@ def test_each_reason_is_an_entry_with_the_next_step() -> None:
 
 
 def test_people_read_tables_reasons_and_steps_in_lines() -> None:
-    notice = replace(NOTICE, entries=[replace(FAILED, found="one\ntwo", since=NOTICE.at), of_strays(3)])
+    notice = replace(NOTICE, entries=[replace(FAILED, found="one\ntwo", since=NOTICE.at), of_unrouted_rows(3)])
     assert notice.text.splitlines() == [
         "lakeward shop: 1 table needs somebody (run r1, 2026-12-01T00:00:00Z)",
         "",
@@ -88,7 +88,7 @@ def test_people_read_tables_reasons_and_steps_in_lines() -> None:
 
 
 def test_a_notice_without_tables_is_about_the_pipeline() -> None:
-    assert replace(NOTICE, entries=[of_strays(1)]).subject == "lakeward shop: the pipeline needs somebody"
+    assert replace(NOTICE, entries=[of_unrouted_rows(1)]).subject == "lakeward shop: the pipeline needs somebody"
 
 
 def test_a_long_notice_is_cut_and_says_so() -> None:

@@ -107,4 +107,4 @@ def test_a_batch_with_events_older_than_the_new_column_is_folded(
         capabilities=frozenset(Capability),
         records=[before, grown],
     )
-    assert found.in_part is is_folded
+    assert found.folds_remembered is is_folded

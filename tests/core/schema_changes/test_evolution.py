@@ -103,7 +103,7 @@ def test_fields_within_columns_follow_as_columns_do() -> None:
     assert found.schema == columns(
         a="struct<x: bigint, y: date>", b="list<struct<x: int, z: int>>", c="map<string, struct<x: double>>"
     )
-    assert found.selection(after) == found.schema
+    assert found.stored_columns(after) == found.schema
 
 
 _NESTED = "struct<x: int, y: map<int, struct<z: int, w: int>>>"
@@ -139,10 +139,10 @@ def test_changes_whose_rows_are_refused_leave_the_columns_as_they_are() -> None:
     found = evolve(before, after, every, ["id"])
     assert (found.schema, found.changes, found.refused) == (before, (), ())
     assert (found.absent, found.lacking, found.ignored) == ((), (), ())
-    assert len(found.shown) == len(found.differences) == 7
-    assert found.selection(after) == columns(id="int", a="list<struct<x: int, y: int>>", b="int", d="bigint"), (
-        "the table's own types: who has a value of another is not among the rows"
-    )
+    assert len(found.quarantined_changes) == len(found.differences) == 7
+    assert found.stored_columns(after) == columns(
+        id="int", a="list<struct<x: int, y: int>>", b="int", d="bigint"
+    ), "the table's own types: who has a value of another is not among the rows"
 
 
 @pytest.mark.parametrize("type_", ["bigint", "string"])
@@ -176,7 +176,7 @@ def test_the_policy_of_the_nearest_path_counts() -> None:
     ]
     found = evolve(columns(a="struct<x: int>"), columns(a="struct<x: int, c: int>"), policies)
     assert (found.schema, found.ignored, found.changes) == (columns(a="struct<x: int>"), ("a.c",), ())
-    assert found.selection(columns(a="struct<x: int, c: int>")) == columns(a="struct<x: int>")
+    assert found.stored_columns(columns(a="struct<x: int, c: int>")) == columns(a="struct<x: int>")
 
 
 def test_a_renamed_column_is_compared_by_its_new_name() -> None:

@@ -12,13 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakeward.adapters.sources.csv import layout
-from lakeward.adapters.sources.csv.layout import Expected
+from lakeward.adapters.sources.csv.layout import ExpectedLayout
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import ConfigError
 from lakeward.core.schema import Column, Schema, Type, parse_type
 from lakeward.core.settings import source_catalogue
 from lakeward.core.settings.source_catalogue import (
-    KEPT,
+    KEEP_FOR,
     Answer,
     CompletedTable,
     DeclaredTable,
@@ -187,7 +187,9 @@ def knows_the_last_order_alone(declared: DeclaredTable, answers: Sequence[Answer
     return replace(made, orders=made.orders[:1])
 
 
-def takes_the_newest_of_two_orders(name: str, width: int, expected: Expected, **rest: bool) -> tuple[str, ...]:
+def takes_the_newest_of_two_orders(
+    name: str, width: int, expected: ExpectedLayout, **rest: bool
+) -> tuple[str, ...]:
     found = next((order for order in expected.orders if width - len(order) in (0, 1)), None)
     return found or order_rightly(name, width, expected, **rest)
 
@@ -195,7 +197,7 @@ def takes_the_newest_of_two_orders(name: str, width: int, expected: Expected, **
 BROKEN: list[tuple[Any, str, Any]] = [
     (source_catalogue, "answers_to_keep", forgets_what_it_said_before),
     (source_catalogue, "answers_to_keep", forgets_nothing),
-    (source_catalogue, "KEPT", KEPT * 2),
+    (source_catalogue, "KEPT", KEEP_FOR * 2),
     (source_catalogue, "_bare", lambda found: found.names),
     (source_catalogue, "complete", takes_what_it_said_first),
     (source_catalogue, "complete", takes_its_types_for_those_of_the_settings),

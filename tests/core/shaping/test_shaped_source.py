@@ -27,7 +27,7 @@ class AskedSource(MemorySource):
 
     asked: list[Dimension] = field(default_factory=list)
 
-    def select_objects(self, dimension: Dimension, past: ObjectHistory) -> ObjectSelection:
+    def select_objects(self, dimension: Dimension, object_history: ObjectHistory) -> ObjectSelection:
         self.asked.append(dimension)
         return ObjectSelection()
 

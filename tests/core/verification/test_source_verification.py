@@ -96,7 +96,7 @@ class World:
             at=at,
             begins=begins,
             ends=self.place(),
-            found=found,
+            comparison=found,
             has_passed=lambda place: has_passed(progress, place, is_lifted=False),
         )
 
@@ -272,7 +272,7 @@ def test_all_keys_are_compared_again_where_more_differ_than_are_named() -> None:
     def compare(among: frozenset[str] | None) -> SourceComparison:
         asked.append(among)
         look = world.compare(among)
-        return replace(look, found=replace(look.found, differences=())) if len(asked) == 1 else look
+        return replace(look, comparison=replace(look.comparison, differences=())) if len(asked) == 1 else look
 
     passes: Callable[[SourcePlace], bool | None] = lambda _: True  # noqa: E731
     waiting = WaitPolicy(patience=5 * SECOND, now=world.now, sleep=world.sleep)

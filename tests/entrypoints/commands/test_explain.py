@@ -48,7 +48,9 @@ def told(lakeward: Command, *arguments: str) -> Mapping[str, Any]:
 
 def test_columns_that_only_a_later_companion_has_are_read(lakeward: Command, lake: ToldLake) -> None:
     """Cells that were not sent, a key change, and the row before the first event."""
-    lake.table([{"id": 5, "city": "Kiel", **place(at(3, 3), 3)}], Progress(batch=3, low_watermark=at(0, 0).mark))
+    lake.table(
+        [{"id": 5, "city": "Kiel", **place(at(3, 3), 3)}], Progress(batch=3, low_watermark=at(0, 0).source_order)
+    )
     later = {names.UNSET: parse_type("list<string>"), names.OLD: parse_type("struct<id: bigint>")}
     lake.change_log(
         [
@@ -176,7 +178,9 @@ def test_what_data_holds_reaches_neither_terminal_nor_shell(lakeward: Command, t
 
 
 def test_a_row_that_went_for_a_reason_that_is_forgotten(lakeward: Command, lake: ToldLake) -> None:
-    lake.table([{"id": 9, "city": "Bonn", **place(at(1, 1), 1)}], Progress(batch=1, low_watermark=at(9, 0).mark))
+    lake.table(
+        [{"id": 9, "city": "Bonn", **place(at(1, 1), 1)}], Progress(batch=1, low_watermark=at(9, 0).source_order)
+    )
     lake.change_log([record(1, {1: "1.csv"}), event("change", "insert", at(1, 1), 1, id=4, city="Ulm")])
     ended = lakeward("explain", "shop.orders", "4")
     assert "stored now: no row\nWhat left it so is no longer remembered." in ended.out
@@ -208,7 +212,9 @@ def test_a_key_of_any_type_is_found(lakeward: Command, tmp_path: Path) -> None:
 
 def test_a_swap_is_told_with_its_transaction(lakeward: Command, lake: ToldLake) -> None:
     """Without it, the row would be told to come back with the cells that it left with."""
-    lake.table([{"id": 4, "city": "Ulm", **place(at(3, 1, 3), 1)}], Progress(batch=1, low_watermark=at(0, 0).mark))
+    lake.table(
+        [{"id": 4, "city": "Ulm", **place(at(3, 1, 3), 1)}], Progress(batch=1, low_watermark=at(0, 0).source_order)
+    )
     later = {names.UNSET: parse_type("list<string>"), names.OLD: parse_type("struct<id: bigint>")}
     swap = {names.UNSET: ["city"], names.TRANSACTION: "1"}
     lake.change_log(

@@ -141,8 +141,8 @@ class IsLost(MemoryLease):
     def take(self, lease: str, owner: str) -> LeaseGrant:
         return replace(super().take(lease, owner), until=self.now())
 
-    def renew(self, term: LeaseGrant) -> LeaseGrant:
-        return replace(term, owner="process 7 on another", fence=term.fence + 1)
+    def renew(self, grant: LeaseGrant) -> LeaseGrant:
+        return replace(grant, owner="process 7 on another", fence=grant.fence + 1)
 
 
 def test_a_run_that_lost_its_turn_commits_nothing_and_ends_with_75(

@@ -180,7 +180,7 @@ def test_places_of_a_log_that_started_over_are_not_compared(
 ) -> None:
     spoil(lake)
     ledger: Any = memory.build_ledger({}, Runtime(lambda: None))
-    ledger.write("shop.item", Notes(acked={LOG_ALARM: frozenset({"1.json 1 1 7"})}))
+    ledger.write("shop.item", Notes(acknowledged={LOG_ALARM: frozenset({"1.json 1 1 7"})}))
     pass_place(lake, 9)
     assert [lakeward(*VERIFY).code for _ in range(2)] == [75, 75], "the places of the table are lifted"
 

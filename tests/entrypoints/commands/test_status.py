@@ -172,7 +172,7 @@ def test_a_time_in_the_future_that_was_let_pass_is_no_alarm(lakeward: Command, t
     ended = lakeward("status")
     assert (ended.code, "failed" in ended.out) == (3, False), "it stops nothing"
     acked = {"CLOCK-001": frozenset({ahead.about})}
-    SqliteLedger(tmp_path / "state" / "ledger.db").write("shop.orders", Notes(acked=acked))
+    SqliteLedger(tmp_path / "state" / "ledger.db").write("shop.orders", Notes(acknowledged=acked))
     assert lakeward("status").code == 0
 
 

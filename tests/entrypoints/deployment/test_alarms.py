@@ -41,10 +41,10 @@ columns = { id = "int" }
 class Source(MemorySource):
     """The table of the lines fails."""
 
-    def select_objects(self, dimension: Dimension, past: ObjectHistory) -> ObjectSelection:
+    def select_objects(self, dimension: Dimension, object_history: ObjectHistory) -> ObjectSelection:
         if dimension.name == LINES:
             raise SourceError("00000001 cannot be read")
-        return super().select_objects(dimension, past)
+        return super().select_objects(dimension, object_history)
 
 
 def changes(ago: int) -> list[Any]:

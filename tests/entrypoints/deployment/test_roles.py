@@ -237,7 +237,7 @@ def use_ledger(deployed: Deployed, configured: Configuration) -> None:
     found = Container(configured=configured, on_fetch=None).ledger()
     record = ObjectRecord(object=SourceObject("f", 1, 1, 1), state=ObjectState.SEEN)
     for anew in (False, True):
-        found.write("shop.orders", Notes(anew=anew, records=[record]))
+        found.write("shop.orders", Notes(replaces_all=anew, records=[record]))
     assert found.account("shop.orders").waiting == {"f": record.object}
     assert [*found.objects("shop.orders", names=["f"])] == [record]
 
@@ -252,7 +252,7 @@ def look_at_landing(deployed: Deployed, configured: Configuration) -> None:
     """List and read what landed, as the source does on the driver."""
     store = BucketStore(find_access().client)
     folder = "s3://deployed-landing/dms"
-    assert store.real(folder) is not None
+    assert store.resolve(folder) is not None
     assert [*store.folders(folder)] == ["shop"]
     (found,) = store.list(f"{folder}/shop/orders", None)
     assert store.open(f"{folder}/shop/orders/{found.name}").read() == b"content"

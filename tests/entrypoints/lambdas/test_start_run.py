@@ -17,7 +17,7 @@ from lakeward.entrypoints.lambdas import history_check, start_run
 from lakeward.entrypoints.lambdas.environment import LEASES, STATE_MACHINE
 from lakeward.entrypoints.lambdas.executions import Executions, open_executions
 
-EVENTS = ROOT / "tests" / "adapters" / "aws" / "events"
+EVENTS = ROOT / "tests" / "adapters" / "aws" / "s3" / "events"
 WAITS: Mapping[str, Any] = {
     "StartAt": "Wait",
     "States": {"Wait": {"Type": "Wait", "Seconds": 600, "Next": "Done"}, "Done": {"Type": "Succeed"}},

@@ -366,13 +366,13 @@ class Source(MemorySource):
         self.errors: dict[TableName, Exception] = {}
         self.awaited: dict[TableName, AwaitedLoad] = {}
 
-    def select_objects(self, dimension: Dimension, past: ObjectHistory) -> ObjectSelection:
+    def select_objects(self, dimension: Dimension, object_history: ObjectHistory) -> ObjectSelection:
         self.looks.append(dimension.name)
         if dimension.name in self.errors:
             raise self.errors[dimension.name]
         if dimension.name in self.awaited:
             return ObjectSelection(awaited=self.awaited[dimension.name])
-        return super().select_objects(dimension, past)
+        return super().select_objects(dimension, object_history)
 
 
 class Lake:

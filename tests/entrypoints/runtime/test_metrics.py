@@ -54,10 +54,10 @@ class Source(MemorySource):
         super().__init__(Limits(files=1))
         self.errors: dict[TableName, Exception] = {}
 
-    def select_objects(self, dimension: Dimension, past: ObjectHistory) -> ObjectSelection:
+    def select_objects(self, dimension: Dimension, object_history: ObjectHistory) -> ObjectSelection:
         if dimension.name in self.errors:
             raise self.errors[dimension.name]
-        return super().select_objects(dimension, past)
+        return super().select_objects(dimension, object_history)
 
 
 class Pipeline:

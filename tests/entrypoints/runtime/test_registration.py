@@ -47,7 +47,7 @@ class Lake(MemoryTarget):
         return table
 
     def describe(self, table: TableName, *, quarantine: bool = False) -> TableDescription | None:
-        found = self.standing(Dimension(name=table, schema=Schema(()), key=("id",))).schema
+        found = self.table_state(Dimension(name=table, schema=Schema(()), key=("id",))).schema
         if found is None or (quarantine and not self.quarantined):
             return None
         name = f"{table.table}__quarantine" if quarantine else table.table
@@ -162,7 +162,7 @@ def test_what_nobody_foresaw_stops_no_table_either(pipeline: Pipeline) -> None:
 
 
 class Gone(MemorySource):
-    def select_objects(self, dimension: Dimension, past: ObjectHistory) -> ObjectSelection:
+    def select_objects(self, dimension: Dimension, object_history: ObjectHistory) -> ObjectSelection:
         raise StoreUnreachable("gone")
 
 

@@ -12,7 +12,7 @@ from projects import MEMORY, write
 
 from lakeward.core.dimension import Mode, Older, Snapshots, TableName
 from lakeward.core.errors import ConfigError
-from lakeward.core.history.options import ByColumn, ByRun, ByTime, History, Kind, Shown, Surrogate, Track
+from lakeward.core.history.options import ByColumn, ByRun, ByTime, History, Kind, Surrogate, Track, ValidityColumns
 from lakeward.core.schema import Type
 from lakeward.core.settings.source_catalogue import Answer, CatalogueAnswers, SourceColumn, SourceTable
 from lakeward.entrypoints.settings.configuration import load
@@ -89,9 +89,9 @@ def test_every_option_is_one_of_the_core(tmp_path: Path) -> None:
         validity=ByColumn("changed_at"),
         first_load=-25567,
         previous_key=True,
-        known=True,
+        is_bitemporal=True,
         kinds={"email": Kind.OVERWRITE, "region": Kind.PREVIOUS},
-        shown=Shown(
+        validity_columns=ValidityColumns(
             valid_from="since",
             valid_to="until",
             is_current=None,
@@ -144,7 +144,7 @@ def test_runs_and_closed_ends_are_days_and_all_else_is_a_time_unless_it_is_said(
     tmp_path: Path, words: str, validity: object, type_: Type
 ) -> None:
     found = options(tmp_path, words)
-    assert (found.validity, found.shown.type) == (validity, type_)
+    assert (found.validity, found.validity_columns.type) == (validity, type_)
 
 
 @pytest.mark.parametrize(
@@ -161,7 +161,7 @@ def test_runs_and_closed_ends_are_days_and_all_else_is_a_time_unless_it_is_said(
     ],
 )
 def test_an_instant_is_written_in_the_type_of_validity(tmp_path: Path, words: str, instant: int) -> None:
-    assert options(tmp_path, words).shown.open_end == instant
+    assert options(tmp_path, words).validity_columns.open_end == instant
     assert options(tmp_path, words.replace("open_end", "first_load")).first_load == instant
 
 
@@ -177,7 +177,7 @@ def test_defaults_may_say_it_of_all_tables_and_a_table_that_it_is_a_mirror(tmp_p
         mode = "mirror"
     """
     configured = load(write(tmp_path, MEMORY, parts))
-    expected = History(track=Track(frozenset({"seen_at"})), shown=Shown(type=Type("date")))
+    expected = History(track=Track(frozenset({"seen_at"})), validity_columns=ValidityColumns(type=Type("date")))
     assert configured.dimension(NAME).history == expected
     assert configured.dimension(TableName("shop", "log")).history is None
 
@@ -187,7 +187,7 @@ def test_defaults_may_say_how_those_are_kept_that_are_histories(tmp_path: Path) 
     configured = load(write(tmp_path, MEMORY, parts, CUSTOMER))
     found = configured.dimension(NAME).history
     assert found is not None
-    assert found.shown.open_end == MICROS
+    assert found.validity_columns.open_end == MICROS
     assert configured.dimension(TableName("shop", "log")).history is None
 
 

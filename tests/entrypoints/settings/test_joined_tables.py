@@ -12,7 +12,7 @@ from projects import MEMORY, write
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import ConfigError
 from lakeward.core.history.options import ByRun, History
-from lakeward.core.joined.declaration import Aggregate, Function, Joined, JoinType, Source
+from lakeward.core.joined.declaration import Aggregate, Function, JoinDeclaration, JoinType, Source
 from lakeward.entrypoints.settings.configuration import load
 from lakeward.entrypoints.views.joined_tables import lookups
 
@@ -46,7 +46,7 @@ aggregates = { orders = "count", most = { function = "max", column = "amount" } 
 """
 
 
-def declared(folder: Path, *parts: str) -> Joined:
+def declared(folder: Path, *parts: str) -> JoinDeclaration:
     return load(write(folder, MEMORY, TABLES, *parts)).joined[NAME]
 
 
@@ -59,7 +59,7 @@ def refusal(folder: Path, *parts: str) -> str:
 
 def test_settings_become_the_declaration_of_the_core(tmp_path: Path) -> None:
     head = '[joined."dw.dim"]\nunknown = { name = "nobody", id = -2 }\n'
-    assert declared(tmp_path, head, CUSTOMER, ORDERS) == Joined(
+    assert declared(tmp_path, head, CUSTOMER, ORDERS) == JoinDeclaration(
         name=NAME,
         sources={
             "customer": Source(table=TableName("shop", "customer"), columns={"id": "id", "name": "name"}),

@@ -456,14 +456,14 @@ def test_check_says_which_table_cannot_be_read_and_that_the_lake_or_the_ledger_d
     lakeward: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     errors: dict[TableName, LakewardError] = {}
-    usual = MemoryTarget.standing
+    usual = MemoryTarget.table_state
 
     def standing(self: MemoryTarget, dimension: Dimension) -> TableState:
         if dimension.name in errors:
             raise errors[dimension.name]
         return usual(self, dimension)
 
-    monkeypatch.setattr(MemoryTarget, "standing", standing)
+    monkeypatch.setattr(MemoryTarget, "table_state", standing)
     write(tmp_path, MEMORY, '[tables."shop.orders"]\nkey = ["id"]\n[tables."shop.lines"]\nkey = ["id"]\n')
     errors[LINES] = TableError("shop.lines: its metadata are gone")
     document = lakeward("settings", "check", "--json").document

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from lakeward.core.dimension import Dimension, TableName
-from lakeward.core.joined.declaration import Joined, JoinType, Source
-from lakeward.core.joined.joining import Joining
+from lakeward.core.joined.declaration import JoinDeclaration, JoinType, Source
+from lakeward.core.joined.join_definition import JoinDefinition
 from lakeward.core.joined.omitted_rows import OmittedRows
 from lakeward.core.joined.plan import JoinPlan, JoinProgress, SourceCommit
 from lakeward.core.joined.preparation import PreparedJoin
@@ -36,8 +36,8 @@ CUSTOMER = Source(
     otherwise={"customer_key": "-1"},
 )
 
-JOINING = Joining(
-    joined=Joined(name=TableName("dw", "facts"), sources={"orders": ORDERS}),
+JOINING = JoinDefinition(
+    joined=JoinDeclaration(name=TableName("dw", "facts"), sources={"orders": ORDERS}),
     tables={"orders": Dimension(name=ORDERS.table, key=("id",), schema=Schema(()))},
     dimension=Dimension(name=TableName("dw", "facts"), key=("id",), schema=Schema(())),
 )
@@ -46,7 +46,7 @@ JOINING = Joining(
 def plan_of(since: dict[str, int], *whole: str) -> JoinPlan:
     """Return a plan that takes of each source what came behind a batch, up to its fifth."""
     progress = JoinProgress(batch=2, digest="d", passed={name: SourceCommit(5, "c") for name in since})
-    return JoinPlan(joining=JOINING, progress=progress, since=since, whole=whole)
+    return JoinPlan(joining=JOINING, progress=progress, since=since, reasons=whole)
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,7 @@ def plan_of(since: dict[str, int], *whole: str) -> JoinPlan:
 def test_a_plan_describes_lookups_and_rows_without_a_match(
     source: Source, words: list[str]
 ) -> None:
-    joined = Joined(name=TableName("dw", "facts"), sources={"orders": ORDERS, "customer": source})
+    joined = JoinDeclaration(name=TableName("dw", "facts"), sources={"orders": ORDERS, "customer": source})
     assert lookups(joined) == words
 
 
@@ -103,7 +103,7 @@ def test_omitted_rows_are_warnings_of_a_run_and_of_the_status(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     grouped = replace(ORDERS, on=("customer",))
-    joined = Joined(name=TableName("dw", "facts"), sources={"orders": grouped})
+    joined = JoinDeclaration(name=TableName("dw", "facts"), sources={"orders": grouped})
     told = JoinProgress(batch=2, digest="d", passed={}, unshown=OmittedRows(keyless=3))
     progress = Progress(batch=2, joined=told.to_json())
     plan = replace(plan_of({"orders": 3}), joining=replace(JOINING, joined=joined))

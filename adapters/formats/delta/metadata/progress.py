@@ -19,7 +19,7 @@ from lakeward.adapters.formats.delta_rs.locations import Places
 from lakeward.adapters.formats.shared.storage.folder import Folder
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import TableError
-from lakeward.core.operations.key_state import Made
+from lakeward.core.operations.key_state import BatchCommit
 from lakeward.core.ports import TableState
 from lakeward.core.progress import Progress
 
@@ -75,14 +75,14 @@ def _restore_error(name: TableName, to: str, batch: int, by: Mapping[str, Any] |
     )
 
 
-def commits_of(places: Places, name: TableName) -> Mapping[int, Made]:
+def commits_of(places: Places, name: TableName) -> Mapping[int, BatchCommit]:
     """Return time and version of the commit of each batch that the log still has."""
     table = places.load(name)
     commits = {}
     for commit in [] if table is None else history(log_of(places, name), table.version()):
         progress, at = progress_in(commit), micros_of(commit)
         if progress is not None and at is not None:
-            commits[progress.batch] = Made(at, str(commit["version"]))
+            commits[progress.batch] = BatchCommit(at, str(commit["version"]))
     return commits
 
 

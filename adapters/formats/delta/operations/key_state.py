@@ -21,17 +21,17 @@ from lakeward.adapters.formats.shared.rows.spark_conditions import as_column
 from lakeward.adapters.spark.session.compatibility import to_arrow
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.events import Key
-from lakeward.core.operations.key_state import Known
+from lakeward.core.operations.key_state import KeyState
 from lakeward.core.progress import Progress
 
 _WIDENED: Final = "typeWidening"
 
 
-def read_key_state(places: Places, dimension: Dimension, key: Key, spark: Callable[[], SparkSession]) -> Known:
+def read_key_state(places: Places, dimension: Dimension, key: Key, spark: Callable[[], SparkSession]) -> KeyState:
     """Return the state of a key as of the last commit of ours."""
     progress = read_table_state(places, dimension.name).progress
     if not progress.batch:
-        return Known(key=key, progress=Progress())
+        return KeyState(key=key, progress=Progress())
     commits = commits_of(places, dimension.name)
     return known.read_key_state(_Finder(places, dimension.name, spark), dimension, key, progress, commits)
 

@@ -8,7 +8,7 @@ from lakeward.adapters.formats.delta_rs.locations import Places
 from lakeward.adapters.formats.hudi.metadata.columns import columns_of
 from lakeward.adapters.formats.hudi.metadata.timeline import Timeline
 from lakeward.core.dimension import TableName
-from lakeward.core.operations.key_state import Made
+from lakeward.core.operations.key_state import BatchCommit
 from lakeward.core.ports import TableState
 from lakeward.core.progress import Progress
 
@@ -32,11 +32,11 @@ def read_table_state(places: Places, name: TableName) -> TableState:
     return TableState(progress, columns, instant.micros())
 
 
-def commits_of(places: Places, name: TableName) -> Mapping[int, Made]:
+def commits_of(places: Places, name: TableName) -> Mapping[int, BatchCommit]:
     """Return time and instant of the commit of each batch that the timeline still has."""
     commits = [(instant.progress(), instant) for instant in timeline_of(places, name).instants()]
     return {
-        progress.batch: Made(instant.micros(), instant.requested)
+        progress.batch: BatchCommit(instant.micros(), instant.requested)
         for progress, instant in reversed(commits)
         if progress is not None
     }

@@ -21,15 +21,15 @@ from lakeward.adapters.formats.shared.rows.spark_conditions import as_column
 from lakeward.adapters.spark.session.compatibility import to_arrow
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.events import Key
-from lakeward.core.operations.key_state import Known
+from lakeward.core.operations.key_state import KeyState
 from lakeward.core.progress import Progress
 
 
-def read_key_state(places: Places, dimension: Dimension, key: Key, spark: Callable[[], SparkSession]) -> Known:
+def read_key_state(places: Places, dimension: Dimension, key: Key, spark: Callable[[], SparkSession]) -> KeyState:
     """Return the state of a key as of the last commit of ours."""
     state = read_table_state(places, dimension.name)
     if not state.progress.batch or state.schema is None:
-        return Known(key=key, progress=Progress())
+        return KeyState(key=key, progress=Progress())
     commits = commits_of(places, dimension.name)
     finder = _Finder(places, dimension.name, state.schema.names, spark)
     return known.read_key_state(finder, dimension, key, state.progress, commits)

@@ -34,19 +34,19 @@ from lakeward.adapters.spark.sql import names
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import TableError
 from lakeward.core.events import Key, canonical
-from lakeward.core.operations.key_state import Known, Made
+from lakeward.core.operations.key_state import BatchCommit, KeyState
 from lakeward.core.progress import Progress
 
 _NAN = canonical(float("nan"))
 
 
-def read_key_state(catalog: IcebergCatalog, dimension: Dimension, key: Key) -> Known:
+def read_key_state(catalog: IcebergCatalog, dimension: Dimension, key: Key) -> KeyState:
     """Return the state of a key as of the last commit of ours."""
     table = catalog.load(dimension.name)
     commits = [] if table is None else list(commits_of(table))
     if not commits:
-        return Known(key=key, progress=Progress())
-    at = {p.batch: Made(snapshot.timestamp_ms * 1000, str(snapshot.snapshot_id)) for snapshot, p in commits}
+        return KeyState(key=key, progress=Progress())
+    at = {p.batch: BatchCommit(snapshot.timestamp_ms * 1000, str(snapshot.snapshot_id)) for snapshot, p in commits}
     return known.read_key_state(_Finder(catalog, dimension.name), dimension, key, commits[0][1], at)
 
 

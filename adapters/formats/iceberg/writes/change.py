@@ -21,7 +21,7 @@ from lakeward.adapters.formats.shared.rows.new_rows import remaining_rows
 from lakeward.adapters.spark.sql import names
 from lakeward.adapters.spark.sql.types import ddl
 from lakeward.core.errors import CommitConflict, ConservationError
-from lakeward.core.events import Mark, Position
+from lakeward.core.events import Position, SourceOrder
 from lakeward.core.plan import MergePlan
 from lakeward.core.ports import Commit
 from lakeward.core.progress import Progress
@@ -141,7 +141,7 @@ class Change:
                 if column.fieldId() in bounds
             ]
             rows = self._live_rows(task)
-            if len(ends) == len(columns) and rows is not None and Mark(*map(int, ends)) < place.mark:
+            if len(ends) == len(columns) and rows is not None and SourceOrder(*map(int, ends)) < place.source_order:
                 self.dropped.append(task)
                 self.dropped_rows += rows
         return [str(task.file().location()) for task in self.dropped]

@@ -13,12 +13,12 @@ from lakeward.adapters.spark.history.instants import truncate_instants
 from lakeward.adapters.spark.merge.fold.retention import trim_chains
 from lakeward.adapters.spark.merge.resolution import keys_of_both, stored_column
 from lakeward.adapters.spark.sql import names
-from lakeward.core.events import Mark
+from lakeward.core.events import SourceOrder
 
 
 def fold_into_bases(
     change_log: ChangeLogTable,
-    low_watermark: Mark,
+    low_watermark: SourceOrder,
     upto: int,
     held: DataFrame | None,
     give_up: Callable[[DataFrame], None],

@@ -22,7 +22,7 @@ from lakeward.adapters.spark.history.instants import of_cell, of_countable, of_t
 from lakeward.adapters.spark.history.version_rows import BEGINS, ENDS, VersionRows
 from lakeward.adapters.spark.joined.source_frames import JoinedSource
 from lakeward.adapters.spark.joined.touched_keys import find_changed_keys
-from lakeward.adapters.spark.merge.resolution import STANDS
+from lakeward.adapters.spark.merge.resolution import IS_NOT_DELETED
 from lakeward.adapters.spark.schema_changes.schema_alignment import called_now, fitted
 from lakeward.adapters.spark.sql import names
 from lakeward.adapters.spark.sql.names import quoted
@@ -47,7 +47,7 @@ class JoinableTable(Protocol):
         """Its side tables."""
         ...
 
-    def standing(self) -> TableState:
+    def state(self) -> TableState:
         """Return the state as of its last commit of ours."""
         ...
 
@@ -120,7 +120,7 @@ class SourceReader:
 
     def _existing_rows(self, rows: DataFrame) -> DataFrame:
         if self._dimension.is_soft:
-            return rows.where(STANDS)
+            return rows.where(IS_NOT_DELETED)
         is_whole = self.source.reads_versions or self._version_rows is None
         return rows if is_whole else rows.where(f"{ENDS} IS NULL")
 
@@ -183,7 +183,7 @@ def state_of(table: JoinableTable, passed: SourceCommit | None = None) -> Source
 
 def _read_consistently(table: JoinableTable, read: Callable[[TableState], R]) -> R:
     """Return what `read` returns, and read again if another run has committed meanwhile."""
-    return read_consistently(table.side_tables.change_log.dimension.name, table.standing, read)
+    return read_consistently(table.side_tables.change_log.dimension.name, table.state, read)
 
 
 def _state_of(table: JoinableTable, passed: SourceCommit | None, state: TableState) -> SourceState | None:
@@ -248,5 +248,5 @@ def newest_forgotten(change_log: ChangeLogTable, progress: Progress) -> int:
 def _may_be_trimmed(record: BatchRecord, progress: Progress) -> bool:
     """Return whether the low watermark may have passed an event of a batch; always for a batch without a record."""
     return record.record is None or (
-        progress.low_watermark is not None and record.record.least.mark <= progress.low_watermark
+        progress.low_watermark is not None and record.record.least.source_order <= progress.low_watermark
     )

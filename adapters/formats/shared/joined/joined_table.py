@@ -25,7 +25,7 @@ from lakeward.adapters.spark.joined.touched_keys import find_touched_keys
 from lakeward.adapters.spark.merge.resolution import FILE, POS
 from lakeward.adapters.spark.sql.names import quoted
 from lakeward.adapters.spark.sql.types import ddl
-from lakeward.core.joined.joining import Joining
+from lakeward.core.joined.join_definition import JoinDefinition
 from lakeward.core.joined.plan import JoinPlan, JoinProgress, SourceState
 from lakeward.core.merge.counts import Counts
 from lakeward.core.plan import MergePlan
@@ -36,7 +36,7 @@ from lakeward.core.progress import Progress
 class ResolvableTable(Protocol):
     """A table whose rows can be resolved from something else than events."""
 
-    def standing(self) -> TableState:
+    def state(self) -> TableState:
         """Return the state as of its last commit of ours."""
         ...
 
@@ -54,14 +54,14 @@ class JoinedLakeTable:
     """A joined table (`table`, called `name` in the lake) and its sources (`of`) by their names."""
 
     name: str
-    joining: Joining
+    joining: JoinDefinition
     table: ResolvableTable
     of: Mapping[str, JoinableTable]
     spark: Callable[[], SparkSession]
 
-    def standing(self) -> TableState:
+    def state(self) -> TableState:
         """Return the state as of its last commit of ours."""
-        return self.table.standing()
+        return self.table.state()
 
     def sources(self, progress: JoinProgress | None) -> Mapping[str, SourceState]:
         """Return the states of its sources."""
@@ -87,7 +87,7 @@ class JoinedLakeTable:
         before = {name: readers[name].before(changes[name]) for name in plan.before}
         touched = find_touched_keys(self.joining, changes, before, tables) if self._needs_changes(plan) else None
         touched = None if touched is None else touched.localCheckpoint()
-        keys = None if plan.whole else touched
+        keys = None if plan.reasons else touched
         stored = self._stored_rows(snapshot, keys)
         compare = compare_mirror if self.joining.joined.history is None else compare_history
         difference = compare(plan, stored, join_frames(self.joining, tables, keys), touched)
@@ -100,8 +100,8 @@ class JoinedLakeTable:
                 written=difference.written.count(),
                 removed=difference.removed.count(),
                 current=difference.opened,
-                left=difference.skipped,
-                unshown=find_omitted_rows(self.joining, tables),
+                skipped_keys=difference.skipped,
+                omitted_rows=find_omitted_rows(self.joining, tables),
                 detail=detail,
                 close=detail.close,
             )
@@ -111,7 +111,7 @@ class JoinedLakeTable:
     def _needs_changes(self, plan: JoinPlan) -> bool:
         """Return whether changed keys matter. Where all rows are made anew, they only date what changed."""
         is_dated = self.joining.joined.history is not None and not self.joining.over_time
-        return bool(plan.since) and (not plan.whole or is_dated)
+        return bool(plan.since) and (not plan.reasons or is_dated)
 
     def _stored_rows(self, snapshot: TableSnapshot | None, keys: DataFrame | None) -> DataFrame:
         """Return the stored rows, of these keys or of all."""

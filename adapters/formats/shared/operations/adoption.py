@@ -56,7 +56,7 @@ class TableAdoption:
         self.side_tables = side_tables
         self.load = load
 
-    def look(self) -> ExternalTable:
+    def inspect(self) -> ExternalTable:
         """Describe the table without changing anything. Raises TableError if it cannot be read."""
         try:
             return self._described(self._loaded())
@@ -85,7 +85,7 @@ class TableAdoption:
             schema=schema,
             rows=total,
             null_keys=null_keys,
-            twice=twice,
+            duplicate_keys=twice,
             example=example,
             refused=refused,
         )

@@ -52,7 +52,7 @@ class TableLoads:
     def _written(self, plan: MergePlan, frame: DataFrame) -> DirectLoad | None:
         table, partitions = self.table.load_for(plan)
         is_lossy = partitions.may_lose(plan.evolution.schema)
-        if is_lossy or plan.evolution.shown or not is_load_alone(plan):
+        if is_lossy or plan.evolution.quarantined_changes or not is_load_alone(plan):
             return None
         stored = Rows(plan, None if plan.replaces else table, self.table.side_tables.spark)
         return write_directly(plan, frame, stored, lambda: self.table.stage(plan, table))

@@ -25,7 +25,7 @@ from lakeward.core.history.version_rows import current_row
 from lakeward.core.merge.change_log import HOLDING, BaseRow, Reason
 from lakeward.core.merge.fold import Row
 from lakeward.core.merge.truncates import Truncates
-from lakeward.core.operations.key_state import Known, Made, Refused, Remembered, Stored
+from lakeward.core.operations.key_state import BatchCommit, KeyState, QuarantinedRow, Remembered, Stored
 from lakeward.core.progress import Progress
 
 Entry = Mapping[str, Any]
@@ -44,29 +44,29 @@ class RowFinder(Protocol):
 
 
 def read_key_state(
-    find: RowFinder, dimension: Dimension, key: Key, progress: Progress, commits: Mapping[int, Made]
-) -> Known:
+    find: RowFinder, dimension: Dimension, key: Key, progress: Progress, commits: Mapping[int, BatchCommit]
+) -> KeyState:
     """Return the state of a key as of the last commit of ours.
 
     `commits` are the commits that still exist, by batch.
     """
     search = _Search(find, dimension, key, progress)
     records = search.records()
-    at = {batch: Made(content["at"]) for batch, content in records} | dict(commits)
+    at = {batch: BatchCommit(content["at"]) for batch, content in records} | dict(commits)
     search.renames = {batch: renames_of(content) for batch, content in sorted(records)}
     search.ordered_until = max((batch for batch, content in records if is_ordered(content)), default=0)
     search.truncates = [(batch, Position(*t)) for batch, content in records for t in content.get("truncates", ())]
     remembered, base = search.remembered()
-    return Known(
+    return KeyState(
         key=key,
         progress=progress,
         remembered=remembered,
-        refused=search.refused(),
+        quarantined=search.refused(),
         stored=search.stored(),
-        gone=search.gone(),
+        deleted_row=search.gone(),
         base=base,
         objects={order: name for _, content in records for name, order, *_ in content["objects"]},
-        made=at,
+        commits=at,
         has_loads=any(content.get("loads") for _, content in records),
     )
 
@@ -187,7 +187,7 @@ class _Search:
 
     # The quarantine.
 
-    def refused(self) -> Sequence[Refused]:
+    def refused(self) -> Sequence[QuarantinedRow]:
         """Return the quarantined rows of the key, and when they were discarded or overruled by a truncate.
 
         A row that was repaired and replayed is an event like any other, and is left out.
@@ -199,15 +199,15 @@ class _Search:
         refused = [row for row in rows if row[quarantine.STATE] in quarantine.REFUSED]
         for row in refused:
             place, reason = position_of(row), Reason(row[names.REASON])
-            overruling = [b for b, t in self.truncates if Truncates(frozenset({t})).overrule(place, reason)]
+            overruling = [b for b, t in self.truncates if Truncates(frozenset({t})).overrules(place, reason)]
             if reason in HOLDING and overruling:
                 given_up.setdefault(place, min(overruling))
         return [_refused(row, given_up) for row in refused if position_of(row) not in replayed]
 
 
-def _refused(row: Entry, given_up: Mapping[Position, int]) -> Refused:
+def _refused(row: Entry, given_up: Mapping[Position, int]) -> QuarantinedRow:
     operation = row[names.OPERATION]
-    return Refused(
+    return QuarantinedRow(
         position=position_of(row),
         reason=Reason(row[names.REASON]),
         batch=_batch(row),
@@ -215,7 +215,7 @@ def _refused(row: Entry, given_up: Mapping[Position, int]) -> Refused:
         detail=row[names.DETAIL] or "",
         text=row[names.TEXT] or "",
         time=row[names.TIME],
-        given_up=given_up.get(position_of(row)),
+        discarded_in=given_up.get(position_of(row)),
     )
 
 

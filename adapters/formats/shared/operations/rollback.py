@@ -175,7 +175,7 @@ class TableVersions:
             and not _is_lost(version.progress.batch, newest, kept_batches)
         ]
 
-    def behind(self, name: str) -> RollbackPreview:
+    def preview_rollback(self, name: str) -> RollbackPreview:
         """Return what a rollback to a commit undoes. It may be another writer's commit, of compacted rows say."""
         lineage = self.load()
         version = None if lineage is None else lineage.find(name)
@@ -202,7 +202,7 @@ class TableVersions:
             objects=[applied_record(item, 0) for record in later for item in record.facts],
             batches=len(later),
             by_hand=sum(not record.facts for record in later),
-            words=[
+            decisions=[
                 batch_record.read_decision(DECISIONS[kind], text) for kind, _, text in entries if kind in DECISIONS
             ],
         )

@@ -16,7 +16,7 @@ from lakeward.adapters.formats.shared.operations.spark_settings import spark_set
 from lakeward.adapters.formats.shared.rows.table_rows import TableSnapshot
 from lakeward.adapters.formats.shared.side_tables.side_table_pair import SideTables
 from lakeward.adapters.spark.frames.local_frame import Frame, in_spark
-from lakeward.adapters.spark.merge.resolution import FILE, POS, STANDS
+from lakeward.adapters.spark.merge.resolution import FILE, IS_NOT_DELETED, POS
 from lakeward.adapters.spark.schema_changes.schema_alignment import called_now
 from lakeward.adapters.spark.session.compatibility import to_arrow
 from lakeward.adapters.spark.session.errors import FAILURES, refused_by_disk, said, unreachable
@@ -113,7 +113,7 @@ class SparkTableReader:
             if dimension.history is not None:
                 rows = rows.where(as_of.is_current(dimension.history))
             elif dimension.is_soft:
-                rows = rows.where(STANDS)
+                rows = rows.where(IS_NOT_DELETED)
             return comparison_queries.compare(
                 source_digest, comparison_queries.digest_table(rows, columns), columns, among
             )

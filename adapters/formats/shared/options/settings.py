@@ -57,6 +57,6 @@ def check_declared(
 def _is_there(lake: Target[Any], dimension: Dimension) -> bool:
     """Return whether a table exists, or whether that cannot be found out: its own run reports that."""
     try:
-        return lake.standing(dimension).schema is not None
+        return lake.table_state(dimension).schema is not None
     except LakewardError:
         return True

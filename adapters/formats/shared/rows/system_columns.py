@@ -43,7 +43,7 @@ def of_source(state: TableState, dimension: Dimension) -> TableState:
     """Return a table state with the columns of the source only, without the columns of a history."""
     if dimension.history is None or state.schema is None:
         return state
-    return replace(state, schema=dimension.history.own(state.schema, dimension.policies.renames))
+    return replace(state, schema=dimension.history.source_columns(state.schema, dimension.policies.renames))
 
 
 BEFORE: Final[Mapping[str, int]] = {

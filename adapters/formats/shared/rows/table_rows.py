@@ -21,9 +21,9 @@ from lakeward.adapters.spark.merge.resolution import (
     FILE,
     ID,
     IS_LIVE,
+    IS_NOT_DELETED,
     POS,
     SMALL,
-    STANDS,
     WHOLES,
     stored_column,
 )
@@ -105,7 +105,7 @@ class Rows:
     def history(self) -> VersionRows | None:
         """What reads and writes versions, if the table is a history."""
         plan = self.plan
-        return VersionRows.of(plan.whole, plan.folded, plan.epoch, plan.batch)
+        return VersionRows.of(plan.with_all_columns, plan.folded, plan.epoch, plan.batch)
 
     def lacking(self, others: DataFrame) -> DataFrame:
         """Return the rows whose keys `others` do not have, as rows deleted by a full load."""
@@ -129,7 +129,9 @@ class Rows:
         if not self.are_there or not self.plan.dimension.keeps_ended:
             return None
         rows = self.all()
-        rows = rows.where(STANDS) if self.history is None else self.history.read(rows).where(f"{ENDS} IS NULL")
+        rows = (
+            rows.where(IS_NOT_DELETED) if self.history is None else self.history.read(rows).where(f"{ENDS} IS NULL")
+        )
         if below is not None:
             rows = rows.where(f"{place_of(names.EPOCH)} < {literal(self.plan, below)}")
         return rows.selectExpr(*map(quoted, self.plan.dimension.key))
@@ -209,7 +211,7 @@ class Rows:
     def with_stored_values(self, upserts: DataFrame, row_verdicts: DataFrame) -> DataFrame:
         """Give updated rows the stored values of columns and fields that the batch lacks; new rows get NULL."""
         evolution, key = self.plan.evolution, list(self.plan.dimension.key)
-        if not evolution.lacks or not self.are_there:
+        if not evolution.lacks_columns or not self.are_there:
             return upserts
         parts = sorted({names[0] for names in evolution.lacking})
         rows = self.all(self.plan.facts.key_range).selectExpr(

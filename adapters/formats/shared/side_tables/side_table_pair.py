@@ -93,7 +93,7 @@ class SideTables:
         """Return the keys that wait for an operator, without holds that a truncate has overruled."""
         truncates = Truncates(self.change_log.batches.truncates)
         return tuple(
-            hold for hold in self.quarantine.holds(progress) if not truncates.overrule(hold.position, hold.reason)
+            hold for hold in self.quarantine.holds(progress) if not truncates.overrules(hold.position, hold.reason)
         )
 
     def record_decision(self, progress: Progress, decision: OperatorDecision) -> None:
@@ -174,7 +174,7 @@ class SideTables:
         return [
             _with(waiters, entry) if entry.is_held else entry
             for entry in self.quarantine.entries(progress)
-            if not (entry.is_held and truncates.overrule(entry.position, Reason(entry.reason)))
+            if not (entry.is_held and truncates.overrules(entry.position, Reason(entry.reason)))
         ]
 
     def incomplete(self, progress: Progress) -> Sequence[Entry]:
@@ -185,7 +185,7 @@ class SideTables:
         """Write the repairs of an operator to the quarantine."""
         self.quarantine.repair_row(progress, entries, in_spark(events))
 
-    def waiting(self, progress: Progress, resolved: Sequence[Entry], repaired: Frame | None) -> Batch[Frame]:
+    def read_replay(self, progress: Progress, resolved: Sequence[Entry], repaired: Frame | None) -> Batch[Frame]:
         """Return the events that wait behind these entries, and the repaired rows, as a batch."""
         keys = [key for entry in resolved for key in entry.keys]
         frame = self.change_log.waiting_events(progress.batch, keys)
@@ -202,7 +202,7 @@ class SideTables:
 def _with(waiters: Waiters[str], entry: Entry) -> Entry:
     """Return an entry with the number of events that wait behind it, and the other keys that it holds."""
     behind = waiters.behind(entry.position, entry.keys)
-    return replace(entry, waits=behind.waits, also_holds=behind.also_holds)
+    return replace(entry, waiting_events=behind.waits, also_holds=behind.also_holds)
 
 
 def _as_entries(rows: DataFrame) -> DataFrame:

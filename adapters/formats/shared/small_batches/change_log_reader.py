@@ -67,7 +67,7 @@ def read_change_log(
 
 def needs_change_log(plan: MergePlan) -> bool:
     """Return whether the change log of a key can matter to a batch."""
-    needs = plan.recalls or plan.in_part or plan.holds or plan.releases or plan.truncates.all
+    needs = plan.recalls or plan.folds_remembered or plan.holds or plan.releases or plan.truncates.all
     return bool(needs) and not plan.appends
 
 
@@ -214,7 +214,7 @@ class _Entries:
 
         A key with remembered events and without a base entry was absent before.
         """
-        if not self.plan.in_part or isinstance(self.plan.dimension.lateness, Ordered):
+        if not self.plan.folds_remembered or isinstance(self.plan.dimension.lateness, Ordered):
             return {}
         ordered_until = self.side_tables.change_log.batches.ordered_until
         remembered = [change for change in changes if not change.waiting and change.batch > ordered_until]

@@ -138,7 +138,7 @@ def _numbers(batch: SettledBatch, history: History) -> Numbers:
     columns, reader = columns_of(folded_dimension(plan)), VersionReader.of(plan.dimension, plan.folded)
     if columns is None or reader is None or not history.has_numbers:
         return {}
-    name = history.shown.surrogate_column
+    name = history.validity_columns.surrogate_column
     numbers_before = {(key, reader.begin(row)): row[name] for key in batch.settled.rows for row in stored.of(key)}
     before = {key: _versions(stored.by_key.get(key)) for key in batch.settled.rows}
     after = {key: _versions(row) for key, row in batch.settled.rows.items()}

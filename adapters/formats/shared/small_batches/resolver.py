@@ -80,11 +80,11 @@ def _entries(batch: SettledBatch) -> pa.Table:
     remembered = [event for event in changes if not _is_in_table(batch, event)]
     entries.add_changes(remembered)
     waiting = {change.event.position: change.event for change in settled.changes if change.waiting}
-    if plan.evolution.lacks and not plan.in_part and waiting.keys() - waiting_before:
+    if plan.evolution.lacks_columns and not plan.folds_remembered and waiting.keys() - waiting_before:
         raise cannot_wait(plan)
     entries.add_waiting(event for place, event in waiting.items() if place not in waiting_before)
     entries.add_released(before[place].event for place in waiting_before - waiting.keys())
-    if plan.in_part and not isinstance(plan.dimension.lateness, Ordered):
+    if plan.folds_remembered and not isinstance(plan.dimension.lateness, Ordered):
         entered_keys = {key for event in (*remembered, *waiting.values()) for key in event.keys}
         loaded = {event.key for event in changes if _is_in_table(batch, event)} - entered_keys
         entries.add_bases(base for base in settled.bases if base.key not in loaded)
@@ -97,4 +97,4 @@ def _is_in_table(batch: SettledBatch, event: ChangeEvent) -> bool:
     if not event.is_load:
         return False
     row = batch.settled.rows.get(event.key)
-    return not batch.plan.in_part or (row is not None and row.position == event.position)
+    return not batch.plan.folds_remembered or (row is not None and row.position == event.position)

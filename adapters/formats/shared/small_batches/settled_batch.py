@@ -139,7 +139,7 @@ def _needs_cells(plan: MergePlan) -> bool:
     """Return whether a batch needs cells of stored rows: to complete rows, to keep ended ones, or to compare."""
     dimension = plan.dimension
     compares = dimension.ties is not Ties.ARRIVAL or dimension.unique_sequences
-    completes = dimension.history is not None or plan.folds or plan.evolution.lacks or bool(plan.recomputed)
+    completes = dimension.history is not None or plan.folds or plan.evolution.lacks_columns or bool(plan.recomputed)
     return completes or compares or bool(plan.holds or plan.releases)
 
 
@@ -161,7 +161,7 @@ def _delivery(side_tables: SideTables, plan: MergePlan, batch: SmallBatch) -> De
         resolutions=[Resolution(position, repaired.get(position[2:])) for position in plan.releases],
         loaded=plan.facts.loaded,
         believed=plan.facts.believed,
-        ran=plan.ran,
+        ran=plan.begun_at,
         by_hand=not plan.facts.objects,
         own_times=plan.facts.own_times,
         is_first=plan.is_first,

@@ -54,7 +54,7 @@ def find_rows(rows: Rows, keys: Collection[Key], *, with_cells: bool) -> StoredR
     """
     if not rows.are_there or not keys:
         return StoredRows()
-    key_table = key_rows(keys, rows.plan.whole)
+    key_table = key_rows(keys, rows.plan.with_all_columns)
     rows_of_keys = _find_locally(rows, key_table, with_cells=with_cells)
     if rows_of_keys is None:
         wanted_keys = F.broadcast(from_arrow(rows.spark(), key_table))
@@ -70,9 +70,9 @@ def _find_locally(rows: Rows, keys: pa.Table, *, with_cells: bool) -> pa.Table |
     if plan.changes or rows.table is None:
         return None
     rows_of_keys = rows.table.find(keys, _needed_columns(plan, with_cells=with_cells))
-    if rows_of_keys is None or history is None or not history.known:
+    if rows_of_keys is None or history is None or not history.is_bitemporal:
         return rows_of_keys
-    return rows_of_keys.filter(pc.is_null(rows_of_keys[history.shown.known_to]))
+    return rows_of_keys.filter(pc.is_null(rows_of_keys[history.validity_columns.known_to]))
 
 
 def find_images(rows: Rows, batch: pa.Table, most: int) -> StoredRows | None:

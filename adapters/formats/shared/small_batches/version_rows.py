@@ -50,13 +50,13 @@ class VersionReader:
 
     def begin(self, row: Mapping[str, Any]) -> int:
         """Return the instant from which a stored version is valid. Raises ValueError if it has none."""
-        instant = self._instant(row[self.history.shown.valid_from])
+        instant = self._instant(row[self.history.validity_columns.valid_from])
         if instant is None:
             raise ValueError("a version does not say when it begins")
         return instant
 
     def _end(self, row: Mapping[str, Any]) -> int | None:
-        shown_columns = self.history.shown
+        shown_columns = self.history.validity_columns
         end = self._instant(row[shown_columns.valid_to])
         end = end + 1 if end is not None and shown_columns.closed else end
         if shown_columns.is_current is not None:
@@ -95,7 +95,7 @@ class VersionWriter:
 
     def rows(self, key: Key, versions: Versions, stored: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Cell]]:
         """Yield the rows of a key after the batch. `stored` are its rows before."""
-        if self.history.known:
+        if self.history.is_bitemporal:
             yield from self._known_rows(key, versions, stored)
             return
         cells_of_versions = history_rows(self.dimension, key, versions, self.numbers)
@@ -105,9 +105,9 @@ class VersionWriter:
     def _known_rows(
         self, key: Key, versions: Versions, stored: Sequence[Mapping[str, Any]]
     ) -> Iterator[dict[str, Cell]]:
-        shown_columns = self.history.shown
+        shown_columns = self.history.validity_columns
         columns = self.history.schema(self.dimension.schema, self.dimension.key).names
-        value_columns = [name for name in columns if name not in self.history.knowing]
+        value_columns = [name for name in columns if name not in self.history.known_columns]
         known_versions = tuple(
             KnownVersion(
                 {name: row.get(name) for name in value_columns}, position_of(row), row[shown_columns.known_from]

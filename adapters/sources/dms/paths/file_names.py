@@ -17,7 +17,7 @@ from typing import Final
 
 from lakeward.adapters.sources.dms.paths.date_folders import Period, find_period, folder_before
 from lakeward.adapters.sources.landing.places import FileName, Naming, Part, Place, Places, format_of
-from lakeward.adapters.sources.landing.setting_values import counted, time_digits
+from lakeward.adapters.sources.landing.setting_values import group_number, time_digits
 
 _LOAD = re.compile(r"(?:SEGMENT(?P<segment>\d{1,6})_)?LOAD(?P<counter>[0-9A-Fa-f]{5,8})$")
 _CHANGES = re.compile(r"(?P<second>\d{8}-\d{6})(?P<millis>\d{0,3})(?P<counter>\d{0,6})$")
@@ -199,7 +199,7 @@ def _matched_load_order(name: str, pattern: re.Pattern[str]) -> int | None:
     if match is None:
         return None
     try:
-        counter = counted(match)
+        counter = group_number(match)
     except ValueError:
         return None
     if counter is not None and counter < 1 << (_LOAD_BITS + _SEGMENT_BITS):
@@ -248,7 +248,7 @@ def _matched_changes_order(name: str, pattern: re.Pattern[str]) -> int | None:
         return None
     groups = match.groupdict()
     try:
-        counter = counted(match)
+        counter = group_number(match)
     except ValueError:
         return None
     if groups.get("time") is None:

@@ -13,7 +13,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Final
 
-from lakeward.adapters.sources.csv.layout import IGNORED, OP, OPERATIONS, TIME, Expected, Layout
+from lakeward.adapters.sources.csv.layout import IGNORED, OP, OPERATIONS, TIME, ExpectedLayout, Layout
 from lakeward.adapters.sources.csv.parser import Dialect, fields
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import SchemaConflict, SourceError
@@ -74,7 +74,7 @@ def folder_key(table: TableName) -> str:
     return hashlib.md5(qualified.encode(), usedforsecurity=False).hexdigest()
 
 
-def find_layout(name: str, width: int, expected: Expected) -> Layout:
+def find_layout(name: str, width: int, expected: ExpectedLayout) -> Layout:
     """Return the columns of a table's rows in a file, by the number of fields.
 
     If no known order of columns has that number, the present order is returned, and the rows are then found to be

@@ -16,7 +16,7 @@ from lakeward.adapters.sources.csv.layout import has_crlf
 from lakeward.adapters.sources.csv.parser import Dialect
 from lakeward.adapters.sources.dms.transactions.splitter import Splitter, read_parts
 from lakeward.adapters.sources.dms.transactions.staged_tables import Share, StagedTables
-from lakeward.adapters.sources.landing.folder import Folder, is_other
+from lakeward.adapters.sources.landing.folder import Folder, is_replaced
 from lakeward.adapters.spark.session.errors import FAILURES, full_text, said, unreachable
 from lakeward.core.dimension import SHARE_FROM, TableName
 from lakeward.core.errors import SourceError
@@ -29,7 +29,7 @@ from lakeward.core.text.numbers import format_count
 MAX_UNROUTED_ROWS: Final = 10_000
 """The most rows that name no table in one read. More of them are an error in the settings."""
 
-MOST_SHARE: Final = 0.05
+MAX_UNROUTED_SHARE: Final = 0.05
 """The greatest share of such rows in a file. A greater share is an error in the settings."""
 
 RETRY_AFTER: Final = 600 * 1_000_000
@@ -73,7 +73,7 @@ class SharedFiles:
             shares = self._shares[table] = self._update_shares(table, past)
         self._refuse_archived(table, {item.name for item in ordered}, past)
         selected = [
-            item for item in ordered if item.name in past.seen or (item.name in readable and item.name in shares)
+            item for item in ordered if item.name in past.applied or (item.name in readable and item.name in shares)
         ]
         if (
             len(readable) < len(ordered)
@@ -97,7 +97,7 @@ class SharedFiles:
         if archived:
             alternative = (
                 "Where a full load has all that they hold, move them out of the archive."
-                if past.begins
+                if past.has_no_batch
                 else f"Or load the table anew: `lakeward reload {table}`."
             )
             raise SourceError(
@@ -115,11 +115,11 @@ class SharedFiles:
         A table that was created anew or rolled back has fewer of them than the index. Where the commits are not
         known, the index is believed.
         """
-        self.staged.set_applied(table, past.seen.keys(), is_applied=True)
+        self.staged.set_applied(table, past.applied.keys(), is_applied=True)
         shares = self.staged.shares(table)
-        if not past.seen and not past.begins:
+        if not past.applied and not past.has_no_batch:
             return shares
-        unconfirmed = [name for name, share in shares.items() if share.is_applied and name not in past.seen]
+        unconfirmed = [name for name, share in shares.items() if share.is_applied and name not in past.applied]
         reopened = self._without_earlier_epochs(table, unconfirmed, past)
         if not reopened:
             return shares
@@ -138,7 +138,9 @@ class SharedFiles:
 
     def _is_finished(self, item: SourceObject, past: ObjectHistory) -> bool:
         is_of_earlier_epoch = past.cut is not None and item.order <= past.cut
-        return is_of_earlier_epoch or item.name in past.seen or item.name in past.passed("LEDGER-001")
+        return (
+            is_of_earlier_epoch or item.name in past.applied or item.name in past.acknowledged_names("LEDGER-001")
+        )
 
     def share(self, table: TableName, name: str) -> Share:
         """Return a table's share of a file that was selected for it."""
@@ -174,7 +176,7 @@ class SharedFiles:
             self.staged.set_applied(table, names, is_applied=True)
             self.staged.remove_unneeded(self.configured)
             finished = set(self.staged.select_finished(names, self.configured))
-            return self.folder.put_away(table, [item for item in objects if item.name in finished])
+            return self.folder.archive_files(table, [item for item in objects if item.name in finished])
 
     def clean(self, *, is_dry: bool) -> Sequence[str]:
         """Remove staged rows that no table needs, once in a process, and return their paths.
@@ -259,8 +261,8 @@ class SharedFiles:
         return {item.name for item in items[len(unchanged) :]}
 
     def _is_unchanged(self, path: str, item: SourceObject) -> bool:
-        stored = self.folder.store.find(path)
-        return stored is not None and not is_other(stored, item)
+        stored = self.folder.store.stat(path)
+        return stored is not None and not is_replaced(stored, item)
 
     def _split(
         self, items: Sequence[SourceObject], paths: Mapping[str, str], written: str
@@ -335,7 +337,7 @@ class SharedFiles:
         for item in items:
             unrouted = [unrouted_row for unrouted_row in unrouted_rows if unrouted_row.object == item.name]
             rows = len(unrouted) + sum(share.rows for share in shares.get(item.name, ()))
-            is_many = rows >= SHARE_FROM and len(unrouted) > MOST_SHARE * rows
+            is_many = rows >= SHARE_FROM and len(unrouted) > MAX_UNROUTED_SHARE * rows
             if unrouted and (len(unrouted) == rows or is_many or len(unrouted_rows) > MAX_UNROUTED_ROWS):
                 raise SourceError(
                     f"{len(unrouted):,} of {rows:,} rows of {item.name} do not say of which table they are",

@@ -9,7 +9,7 @@ from typing import Final
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from lakeward.adapters.sources.files.json_lines.frames import STRANGE
+from lakeward.adapters.sources.files.json_lines.frames import UNDECLARED
 from lakeward.adapters.sources.files.table_files import TableFiles
 from lakeward.adapters.sources.messages import log_positions
 from lakeward.adapters.sources.messages.debezium import INITIAL_SNAPSHOT, OPERATIONS, Debezium
@@ -125,7 +125,7 @@ class EnvelopeRows:
             f"NOT {IS_DECODED} AS {UNDECODED}",
         )
         written = table.reading.written
-        strange, other = f"{_NO_NAMES} AS {STRANGE}", f"string(NULL) AS {OTHER_TABLE}"
+        strange, other = f"{_NO_NAMES} AS {UNDECLARED}", f"string(NULL) AS {OTHER_TABLE}"
         return to_rows(decoded, table.reading, self._decoded(table), written, strange, other, *flags)
 
     def _decoded(self, table: TableFiles) -> Decoded:
@@ -137,7 +137,7 @@ class EnvelopeRows:
             cells[name] = f"CASE WHEN {OP} = 'd' THEN {self._gone(name)} ELSE {self._after(name)} END"
         told = [column.name for column in table.reading.before_columns]
         is_told = f"{OP} = 'u'" if self.envelopes.key else f"{OP} IN ('u', 'd')"
-        has_whole = self.decoder.before_images == "whole" and table.dimension.told_before
+        has_whole = self.decoder.before_images == "whole" and table.dimension.before_columns
         has_places = self.decoder.has_places
         words = " ".join(f"WHEN '{letter}' THEN '{word}'" for letter, word in OPERATIONS.items())
         return Decoded(

@@ -31,7 +31,7 @@ from lakeward.adapters.spark.execution.parallelism import spread_lines
 from lakeward.adapters.spark.frames.source_rows import LINE, NAME, VALUE
 from lakeward.adapters.spark.sql.names import text
 
-STRANGE: Final = "_lakeward_strange"
+UNDECLARED: Final = "_lakeward_strange"
 """The undeclared names in a row; NULL if there are none."""
 
 _OBJECT: Final = "_lakeward_object_of_line"
@@ -116,4 +116,4 @@ def strange(of: str, known: Sequence[str], not_columns: str | None = None) -> st
     if not_columns is not None:
         pattern = text(rf"\A(?s:{not_columns})\z")
         found = f"filter({found}, name -> NOT name RLIKE {pattern})"
-    return f"nullif(array_sort({found}), CAST(array() AS array<string>)) AS {STRANGE}"
+    return f"nullif(array_sort({found}), CAST(array() AS array<string>)) AS {UNDECLARED}"

@@ -16,7 +16,7 @@ from lakeward.adapters.sources.files.file_columns import File, described_by
 from lakeward.adapters.sources.files.json_lines.envelope_rows import EnvelopeRows
 from lakeward.adapters.sources.files.json_lines.frames import as_messages, read_lines, strange
 from lakeward.adapters.sources.files.table_files import TableFiles
-from lakeward.adapters.sources.messages.connect_schema import Described, Version, columns_of
+from lakeward.adapters.sources.messages.connect_schema import SchemaColumn, Version, columns_of
 from lakeward.adapters.sources.messages.debezium import IS_TOMBSTONE, Debezium, is_tombstone
 from lakeward.adapters.sources.messages.decoded import OF_OTHER, OTHER_TABLE, UNDECODED, Decoded, to_rows
 from lakeward.adapters.sources.messages.dms import DmsMessages
@@ -249,6 +249,6 @@ def _is_one(digests: Iterable[str]) -> str:
     return f"coalesce({_DIGEST} IN ({', '.join(['NULL', *map(text, digests)])}), false)"
 
 
-def _written(table: TableFiles, columns: Iterable[Described]) -> Mapping[str, Writing]:
+def _written(table: TableFiles, columns: Iterable[SchemaColumn]) -> Mapping[str, Writing]:
     described = {column.name: column for column in columns}
     return writings(table.options, table.dimension, table.patterns, described)

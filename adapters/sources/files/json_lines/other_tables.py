@@ -9,7 +9,7 @@ from typing import Final
 from pyspark.sql import functions as F
 
 from lakeward.adapters.sources.files.options import FilesOptions
-from lakeward.adapters.sources.landing.places import below, filled
+from lakeward.adapters.sources.landing.places import fill_template, path_prefix
 from lakeward.adapters.sources.messages.decoded import OTHER_TABLE
 from lakeward.adapters.spark.frames.local_frame import Frame, LocalFrame
 from lakeward.core.dimension import TableName
@@ -31,7 +31,7 @@ def tables_sharing_folder(
     """
 
     def folder(name: TableName) -> str:
-        return below(filled(of_tables.get(name, settings).folder, name).lower())
+        return path_prefix(fill_template(of_tables.get(name, settings).folder, name).lower())
 
     own_folder, others = folder(table), {name: folder(name) for name in every if name != table}
     return [name for name, other in others.items() if own_folder.startswith(other) or other.startswith(own_folder)]

@@ -10,27 +10,27 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from lakeward.adapters.sources.files.json_lines.frames import STRANGE
+from lakeward.adapters.sources.files.json_lines.frames import UNDECLARED
 from lakeward.adapters.sources.files.local.rows import RowLists
 from lakeward.adapters.sources.files.named_fields import FIELD_FLAGS
 from lakeward.adapters.sources.messages.decoded import MESSAGE_FLAGS
 from lakeward.adapters.spark.frames.event_frame import INITIAL
 from lakeward.adapters.spark.frames.local_casts import arrow_type
 from lakeward.adapters.spark.frames.local_source_rows import NAMES
-from lakeward.adapters.spark.frames.source_rows import BLANK, HAS_IMAGE, LINE, TORN, Telling, before_column
+from lakeward.adapters.spark.frames.source_rows import BLANK, HAS_IMAGE, LINE, TORN, RowSettings, before_column
 from lakeward.adapters.spark.sql import names
 
-_LISTS: Final = (names.UNSET, STRANGE)
+_LISTS: Final = (names.UNSET, UNDECLARED)
 _FLAGS: Final = (BLANK, TORN, HAS_IMAGE, *MESSAGE_FLAGS, INITIAL, *FIELD_FLAGS)
 
 
-def to_table(lists: RowLists, telling: Telling) -> pa.Table:
+def to_table(lists: RowLists, telling: RowSettings) -> pa.Table:
     """Return rows as an Arrow table, in their order."""
     types = _types(telling)
     return pa.table({name: _column(values, types.get(name) or _type(name)) for name, values in lists.items()})
 
 
-def _types(telling: Telling) -> Mapping[str, pa.DataType]:
+def _types(telling: RowSettings) -> Mapping[str, pa.DataType]:
     types = {column.name: column.type for column in telling.dimension.schema}
     types |= {before_column(n): column.type for n, column in enumerate(telling.before_columns)}
     return {name: arrow_type(type_) for name, type_ in types.items()}

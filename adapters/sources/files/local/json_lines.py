@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from lakeward.adapters.sources.files.event_frame import ODD, flags_near_words
 from lakeward.adapters.sources.files.file_columns import File
-from lakeward.adapters.sources.files.json_lines.frames import STRANGE
+from lakeward.adapters.sources.files.json_lines.frames import UNDECLARED
 from lakeward.adapters.sources.files.json_lines.message_warnings import NO_TIME
 from lakeward.adapters.sources.files.json_lines.messages import fill_versions, opened_messages, with_versions
 from lakeward.adapters.sources.files.json_lines.other_tables import HAS_OTHER, count_other_tables, other_tables
@@ -39,7 +39,7 @@ from lakeward.core.ledger.other_tables import OtherTables
 from lakeward.core.schema import Schema
 from lakeward.core.text.numbers import format_count
 
-_ALSO: Final = (STRANGE, OTHER_TABLE, *MESSAGE_FLAGS, DATABASE, INITIAL, LOG, *FIELD_FLAGS)
+_ALSO: Final = (UNDECLARED, OTHER_TABLE, *MESSAGE_FLAGS, DATABASE, INITIAL, LOG, *FIELD_FLAGS)
 
 
 @dataclass(slots=True)
@@ -81,7 +81,7 @@ class SmallLines:
         self._check(table, files)
         if table.dates_snapshots:
             raise SparkNeeded("rows have the time in the name of their file")
-        why = local_source_rows.why_not_here(table.reading)
+        why = local_source_rows.why_spark(table.reading)
         if why is not None:
             raise SparkNeeded(why)
         if table.options.types == "schema":
@@ -150,7 +150,7 @@ def _with_flags(table: TableFiles, events: pa.Table) -> pa.Table:
         is_change = pc.not_equal(events.column(names.OPERATION), Operation.READ.value)
         no_time = pc.and_kleene(pc.and_kleene(is_change, has_place), events.column(names.TIME).is_null())
         events = events.append_column(NO_TIME, pc.and_kleene(is_event, no_time))
-    for flag, name in ((ODD, STRANGE), (HAS_OTHER, OTHER_TABLE)):
+    for flag, name in ((ODD, UNDECLARED), (HAS_OTHER, OTHER_TABLE)):
         is_there = name in events.column_names
         values = events.column(name).is_valid() if is_there else pa.repeat(pa.scalar(False), events.num_rows)
         events = events.append_column(flag, values)

@@ -71,13 +71,13 @@ class LocalObjects:
             line,
             line.text,
             [None if of is None else _first(of, self.called[name]) for name in columns.names],
-            [None] * len(columns.told),
+            [None] * len(columns.before_columns),
             unset=unset,
             operation=told["operation"][0] if "operation" in told else None,
             broken=words if of is None else self._why_ambiguous(of),
             is_blank=line.text.strip(" \t\r\n") == "",
             strange=strange_names(of, self.known),
-            beside=flags,
+            extra=flags,
         )
 
     def _why_ambiguous(self, of: Object) -> str | None:

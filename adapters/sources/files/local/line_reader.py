@@ -17,7 +17,7 @@ from lakeward.adapters.sources.files.column_mapping import needs_schemas, writin
 from lakeward.adapters.sources.files.file_columns import File
 from lakeward.adapters.sources.files.json_lines.messages import NO_SCHEMA, OF_KEY, versions_by_file, versions_of
 from lakeward.adapters.sources.files.local.json_objects import LocalObjects
-from lakeward.adapters.sources.files.local.messages.debezium import LocalDebezium, Opened
+from lakeward.adapters.sources.files.local.messages.debezium import LocalDebezium, ParsedMessage
 from lakeward.adapters.sources.files.local.messages.debezium_rows import DebeziumRows
 from lakeward.adapters.sources.files.local.messages.dms import LocalDms
 from lakeward.adapters.sources.files.local.messages.key_changes import link
@@ -169,9 +169,9 @@ class LocalMessages:
         found = ((name, digest, text_of(one.schema), has_row) for (name, digest), (_, one, has_row) in in_order)
         return versions_by_file(table, found)
 
-    def _schemas(self) -> Mapping[tuple[str, str], tuple[int, Opened, bool]]:
+    def _schemas(self) -> Mapping[tuple[str, str], tuple[int, ParsedMessage, bool]]:
         """Return by file and digest of the schema: the first line, its message, and whether a message has a row."""
-        found: dict[tuple[str, str], tuple[int, Opened, bool]] = {}
+        found: dict[tuple[str, str], tuple[int, ParsedMessage, bool]] = {}
         for one in self.opened:
             line = one.message.line
             if one.message.body is None and '"schema"' in line.text:
@@ -189,7 +189,7 @@ class LocalMessages:
         schemas = {self.digest(one): self._schema(one) for one in self.opened if not one.is_of_other}
         return versions_of(table, ((digest, text_of(schema)) for digest, schema in schemas.items()))
 
-    def digest(self, opened: Opened) -> str:
+    def digest(self, opened: ParsedMessage) -> str:
         """Return the digest of a message's schema; '' if it has none."""
         schema, of = self._schema(opened), "" if opened.schema is not None else OF_KEY
         if schema is None:
@@ -201,7 +201,7 @@ class LocalMessages:
             self._digests[id(schema)] = known
         return of + known[1]
 
-    def _schema(self, opened: Opened) -> Any:
+    def _schema(self, opened: ParsedMessage) -> Any:
         """Return the schema by which a message is read; for a tombstone that deletes it is that of the key."""
         is_of_key = opened.schema is None and opened.is_tombstone and self._reads_keys
         return (opened.message.whole_key or {}).get("schema") if is_of_key else opened.schema

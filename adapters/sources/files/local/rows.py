@@ -15,7 +15,7 @@ from datetime import datetime, timedelta
 from functools import lru_cache
 from typing import Any, Final, TypeAlias
 
-from lakeward.adapters.sources.files.json_lines.frames import STRANGE
+from lakeward.adapters.sources.files.json_lines.frames import UNDECLARED
 from lakeward.adapters.sources.files.local.values.documents import Object, text_of
 from lakeward.adapters.sources.files.local.values.typed_values import Read, reader_of, why_not_read
 from lakeward.adapters.sources.messages.decoded import OTHER_TABLE, PLAIN
@@ -37,7 +37,7 @@ from lakeward.adapters.spark.frames.source_rows import (
     TORN,
     TRANSACTION_TEXT,
     VALUE,
-    Telling,
+    RowSettings,
     before_column,
 )
 from lakeward.adapters.spark.sql import names
@@ -53,7 +53,7 @@ _LONG: Final = re.compile(LONG)
 _HAS_DOUBLE: Final = re.compile(r"[0-9][eE][+-]?[0-9]|[0-9.]{38}")
 _FIELDS: Final = (
     *(OP_TEXT, TIME_TEXT, SEQUENCE_TEXT, TRANSACTION_TEXT, KEY_MISFIT, MISFIT, BROKEN, BLANK, VALUE, LINE, NAME),
-    *(TORN, names.UNSET, HAS_IMAGE, STRANGE, LOG),
+    *(TORN, names.UNSET, HAS_IMAGE, UNDECLARED, LOG),
 )
 
 
@@ -75,7 +75,7 @@ class Columns:
     key: tuple[str, ...]
     others: tuple[str, ...]
     others_set: frozenset[str]
-    told: tuple[str, ...]
+    before_columns: tuple[str, ...]
 
     @classmethod
     def of(cls, dimension: Dimension) -> Columns:
@@ -83,7 +83,7 @@ class Columns:
         every = dimension.schema.names
         others = tuple(name for name in every if name not in dimension.key)
         places = {name: place for place, name in enumerate(every)}
-        return cls(every, places, dimension.key, others, frozenset(others), dimension.told_before)
+        return cls(every, places, dimension.key, others, frozenset(others), dimension.before_columns)
 
 
 @dataclass(slots=True)
@@ -98,7 +98,7 @@ class Row:
     line: Line
     text: str | None
     cells: list[Any]
-    was: list[Any]
+    before: list[Any]
     numbers: Collection[str] = ()
     unset: list[str] | None = None
     has_image: bool | None = None
@@ -111,7 +111,7 @@ class Row:
     broken: str | None = None
     is_blank: bool = False
     strange: list[str] | None = None
-    beside: Mapping[str, Any] = field(default_factory=dict)
+    extra: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +130,7 @@ class Cell:
 class Rows:
     """Collects rows as lists by column."""
 
-    def __init__(self, telling: Telling, beside: Sequence[str] = (OTHER_TABLE,)) -> None:
+    def __init__(self, telling: RowSettings, beside: Sequence[str] = (OTHER_TABLE,)) -> None:
         schema = telling.dimension.schema
         self._schema, self._key = schema, telling.dimension.key
         self._before = list(telling.before_columns)
@@ -161,7 +161,7 @@ class Rows:
                     key_misfit = key_misfit or f'"{text_of(value)}{cell.misfit}'
                 else:
                     misfit = misfit or f'"{text_of(value)}{cell.misfit}'
-        for column, value, append in zip(self._before, row.was, self._images, strict=True):
+        for column, value, append in zip(self._before, row.before, self._images, strict=True):
             cell = cells[column.name]
             typed = None if value is None else (cell.plainly if column.name in row.numbers else cell.read)(value)
             append(typed)
@@ -182,7 +182,7 @@ class Rows:
         for append, value in zip(self._appends, found, strict=True):
             append(value)
         for name in self._beside:
-            self.lists[name].append(row.beside.get(name))
+            self.lists[name].append(row.extra.get(name))
 
 
 def _refuse_rounded(cell: str | None, line: str) -> None:

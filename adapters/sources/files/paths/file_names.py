@@ -19,7 +19,7 @@ from typing import Final
 
 from lakeward.adapters.sources.files.paths.snapshot_folders import refuse_nested, snapshot_folder
 from lakeward.adapters.sources.landing.places import FileName, Naming, Part, format_of, has_format
-from lakeward.adapters.sources.landing.setting_values import counted, time_digits
+from lakeward.adapters.sources.landing.setting_values import group_number, time_digits
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import SourceError
 from lakeward.core.ledger.objects import SourceObject
@@ -124,7 +124,7 @@ def _order_of_groups(match: re.Match[str]) -> int | None:
     """Return the order by the groups of a pattern; None if a group holds no number or no time."""
     groups = match.groupdict()
     try:
-        number = counted(match)
+        number = group_number(match)
     except ValueError:
         return None
     if groups.get("partition") is not None:
@@ -153,7 +153,7 @@ def with_ordinals(_table: TableName, listed: Sequence[SourceObject], past: Objec
 
     New files are counted in the order of their names, with numbers compared by value.
     """
-    orders = {name: item.order for items in (past.waiting, past.seen) for name, item in items.items()}
+    orders = {name: item.order for items in (past.waiting, past.applied) for name, item in items.items()}
     last = max([*orders.values(), *(item.order for item in listed)], default=0)
     ordered = []
     for item in sorted(listed, key=lambda item: natural_sort_key(item.name)):
@@ -174,7 +174,7 @@ def in_folders(
     SourceError for a folder that may be a snapshot or a part of one.
     """
     refuse_nested(table, {folder_of(item.name) for item in listed})
-    orders = {name: item.order for items in (past.waiting, past.seen) for name, item in items.items()}
+    orders = {name: item.order for items in (past.waiting, past.applied) for name, item in items.items()}
     folders: dict[tuple[str, int], list[SourceObject]] = defaultdict(list)
     for item in sorted(listed, key=lambda item: natural_sort_key(item.name)):
         folders[folder_of(item.name), item.order].append(item)
@@ -196,9 +196,9 @@ def with_sink_orders(
     lie before the next files of the sink, or have the order of one.
     """
     names = FileNames(is_messages=True)
-    earlier = {**past.waiting, **past.seen}
+    earlier = {**past.waiting, **past.applied}
     new = [item.name for item in listed if not item.order and item.name not in earlier]
-    applied = (item.name for item in past.seen.values() if item.order == names.order_of_sink(item.name))
+    applied = (item.name for item in past.applied.values() if item.order == names.order_of_sink(item.name))
     sink_file = next((item.name for item in listed if item.order), None) or next(applied, None)
     if new and sink_file is not None:
         others = f" and {len(new) - 1} more" if len(new) > 1 else ""

@@ -37,7 +37,7 @@ def register_functions(spark: SparkSession) -> None:
         return
     for type_, name in IN_PYTHON.items():
         returned = spark.createDataFrame([], f"it {type_}, broken string").schema
-        spark.udf.register(name, partial(taken_apart, shape=_shape(returned["it"].dataType)), returned)
+        spark.udf.register(name, partial(parse_in_shape, shape=_shape(returned["it"].dataType)), returned)
     spark.udf.register(IS_NUMBER_IN_PYTHON, is_number, "boolean")
     spark.udf.register(IS_ROUNDED_IN_PYTHON, is_rounded, "boolean")
 
@@ -48,7 +48,7 @@ def _shape(type_: DataType) -> Shape:
     return CELLS if isinstance(type_, MapType) else TEXT
 
 
-def taken_apart(value: str | None, shape: Shape) -> tuple[Any, str | None]:
+def parse_in_shape(value: str | None, shape: Shape) -> tuple[Any, str | None]:
     """Return the object of a text in a shape, and the text itself if it is no object.
 
     A part that has another shape is None.

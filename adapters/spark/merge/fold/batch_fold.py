@@ -95,8 +95,10 @@ def fold(plan: MergePlan, events: DataFrame, before: TableBefore) -> Chains:
     Frames that are used more than once are checkpointed: Spark takes longer to plan deeply nested queries than to
     run them.
     """
-    history = VersionRows.of(plan.whole, plan.folded, plan.epoch, plan.batch)
-    ending = None if before.ending is None else Key(plan.whole).key_texts(before.ending).localCheckpoint()
+    history = VersionRows.of(plan.with_all_columns, plan.folded, plan.epoch, plan.batch)
+    ending = (
+        None if before.ending is None else Key(plan.with_all_columns).key_texts(before.ending).localCheckpoint()
+    )
     with spread(events.sparkSession, plan.facts.read + (0 if ending is None else ending.count())):
         inputs = _collect_input(plan, events, before, ending, history)
         folded = _fold_chains(plan, inputs, before, history).localCheckpoint()
@@ -140,11 +142,11 @@ def _collect_input(
     A truncate touches everything that is remembered. Keys that are `ending` take part without an event of their
     own.
     """
-    key = Key(plan.whole)
+    key = Key(plan.with_all_columns)
     is_small = plan.facts.read <= SMALL and ending is None and not plan.truncates.arrived
     broadcast_if_small = F.broadcast if is_small else unchanged
-    arrived = key.named(events.drop(names.TEXT, names.DETAIL, names.REASON))
-    remembered = None if before.remembered is None else key.named(before.remembered)
+    arrived = key.with_key_texts(events.drop(names.TEXT, names.DETAIL, names.REASON))
+    remembered = None if before.remembered is None else key.with_key_texts(before.remembered)
     links = _links(arrived, remembered, meets_all=ending is not None or bool(plan.truncates.arrived))
     chain = key.chained(links)
     arrived = parted(chain(arrived), CHAIN, plan.facts.read).localCheckpoint()
@@ -346,7 +348,7 @@ def newest_bases(bases: DataFrame, key: Key, history: VersionRows | None) -> Dat
         bases = history.by_key(bases.selectExpr("*", f"{key.text()} AS {KEY}"), (KEY, names.BATCH), place)
         bases = bases.selectExpr(KEY, names.BATCH, f"transform({STORED}, s -> s.version) AS {VERSIONS}")
     else:
-        bases = key.named_rows(bases)
+        bases = key.with_key_text_only(bases)
     return newest_by_key(bases)
 
 

@@ -14,7 +14,7 @@ from lakeward.adapters.spark.history.surrogate_numbers import NOTHING, Numbering
 from lakeward.adapters.spark.history.version_rows import VersionRows
 from lakeward.adapters.spark.merge.fold.fold_items import KEY, PLACE_COLUMNS
 from lakeward.adapters.spark.merge.fold.fold_verdicts import CHANGES, ROWS, VERDICTS
-from lakeward.adapters.spark.merge.resolution import ID, STANDS
+from lakeward.adapters.spark.merge.resolution import ID, IS_NOT_DELETED
 from lakeward.adapters.spark.sql.names import quoted, text
 from lakeward.core.dimension import DELETED
 from lakeward.core.merge.change_log import Reason
@@ -76,7 +76,7 @@ class Chains:
 
     def _live_difference(self) -> int:
         live_rows = self.folded.selectExpr(f"explode(map_values({ROWS})) AS row").where("NOT row.gone")
-        return live_rows.count() - self.stored.where(STANDS).count()
+        return live_rows.count() - self.stored.where(IS_NOT_DELETED).count()
 
     def bases(self) -> DataFrame:
         """Return the earlier rows of keys of which nothing was remembered, without keys that break a rule."""

@@ -48,7 +48,7 @@ def with_absent(events: DataFrame, plan: MergePlan) -> DataFrame:
 
     A struct that is NULL was sent whole and has no unset fields.
     """
-    if not plan.evolution.lacks:
+    if not plan.evolution.lacks_columns:
         return events
     within = [
         f"CASE WHEN {quoted(*path[:-1])} IS NOT NULL THEN {text(quoted(*path))} END"
@@ -84,7 +84,7 @@ class Key:
         """Return SQL for the key text of a row; `of` is the prefix of the struct that has the key."""
         return key_text(self.columns, of)
 
-    def named(self, events: DataFrame) -> DataFrame:
+    def with_key_texts(self, events: DataFrame) -> DataFrame:
         """Add the text of the key and, for key changes, the text of the old key to events."""
         events = with_all(events)
         if names.OLD not in events.columns:
@@ -97,7 +97,7 @@ class Key:
         """Return keys with their texts."""
         return keys.selectExpr(*map(quoted, self.dimension.key), f"{self.text()} AS {KEY}")
 
-    def named_rows(self, rows: DataFrame) -> DataFrame:
+    def with_key_text_only(self, rows: DataFrame) -> DataFrame:
         """Replace the key columns of rows by the key text."""
         return rows.selectExpr("*", f"{self.text()} AS {KEY}").drop(*self.dimension.key)
 

@@ -30,7 +30,7 @@ from lakeward.adapters.spark.sql import names
 from lakeward.adapters.spark.sql.fragments import place_type
 from lakeward.adapters.spark.sql.names import quoted
 from lakeward.core.dimension import Dimension
-from lakeward.core.events import Mark, Position
+from lakeward.core.events import Position, SourceOrder
 
 _FIRST, _LAST = "_lakeward_first", "_lakeward_last"
 
@@ -49,7 +49,7 @@ class Trimmed:
 
 def trim_chains(
     dimension: Dimension,
-    low_watermark: Mark,
+    low_watermark: SourceOrder,
     remembered: DataFrame,
     bases: DataFrame,
     pinned: DataFrame,
@@ -66,7 +66,7 @@ def trim_chains(
     """
     key = Key(dimension)
     columns = [name for name in remembered.columns if name != names.CAME_SINCE]
-    keyed_events = key.named(remembered).selectExpr("*", f"monotonically_increasing_id() AS {ID}")
+    keyed_events = key.with_key_texts(remembered).selectExpr("*", f"monotonically_increasing_id() AS {ID}")
     keyed_events = keyed_events.localCheckpoint()
     chain = key.chained(links_of_all(keyed_events.sparkSession, keyed_events))
     events = chain(keyed_events).localCheckpoint()
@@ -122,14 +122,16 @@ class _Trimming:
         passed: DataFrame,
         later: DataFrame,
         pinned_chains: DataFrame,
-        low_watermark: Mark,
+        low_watermark: SourceOrder,
         truncates: Mapping[Position, int | None],
     ) -> tuple[DataFrame, DataFrame]:
         """Return the states of the trimmed chains, and the new base rows.
 
         `bases` are the base rows before, `passed` and `later` the events that the low watermark has passed or not.
         """
-        passed_truncates = {place: instant for place, instant in truncates.items() if place.mark <= low_watermark}
+        passed_truncates = {
+            place: instant for place, instant in truncates.items() if place.source_order <= low_watermark
+        }
         if self.dimension.keeps_ended:
             waits = len(passed_truncates) < len(truncates)
             return self._trim_with_ended(
@@ -191,7 +193,7 @@ def _chains_to_fold(passed: DataFrame, later: DataFrame) -> Callable[[DataFrame]
     return lambda frame: frame.join(chains, CHAIN, "left_semi")
 
 
-def _passed_events(events: DataFrame, low_watermark: Mark, dimension: Dimension) -> DataFrame:
+def _passed_events(events: DataFrame, low_watermark: SourceOrder, dimension: Dimension) -> DataFrame:
     """Return the events that the low watermark has passed.
 
     They stop before the first event of a transaction that only partly lies at or below it.

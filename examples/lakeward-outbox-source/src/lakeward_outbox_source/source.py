@@ -46,14 +46,14 @@ class OutboxSource(MemorySource):
         self.outbox = outbox
         self.clock = now
 
-    def select_objects(self, dimension: Dimension, past: ObjectHistory) -> ObjectSelection:
+    def select_objects(self, dimension: Dimension, object_history: ObjectHistory) -> ObjectSelection:
         """List the transactions that changed the table. The core selects some of them and raises the alarms."""
         with self.outbox.reading() as database:
-            listed = self.outbox.listed(database, dimension.source, past.start)
-            if lacks_applied_objects(listed, past):  # applied transactions are gone: list all
-                past = replace(past, start=None)
+            listed = self.outbox.listed(database, dimension.source, object_history.start)
+            if lacks_applied_objects(listed, object_history):  # applied transactions are gone: list all
+                object_history = replace(object_history, start=None)
                 listed = self.outbox.listed(database, dimension.source)
-        return select_objects(str(dimension.name), listed, past, self.limits)
+        return select_objects(str(dimension.name), listed, object_history, self.limits)
 
     def read(self, dimension: Dimension, selection: ObjectSelection, epoch: int) -> Batch[Frame]:
         """Read transactions whole, in one read transaction, up to the first that changed meanwhile."""

@@ -7,7 +7,7 @@ from dataclasses import fields, is_dataclass
 from enum import Enum
 from typing import Any, Final
 
-from lakeward.core.events import ChangeEvent, Mark, Operation, Position, Unset
+from lakeward.core.events import ChangeEvent, Operation, Position, SourceOrder, Unset
 from lakeward.core.ledger.full_loads import LoadCompletion, ReloadRequest
 from lakeward.core.ledger.objects import SourceObject
 from lakeward.core.merge.change_log import BaseRow, Change, ChangeLogContents, Hold, Reason, Record, Reject
@@ -34,7 +34,7 @@ _RECORDS: Final = (
     Reject,
 )
 _MORE: Final = (ReloadRequest, Row, Schema, SchemaChange, DeliveryResult, SourceObject, Type, LoadCompletion)
-_OTHERS: Final = (Kind, Mark, Operation, Position, Reason, Unset, frozenset, list, tuple)
+_OTHERS: Final = (Kind, SourceOrder, Operation, Position, Reason, Unset, frozenset, list, tuple)
 _KINDS: Final[dict[str, Any]] = {kind.__name__: kind for kind in (*_RECORDS, *_MORE, *_OTHERS)}
 
 

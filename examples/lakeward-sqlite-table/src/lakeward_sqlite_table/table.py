@@ -16,7 +16,7 @@ from lakeward.core.events import Key
 from lakeward.core.merge.change_log import ChangeLogContents
 from lakeward.core.merge.facts import Capability
 from lakeward.core.merge.fold import Row
-from lakeward.core.operations.key_state import Known
+from lakeward.core.operations.key_state import KeyState
 from lakeward.core.plan import MergePlan
 from lakeward.core.ports import ChangeLogState, Commit, Entry, MergeResult, Opened, OperatorDecision, TableState
 from lakeward.core.progress import Progress
@@ -81,7 +81,7 @@ class SqliteTable(MemoryTable):
 
     # The table.
 
-    def standing(self) -> TableState:
+    def state(self) -> TableState:
         """Read rows and progress of the last commit, because another writer may have committed since."""
         self.exists, self.rows, self.progress = False, {}, Progress()
         with self.reading() as database:
@@ -166,10 +166,10 @@ class SqliteTable(MemoryTable):
                 delete = "DELETE FROM lakeward_notes WHERE name = ? AND kind = 'written' AND batch <= ?"
                 database.execute(delete, (str(self.dimension.name), self.remembered))
 
-    def record_decision(self, progress: Progress, word: OperatorDecision) -> None:
+    def record_decision(self, progress: Progress, decision: OperatorDecision) -> None:
         """Store the decision of an operator."""
         self.read_state(progress)
-        super().record_decision(progress, word)
+        super().record_decision(progress, decision)
         with self.writing() as database:
             self.keep(database, 0)
 
@@ -203,18 +203,18 @@ class SqliteTarget:
                 todo="Is it a database of SQLite, and may this user write it and its folder?",
             ) from error
 
-    def standing(self, dimension: Dimension) -> TableState:
+    def table_state(self, dimension: Dimension) -> TableState:
         """Return the state of a table."""
-        return self.table(dimension).standing()
+        return self.table(dimension).state()
 
     def schema_changes(self, dimension: Dimension) -> Sequence[RecordedChange]:
         """Return nothing: columns never change."""
         return ()
 
-    def known(self, dimension: Dimension, key: Key) -> Known:
+    def key_state(self, dimension: Dimension, key: Key) -> KeyState:
         """Return all that is known of a key."""
         table = self.table(dimension)
-        table.standing()
+        table.state()
         return table.known(key)
 
     def open(self, dimension: Dimension) -> Opened[Frame]:

@@ -48,7 +48,7 @@ def changes_follow_the_full_load_of_their_epoch(feed: Feed) -> None:
     every = [*_items(feed, 1), *_items(feed, 2), *feed.items(1), *feed.items(2)]
     assert told(rows) == told(every)
     loads, changes = rows[: 2 * ROWS], rows[2 * ROWS :]
-    assert max(item.position.mark for item in loads) < min(item.position.mark for item in changes)
+    assert max(item.position.source_order for item in loads) < min(item.position.source_order for item in changes)
     assert [known.is_load for batch in batches for known in batch.facts.objects] == [True, True, False, False]
     for facts in (batch.facts for batch in batches):
         loaded = None if all(known.is_load for known in facts.objects) else EPOCH
@@ -60,7 +60,7 @@ def an_incomplete_full_load_is_not_selected(feed: Feed) -> None:
     _load(feed, 1, 2)
     _awaits(feed, objects=2)
     selection = _select_complete(feed)
-    assert selection.load == EPOCH, f"epoch {EPOCH} begins; the selection has {selection.load}"
+    assert selection.load_epoch == EPOCH, f"epoch {EPOCH} begins; the selection has {selection.load_epoch}"
     assert len(selection.objects) == 2, f"of 2 objects selected are {[*selection.objects]}"
     _load(feed, 3)
     _awaits(feed, objects=3, whole=selection.objects)
@@ -118,21 +118,25 @@ def _take(
     """Select as a new process that awaits a full load, of which `whole` are all objects as an operator said."""
     settles = None if feed.snapshots is None else feed.snapshots.settles
     said = None if whole is None else frozenset(item.version for item in whole)
-    load = Load(epoch=epoch, since=1 if settles is None else None, whole=said, settles=settles)
+    load = Load(epoch=epoch, since=1 if settles is None else None, completed_versions=said, settles=settles)
     return feed.open().select_objects(_table(feed), past(applied, load=load))
 
 
 def _select_complete(feed: Feed, *applied: SourceObject, epoch: int = EPOCH) -> ObjectSelection:
     """Say that the existing objects are the complete load, and select it."""
-    return _take(feed, *applied, whole=_take(feed, *applied, epoch=epoch).left, epoch=epoch)
+    return _take(feed, *applied, whole=_take(feed, *applied, epoch=epoch).remaining, epoch=epoch)
 
 
 def _awaits(feed: Feed, *applied: SourceObject, objects: int, epoch: int = EPOCH, **more: Any) -> None:
     """Check that a source selects nothing, and reports how many objects of the awaited load there are."""
     selection = _take(feed, *applied, epoch=epoch, **more)
-    assert (selection.objects, selection.load) == ((), None), "an incomplete load is selected"
+    assert (selection.objects, selection.load_epoch) == ((), None), "an incomplete load is selected"
     assert selection.awaited is not None, "the selection does not say that a full load is awaited"
-    assert (selection.awaited.epoch, selection.awaited.objects, len(selection.left)) == (epoch, objects, objects)
+    assert (selection.awaited.epoch, selection.awaited.objects, len(selection.remaining)) == (
+        epoch,
+        objects,
+        objects,
+    )
 
 
 def _read(feed: Feed, selection: ObjectSelection, epoch: int = EPOCH) -> Read:

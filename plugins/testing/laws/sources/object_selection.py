@@ -40,7 +40,7 @@ def a_table_without_objects_selects_nothing(feed: Feed) -> None:
     assert not feed.take()
     feed.put(OTHER, 1, feed.items(1))
     selection = feed.open().select_objects(feed.dimension, ObjectHistory())
-    assert (selection.objects, selection.left, selection.files_left) == ((), (), 0)
+    assert (selection.objects, selection.remaining, selection.files_left) == ((), (), 0)
 
 
 def objects_are_read_in_order(feed: Feed) -> None:
@@ -54,7 +54,7 @@ def objects_are_read_in_order(feed: Feed) -> None:
     assert found == [words for place in (1, 2, 3, 4) for words in told(feed.items(place))]
 
 
-def what_is_taken_is_taken_again_until_it_is_applied(feed: Feed) -> None:
+def objects_are_selected_until_they_are_applied(feed: Feed) -> None:
     """The same objects are selected until they are applied, by any process. Reading does not change that."""
     feed.deliver(1, 2, 3)
     source = feed.open()
@@ -65,7 +65,7 @@ def what_is_taken_is_taken_again_until_it_is_applied(feed: Feed) -> None:
     assert feed.take() == first.objects
 
 
-def what_was_applied_is_not_taken_again(feed: Feed) -> None:
+def applied_objects_are_not_selected_again(feed: Feed) -> None:
     """Applied objects are not selected again and not reported as vanished. Later objects are."""
     feed.deliver(1, 2)
     applied = _applied(feed)
@@ -76,7 +76,7 @@ def what_was_applied_is_not_taken_again(feed: Feed) -> None:
     assert fresh.order > applied[-1].order
 
 
-def a_listing_from_the_last_object_on_finds_the_same(feed: Feed) -> None:
+def a_listing_after_the_last_object_selects_the_same(feed: Feed) -> None:
     """`ObjectHistory.start` lets a source skip applied objects in a listing. It may ignore it."""
     feed.deliver(1, 2)
     applied = _applied(feed)
@@ -85,7 +85,7 @@ def a_listing_from_the_last_object_on_finds_the_same(feed: Feed) -> None:
     assert feed.take(*applied, **known) == feed.take(*applied)
 
 
-def what_is_read_again_is_the_same_to_the_position(feed: Feed) -> None:
+def objects_are_read_the_same_again(feed: Feed) -> None:
     """A second process reads the same rows and facts, as after a crash before the commit."""
     feed.deliver(1, 2, 3)
     first, again = feed.read(), feed.read()
@@ -93,7 +93,7 @@ def what_is_read_again_is_the_same_to_the_position(feed: Feed) -> None:
     assert list(first.by_arrival) == list(again.by_arrival)
 
 
-def an_object_that_changed_since_it_was_taken_is_left_out_with_all_behind_it(feed: Feed) -> None:
+def an_object_that_changed_after_its_selection_is_left_out(feed: Feed) -> None:
     """An object that changed after its selection is left out with all later ones, and selected again as it is."""
     feed.deliver(1, 2, 3)
     for is_longer in (False, True):
@@ -131,7 +131,7 @@ def an_object_that_changed_after_it_was_applied_stops_the_table(feed: Feed) -> N
         feed.take(*applied)
 
 
-def an_object_that_comes_late_is_taken_and_said_to_be_late(feed: Feed) -> None:
+def a_late_object_is_selected_and_reported(feed: Feed) -> None:
     """A late object is selected and reported as late. At or below the floor it stops the table with an alarm."""
     feed.deliver(1, 3)
     applied = _applied(feed)
@@ -151,11 +151,11 @@ def a_truncation_is_one_truncate_at_its_place(feed: Feed) -> None:
         assert (found.operation, found.position, found.time) == (Operation.TRUNCATE, place, time)
 
 
-def a_table_is_read_by_what_its_source_calls_it(feed: Feed) -> None:
+def a_table_is_read_under_its_name_in_the_source(feed: Feed) -> None:
     """A table is read under `Dimension.source`: two tables may be made from the same objects."""
     feed.deliver(1, 3)
     feed.put(OTHER, 2, feed.items(2))
-    other = replace(feed.dimension, name=OTHER.name, reads=DIMENSION.name)
+    other = replace(feed.dimension, name=OTHER.name, source_name=DIMENSION.name)
     source = feed.open()
     selection = source.select_objects(other, ObjectHistory())
     assert selection.objects == feed.take()
@@ -166,7 +166,7 @@ def a_table_is_read_by_what_its_source_calls_it(feed: Feed) -> None:
     assert set(source.archive(other, found.objects)) == set(feed.open().archive(feed.dimension, found.objects))
 
 
-def what_is_archived_is_what_was_applied(feed: Feed) -> None:
+def only_applied_objects_are_archived(feed: Feed) -> None:
     """Only applied objects are archived. Archiving again gives the same answer, and others are still selected."""
     feed.deliver(1, 2)
     applied = _applied(feed)
@@ -181,17 +181,17 @@ def what_is_archived_is_what_was_applied(feed: Feed) -> None:
 LAWS: Final[tuple[Law, ...]] = (
     a_table_without_objects_selects_nothing,
     objects_are_read_in_order,
-    what_is_taken_is_taken_again_until_it_is_applied,
-    what_was_applied_is_not_taken_again,
-    a_listing_from_the_last_object_on_finds_the_same,
+    objects_are_selected_until_they_are_applied,
+    applied_objects_are_not_selected_again,
+    a_listing_after_the_last_object_selects_the_same,
     *read_rows.LAWS,
-    what_is_read_again_is_the_same_to_the_position,
-    an_object_that_changed_since_it_was_taken_is_left_out_with_all_behind_it,
+    objects_are_read_the_same_again,
+    an_object_that_changed_after_its_selection_is_left_out,
     an_object_that_changed_after_it_was_applied_stops_the_table,
-    an_object_that_comes_late_is_taken_and_said_to_be_late,
+    a_late_object_is_selected_and_reported,
     a_truncation_is_one_truncate_at_its_place,
-    a_table_is_read_by_what_its_source_calls_it,
-    what_is_archived_is_what_was_applied,
+    a_table_is_read_under_its_name_in_the_source,
+    only_applied_objects_are_archived,
     *full_loads.LAWS,
     *repaired_rows.LAWS,
     *log_restarts.LAWS,

@@ -27,7 +27,7 @@ def rows_of_other_tables_are_counted_and_not_read(feed: Feed) -> None:
     assert batch.facts.time == max(item.time or 0 for item in batch.rows), "times of other tables count"
 
 
-def an_object_of_other_tables_alone_is_not_passed_over_in_silence(feed: Feed) -> None:
+def an_object_of_other_tables_alone_is_reported(feed: Feed) -> None:
     """An object with rows of other tables alone stops its table, or its rows are reported by their table."""
     _put(feed, 1, [], {_NAME: 3})
     batch, stop = _read(feed)
@@ -56,5 +56,5 @@ def _put(feed: Feed, place: int, items: Sequence[Item], others: Mapping[str, int
 
 LAWS: Final[tuple[Law, ...]] = (
     rows_of_other_tables_are_counted_and_not_read,
-    an_object_of_other_tables_alone_is_not_passed_over_in_silence,
+    an_object_of_other_tables_alone_is_reported,
 )

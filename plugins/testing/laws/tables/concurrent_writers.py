@@ -55,7 +55,7 @@ def only_one_of_two_processes_commits_a_batch(trial: Trial) -> None:
     assert _is_refused(lambda: commit_batch(late, its)), "the process that lost continued to write"
     mine.close()
     its.close()
-    assert lake.open(script.dimension).table.standing().progress == report.progress
+    assert lake.open(script.dimension).table.state().progress == report.progress
     player.source.arrived = 1
     for _ in script.deliveries[1:]:
         player.deliver()

@@ -53,11 +53,11 @@ def _script(*deliveries: Sequence[Item], lateness: Lateness = ORDERED, in_part: 
     return Script(dimension, deliveries, events, in_part=in_part)
 
 
-def a_table_that_was_never_written_stands_at_nothing(trial: Trial) -> None:
+def a_table_without_a_commit_has_no_progress(trial: Trial) -> None:
     """A table without a commit has no columns and no progress. Opening it does not create it."""
     dimension = _script().dimension
     for _ in range(2):
-        state = trial.bench.lake.open(dimension).table.standing()
+        state = trial.bench.lake.open(dimension).table.state()
         assert state.schema is None, f"columns of a table that was never written: {state.schema}"
         assert state.progress == Progress(), f"progress of a table that was never written: {state.progress}"
 
@@ -67,7 +67,7 @@ def a_row_is_read_back_with_the_progress_of_its_batch(trial: Trial) -> None:
     script = _script([_insert(1, a=None, b=0)])
     trial.play(script)
     player = Player(script, trial.bench.lake).play()
-    state = trial.bench.lake.open(script.dimension).table.standing()
+    state = trial.bench.lake.open(script.dimension).table.state()
     assert state.progress == player.moments[-1].progress
     assert state.progress.batch == 1
     assert state.schema is not None
@@ -163,7 +163,7 @@ class _KeepsItsColumns(Script):
         return self.dimension
 
 
-def rows_that_show_a_change_of_columns_are_refused_alone(trial: Trial) -> None:
+def only_rows_that_show_a_column_change_are_refused(trial: Trial) -> None:
     """With policy `quarantine` only rows with a value in a new column are held. Others apply without the column."""
     insert = [_insert(1, key) for key in (1, 2, 3)]
     now = [_with(_update(2), c=7), _with(_update(2, 2), c=None), _with(_delete(2, 3), c=9)]
@@ -188,7 +188,7 @@ def _with(event: ChangeEvent, **cells: Any) -> ChangeEvent:
     return replace(event, cells={**event.cells, **cells})
 
 
-def what_a_person_said_is_known_to_whoever_opens_the_table(trial: Trial) -> None:
+def operator_decisions_are_stored_with_the_table(trial: Trial) -> None:
     """Operator decisions are stored in order, also before the first batch. They change no rows and no progress."""
     script, lake = _script([_insert(1), _insert(1, 2)], [_update(2)]), trial.bench.lake
     recorded: list[OperatorDecision] = []
@@ -216,15 +216,15 @@ def what_a_person_said_is_known_to_whoever_opens_the_table(trial: Trial) -> None
 def _record(lake: Lake, dimension: Dimension, decision: OperatorDecision) -> None:
     """Record a decision. Raises AssertionError if it changes the table state."""
     opened = lake.open(dimension)
-    before = opened.table.standing()
+    before = opened.table.state()
     opened.change_log.read_state(before.progress)
     opened.change_log.record_decision(before.progress, decision)
-    assert lake.open(dimension).table.standing() == before, "a decision must not commit to the table"
+    assert lake.open(dimension).table.state() == before, "a decision must not commit to the table"
 
 
 def _check_decisions(lake: Lake, dimension: Dimension, recorded: Sequence[OperatorDecision]) -> None:
     opened = lake.open(dimension)
-    stored = [*opened.change_log.read_state(opened.table.standing().progress).words]
+    stored = [*opened.change_log.read_state(opened.table.state().progress).decisions]
     assert stored == [*recorded], f"recorded were {recorded}, and stored are {stored}"
 
 
@@ -267,7 +267,7 @@ def a_commit_of_another_writer_hides_no_progress(trial: Trial) -> None:
         player.deliver()
         for _ in range(2):
             trial.bench.foreign(script.dimension)
-        progress = trial.bench.lake.open(script.dimension).table.standing().progress
+        progress = trial.bench.lake.open(script.dimension).table.state().progress
         assert progress == player.moments[-1].progress, "progress is not found after a commit of another writer"
     assert player.moments[-1].rows == script.truth
 
@@ -328,7 +328,7 @@ def a_full_load_replaces_all_rows(trial: Trial) -> None:
 LAWS: Final = tuple(
     Law.of(check, *needs, once=True)
     for check, *needs in (
-        (a_table_that_was_never_written_stands_at_nothing,),
+        (a_table_without_a_commit_has_no_progress,),
         (a_row_is_read_back_with_the_progress_of_its_batch,),
         (an_update_replaces_a_row,),
         (inserts_and_updates_both_upsert,),
@@ -344,8 +344,8 @@ LAWS: Final = tuple(
         (a_full_load_replaces_all_rows, Capability.RELOAD.value),
         (a_row_that_cannot_be_applied_holds_its_key,),
         (a_change_that_ties_with_a_stored_one_is_held_or_stops_the_table,),
-        (rows_that_show_a_change_of_columns_are_refused_alone,),
-        (what_a_person_said_is_known_to_whoever_opens_the_table,),
+        (only_rows_that_show_a_column_change_are_refused,),
+        (operator_decisions_are_stored_with_the_table,),
         (a_batch_is_applied_once_after_a_crash_at_any_step,),
         (a_commit_of_another_writer_hides_no_progress, FOREIGN),
         (maintenance_changes_no_row_and_hides_no_progress, Capability.MAINTAIN.value),

@@ -73,7 +73,7 @@ def a_crash_at_any_step_changes_nothing(trial: Trial) -> None:
     assert len(others) <= script.deliveries.count([]), f"steps at which no process ended: {others}"
     totals = player.moments[-1].progress.totals
     assert totals.read == sum(map(len, script.deliveries)), "an event is counted twice, or not at all"
-    assert totals.add_up()
+    assert totals.adds_up()
 
 
 @_law(few=3, share=0.15, once=True)
@@ -179,7 +179,7 @@ def events_below_the_low_watermark_are_refused(trial: Trial) -> None:
     script = pack_late(trial.random, trial.histories, Within(3), too_late=True, bad=0.1)
     player = trial.play_alike(script)
     last = player.moments[-1].progress
-    assert last.totals.add_up()
+    assert last.totals.adds_up()
     if trial.is_packed:
         assert last.totals.quarantined, "no event of the feed is too late: it shows nothing"
         assert last.low_watermark is not None

@@ -12,7 +12,7 @@ from typing import Any, Final, TypeAlias
 
 from lakeward.core.dimension import Dimension, Unbounded, Within
 from lakeward.core.events import ChangeEvent, Key, Operation, Position
-from lakeward.core.history.options import History, Kind, Shown, Surrogate
+from lakeward.core.history.options import History, Kind, Surrogate, ValidityColumns
 from lakeward.core.merge.facts import PARTIAL, Capability
 from lakeward.core.progress import Progress
 from lakeward.plugins.testing.bench import Law, Trial, expected
@@ -21,11 +21,11 @@ from lakeward.plugins.testing.player import UNCOMMITTED, Player
 from lakeward.plugins.testing.scripts import NAME, PACKED, Script, pack_late
 
 _Versions: TypeAlias = Mapping[Key, Mapping[str, Any]]
-_SHOWN: Final = Shown(surrogate=Surrogate.NUMBER, surrogate_column="nr")
+_SHOWN: Final = ValidityColumns(surrogate=Surrogate.NUMBER, surrogate_column="nr")
 
 NUMBERED: Final = (
-    History(shown=_SHOWN),
-    History(known=True, kinds={"a": Kind.CURRENT, "b": Kind.PREVIOUS}, shown=_SHOWN),
+    History(validity_columns=_SHOWN),
+    History(is_bitemporal=True, kinds={"a": Kind.CURRENT, "b": Kind.PREVIOUS}, validity_columns=_SHOWN),
 )
 _SEVERAL: Final = range(3, 6)
 """The number of deliveries: enough for late events, and few enough to be fast."""
@@ -34,10 +34,10 @@ _SEVERAL: Final = range(3, 6)
 def a_version_keeps_its_number(trial: Trial) -> None:
     """History, surrogate numbers: a version keeps its number as long as it exists, and no other ever gets it."""
     history = trial.random.choice(NUMBERED)
-    history = replace(history, known=history.known and trial.can(Capability.BITEMPORAL))
+    history = replace(history, is_bitemporal=history.is_bitemporal and trial.can(Capability.BITEMPORAL))
     script = trial.case(trial)
     script = replace(script, dimension=replace(script.dimension, history=history))
-    without = replace(history, shown=replace(history.shown, surrogate=None))
+    without = replace(history, validity_columns=replace(history.validity_columns, surrogate=None))
     plain = expected(replace(script, dimension=replace(script.dimension, history=without)))
     player = Player(script, trial.make().lake).play(trial.ends(UNCOMMITTED))
     before = Moment(Progress(), {}, {}, frozenset())
@@ -114,7 +114,7 @@ def _check(dimension: Dimension, before: Moment, after: Moment) -> None:
 def _believed(dimension: Dimension, moment: Moment) -> _Versions:
     """Return the current knowledge of a moment: versions by key and start."""
     history, parts = dimension.history or History(), len(dimension.key) + 1
-    until = history.knowing[1:]
+    until = history.known_columns[1:]
     rows = {key: cells for key, (cells, _) in moment.rows.items() if all(cells[name] is None for name in until)}
     return {key[:parts]: cells for key, cells in rows.items()}
 
@@ -127,7 +127,7 @@ def _same_version(
         return earlier[place]
     history = dimension.history or History()
     tracked = history.tracked(dimension.schema.names, dimension.key)
-    same = (history.shown.valid_to, *tracked)
+    same = (history.validity_columns.valid_to, *tracked)
     moved = (old for other, old in earlier.items() if other[:-1] == place[:-1] and other not in later)
     return next((old for old in moved if all(old[name] == cells[name] for name in same)), None)
 

@@ -8,7 +8,7 @@ from typing import Any, Final, TypeAlias
 
 from lakeward.core.dimension import ORDERED, Dimension, Lateness, Unbounded, Within
 from lakeward.core.events import ChangeEvent, Key, Operation, Position
-from lakeward.core.history.options import ByRun, History, Kind, Shown, Surrogate, Track
+from lakeward.core.history.options import ByRun, History, Kind, Surrogate, Track, ValidityColumns
 from lakeward.core.merge.change_log import Reason, Reject
 from lakeward.core.merge.facts import PARTIAL, Capability
 from lakeward.core.schema import Type
@@ -60,7 +60,9 @@ class Way:
 
 
 _A: Final = Track(frozenset({"a"}), but=False)
-_DAYS: Final = Shown(type=Type("date"), closed=True, open_end=2_932_896, is_current=None, surrogate=Surrogate.HASH)
+_DAYS: Final = ValidityColumns(
+    type=Type("date"), closed=True, open_end=2_932_896, is_current=None, surrogate=Surrogate.HASH
+)
 
 
 def _event(operation: Operation, at: int, key: int | None = None) -> ChangeEvent:
@@ -83,8 +85,10 @@ _TRUNCATED: Final[Sequence[Sequence[Item]]] = (
 """A truncate comes after a newer one. The watermark passes both before a row of a key is repaired."""
 
 WAYS: Final[Mapping[str, Way]] = {
-    "by the day of the run": Way(History(validity=ByRun(), shown=_DAYS), ORDERED, known=True),
-    "by the day of a late run": Way(History(validity=ByRun(), shown=Shown(type=Type("date"))), Within(3)),
+    "by the day of the run": Way(History(validity=ByRun(), validity_columns=_DAYS), ORDERED, known=True),
+    "by the day of a late run": Way(
+        History(validity=ByRun(), validity_columns=ValidityColumns(type=Type("date"))), Within(3)
+    ),
     "tracking one column": Way(History(track=_A), Within(3), truncates=True),
     "parts of rows": Way(
         History(kinds={"b": Kind.KEEP_FIRST}, previous_key=True), Within(3), in_part=True, known=True
@@ -115,12 +119,12 @@ def _of_several(trial: Trial, deliveries: range, lateness: Lateness, **features:
 
 
 @_law(cases=WAYS, of_cases={name: way.needs for name, way in WAYS.items()}, few=3, share=0.1, often=6, seldom=3)
-def any_order_and_any_crash_give_the_one_history(trial: Trial) -> None:
+def any_order_and_any_crash_give_the_same_history(trial: Trial) -> None:
     """History: batching, idempotence, lateness, quarantine and crash hold for every version of every key."""
     way: Way = trial.case
     script = way.script(trial)
     ends = trial.ends(UNCOMMITTED if way.in_part else CRASHES)
-    history = replace(way.history, known=way.known and trial.can(Capability.BITEMPORAL))
+    history = replace(way.history, is_bitemporal=way.known and trial.can(Capability.BITEMPORAL))
     dimension = replace(script.dimension, history=history)
     trial.play_alike(replace(script, dimension=dimension, pause=way.pause), ends)
 
@@ -134,8 +138,12 @@ def a_reload_ends_versions_of_missing_rows(trial: Trial) -> None:
 
 
 KNOWN: Final = (
-    History(known=True, kinds={"b": Kind.PREVIOUS}, previous_key=True),
-    History(known=True, kinds={"a": Kind.CURRENT, "b": Kind.OVERWRITE}, shown=Shown(surrogate=Surrogate.HASH)),
+    History(is_bitemporal=True, kinds={"b": Kind.PREVIOUS}, previous_key=True),
+    History(
+        is_bitemporal=True,
+        kinds={"a": Kind.CURRENT, "b": Kind.OVERWRITE},
+        validity_columns=ValidityColumns(surrogate=Surrogate.HASH),
+    ),
 )
 
 
@@ -149,7 +157,9 @@ def recorded_versions_are_not_rewritten(trial: Trial) -> None:
     script = _of_several(trial, range(3, 5), lateness, bad=bad, in_part=in_part, truncates=truncates)
     script = replace(script, dimension=replace(script.dimension, history=history))
     moments = trial.play_alike(script, trial.ends(UNCOMMITTED if in_part else CRASHES)).moments
-    plain = expected(replace(script, dimension=replace(script.dimension, history=replace(history, known=False))))
+    plain = expected(
+        replace(script, dimension=replace(script.dimension, history=replace(history, is_bitemporal=False)))
+    )
     for moment, then in zip(moments, plain, strict=True):
         batch = moment.progress.batch
         assert as_known(moment.rows, history, batch) == then.rows, f"batch {batch} is not known right after it"
@@ -161,10 +171,10 @@ def as_known(rows: Rows, history: History, batch: int) -> Rows:
     """Return the rows that a history knew after a batch, without the columns that say so."""
     found: dict[Key, tuple[Mapping[str, Any], Position]] = {}
     for key, (cells, position) in rows.items():
-        since, until = (cells[name] for name in history.knowing)
+        since, until = (cells[name] for name in history.known_columns)
         if since <= batch and (until is None or until > batch):
             assert key[:-1] not in found, f"after batch {batch} two rows of {key[:-1]} are current"
-            shown = {name: cell for name, cell in cells.items() if name not in history.knowing}
+            shown = {name: cell for name, cell in cells.items() if name not in history.known_columns}
             found[key[:-1]] = (shown, position)
     return found
 

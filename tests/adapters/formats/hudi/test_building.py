@@ -34,9 +34,9 @@ def test_on_another_line_it_says_which_extra_has_hudi_and_where_a_table_stands(
 ) -> None:
     monkeypatch.setattr(lake, "line", lambda: "4.1")
     made = hudi.build({"warehouse": "lake", "tables": {}}, runtime)
-    assert made.standing(ITEM) == TableState(Progress(), None)
+    assert made.table_state(ITEM) == TableState(Progress(), None)
     assert not made.schema_changes(ITEM)
-    for use in (lambda: made.open(ITEM), lambda: made.known(ITEM, (1,))):
+    for use in (lambda: made.open(ITEM), lambda: made.key_state(ITEM, (1,))):
         with pytest.raises(SetupError, match=r"no Hudi for Spark 4\.1") as refused:
             use()
         assert "lakeward[spark-3.5,hudi]" in str(refused.value.todo)

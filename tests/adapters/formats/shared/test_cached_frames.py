@@ -52,12 +52,12 @@ def resolve_joined(patch: pytest.MonkeyPatch, found: Difference) -> None:
     declared = SimpleNamespace(name="dw.joined", history=None)
     joining: Any = SimpleNamespace(joined=declared)
     joint: Any = JoinedLakeTable("joined", joining, *[SimpleNamespace()] * 3)  # type: ignore[arg-type]
-    patch.setattr(joined_table, "sides", lambda _: {})
-    patch.setattr(joined_table, "made", lambda *_: None)
-    patch.setattr(joined_table, "mirrored", lambda *_: found)
+    patch.setattr(joined_table, "sources_of", lambda _: {})
+    patch.setattr(joined_table, "join_frames", lambda *_: None)
+    patch.setattr(joined_table, "compare_mirror", lambda *_: found)
     patch.setattr(JoinedLakeTable, "_needs_changes", lambda *_: False)
-    patch.setattr(JoinedLakeTable, "_stands", lambda *_: None)
-    joint._resolved(SimpleNamespace(since=(), before=(), whole=()), None, None, None)
+    patch.setattr(JoinedLakeTable, "_stored_rows", lambda *_: None)
+    joint._resolved(SimpleNamespace(since=(), before=(), reasons=()), None, None, None)
 
 
 def test_frames_of_a_joined_table_are_freed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -72,7 +72,7 @@ def test_frames_of_a_batch_of_whole_rows_are_freed(monkeypatch: pytest.MonkeyPat
     judged = Frame()
     kept, plan, arrived, rows = (cast("Any", SimpleNamespace()) for _ in range(4))
     plan.recalls, plan.releases, arrived.frame, rows.table = False, (), Frame(), None
-    plan.evolution, plan.in_part = SimpleNamespace(lacks=False), False
+    plan.evolution, plan.folds_remembered = SimpleNamespace(lacks_columns=False), False
     verdicts_of = RowVerdicts(frame=cast("Any", judged), sums={}, cached=[cast("Any", judged)])
     monkeypatch.setattr(whole_rows, "judge_events", lambda *_, **__: verdicts_of)
     monkeypatch.setattr(whole_rows, "events_of", lambda frame: frame)

@@ -18,7 +18,7 @@ from lakeward.adapters.formats.shared.joined.joined_sources import (
 )
 from lakeward.core.dimension import Lateness, Ordered, Within
 from lakeward.core.errors import TableError
-from lakeward.core.events import Mark, Position
+from lakeward.core.events import Position, SourceOrder
 from lakeward.core.joined.plan import SourceCommit
 from lakeward.core.ledger.objects import SourceObject
 from lakeward.core.merge.change_log import Record
@@ -57,10 +57,10 @@ def test_a_truncate_a_complete_load_and_an_older_snapshot_replace_rows() -> None
 @pytest.mark.parametrize(
     ("batch", "lateness", "mark", "right"),
     [
-        (31, DAY, Mark(1, 10**6), 0),
+        (31, DAY, SourceOrder(1, 10**6), 0),
         (32, DAY, None, 0),
-        (40, DAY, Mark(1, 10**6), 32),
-        (40, DAY, Mark(1, 103), 10),
+        (40, DAY, SourceOrder(1, 10**6), 32),
+        (40, DAY, SourceOrder(1, 103), 10),
         (40, Ordered(1000), None, 0),
         (40, Ordered(10), None, 30),
         (40, Ordered(3), None, 32),
@@ -68,7 +68,7 @@ def test_a_truncate_a_complete_load_and_an_older_snapshot_replace_rows() -> None
     ],
 )
 def test_deletes_are_forgotten_when_a_table_is_trimmed(
-    batch: int, lateness: Lateness, mark: Mark | None, right: int
+    batch: int, lateness: Lateness, mark: SourceOrder | None, right: int
 ) -> None:
     found = change_log(batch, lateness)
     assert newest_forgotten(found, Progress(batch=batch, low_watermark=mark)) == right
@@ -80,18 +80,18 @@ def test_deletes_from_before_a_table_was_ordered_may_lie_below_its_low_watermark
     assert newest_forgotten(change_log(31, Ordered(1000), **before), Progress(batch=31)) == 0
 
 
-@pytest.mark.parametrize("mark", [None, Mark(1, 10**6)])
-def test_a_batch_without_a_record_may_have_deleted_rows_of_released_events(mark: Mark | None) -> None:
+@pytest.mark.parametrize("mark", [None, SourceOrder(1, 10**6)])
+def test_a_batch_without_a_record_may_have_deleted_rows_of_released_events(mark: SourceOrder | None) -> None:
     """The positions of released events are not recorded, so trimming may pass such a batch."""
     later = record(32, epoch=1)
     found = change_log(32, b31=replace(record(31), record=None), b32=later)
     assert newest_forgotten(found, Progress(batch=32, low_watermark=mark)) == (31 if mark is None else 32)
-    assert newest_forgotten(found, Progress(batch=32, low_watermark=Mark(1, 105))) == 31
+    assert newest_forgotten(found, Progress(batch=32, low_watermark=SourceOrder(1, 105))) == 31
 
 
 def test_deletes_that_are_forgotten_while_a_source_is_read_are_noticed() -> None:
     for batch, since, right in [(40, 31, True), (70, 31, False), (70, 64, True), (63, 40, True)]:
-        standing = TableState(Progress(batch=batch, low_watermark=Mark(1, 10**6)), None)
+        standing = TableState(Progress(batch=batch, low_watermark=SourceOrder(1, 10**6)), None)
         there: Any = SimpleNamespace(
             standing=lambda found=standing: found, side_tables=SimpleNamespace(change_log=change_log(batch))
         )
@@ -157,7 +157,7 @@ def moving(to: int) -> tuple[Any, list[int]]:
         commits = [Version(name=f"{at}", progress=Progress(batch=at))]
         return SimpleNamespace(commits=lambda: commits, commit_showing=lambda _: None)
 
-    found.standing, found.lineage, found.side_tables.change_log.batches.objects = standing, lineage, objects
+    found.state, found.lineage, found.side_tables.change_log.batches.objects = standing, lineage, objects
     return found, batches_read
 
 

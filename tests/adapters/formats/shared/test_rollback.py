@@ -118,7 +118,7 @@ def test_trimmed_entries_are_restored_also_after_others_rolled_the_table_back(
     versions = TableVersions(kept, lambda: line)  # type: ignore[arg-type,return-value]
     line.batch = stands
     assert "5" in [version.name for version in versions.versions()]
-    versions.roll_back(versions.behind("5"))
+    versions.roll_back(versions.preview_rollback("5"))
     assert line.batch == 5
     found = kept.change_log.table.rows(f"{KIND} = '{DELETE}'", ("id", "_lakeward_batch")).to_pylist()
     assert found == [{"id": 7, "_lakeward_batch": 3}]
@@ -135,7 +135,7 @@ def test_missing_files_of_a_change_log_are_noticed_before_the_table_is_rolled_ba
     versions = TableVersions(kept, lambda: line)  # type: ignore[arg-type,return-value]
     assert [int(version.name) for version in versions.versions()] == [*range(39, 31, -1)]
     with pytest.raises(TableError, match="removed by others"):
-        versions.behind("5")
+        versions.preview_rollback("5")
     assert line.batch == 40
 
 
@@ -174,7 +174,7 @@ def test_a_second_look_at_a_table_that_went_on_finds_later_decisions(
     for _ in range(2):
         with pytest.raises(TableError, match="rolled back to batch 5"):
             kept.read_state(Progress(batch=5))
-    assert kept.read_state(Progress(batch=7)).words == (said,)
+    assert kept.read_state(Progress(batch=7)).decisions == (said,)
 
 
 @pytest.mark.parametrize("make", [in_iceberg, in_delta])

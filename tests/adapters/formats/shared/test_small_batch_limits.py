@@ -180,8 +180,8 @@ def test_no_batch_is_small_where_the_settings_say_so() -> None:
     [
         plan_of(),
         plan_of(rows=MOST),
-        plan_of(recalls=True, in_part=True, folds=True),
-        plan_of({"id": "bigint", "a": "struct<b: map<string, struct<c: int>>>"}, in_part=True),
+        plan_of(recalls=True, folds_remembered=True, folds=True),
+        plan_of({"id": "bigint", "a": "struct<b: map<string, struct<c: int>>>"}, folds_remembered=True),
         plan_of({"id": "double", "a": "string"}),
         plan_of({"id": "double", "a": "string"}, history=History()),
         plan_of({"id": "bigint", "a": "double"}, history=TELLS),

@@ -28,7 +28,7 @@ from lakeward.adapters.spark.history.version_rows import remembered_types
 from lakeward.adapters.spark.sql import names
 from lakeward.core.dimension import Dimension, TableName, Unbounded
 from lakeward.core.events import UNSET, ChangeEvent, Key, Operation, Position, Sequences, canonical, key_of
-from lakeward.core.history.options import History, Shown, Surrogate
+from lakeward.core.history.options import History, Surrogate, ValidityColumns
 from lakeward.core.history.options import Kind as Does
 from lakeward.core.history.versions import Version
 from lakeward.core.merge.change_log import HOLDING, BaseRow, ChangeLogContents, Reason, Reject
@@ -83,7 +83,7 @@ def plan_of(dimension: Dimension, batch: int, differences: Sequence[tuple[Schema
         appends=False,
         creates=False,
         folds=True,
-        in_part=True,
+        folds_remembered=True,
     )
 
 
@@ -385,23 +385,23 @@ def test_a_base_row_is_read_back_as_it_was_written(data: st.DataObject, dimensio
 
 
 SHOWN = [
-    Shown(),
-    Shown(type=Type("date")),
-    Shown(type=Type("date"), closed=True, open_end=2_932_896),
-    Shown(type=Type("timestamp_ntz"), is_current=None),
-    Shown(type=Type("bigint"), is_current=None, open_end=2**62),
-    Shown(surrogate=Surrogate.HASH),
-    Shown(surrogate=Surrogate.NUMBER),
+    ValidityColumns(),
+    ValidityColumns(type=Type("date")),
+    ValidityColumns(type=Type("date"), closed=True, open_end=2_932_896),
+    ValidityColumns(type=Type("timestamp_ntz"), is_current=None),
+    ValidityColumns(type=Type("bigint"), is_current=None, open_end=2**62),
+    ValidityColumns(surrogate=Surrogate.HASH),
+    ValidityColumns(surrogate=Surrogate.NUMBER),
 ]
 
 
 @settings(max_examples=tries(150, 2000))
 @given(data=st.data(), shown=st.sampled_from(SHOWN), previous_key=st.booleans())
 def test_versions_are_read_back_as_they_were_stored_and_remembered(
-    data: st.DataObject, shown: Shown, previous_key: bool
+    data: st.DataObject, shown: ValidityColumns, previous_key: bool
 ) -> None:
     before = data.draw(st.sampled_from([*ODD, "other"]))
-    history = History(shown=shown, previous_key=previous_key, kinds={before: Does.PREVIOUS})
+    history = History(validity_columns=shown, previous_key=previous_key, kinds={before: Does.PREVIOUS})
     dimension = data.draw(dimensions(history=history).filter(lambda one: not has_floating_key(one)))
     own = data.draw(keys(dimension))
     versions = tuple(data.draw(versions_of(dimension, own)))

@@ -15,18 +15,18 @@ from lakeward.adapters.queues.sqs import queue as module
 from lakeward.adapters.queues.sqs.queue import SqsQueue
 from lakeward.core.errors import ConfigError, StoreUnreachable
 from lakeward.core.ports import Notice
-from lakeward.plugins.testing import Bell, queue_contract
+from lakeward.plugins.testing import QueueUnderTest, queue_contract
 from lakeward.plugins.testing.laws.queues import TABLES
 
 EVENTS = Path(__file__).parents[2] / "aws" / "s3" / "events"
 ORDERS, LINES = TABLES
 
 
-def in_sqs(sqs: Sqs) -> Bell:
+def in_sqs(sqs: Sqs) -> QueueUnderTest:
     return sqs.bell()
 
 
-def in_fifo(fifo: Sqs) -> Bell:
+def in_fifo(fifo: Sqs) -> QueueUnderTest:
     return fifo.bell()
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from lakeward.adapters.sources.csv.earlier_headers import names_in_headers
 from lakeward.adapters.sources.csv.header import HeaderSetting, header_fields
-from lakeward.adapters.sources.csv.layout import OP, Expected, Layout, find_layout
+from lakeward.adapters.sources.csv.layout import OP, ExpectedLayout, Layout, find_layout
 from lakeward.adapters.sources.csv.parser import Dialect
 from lakeward.adapters.sources.files.paths.file_names import FileNames
 from lakeward.adapters.sources.landing.folder import Folder
@@ -27,12 +27,12 @@ TYPED = {"id": "bigint", "name": "string", "changed": "timestamp", "total": "dou
 IGNORING = Policies(add=Policy.IGNORE)
 
 
-def expected(columns: dict[str, str], *, key: str = "", op: str | None = None, **others: object) -> Expected:
+def expected(columns: dict[str, str], *, key: str = "", op: str | None = None, **others: object) -> ExpectedLayout:
     schema = Schema(tuple(Column(name, Type(type_)) for name, type_ in columns.items()))
     dimension = Dimension(name=TableName("shop", "item"), schema=schema, key=(key or next(iter(columns)),))
     policies = others.pop("policies", DEFAULT_POLICIES)
     assert isinstance(policies, Policies)
-    return Expected(replace(dimension, policies=policies), Dialect(null_text=""), op, None, **others)  # type: ignore[arg-type]
+    return ExpectedLayout(replace(dimension, policies=policies), Dialect(null_text=""), op, None, **others)  # type: ignore[arg-type]
 
 
 def layout(head: str, columns: dict[str, str], **others: object) -> Layout:

@@ -15,7 +15,7 @@ from lakeward.adapters.sources.csv.layout import (
     OP,
     SEQUENCE,
     TIME,
-    Expected,
+    ExpectedLayout,
     Layout,
     find_layout,
     has_crlf,
@@ -43,7 +43,7 @@ def layout(
     dialect: Dialect | None = None,
     policies: Policies = DEFAULT_POLICIES,
 ) -> Layout:
-    expected = Expected(replace(DIMENSION, policies=policies), dialect or Dialect(), "Op", time)
+    expected = ExpectedLayout(replace(DIMENSION, policies=policies), dialect or Dialect(), "Op", time)
     return find_layout("file.csv", head, expected, is_load=is_load)
 
 
@@ -63,16 +63,16 @@ ORDER = ("id", "city", "name")
 DECLARED, OTHER, BARE = "id,name,city\n1,Ada,Bonn\n", "id,city,name\n1,Bonn,Ada\n", "2,Bob,Ulm\n"
 
 
-def order(*heads: str, known: tuple[str, ...] = (), expected: Expected | None = None) -> tuple[str, ...]:
+def order(*heads: str, known: tuple[str, ...] = (), expected: ExpectedLayout | None = None) -> tuple[str, ...]:
     """Return the order that files show which begin so."""
-    expected = expected or Expected(DIMENSION, Dialect(), "Op", None)
+    expected = expected or ExpectedLayout(DIMENSION, Dialect(), "Op", None)
     found = [find_layout(f"{n}.csv", head, expected, is_load=True) for n, head in enumerate(heads)]
     return order_in_headers([(f"{n}.csv", layout) for n, layout in enumerate(found)], expected, known)
 
 
 def test_headers_may_have_any_order_and_files_without_one_the_declared_one() -> None:
     assert order(DECLARED, OTHER) == ORDER
-    keyless = Expected(replace(DIMENSION, key=()), Dialect(), None, None)
+    keyless = ExpectedLayout(replace(DIMENSION, key=()), Dialect(), None, None)
     assert order("city,id\nBonn,1\n", expected=keyless) == ("city", "id")
     assert order(DECLARED, BARE) == order(BARE) == order("", BARE) == order(BARE, DECLARED) == ()
     assert order(OTHER, DECLARED, BARE) == order(DECLARED, BARE, known=ORDER) == ()
@@ -95,9 +95,9 @@ def test_a_file_without_a_header_after_one_of_another_order_is_refused(heads: tu
 
 
 def test_settings_or_a_catalogue_may_tell_the_order_of_files_without_a_header() -> None:
-    catalogued = Expected(replace(DIMENSION, orders=(COLUMNS,)), Dialect(), "Op", None)
+    catalogued = ExpectedLayout(replace(DIMENSION, orders=(COLUMNS,)), Dialect(), "Op", None)
     assert order(OTHER, BARE, expected=catalogued) == ORDER
-    without = Expected(DIMENSION, Dialect(), "Op", None, header=False)
+    without = ExpectedLayout(DIMENSION, Dialect(), "Op", None, header=False)
     assert order(BARE, known=ORDER, expected=without) == ORDER
 
 
@@ -200,7 +200,7 @@ def test_a_layout_without_a_header_has_the_names_of_one() -> None:
 
 def test_columns_that_rules_add_follow_those_of_the_table() -> None:
     """The sequence, then the key as it was; a header says it for itself."""
-    expected = Expected(DIMENSION, Dialect(), "Op", "ts", "BI_", "change_seq")
+    expected = ExpectedLayout(DIMENSION, Dialect(), "Op", "ts", "BI_", "change_seq")
     for head in ("U,2026-11-21 10:00:00,1,Ada,Bonn,7,1\n", "op,ts,id,name,city,Change_Seq,bi_id\n"):
         found = find_layout("file.csv", head, expected, is_load=False)
         assert found.columns == (OP, TIME, *COLUMNS, SEQUENCE, BEFORE + "id")
@@ -212,7 +212,7 @@ def test_columns_that_rules_add_follow_those_of_the_table() -> None:
 
 
 def test_changes_whose_header_may_lack_op_are_refused_without_a_header_alone() -> None:
-    expected = Expected(DIMENSION, Dialect(), "Op", None, header_may_lack_op=True)
+    expected = ExpectedLayout(DIMENSION, Dialect(), "Op", None, header_may_lack_op=True)
     assert find_layout("file.csv", "id,name,city\n1,Ada,Köln\n", expected, is_load=False).columns == COLUMNS
     assert find_layout("file.csv", "I,1,Ada,Köln\n", expected, is_load=False).columns == (OP, *COLUMNS)
     with pytest.raises(SchemaConflict, match=r"it lacks Op \(the operation\)"):
@@ -236,7 +236,7 @@ def test_a_key_may_be_a_letter(head: str) -> None:
 
 
 def test_a_key_of_several_columns_may_begin_with_a_letter_in_each_row() -> None:
-    expected = Expected(replace(DIMENSION, key=("id", "name")), Dialect(), "Op", None)
+    expected = ExpectedLayout(replace(DIMENSION, key=("id", "name")), Dialect(), "Op", None)
     assert find_layout("file.csv", "I,1,Köln\nI,2,Kiel\n", expected, is_load=True).columns == COLUMNS
 
 
@@ -262,7 +262,7 @@ def test_rows_begin_after_the_header_even_if_empty_lines_precede_it(head: str, f
 
 def test_a_header_of_changes_says_what_the_key_was_before() -> None:
     """With a prefix that it has not, an update of a key would leave the row with the old one."""
-    expected = Expected(DIMENSION, Dialect(), "Op", None, before_prefix="BI_")
+    expected = ExpectedLayout(DIMENSION, Dialect(), "Op", None, before_prefix="BI_")
     head = "Op,id,name,city,{}\nU,9,Ada,Köln,1\n"
     assert BEFORE + "id" in find_layout("a.csv", head.format("BI_id"), expected, is_load=False).columns
     for named in ("Op,id,name,city\nU,9,Ada,Köln\n", head.format("BI_name")):
@@ -327,7 +327,7 @@ def test_a_head_that_ends_within_a_row_still_shows_the_line_ends() -> None:
 
 def without_op(head: str) -> Layout:
     return find_layout(
-        "file.csv", head, Expected(DIMENSION, Dialect(), "Op", None, may_lack_op=True), is_load=False
+        "file.csv", head, ExpectedLayout(DIMENSION, Dialect(), "Op", None, may_lack_op=True), is_load=False
     )
 
 
@@ -340,7 +340,7 @@ def test_changes_may_be_without_op_where_the_settings_say_so() -> None:
 
 
 def test_changes_whose_commit_time_would_be_a_letter_are_refused() -> None:
-    expected = Expected(DIMENSION, Dialect(), "Op", "ts", may_lack_op=True)
+    expected = ExpectedLayout(DIMENSION, Dialect(), "Op", "ts", may_lack_op=True)
     with pytest.raises(SchemaConflict, match="one column less"):
         find_layout(
             "file.csv", "U,2026-11-21 10:00:00,1,Ada\nI,2026-11-21 10:00:00,2,Bo\n", expected, is_load=False
@@ -350,14 +350,14 @@ def test_changes_whose_commit_time_would_be_a_letter_are_refused() -> None:
 @pytest.mark.parametrize("ops", [("U", "U"), ("I", "U"), ("I", ""), ("", ""), ("i", "i"), ("NULL", "NULL")])
 def test_a_load_with_an_op_and_a_column_less_is_refused(ops: tuple[str, str]) -> None:
     """Else the commit time would be a value, and each value one column further to the right."""
-    expected = Expected(DIMENSION, Dialect(null_text="NULL"), "Op", "ts")
+    expected = ExpectedLayout(DIMENSION, Dialect(null_text="NULL"), "Op", "ts")
     lines = "".join(f"{op},2026-11-21 10:00:0{number},{number},Ada\n" for number, op in enumerate(ops))
     with pytest.raises(SchemaConflict, match="one column less"):
         find_layout("file.csv", lines, expected, is_load=True)
 
 
 def test_a_load_may_have_no_commit_times() -> None:
-    expected = Expected(DIMENSION, Dialect(null_text="NULL"), "Op", "ts")
+    expected = ExpectedLayout(DIMENSION, Dialect(null_text="NULL"), "Op", "ts")
     found = find_layout("file.csv", "NULL,1,Ada,Köln\nNULL,2,Bo,Kiel\n", expected, is_load=True)
     assert found.columns == (TIME, *COLUMNS)
 
@@ -378,7 +378,7 @@ WIDER = replace(
 
 
 def by_orders(dimension: Dimension, head: str, *, is_load: bool = False) -> tuple[str, ...]:
-    return find_layout("file.csv", head, Expected(dimension, Dialect(), "Op", None), is_load=is_load).columns
+    return find_layout("file.csv", head, ExpectedLayout(dimension, Dialect(), "Op", None), is_load=is_load).columns
 
 
 def test_a_file_is_read_as_the_table_was_when_it_had_its_width() -> None:
@@ -404,7 +404,7 @@ def test_a_load_whose_first_column_may_be_op_or_not_is_not_guessed() -> None:
 @pytest.mark.parametrize("head", ["D,1,Ada,Köln\n", "1,Ada,Köln\n", "D,1\n"])
 def test_files_that_never_have_an_operation_are_of_the_columns_of_the_table(head: str) -> None:
     """A letter that stands first is no operation then: that row has a field too many."""
-    expected = Expected(DIMENSION, Dialect(), None, None)
+    expected = ExpectedLayout(DIMENSION, Dialect(), None, None)
     assert find_layout("file.csv", head, expected, is_load=False) == Layout(COLUMNS, False, False, names=COLUMNS)
     with pytest.raises(SchemaConflict) as refused:
         find_layout("file.csv", "op,ID,Name\n", expected, is_load=False)

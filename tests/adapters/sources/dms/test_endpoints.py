@@ -27,7 +27,7 @@ from tries import tries
 
 from lakeward.adapters.sources.csv import layout as layouts
 from lakeward.adapters.sources.csv import parser
-from lakeward.adapters.sources.csv.layout import BEFORE, OP, OPERATIONS, SEQUENCE, TIME, Expected, find_layout
+from lakeward.adapters.sources.csv.layout import BEFORE, OP, OPERATIONS, SEQUENCE, TIME, ExpectedLayout, find_layout
 from lakeward.adapters.sources.csv.parser import Dialect, Field, records
 from lakeward.adapters.sources.dms.options import DmsOptions
 from lakeward.adapters.sources.dms.paths import file_names as dms_names
@@ -70,7 +70,7 @@ def csv_rows(endpoint: Endpoint, path: Path, *, is_load: bool) -> Iterator[dict[
     o = endpoint.options
     dialect = Dialect(o.delimiter, o.quote, o.null_text, o.no_sup_value, o.row_delimiter)
     added = (o.op_column, o.timestamp_column, o.before_image_prefix, o.sequence_column)
-    expected = Expected(ITEM, dialect, *added, may_lack_op=o.may_lack_op)
+    expected = ExpectedLayout(ITEM, dialect, *added, may_lack_op=o.may_lack_op)
     content = content_of(path)
     layout = find_layout(path.name, content, expected, is_load=is_load)
     texts = [record.text for record in records(content, dialect)][layout.has_header :]

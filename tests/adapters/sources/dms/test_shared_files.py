@@ -113,7 +113,7 @@ def test_a_file_that_cannot_be_read_stops_all_from_it_on_and_is_not_read_again_a
     landed.spark.failing[SECOND] = thrown("java.io.IOException", f"{SECOND}: not in GZIP format")
     assert landed.take() == [FIRST]
     (applied, _) = landed.listed()
-    past = ObjectHistory(seen={FIRST: applied})
+    past = ObjectHistory(applied={FIRST: applied})
     reads = len(landed.spark.reads)
     assert f"{SECOND} cannot be read" in landed.refused(past).what
     assert len(landed.spark.reads) == reads
@@ -149,7 +149,7 @@ def test_files_that_were_put_away_before_a_table_was_configured_are_not_left_out
     away = tmp_path / "backup" / FIRST
     away.parent.mkdir(parents=True)
     (tmp_path / "landing" / FIRST).rename(away)
-    assert landed.take(ObjectHistory(seen={FIRST: applied})) == [SECOND], "the table has it"
+    assert landed.take(ObjectHistory(applied={FIRST: applied})) == [SECOND], "the table has it"
     landed.shared.staged.set_applied(ITEM, [FIRST], is_applied=False)
     assert FIRST in str(landed.refused().found)
     assert landed.take(ObjectHistory(cut=applied.order)) == [SECOND], "it is of an epoch before"
@@ -158,27 +158,27 @@ def test_files_that_were_put_away_before_a_table_was_configured_are_not_left_out
 def test_a_table_made_anew_or_taken_back_is_not_said_to_have_what_it_had(landed: Landed, tmp_path: Path) -> None:
     """The folder `state` may stay where a table is dropped: what it says of a table that is gone is not true."""
     archiving(landed, tmp_path)
-    landed.take(ObjectHistory(begins=True))
+    landed.take(ObjectHistory(has_no_batch=True))
     first, second = sorted(landed.listed(), key=lambda item: item.name)
     assert landed.shared.archive(ITEM, [first, second]) == [FIRST, SECOND]
     seen = {FIRST: first, SECOND: second}
-    assert landed.take(ObjectHistory(seen=seen)) == []
+    assert landed.take(ObjectHistory(applied=seen)) == []
     assert landed.take(ObjectHistory()) == [], "nothing is said of what it has"
-    assert landed.take(ObjectHistory(seen={SECOND: second}, cut=first.order)) == [], (
+    assert landed.take(ObjectHistory(applied={SECOND: second}, cut=first.order)) == [], (
         "of an epoch before, by its order"
     )
-    assert landed.take(ObjectHistory(seen={SECOND: second}, left=frozenset({first.version}))) == [], (
-        "or by its version"
-    )
-    refused = landed.refused(ObjectHistory(begins=True))
+    assert (
+        landed.take(ObjectHistory(applied={SECOND: second}, earlier_versions=frozenset({first.version}))) == []
+    ), "or by its version"
+    refused = landed.refused(ObjectHistory(has_no_batch=True))
     assert (refused.what.split(": ")[1][:7], FIRST in str(refused.found)) == ("2 files", True)
     assert "reload" not in str(refused.todo), "it has nothing that could be loaded anew"
     assert landed.shared.staged.select_finished([FIRST, SECOND], (ITEM,)) == [], (
         "another table does not put them away"
     )
-    assert SECOND in str(landed.refused(ObjectHistory(seen={FIRST: first})).found)
+    assert SECOND in str(landed.refused(ObjectHistory(applied={FIRST: first})).found)
     (tmp_path / "backup" / SECOND).rename(tmp_path / "landing" / SECOND)
-    assert landed.take(ObjectHistory(seen={FIRST: first})) == [SECOND]
+    assert landed.take(ObjectHistory(applied={FIRST: first})) == [SECOND]
     assert landed.shared.staged.select_finished([FIRST, SECOND], (ITEM,)) == [FIRST]
 
 

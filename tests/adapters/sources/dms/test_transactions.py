@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from transaction_feeds import CDC_PATH, TABLES, Content, SharedFeed, Telling, dimension_of, read_feed, write_feed
 
 from lakeward.adapters.memory import Frame, MemoryLedger, MemorySource, MemoryTarget
-from lakeward.adapters.sources.csv.layout import OP, OPERATIONS, TIME, Expected, has_crlf
+from lakeward.adapters.sources.csv.layout import OP, OPERATIONS, TIME, ExpectedLayout, has_crlf
 from lakeward.adapters.sources.csv.parser import Dialect, fields, fields_in, records
 from lakeward.adapters.sources.dms.paths.file_names import read_name, read_transactions
 from lakeward.adapters.sources.dms.transactions.layout import find_layout, match_table, table_of
@@ -55,11 +55,11 @@ class MovedThoughFailed(Sharing):
 
     applied: set[str] = field(default_factory=set)
 
-    def select_objects(self, dimension: Dimension, past: ObjectHistory) -> ObjectSelection:
-        gone = self.applied - past.seen.keys()
+    def select_objects(self, dimension: Dimension, object_history: ObjectHistory) -> ObjectSelection:
+        gone = self.applied - object_history.applied.keys()
         own = self.tables.get(dimension.name, [])
         self.tables[dimension.name] = [one for one in own if one.object.name not in gone]
-        return super().select_objects(dimension, past)
+        return super().select_objects(dimension, object_history)
 
     def archive(self, dimension: Dimension, objects: Sequence[object]) -> Sequence[str]:
         self.applied |= {item.name for item in objects}  # type: ignore[attr-defined]
@@ -200,7 +200,7 @@ def texts_of(style: Style, files: Sequence[Path]) -> list[tuple[TableName | None
         is_crlf = has_crlf(content, dialect)
         for record in records(content, dialect):
             text = record.text.removesuffix("\r") if is_crlf else record.text
-            asked = Expected(ITEM, dialect, "Op", style.timestamp_column)
+            asked = ExpectedLayout(ITEM, dialect, "Op", style.timestamp_column)
             layout = find_layout(path.name, fields_in(text, dialect), asked)
             row = dict(zip(layout.columns, fields(text, dialect) or (), strict=True))
             cells = [unpadded(row[name], style) for name in ITEM.schema.names]
@@ -300,9 +300,9 @@ def test_a_table_is_found_without_regard_to_case_where_none_is_spelled_so() -> N
         match_table(TableName("x", "Y"), there)
 
 
-def expected(*orders: tuple[str, ...], time: str | None = "ts") -> Expected:
+def expected(*orders: tuple[str, ...], time: str | None = "ts") -> ExpectedLayout:
     dimension = Dimension(name=TABLES[0], schema=dimension_of(TABLES[0]).schema, key=("id",), orders=orders)
-    return Expected(dimension, Dialect(), "Op", time)
+    return ExpectedLayout(dimension, Dialect(), "Op", time)
 
 
 def test_the_width_of_rows_tells_whether_the_commit_time_is_in_them() -> None:

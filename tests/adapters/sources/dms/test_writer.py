@@ -18,7 +18,7 @@ from lakeward.adapters.sources.csv.parser import BOM, Dialect
 from lakeward.adapters.sources.dms.paths.file_names import PLACES
 from lakeward.adapters.sources.dms.writer import Change, DmsWriter, Style
 from lakeward.adapters.sources.landing.folder import Folder
-from lakeward.adapters.sources.rows.parquet_footers import footer
+from lakeward.adapters.sources.rows.parquet_footers import read_footer
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.events import Operation
 from lakeward.core.schema import Column, Schema, Type, parse_type
@@ -200,8 +200,8 @@ def test_parquet_has_the_types_of_the_table(tmp_path: Path, is_gzip: bool) -> No
     changed = one.changes([Change(Operation.DELETE, [None] * len(TYPED), AT)], AT)
     assert (loaded.name, changed.name) == ("LOAD00000001.parquet", "20261120-091402123.parquet")
     time = Column("committed", Type("string"))
-    assert footer(loaded, "shop.item").schema == Schema((time, *EVERY_TYPE))
-    assert footer(changed, "shop.item").schema == Schema((Column("Op", Type("string")), time, *EVERY_TYPE))
+    assert read_footer(loaded, "shop.item").schema == Schema((time, *EVERY_TYPE))
+    assert read_footer(changed, "shop.item").schema == Schema((Column("Op", Type("string")), time, *EVERY_TYPE))
     (row,) = pq.read_table(loaded).drop(["committed"]).to_pylist()
     assert tuple(row.values()) == VALUES
 

@@ -12,7 +12,7 @@ import pytest
 from lakeward.adapters.sources.files.options import FilesOptions
 from lakeward.adapters.sources.files.paths.file_names import FileNames, time_of, with_sink_orders
 from lakeward.adapters.sources.landing.folder import Folder
-from lakeward.adapters.sources.landing.object_selection import choose
+from lakeward.adapters.sources.landing.object_selection import select_files
 from lakeward.adapters.sources.landing.places import Part, Place, Places
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import AlarmRaised, SourceError
@@ -143,8 +143,10 @@ def listed(*names: str) -> list[SourceObject]:
 
 def test_files_of_days_are_counted_as_they_come() -> None:
     first = with_sink_orders(ORDERS, listed("orders-2026-12-30.json", "orders-2026-12-31.json"), ObjectHistory())
-    past = ObjectHistory(seen={item.name: item for item in first})
-    later = with_sink_orders(ORDERS, listed(*past.seen, "orders-2027-01-01.json", "orders-2027-12-31.json"), past)
+    past = ObjectHistory(applied={item.name: item for item in first})
+    later = with_sink_orders(
+        ORDERS, listed(*past.applied, "orders-2027-01-01.json", "orders-2027-12-31.json"), past
+    )
     assert [(item.name, item.order) for item in later] == [
         ("orders-2026-12-30.json", 1),
         ("orders-2026-12-31.json", 2),
@@ -155,7 +157,7 @@ def test_files_of_days_are_counted_as_they_come() -> None:
 
 def test_a_file_of_a_day_keeps_its_order_and_new_files_follow_it() -> None:
     before = SourceObject("orders-2026-12-31.json", (12 << 44) + 32, 1, 0)
-    past = ObjectHistory(seen={before.name: before})
+    past = ObjectHistory(applied={before.name: before})
     found = with_sink_orders(ORDERS, listed(before.name, "orders-2027-01-01.json"), past)
     assert [item.order for item in found] == [before.order, before.order + 1]
 
@@ -163,8 +165,8 @@ def test_a_file_of_a_day_keeps_its_order_and_new_files_follow_it() -> None:
 @pytest.mark.parametrize("is_archived", [False, True])
 def test_a_new_file_without_an_order_among_files_of_a_sink_is_refused(is_archived: bool) -> None:
     first = with_sink_orders(ORDERS, listed("orders+0+0000000000.json"), ObjectHistory())
-    past = ObjectHistory(seen={item.name: item for item in first})
-    there = [] if is_archived else list(past.seen)
+    past = ObjectHistory(applied={item.name: item for item in first})
+    there = [] if is_archived else list(past.applied)
     with pytest.raises(SourceError, match="order of files") as raised:
         with_sink_orders(ORDERS, listed(*there, "backfill.json"), past)
     assert "found backfill.json, and orders+0+0000000000.json" in str(raised.value.found)
@@ -172,7 +174,7 @@ def test_a_new_file_without_an_order_among_files_of_a_sink_is_refused(is_archive
     found = with_sink_orders(
         ORDERS,
         listed(*there, "backfill.json", "orders+0+0000000009.json"),
-        ObjectHistory(seen={**past.seen, **known}),
+        ObjectHistory(applied={**past.applied, **known}),
     )
     assert {item.order for item in found} == {7, 10} | ({1} if there else set()), "one that has its place keeps it"
 
@@ -194,10 +196,10 @@ class Sink:
     def apply(self) -> ObjectSelection:
         """Apply what waits; of an `ordered` table nothing may come below the last file any more."""
         dimension = Dimension(name=ORDERS, schema=Schema(()))
-        selection = choose(self.folder, dimension, self.past, Limits(), with_sink_orders)
-        seen = {**self.past.seen, **{item.name: item for item in selection.objects}}
+        selection = select_files(self.folder, dimension, self.past, Limits(), with_sink_orders)
+        seen = {**self.past.applied, **{item.name: item for item in selection.objects}}
         last = max(seen.values(), key=lambda item: item.order)
-        self.past = replace(self.past, seen=seen, last=last.name, floor=last.order)
+        self.past = replace(self.past, applied=seen, last_applied=last.name, object_watermark=last.order)
         return selection
 
 

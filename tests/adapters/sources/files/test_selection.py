@@ -66,8 +66,10 @@ def test_files_of_a_snapshot_whose_folder_has_its_time_are_counted_from_there(tm
     assert (other - one, time_of(one), time_of(other)) == (1, time_of(one), time_of(one))
     seen = {item.name: item for item in selection.objects}
     files(tmp_path, "2026-11-21/part-1.csv")
-    again = source.select_objects(dimension(Snapshots()), ObjectHistory(seen=seen, load=Load(epoch=2, settles=10)))
-    places = {item.name: item.order for item in (*again.objects, *again.left)}
+    again = source.select_objects(
+        dimension(Snapshots()), ObjectHistory(applied=seen, load=Load(epoch=2, settles=10))
+    )
+    places = {item.name: item.order for item in (*again.objects, *again.remaining)}
     assert places["2026-11-21/part-1.csv"] == other + 1, "those that have a place keep it"
     assert places["2026-11-22/part-9.csv"] > other + 1
 
@@ -96,14 +98,14 @@ def test_a_folder_is_selected_whole_again_after_one_of_its_files_changed(
         folder = tmp_path / str(place)
         source = files(folder, *of, snapshots="folder", **named)
         first = _settled(source, ObjectHistory(), Load(epoch=1, settles=10)).objects
-        known = ObjectHistory(seen={item.name: item for item in first})
-        assert [*known.seen] == of
+        known = ObjectHistory(applied={item.name: item for item in first})
+        assert [*known.applied] == of
         load = Load(epoch=2, settles=10, older=older)
-        assert not _settled(source, known, load).left, "nothing is new"
+        assert not _settled(source, known, load).remaining, "nothing is new"
         _write_anew(folder, *written)
         found = _settled(source, known, load)
         assert [item.name for item in found.objects] == list(dict.fromkeys([*of, *written]))
-        assert (found.load, found.aside, found.is_first) == (2, (), bool(named))
+        assert (found.load_epoch, found.excluded, found.is_first) == (2, (), bool(named))
 
 
 def test_a_snapshot_has_its_partitions_and_files_outside_of_folders_are_ignored(tmp_path: Path) -> None:
@@ -111,7 +113,7 @@ def test_a_snapshot_has_its_partitions_and_files_outside_of_folders_are_ignored(
     source = files(tmp_path, *of, snapshots="folder", path_columns=["region"])
     selection = source.select_objects(dimension(Snapshots()), ObjectHistory(load=Load(epoch=1, settles=0)))
     assert [item.name for item in selection.objects] == [*of[:2]]
-    assert selection.others == ("list.csv",)
+    assert selection.unrelated_files == ("list.csv",)
     with pytest.raises(SourceError, match="whether the folder 2026-01-01/region=eu is a snapshot"):
         files(tmp_path, snapshots="folder").select_objects(dimension(Snapshots()), ObjectHistory())
 
@@ -122,16 +124,16 @@ def test_an_older_folder_is_spliced_whole_after_one_of_its_files_changed(tmp_pat
     before = _settled(source, ObjectHistory(), Load(epoch=1, settles=10)).objects
     left = frozenset(item.version for item in before)
     files(tmp_path, "2026-11-22/part-9.csv")
-    past = ObjectHistory(left=left, load=Load(epoch=2, settles=10))
-    newest = source.select_objects(dimension(Snapshots()), past).left
-    known = ObjectHistory(seen={item.name: item for item in newest}, left=left)
-    assert [*known.seen] == ["2026-11-22/part-9.csv"]
+    past = ObjectHistory(earlier_versions=left, load=Load(epoch=2, settles=10))
+    newest = source.select_objects(dimension(Snapshots()), past).remaining
+    known = ObjectHistory(applied={item.name: item for item in newest}, earlier_versions=left)
+    assert [*known.applied] == ["2026-11-22/part-9.csv"]
     _write_anew(tmp_path, of[1])
     load = Load(epoch=3, settles=10, older=Older.SPLICE)
     found = _settled(source, known, load)
-    assert ([item.name for item in found.objects], found.load, found.is_first) == (of, 2, False)
+    assert ([item.name for item in found.objects], found.load_epoch, found.is_first) == (of, 2, False)
     skips = replace(load, older=Older.SKIP)
-    aside = source.select_objects(dimension(Snapshots()), replace(known, load=skips)).aside
+    aside = source.select_objects(dimension(Snapshots()), replace(known, load=skips)).excluded
     assert [item.name for item in aside] == of[1:]
     _write_anew(tmp_path, "2026-11-22/part-9.csv")
     newer = _settled(source, known, skips)
@@ -155,12 +157,12 @@ def test_a_file_whose_name_counts_too_far_stops_the_table(tmp_path: Path, name: 
 def test_files_of_keys_and_headers_of_a_sink_are_expected(tmp_path: Path) -> None:
     beside = ["t+0+0000000001.keys.json", "t+0+0000000001.headers.json"]
     source = files(tmp_path, "t+0+0000000001.json", "note.txt", *beside, format="debezium")
-    assert source.select_objects(dimension(), ObjectHistory()).others == ("note.txt",)
+    assert source.select_objects(dimension(), ObjectHistory()).unrelated_files == ("note.txt",)
 
 
 def test_a_file_whose_name_is_no_utf_8_stops_the_table_or_is_reported(tmp_path: Path) -> None:
     source = files(tmp_path, "1.csv", os.fsdecode(b"note\xff.txt"))
-    assert source.select_objects(dimension(), ObjectHistory()).others == ("note\\xff.txt",)
+    assert source.select_objects(dimension(), ObjectHistory()).unrelated_files == ("note\\xff.txt",)
     files(tmp_path, os.fsdecode(b"2\xff.csv"))
     with pytest.raises(SourceError, match="the name of a file is no text") as refused:
         source.select_objects(dimension(), ObjectHistory())

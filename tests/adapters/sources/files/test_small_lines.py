@@ -22,7 +22,7 @@ from structlog.testing import capture_logs
 
 from lakeward.adapters.sources.files.event_frame import ODD, frame_of
 from lakeward.adapters.sources.files.file_columns import File, with_schema
-from lakeward.adapters.sources.files.json_lines.frames import STRANGE
+from lakeward.adapters.sources.files.json_lines.frames import UNDECLARED
 from lakeward.adapters.sources.files.json_lines.message_warnings import NO_PLACE
 from lakeward.adapters.sources.files.json_lines.other_tables import HAS_OTHER
 from lakeward.adapters.sources.files.local.json_lines import SmallLines
@@ -101,7 +101,7 @@ def test_event_frames_are_those_of_spark(spark: SparkSession, tmp_path: Path) ->
     every = {**odd_feeds(tmp_path / "odd", spark), **real_feeds(tmp_path / "real", spark)}
     gate = ON_LINE_3_5 if line_of_spark() == "3.5" else IN_THE_GATE
     feeds = {sort: read(readable(feed), spark) for sort, feed in every.items() if LONG or sort in gate}
-    assert not [sort for sort, one in feeds.items() if local_source_rows.why_not_here(one.table.reading)]
+    assert not [sort for sort, one in feeds.items() if local_source_rows.why_spark(one.table.reading)]
     frames = []
     for sort, one in feeds.items():
         there = frame_of(one.table, one.files)
@@ -176,7 +176,7 @@ def test_messages_are_read_without_spark(tmp_path: Path, types: str) -> None:
     assert batch.frame.rows.column(names.REASON).to_pylist() == [None, None, "unreadable", *["skipped"] * 3, None]
     assert batch.facts.others == OtherTables(3, (("shop.b", 2), ("shop.z", 1)))
     assert list(batch.facts.cautions.values()) == [1, 2]  # one has no place, and two have no time
-    assert not {name for name in batch.frame.columns if name in (STRANGE, OTHER_TABLE, ODD, HAS_OTHER, NO_PLACE)}
+    assert not {name for name in batch.frame.columns if name in (UNDECLARED, OTHER_TABLE, ODD, HAS_OTHER, NO_PLACE)}
 
 
 @pytest.mark.parametrize("written", ["2026-11-21T10:00:00Z", "soon", "", 10**22, 1.5, {"at": 1}])

@@ -33,12 +33,12 @@ from lakeward.plugins.testing.feeds import BEGIN, COLUMNS, DIMENSION, EPOCH, OTH
 from lakeward.plugins.testing.laws.sources import object_selection, read_rows
 
 LAWS: Final = [
-    object_selection.what_is_taken_is_taken_again_until_it_is_applied,
-    object_selection.what_was_applied_is_not_taken_again,
-    object_selection.a_listing_from_the_last_object_on_finds_the_same,
-    object_selection.what_is_read_again_is_the_same_to_the_position,
-    object_selection.a_table_is_read_by_what_its_source_calls_it,
-    object_selection.what_is_archived_is_what_was_applied,
+    object_selection.objects_are_selected_until_they_are_applied,
+    object_selection.applied_objects_are_not_selected_again,
+    object_selection.a_listing_after_the_last_object_selects_the_same,
+    object_selection.objects_are_read_the_same_again,
+    object_selection.a_table_is_read_under_its_name_in_the_source,
+    object_selection.only_applied_objects_are_archived,
     read_rows.each_row_has_a_place_of_its_own,
     read_rows.facts_bound_the_rows,
 ]
@@ -110,13 +110,13 @@ class RemovesWhatItReads(JdbcSource):
 class GoesByItsOwnName(JdbcSource):
     """Reads a table by what the lake calls it."""
 
-    def select_objects(self, dimension: Dimension, past: ObjectHistory) -> ObjectSelection:
-        return JdbcSource.select_objects(self, replace(dimension, reads=None), past)
+    def select_objects(self, dimension: Dimension, object_history: ObjectHistory) -> ObjectSelection:
+        return JdbcSource.select_objects(self, replace(dimension, source_name=None), object_history)
 
 
 BROKEN: Final[Mapping[Callable[[Feed], None], type[JdbcSource]]] = {
-    object_selection.what_is_taken_is_taken_again_until_it_is_applied: RemovesWhatItReads,
-    object_selection.a_table_is_read_by_what_its_source_calls_it: GoesByItsOwnName,
+    object_selection.objects_are_selected_until_they_are_applied: RemovesWhatItReads,
+    object_selection.a_table_is_read_under_its_name_in_the_source: GoesByItsOwnName,
 }
 
 

@@ -105,7 +105,7 @@ class Shop:
 
     @property
     def past(self) -> ObjectHistory:
-        return ObjectHistory(seen=dict(self.seen), begins=not self.batches, now=START)
+        return ObjectHistory(applied=dict(self.seen), has_no_batch=not self.batches, now=START)
 
     @property
     def names(self) -> dict[int, str]:
@@ -220,10 +220,10 @@ class StartsWithTheFirstLook(SnapshotThenFeed):
         assert topic is not None
         return self.snapshot.select_snapshot(dimension, past, topic.id, list)
 
-    def select_objects(self, dimension: Dimension, past: ObjectHistory) -> ObjectSelection:
+    def select_objects(self, dimension: Dimension, object_history: ObjectHistory) -> ObjectSelection:
         self.feed.follows_snapshot = False
         self.feed.options = self.feed.options.model_copy(update={"start": "latest"})
-        return SnapshotThenFeed.select_objects(self, dimension, past)
+        return SnapshotThenFeed.select_objects(self, dimension, object_history)
 
 
 @pytest.mark.parametrize("broken", [StartsBehindTheSnapshot, StartsWithTheFirstLook])
@@ -249,7 +249,7 @@ def test_a_batch_of_the_snapshot_says_where_the_feed_begins(tmp_path: Path) -> N
     shop = begun(tmp_path)
     selection = shop.take()
     id_ = shop.broker.made[TOPIC][0]
-    assert selection.load == 1
+    assert selection.load_epoch == 1
     assert [item.name for item in selection.objects[1:]] == [f"{TOPIC}+1+0000000000-0000000000+{id_}.json"]
     shop.run()
     assert shop.rows == {1: "sent before", 2: "unsent"}
@@ -297,10 +297,10 @@ def test_a_topic_that_was_empty_before_the_snapshot_is_known_by_its_id(tmp_path:
     assert [name.partition("~")[2][:8] for name in shop.seen] == ["snapshot"], "there is no range of offsets"
     landing = SimpleNamespace(broker=shop.broker, topic_of=lambda _: TOPIC)
     backlog = KafkaBacklog(landing, start="latest", follows_snapshot=True)  # type: ignore[arg-type]
-    assert (backlog.waiting(ITEM, ()), backlog.waiting(ITEM, list(shop.seen))) == (None, 0)
+    assert (backlog.count_waiting(ITEM, ()), backlog.count_waiting(ITEM, list(shop.seen))) == (None, 0)
     shop.put(2, "b")
     shop.send()
-    assert backlog.waiting(ITEM, list(shop.seen)) == 2
+    assert backlog.count_waiting(ITEM, list(shop.seen)) == 2
     for change in (lambda: shop.broker.create(TOPIC, 2), shop.broker.made.clear):
         change()
         with pytest.raises(AlarmRaised) as raised:

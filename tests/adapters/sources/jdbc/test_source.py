@@ -92,7 +92,7 @@ def test_what_was_staged_and_is_gone_is_read_again(tmp_path: Path) -> None:
     play.lose_staged()
     play.pass_by(1)
     selection = play.open().select_objects(play.dimension, replace(play.past, waiting=noted))
-    assert selection.overtaken == tuple(noted), "the ledger does not wait for it"
+    assert selection.superseded == tuple(noted), "the ledger does not wait for it"
     assert (play.run(), play.names) == (1, play.expected)
 
 
@@ -362,7 +362,7 @@ def _kept_before_the_commit(monkeypatch: pytest.MonkeyPatch) -> None:
         kept.extend(folder.name for folder in (self.root / "shop" / "item").glob("2*"))
 
     def applied(past: ObjectHistory) -> Iterator[StagedRead]:
-        return (one for name in [*past.seen, *kept] if (one := StagedRead.of(name)))
+        return (one for name in [*past.applied, *kept] if (one := StagedRead.of(name)))
 
     monkeypatch.setattr(staging.FolderStaging, "land", landed)
     monkeypatch.setattr(source, "_applied_reads", applied)

@@ -49,7 +49,7 @@ def test_a_table_without_a_topic_is_said(broker: FakeBroker, tmp_path: Path) -> 
 
 
 def waiting(own: BrokerFeed, folder: Path, **options: Any) -> int | None:
-    return opened(folder, **options)[1].waiting(ORDERS, [item.name for item in own.objects])
+    return opened(folder, **options)[1].count_waiting(ORDERS, [item.name for item in own.objects])
 
 
 def test_what_waits_is_counted_by_what_was_applied(broker: FakeBroker, tmp_path: Path) -> None:

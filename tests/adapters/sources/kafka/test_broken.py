@@ -94,8 +94,8 @@ class TellsFirst(KafkaSource):
 class BeginsAnew(KafkaSource):
     """Reads from the beginning what has no file any more."""
 
-    def select_objects(self, dimension: Dimension, past: ObjectHistory) -> ObjectSelection:
-        return super().select_objects(dimension, replace(past, seen={}, begins=True))
+    def select_objects(self, dimension: Dimension, object_history: ObjectHistory) -> ObjectSelection:
+        return super().select_objects(dimension, replace(object_history, applied={}, has_no_batch=True))
 
 
 class Uncommitted(FakeBroker):

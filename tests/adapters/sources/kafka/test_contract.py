@@ -28,11 +28,11 @@ from lakeward.plugins.testing.feeds import COLUMNS, EPOCH
 from lakeward.plugins.testing.laws.sources import log_restarts, object_selection, other_tables, read_rows
 
 _OF_OTHERS: Final = (
-    object_selection.an_object_that_changed_since_it_was_taken_is_left_out_with_all_behind_it,
+    object_selection.an_object_that_changed_after_its_selection_is_left_out,
     object_selection.an_object_that_changed_after_it_was_applied_stops_the_table,
-    object_selection.an_object_that_comes_late_is_taken_and_said_to_be_late,
+    object_selection.a_late_object_is_selected_and_reported,
     object_selection.a_truncation_is_one_truncate_at_its_place,
-    other_tables.an_object_of_other_tables_alone_is_not_passed_over_in_silence,
+    other_tables.an_object_of_other_tables_alone_is_reported,
 )
 """Laws that say nothing of a log, whose messages do not change, and of which none comes late in its partition; and
 two that Spark is needed for, of what the source of files does alone."""

@@ -114,7 +114,7 @@ def test_a_group_is_told_of_each_topic_and_a_start_is_found_in_each() -> None:
             broker.send(topic, b"{}", timestamp=time)
     several, name = SeveralTopics(broker), f"{FIRST},{SECOND}"
     assert several.offsets_at(name, [0, 1000], 20) == {0: 1, 1000: 0}
-    several.tell("g", name, {0: 2, 1000: 1})
+    several.commit_offsets("g", name, {0: 2, 1000: 1})
     assert broker.log == ["tell g {0: 2}", "tell g {0: 1}"]
 
 

@@ -466,7 +466,7 @@ def test_a_group_that_cannot_be_told_changes_nothing(tmp_path: Path, monkeypatch
     def refuse(*_: object) -> None:
         raise StoreUnreachable("away")
 
-    monkeypatch.setattr(FakeBroker, "tell", refuse)
+    monkeypatch.setattr(FakeBroker, "commit_offsets", refuse)
     assert own.apply() == [1]
 
 

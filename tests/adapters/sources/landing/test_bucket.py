@@ -20,9 +20,9 @@ from lakeward.adapters.sources.dms import build_inventory
 from lakeward.adapters.sources.dms.paths.file_names import PLACES, STANDARD
 from lakeward.adapters.sources.landing.bucket_store import BucketStore
 from lakeward.adapters.sources.landing.folder import HEAD_BYTES, Folder
-from lakeward.adapters.sources.landing.object_selection import choose, still_alike
+from lakeward.adapters.sources.landing.object_selection import select_files, select_unchanged
 from lakeward.adapters.sources.landing.places import Place, Places
-from lakeward.adapters.sources.rows.parquet_footers import footer
+from lakeward.adapters.sources.rows.parquet_footers import read_footer
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import AlarmRaised, ConfigError, SourceError, StoreUnreachable
 from lakeward.core.ledger.objects import SourceObject
@@ -40,7 +40,9 @@ def as_listed(_table: TableName, listed: list[SourceObject], _past: ObjectHistor
 
 
 def take(folder: Folder, past: ObjectHistory | None = None) -> ObjectSelection:
-    return choose(folder, Dimension(name=TABLE, schema=Schema(())), past or ObjectHistory(), Limits(), as_listed)  # type: ignore[arg-type]
+    return select_files(
+        folder, Dimension(name=TABLE, schema=Schema(())), past or ObjectHistory(), Limits(), as_listed
+    )  # type: ignore[arg-type]
 
 
 @pytest.fixture
@@ -78,9 +80,11 @@ def test_all_pages_are_listed_and_each_once(s3: Buckets, many: str) -> None:
 def test_from_the_mark_on_only_what_does_not_precede_it_is_listed(s3: Buckets, many: str) -> None:
     folder = Folder(f"s3://{many}/landing", PLACES, store=BucketStore(find_access().client))
     whole = take(folder, ObjectHistory())
-    applied = (*whole.objects, *whole.left)[:1_150]
+    applied = (*whole.objects, *whole.remaining)[:1_150]
     seen = {item.name: item for item in applied}
-    past = ObjectHistory(seen=seen, floor=applied[-1].order, last=applied[-1].name, start=applied[-1].name)
+    past = ObjectHistory(
+        applied=seen, object_watermark=applied[-1].order, last_applied=applied[-1].name, start=applied[-1].name
+    )
     s3.requests.clear()
     selection = take(folder, past)
     assert [item.name for item in selection.objects] == CHANGES[1_149:]
@@ -91,9 +95,9 @@ def test_from_the_mark_on_only_what_does_not_precede_it_is_listed(s3: Buckets, m
 
 def test_whether_files_changed_is_looked_up_from_the_first_of_them_on(s3: Buckets, many: str) -> None:
     folder = Folder(f"s3://{many}/landing", PLACES, store=BucketStore(find_access().client))
-    last = tuple(item for item in take(folder).left if item.name in CHANGES[-3:])
+    last = tuple(item for item in take(folder).remaining if item.name in CHANGES[-3:])
     s3.requests.clear()
-    assert still_alike(folder, TABLE, ObjectSelection(last)).objects == last
+    assert select_unchanged(folder, TABLE, ObjectSelection(last)).objects == last
     [listing] = s3.listings()
     assert CHANGES[-5] < listing.asked["start-after"].removeprefix("landing/shop/orders/")
 
@@ -132,10 +136,10 @@ def test_tables_are_the_prefixes_where_tables_lie(s3: Buckets, landing: Folder, 
 
 
 def test_files_of_many_tables_are_seen(s3: Buckets, landing: Folder, bucket: str) -> None:
-    assert landing.beginning("CDC_TXN-") is None
+    assert landing.find_by_prefix("CDC_TXN-") is None
     s3.put(f"s3://{bucket}/landing/changes/ABC.csv", "1\n")
     s3.put(f"s3://{bucket}/landing/changes/CDC_TXN-1.csv", "1\n")
-    assert landing.beginning("CDC_TXN-") == "changes/CDC_TXN-1.csv"
+    assert landing.find_by_prefix("CDC_TXN-") == "changes/CDC_TXN-1.csv"
 
 
 # Reading.
@@ -167,7 +171,9 @@ def test_of_a_parquet_file_only_the_footer_is_read(s3: Buckets, landing: Folder,
     landing.list(TABLE)
     s3.requests.clear()
     with landing.open(TABLE, "LOAD00000001.parquet") as file:
-        assert footer(file, "shop.orders", "LOAD00000001.parquet").schema == Schema((Column("id", Type("bigint")),))
+        assert read_footer(file, "shop.orders", "LOAD00000001.parquet").schema == Schema(
+            (Column("id", Type("bigint")),)
+        )
     assert [request.method for request in s3.requests] == ["HEAD", "GET"]
     first, _, last = str(s3.requests[1].range).removeprefix("bytes=").partition("-")
     assert int(last) - int(first) < HEAD_BYTES < len(made.getvalue())
@@ -201,7 +207,7 @@ def test_an_object_that_is_replaced_while_it_is_read_is_not_mixed(
 
 def test_an_object_that_went_away_is_named(s3: Buckets, landing: Folder, bucket: str) -> None:
     s3.put(f"s3://{bucket}/landing/shop/orders/LOAD00000001.csv", "1\n")
-    for read in (landing.head, lambda table, name: footer(landing.open(table, name), str(table), name)):
+    for read in (landing.head, lambda table, name: read_footer(landing.open(table, name), str(table), name)):
         with pytest.raises(SourceError, match=r"LOAD00000009\.csv cannot be read"):
             read(TABLE, "LOAD00000009.csv")
     assert landing.etag(TABLE, "LOAD00000009.csv") is None
@@ -217,9 +223,9 @@ def test_an_object_of_the_same_size_and_another_content_is_rewritten(
     s3.put(f"s3://{bucket}/landing/shop/orders/LOAD00000001.csv", "1,a\n")
     [before] = take(landing).objects
     s3.put(f"s3://{bucket}/landing/shop/orders/LOAD00000001.csv", "1,b\n")
-    assert still_alike(landing, TABLE, ObjectSelection((before,))).objects == ()
+    assert select_unchanged(landing, TABLE, ObjectSelection((before,))).objects == ()
     with pytest.raises(AlarmRaised) as raised:
-        take(landing, ObjectHistory(seen={before.name: before}, last=before.name))
+        take(landing, ObjectHistory(applied={before.name: before}, last_applied=before.name))
     assert raised.value.code == "LEDGER-002"
 
 
@@ -229,7 +235,7 @@ def test_an_emptied_prefix_is_an_alarm_and_no_missing_folder(s3: Buckets, landin
     s3.client.delete_object(Bucket=bucket, Key="landing/shop/orders/LOAD00000001.csv")
     for folder in (landing, Folder(landing.root, PLACES, store=landing.store)):
         with pytest.raises(AlarmRaised) as raised:
-            take(folder, ObjectHistory(seen={before.name: before}, last=before.name))
+            take(folder, ObjectHistory(applied={before.name: before}, last_applied=before.name))
         assert raised.value.code == "LEDGER-005"
 
 
@@ -245,19 +251,19 @@ def test_applied_objects_are_put_away_and_found_there(s3: Buckets, kept: Folder,
     s3.put(f"s3://{bucket}/landing/shop/orders/LOAD00000001.csv", "1,a\n")
     [found] = take(kept).objects
     for _ in range(2):
-        assert kept.put_away(TABLE, [found]) == ["LOAD00000001.csv"]
+        assert kept.archive_files(TABLE, [found]) == ["LOAD00000001.csv"]
     assert s3.keys(bucket) == ["backup/shop/orders/LOAD00000001.csv"]
     assert kept.head(TABLE, "LOAD00000001.csv") == "1,a\n"
-    assert take(kept, ObjectHistory(seen={found.name: found}, last=found.name)).objects == ()
-    assert kept.is_there(TABLE)
-    assert not Folder(kept.root, PLACES, store=kept.store).is_there(TABLE)
+    assert take(kept, ObjectHistory(applied={found.name: found}, last_applied=found.name)).objects == ()
+    assert kept.has_folder(TABLE)
+    assert not Folder(kept.root, PLACES, store=kept.store).has_folder(TABLE)
 
 
 def test_an_object_that_changed_since_it_was_applied_stays(s3: Buckets, kept: Folder, bucket: str) -> None:
     s3.put(f"s3://{bucket}/landing/shop/orders/LOAD00000001.csv", "1,a\n")
     [found] = take(kept).objects
     s3.put(f"s3://{bucket}/landing/shop/orders/LOAD00000001.csv", "1,b\n")
-    assert kept.put_away(TABLE, [found]) == []
+    assert kept.archive_files(TABLE, [found]) == []
     assert s3.keys(bucket) == ["landing/shop/orders/LOAD00000001.csv"]
 
 
@@ -274,7 +280,7 @@ def test_an_object_that_is_rewritten_while_it_is_copied_stays(
         s3.put(f"s3://{bucket}/landing/shop/orders/LOAD00000001.csv", "1,b\n")
 
     monkeypatch.setattr(kept.store.client, "copy", rewritten)
-    kept.put_away(TABLE, [found])
+    kept.archive_files(TABLE, [found])
     contents = [s3.client.get_object(Bucket=bucket, Key=key)["Body"].read() for key in s3.keys(bucket)]
     assert contents == [b"1,a\n", b"1,b\n"]
 
@@ -334,7 +340,7 @@ def test_what_s3_refuses_is_said_in_words(
     with Stubber(client) as stub:
         stub.add_client_error("list_objects_v2", code, "in its own words", status)
         with pytest.raises(kind, match=words) as failed:
-            BucketStore(client).real(f"s3://{bucket}/landing")
+            BucketStore(client).resolve(f"s3://{bucket}/landing")
     assert "secret word" not in str(failed.value)
 
 
@@ -371,6 +377,6 @@ def test_an_archive_beside_the_landing_folder_may_begin_as_it_does(s3: Buckets, 
 def test_what_is_found_is_what_is_listed(s3: Buckets, landing: Folder, bucket: str) -> None:
     s3.put(f"s3://{bucket}/landing/a.csv", "1\n")
     [listed] = landing.store.list(landing.base, None)
-    found = landing.store.find(f"{landing.base}/a.csv")
+    found = landing.store.stat(f"{landing.base}/a.csv")
     assert found == Stored(f"{landing.base}/a.csv", listed.size, listed.modified, listed.etag)
-    assert landing.store.find(f"{landing.base}/b.csv") is None
+    assert landing.store.stat(f"{landing.base}/b.csv") is None

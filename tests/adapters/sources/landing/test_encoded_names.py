@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lakeward.adapters.aws.s3.access import normal
-from lakeward.adapters.sources.landing.places import encoded
+from lakeward.adapters.sources.landing.places import encode_names
 from lakeward.core.dimension import TableName
 
 
@@ -13,15 +13,15 @@ from lakeward.core.dimension import TableName
     "name", ["#", "{x}", "[", "?", "*", "a/b", "a\\b", "..", ".", "a:b", "a%23", "\n", "a b", "ä€"]
 )
 def test_any_name_of_a_table_makes_one_part_of_a_url(name: str) -> None:
-    made = encoded(TableName("shop", name)).table
+    made = encode_names(TableName("shop", name)).table
     assert normal(f"s3://shop/staging/{made}/x") == f"s3://shop/staging/{made}/x"
     assert not {"/", "%", ":", " "} & set(made)
 
 
 def test_no_two_tables_have_one_encoded_name() -> None:
     names = ["a#", "a~23", "a~", "a~7e", "a~7e23", "A#", "a/", ".a", "~2ea", "a.b", "a~2eb"]
-    assert len({encoded(TableName("shop", name)) for name in names}) == len(names)
+    assert len({encode_names(TableName("shop", name)) for name in names}) == len(names)
 
 
 def test_a_plain_name_stays_as_it_is() -> None:
-    assert encoded(TableName("shop_1", "Order-lines.v2")) == TableName("shop_1", "Order-lines.v2")
+    assert encode_names(TableName("shop_1", "Order-lines.v2")) == TableName("shop_1", "Order-lines.v2")

@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from lakeward.adapters.sources.csv.layout import OP, Expected, find_layout
+from lakeward.adapters.sources.csv.layout import OP, ExpectedLayout, find_layout
 from lakeward.adapters.sources.csv.parser import Dialect
 from lakeward.adapters.sources.dms import build
 from lakeward.adapters.sources.dms.paths.file_names import PLACES, STANDARD, Names
-from lakeward.adapters.sources.landing.folder import HEAD_BYTES, MOST_HEAD_BYTES, Folder
+from lakeward.adapters.sources.landing.folder import HEAD_BYTES, MAX_HEAD_BYTES, Folder
 from lakeward.adapters.sources.landing.local_store import LocalStore
 from lakeward.adapters.sources.landing.places import Place, Places
 from lakeward.core.dimension import Dimension, TableName
@@ -242,7 +242,7 @@ def test_the_head_has_the_first_row_whole_whatever_lines_are_in_its_quotes(landi
     assert head.startswith(first)
     assert len(head) < len(first) + 2 * HEAD_BYTES
     schema = Schema((Column("id", Type("int")), Column("note", Type("string"))))
-    expected = Expected(Dimension(name=TABLE, schema=schema, key=("id",)), Dialect(), "Op", None)
+    expected = ExpectedLayout(Dimension(name=TABLE, schema=schema, key=("id",)), Dialect(), "Op", None)
     found = find_layout("LOAD00000001.csv", head, expected, is_load=True)
     assert found.columns == ((OP, "id", "note") if op else ("id", "note"))
     assert (found.has_header, found.is_crlf) == (False, True)
@@ -250,7 +250,7 @@ def test_the_head_has_the_first_row_whole_whatever_lines_are_in_its_quotes(landi
 
 def test_a_quote_that_is_never_closed_is_not_looked_for_without_end(landing: Folder) -> None:
     put(landing, "LOAD00000001.csv", b'1,"a\n' + (b"b" * 4095 + b"\n") * (5 * 1024))
-    assert len(landing.head(TABLE, "LOAD00000001.csv", quote='"')) <= MOST_HEAD_BYTES
+    assert len(landing.head(TABLE, "LOAD00000001.csv", quote='"')) <= MAX_HEAD_BYTES
 
 
 def test_the_end_of_a_great_row_is_seen_where_it_lies_across_what_is_read_at_once(landing: Folder) -> None:
@@ -286,10 +286,10 @@ def test_applied_files_are_put_away_and_found_there(landing: Folder) -> None:
     put(kept, "LOAD00000001.csv", b"1,a\n")
     ((found,), _) = kept.list(TABLE)
     for _ in range(2):
-        assert kept.put_away(TABLE, [found]) == ["LOAD00000001.csv"]
+        assert kept.archive_files(TABLE, [found]) == ["LOAD00000001.csv"]
     assert kept.list(TABLE) == ([], [])
     assert kept.head(TABLE, "LOAD00000001.csv") == "1,a\n"
-    assert Folder(landing.root, PLACES).put_away(TABLE, [found]) == []
+    assert Folder(landing.root, PLACES).archive_files(TABLE, [found]) == []
 
 
 def test_a_file_that_changed_since_it_was_applied_stays(landing: Folder) -> None:
@@ -297,7 +297,7 @@ def test_a_file_that_changed_since_it_was_applied_stays(landing: Folder) -> None
     file = put(kept, "LOAD00000001.csv", b"1,a\n")
     ((found,), _) = kept.list(TABLE)
     put(kept, "LOAD00000001.csv", b"1,a\n2,b\n")
-    assert kept.put_away(TABLE, [found]) == []
+    assert kept.archive_files(TABLE, [found]) == []
     assert file.exists()
 
 
@@ -319,7 +319,7 @@ def test_two_tables_of_one_that_put_its_files_away_at_once_wait_for_each_other(l
         put(kept, f"LOAD0000000{number}.csv", b"1,a\n")
     found, _ = kept.list(TABLE)
     with ThreadPoolExecutor(2) as pool:
-        moved = list(pool.map(lambda _: sorted(kept.put_away(TABLE, found)), range(2)))
+        moved = list(pool.map(lambda _: sorted(kept.archive_files(TABLE, found)), range(2)))
     assert moved == [[f"LOAD0000000{number}.csv" for number in range(1, 4)]] * 2
 
 
@@ -329,7 +329,7 @@ def test_an_archive_that_cannot_be_written_is_said(landing: Folder) -> None:
     put(kept, "LOAD00000001.csv")
     ((found,), _) = kept.list(TABLE)
     with pytest.raises(SourceError, match="cannot be moved into the archive"):
-        kept.put_away(TABLE, [found])
+        kept.archive_files(TABLE, [found])
 
 
 @pytest.mark.parametrize("archive", ["landing", "landing/backup", "./landing/shop"])

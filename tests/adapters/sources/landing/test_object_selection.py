@@ -9,7 +9,7 @@ import pytest
 
 from lakeward.adapters.sources.dms.paths.file_names import PLACES, STANDARD
 from lakeward.adapters.sources.landing.folder import Folder
-from lakeward.adapters.sources.landing.object_selection import choose, still_alike
+from lakeward.adapters.sources.landing.object_selection import select_files, select_unchanged
 from lakeward.adapters.sources.landing.places import Place, Places
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import AlarmRaised
@@ -40,7 +40,7 @@ def applied(folder: Folder) -> SourceObject:
 
 
 def chosen(folder: Folder, past: ObjectHistory) -> ObjectSelection:
-    return choose(
+    return select_files(
         folder, Dimension(name=ITEM, schema=Schema(())), past, Limits(), lambda _table, listed, _past: listed
     )
 
@@ -52,11 +52,11 @@ def test_a_load_of_the_size_of_the_one_before_is_the_same_after_it_was_read(tmp_
     before = applied(folder)
     write(file, "1,b\n", 200)
     load = Load(epoch=2, since=1, cut=50, status=LoadStatus(began=150 * SECOND, ended=250 * SECOND))
-    selection = chosen(folder, ObjectHistory(seen={before.name: before}, last=before.name, load=load))
-    assert selection.load == 2
-    assert still_alike(folder, ITEM, selection).objects == selection.objects != ()
+    selection = chosen(folder, ObjectHistory(applied={before.name: before}, last_applied=before.name, load=load))
+    assert selection.load_epoch == 2
+    assert select_unchanged(folder, ITEM, selection).objects == selection.objects != ()
     write(file, "1,c\n", 300)
-    assert still_alike(folder, ITEM, selection).objects == ()
+    assert select_unchanged(folder, ITEM, selection).objects == ()
 
 
 def test_the_archive_is_looked_into_where_a_table_begins(tmp_path: Path, file: Path) -> None:
@@ -64,15 +64,18 @@ def test_the_archive_is_looked_into_where_a_table_begins(tmp_path: Path, file: P
     folder = Folder(tmp_path, PLACES, tmp_path / "backup")
     change = file.with_name("20261121-100000000.csv")
     write(change, "U,1,a\n", 100)
-    assert [item.name for item in chosen(folder, ObjectHistory(begins=True)).objects] == [change.name]
+    assert [item.name for item in chosen(folder, ObjectHistory(has_no_batch=True)).objects] == [change.name]
     for name in (".hidden", "LOAD00000002.csv", file.name):
         write(tmp_path / "backup" / "shop" / "item" / name, "1,a\n", 50)
     with pytest.raises(AlarmRaised) as raised:
-        chosen(folder, ObjectHistory(begins=True))
+        chosen(folder, ObjectHistory(has_no_batch=True))
     assert (raised.value.code, raised.value.about) == ("LEDGER-006", (file.name,))
     assert [item.name for item in chosen(folder, ObjectHistory()).objects] == [change.name], "it has rows"
     write(file, "1,a\n", 100)
-    assert [item.name for item in chosen(folder, ObjectHistory(begins=True)).objects] == [file.name, change.name]
+    assert [item.name for item in chosen(folder, ObjectHistory(has_no_batch=True)).objects] == [
+        file.name,
+        change.name,
+    ]
 
 
 def test_files_of_two_folders_are_seen_alike_whatever_they_are_called(tmp_path: Path, file: Path) -> None:
@@ -85,4 +88,4 @@ def test_files_of_two_folders_are_seen_alike_whatever_they_are_called(tmp_path: 
     listed, _ = folder.list(ITEM) or ((), ())
     assert len(listed) == 2
     for items in (listed, listed[:1], listed[1:]):
-        assert still_alike(folder, ITEM, ObjectSelection(tuple(items))).objects == tuple(items)
+        assert select_unchanged(folder, ITEM, ObjectSelection(tuple(items))).objects == tuple(items)

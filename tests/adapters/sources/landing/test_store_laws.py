@@ -53,7 +53,7 @@ class Side:
         return sorted((item.name, item.size) for item in found if start is None or item.name >= start)
 
     def sizes(self, names: Sequence[str]) -> list[int | None]:
-        found = [self.store.find(f"{self.root}/{name}") for name in names]
+        found = [self.store.stat(f"{self.root}/{name}") for name in names]
         return [None if item is None else item.size for item in found]
 
     def read(self, name: str, first: int, length: int) -> tuple[bytes, bytes]:
@@ -66,7 +66,7 @@ class Side:
         return [sorted(self.store.folders(f"{self.root}/{at}".rstrip("/"))) for at in sorted(within)]
 
     def has(self, folders: Sequence[str]) -> list[bool]:
-        return [self.store.real(f"{self.root}/{folder}") is not None for folder in folders]
+        return [self.store.resolve(f"{self.root}/{folder}") is not None for folder in folders]
 
 
 def sides(client: Any, folder: str, bucket: str, make: Callable[[Any], Store]) -> tuple[Side, Side]:
@@ -157,7 +157,7 @@ class ListsWhatIsHidden(BucketStore):
 
 
 class TakesPrefixesForFolders(BucketStore):
-    def real(self, folder: str) -> str | None:
+    def resolve(self, folder: str) -> str | None:
         bucket, _, prefix = folder.removeprefix("s3://").partition("/")
         return folder if "Contents" in self.client.list_objects_v2(Bucket=bucket, Prefix=prefix) else None
 

@@ -10,7 +10,7 @@ from lakeward.adapters.sources.messages.json.spark_functions import (
     Shape,
     is_number,
     is_rounded,
-    taken_apart,
+    parse_in_shape,
 )
 
 ENVELOPE: Shape = {"after": CELLS, "op": TEXT, "payload": {"after": CELLS}}
@@ -33,7 +33,7 @@ ENVELOPE: Shape = {"after": CELLS, "op": TEXT, "payload": {"after": CELLS}}
 def test_an_object_is_parsed_in_its_shape(
     value: str | None, shape: Shape, it: object, broken: str | None
 ) -> None:
-    found, rest = taken_apart(value, shape)
+    found, rest = parse_in_shape(value, shape)
     assert (tuple(found.values()) if isinstance(found, dict) else found, rest) == (it, broken)
 
 

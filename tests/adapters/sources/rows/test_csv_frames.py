@@ -16,7 +16,7 @@ from lakeward.adapters.sources.csv.layout import OPERATIONS, Layout
 from lakeward.adapters.sources.csv.parser import Dialect, Record, fields, records
 from lakeward.adapters.sources.csv.repeated_header import OTHER_ORDER, SAME_ORDER, find_repeat
 from lakeward.adapters.sources.rows.csv_frames import WHOLE_FILES, read_csv
-from lakeward.adapters.sources.rows.read_spec import Numbered, Reading, file_frame
+from lakeward.adapters.sources.rows.read_spec import NumberedFile, Reading, file_frame
 from lakeward.adapters.spark.execution import parallelism
 from lakeward.adapters.spark.frames.source_rows import (
     BLANK,
@@ -158,7 +158,7 @@ def test_lines_of_a_large_file_that_all_cores_take_apart_keep_their_numbers(
 ) -> None:
     """The first is that of the header, and a byte order mark is before it alone."""
     (tmp_path / "t.csv").write_text("\ufeffa,b,c\n" + "".join(f"{n},\"x,{n}\",\n" for n in range(500)), "utf-8")
-    monkeypatch.setattr(parallelism, "_LARGE", 0)
+    monkeypatch.setattr(parallelism, "_LARGE_BYTES", 0)
     rows = read(spark, tmp_path, layout=replace(LAYOUT, has_header=True))
     assert rows.rdd.getNumPartitions() == spark.sparkContext.defaultParallelism > 1
     found = sorted((row[LINE], row["a"], row["b"], row[BROKEN]) for row in rows.collect())
@@ -202,7 +202,7 @@ def test_a_line_of_a_torn_row_is_flagged_unless_lines_are_joined(
 def test_a_row_that_is_no_utf_8_is_refused_and_kept_in_hex(spark: SparkSession, tmp_path: Path) -> None:
     """Stored as a text, no reader of the quarantine could read it back."""
     (tmp_path / "t.csv").write_bytes(b"1,caf\xe9,c\n2,x,y\n")
-    places = [Numbered(str(tmp_path / "t.csv"), 1, 0, is_load=True, has_op=False)]
+    places = [NumberedFile(str(tmp_path / "t.csv"), 1, 0, is_load=True, has_op=False)]
     files = file_frame(spark, places, reading(tmp_path))
     rows = to_events(read(spark, tmp_path), files, reading(tmp_path)).orderBy(names.ROW).collect()
     assert [(row[names.DETAIL], row[names.TEXT]) for row in rows] == [

@@ -13,7 +13,7 @@ from pyspark import StorageLevel
 from pyspark.sql import SparkSession
 
 from lakeward.adapters.sources import dms, files
-from lakeward.adapters.sources.rows.frame_cache import KeptFrames
+from lakeward.adapters.sources.rows.frame_cache import FrameCache
 from lakeward.adapters.spark.execution.parallelism import BYTES_IN_MEMORY
 from lakeward.adapters.spark.shaping.shaper import SparkShaper
 from lakeward.core.dimension import Dimension, TableName
@@ -30,7 +30,7 @@ ALONE = Dimension(
     name=NAME, schema=Schema((Column("id", Type("int")), Column("a", Type("string")))), key=("id",), keeps_text=True
 )
 MIRROR = replace(ALONE, readers=2)
-HISTORY = replace(MIRROR, name=TableName("shop", "item_history"), reads=NAME)
+HISTORY = replace(MIRROR, name=TableName("shop", "item_history"), source_name=NAME)
 FIRST, SECOND = SourceObject("f1", 1, 10, 5), SourceObject("f2", 2, 10, 5)
 
 
@@ -54,11 +54,11 @@ class Frame:
 
 class Source:
     def __init__(self) -> None:
-        self.kept = KeptFrames()
+        self.kept = FrameCache()
 
     def read(self, dimension: Dimension, *objects: SourceObject) -> tuple[Frame, Callable[[], None]]:
         frame: Any = Frame()
-        _, done = self.kept.keep(frame, dimension, objects)
+        _, done = self.kept.cache(frame, dimension, objects)
         assert frame.is_kept
         return frame, done
 

@@ -19,9 +19,9 @@ from lakeward.adapters.sources.csv.parser import Dialect, records
 from lakeward.adapters.sources.rows.csv_frames import WHOLE_FILES
 from lakeward.adapters.sources.rows.csv_frames import read_csv as read_in_spark
 from lakeward.adapters.sources.rows.local_csv import read_csv
-from lakeward.adapters.sources.rows.read_spec import Numbered, Reading, file_frame
+from lakeward.adapters.sources.rows.read_spec import NumberedFile, Reading, file_frame
 from lakeward.adapters.spark.frames.local_casts import SparkNeeded
-from lakeward.adapters.spark.frames.local_source_rows import FilePlace, to_events, why_not_here
+from lakeward.adapters.spark.frames.local_source_rows import FilePlace, to_events, why_spark
 from lakeward.adapters.spark.frames.source_rows import LINE, TORN, VALUE
 from lakeward.adapters.spark.frames.source_rows import to_events as to_events_in_spark
 from lakeward.adapters.spark.session.compatibility import to_arrow
@@ -204,7 +204,7 @@ def types_of(rows: pa.Table) -> Mapping[str, str]:
 def test_event_frames_are_those_of_spark(spark: SparkSession, tmp_path: Path, name: str) -> None:
     case = CASES[name]
     case = replace(case, reading=replace(case.reading, base=str(tmp_path)))
-    assert why_not_here(case.reading) is None
+    assert why_spark(case.reading) is None
     files = files_of(case, 300, name)
     for file, data in files.items():
         (tmp_path / file).write_bytes(data)
@@ -214,7 +214,7 @@ def test_event_frames_are_those_of_spark(spark: SparkSession, tmp_path: Path, na
     for key, value in WHOLE_FILES.items():
         spark.conf.set(key, value)
     numbered = [
-        Numbered(str(tmp_path / file), number * 7, number, case.is_load, OP in case.columns)
+        NumberedFile(str(tmp_path / file), number * 7, number, case.is_load, OP in case.columns)
         for number, file in enumerate(files)
         if file not in others
     ]
@@ -269,7 +269,7 @@ def test_a_quote_that_is_never_closed_makes_a_torn_row() -> None:
 
 
 def test_a_table_that_spark_alone_reads_says_why() -> None:
-    assert "tells the operation" in str(why_not_here(reading(FEW, indicator="c string")))
+    assert "tells the operation" in str(why_spark(reading(FEW, indicator="c string")))
 
 
 @pytest.mark.parametrize(

@@ -17,9 +17,9 @@ from pyspark.sql import SparkSession
 
 from lakeward.adapters.sources.csv.layout import OPERATIONS
 from lakeward.adapters.sources.rows.local_files import SmallFile, read_files
-from lakeward.adapters.sources.rows.parquet_footers import Footer, footer
+from lakeward.adapters.sources.rows.parquet_footers import Footer, read_footer
 from lakeward.adapters.sources.rows.parquet_frames import read_parquet
-from lakeward.adapters.sources.rows.read_spec import Numbered, Reading, file_frame
+from lakeward.adapters.sources.rows.read_spec import NumberedFile, Reading, file_frame
 from lakeward.adapters.spark.frames.local_casts import SparkNeeded
 from lakeward.adapters.spark.frames.local_source_rows import FilePlace
 from lakeward.adapters.spark.frames.source_rows import to_events
@@ -84,7 +84,7 @@ def rows_of(random: Random, count: int) -> pa.Table:
 def write(folder: Path, rows: pa.Table, name: str) -> tuple[Path, Footer]:
     path = folder / name
     pq.write_table(rows, path)
-    return path, footer(path, "s.t")
+    return path, read_footer(path, "s.t")
 
 
 def small(path: Path, found: Footer, rank: int = 0, called: Mapping[str, str] | None = None) -> SmallFile:
@@ -108,7 +108,7 @@ def test_event_frames_are_those_of_spark(spark: SparkSession, tmp_path: Path) ->
     reading = replace(READING, base=str(tmp_path))
     here = read_files([small(*one, rank, CALLED) for rank, one in enumerate(found)], reading, 20_000)
 
-    numbered = [Numbered(str(path), rank * 7, rank, False, True) for rank, (path, _) in enumerate(found)]
+    numbered = [NumberedFile(str(path), rank * 7, rank, False, True) for rank, (path, _) in enumerate(found)]
     paths = [str(path) for path, _ in found]
     rows = read_parquet(spark, paths, reading, found[0][1], has_op=True, called=CALLED)
     frame = to_arrow(to_events(rows, file_frame(spark, numbered, reading), reading))

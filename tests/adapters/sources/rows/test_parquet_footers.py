@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from lakeward.adapters.sources.rows.parquet_footers import Form, footer
+from lakeward.adapters.sources.rows.parquet_footers import PhysicalForm, read_footer
 from lakeward.core.errors import SourceError
 
 ROWS = pa.table({"id": [1, 2], "of": [{"price": 1.5}, {"price": 2.5}]})
@@ -36,7 +36,7 @@ def test_a_codec_or_encoding_that_spark_cannot_read_is_named_with_its_column(
 ) -> None:
     pq.write_table(ROWS, tmp_path / "a.parquet", **written)
     with pytest.raises(SourceError) as caught:
-        footer(tmp_path / "a.parquet", "shop.item", "a.parquet")
+        read_footer(tmp_path / "a.parquet", "shop.item", "a.parquet")
     assert caught.value.what == f"shop.item: Spark does not read the column {column} of a.parquet"
     assert caught.value.found == f"its values are {found}; the file is whole"
     assert "Let the file be written with " in caught.value.todo
@@ -47,12 +47,12 @@ def test_codecs_and_encodings_that_spark_reads_are_accepted(tmp_path: Path, code
     for encoding in ("DELTA_BINARY_PACKED", "PLAIN"):
         more = {"use_dictionary": False, "column_encoding": {"id": encoding}}
         pq.write_table(ROWS, tmp_path / "a.parquet", compression=codec, **more)
-        assert footer(tmp_path / "a.parquet", "shop.item").schema.names == ("id", "of")
+        assert read_footer(tmp_path / "a.parquet", "shop.item").schema.names == ("id", "of")
 
 
 def test_columns_get_the_wanted_names_unless_two_differ_by_case_only(tmp_path: Path) -> None:
     pq.write_table(pa.table({"ID": [1], "Name": pa.nulls(1), "v": [1], "V": [2], "w": [1]}), tmp_path / "t.parquet")
-    found = footer(tmp_path / "t.parquet", "shop.item").with_names(["id", "name", "V", "v", "W", "w"])
+    found = read_footer(tmp_path / "t.parquet", "shop.item").with_names(["id", "name", "V", "v", "W", "w"])
     assert found.schema.names == ("id", "v", "V", "w")
-    assert found.forms == (("name", Form.NOTHING),)
+    assert found.forms == (("name", PhysicalForm.NOTHING),)
     assert dict(found.written) == {"id": "ID", "name": "Name"}

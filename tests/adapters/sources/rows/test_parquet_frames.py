@@ -20,7 +20,7 @@ from pyspark.sql import SparkSession
 
 from lakeward.adapters.sources import dms, files
 from lakeward.adapters.sources.rows.local_parquet import read_parquet as read_here
-from lakeward.adapters.sources.rows.parquet_footers import Footer, Form, footer, refuse_unknown
+from lakeward.adapters.sources.rows.parquet_footers import Footer, PhysicalForm, read_footer, refuse_unknown
 from lakeward.adapters.sources.rows.parquet_frames import NOT_UTF8, read_parquet
 from lakeward.adapters.sources.rows.read_spec import Reading
 from lakeward.adapters.spark.frames.local_casts import SparkNeeded
@@ -74,7 +74,7 @@ def test_columns_are_read_by_what_they_mean(spark: SparkSession, tmp_path: Path)
     """Of types that no name tells, of wider ones that are declared, of none; what would be cut is told whole."""
     pq.write_table(pa.table({name: values for name, (values, _, _) in COLUMNS.items()}), tmp_path / "a.parquet")
     schema = Schema(tuple(Column(name, parse_type(type_)) for name, (_, type_, _) in COLUMNS.items()))
-    found = footer(tmp_path / "a.parquet", "shop.item").with_known(schema)
+    found = read_footer(tmp_path / "a.parquet", "shop.item").with_types(schema)
     reading = Reading(dimension=Dimension(name=TableName("shop", "item"), schema=schema), base=str(tmp_path))
     rows = read_parquet(spark, [str(tmp_path / "a.parquet")], reading, found, has_op=False).orderBy(LINE).collect()
     assert {name: rows[0][name] for name in COLUMNS} == {name: value for name, (_, _, value) in COLUMNS.items()}
@@ -123,7 +123,7 @@ def test_a_text_that_is_not_utf8_is_reported_in_each_kind_of_column(
     good, bad = with_texts(GOOD), {name: of for name, of in with_texts(BAD).items() if name not in ("id", "large")}
     for number, name in enumerate(bad):
         pq.write_table(pa.table({**good, name: bad[name]}), tmp_path / f"{number}.parquet")
-    found = footer(tmp_path / "0.parquet", "shop.item")
+    found = read_footer(tmp_path / "0.parquet", "shop.item")
     dimension = Dimension(name=TableName("shop", "item"), schema=found.schema, key=("id",))
     reading = Reading(dimension=dimension, base=str(tmp_path))
     files_ = sorted(map(str, tmp_path.glob("*.parquet")))
@@ -144,7 +144,7 @@ def test_a_text_that_is_not_utf8_is_reported_in_each_kind_of_column(
 @pytest.mark.usefixtures("active")
 def test_a_key_and_an_operation_that_are_not_utf8_are_shown_in_hex(spark: SparkSession, tmp_path: Path) -> None:
     pq.write_table(pa.table({"id": texts(BAD, GOOD), "Op": texts(b"I", BAD)}), tmp_path / "a.parquet")
-    found = footer(tmp_path / "a.parquet", "shop.item")
+    found = read_footer(tmp_path / "a.parquet", "shop.item")
     dimension = Dimension(name=TableName("shop", "item"), schema=Schema(found.schema.columns[:1]), key=("id",))
     reading = Reading(dimension=dimension, base=str(tmp_path), op_column="Op")
     rows = read_parquet(spark, [str(tmp_path / "a.parquet")], reading, found, has_op=True).orderBy(LINE).collect()
@@ -172,7 +172,7 @@ def test_a_file_of_nothing_but_columns_without_values_has_its_rows(tmp_path: Pat
     pq.write_table(pa.table({"id": pa.nulls(2), "note": pa.nulls(2)}), tmp_path / "a.parquet")
     schema = Schema((Column("id", Type("int")), Column("note", Type("date"))))
     dimension = Dimension(name=TableName("shop", "item"), schema=schema, key=("id",))
-    found = footer(tmp_path / "a.parquet", "shop.item").with_known(dimension.schema)
+    found = read_footer(tmp_path / "a.parquet", "shop.item").with_types(dimension.schema)
     reading = Reading(dimension=dimension, base=str(tmp_path))
     rows = read_parquet(spark, [str(tmp_path / "a.parquet")], reading, found, has_op=False)
     assert [tuple(row) for row in rows.select("id", "note", LINE).collect()] == [(None, None, 1), (None, None, 2)]
@@ -180,16 +180,16 @@ def test_a_file_of_nothing_but_columns_without_values_has_its_rows(tmp_path: Pat
 
 def test_a_column_without_values_has_the_type_that_is_known(tmp_path: Path) -> None:
     pq.write_table(pa.table({"id": [1], "note": pa.nulls(1)}), tmp_path / "a.parquet")
-    found, own = footer(tmp_path / "a.parquet", "shop.item"), Column("id", Type("bigint"))
-    assert found == Footer(Schema((own,)), (("note", Form.NOTHING),))
+    found, own = read_footer(tmp_path / "a.parquet", "shop.item"), Column("id", Type("bigint"))
+    assert found == Footer(Schema((own,)), (("note", PhysicalForm.NOTHING),))
     note = Column("note", Type("date"))
-    assert found.with_known(None, Schema((note,))).schema == Schema((own, note))
+    assert found.with_types(None, Schema((note,))).schema == Schema((own, note))
     now = Schema((replace(note, name="remark"),))
-    assert found.with_known(now, renames={note.name: "remark"}).schema == Schema((own, note))
-    assert found.with_known(now).schema == Schema((own,))
+    assert found.with_types(now, renames={note.name: "remark"}).schema == Schema((own, note))
+    assert found.with_types(now).schema == Schema((own,))
     with pytest.raises(SourceError, match=r"column note of a.parquet has no type"):
-        refuse_unknown(found.with_known(Schema((own,))), "shop.item", "a.parquet")
-    refuse_unknown(found.with_known(Schema((note,))), "shop.item", "a.parquet")
+        refuse_unknown(found.with_types(Schema((own,))), "shop.item", "a.parquet")
+    refuse_unknown(found.with_types(Schema((note,))), "shop.item", "a.parquet")
 
 
 @pytest.mark.parametrize("build", [dms.build, files.build])
@@ -202,7 +202,7 @@ def test_where_rules_make_the_columns_of_a_table_one_without_values_is_never_lef
     pq.write_table(pa.table({"Op": ["I"], "id": [1], "note": pa.nulls(1)}), folder / "20261105-100000000.parquet")
     source = build({"path": "landing", "formats": {}}, Runtime(no_spark, tmp_path, small_batch=100))
     dimension = Dimension(name=TableName("shop", "item"), schema=Schema(()), key=("id",))
-    selection = source.select_objects(dimension, ObjectHistory(begins=True))
+    selection = source.select_objects(dimension, ObjectHistory(has_no_batch=True))
     with pytest.raises(AssertionError, match="needs no Spark"):  # it goes on to read such a column
         source.read(dimension, selection, 1)
     with pytest.raises(SourceError, match=r"column note of 20261105-100000000.parquet has no type"):
@@ -222,8 +222,10 @@ def test_times_that_spark_would_cut_stop_the_table(tmp_path: Path, nanos: list[i
     content = pa.table({"at": pa.array(nanos, pa.timestamp("ns"))})
     pq.write_table(content, tmp_path / "a.parquet", use_deprecated_int96_timestamps=True)
     if is_taken:
-        assert footer(tmp_path / "a.parquet", "shop.item") == Footer(Schema((Column("at", Type("timestamp")),)))
+        assert read_footer(tmp_path / "a.parquet", "shop.item") == Footer(
+            Schema((Column("at", Type("timestamp")),))
+        )
         return
     with pytest.raises(SourceError, match=r"column at of .* has times that lakeward does not hold") as caught:
-        footer(tmp_path / "a.parquet", "shop.item")
+        read_footer(tmp_path / "a.parquet", "shop.item")
     assert "INT96" in caught.value.found

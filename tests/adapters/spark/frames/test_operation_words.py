@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lakeward.adapters.spark.frames.source_rows import UPSERT, Telling
+from lakeward.adapters.spark.frames.source_rows import UPSERT, RowSettings
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.events import Operation
 from lakeward.core.schema import Schema
@@ -39,6 +39,6 @@ def test_an_indicator_is_asked_before_the_word() -> None:
     assert telling.operation_of("D", "?", is_whole=True) is None
 
 
-def _telling(*, takes_other_words: bool) -> Telling:
+def _telling(*, takes_other_words: bool) -> RowSettings:
     dimension = Dimension(name=TableName("shop", "item"), key=("id",), schema=Schema(()))
-    return Telling(dimension=dimension, operations=NAMED, takes_other_words=takes_other_words)
+    return RowSettings(dimension=dimension, operations=NAMED, takes_other_words=takes_other_words)

@@ -17,10 +17,10 @@ from lakeward.adapters.spark.merge.resolution import ID, as_rejects, reject_each
 from lakeward.adapters.spark.sql import names
 from lakeward.adapters.spark.sql.names import quoted
 from lakeward.core.dimension import Dimension, TableName
-from lakeward.core.events import Mark, Sequences
+from lakeward.core.events import Sequences, SourceOrder
 from lakeward.core.history.options import History
 from lakeward.core.joined.check import validate_joined
-from lakeward.core.joined.declaration import Joined, Source
+from lakeward.core.joined.declaration import JoinDeclaration, Source
 from lakeward.core.merge.change_log import Reason
 from lakeward.core.schema import Column, Schema, Type
 
@@ -74,13 +74,13 @@ def test_what_the_mark_has_passed_is_forgotten_up_to_a_transaction_that_it_parts
     bases = rows(spark, **{stored_column(name): sql for name, sql in place.items()}, **{names.BATCH: "1L"})
     pinned = rows(spark, **place).limit(0)
     for mark, left in ((6, 2), (7, 0)):
-        trimmed = trim_chains(table, Mark(1, mark), events.unionByName(later), bases, pinned)
+        trimmed = trim_chains(table, SourceOrder(1, mark), events.unionByName(later), bases, pinned)
         assert own(trimmed.events) == [ROW] * left
         assert own(trimmed.bases) == ([ROW] if left else [])
 
 
 def test_keys_have_their_texts_without_their_columns(spark: SparkSession) -> None:
-    assert Key(dimension()).named_rows(rows(spark)).columns == ["_lakeward_key_text"]
+    assert Key(dimension()).with_key_text_only(rows(spark)).columns == ["_lakeward_key_text"]
 
 
 def test_columns_that_change_names_with_each_other(spark: SparkSession) -> None:
@@ -104,7 +104,7 @@ def test_joined_rows_over_time_are_told_from_what_stands_for_none(spark: SparkSe
         "item": Source(table=TableName("shop", "item"), columns={"k1": "a", "k0": "b", "told": "x"}),
         "other": Source(table=TableName("shop", "other"), columns={"_made": "y"}, on=("a",), to=("a",)),
     }
-    joined = Joined(name=TableName("dw", "joined"), sources=sources, unknown={}, history=History())
+    joined = JoinDeclaration(name=TableName("dw", "joined"), sources=sources, unknown={}, history=History())
     joining = validate_joined(joined, tables)
     versions = {"item": [(1, 2, 7, 0, 0, None)], "other": [(1, 9, 5, 5, None)]}
     frames = {}

@@ -41,7 +41,7 @@ def plan() -> MergePlan:
         appends=False,
         creates=True,
         folds=True,
-        in_part=True,
+        folds_remembered=True,
     )
 
 

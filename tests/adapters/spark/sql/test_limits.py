@@ -13,7 +13,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from lakeward.adapters.sources.messages.json.wire_format import UNITS, Wire, Writing, value_of
-from lakeward.adapters.sources.rows.parquet_footers import footer
+from lakeward.adapters.sources.rows.parquet_footers import read_footer
 from lakeward.adapters.sources.rows.parquet_frames import read_parquet
 from lakeward.adapters.sources.rows.read_spec import Reading
 from lakeward.adapters.sources.rows.repair import events_of_json
@@ -191,7 +191,11 @@ def test_a_value_of_a_parquet_file_is_in_the_range_of_its_type(spark: SparkSessi
         for n, t in COLUMNS.items()
     ]
     frame = read_parquet(
-        spark, [str(tmp_path / "a.parquet")], reading, footer(tmp_path / "a.parquet", "shop.item"), has_op=False
+        spark,
+        [str(tmp_path / "a.parquet")],
+        reading,
+        read_footer(tmp_path / "a.parquet", "shop.item"),
+        has_op=False,
     )
     found = frame.orderBy(LINE).selectExpr(
         f"coalesce({', '.join(values)}) AS value", "id", "deep", f"{KEY_MISFIT} AS of_key", f"{MISFIT} AS other"

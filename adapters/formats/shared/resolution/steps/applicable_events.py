@@ -75,7 +75,7 @@ def find_applicable_events(
 def _events(plan: MergePlan, arrivals: Arrivals) -> DataFrame:
     """Return the events to fold, with the waiting events that a truncate may release."""
     events = events_of(arrivals.frame)
-    events = with_absent(events, plan) if plan.in_part else events
+    events = with_absent(events, plan) if plan.folds_remembered else events
     if arrivals.lifted is None:
         return events
     return events.unionByName(events_of(arrivals.lifted), allowMissingColumns=True)

@@ -29,7 +29,7 @@ def with_effective_times(
     """
     if plan.dimension.history is None:
         return plan, frame
-    frame = dated(frame, plan.dimension, plan.epoch, plan.ran, is_first=plan.is_first)
+    frame = dated(frame, plan.dimension, plan.epoch, plan.begun_at, is_first=plan.is_first)
     message = undated(frame, plan.dimension) if _may_be_undated(plan, plan.dimension.history) else None
     if message is None:
         return plan, frame
@@ -60,4 +60,4 @@ def _may_be_undated(plan: MergePlan, history: History) -> bool:
     if isinstance(history.validity, ByColumn) or plan.releases:
         return True
     ahead = 0 if facts.ahead is None else facts.ahead.time
-    return instant_of_time(max(facts.time or 0, ahead, plan.ran), history) > valid_instant_range(history)[1]
+    return instant_of_time(max(facts.time or 0, ahead, plan.begun_at), history) > valid_instant_range(history)[1]

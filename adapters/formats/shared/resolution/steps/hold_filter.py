@@ -76,7 +76,7 @@ def leave_out_waiting(
         new = waiting.join(F.broadcast(waiting_before), [names.OBJECT, names.ROW], "left_anti")
         repeated = 0 if plan.releases else waiting.count() - new.count()
         waiting = new
-    if plan.evolution.lacks and not plan.in_part and not waiting.isEmpty():
+    if plan.evolution.lacks_columns and not plan.folds_remembered and not waiting.isEmpty():
         raise cannot_wait(plan)
     return waiting, repeated
 

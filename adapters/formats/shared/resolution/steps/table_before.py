@@ -47,7 +47,7 @@ class TableBeforeReader:
     def before(self, frame: DataFrame, truncates: DataFrame | None) -> TableBefore:
         """Return the state of the table before a batch of these rows and `truncates`."""
         plan, upto = self.plan, self.plan.batch - 1
-        by_rows = self._is_ordered or not plan.in_part
+        by_rows = self._is_ordered or not plan.folds_remembered
         return TableBefore(
             remembered=None if plan.replaces else self.change_log.events(upto),
             bases=None if by_rows or plan.replaces else self.change_log.bases(upto),
@@ -97,5 +97,5 @@ class TableBeforeReader:
         newest, time = rows.where(IS_EVENT).agg(F.max(names.INSTANT), F.max(names.TIME)).collect()[0]
         keys = Key(plan.dimension).key_texts(rows).select(KEY).where(f"{KEY} IS NOT NULL").distinct()
         own_times, is_first = plan.facts.own_times, plan.is_first
-        ends = find_end_instants(history, newest, time, plan.ran, own_times=own_times, is_first=is_first)
+        ends = find_end_instants(history, newest, time, plan.begun_at, own_times=own_times, is_first=is_first)
         return Load(keys=keys, ends=ends)

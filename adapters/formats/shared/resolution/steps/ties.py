@@ -15,7 +15,7 @@ from lakeward.adapters.formats.shared.side_tables.quarantine import QuarantineTa
 from lakeward.adapters.spark.frames.event_frame import IS_LOAD
 from lakeward.adapters.spark.history.version_rows import ENDS
 from lakeward.adapters.spark.merge.duplicates import stored_facts
-from lakeward.adapters.spark.merge.resolution import ID, STANDS, reject_each
+from lakeward.adapters.spark.merge.resolution import ID, IS_NOT_DELETED, reject_each
 from lakeward.adapters.spark.merge.ties import OTHER_OBJECT, OTHER_ROW, find_ties
 from lakeward.adapters.spark.sql import names
 from lakeward.adapters.spark.sql.inline_rows import inline
@@ -68,7 +68,7 @@ def facts_of_stored_rows(plan: MergePlan, rows: Rows) -> DataFrame | None:
     if rows.history is not None:
         stored_rows = rows.history.read(stored_rows).where(f"{ENDS} IS NULL")
     elif plan.dimension.is_soft:
-        stored_rows = stored_rows.where(STANDS)
+        stored_rows = stored_rows.where(IS_NOT_DELETED)
     return stored_facts(stored_rows, plan)
 
 

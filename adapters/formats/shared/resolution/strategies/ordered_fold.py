@@ -43,7 +43,7 @@ def resolve_in_order(side_tables: SideTables, plan: MergePlan, arrivals: Arrival
         upserts=upserts,
         removed=removed,
         changes=_with_truncates(_changes(plan, applicable.passing, chains), arrivals.truncates),
-        bases=chains.bases() if plan.in_part and not _is_ordered(plan) else None,
+        bases=chains.bases() if plan.folds_remembered and not _is_ordered(plan) else None,
         waiting=waiting,
         released=applicable.released(plan),
         drops_below=drops_below,
@@ -91,7 +91,7 @@ def _changes(plan: MergePlan, passing: DataFrame, chains: Chains) -> DataFrame:
     """Return the events for the change log. Rows of a full load are left out where the table has them."""
     if _is_ordered(plan):
         return _deletes(passing, chains)
-    if not plan.in_part:
+    if not plan.folds_remembered:
         return passing.where(f"NOT {IS_LOAD}")
     return passing if chains.settled is None else passing.join(chains.settled, ID, "left_anti")
 

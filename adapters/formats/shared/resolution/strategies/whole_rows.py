@@ -47,7 +47,7 @@ def whole_rows_suffice(side_tables: SideTables, plan: MergePlan, arrivals: Arriv
     """
     dimension, facts = plan.dimension, plan.facts
     needs_memory = plan.recalls or plan.replaces or plan.releases or plan.holds or plan.copies or plan.truncates.all
-    needs_cells = dimension.keeps_ended or plan.recomputed or plan.evolution.lacks or facts.has_loads
+    needs_cells = dimension.keeps_ended or plan.recomputed or plan.evolution.lacks_columns or facts.has_loads
     if is_ordered(plan) or PARTIAL & facts.needs or needs_memory or needs_cells:
         return False
     if arrivals.late or any(reason in HOLDING for reason in facts.rejects):
@@ -65,11 +65,11 @@ def resolve_whole_rows(side_tables: SideTables, plan: MergePlan, arrivals: Arriv
     waiting, waiting_again = leave_out_waiting(side_tables, plan, waiting)
     remembered_deletes = side_tables.change_log.deletes(plan.batch - 1) if plan.recalls else None
     stored = None if rows.table is None else rows.find_stored(passing, remembered_deletes)
-    remembers_all = waiting is None and not plan.releases and not plan.in_part
+    remembers_all = waiting is None and not plan.releases and not plan.folds_remembered
     row_verdicts = judge_events(plan, passing, stored, remembers_all=remembers_all)
     with freed_on_failure(row_verdicts.close):
         tally, written, removed = counts(row_verdicts.sums, row_verdicts.frame, passing, plan)
-        if plan.evolution.lacks and tally.update_on_missing:
+        if plan.evolution.lacks_columns and tally.update_on_missing:
             return _in_order(side_tables, plan, arrivals, rows, row_verdicts)
         all_written = written == tally.stale + tally.duplicates + tally.superseded + tally.applied
         upserts = passing if all_written else winners(passing, row_verdicts.frame, deletes=False)
@@ -78,7 +78,7 @@ def resolve_whole_rows(side_tables: SideTables, plan: MergePlan, arrivals: Arriv
             upserts=rows.with_stored_values(upserts, row_verdicts.frame),
             removed=row_verdicts.frame.where(f"{IS_NEWS} AND {IS_LIVE}"),
             changes=None if is_ordered(plan) else changes_of(passing),
-            bases=_base_rows(plan, rows, row_verdicts) if plan.in_part and not is_ordered(plan) else None,
+            bases=_base_rows(plan, rows, row_verdicts) if plan.folds_remembered and not is_ordered(plan) else None,
             deletes=winners(passing, row_verdicts.frame, deletes=True) if has_deletes else None,
             waiting=waiting,
             released=passing if plan.releases else None,

@@ -32,7 +32,7 @@ _TRANSACTION: Final = ("txId", "gtid", "commit_lsn", "commit_scn", "ts_ms")
 
 
 @dataclass(slots=True)
-class Opened:
+class ParsedMessage:
     """A parsed message.
 
     `after`, `before`, `source` and `block` (the transaction's id) are its parts. `said` is the operation in the
@@ -88,9 +88,9 @@ class LocalDebezium:
         is_other = any(NUMBER.fullmatch(word) or word in ("true", "false") for word in self.words)
         return "`unavailable_value` may be a number" if is_other else None
 
-    def open(self, message: Message) -> Opened:
+    def open(self, message: Message) -> ParsedMessage:
         """Parse a message."""
-        found = Opened(message, broken=message.wrong)
+        found = ParsedMessage(message, broken=message.wrong)
         found.is_tombstone = is_tombstone(message.value)
         op = self._open_row(found) if self.decoder.is_flat else self._open_envelope(found)
         header = message.new_key if message.old_key is None else message.old_key
@@ -117,7 +117,7 @@ class LocalDebezium:
             found.after = None
         return found
 
-    def _open_envelope(self, found: Opened) -> str | None:
+    def _open_envelope(self, found: ParsedMessage) -> str | None:
         body = found.message.body
         if body is None:
             return None
@@ -133,7 +133,7 @@ class LocalDebezium:
         op = payload.get("op")
         return text_of(body.get("op") if op is None else op)
 
-    def _open_row(self, found: Opened) -> str | None:
+    def _open_row(self, found: ParsedMessage) -> str | None:
         body = found.message.body
         if body is not None and "payload" in body and len(body) - ("schema" in body) == 1:
             found.after, wrong = self.documents.parse_part(body["payload"])
@@ -146,7 +146,7 @@ class LocalDebezium:
             found.after = None
         return op
 
-    def field_of(self, found: Opened) -> Callable[[str], str | None]:
+    def field_of(self, found: ParsedMessage) -> Callable[[str], str | None]:
         """Return a function for the fields of the source; in a flattened row their names have a prefix."""
         if not self.decoder.is_flat:
             source = found.source or {}
@@ -159,7 +159,7 @@ class LocalDebezium:
 
         return field
 
-    def _names(self, found: Opened, field: Callable[[str], str | None]) -> tuple[str | None, str | None]:
+    def _names(self, found: ParsedMessage, field: Callable[[str], str | None]) -> tuple[str | None, str | None]:
         topic = found.message.topic
         parts = [] if topic is None else topic.split(".")
         schema, table = field("schema"), field("table")
@@ -171,13 +171,13 @@ class LocalDebezium:
             schema = parts[-2]
         return schema, parts[-1] if table is None and parts else table
 
-    def _has_row(self, found: Opened, op: str | None) -> bool:
+    def _has_row(self, found: ParsedMessage, op: str | None) -> bool:
         if not self.decoder.is_flat:
             return op in OPERATIONS
         row = found.after
         return row is not None and not found.is_tombstone
 
-    def _said(self, found: Opened, op: str | None) -> str | None:
+    def _said(self, found: ParsedMessage, op: str | None) -> str | None:
         if found.is_tombstone and self.decoder.tombstones == "delete":
             return "delete"
         if self.decoder.is_flat:
@@ -197,7 +197,7 @@ class LocalDebezium:
 
     # Key changes.
 
-    def _link(self, found: Opened) -> None:
+    def _link(self, found: ParsedMessage) -> None:
         """Set the fields of halves of key changes that have headers."""
         message, links_all = found.message, self.decoder.links_all
         found.needs = found.said == "insert" and found.after is not None and self.has_word(found.after)
@@ -229,7 +229,7 @@ class LocalDebezium:
         """Return whether the key of a message has each column of the table's key."""
         return keys is not None and all(keys.get(name) is not None for name in self.decoder.key)
 
-    def gone(self, found: Opened, name: str) -> Any:
+    def gone(self, found: ParsedMessage, name: str) -> Any:
         """Return a key cell of a deleted row."""
         keys = found.message.key
         own = None if keys is None else keys.get(name)
@@ -239,7 +239,7 @@ class LocalDebezium:
             return made_up if own is None else own
         return made_up if keys is None else own
 
-    def transaction(self, found: Opened) -> str | None:
+    def transaction(self, found: ParsedMessage) -> str | None:
         """Return the name of a message's transaction; None without one."""
         field = self.field_of(found)
         own = found.block

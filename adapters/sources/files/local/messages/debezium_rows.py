@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from lakeward.adapters.sources.files.local.messages.debezium import NUMBER, LocalDebezium, Opened
+from lakeward.adapters.sources.files.local.messages.debezium import NUMBER, LocalDebezium, ParsedMessage
 from lakeward.adapters.sources.files.local.messages.log_positions import (
     Field,
     no_place,
@@ -42,7 +42,7 @@ class DebeziumRows:
 
     local: LocalDebezium
 
-    def row_of(self, found: Opened, columns: Columns, own_words: str | None = None) -> Row:
+    def row_of(self, found: ParsedMessage, columns: Columns, own_words: str | None = None) -> Row:
         """Return the row of a message; `own_words` say why no message with a row can be read, if that is so."""
         after, operation, field = found.after, found.operation, self.local.field_of(found)
         broken = self._broken(found)
@@ -68,7 +68,7 @@ class DebeziumRows:
             broken=broken,
             is_blank=self._is_blank(found),
             strange=strange_names(after, columns.places.keys(), self.local.decoder.not_columns),
-            beside={
+            extra={
                 OTHER_TABLE: found.other_table,
                 TOMBSTONE: self._is_tombstone(found),
                 HAS_DELETED: self.local.decoder.is_flat and "__deleted" in (after or {}),
@@ -87,7 +87,7 @@ class DebeziumRows:
             return place_of_mongodb(field, is_read), None
         return place_and_log(field, is_read)
 
-    def _cells(self, found: Opened, unset: Sequence[str], columns: Columns) -> list[Any]:
+    def _cells(self, found: ParsedMessage, unset: Sequence[str], columns: Columns) -> list[Any]:
         """Return the cells of a row; a deleted row has only its key."""
         operation, after = found.operation, found.after
         if after is None or operation in ("delete", "truncate"):
@@ -111,14 +111,14 @@ class DebeziumRows:
         found = [n for n in columns.others if (may_lack and n not in after) or self.local.is_word(after.get(n))]
         return found or None
 
-    def _was(self, found: Opened, columns: Columns) -> list[Any]:
+    def _was(self, found: ParsedMessage, columns: Columns) -> list[Any]:
         is_told = found.operation == "update" or (not columns.key and found.operation == "delete")
         if not is_told or (found.left is None and (self.local.decoder.is_flat or found.before is None)):
-            return [None] * len(columns.told)
+            return [None] * len(columns.before_columns)
         left, before = found.left or {}, {} if self.local.decoder.is_flat else found.before or {}
-        return [before.get(name) if left.get(name) is None else left.get(name) for name in columns.told]
+        return [before.get(name) if left.get(name) is None else left.get(name) for name in columns.before_columns]
 
-    def _is_old_key_unknown(self, found: Opened) -> bool:
+    def _is_old_key_unknown(self, found: ParsedMessage) -> bool:
         keys = found.message.key
         if keys is None or found.operation != "update":
             return False
@@ -126,13 +126,15 @@ class DebeziumRows:
         images = (keys, left, before)
         return any(all(image.get(name) is None for image in images) for name in self.local.decoder.key)
 
-    def _has_image(self, found: Opened, columns: Columns) -> bool:
+    def _has_image(self, found: ParsedMessage, columns: Columns) -> bool:
         whole = self.local.decoder.before_images == "whole" and not self.local.decoder.is_flat
-        if not whole or not columns.told or found.before is None:
+        if not whole or not columns.before_columns or found.before is None:
             return False
-        return all(name in found.before for name in columns.told) and not self.local.has_word(found.before)
+        return all(name in found.before for name in columns.before_columns) and not self.local.has_word(
+            found.before
+        )
 
-    def _time(self, found: Opened) -> tuple[int | None, str | None]:
+    def _time(self, found: ParsedMessage) -> tuple[int | None, str | None]:
         """Return the time of the change in microseconds since 1970, and the text of a time that cannot be read.
 
         It is the time of the source, not that of the connector. At least one of the two is None.
@@ -150,7 +152,7 @@ class DebeziumRows:
             return micros or None, None
         return None, next((f"{name}: {text}" for name, text in texts.items() if text is not None), None)
 
-    def _broken(self, found: Opened) -> str | None:
+    def _broken(self, found: ParsedMessage) -> str | None:
         if found.is_nameless:
             return NAMELESS
         if found.is_tombstone:
@@ -170,7 +172,7 @@ class DebeziumRows:
         is_lost = is_half and self.local.tells(message.key) and not self.local.tells(found.other)
         return "the header with the other key of a key change tells no key" if is_lost else None
 
-    def _is_blank(self, found: Opened) -> bool:
+    def _is_blank(self, found: ParsedMessage) -> bool:
         """Return whether a message is skipped: tombstone, heartbeat, transaction marker, or of another table."""
         if found.is_tombstone:
             is_none = self.local.decoder.tombstones != "delete"
@@ -178,10 +180,10 @@ class DebeziumRows:
             is_none = found.message.body is not None and (found.operation == "m" or found.is_of_none)
         return is_none or found.moved or found.is_of_other
 
-    def _is_tombstone(self, found: Opened) -> bool:
+    def _is_tombstone(self, found: ParsedMessage) -> bool:
         return found.is_tombstone and not found.is_of_other and found.message.line.text.strip(_BLANK) != ""
 
-    def is_number(self, found: Opened, value: Any, name: str) -> bool:
+    def is_number(self, found: ParsedMessage, value: Any, name: str) -> bool:
         """Return whether a cell of a column is a JSON number in its message, and not a text."""
         text = text_of(value)
         if text is None or not NUMBER.fullmatch(text):

@@ -65,17 +65,17 @@ class LocalDms:
             ),
             is_blank=is_of_other or message.is_bare or not is_row,
             strange=strange_names(data, columns.places.keys(), self.decoder.not_columns),
-            beside={OTHER_TABLE: other, ROWS_GONE: not is_row and said in GONE and not is_of_other},
+            extra={OTHER_TABLE: other, ROWS_GONE: not is_row and said in GONE and not is_of_other},
         )
 
     def _was(self, said: str | None, data: Object | None, before: Object | None, columns: Columns) -> list[Any]:
         is_change = said == "update" or (not columns.key and said == "delete")
         prefix = self.decoder.before_prefix
         if not is_change:
-            return [None] * len(columns.told)
-        own = {} if data is None or prefix is None else {n: data.get(prefix + n) for n in columns.told}
+            return [None] * len(columns.before_columns)
+        own = {} if data is None or prefix is None else {n: data.get(prefix + n) for n in columns.before_columns}
         image = before or {}
-        return [image.get(name) if own.get(name) is None else own[name] for name in columns.told]
+        return [image.get(name) if own.get(name) is None else own[name] for name in columns.before_columns]
 
     def _has_image(self, said: str | None, data: Object | None, before: Object | None, columns: Columns) -> bool:
         """Return whether a message has all values before the change; a missing one is not certainly NULL."""
@@ -84,7 +84,7 @@ class LocalDms:
         def was(name: str) -> bool:
             return name in image or (prefix is not None and prefix + name in cells)
 
-        told = columns.told
+        told = columns.before_columns
         return bool(told) and all(was(name) or (said == "delete" and name in cells) for name in told)
 
 

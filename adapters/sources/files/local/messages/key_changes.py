@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from lakeward.adapters.sources.files.local.messages.debezium import LocalDebezium, Opened
+from lakeward.adapters.sources.files.local.messages.debezium import LocalDebezium, ParsedMessage
 from lakeward.adapters.sources.files.local.values.documents import Object, text_of
 from lakeward.adapters.sources.messages.debezium import OPERATIONS
 
@@ -22,7 +22,7 @@ class _Half:
     it is its insert.
     """
 
-    message: Opened
+    message: ParsedMessage
     transaction: str | None
     keys: Object | None
     lacks: bool
@@ -31,7 +31,7 @@ class _Half:
     leaves: bool = False
 
 
-def link(opened: Sequence[Opened], decoder: LocalDebezium) -> None:
+def link(opened: Sequence[ParsedMessage], decoder: LocalDebezium) -> None:
     """Link inserts that lack values with the deletes before them; messages must be in order of files and lines."""
     halves = [_half(message, decoder) for message in opened]
     for alike in _by_topic(halves, decoder.decoder.partitions).values():
@@ -51,14 +51,14 @@ def link(opened: Sequence[Opened], decoder: LocalDebezium) -> None:
         message.moved = message.moved or (half.leaves and sure)
 
 
-def _half(found: Opened, decoder: LocalDebezium) -> _Half:
+def _half(found: ParsedMessage, decoder: LocalDebezium) -> _Half:
     keys = {name: decoder.gone(found, name) for name in decoder.decoder.key}
     is_told = bool(keys) and all(value is not None for value in keys.values())
     lacks = found.needs and found.left is None
     return _Half(found, decoder.transaction(found), keys if is_told else None, lacks, found.message.topic or "")
 
 
-def _left_behind(halves: Sequence[_Half], key: Sequence[str]) -> Iterator[Opened]:
+def _left_behind(halves: Sequence[_Half], key: Sequence[str]) -> Iterator[ParsedMessage]:
     """Yield the rows that get a key which another row leaves later in the transaction, by their headers."""
     left: set[tuple[str, str, Sequence[str | None]]] = set()
     for half in reversed(halves):

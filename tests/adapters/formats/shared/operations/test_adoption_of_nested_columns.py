@@ -158,6 +158,6 @@ def test_what_a_dropped_table_left_in_quarantine_is_not_that_of_an_adopted_one(
     opened = replace(opened, change_log=kept, quarantine=kept, adoption=TableAdoption(kept, ExternalTableReader))
     job: Job[Any] = Job(dimension=DIMENSION, source=MemorySource(), opened=opened)
     foreign = ExternalTable(state="7", schema=DIMENSION.schema, rows=3)
-    adopt(job, AdoptionRequest(foreign=foreign, applied=[], behind=[]))
+    adopt(job, AdoptionRequest(external=foreign, applied=[], remaining=[]))
     again = SideTables(DIMENSION, make(tmp_path), no_spark)
     assert again.entries(Progress(batch=1)) == []

@@ -10,15 +10,15 @@ from lakeward.core.events import Cell, Key, key_of
 from lakeward.core.history.instants import instant_of_value
 from lakeward.core.history.options import History
 from lakeward.core.joined.aggregates import Cells
-from lakeward.core.joined.declaration import Joined
+from lakeward.core.joined.declaration import JoinDeclaration
 from lakeward.core.text.values import from_text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Joining:
+class JoinDefinition:
     """A declaration, the tables of its sources by name, and the dimension of the joined table."""
 
-    joined: Joined
+    joined: JoinDeclaration
     tables: Mapping[str, Dimension]
     dimension: Dimension
 
@@ -74,6 +74,6 @@ class Joining:
         return key_of(cells, key) or (), cells
 
 
-def link_columns(joined: Joined, name: str, table: Dimension) -> Sequence[str]:
+def link_columns(joined: JoinDeclaration, name: str, table: Dimension) -> Sequence[str]:
     """Return the columns by which the rows of a source are found."""
     return joined.sources[name].on or table.key

@@ -39,7 +39,7 @@ class RollbackPreview:
     objects: Sequence[ObjectRecord] = ()
     batches: int = 0
     by_hand: int = 0
-    words: Sequence[OperatorDecision] = ()
+    decisions: Sequence[OperatorDecision] = ()
 
 
 class Versions(Protocol):
@@ -49,7 +49,7 @@ class Versions(Protocol):
         """Return the commits to which the table can be rolled back, newest first."""
         ...
 
-    def behind(self, name: str) -> RollbackPreview:
+    def preview_rollback(self, name: str) -> RollbackPreview:
         """Return what a rollback to the commit `name` would undo.
 
         Raises ConfigError or TableError if the table cannot be rolled back to it.
@@ -166,7 +166,7 @@ class ExternalTable:
     schema: Schema
     rows: int
     null_keys: int = 0
-    twice: int = 0
+    duplicate_keys: int = 0
     example: str | None = None
     refused: Sequence[str] = ()
 
@@ -174,14 +174,14 @@ class ExternalTable:
 class Adoption(Protocol):
     """Takes over a table that another engine wrote."""
 
-    def look(self) -> ExternalTable:
+    def inspect(self) -> ExternalTable:
         """Inspect the whole table and change nothing.
 
         Raises ConfigError if there is no table, or if it is one of lakeward's, and TableError if it cannot be read.
         """
         ...
 
-    def adopt(self, foreign: ExternalTable, plan: MergePlan, progress: Progress) -> Commit:
+    def adopt(self, external: ExternalTable, plan: MergePlan, progress: Progress) -> Commit:
         """Write the batch record of the plan, then add lakeward's columns and the progress in one commit.
 
         Existing rows are kept. Their position columns are NULL, which sorts before every change. Raises

@@ -20,12 +20,12 @@ from lakeward.adapters.spark.joined.source_frames import JoinedSource, sources_o
 from lakeward.adapters.spark.sql.types import ddl
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.events import Cell, Position
-from lakeward.core.history.options import ByColumn, History, Shown, Surrogate
+from lakeward.core.history.options import ByColumn, History, Surrogate, ValidityColumns
 from lakeward.core.history.version_rows import rows as shown_rows
 from lakeward.core.history.versions import Version
 from lakeward.core.joined.check import validate_joined
-from lakeward.core.joined.declaration import Joined, Source
-from lakeward.core.joined.joining import Joining
+from lakeward.core.joined.declaration import JoinDeclaration, Source
+from lakeward.core.joined.join_definition import JoinDefinition
 from lakeward.core.joined.plan import JoinPlan, JoinProgress, SourceCommit
 from lakeward.core.joined.rows import SourceRow, join_rows
 from lakeward.core.schema import Column, Schema, Type, parse_type
@@ -39,12 +39,16 @@ LOCAL = datetime(2026, 11, 23)
 FIRST = date(1970, 1, 1).toordinal()
 FAR = date(9999, 12, 31).toordinal() - FIRST
 
-BY_TIME = History(shown=Shown(surrogate=Surrogate.HASH))
-NO_ZONE = History(shown=Shown(type=Type("timestamp_ntz"), open_end=FAR * 86_400_000_000, is_current=None))
-BY_DAY = History(zone="Asia/Tokyo", shown=Shown(type=Type("date")))
-CLOSED = replace(BY_DAY, shown=replace(BY_DAY.shown, closed=True, open_end=FAR, is_current=None))
-NUMBERED = History(validity=ByColumn("number"), shown=Shown(type=Type("bigint")))
-DECIMAL = replace(NUMBERED, shown=replace(NUMBERED.shown, type=Type("decimal", 20, 0)))
+BY_TIME = History(validity_columns=ValidityColumns(surrogate=Surrogate.HASH))
+NO_ZONE = History(
+    validity_columns=ValidityColumns(type=Type("timestamp_ntz"), open_end=FAR * 86_400_000_000, is_current=None)
+)
+BY_DAY = History(zone="Asia/Tokyo", validity_columns=ValidityColumns(type=Type("date")))
+CLOSED = replace(
+    BY_DAY, validity_columns=replace(BY_DAY.validity_columns, closed=True, open_end=FAR, is_current=None)
+)
+NUMBERED = History(validity=ByColumn("number"), validity_columns=ValidityColumns(type=Type("bigint")))
+DECIMAL = replace(NUMBERED, validity_columns=replace(NUMBERED.validity_columns, type=Type("decimal", 20, 0)))
 
 MOMENTS: Mapping[str, Sequence[Cell]] = {
     "at": [MIDNIGHT + moved for moved in (-DAY - MICRO, -DAY, -MICRO, 0 * DAY, MICRO, DAY - MICRO, DAY)],
@@ -75,7 +79,7 @@ def table(of: str, history: History | None = None, /, **columns: str) -> Dimensi
     return Dimension(name=TableName("shop", of), schema=schema, key=("id",), history=history)
 
 
-def joining_of(history: History, at: str) -> Joining:
+def joining_of(history: History, at: str) -> JoinDefinition:
     """Return facts of which the customers are looked up; what finds none has the name 'none'."""
     orders = table("orders", id="int", customer="int", **ORDERS)
     customer = table("customer", history, id="int", name="string", number="bigint")
@@ -87,7 +91,7 @@ def joining_of(history: History, at: str) -> Joining:
         at=at,
         otherwise={"name": "none"},
     )
-    joined = Joined(
+    joined = JoinDeclaration(
         name=TableName("dw", "facts"),
         sources={"orders": Source(table=orders.name, columns={"id": "id"}), "customer": found},
     )
@@ -116,7 +120,7 @@ def facts(at: str) -> Sequence[Mapping[str, Cell]]:
     ]
 
 
-def by_core(joining: Joining, history: History, at: str, change: int) -> Mapping[object, object]:
+def by_core(joining: JoinDefinition, history: History, at: str, change: int) -> Mapping[object, object]:
     orders = {(cells["id"],): [SourceRow(cells)] for cells in facts(at)}
     customers = {
         (key,): [
@@ -138,7 +142,9 @@ def _without_zone(value: object) -> object:
 LINEAGE = SimpleNamespace(commit_showing={1: "now"}.get)
 
 
-def by_spark(spark: SparkSession, joining: Joining, found: Mapping[str, Sequence[Mapping[str, Cell]]]) -> Any:
+def by_spark(
+    spark: SparkSession, joining: JoinDefinition, found: Mapping[str, Sequence[Mapping[str, Cell]]]
+) -> Any:
     progress = JoinProgress(batch=1, digest="", passed={name: SourceCommit(1, "now") for name in found})
     plan = JoinPlan(joining=joining, progress=progress)
     frames = {}

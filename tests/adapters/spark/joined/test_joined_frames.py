@@ -39,11 +39,11 @@ from lakeward.adapters.spark.sql.types import ddl
 from lakeward.core.dimension import TableName
 from lakeward.core.events import Cell, Key
 from lakeward.core.history.instants import valid_instant_range
-from lakeward.core.history.options import ByRun, History, Shown
+from lakeward.core.history.options import ByRun, History, ValidityColumns
 from lakeward.core.joined.check import validate_joined
-from lakeward.core.joined.declaration import Aggregate, Function, Joined, JoinType
+from lakeward.core.joined.declaration import Aggregate, Function, JoinDeclaration, JoinType
 from lakeward.core.joined.join import Place
-from lakeward.core.joined.joining import Joining
+from lakeward.core.joined.join_definition import JoinDefinition
 from lakeward.core.joined.omitted_rows import find_omitted_rows as omitted_by_core
 from lakeward.core.joined.plan import JoinPlan
 from lakeward.core.joined.rows import RowsBySource, SourceRow
@@ -56,14 +56,14 @@ SHOPS = 60
 BATCHES = 3 if "LAKEWARD_LONG" in os.environ else 2
 FEW = 20
 """As many shops are enough to find a mistake."""
-BY_DAY = Shown(type=Type("date"))
+BY_DAY = ValidityColumns(type=Type("date"))
 
 
 @dataclass
 class Town:
     """Many shops, whose tables are read as one."""
 
-    joining: Joining
+    joining: JoinDefinition
     shops: list[Shop]
 
     def change(self, random: Random, *, is_new: bool) -> None:
@@ -103,7 +103,7 @@ class Table:
     """A joined table as Spark keeps it: rows in the columns that it has, by where they lie."""
 
     spark: SparkSession
-    joining: Joining
+    joining: JoinDefinition
     rows: dict[int, tuple[Any, ...]] = field(default_factory=dict)
     wrote: int = 0
 
@@ -125,7 +125,7 @@ class Table:
         before = {name: self.before(of[name], found) for name, found in changes.items()}
         touched = find_touched_keys(self.joining, keys, before, frames) if changes else None
         touched = None if touched is None else touched.localCheckpoint()
-        rows = join_frames(self.joining, frames, None if plan.whole else touched)
+        rows = join_frames(self.joining, frames, None if plan.reasons else touched)
         differ = compare_mirror if self.joining.joined.history is None else compare_history
         found = differ(plan, self.standing(), rows, touched)
         assert found.skipped is None
@@ -212,7 +212,7 @@ def mirrors(shape: str, random: Random, shops: int = SHOPS) -> Town:
 
 
 def compared(shape: str, random: Random, shops: int = SHOPS) -> Town:
-    history = History(validity=ByRun(), shown=BY_DAY) if random.random() < 0.3 else History()
+    history = History(validity=ByRun(), validity_columns=BY_DAY) if random.random() < 0.3 else History()
     joined = declared(shape, random, unknown={})
     joined = replace(joined, history=replace(history, kinds=kinds_of(joined)))
     return Town(validate_joined(joined, tables_of(None)), [Shop(random) for _ in range(shops)])
@@ -238,7 +238,7 @@ def looked_up(shape: str, random: Random, shops: int = SHOPS) -> Town:
         found[name] = (
             replace(found[name], way=JoinType.INNER) if name == waits else replace(found[name], otherwise=last)
         )
-    joined = Joined(name=TableName("dw", "joined"), sources=found, unknown={})
+    joined = JoinDeclaration(name=TableName("dw", "joined"), sources=found, unknown={})
     return Town(validate_joined(joined, tables_of(NUMBERED)), [Facts(random) for _ in range(shops)])
 
 
@@ -408,9 +408,16 @@ def test_a_mistake_makes_spark_differ_from_the_core(
         play(active, make, shape)
 
 
-@pytest.mark.parametrize("shown", [BY_DAY, replace(BY_DAY, open_end=2_932_896), Shown(type=Type("int")), Shown()])
-def test_instants_at_which_no_version_may_begin_date_nothing_on_spark(active: SparkSession, shown: Shown) -> None:
-    history, asked = History(shown=shown), [-719_163, -719_162, 7, 2_932_895, 2_932_896, 2**31 - 1, 2**31]
+@pytest.mark.parametrize(
+    "shown", [BY_DAY, replace(BY_DAY, open_end=2_932_896), ValidityColumns(type=Type("int")), ValidityColumns()]
+)
+def test_instants_at_which_no_version_may_begin_date_nothing_on_spark(
+    active: SparkSession, shown: ValidityColumns
+) -> None:
+    history, asked = (
+        History(validity_columns=shown),
+        [-719_163, -719_162, 7, 2_932_895, 2_932_896, 2**31 - 1, 2**31],
+    )
     least, most = valid_instant_range(history)
     values = ", ".join(f"({at}L)" for at in asked)
     found = active.sql(f"SELECT {of_countable('at', history)} FROM VALUES {values} AS t(at)").collect()
@@ -423,7 +430,7 @@ def test_spark_skips_keys_with_an_instant_at_the_open_end_as_the_core_does(
 ) -> None:
     random = Random(shape)
     town = over_time(shape, random, FEW)
-    history = History(shown=Shown(open_end=14))
+    history = History(validity_columns=ValidityColumns(open_end=14))
     town.joining = validate_joined(replace(town.joining.joined, history=history), tables_of(History()))
     town.change(random, is_new=True)
     lake, table, tables = Lake(town.joining), Table(active, town.joining), town.tables()
