@@ -2,7 +2,7 @@
 
 The changes of many shops are random: rows are inserted, changed, deleted and get other keys, some of them late.
 They pass through files, settings and commands, and the tables are read by others than Spark.
-`tests/adapters/spark/test_joined_frames.py` has the same of frames alone, against the core.
+`tests/adapters/spark/joined/test_joined_frames.py` has the same of frames alone, against the core.
 """
 
 from __future__ import annotations
