@@ -29,10 +29,10 @@ import sys
 import shop
 from lakeward.entrypoints import cli
 
-def select_objects(self, dimension, past, usual=shop.ShopSource.select_objects):
-    print("taking", len(past.seen), flush=True)
+def select_objects(self, dimension, object_history, usual=shop.ShopSource.select_objects):
+    print("taking", len(object_history.applied), flush=True)
     sys.stdin.readline()
-    return usual(self, dimension, past)
+    return usual(self, dimension, object_history)
 
 shop.ShopSource.select_objects = select_objects
 sys.exit(cli.main(["run", "--json", *sys.argv[1:]]))
