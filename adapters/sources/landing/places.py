@@ -163,7 +163,7 @@ class Places:
 def fill_template(template: str, table: TableName) -> str:
     """Return the folder of a table by a template.
 
-    >>> filled("cdc/{schema}/{table}", TableName("shop", "orders"))
+    >>> fill_template("cdc/{schema}/{table}", TableName("shop", "orders"))
     'cdc/shop/orders'
     """
     return _FIELD.sub(lambda match: str(getattr(table, match[1])), template)
@@ -174,7 +174,7 @@ def encode_names(table: TableName) -> TableName:
 
     Each byte of any other character becomes `~` and two hexadecimal digits, so no two tables have the same names.
 
-    >>> encoded(TableName("SALES", "ORDER#1"))
+    >>> encode_names(TableName("SALES", "ORDER#1"))
     TableName(schema='SALES', table='ORDER~231')
     """
     return TableName(_encode(table.schema), _encode(table.table))

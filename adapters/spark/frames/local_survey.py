@@ -70,7 +70,7 @@ def survey(frame: LocalFrame, dimension: Dimension, *flags: str) -> Sequence[Gro
 def _survey_name(name: str, need_columns: Collection[str]) -> str:
     """Return the name that `event_frame.survey` uses for an aggregate of Arrow.
 
-    >>> _called_in_survey("key_0_min", ()), _called_in_survey("_lakeward_row_max", ())
+    >>> _survey_name("key_0_min", ()), _survey_name("_lakeward_row_max", ())
     ('key_least_0', 'most_lakeward_row')
     """
     names_in_survey = {"count_all": "rows", f"{names.TIME}_max": "time", f"{names.TIME}_min": "earliest"}

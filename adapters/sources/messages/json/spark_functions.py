@@ -53,9 +53,9 @@ def parse_in_shape(value: str | None, shape: Shape) -> tuple[Any, str | None]:
 
     A part that has another shape is None.
 
-    >>> taken_apart('{"id":1.10,"of":{"b":1,"a":null}}', CELLS)
+    >>> parse_in_shape('{"id":1.10,"of":{"b":1,"a":null}}', CELLS)
     ({'id': '1.1', 'of': '{"a":null,"b":1}'}, None)
-    >>> taken_apart("[1]", CELLS)
+    >>> parse_in_shape("[1]", CELLS)
     (None, '[1]')
     """
     if value is None:
