@@ -89,16 +89,16 @@ class NullsMissingColumns(AnyTable):
 class ShowsColumnsBeforeItsFirstCommit(AnyTable):
     """Reports columns of a table that was never written."""
 
-    def standing(self) -> TableState:
-        found = AnyTable.standing(self)
+    def state(self) -> TableState:
+        found = AnyTable.state(self)
         return replace(found, schema=found.schema or self.dimension.schema)
 
 
 class ForgetsItsProgressBehindAnothersCommit(AnyTable):
     """Reads its progress only from the last commit, also if it is of another writer."""
 
-    def standing(self) -> TableState:
-        found = AnyTable.standing(self)
+    def state(self) -> TableState:
+        found = AnyTable.state(self)
         return replace(found, progress=Progress()) if self.lake.is_behind else found
 
 
@@ -138,7 +138,7 @@ class AppliesABatchAfterAnyConflict(AnyTable):
         try:
             return AnyTable.commit(self, plan, resolved, progress)
         except CommitConflict:
-            now = self.standing()
+            now = self.state()
             self.read_state(now.progress)
             later = replace(plan, batch=now.progress.batch + 1, creates=False, copies=frozenset(), recalls=False)
             again = self.resolve(later, self.frame)
@@ -195,7 +195,7 @@ class LosesDecisionsBeforeTheFirstCommit(AnyTable):
     """Loses operator decisions before the first commit."""
 
     def record_decision(self, progress: Progress, decision: OperatorDecision) -> None:
-        if self.standing().schema is not None:
+        if self.state().schema is not None:
             AnyTable.record_decision(self, progress, decision)
 
 

@@ -128,7 +128,7 @@ class AnyTable:
         """The declared capabilities."""
         return self.opened.table.capabilities
 
-    def standing(self) -> TableState:
+    def state(self) -> TableState:
         return self.opened.table.state()
 
     def resolve(self, plan: MergePlan, frame: Any) -> MergeResult:

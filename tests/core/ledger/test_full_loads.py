@@ -277,12 +277,12 @@ def test_all_files_of_an_applied_folder_are_selected_once_one_has_changed(
 def test_an_older_folder_with_a_changed_file_is_inserted_or_skipped_as_a_whole() -> None:
     left = frozenset(item.version for item in BOTH)
     listed = [BOTH[0], part(1, 2), *NEXT]
-    spliced = declared_complete(listed, past(*NEXT, left=left, load=SPLICES))
+    spliced = declared_complete(listed, past(*NEXT, earlier_versions=left, load=SPLICES))
     assert (spliced.objects, spliced.load_epoch) == ((BOTH[0], part(1, 2)), 2)
-    skipped = select_daily(listed, past(*NEXT, left=left, load=SKIPS))
+    skipped = select_daily(listed, past(*NEXT, earlier_versions=left, load=SKIPS))
     assert (skipped.remaining, skipped.excluded) == ((), (part(1, 2),))
     with pytest.raises(AlarmRaised) as raised:
-        declared_complete(listed, past(*NEXT, left=left, load=SPLICES), DAILY)
+        declared_complete(listed, past(*NEXT, earlier_versions=left, load=SPLICES), DAILY)
     assert (raised.value.code, raised.value.about) == ("LEDGER-001", ("1/2",))
 
 
@@ -291,11 +291,11 @@ def test_a_folder_of_an_earlier_epoch_is_older_even_without_an_order_in_its_name
     left = frozenset(item.version for item in BOTH)
     listed = [*NEXT, replace(BOTH[0], order=23), replace(BOTH[1], order=24, modified=100)]
     with pytest.raises(AlarmRaised) as raised:
-        select_daily(listed, past(*NEXT, left=left, load=SNAPSHOT))
+        select_daily(listed, past(*NEXT, earlier_versions=left, load=SNAPSHOT))
     assert raised.value.about == ("1/2",)
     anew = [*NEXT, *(replace(item, order=item.order + 12, modified=100) for item in BOTH)]
     with pytest.raises(AlarmRaised, match="older than what the table shows") as raised:
-        declared_complete(anew, past(*NEXT, left=left, load=SNAPSHOT))
+        declared_complete(anew, past(*NEXT, earlier_versions=left, load=SNAPSHOT))
     assert raised.value.about == ("1/1", "1/2"), "written anew whole: nothing tells whether it is newer"
     assert "was written anew or touched since it was applied before 2/" in str(raised.value.found)
 
@@ -311,7 +311,7 @@ def test_two_snapshots_of_one_time_stop_the_table(applied: list[SourceObject]) -
 @pytest.mark.parametrize("has_left", [False, True], ids=["of this epoch", "of one before"])
 def test_a_folder_without_an_applied_file_waits_for_an_operator(has_left: bool) -> None:
     if has_left:
-        known = past(*NEXT, left=frozenset(item.version for item in BOTH), load=SPLICES)
+        known = past(*NEXT, earlier_versions=frozenset(item.version for item in BOTH), load=SPLICES)
     else:
         known = past(*BOTH, load=SNAPSHOT)
     others = [part(3, 1, 10**9)]
@@ -343,4 +343,4 @@ def test_a_snapshot_is_the_first_if_no_other_one_was_ever_applied() -> None:
     assert declared_complete([part(1)], past(load=SNAPSHOT)).is_first
     assert declared_complete([part(1)], past(part(1, modified=5), load=SNAPSHOT)).is_first
     assert not declared_complete([part(1), part(2)], past(part(1), load=SNAPSHOT)).is_first
-    assert not declared_complete([part(2)], past(left=frozenset({part(1).version}), load=SNAPSHOT)).is_first
+    assert not declared_complete([part(2)], past(earlier_versions=frozenset({part(1).version}), load=SNAPSHOT)).is_first

@@ -23,7 +23,7 @@ def acknowledged(known: ObjectHistory, alarm: AlarmRaised) -> ObjectHistory:
 
 
 def test_only_the_acknowledged_late_object_is_excluded() -> None:
-    known = applied(found(3), floor=3)
+    known = applied(found(3), object_watermark=3)
     listed = [found(1), found(3), found(4)]
     alarm = raised(listed, known)
     assert (alarm.code, alarm.about) == ("LEDGER-001", ("file1",))
@@ -81,14 +81,14 @@ def test_an_object_that_waits_or_was_applied_meanwhile_is_not_gone() -> None:
 
 def test_an_object_before_the_start_of_the_listing_is_not_gone() -> None:
     """Folders may have other names since: a complete listing finds their objects."""
-    known = applied(found(1), found(3), floor=3, start="file3", waiting={"a4": replace(found(4), name="a4")})
+    known = applied(found(1), found(3), object_watermark=3, start="file3", waiting={"a4": replace(found(4), name="a4")})
     assert select([found(3)], known).objects == ()
 
 
 def test_an_object_below_the_watermark_is_not_gone() -> None:
-    known = applied(found(1), found(3), floor=3, start="file3", waiting=named(found(2)))
+    known = applied(found(1), found(3), object_watermark=3, start="file3", waiting=named(found(2)))
     assert select([found(3)], known).objects == ()
-    later = applied(found(1), found(3), floor=3, start="file3", waiting=named(found(4)))
+    later = applied(found(1), found(3), object_watermark=3, start="file3", waiting=named(found(4)))
     assert raised([found(3)], later).about == ("file4",)
 
 

@@ -61,19 +61,19 @@ def test_batch_by_batch_each_object_is_selected_once_in_order(
 
 
 def test_an_unseen_object_at_or_below_the_object_watermark_is_an_alarm() -> None:
-    alarm = raised([found(1), found(2), found(3)], applied(found(1), found(3), floor=3))
+    alarm = raised([found(1), found(2), found(3)], applied(found(1), found(3), object_watermark=3))
     assert (alarm.code, "1 file appeared below the low watermark" in alarm.what) == ("LEDGER-001", True)
     assert "file2; nothing may come before file3 any more" in str(alarm.found)
     assert "Nothing was applied" in str(alarm.todo)
 
 
 def test_an_unseen_object_above_the_object_watermark_is_selected_as_late() -> None:
-    selection = select([found(n) for n in range(1, 5)], applied(found(1), found(3), floor=1))
+    selection = select([found(n) for n in range(1, 5)], applied(found(1), found(3), object_watermark=1))
     assert (orders(selection), selection.late) == ([2, 4], ("file2",))
 
 
 def test_applied_objects_that_are_gone_are_no_alarm_while_another_is_there() -> None:
-    selection = select([found(3), found(4)], applied(found(1), found(3), floor=3))
+    selection = select([found(3), found(4)], applied(found(1), found(3), object_watermark=3))
     assert (orders(selection), selection.vanished) == ([4], ("file1",))
 
 

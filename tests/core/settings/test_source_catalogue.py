@@ -197,7 +197,7 @@ def takes_the_newest_of_two_orders(
 BROKEN: list[tuple[Any, str, Any]] = [
     (source_catalogue, "answers_to_keep", forgets_what_it_said_before),
     (source_catalogue, "answers_to_keep", forgets_nothing),
-    (source_catalogue, "KEPT", KEEP_FOR * 2),
+    (source_catalogue, "KEEP_FOR", KEEP_FOR * 2),
     (source_catalogue, "_bare", lambda found: found.names),
     (source_catalogue, "complete", takes_what_it_said_first),
     (source_catalogue, "complete", takes_its_types_for_those_of_the_settings),

@@ -81,7 +81,7 @@ def a_listing_after_the_last_object_selects_the_same(feed: Feed) -> None:
     feed.deliver(1, 2)
     applied = _applied(feed)
     feed.deliver(3, 4)
-    known = {"floor": applied[-1].order, "start": applied[-1].name}
+    known = {"object_watermark": applied[-1].order, "start": applied[-1].name}
     assert feed.take(*applied, **known) == feed.take(*applied)
 
 
@@ -139,7 +139,7 @@ def a_late_object_is_selected_and_reported(feed: Feed) -> None:
     selection = feed.open().select_objects(feed.dimension, past(applied))
     assert [item.name for item in selection.objects] == list(selection.late) != []
     with pytest.raises(AlarmRaised):
-        feed.take(*applied, floor=applied[-1].order)
+        feed.take(*applied, object_watermark=applied[-1].order)
 
 
 def a_truncation_is_one_truncate_at_its_place(feed: Feed) -> None:

@@ -91,9 +91,9 @@ def test_a_batch_without_a_record_may_have_deleted_rows_of_released_events(mark:
 
 def test_deletes_that_are_forgotten_while_a_source_is_read_are_noticed() -> None:
     for batch, since, right in [(40, 31, True), (70, 31, False), (70, 64, True), (63, 40, True)]:
-        standing = TableState(Progress(batch=batch, low_watermark=SourceOrder(1, 10**6)), None)
+        state = TableState(Progress(batch=batch, low_watermark=SourceOrder(1, 10**6)), None)
         there: Any = SimpleNamespace(
-            standing=lambda found=standing: found, side_tables=SimpleNamespace(change_log=change_log(batch))
+            state=lambda found=state: found, side_tables=SimpleNamespace(change_log=change_log(batch))
         )
         assert has_all_deletes(there, 63, since) == right
 
@@ -104,7 +104,7 @@ def table(*batches: tuple[str, int], gone: Sequence[int] = (), upto: int = 9) ->
     shown = {batch: name for name, batch in batches if batch not in gone}
     lineage = SimpleNamespace(commits=lambda: commits, commit_showing=shown.get)
     return SimpleNamespace(
-        standing=lambda: TableState(Progress(batch=upto), None),
+        state=lambda: TableState(Progress(batch=upto), None),
         lineage=lambda: lineage,
         side_tables=SimpleNamespace(change_log=change_log(upto)),
     )
@@ -132,7 +132,7 @@ def test_a_source_has_passed_a_commit_that_is_still_one_of_its_commits(
 def test_a_source_without_a_commit_has_no_state() -> None:
     assert state_of(table(upto=0)) is None
     gone: Any = SimpleNamespace(
-        standing=lambda: TableState(Progress(), None),
+        state=lambda: TableState(Progress(), None),
         lineage=lambda: None,
         side_tables=SimpleNamespace(change_log=change_log(0)),
     )
@@ -144,7 +144,7 @@ def moving(to: int) -> tuple[Any, list[int]]:
     found, batches_read = table(("c", to), ("b", 5), upto=to), list[int]()
     batches = [5]
 
-    def standing() -> TableState:
+    def state() -> TableState:
         batches_read.append(batches.pop() if batches else to)
         return TableState(Progress(batch=batches_read[-1]), None)
 
@@ -157,7 +157,7 @@ def moving(to: int) -> tuple[Any, list[int]]:
         commits = [Version(name=f"{at}", progress=Progress(batch=at))]
         return SimpleNamespace(commits=lambda: commits, commit_showing=lambda _: None)
 
-    found.state, found.lineage, found.side_tables.change_log.batches.objects = standing, lineage, objects
+    found.state, found.lineage, found.side_tables.change_log.batches.objects = state, lineage, objects
     return found, batches_read
 
 
