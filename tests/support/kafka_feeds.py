@@ -89,7 +89,9 @@ class BrokerFeed:
 
     def past(self, **more: Any) -> ObjectHistory:
         seen = {item.name: item for item in self.objects}
-        return ObjectHistory(**{"applied": seen, "acknowledged": self.acked, "has_no_batch": not self.objects, **more})
+        return ObjectHistory(
+            **{"applied": seen, "acknowledged": self.acked, "has_no_batch": not self.objects, **more}
+        )
 
     def step(self, *, crashes: bool = False) -> bool:
         """Select, read, commit and finish a batch, unless it crashes before."""

@@ -343,4 +343,6 @@ def test_a_snapshot_is_the_first_if_no_other_one_was_ever_applied() -> None:
     assert declared_complete([part(1)], past(load=SNAPSHOT)).is_first
     assert declared_complete([part(1)], past(part(1, modified=5), load=SNAPSHOT)).is_first
     assert not declared_complete([part(1), part(2)], past(part(1), load=SNAPSHOT)).is_first
-    assert not declared_complete([part(2)], past(earlier_versions=frozenset({part(1).version}), load=SNAPSHOT)).is_first
+    assert not declared_complete(
+        [part(2)], past(earlier_versions=frozenset({part(1).version}), load=SNAPSHOT)
+    ).is_first

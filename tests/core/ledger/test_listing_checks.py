@@ -81,7 +81,9 @@ def test_an_object_that_waits_or_was_applied_meanwhile_is_not_gone() -> None:
 
 def test_an_object_before_the_start_of_the_listing_is_not_gone() -> None:
     """Folders may have other names since: a complete listing finds their objects."""
-    known = applied(found(1), found(3), object_watermark=3, start="file3", waiting={"a4": replace(found(4), name="a4")})
+    known = applied(
+        found(1), found(3), object_watermark=3, start="file3", waiting={"a4": replace(found(4), name="a4")}
+    )
     assert select([found(3)], known).objects == ()
 
 
