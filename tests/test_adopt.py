@@ -276,7 +276,7 @@ def test_adopting_a_table_without_a_key_warns_of_duplicate_rows(project: Project
     project.put(LOAD, "1,a,1.00\n")
     assert "each row becomes a new one" in " ".join(project.call("adopt", "shop.item").out.split())
     (warning,) = adopt(project, "--none")["warnings"]
-    assert "not within one" in warning
+    assert "not within a file" in warning
     project.run()
     assert project.rows() == sorted([*THEIRS, THEIRS[0]])
 

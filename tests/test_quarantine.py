@@ -94,7 +94,7 @@ def test_a_held_row_is_fixed_in_a_file_and_replayed_with_what_waited(project: Pr
     assert '# cast: "much" is not a decimal(8,2) (column price)' in content
 
     error = refusal(project)
-    assert "2 mended rows do not fit the table" in error
+    assert "2 repaired rows do not fit the table" in error
     assert f'{CDC}, row 1: "not a price" is not a decimal(8,2) (column price)' in error
     assert f"{FIX} exists" in refusal(project, "1")
 
