@@ -152,8 +152,8 @@ class Dimension:
     be refused after they are read. `has_column_rules` says that column rules make its columns. `orders` are the
     column orders of files without headers that the source's catalogue knows, the present one first. The types of
     `announced` columns come from the catalogue alone, so types in a file take precedence. With `snapshots` its full
-    loads come again and again. With a `history` every version of a row is kept. `reads` is the name of its source
-    table, where that differs; `readers` is the number of tables, itself included, that are made of that.
+    loads come again and again. With a `history` every version of a row is kept. `source_name` is the name of its
+    source table, where that differs; `readers` is the number of tables, itself included, that are made of that.
     """
 
     name: TableName

@@ -45,11 +45,10 @@ class MergePlan:
 
     The dimension has the columns that the table stores from the batch; `evolution` has all columns of the table
     afterwards. `recalls` says that some event may be older than the newest applied one, so that the remembered
-    deletes must be read. `folds` says that its events must be applied one by one, in order; `in_part` says that
-    this must include remembered events, since some may be partial. Events at or below `low_watermark`
-    are too late. `copies` are the orders of objects that were delivered before, `truncates` those that the batch
-    meets. `ran` is when the batch was begun, in microseconds since 1970; in a history it dates events without a
-    time.
+    deletes must be read. `folds` says that its events must be applied one by one, in order; `folds_remembered` says
+    that this must include remembered events, since some may be partial. Events at or below `low_watermark` are too
+    late. `copies` are the orders of objects that were delivered before, `truncates` those that the batch meets.
+    `begun_at` is when the batch was begun, in microseconds since 1970; in a history it dates events without a time.
 
     `holds` are the held keys. `releases` marks a batch of events that waited: the quarantined events that held them
     are discarded, or `repaired`. `recomputed` says which columns are computed again from the rows that the fold
@@ -158,9 +157,9 @@ def plan(
     """Return the plan of a batch.
 
     `applied` are the objects of earlier batches of the table's epoch, `records` the records of all batches.
-    `in_part` says that some remembered event may be partial; `is_first` is that of `ObjectSelection`. A dimension
-    without declared columns has those of the batch. `stored` is the schema of the stored table, or None where it
-    does not exist.
+    `has_partial_events` says that some remembered event may be partial; `is_first` is that of `ObjectSelection`. A
+    dimension without declared columns has those of the batch. `stored` is the schema of the stored table, or None
+    where it does not exist.
 
     Raises SchemaConflict where the batch's columns differ from the table's and no policy allows it, or where the
     order, the key or the history of the table has changed; QuarantineFull or SourceError where more of the batch

@@ -78,7 +78,7 @@ class JoinPlan:
     """The plan of one batch of a joined table.
 
     `since` has, for each source whose changes are processed, the batch after which they are. With reasons in
-    `whole`, all rows are computed and compared with the stored ones; the changed keys then only date changes.
+    `reasons`, all rows are computed and compared with the stored ones; the changed keys then only date changes.
     `incomplete_sources` cannot list their changes, so their rows that are gone have no date. `before` are the
     sources whose changed rows are also read as they were. `ran` is when the batch was begun, in microseconds since
     1970. `is_first` says that the table does not exist yet, `is_redeclared` that it was made by another

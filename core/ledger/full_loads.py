@@ -97,10 +97,10 @@ class LoadStatus:
 class Load:
     """A full load that a table waits for, before its objects are listed.
 
-    `since` is when an operator asked for it, None for a snapshot. `cut` is that of the `ReloadRequest`, `whole` the
-    versions of a `LoadCompletion`. `settles` is how long a snapshot must stay unchanged, in microseconds. `status`
-    is what the replication task says, where it can be asked. `older` is the policy for a snapshot that is older
-    than what the table shows.
+    `since` is when an operator asked for it, None for a snapshot. `cut` is that of the `ReloadRequest`,
+    `completed_versions` the versions of a `LoadCompletion`. `settles` is how long a snapshot must stay unchanged,
+    in microseconds. `status` is what the replication task says, where it can be asked. `older` is the policy for a
+    snapshot that is older than what the table shows.
     """
 
     epoch: int

@@ -81,9 +81,9 @@ class Account:
     `waiting` are objects that were seen and are in no batch yet. `checked` are times of modification, in
     microseconds since 1970, at which applied objects were found to have unchanged content. `listed` is the time of
     the last complete listing, in microseconds since 1970, `batch` the newest batch that the ledger knows. `alarms`
-    are those at the end of the last run, and `acked` is what operators acknowledged, by code of alarm. `awaited` is
-    the full load that the table waited for, `failure` the error that ended its last run, `verdict` the result of
-    its last verification against the source. In the entry of the pipeline, `sent` is what notifiers took.
+    are those at the end of the last run, and `acknowledged` is what operators acknowledged, by code of alarm.
+    `awaited` is the full load that the table waited for, `failure` the error that ended its last run, `verdict` the
+    result of its last verification against the source. In the entry of the pipeline, `sent` is what notifiers took.
     """
 
     waiting: Mapping[str, SourceObject] = field(default_factory=dict)
@@ -102,10 +102,11 @@ class Account:
 class Notes:
     """One atomic change of the ledger of a table; None leaves a value as it is.
 
-    `anew` removes all earlier records. The `first_seen` of a known object stays. `states` are new states of known
-    objects, by name; `ledger.writer.may_become` says which change is allowed. With `looked`, `awaited` replaces the
-    full load that the table waits for, also by None. With `has_ended`, a run of the table ended, with a `failure`
-    or without one. `verdict` is the result of a verification against the source, `sent` all that notifiers took.
+    `replaces_all` removes all earlier records. The `first_seen` of a known object stays. `states` are new states of
+    known objects, by name; `ledger.writer.may_become` says which change is allowed. With `sets_awaited`, `awaited`
+    replaces the full load that the table waits for, also by None. With `has_ended`, a run of the table ended, with
+    a `failure` or without one. `verdict` is the result of a verification against the source, `sent` all that
+    notifiers took.
     """
 
     replaces_all: bool = False

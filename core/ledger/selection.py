@@ -19,15 +19,15 @@ from lakeward.core.schema import Schema
 class ObjectHistory:
     """What is known of the objects of a table before they are listed.
 
-    `seen` are the objects of all batches of the epoch, by name, `last` is the name of the one applied last, and
-    `waiting` are objects that an earlier run saw and did not apply. No object may appear at or below the order
-    `floor` any more; None sets no bound. Where `start` names an object, only objects from it on, in order, need to
-    be listed; once they are, no name before the text `start` is in the listing. `acked` is what operators
-    acknowledged, by code of alarm.
+    `applied` are the objects of all batches of the epoch, by name, `last_applied` is the name of the one applied
+    last, and `waiting` are objects that an earlier run saw and did not apply. No object may appear at or below the
+    order `object_watermark` any more; None sets no bound. Where `start` names an object, only objects from it on,
+    in order, need to be listed; once they are, no name before the text `start` is in the listing. `acknowledged` is
+    what operators acknowledged, by code of alarm.
 
-    Changes at or below the order `cut`, and objects of the versions `left`, are of earlier epochs. Where a full
-    `load` must come first, `awaited` is how an earlier run found it; `now` is the time of this listing, in
-    microseconds since 1970. `begins` is True before the first batch of a table.
+    Changes at or below the order `cut`, and objects of the versions `earlier_versions`, are of earlier epochs.
+    Where a full `load` must come first, `awaited` is how an earlier run found it; `now` is the time of this
+    listing, in microseconds since 1970. `has_no_batch` is True before the first batch of a table.
     """
 
     applied: Mapping[str, SourceObject] = field(default_factory=dict)
@@ -67,16 +67,17 @@ class Limits:
 class ObjectSelection:
     """The objects of the next batch, in order, and what waits behind them.
 
-    `left` are the objects behind the batch. `late` names those of the batch that lie before one that was applied
-    already. `others` names files in the same place that are not of the source. `aside` are objects that an operator
-    or the settings exclude for good, `vanished` and `returned` applied ones that are newly gone or back,
-    `leftovers` applied ones that should be in the archive. `checked` are applied objects with a new time of
-    modification, in microseconds since 1970, and unchanged content. `is_whole` says that all objects were listed.
+    `remaining` are the objects behind the batch. `late` names those of the batch that lie before one that was
+    applied already. `unrelated_files` names files in the same place that are not of the source. `excluded` are
+    objects that an operator or the settings exclude for good, `vanished` and `returned` applied ones that are newly
+    gone or back, `leftovers` applied ones that should be in the archive. `checked` are applied objects with a new
+    time of modification, in microseconds since 1970, and unchanged content. `is_whole` says that all objects were
+    listed.
 
-    With `load` the objects are a complete full load, which begins that epoch, or a snapshot of it that is older
-    than what the table shows. Where a load is `awaited` and there is no `load`, there are no objects. `is_first`
-    marks a snapshot whose name has its time, where no other was applied. `overtaken` names objects that earlier
-    runs saw and that are of an earlier epoch: they are never applied.
+    With `load_epoch` the objects are a complete full load, which begins that epoch, or a snapshot of it that is
+    older than what the table shows. Where a load is `awaited` and there is no `load_epoch`, there are no objects.
+    `is_first` marks a snapshot whose name has its time, where no other was applied. `superseded` names objects that
+    earlier runs saw and that are of an earlier epoch: they are never applied.
 
     `columns` are those of the stored table, None where there is no table yet or the columns are not those of its
     source; objects without a schema of their own have these columns. At each of the `restarts` the log of the

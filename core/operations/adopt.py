@@ -35,7 +35,7 @@ _KEYLESS: Final = (
 class AdoptionRequest:
     """An adoption that an operator asks for, checked and not carried out.
 
-    `applied` are the objects that another job applied, `behind` those that the next run applies. `cautions` are
+    `applied` are the objects that another job applied, `remaining` those that the next run applies. `cautions` are
     warnings about what no later file can correct.
     """
 

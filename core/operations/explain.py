@@ -35,8 +35,8 @@ class Step:
     `by` is the event that overtook it, that it is a duplicate of, or that it waits for; in a history, where no
     event is overtaken, it is a newer event that was there before it. `tie` is the event before it at the same
     position of the source's order, with other contents; `alike` is such an event with equal contents. `unset` are
-    columns that were not sent. `kept` are columns that changed, and whose first value the table keeps showing (kind
-    0).
+    columns that were not sent. `first_values` are columns that changed, and whose first value the table keeps
+    showing (kind 0).
     """
 
     position: Position

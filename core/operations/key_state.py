@@ -22,7 +22,7 @@ class Remembered:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuarantinedRow:
-    """A row in quarantine. `given_up` is the batch that discarded it; None while it is there."""
+    """A row in quarantine. `discarded_in` is the batch that discarded it; None while it is there."""
 
     position: Position
     reason: Reason
@@ -59,9 +59,9 @@ class BatchCommit:
 class KeyState:
     """All that a table knows of one key as of its last commit.
 
-    `base` is the row before the first remembered event, or its absence; None where that is not known. `gone` is a
-    deleted row that is kept, where deletes are soft. `objects` are the names of source objects by order. `made` has
-    the commits by batch. `has_loads` says that some batch had rows of a full load.
+    `base` is the row before the first remembered event, or its absence; None where that is not known. `deleted_row`
+    is a deleted row that is kept, where deletes are soft. `objects` are the names of source objects by order.
+    `commits` has the commits by batch. `has_loads` says that some batch had rows of a full load.
     """
 
     key: Key

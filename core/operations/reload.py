@@ -26,7 +26,7 @@ _LEAST: Final = -(2**63)
 class PlannedReload:
     """A reload that an operator asks for, not recorded yet.
 
-    `load` are its objects that are there already. `before` and `behind` are the unapplied changes before and behind
+    `load` are its objects that are there already. `before` and `after` are the unapplied changes before and behind
     it; those before it will never be applied.
     """
 

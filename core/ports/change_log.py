@@ -41,12 +41,12 @@ class ChangeLogState:
     """The change log of a table as of its last commit.
 
     - `objects`: the applied objects of the current epoch, by name.
-    - `left`: the versions of the applied objects of earlier epochs.
+    - `earlier_versions`: the versions of the applied objects of earlier epochs.
     - `holds`: the keys whose later events wait.
     - `records`: the batch records of all batches.
-    - `in_part`: whether a remembered event may lack cells or change its key.
-    - `words`: the decisions of operators, in the order in which they were made.
-    - `shown`: by batch, the schema changes whose rows went into quarantine.
+    - `has_partial_events`: whether a remembered event may lack cells or change its key.
+    - `decisions`: the decisions of operators, in the order in which they were made.
+    - `quarantined_changes`: by batch, the schema changes whose rows went into quarantine.
     """
 
     objects: Mapping[str, SourceObject] = field(default_factory=dict)

@@ -32,7 +32,7 @@ class RollbackPreview:
     """What a rollback to a version would undo.
 
     `objects` are the applied objects of the `batches` after the version. `by_hand` is the number of these batches
-    that have no object because an operator made them. `words` are the decisions of operators since the version.
+    that have no object because an operator made them. `decisions` are the decisions of operators since the version.
     """
 
     version: Version
@@ -158,7 +158,7 @@ class ExternalTable:
 
     - `state`: the name of its current commit, in the terms of the table format.
     - `rows`: the number of rows; `null_keys` of them have NULL in the key.
-    - `twice`: the number of keys that occur more than once, one of which is `example`.
+    - `duplicate_keys`: the number of keys that occur more than once, one of which is `example`.
     - `refused`: in words, the features of the table that lakeward cannot write.
     """
 
@@ -185,6 +185,6 @@ class Adoption(Protocol):
         """Write the batch record of the plan, then add lakeward's columns and the progress in one commit.
 
         Existing rows are kept. Their position columns are NULL, which sorts before every change. Raises
-        CommitConflict if the table is no longer in the state of `foreign`.
+        CommitConflict if the table is no longer in the state of `external`.
         """
         ...

@@ -47,7 +47,7 @@ class RepairedRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """A row in quarantine, with the number of events that wait behind it (`waits`).
+    """A row in quarantine, with the number of events that wait behind it (`waiting_events`).
 
     - `key` and `other_key`: keys as JSON lists of the texts of their parts. Only a key change has `other_key`.
     - `reason`, `detail`: a value of `Reason`, and the explanation in words.

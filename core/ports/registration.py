@@ -41,7 +41,7 @@ class CsvForm:
 class TableDescription:
     """All that a reader must know to find and read a table.
 
-    - `format`: the kind of the lake, or `parquet` or `csv` for files of a source.
+    - `format`: the kind of the lake, or `"parquet"` or `"csv"` for files of a source.
     - `location`: the URL of the folder.
     - `partitions`: the partitions that a reader cannot find by itself; None if the format lists them.
     - `has_logs`: the table has changes in log files, which a reader merges with its data files.

@@ -51,8 +51,8 @@ class MergeResult:
     - `rejects`: by reason, the number of rows that go into quarantine, including those that only the table refuses.
     - `log_regressions`: by the order of each suspect object of the plan, the row of its first change that is newer
       than the stored result of its key and has a lower place in the log.
-    - `left`: the skipped keys of a joined history.
-    - `unshown`: the source rows that a joined table does not show.
+    - `skipped_keys`: the skipped keys of a joined history.
+    - `omitted_rows`: the source rows that a joined table does not show.
     - `detail`: the adapter's own data for `Table.commit`.
     - `way`: in words, the strategy that the adapter chose, and why.
     - `close`: frees the resources of the result.

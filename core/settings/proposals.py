@@ -37,7 +37,7 @@ class ProposedColumn:
 class ProposedTable:
     """A table found in files: what it was found by, its columns, and its key if a column name suggests one.
 
-    `doubts` are what a person must check before the first run. `has_names` says that the names of the columns are
+    `cautions` are what a person must check before the first run. `has_names` says that the names of the columns are
     from the files. `source` are settings of the source for this table.
     """
 

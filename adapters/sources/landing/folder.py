@@ -341,7 +341,7 @@ class Folder:
     def head(self, table: TableName, name: str, row_end: str = "\n", quote: str = "") -> str:
         """Return the beginning of a CSV file, which ends at a line end unless it is the whole file.
 
-        It has the complete first row, also if that has line ends within quotes, up to `MOST_HEAD_BYTES`. Raises
+        It has the complete first row, also if that has line ends within quotes, up to `MAX_HEAD_BYTES`. Raises
         SourceError if the file cannot be read, is not compressed as its ending says, or is compressed otherwise
         than by gzip or bzip2.
         """

@@ -101,7 +101,7 @@ class Place:
     """The folder templates of a table's full load and changes, as `{schema}/{table}`, and the names of its files.
 
     The folder `shared` has files with changes of all tables. With `is_encoded` the folder of a table has the names
-    that `encoded` returns.
+    that `encode_names` returns.
     """
 
     names: Naming

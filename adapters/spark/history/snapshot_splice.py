@@ -88,7 +88,7 @@ def _snapshot_cells(writer: VersionRows, key: Key, events: DataFrame) -> DataFra
 
 
 def _versions(writer: VersionRows, span: SnapshotSpan, earlier: str) -> str:
-    """Return SQL for the versions of a key after the snapshot: `witnessed` as SQL.
+    """Return SQL for the versions of a key after the snapshot: `insert_snapshot` as SQL.
 
     `earlier` are the versions before.
     """

@@ -139,7 +139,7 @@ def sent_entries_are_kept_for_the_pipeline(open_: Open) -> None:
 
 
 def anew_replaces_one_table_only(open_: Open) -> None:
-    """A note with `anew` replaces all of one table, as when a ledger is rebuilt from change logs."""
+    """A note with `replaces_all` replaces all of one table, as when a ledger is rebuilt from change logs."""
     for table in (TABLE, OTHER):
         notes = Notes(records=[_record(1)], listed=5, batch=2, has_ended=True, failure=_FAILURE, verdict=_VERDICT)
         open_().write(table, notes)

@@ -145,8 +145,7 @@ class BatchLog:
     def ordered_until(self) -> int:
         """The newest batch at which the table was `ordered` (0: none).
 
-        Stored rows count from then on. Of older entries only those count whose events left no row
-        (`leave_departures` of the core).
+        Stored rows count from then on. Of older entries only those count whose events left no row.
         """
         return max((batch for batch, record in self.records.items() if record.ordered), default=0)
 

@@ -19,7 +19,7 @@ NO_COMING_COLUMNS: Final[ComingColumns] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True)
 class ColumnChanges:
-    """The changes of columns by the batches of these `records`, the `renames` of now, and `coming` columns."""
+    """The changes of columns by the batches of these `records`, the `renames` of now, and `coming_columns`."""
 
     records: Mapping[int, BatchRecord]
     renames: Mapping[str, str]

@@ -90,9 +90,9 @@ class Columns:
 class Row:
     """A decoded line; `adapters.sources.messages.decoded.Decoded` defines the fields that are not described here.
 
-    `cells` are JSON values in the order of the table's columns, `was` the values before the change in the order of
-    `Columns.told`; an unsent cell is None. `numbers` are the columns whose cells are numbers in the message.
-    `strange` are undeclared names, `beside` additional columns of the row.
+    `cells` are JSON values in the order of the table's columns, `before` the values before the change in the order
+    of `Columns.told`; an unsent cell is None. `numbers` are the columns whose cells are numbers in the message.
+    `strange` are undeclared names, `extra` additional columns of the row.
     """
 
     line: Line
