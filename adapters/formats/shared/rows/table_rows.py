@@ -152,8 +152,8 @@ class Rows:
     def find_stored(self, events: DataFrame, deletes: DataFrame | None) -> DataFrame:
         """Return the stored rows of the batch's keys, and for keys without a row the newest remembered delete.
 
-        `deletes` are the remembered deletes. The table's keys and positions are streamed past the keys of the batch.
-        Files outside the key range of the batch are not read.
+        `deletes` are the remembered deletes. The keys and positions of the table are streamed past the keys of the
+        batch. Files outside the key range of the batch are not read.
         """
         plan, key = self.plan, list(self.plan.dimension.key)
         target = self.all(plan.facts.key_range)
