@@ -66,7 +66,7 @@ def behind(table: MemoryTable, name: str) -> RollbackPreview:
     by_name = {version.name: version for version in versions(table)}
     if name not in by_name:
         raise ConfigError(
-            f"{table.dimension.name} cannot be taken back to {name}",
+            f"{table.dimension.name} cannot be rolled back to {name}",
             found=f"there are {', '.join(by_name) or 'no commits before its last'}",
             todo="Name one of them. Nothing was changed.",
         )

@@ -58,7 +58,7 @@ def _versions_port(job: Job[F]) -> Versions:
     port = job.opened.versions
     if port is None or Capability.ROLLBACK not in job.opened.table.capabilities:
         raise ConfigError(
-            f"{job.dimension.name} cannot be taken back",
+            f"{job.dimension.name} cannot be rolled back",
             found="its table format keeps no earlier state (it does not declare `rollback`)",
             todo=f"Nothing was changed. `lakeward reload {job.dimension.name}` loads the table anew.",
         )
@@ -90,7 +90,7 @@ def _refuse_reloads(job: Job[F], preview: RollbackPreview) -> None:
         raise ConfigError(
             f"{job.dimension.name}: a reload was asked for after {preview.version.name}",
             found="the changes between the two are of a full load that another has replaced",
-            todo="Nothing was changed. It can be taken back to the last commit before the load, or be loaded anew.",
+            todo="Nothing was changed. It can be rolled back to the last commit before the load, or be loaded anew.",
         )
 
 

@@ -267,7 +267,7 @@ class JdbcSource:
 
 def _rollback_error(dimension: Dimension) -> ConfigError:
     return ConfigError(
-        f"{dimension.name}: it cannot be taken back over what was read from its database",
+        f"{dimension.name}: it cannot be rolled back over what was read from its database",
         found="it keeps rows that ended, and a database has no rows but those of now",
         todo=f"Nothing was changed. `lakeward reload {dimension.name}` reads the table anew.",
     )

@@ -53,7 +53,7 @@ def columns_of_then(table_name: str, earlier: deltalake.DeltaTable, now: deltala
 
 def _refused(table_name: str, earlier: deltalake.DeltaTable, found: str) -> TableError:
     return TableError(
-        f"{table_name} cannot be taken back to version {earlier.version()}",
+        f"{table_name} cannot be rolled back to version {earlier.version()}",
         found=found,
         todo=f"Nothing was changed. Name a later one (`lakeward rollback {table_name}` lists them), or load the "
         f"table anew: `lakeward reload {table_name}`.",

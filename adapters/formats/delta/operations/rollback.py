@@ -116,7 +116,7 @@ class DeltaLineage:
         """Raise TableError if files or log entries of the version are gone, or its columns cannot be restored."""
         if int(name) not in {commit["version"] for commit in self._complete_commits()}:
             raise TableError(
-                f"{self.name} cannot be taken back to version {name}",
+                f"{self.name} cannot be rolled back to version {name}",
                 found="files that it had then were removed, by VACUUM, say, or so was what the log had before it",
                 todo=f"Nothing was changed. `lakeward rollback {self.name}` lists the versions that are whole.",
             )

@@ -98,7 +98,7 @@ class HudiLineage:
         """Raise TableError if files of the commit may be gone."""
         if name < self.readable_from:
             raise TableError(
-                f"{self.table.dimension.name} cannot be taken back to {name}",
+                f"{self.table.dimension.name} cannot be rolled back to {name}",
                 found=f"Hudi has removed files that were needed before {self.readable_from}",
                 todo=f"Nothing was changed. `lakeward rollback {self.table.dimension.name}` lists the commits that "
                 "are whole; `hoodie.clean.commits.retained` under `properties` says how many stay.",

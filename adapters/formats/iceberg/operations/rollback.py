@@ -74,7 +74,7 @@ class IcebergLineage:
         lacking = [schema.find_column_name(number) for number in needed - set(earlier_schema.field_ids)]
         if lacking:
             raise TableError(
-                f"{self.name} cannot be taken back to {name}",
+                f"{self.name} cannot be rolled back to {name}",
                 found=f"it is partitioned or sorted by {', '.join(map(str, lacking))}, which it had not then",
                 todo="Nothing was changed. Take that out of the table's partitions or order first (in Spark: "
                 "`ALTER TABLE … DROP PARTITION FIELD …`).",

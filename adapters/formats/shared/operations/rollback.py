@@ -188,7 +188,7 @@ class TableVersions:
             has_version = next_trim(batch) in self.side_tables.change_log_versions.batches()
             reason = "removed by others" if has_version else "forgotten"
             raise TableError(
-                f"{self.name} cannot be taken back to {name}",
+                f"{self.name} cannot be rolled back to {name}",
                 found=f"what it remembered at batch {batch}, before it was trimmed with batch {next_trim(batch)}, "
                 f"was {reason}",
                 todo=f"Nothing was changed. Name a later one (`lakeward rollback {self.name}` lists them), or load "
@@ -231,7 +231,7 @@ class TableVersions:
         commits = [version.name for version in self.versions()]
         more = " …" if len(commits) > 3 else ""
         return ConfigError(
-            f"{self.name} has no commit {name} that it can be taken back to",
+            f"{self.name} has no commit {name} that it can be rolled back to",
             found=f"there are {', '.join(commits[:3])}{more}" if commits else "there is none",
             todo=f"`lakeward rollback {self.name}` lists them. Nothing was changed.",
         )

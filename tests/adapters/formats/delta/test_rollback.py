@@ -1,4 +1,4 @@
-"""Delta tables that are taken back, where Delta has ways of its own: columns, vectors, VACUUM, the change feed."""
+"""Delta tables that are rolled back, where Delta has ways of its own: columns, vectors, VACUUM, the change feed."""
 
 from __future__ import annotations
 

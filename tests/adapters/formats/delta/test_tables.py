@@ -206,7 +206,7 @@ def test_a_race_is_tried_again_on_the_new_state(
     there = {file.name for file in path_of(shop).glob("*.parquet")}
     assert kept <= there
     lost = [line for line in _adds(shop) if line not in there]
-    assert lost == [], "no file that was committed was taken back"
+    assert lost == [], "no file that was committed was rolled back"
 
 
 def _adds(project: Project) -> list[str]:

@@ -1,4 +1,4 @@
-"""Hudi tables that are taken back, where Hudi has ways of its own: columns, compaction, cleaning."""
+"""Hudi tables that are rolled back, where Hudi has ways of its own: columns, compaction, cleaning."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What stands beside a table that is taken back, in one step or several; the tables beside it are real ones."""
+"""What stands beside a table that is rolled back, in one step or several; the tables beside it are real ones."""
 
 from __future__ import annotations
 

@@ -234,7 +234,7 @@ def test_a_mirror_is_taken_back_and_what_keeps_ended_rows_is_not(tmp_path: Path)
     assert play.staged() == []
     assert source.find_missing(play.dimension, objects) == ()
     for keeps in (replace(play.dimension, deletes=Deletes.SOFT), replace(play.dimension, history=History())):
-        with pytest.raises(ConfigError, match="cannot be taken back over what was read from its database"):
+        with pytest.raises(ConfigError, match="cannot be rolled back over what was read from its database"):
             source.find_missing(keeps, objects)
         assert source.find_missing(keeps, []) == ()
     assert len(play.database.queries) == 1
