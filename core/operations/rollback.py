@@ -90,7 +90,7 @@ def _refuse_reloads(job: Job[F], preview: RollbackPreview) -> None:
         raise ConfigError(
             f"{job.dimension.name}: a reload was asked for after {preview.version.name}",
             found="the changes between the two are of a full load that another has replaced",
-            todo="Nothing was changed. It can be rolled back to the last commit before the load, or be loaded anew.",
+            todo="Nothing was changed. Roll it back to the last commit before the load, or load it anew.",
         )
 
 
