@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache, partial, reduce
 from typing import TYPE_CHECKING, Final
 
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from lakeward.adapters.sources.csv.earlier_headers import names_in_headers, order_in_headers
@@ -42,8 +43,9 @@ from lakeward.adapters.sources.files.json_lines.other_tables import (
     tables_sharing_folder,
 )
 from lakeward.adapters.sources.files.json_lines.quarantined_cells import cells_of_line, group_by_reading
+from lakeward.adapters.sources.files.local.columns.reader import read_columns
 from lakeward.adapters.sources.files.local.event_frame import read_here
-from lakeward.adapters.sources.files.local.json_lines import SmallLines, is_of_lines
+from lakeward.adapters.sources.files.local.json_lines import SmallLines, is_of_lines, with_flags
 from lakeward.adapters.sources.files.named_fields import FIELD_FLAGS, count_near_words, count_undated, refuse_fields
 from lakeward.adapters.sources.files.options import FilesOptions
 from lakeward.adapters.sources.files.paths.file_names import (
@@ -80,6 +82,7 @@ from lakeward.adapters.spark.frames.event_frame import (
     facts,
 )
 from lakeward.adapters.spark.frames.frame_survey import lift_places, log_steps, with_ahead
+from lakeward.adapters.spark.frames.local_casts import SparkNeeded
 from lakeward.adapters.spark.frames.local_frame import Frame
 from lakeward.adapters.spark.frames.source_rows import TORN
 from lakeward.adapters.spark.merge.truncates import truncation
@@ -276,8 +279,17 @@ class FilesSource:
     def _frame(self, table: TableFiles, files: Sequence[File], lines: SmallLines) -> Frame:
         """Return the events of files: read in this process where the batch is small, else by Spark."""
         read_files = partial(read_here, table, files, self.small_batch)
-        read_locally = partial(lines.read, table, files) if is_of_lines(files) else read_files
+        read_locally = partial(self._read_lines, table, files, lines) if is_of_lines(files) else read_files
         return read_frame(table.dimension.name, self.spark, read_locally, partial(self._in_spark, table, files))
+
+    def _read_lines(self, table: TableFiles, files: Sequence[File], lines: SmallLines) -> pa.Table:
+        """Return the events of lines that this process reads; raises SparkNeeded if Spark must read them."""
+        try:
+            return lines.read(table, files)
+        except SparkNeeded:
+            if not (table.are_many and self.small_batch):
+                raise
+        return with_flags(table, read_columns(table, files))
 
     def _in_spark(self, table: TableFiles, files: Sequence[File]) -> DataFrame:
         if self.copies is None:

@@ -49,17 +49,22 @@ def typed(texts: pa.Array, type_: Type, text_format: TextFormat) -> pa.Array:
         return texts
     if type_.name == "binary" and text_format.pattern == "utf-8":
         return texts.cast(pa.binary())
+    values, is_odd = convert_usual(texts, type_)
+    if not pc.any(is_odd).as_py():
+        return values
+    read = cache(partial(_read_unusual, type_=type_))
+    return pc.replace_with_mask(values, is_odd, pa.array(map(read, texts.filter(is_odd).to_pylist()), values.type))
+
+
+def convert_usual(texts: pa.Array, type_: Type) -> tuple[pa.Array, pa.Array]:
+    """Return the values of texts of the usual form of a type, NULL for the others, and which texts are others."""
     arrow = arrow_type(type_)
     is_usual = pc.fill_null(pc.match_substring_regex(texts, _usual_form(type_)), True)
     try:
         values = _cast(texts if pc.all(is_usual).as_py() else pc.if_else(is_usual, texts, None), arrow)
     except pa.ArrowInvalid:  # such as 30 February
         is_usual, values = texts.is_null(), pa.nulls(len(texts), arrow)
-    is_odd = pc.invert(is_usual)
-    if not pc.any(is_odd).as_py():
-        return values
-    read = cache(partial(_read_unusual, type_=type_))
-    return pc.replace_with_mask(values, is_odd, pa.array(map(read, texts.filter(is_odd).to_pylist()), arrow))
+    return values, pc.invert(is_usual)
 
 
 def _cast(texts: pa.Array, arrow: pa.DataType) -> pa.Array:

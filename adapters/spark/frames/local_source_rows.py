@@ -96,7 +96,7 @@ def to_events(rows: pa.Table, file: FilePlace, telling: RowSettings, also: Seque
     if telling.in_part:
         is_sent_in_part = pc.invert(pc.is_in(operations, pa.array(["delete", "truncate", None])))
         columns[names.UNSET] = pc.if_else(is_sent_in_part, unset, pa.scalar(None, unset.type))
-        columns[names.OLD] = _old_keys(rows, file, telling, operations)
+        columns[names.OLD] = old_keys(rows, file, telling, operations)
         has_text = telling.transaction == TRANSACTION_TEXT
         columns[names.TRANSACTION] = rows.column(TRANSACTION_TEXT) if has_text else times.cast(pa.string())
     if telling.dimension.match is Match.IMAGE:
@@ -267,7 +267,7 @@ def _reasons(rows: pa.Table, problems: Sequence[_Problem]) -> tuple[pa.Array, pa
     return pa.array(reasons, pa.string()), pa.array(details, pa.string())
 
 
-def _old_keys(rows: pa.Table, file: FilePlace, telling: RowSettings, operations: pa.Array) -> pa.Array:
+def old_keys(rows: pa.Table, file: FilePlace, telling: RowSettings, operations: pa.Array) -> pa.Array:
     """Return the old key of each row, NULL if its key did not change."""
     key = [(c.name, rows.column(before_column(i)), rows.column(c.name)) for i, c in enumerate(telling.key_columns)]
     if not key:

@@ -158,6 +158,7 @@ def steps_back(frame: LocalFrame, groups: Sequence[Group], dimension: Dimension)
 def log_steps(frame: LocalFrame, groups: Sequence[Group], reached: LogReached) -> Mapping[int, LogSteps]:
     """Compare the changes of each object row by row with the source log, from where the table has `reached`."""
     before = before_steps(groups, reached)
+    before = {item: of_item for item, of_item in before.items() if not _only_rises(frame.rows, item, of_item)}
     if not before:
         return {}
     rows = _of_objects(frame.rows, before)
@@ -181,6 +182,23 @@ def log_steps(frame: LocalFrame, groups: Sequence[Group], reached: LogReached) -
             changes[place.object].append(change)
     steps = {item: find_steps(of_item, before[item], reached.of(item)) for item, of_item in changes.items()}
     return {item: of_item for item, of_item in steps.items() if of_item != LogSteps()}
+
+
+def _only_rises(rows: pa.Table, item: int, before: LogReached) -> bool:
+    """Return whether each row of an object lies above all before it in the log, so that none can step back.
+
+    Rows must be in order. Rows without a place in the log, and rows of snapshots, are compared one by one.
+    """
+    rows = _of_objects(rows, [item])
+    sequences = rows.column(names.SEQUENCE).combine_chunks()
+    is_change = pc.not_equal(rows.column(names.OPERATION), Operation.READ.value)
+    has_place = pc.invert(pc.is_in(sequences, pa.array(sorted(UNORDERED)).cast(sequences.type)))
+    if not rows.num_rows or not pc.all(pc.and_(pc.fill_null(is_change, False), has_place)).as_py():
+        return False
+    highest = [before.highest, None if before.snapshot is None else before.snapshot.place]
+    lowest = max((place for place in highest if place is not None), default=None)
+    is_above = lowest is None or int(sequences[0].as_py()) >= lowest
+    return is_above and not pc.any(pc.less(sequences[1:], sequences[:-1])).as_py()
 
 
 def _cells(rows: pa.Table, name: str) -> list[Any]:

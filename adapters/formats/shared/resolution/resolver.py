@@ -14,6 +14,7 @@ from typing import Final, TypeAlias
 
 from pyspark.sql import DataFrame
 
+from lakeward.adapters.formats.shared.column_batches.resolver import resolve_columns
 from lakeward.adapters.formats.shared.resolution.merge_result import MergeDetail
 from lakeward.adapters.formats.shared.resolution.steps.arrivals import sort_arrivals
 from lakeward.adapters.formats.shared.resolution.steps.effective_times import with_effective_times
@@ -66,11 +67,12 @@ def resolve_plan(
         frame = direct_load.source
     plan, frame = partitions.reject_lossy_texts(plan, frame)
     reason = reason_for_spark(plan, side_tables.small_batch)
-    if reason is None:
+    resolve = resolve_small_batch if reason is None else resolve_columns
+    if reason is None or side_tables.small_batch:
         try:
-            resolved = resolve_small_batch(side_tables, plan, frame, table)
+            resolved = resolve(side_tables, plan, frame, table)
         except NotSmall as error:
-            reason = str(error)
+            reason = reason or str(error)
         else:
             partitions.refuse_lossy_texts(plan, resolved.detail.upserts)
             return resolved
@@ -104,7 +106,7 @@ def merge(side_tables: SideTables, plan: MergePlan, frame: DataFrame, table: Tab
         frame = as_leaf(frame.coalesce(1 + plan.facts.read // ROWS_A_PART))
     regressions = find_regressions(side_tables, plan, frame, rows)
     plan, arrivals = sort_arrivals(side_tables, plan, frame, rows)
-    if plan.folds and whole_rows_suffice(side_tables, plan, arrivals):
+    if plan.folds and whole_rows_suffice(side_tables, plan, has_late=bool(arrivals.late)):
         plan = replace(plan, folds=False)
     resolve = resolve_in_order if plan.folds else resolve_whole_rows
     return replace(resolve(side_tables, plan, arrivals, rows), log_regressions=regressions)

@@ -97,7 +97,7 @@ class SmallLines:
         also = [name for name in _ALSO if name in rows.column_names]
         place = FilePlace(0, 0, is_load=table.is_snapshot, has_op=table.has_op)
         events = to_events(rows, place, table.reading, also)
-        return _with_flags(table, _with_places(table, events, files, lists[NAME])).combine_chunks()
+        return with_flags(table, _with_places(table, events, files, lists[NAME])).combine_chunks()
 
     def _open(self, table: TableFiles, files: Sequence[File]) -> LocalMessages:
         listed = [file.item.name for file in files]
@@ -140,7 +140,7 @@ def _with_places(table: TableFiles, events: pa.Table, files: Sequence[File], pat
     return events
 
 
-def _with_flags(table: TableFiles, events: pa.Table) -> pa.Table:
+def with_flags(table: TableFiles, events: pa.Table) -> pa.Table:
     """Add the flags that `event_frame.frame_of` and `message_warnings.with_missing_order` compute in SQL."""
     if table.options.has_places:
         sequences = events.column(names.SEQUENCE)

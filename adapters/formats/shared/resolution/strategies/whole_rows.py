@@ -39,7 +39,7 @@ from lakeward.core.plan import MergePlan
 from lakeward.core.ports import MergeResult
 
 
-def whole_rows_suffice(side_tables: SideTables, plan: MergePlan, arrivals: Arrivals) -> bool:
+def whole_rows_suffice(side_tables: SideTables, plan: MergePlan, *, has_late: bool) -> bool:
     """Return True if stored rows decide a batch of whole rows, although the table may remember partial rows.
 
     Each event of such a batch is newer than every event that the table has applied, and leaves a row or none,
@@ -50,7 +50,7 @@ def whole_rows_suffice(side_tables: SideTables, plan: MergePlan, arrivals: Arriv
     needs_cells = dimension.keeps_ended or plan.recomputed or plan.evolution.lacks_columns or facts.has_loads
     if is_ordered(plan) or PARTIAL & facts.needs or needs_memory or needs_cells:
         return False
-    if arrivals.late or any(reason in HOLDING for reason in facts.rejects):
+    if has_late or any(reason in HOLDING for reason in facts.rejects):
         return False
     change_log = side_tables.change_log
     return not (change_log.batches.ordered_until or change_log.has_key_changes(plan.batch - 1))

@@ -1,0 +1,78 @@
+"""Resolve a batch of whole rows in Arrow columns."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pyarrow as pa
+
+from lakeward.adapters.formats.shared.column_batches.batch import ColumnBatch, why_not_columns
+from lakeward.adapters.formats.shared.column_batches.entries import base_entries, entries_of_events
+from lakeward.adapters.formats.shared.column_batches.verdicts import KeyVerdicts
+from lakeward.adapters.formats.shared.resolution.merge_result import MergeDetail
+from lakeward.adapters.formats.shared.resolution.steps.counts import counts_of
+from lakeward.adapters.formats.shared.rows.system_columns import row_columns
+from lakeward.adapters.formats.shared.rows.table_rows import Rows, TableSnapshot
+from lakeward.adapters.formats.shared.side_tables.side_table_pair import SideTables
+from lakeward.adapters.formats.shared.small_batches.batch import NotSmall
+from lakeward.adapters.spark.frames.local_frame import Frame, LocalFrame
+from lakeward.adapters.spark.sql import names
+from lakeward.core.dimension import Ordered, Ties
+from lakeward.core.plan import MergePlan
+from lakeward.core.ports import MergeResult
+
+COLUMNS: Final = "Arrow columns"
+"""The value of `MergeResult.way` for a batch that was resolved in Arrow columns."""
+
+
+def resolve_columns(
+    side_tables: SideTables, plan: MergePlan, frame: Frame, table: TableSnapshot | None
+) -> MergeResult:
+    """Resolve a batch in columns; raises NotSmall if Spark must do it.
+
+    The result is that of `resolution.strategies.whole_rows`.
+    """
+    why = why_not_columns(side_tables, plan, frame)
+    if why is not None or not isinstance(frame, LocalFrame):
+        raise NotSmall(why or "its rows are in Spark")
+    batch = ColumnBatch.of(frame.rows)
+    if plan.dimension.ties is not Ties.ARRIVAL:
+        batch.refuse_equal_sequences()
+    rows = Rows(plan, table, side_tables.spark)
+    verdicts = KeyVerdicts.of(plan, batch, rows)
+    upserts, counts = _written(plan, verdicts), verdicts.counts
+    detail = MergeDetail(
+        upserts=LocalFrame(upserts, side_tables.spark),
+        removed=LocalFrame(verdicts.places, side_tables.spark) if verdicts.stored.num_rows else None,
+        entries=_entries(plan, verdicts, rows),
+        places=verdicts.places if verdicts.stored.num_rows else None,
+        table=table,
+    )
+    return MergeResult(
+        counts=counts_of(plan, counts, None),
+        written=upserts.num_rows,
+        removed=verdicts.stored.num_rows,
+        detail=detail,
+        way=COLUMNS,
+    )
+
+
+def _written(plan: MergePlan, verdicts: KeyVerdicts) -> pa.Table:
+    """Return the rows to write, with the system columns."""
+    newest, system = verdicts.newest, row_columns(plan.dimension)
+    wanted = (*(column.name for column in plan.stored.schema), *system)
+    return newest.select([name for name in wanted if name in newest.column_names])
+
+
+def _entries(plan: MergePlan, verdicts: KeyVerdicts, rows: Rows) -> pa.Table:
+    """Return the change log entries of a batch. An `ordered` table remembers the deletes that count alone."""
+    if isinstance(plan.dimension.lateness, Ordered):
+        return entries_of_events(plan, verdicts.deletes)
+    entries = entries_of_events(plan, verdicts.batch.events)
+    keys = verdicts.base_keys() if plan.folds_remembered and verdicts.stored.num_rows else None
+    if keys is None or not keys.num_rows or rows.table is None:
+        return entries
+    bases = rows.table.find(keys, [*plan.dimension.schema.names, *names.POSITION])
+    if bases is None:
+        raise NotSmall("only Spark can read the stored rows of its keys")
+    return pa.concat_tables([entries, base_entries(plan, bases)], promote_options="permissive")

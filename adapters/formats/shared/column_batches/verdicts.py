@@ -1,0 +1,163 @@
+"""The verdict on each key of a batch in Arrow columns: its newest event, the stored row, and counts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final, Self
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakeward.adapters.formats.shared.column_batches.batch import INDEX, ColumnBatch
+from lakeward.adapters.formats.shared.rows.system_columns import BEFORE
+from lakeward.adapters.formats.shared.rows.table_rows import Rows
+from lakeward.adapters.formats.shared.small_batches.batch import NotSmall
+from lakeward.adapters.spark.merge.resolution import FILE, POS
+from lakeward.adapters.spark.sql import names
+from lakeward.core.events import LOAD_SEQUENCE, Operation
+from lakeward.core.merge.counts import Counts
+from lakeward.core.plan import MergePlan
+
+_EVENTS: Final = f"{INDEX}_count"
+_FIRST, _LAST = f"{INDEX}_min", f"{INDEX}_max"
+_IS_INSERT, _IS_DELETE = "_lakeward_is_insert", "_lakeward_is_delete"
+_INSERTS, _DELETES = f"{_IS_INSERT}_sum", f"{_IS_DELETE}_sum"
+_IS_LIVE: Final = "_lakeward_is_live"
+
+
+@dataclass(frozen=True)
+class KeyVerdicts:
+    """The verdicts on the keys of a batch: `keys` has one row for each key, `stored` the rows that the table has.
+
+    The columns of `keys` are the key, the number of its events, of its inserts and of its deletes, the index of its
+    first and of its last event, and whether the table has a row of it.
+    """
+
+    plan: MergePlan
+    batch: ColumnBatch
+    keys: pa.Table
+    stored: pa.Table
+
+    @classmethod
+    def of(cls, plan: MergePlan, batch: ColumnBatch, rows: Rows) -> Self:
+        """Return the verdicts; raises NotSmall if only Spark can read the stored rows, or if a key has several."""
+        key, operations = list(plan.dimension.key), batch.events[names.OPERATION]
+        flags = {
+            _IS_INSERT: pc.equal(operations, Operation.INSERT.value),
+            _IS_DELETE: pc.equal(operations, Operation.DELETE.value),
+        }
+        narrow = batch.events.select([*key, INDEX])
+        for name, values in flags.items():
+            narrow = narrow.append_column(name, values.cast(pa.int64()))
+        totals = [(INDEX, "count"), (INDEX, "min"), (INDEX, "max"), (_IS_INSERT, "sum"), (_IS_DELETE, "sum")]
+        keys = narrow.group_by(key).aggregate(totals)
+        stored = _stored_rows(plan, rows, keys.select(key))
+        is_live = stored.select(key).append_column(_IS_LIVE, pa.repeat(pa.scalar(True), stored.num_rows))
+        keys = keys.join(is_live, key) if stored.num_rows else keys.append_column(
+            _IS_LIVE, pa.nulls(keys.num_rows, pa.bool_())
+        )
+        return cls(plan, batch, keys.combine_chunks(), stored)
+
+    @cached_property
+    def is_live(self) -> pa.ChunkedArray:
+        """Whether the table has a row of each key."""
+        return pc.fill_null(self.keys[_IS_LIVE], False)
+
+    @property
+    def newest(self) -> pa.Table:
+        """The newest event of each key that has a row after the batch, in the order of the events."""
+        return self._last_events(pc.not_equal)
+
+    @property
+    def deletes(self) -> pa.Table:
+        """The newest event of each key that has no row after the batch, in the order of the events."""
+        return self._last_events(pc.equal)
+
+    def _last_events(self, compares_to_delete: Callable[[pa.ChunkedArray, str], pa.ChunkedArray]) -> pa.Table:
+        indices = self.keys[_LAST]
+        operations = pc.take(self.batch.events[names.OPERATION], indices)
+        wanted = indices.filter(compares_to_delete(operations, Operation.DELETE.value))
+        return self.batch.events.take(wanted.take(pc.sort_indices(wanted)))
+
+    @property
+    def places(self) -> pa.Table:
+        """The places of the stored rows, which all go, with their keys."""
+        return self.stored.select([*self.plan.dimension.key, FILE, POS])
+
+    @property
+    def counts(self) -> Counts:
+        """The counts of the events: each is newer than the stored row of its key."""
+        events = self.batch.events.num_rows
+        existing, missing = self._odd_counts()
+        return Counts(
+            superseded=events - self.keys.num_rows,
+            applied=self.keys.num_rows,
+            insert_on_existing=existing,
+            update_on_missing=missing,
+        )
+
+    def _odd_counts(self) -> tuple[int, int]:
+        """Return how many inserts meet a row, and how many updates meet none."""
+        operations = self.batch.events[names.OPERATION]
+        first, last = (pc.take(operations, self.keys[name]) for name in (_FIRST, _LAST))
+        ends_with_delete = pc.equal(last, Operation.DELETE.value).cast(pa.int64())
+        is_mixed = pc.greater(self.keys[_DELETES], ends_with_delete)
+        meets_none = pc.and_(pc.invert(self.is_live), pc.invert(is_mixed))
+        is_new = pc.and_(meets_none, pc.equal(first, Operation.INSERT.value))
+        inserts = pc.sum(pc.if_else(is_mixed, 0, self.keys[_INSERTS])).as_py() or 0
+        existing = inserts - pc.sum(is_new.cast(pa.int64())).as_py()
+        missing = pc.sum(pc.and_(meets_none, pc.equal(first, Operation.UPDATE.value)).cast(pa.int64())).as_py()
+        more_existing, more_missing = self._odd_counts_in_order(is_mixed)
+        return existing + more_existing, missing + more_missing
+
+    def _odd_counts_in_order(self, is_mixed: pa.ChunkedArray) -> tuple[int, int]:
+        """Return these counts for the keys that have events after a delete."""
+        mixed = self.keys.filter(is_mixed)
+        if not mixed.num_rows:
+            return 0, 0
+        key, existing, missing = list(self.plan.dimension.key), 0, 0
+        has_row: dict[tuple[object, ...], bool] = {}
+        for row in mixed.select([*key, _IS_LIVE]).to_pylist():
+            has_row[tuple(row[name] for name in key)] = bool(row[_IS_LIVE])
+        events = self.batch.events.select([*key, INDEX, names.OPERATION]).join(
+            mixed.select(key), key, join_type="left semi"
+        )
+        for row in events.sort_by(INDEX).to_pylist():
+            value, operation = tuple(row[name] for name in key), row[names.OPERATION]
+            existing += operation == Operation.INSERT.value and has_row[value]
+            missing += operation == Operation.UPDATE.value and not has_row[value]
+            has_row[value] = operation != Operation.DELETE.value
+        return existing, missing
+
+    def base_keys(self) -> pa.Table:
+        """Return the keys whose stored rows nothing remembers: they become base rows in the change log.
+
+        A row that an event above the low watermark wrote has that event there, unless a full load wrote it.
+        """
+        stored, plan = self.stored, self.plan
+        epoch, sequence = (
+            pc.coalesce(stored[name], pa.scalar(BEFORE[name]).cast(stored[name].type))
+            for name in (names.EPOCH, names.SEQUENCE)
+        )
+        load = pa.scalar(LOAD_SEQUENCE).cast(sequence.type)
+        is_remembered = pc.and_(pc.equal(epoch, plan.epoch), pc.not_equal(sequence, load))
+        if plan.low_watermark is not None:
+            mark = pa.scalar(plan.low_watermark.sequence, pa.decimal128(38, 0)).cast(sequence.type)
+            is_remembered = pc.and_(is_remembered, pc.greater(sequence, mark))
+        return stored.select(list(plan.dimension.key)).filter(pc.invert(is_remembered))
+
+
+def _stored_rows(plan: MergePlan, rows: Rows, keys: pa.Table) -> pa.Table:
+    """Return key, epoch, sequence and place of the stored rows of some keys."""
+    wanted = [*plan.dimension.key, names.EPOCH, names.SEQUENCE]
+    if rows.table is None or not rows.are_there:
+        return pa.table({name: pa.nulls(0) for name in (*wanted, FILE, POS)})
+    stored = rows.table.find(keys, wanted)
+    if stored is None:
+        raise NotSmall("only Spark can read the stored rows of its keys")
+    distinct_keys = stored.group_by(list(plan.dimension.key)).aggregate([])
+    if distinct_keys.num_rows < stored.num_rows:
+        raise NotSmall("a key has several stored rows")
+    return stored

@@ -1,0 +1,1 @@
+"""Reader of Debezium messages in Arrow columns: for batches that are too large for plain Python."""

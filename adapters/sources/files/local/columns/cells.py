@@ -1,0 +1,92 @@
+"""Typed values of message cells, a column at a time.
+
+Arrow converts texts of the usual form of a type. `values.typed_values` reads all others, one by one, so that the
+results are those of a small batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakeward.adapters.sources.files.local.values.typed_values import reader_of, why_not_read
+from lakeward.adapters.sources.messages.json.wire_format import UNITS, Wire, Writing
+from lakeward.adapters.spark.frames.local_casts import SparkNeeded, arrow_type, convert_usual
+from lakeward.adapters.spark.sql.casts import TextFormat
+from lakeward.core.schema import Column, Type
+
+_TEXTS: Final = ("string", "undeclared")
+_TIMES: Final = ("timestamp", "timestamp_ntz")
+_WIRES: Final = (Wire.PLAIN, Wire.DAYS, *UNITS)
+
+_COUNT: Final = r"\A-?[0-9]{1,15}\z"
+_DAYS: Final = r"\A-?[0-9]{1,6}\z"
+"""Patterns of whole numbers that are counts of a unit of time, or of days, within Python's and Spark's years."""
+
+_MOST_MICROS: Final = 253_402_300_799_999_999
+_LEAST_MICROS: Final = -2_208_988_800_000_000
+"""The end of the year 9999 and the beginning of 1900, in microseconds since 1970."""
+
+
+def why_not_columns(column: Column, written: Writing) -> str | None:
+    """Return in words why the cells of a column cannot be read here; None if they can."""
+    if written.wire not in _WIRES or written.text != TextFormat() or column.type.is_nested:
+        return f"the column {column.name} is written in a form of its own"
+    if column.type.name in _TEXTS and written.wire is not Wire.PLAIN:
+        return f"the column {column.name} has texts in a form of their own"
+    return why_not_read(column.type, written)
+
+
+def typed(texts: pa.Array, column: Column, written: Writing) -> pa.Array:
+    """Return the values of the cells of a column, given as texts.
+
+    Raises SparkNeeded for a text that does not fit: such rows go into quarantine, which Spark prepares.
+    """
+    if column.type.name in _TEXTS:
+        return texts
+    values, is_odd = _usual_values(texts, column.type, written)
+    if not pc.any(is_odd).as_py():
+        return values
+    read = cache(reader_of(column.type, written))
+    others = [read(text) for text in texts.filter(is_odd).to_pylist()]
+    if None in others:
+        raise SparkNeeded(f"a value does not fit the column {column.name}")
+    return pc.replace_with_mask(values, is_odd, pa.array(others, arrow_type(column.type)))
+
+
+def _usual_values(texts: pa.Array, type_: Type, written: Writing) -> tuple[pa.Array, pa.Array]:
+    """Return the values of texts of the usual form, NULL for the others, and which texts are of another form."""
+    if written.wire in UNITS:
+        return _moments(texts, type_, UNITS[written.wire])
+    if written.wire is Wire.DAYS and type_.name == "date":
+        return _matching(texts, _DAYS, lambda days: days.cast(pa.int32()).cast(pa.date32()))
+    if type_.name == "date" or type_.name in _TIMES:
+        texts = pc.replace_substring_regex(texts, r"Z\z", "")  # times without a zone are in UTC
+    return convert_usual(texts, type_)
+
+
+def _moments(texts: pa.Array, type_: Type, unit: int) -> tuple[pa.Array, pa.Array]:
+    """Return the moments of counts of a unit, of which a second has `unit`."""
+    arrow = arrow_type(type_)
+
+    def convert(counts: pa.Array) -> pa.Array:
+        counts = counts.cast(pa.int64())
+        micros = pc.multiply(counts, 10**6 // unit) if unit <= 10**6 else pc.divide(counts, unit // 10**6)
+        is_exact = pc.equal(pc.multiply(micros, unit // 10**6), counts) if unit > 10**6 else pa.scalar(True)
+        is_inside = pc.and_(pc.less_equal(micros, _MOST_MICROS), pc.greater_equal(micros, _LEAST_MICROS))
+        micros = pc.if_else(pc.and_(is_exact, is_inside), micros, pa.scalar(None, pa.int64()))
+        return micros if pa.types.is_integer(arrow) else micros.cast(arrow)
+
+    return _matching(texts, _COUNT, convert)
+
+
+def _matching(texts: pa.Array, pattern: str, convert: Callable[[pa.Array], pa.Array]) -> tuple[pa.Array, pa.Array]:
+    """Return the converted texts that match a pattern, and which texts were not converted."""
+    is_match = pc.fill_null(pc.match_substring_regex(texts, pattern), True)
+    matching = texts if pc.all(is_match).as_py() else pc.if_else(is_match, texts, pa.scalar(None, pa.string()))
+    values = convert(matching)
+    return values, pc.and_(texts.is_valid(), values.is_null())
