@@ -9,7 +9,7 @@ change, of another table, with a schema, or with an undeclared column. Both deco
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -185,7 +185,7 @@ class Envelopes:
         bodies, keys = records.bodies, records.keys
         first = [message for body in bodies[:_SHOWN].to_pylist() if (message := _message(body)) is not None]
         kinds = self._kinds(first)
-        messages = _parse(bodies, _envelope(kinds, _source(first)))
+        messages = _parse_messages(bodies, kinds, first)
         key_objects = _parse(keys, pa.schema([*kinds.items()]))
         if messages is None or key_objects is None:
             return None
@@ -264,7 +264,8 @@ class Envelopes:
         has_after = images["after"].is_valid()
         is_change = pc.or_(pc.and_(leaves, has_after), pc.and_(pc.equal(op, "d"), pc.invert(has_after)))
         found = pc.and_(is_own, is_change)
-        for name in self.columns:
+        images = {name: image for name, image in images.items() if image.null_count < len(image)}
+        for name in self.columns if images else ():
             cells = [_field(image, name) for image in images.values()]
             if any(cell.null_count > image.null_count for cell, image in zip(cells, images.values(), strict=True)):
                 found = pc.and_(found, self._has_name(name, bodies, images))
@@ -277,7 +278,7 @@ class Envelopes:
         lacking = [
             pc.and_(image.is_valid(), _field(image, name).is_null()).cast(pa.int32()) for image in images.values()
         ]
-        expected = pc.add(*lacking)
+        expected = lacking[0] if len(lacking) == 1 else pc.add(*lacking)
         is_found = pc.equal(_nulls_written(bodies, name), expected)
         return pc.or_(pc.equal(expected, 0), pc.and_(is_found, name not in _NAMES))
 
@@ -331,11 +332,28 @@ def _envelope(kinds: Mapping[str, pa.DataType], source: pa.DataType) -> pa.Schem
     return pa.schema([*parts, *times])
 
 
-def _source(messages: Sequence[Mapping[str, Any]]) -> pa.DataType:
-    """Return the type of the source of messages; some fields are numbers or texts, depending on the connector."""
+def _parse_messages(
+    bodies: pa.Array, kinds: Mapping[str, pa.DataType], first: Sequence[Mapping[str, Any]]
+) -> _Objects | None:
+    """Parse messages, first with only those fields of the source that the sampled messages have.
+
+    A connector fills a third of all fields, and each further field takes time although it is NULL.
+    """
+    shown = {name for message in first for name in message.get("source") or ()}
+    try:
+        return _parse(bodies, _envelope(kinds, _source(first, shown)))
+    except pa.ArrowInvalid:
+        return _parse(bodies, _envelope(kinds, _source(first, {*FIELDS, *_OTHER_FIELDS})))
+
+
+def _source(messages: Sequence[Mapping[str, Any]], wanted: Container[str]) -> pa.DataType:
+    """Return the type of the source of messages, with the wanted ones of the known fields.
+
+    Some fields are numbers or texts, depending on the connector.
+    """
     sources = [message["source"] for message in messages if isinstance(message.get("source"), dict)]
     kinds = {}
-    for name in (*FIELDS, *_OTHER_FIELDS):
+    for name in (name for name in (*FIELDS, *_OTHER_FIELDS) if name in wanted):
         shown = _first_of(sources, name)
         may_be_text = name in _EITHER and shown is not None
         is_number = isinstance(shown, int) if may_be_text else name in _NUMBERS
@@ -425,7 +443,9 @@ def _parse(texts: pa.Array, schema: pa.Schema) -> _Objects | None:
 
 
 def _field(of: pa.StructArray, name: str) -> pa.Array:
-    """Return a field of structs; NULL if the struct is NULL."""
+    """Return a field of structs; NULL if the struct is NULL, or if no struct has the field."""
+    if of.type.get_field_index(name) < 0:
+        return pa.nulls(len(of), pa.int64() if name in _NUMBERS else pa.string())
     return pc.struct_field(of, name)
 
 

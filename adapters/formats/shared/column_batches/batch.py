@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final, Self
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -63,7 +64,7 @@ class ColumnBatch:
         if not _rises(events[names.ARRIVAL]) or not _rises(events[names.SEQUENCE]):
             order = [(names.SEQUENCE, "ascending"), (names.ARRIVAL, "ascending")]
             events = events.take(pc.sort_indices(events, sort_keys=order))
-        index = pa.array(range(events.num_rows), pa.int64())
+        index = pa.array(np.arange(events.num_rows), pa.int64())
         return cls(events.append_column(INDEX, index).combine_chunks())
 
     def refuse_equal_sequences(self) -> None:

@@ -14,6 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import BinaryIO, Final, cast
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -110,7 +111,7 @@ class _PartReader:
             lines = pc.split_pattern(pa.array([part.data], pa.string()), "\n").flatten()
         except (UnicodeDecodeError, pa.ArrowInvalid) as error:
             raise SparkNeeded("a line is no UTF-8") from error
-        numbers = pa.array(range(part.first, part.first + len(lines)), pa.int64())
+        numbers = pa.array(np.arange(part.first, part.first + len(lines)), pa.int64())
         columns = {VALUE: lines, NAME: pa.nulls(len(lines), pa.string()), LINE: numbers}
         decoded = self.rows.envelopes.decode_together(pa.RecordBatch.from_pydict(columns))
         if decoded is None or not pc.all(decoded.column(IS_DECODED)).as_py():
