@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 from project import ITEM, Project
 from pyspark.sql import SparkSession
 
+from lakeward.adapters.formats.shared.column_batches.resolver import COLUMNS
 from lakeward.adapters.formats.shared.resolution.steps import verdicts
 
 pytestmark = pytest.mark.spark
@@ -106,6 +108,48 @@ def test_spark_resolves_a_batch_above_the_limit(project: Project) -> None:
         "shop.item": "core",
         "shop.other": "Spark: more than 3 rows (`small_batch`)",
     }
+
+
+MESSAGES = f"""
+[spark]
+small_batch = {ROWS}
+{ITEM}
+lateness = "24h"
+"""
+
+
+def message(key: int, name: str, op: str = "u") -> str:
+    """Return a message of Debezium, the place of which in the log is its key and the day of its name."""
+    row = {"id": key, "name": name, "price": "1.50"}
+    place = 1_000 * int(name[1:]) + key
+    source = {
+        "schema": "shop",
+        "table": "item",
+        "lsn": place,
+        "sequence": f'["{place}","{place}"]',
+        "ts_ms": 1_767_225_600_000 + place,
+    }
+    images = {"before": row, "after": None} if op == "d" else {"before": None, "after": row}
+    return json.dumps({**images, "source": source, "op": op, "ts_ms": 1}) + "\n"
+
+
+@pytest.mark.lines
+@pytest.mark.parametrize("project", ["iceberg", "delta"], indirect=True)
+def test_a_batch_of_messages_above_the_limit_runs_no_job_of_spark(project: Project, spark: SparkSession) -> None:
+    """It is resolved in Arrow columns: into a new table, and with updates, deletes and new rows."""
+    source = 'format = "debezium"\ndecimals = "string"'
+    project.configure(MESSAGES, source, source_kind="files")
+    ways = []
+    for day in (1, 2):
+        lines = [message(key, f"d{day}") for key in range(4 * day)] + [message(0, "d3", "d")] * (day == 2)
+        project.put(f"{day}.json", "".join(lines))
+        before = count_jobs(spark)
+        (planned,) = project.call("plan", "--json").document["tables"]
+        ways.append(planned["way"])
+        project.run()
+        assert day == 1 or count_jobs(spark) == before
+    assert ways == [COLUMNS, COLUMNS]
+    assert [row[:2] for row in project.rows()] == [(key, "d2") for key in range(1, 8)]
 
 
 def test_spark_writes_a_load_directly_or_takes_the_last_row_of_each_key(project: Project) -> None:

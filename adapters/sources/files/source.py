@@ -287,7 +287,7 @@ class FilesSource:
         try:
             return lines.read(table, files)
         except SparkNeeded:
-            if not (table.are_many and self.small_batch):
+            if not self.small_batch or table.dimension.source in self.tables_of_others:
                 raise
         return with_flags(table, read_columns(table, files))
 

@@ -142,7 +142,7 @@ class Envelopes:
         failures, waiting = max(_LEAST_FAILURES, batch.num_rows // _LINES_A_FAILURE), [batch]
         while waiting:
             part = waiting.pop()
-            decoded = self.decode_together(part) if failures > 0 else None
+            decoded = self._read(part) if failures > 0 else None
             failures -= decoded is None
             if decoded is not None:
                 found.append(decoded)
@@ -167,8 +167,8 @@ class Envelopes:
         ]
         return pa.RecordBatch.from_arrays(arrays, schema=self.decoded_schema)
 
-    def decode_together(self, lines: pa.RecordBatch) -> pa.RecordBatch | None:
-        """Decode lines as `decode` does; return None if they cannot be decoded together."""
+    def _read(self, lines: pa.RecordBatch) -> pa.RecordBatch | None:
+        """Decode lines; return None if they cannot be decoded together."""
         if lines.nbytes > _MOST_BYTES:
             return None
         try:

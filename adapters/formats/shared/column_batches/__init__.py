@@ -1,1 +1,1 @@
-"""Resolve batches of whole rows in Arrow columns, in this process: too large for the core, and in memory already."""
+"""Resolve batches of whole rows in Arrow columns, in this process: batches that are too large for the core."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, Self
 
@@ -37,6 +37,8 @@ def _reasons(side_tables: SideTables, plan: MergePlan) -> Iterator[str]:
     dimension, facts = plan.dimension, plan.facts
     if plan.appends or dimension.keeps_ended or dimension.unique_sequences:
         yield "its table has no key, keeps ended rows, or has a source with unique sequences"
+    if not facts.operations:
+        yield "it has no event"
     if facts.rejects or plan.has_late or plan.suspect_objects or plan.copies or plan.truncates.all:
         yield "some of its rows are refused, late, copies or truncates"
     if plan.recalls or plan.replaces or plan.releases or plan.holds or plan.recomputed or facts.has_loads:
@@ -67,14 +69,17 @@ class ColumnBatch:
         index = pa.array(np.arange(events.num_rows), pa.int64())
         return cls(events.append_column(INDEX, index).combine_chunks())
 
-    def refuse_equal_sequences(self) -> None:
-        """Raise NotSmall if two events have the same place in the source's order: they may be tied."""
+    def refuse_ties(self, key: Sequence[str]) -> None:
+        """Raise NotSmall if two events of a key have the same place in the source's order: they may be tied."""
         sequences = self.events[names.SEQUENCE].combine_chunks()
-        is_equal = pc.equal(sequences[1:], sequences[:-1])
         unordered = pa.array(sorted(UNORDERED)).cast(sequences.type)
-        has_order = pc.invert(pc.is_in(sequences[1:], unordered))
-        if pc.any(pc.and_(is_equal, has_order)).as_py():
-            raise NotSmall("two events have the same place in the order of the source")
+        has_order = pc.invert(pc.is_in(sequences, unordered))
+        is_equal = pc.equal(sequences[1:], sequences[:-1])
+        if not pc.any(pc.and_(is_equal, has_order[1:])).as_py():
+            return
+        places = self.events.filter(has_order).group_by([*key, names.SEQUENCE]).aggregate([([], "count_all")])
+        if pc.max(places["count_all"]).as_py() > 1:
+            raise NotSmall("two events of a key have the same place in the order of the source")
 
 
 def _rises(values: pa.ChunkedArray) -> bool:

@@ -17,7 +17,7 @@ from lakeward.adapters.formats.shared.side_tables.side_table_pair import SideTab
 from lakeward.adapters.formats.shared.small_batches.batch import NotSmall
 from lakeward.adapters.spark.frames.local_frame import Frame, LocalFrame
 from lakeward.adapters.spark.sql import names
-from lakeward.core.dimension import Ordered, Ties
+from lakeward.core.dimension import Ordered
 from lakeward.core.plan import MergePlan
 from lakeward.core.ports import MergeResult
 
@@ -36,8 +36,7 @@ def resolve_columns(
     if why is not None or not isinstance(frame, LocalFrame):
         raise NotSmall(why or "its rows are in Spark")
     batch = ColumnBatch.of(frame.rows)
-    if plan.dimension.ties is not Ties.ARRIVAL:
-        batch.refuse_equal_sequences()
+    batch.refuse_ties(plan.dimension.key)
     rows = Rows(plan, table, side_tables.spark)
     verdicts = KeyVerdicts.of(plan, batch, rows)
     upserts, counts = _written(plan, verdicts), verdicts.counts

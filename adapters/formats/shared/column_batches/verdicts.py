@@ -55,8 +55,10 @@ class KeyVerdicts:
         keys = narrow.group_by(key).aggregate(totals)
         stored = _stored_rows(plan, rows, keys.select(key))
         is_live = stored.select(key).append_column(_IS_LIVE, pa.repeat(pa.scalar(True), stored.num_rows))
-        keys = keys.join(is_live, key) if stored.num_rows else keys.append_column(
-            _IS_LIVE, pa.nulls(keys.num_rows, pa.bool_())
+        keys = (
+            keys.join(is_live, key)
+            if stored.num_rows
+            else keys.append_column(_IS_LIVE, pa.nulls(keys.num_rows, pa.bool_()))
         )
         return cls(plan, batch, keys.combine_chunks(), stored)
 

@@ -1,13 +1,12 @@
 """Typed values of message cells, a column at a time.
 
-Arrow converts texts of the usual form of a type. `values.typed_values` reads all others, one by one, so that the
-results are those of a small batch.
+Arrow converts texts of the usual form of a type. `values.typed_values` reads all others, each different text once.
+So the results are those of a small batch.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
 from typing import Final
 
 import pyarrow as pa
@@ -21,8 +20,6 @@ from lakeward.core.schema import Column, Type
 
 _TEXTS: Final = ("string", "undeclared")
 _TIMES: Final = ("timestamp", "timestamp_ntz")
-_WIRES: Final = (Wire.PLAIN, Wire.DAYS, *UNITS)
-
 _COUNT: Final = r"\A-?[0-9]{1,15}\z"
 _DAYS: Final = r"\A-?[0-9]{1,6}\z"
 """Patterns of whole numbers that are counts of a unit of time, or of days, within Python's and Spark's years."""
@@ -34,8 +31,8 @@ _LEAST_MICROS: Final = -2_208_988_800_000_000
 
 def why_not_columns(column: Column, written: Writing) -> str | None:
     """Return in words why the cells of a column cannot be read here; None if they can."""
-    if written.wire not in _WIRES or written.text != TextFormat() or column.type.is_nested:
-        return f"the column {column.name} is written in a form of its own"
+    if written.text != TextFormat() or column.type.is_nested:
+        return f"the column {column.name} is nested, or has a format of its own"
     if column.type.name in _TEXTS and written.wire is not Wire.PLAIN:
         return f"the column {column.name} has texts in a form of their own"
     return why_not_read(column.type, written)
@@ -51,18 +48,20 @@ def typed(texts: pa.Array, column: Column, written: Writing) -> pa.Array:
     values, is_odd = _usual_values(texts, column.type, written)
     if not pc.any(is_odd).as_py():
         return values
-    read = cache(reader_of(column.type, written))
-    others = [read(text) for text in texts.filter(is_odd).to_pylist()]
-    if None in others:
+    read, others = reader_of(column.type, written), texts.filter(is_odd).dictionary_encode()
+    found = pa.array(map(read, others.dictionary.to_pylist()), values.type)
+    if found.null_count:
         raise SparkNeeded(f"a value does not fit the column {column.name}")
-    return pc.replace_with_mask(values, is_odd, pa.array(others, arrow_type(column.type)))
+    return pc.replace_with_mask(values, is_odd, found.take(others.indices))
 
 
 def _usual_values(texts: pa.Array, type_: Type, written: Writing) -> tuple[pa.Array, pa.Array]:
     """Return the values of texts of the usual form, NULL for the others, and which texts are of another form."""
     if written.wire in UNITS:
         return _moments(texts, type_, UNITS[written.wire])
-    if written.wire is Wire.DAYS and type_.name == "date":
+    if written.wire not in (Wire.PLAIN, Wire.DAYS):
+        return pa.nulls(len(texts), arrow_type(type_)), texts.is_valid()
+    if written.wire is Wire.DAYS:
         return _matching(texts, _DAYS, lambda days: days.cast(pa.int32()).cast(pa.date32()))
     if type_.name == "date" or type_.name in _TIMES:
         texts = pc.replace_substring_regex(texts, r"Z\z", "")  # times without a zone are in UTC

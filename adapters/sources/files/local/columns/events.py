@@ -70,7 +70,9 @@ def why_not_events(table: TableFiles, rows: EnvelopeRows) -> str | None:
     reading = table.reading
     if reading.dimension.match is Match.IMAGE or reading.goes_by_time or not table.has_op:
         return "rows are matched by image, or ordered by time"
-    if reading.transaction != TRANSACTION_TEXT or any(table.reading.operations.get(w) != w for w in _WORDS.to_pylist()):
+    if reading.transaction != TRANSACTION_TEXT or any(
+        table.reading.operations.get(w) != w for w in _WORDS.to_pylist()
+    ):
         return "operations or transactions are told by columns"
     reasons = (why_not_columns(c, reading.written.get(c.name, PLAIN)) for c in reading.dimension.schema)
     return next((why for why in reasons if why is not None), None)
@@ -78,7 +80,7 @@ def why_not_events(table: TableFiles, rows: EnvelopeRows) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class MessageEvents:
-    """Converts decoded messages (`Envelopes.decode_together`) of one file to events."""
+    """Converts decoded messages (`Envelopes.decode`) of one file to events."""
 
     table: TableFiles
     rows: EnvelopeRows
@@ -118,7 +120,12 @@ class MessageEvents:
         return pa.table(
             columns
             | {TORN: no, MALFORMED: no, UNDECLARED: pa.nulls(count, NAMES), OTHER_TABLE: no_text}
-            | {TOMBSTONE: is_blank, HAS_DELETED: no, OLD_KEY_UNKNOWN: self._is_old_key_unknown(decoded), KEY_HALF: no}
+            | {
+                TOMBSTONE: is_blank,
+                HAS_DELETED: no,
+                OLD_KEY_UNKNOWN: self._is_old_key_unknown(decoded),
+                KEY_HALF: no,
+            }
             | {DATABASE: _databases(decoded), INITIAL: _is_initial(decoded), LOG: log}
         )
 
@@ -152,7 +159,10 @@ class MessageEvents:
 
     def _deleted_key(self, decoded: pa.RecordBatch, name: str) -> pa.Array:
         """Return a key cell of deleted rows: from the message's key, else from the before image."""
-        of_key, before = decoded.column(cell_of_key(self.rows.envelopes.key.index(name))), self._before(decoded, name)
+        of_key, before = (
+            decoded.column(cell_of_key(self.rows.envelopes.key.index(name))),
+            self._before(decoded, name),
+        )
         if self.rows.decoder.before_images == "whole":
             return pc.coalesce(of_key, before)
         return pc.if_else(decoded.column(HAS_KEY), of_key, before)
@@ -203,9 +213,11 @@ def _is_initial(decoded: pa.RecordBatch) -> pa.Array:
 def _databases(decoded: pa.RecordBatch) -> pa.Array:
     """Return the connector and database of each message with a row, as `Debezium.database` does."""
     connector, database, schema = (decoded.column(field_column(name)) for name in ("name", "db", "schema"))
-    parts = [_without_blank(connector), pc.if_else(schema.is_valid(), _without_blank(database), _NO_TEXT)]
-    joined = pc.binary_join_element_wise(*parts, ".", null_handling="skip").dictionary_encode()
-    if not pc.all(pc.string_is_ascii(joined.dictionary)).as_py():
+    connector = _without_blank(connector)
+    database = pc.if_else(schema.is_valid(), _without_blank(database), _NO_TEXT)
+    joined = pc.coalesce(pc.binary_join_element_wise(connector, database, "."), connector, database)
+    joined = joined.dictionary_encode()
+    if pc.any(pc.invert(pc.string_is_ascii(joined.dictionary))).as_py():
         raise SparkNeeded("the name of a connector or a database has a letter other than those of ASCII")
     words = pc.ascii_lower(pc.utf8_slice_codeunits(joined.dictionary, 0, LONGEST_NAME))
     named = pc.take(_without_blank(words), joined.indices)

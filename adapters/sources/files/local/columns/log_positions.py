@@ -1,4 +1,4 @@
-"""Positions of changes in the logs of databases in Arrow, equal to `adapters.sources.messages.log_positions` in SQL."""
+"""Positions of changes in database logs in Arrow, equal to `adapters.sources.messages.log_positions` in SQL."""
 
 from __future__ import annotations
 

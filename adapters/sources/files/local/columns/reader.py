@@ -30,7 +30,7 @@ from lakeward.adapters.spark.frames.source_rows import LINE, NAME, VALUE
 from lakeward.core.text.numbers import format_count
 
 MOST_BYTES: Final = 1024**3
-"""The most bytes that the files of a batch may have, unpacked. Their events take about a third of that in memory."""
+"""The most bytes of the files of a batch, unpacked. Their events take about a third of that in memory."""
 
 _BYTES_OF_A_PART: Final = 4 * 1024**2
 _END: Final = b"\n"
@@ -113,7 +113,7 @@ class _PartReader:
             raise SparkNeeded("a line is no UTF-8") from error
         numbers = pa.array(np.arange(part.first, part.first + len(lines)), pa.int64())
         columns = {VALUE: lines, NAME: pa.nulls(len(lines), pa.string()), LINE: numbers}
-        decoded = self.rows.envelopes.decode_together(pa.RecordBatch.from_pydict(columns))
-        if decoded is None or not pc.all(decoded.column(IS_DECODED)).as_py():
+        decoded = self.rows.envelopes.decode(pa.RecordBatch.from_pydict(columns))
+        if not all(pc.all(batch.column(IS_DECODED)).as_py() for batch in decoded):
             raise SparkNeeded("a message has another form than the usual one")
-        return self.events.of(decoded)
+        return pa.concat_tables(map(self.events.of, decoded))

@@ -1,0 +1,192 @@
+"""Messages that are read in Arrow columns: their events are those that plain Python makes of a small batch."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+from typing import Any, Final
+
+import pyarrow as pa
+import pytest
+from envelope_feeds import KEY, TYPES, message
+from line_feeds import table_of
+
+from lakeward.adapters.sources.files.file_columns import File, inspect_file
+from lakeward.adapters.sources.files.local.columns import reader
+from lakeward.adapters.sources.files.local.columns.log_positions import places_and_logs
+from lakeward.adapters.sources.files.local.columns.reader import read_columns
+from lakeward.adapters.sources.files.local.json_lines import SmallLines, with_flags
+from lakeward.adapters.sources.files.local.messages.log_positions import place_and_log
+from lakeward.adapters.sources.files.table_files import TableFiles
+from lakeward.adapters.spark.frames.local_casts import SparkNeeded
+from lakeward.core.dimension import ORDERED, Lateness, Within
+from lakeward.core.ledger.objects import SourceObject
+
+MESSAGES: Final = 120
+DAY: Final = Within(86_400_000_000)
+USUAL: Final = {"times": "microseconds", "decimals": "string"}
+FEEDS: Final[Mapping[str, tuple[Mapping[str, Any], tuple[str, ...], Lateness]]] = {
+    "values": (USUAL, KEY, DAY),
+    "records": ({**USUAL, "line": "record", "before_images": "whole"}, KEY, ORDERED),
+    "no positions": ({**USUAL, "places": "arrival"}, KEY, ORDERED),
+    "no key": ({**USUAL, "places": "arrival"}, (), ORDERED),
+}
+
+
+@dataclass(frozen=True)
+class Feed:
+    """A table in a folder, to which files of lines are written."""
+
+    table: TableFiles
+    landing: Path
+
+    def file(self, lines: Sequence[str], order: int = 1) -> File:
+        written = self.landing / f"{order:02}.json"
+        written.write_text("".join(f"{line}\n" for line in lines), "utf-8")
+        return inspect_file(self.table, SourceObject(written.name, order, written.stat().st_size, 1))
+
+    def small(self, files: Sequence[File]) -> pa.Table:
+        return SmallLines(10**6).read(self.table, files)
+
+    def in_columns(self, files: Sequence[File]) -> pa.Table:
+        return with_flags(self.table, read_columns(self.table, files))
+
+
+PLACES: Final[Mapping[str, Sequence[Mapping[str, str]]]] = {
+    "PostgreSQL": [
+        {"lsn": "42", "sequence": '["40","42"]'},
+        {"lsn": "43", "sequence": '[null,"43"]'},
+        {"lsn": "18446744073709551", "sequence": '["18446744073709550","18446744073709551"]'},
+    ],
+    "MySQL": [
+        {"file": "binlog.000003", "pos": "154", "server_id": "223344"},
+        {"file": "binlog.000003", "pos": "154", "row": "2", "server_id": "0"},
+        {"file": "mysql-bin.1000000000", "pos": "4294967295", "row": "9999999"},
+    ],
+    "Oracle": [{"scn": "100", "commit_scn": "105"}, {"scn": "101"}],
+    "no positions": [{}, {"snapshot": "true"}],
+}
+LEFT_TO_SPARK: Final[Mapping[str, Sequence[Mapping[str, str]]]] = {
+    "SQL Server": [{"commit_lsn": "0000002b:00000d08:0003"}],
+    "two connectors": [{"lsn": "42"}, {"file": "binlog.000003", "pos": "154"}],
+    "a position that is no number": [{"lsn": "0/16B3748"}],
+    "a position of 20 digits": [{"lsn": "18446744073709551615"}],
+    "a binlog without a number": [{"file": "binlog", "pos": "154"}],
+    "a binlog without a position": [{"file": "binlog.000003"}],
+    "a binlog with a letter other than those of ASCII": [{"file": "bınlog.000003", "pos": "1"}],
+}
+
+
+def field_in(sources: Sequence[Mapping[str, str]]) -> Callable[[str], pa.Array]:
+    return lambda name: pa.array([source.get(name) for source in sources], pa.string())
+
+
+def commits_in(sources: Sequence[Mapping[str, str]]) -> pa.Array:
+    lists = [json.loads(source.get("sequence", "[null]")) for source in sources]
+    return pa.array([commits[0] for commits in lists], pa.string())
+
+
+@pytest.mark.parametrize("sources", PLACES.values(), ids=PLACES)
+def test_positions_are_those_of_plain_python(sources: Sequence[Mapping[str, str]]) -> None:
+    is_read = pa.array([place % 2 == 1 for place in range(len(sources))])
+    sequences, logs = places_and_logs(field_in(sources), commits_in(sources), is_read)
+    expected = [place_and_log(source.get, is_read=place % 2 == 1) for place, source in enumerate(sources)]
+    found = zip((str(int(text)) for text in sequences.to_pylist()), logs.to_pylist(), strict=True)
+    assert [*found] == expected
+
+
+@pytest.mark.parametrize("sources", LEFT_TO_SPARK.values(), ids=LEFT_TO_SPARK)
+def test_other_positions_are_left_to_spark(sources: Sequence[Mapping[str, str]]) -> None:
+    with pytest.raises(SparkNeeded):
+        places_and_logs(field_in(sources), commits_in(sources), pa.repeat(pa.scalar(False), len(sources)))
+
+
+def no_spark() -> Any:
+    raise AssertionError("Spark was asked for")
+
+
+def feed_of(folder: Path, sort: str) -> Feed:
+    said, key, lateness = FEEDS[sort]
+    landing = folder / "shop" / "item"
+    landing.mkdir(parents=True)
+    options = {"format": "debezium", **said}
+    table = table_of(folder, no_spark, "shop.item", TYPES, options, key=key, lateness=lateness)
+    return Feed(table, landing)
+
+
+@pytest.mark.parametrize("sort", FEEDS)
+def test_events_are_those_of_a_small_batch(tmp_path: Path, sort: str) -> None:
+    """Each message is read as plain Python reads it, or left to Spark. Then all that are read come together."""
+    feed, random = feed_of(tmp_path, sort), Random(sort)
+    lines = [message(random, is_record=sort == "records") for _ in range(MESSAGES)]
+    usual = [line for line in lines if is_read_alike(feed, line)]
+    assert len(usual) > MESSAGES / 2
+    thirds = [feed.file(usual[third::3], order) for order, third in enumerate(range(3), 5)]
+    assert feed.in_columns(thirds).equals(feed.small(thirds))
+
+
+def is_read_alike(feed: Feed, line: str) -> bool:
+    """Return whether a line is read in columns, with the events of a small batch."""
+    files = [feed.file([line])]
+    try:
+        events = feed.in_columns(files)
+    except SparkNeeded:
+        return False
+    assert events.equals(feed.small(files)), line
+    return True
+
+
+def test_messages_without_the_name_of_a_database_are_read(tmp_path: Path) -> None:
+    feed = feed_of(tmp_path, "values")
+    lines = [message(Random(place)) for place in range(20)]
+    files = [
+        feed.file(
+            [
+                line.replace('"name":"live"', '"name":null').replace('"db":"Shop"', '"db":null')
+                for line in lines
+                if is_read_alike(feed, line)
+            ]
+        )
+    ]
+    assert feed.in_columns(files).equals(feed.small(files))
+
+
+def test_files_of_too_many_bytes_are_left_to_spark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    feed, lines = feed_of(tmp_path, "values"), [message(Random(1)), message(Random(2))]
+    files = [feed.file(lines[:1], 1), feed.file(lines[1:], 2)]
+    monkeypatch.setattr(reader, "MOST_BYTES", sum(file.item.size for file in files) - 1)
+    with pytest.raises(SparkNeeded, match="more than"):
+        feed.in_columns(files)
+
+
+def test_parts_of_a_file_are_read_as_the_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A part ends at the end of a line, and its lines are numbered on."""
+    feed = feed_of(tmp_path, "values")
+    lines = [line for line in (message(Random(place)) for place in range(30)) if is_read_alike(feed, line)]
+    files = [feed.file(lines)]
+    monkeypatch.setattr(reader, "_BYTES_OF_A_PART", 2_000)
+    assert feed.in_columns(files).equals(feed.small(files))
+
+
+def test_a_packed_file_is_read_as_the_plain_one(tmp_path: Path) -> None:
+    feed = feed_of(tmp_path, "values")
+    plain = feed.file(
+        [line for line in (message(Random(place)) for place in range(9)) if is_read_alike(feed, line)]
+    )
+    packed = feed.landing / "01.json.gz"
+    packed.write_bytes(gzip.compress((feed.landing / "01.json").read_bytes()))
+    found = inspect_file(feed.table, SourceObject(packed.name, 1, packed.stat().st_size, 1))
+    assert feed.in_columns([found]).equals(feed.in_columns([plain]))
+
+
+def test_a_damaged_packed_file_is_left_to_spark(tmp_path: Path) -> None:
+    feed = feed_of(tmp_path, "values")
+    packed = feed.landing / "01.json.gz"
+    packed.write_bytes(gzip.compress(message(Random(1)).encode())[:-9])
+    found = inspect_file(feed.table, SourceObject(packed.name, 1, packed.stat().st_size, 1))
+    with pytest.raises(SparkNeeded, match="cannot be unpacked"):
+        feed.in_columns([found])
