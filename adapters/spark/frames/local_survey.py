@@ -185,12 +185,12 @@ def log_steps(frame: LocalFrame, groups: Sequence[Group], reached: LogReached) -
 
 
 def _only_rises(rows: pa.Table, item: int, before: LogReached) -> bool:
-    """Return whether each row of an object lies above all before it in the log, so that none can step back.
+    """Return whether no row of an object lies below another one before it in the log, so that none steps back.
 
-    Rows must be in order. Rows without a place in the log, and rows of snapshots, are compared one by one.
+    It is False for rows of snapshots and for rows without a place in the log, which are compared one by one.
     """
     rows = _of_objects(rows, [item])
-    sequences = rows.column(names.SEQUENCE).combine_chunks()
+    sequences, numbers = (rows.column(name).combine_chunks() for name in (names.SEQUENCE, names.ROW))
     is_change = pc.not_equal(rows.column(names.OPERATION), Operation.READ.value)
     has_place = pc.invert(pc.is_in(sequences, pa.array(sorted(UNORDERED)).cast(sequences.type)))
     if not rows.num_rows or not pc.all(pc.and_(pc.fill_null(is_change, False), has_place)).as_py():
@@ -198,7 +198,8 @@ def _only_rises(rows: pa.Table, item: int, before: LogReached) -> bool:
     highest = [before.highest, None if before.snapshot is None else before.snapshot.place]
     lowest = max((place for place in highest if place is not None), default=None)
     is_above = lowest is None or int(sequences[0].as_py()) >= lowest
-    return is_above and not pc.any(pc.less(sequences[1:], sequences[:-1])).as_py()
+    falls = (pc.any(pc.less(values[1:], values[:-1])).as_py() for values in (sequences, numbers))
+    return is_above and not any(falls)
 
 
 def _cells(rows: pa.Table, name: str) -> list[Any]:

@@ -14,6 +14,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from lakeward.adapters.spark.checks.refused_files import find_refusals
+from lakeward.adapters.spark.frames import local_survey
 from lakeward.adapters.spark.frames.event_frame import AHEAD, DATABASE, INITIAL, NO_PLACE, SKIPPED
 from lakeward.adapters.spark.frames.frame_survey import lift_places, log_steps, steps_back, survey, with_ahead
 from lakeward.adapters.spark.frames.local_frame import LocalFrame, in_spark
@@ -170,6 +171,35 @@ def frame_of(**columns: Sequence[Any]) -> LocalFrame:
 
 
 NO_KEY: Final = Dimension(name=TableName("s", "t"), schema=Schema(()), lateness=Within(5))
+
+
+@pytest.mark.parametrize("reached", REACHED)
+def test_objects_whose_rows_only_rise_have_no_step(reached: LogReached, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are not compared row by row, and the result is that of the comparison."""
+    random, rising = Random(5), 0
+    for _ in range(200):
+        rows = [*range(1, random.randint(2, 4))]
+        places = sorted(random.choices([1, 90, 170, 2_100, 10**12, 2 * 10**12], k=len(rows)))
+        words = [random.choice(["update", "update", "update", "read"]) for _ in rows]
+        if random.random() < 0.3:
+            random.shuffle(places)
+        if random.random() < 0.1:
+            random.shuffle(rows)
+        frame = frame_of(
+            object=[1] * len(rows),
+            row=rows,
+            sequence=places,
+            operation=words,
+            reason=[None] * len(rows),
+            time=[random.choice([10**6, 10**9, 10**12]) for _ in rows],
+        )
+        groups = survey(frame, NO_KEY)
+        found = log_steps(frame, groups, reached)
+        with monkeypatch.context() as patch:
+            patch.setattr(local_survey, "_only_rises", lambda *_: False)
+            assert log_steps(frame, groups, reached) == found
+        rising += local_survey._only_rises(frame.rows, 1, reached)
+    assert rising > 10
 
 
 def test_places_are_lifted_from_the_restart_on_but_for_rows_of_a_full_load() -> None:
