@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from random import Random
 from typing import Any, Final
@@ -23,7 +23,8 @@ from lakeward.adapters.sources.files.local.json_lines import SmallLines, with_fl
 from lakeward.adapters.sources.files.local.messages.log_positions import place_and_log
 from lakeward.adapters.sources.files.table_files import TableFiles
 from lakeward.adapters.spark.frames.local_casts import SparkNeeded
-from lakeward.core.dimension import ORDERED, Lateness, Within
+from lakeward.core.dimension import ORDERED, Deletes, Lateness, Within
+from lakeward.core.history.options import History
 from lakeward.core.ledger.objects import SourceObject
 
 MESSAGES: Final = 120
@@ -33,7 +34,6 @@ FEEDS: Final[Mapping[str, tuple[Mapping[str, Any], tuple[str, ...], Lateness]]] 
     "values": (USUAL, KEY, DAY),
     "records": ({**USUAL, "line": "record", "before_images": "whole"}, KEY, ORDERED),
     "no positions": ({**USUAL, "places": "arrival"}, KEY, ORDERED),
-    "no key": ({**USUAL, "places": "arrival"}, (), ORDERED),
 }
 
 
@@ -153,6 +153,19 @@ def test_messages_without_the_name_of_a_database_are_read(tmp_path: Path) -> Non
         )
     ]
     assert feed.in_columns(files).equals(feed.small(files))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"key": ()}, {"history": History()}, {"deletes": Deletes.SOFT}],
+    ids=["no key", "a history", "soft deletes"],
+)
+def test_files_of_tables_that_spark_resolves_are_left_to_it(tmp_path: Path, options: Mapping[str, Any]) -> None:
+    feed = feed_of(tmp_path, "values")
+    files = [feed.file([message(Random(1))])]
+    table = replace(feed.table, dimension=replace(feed.table.dimension, **options))
+    with pytest.raises(SparkNeeded, match="Spark resolves"):
+        replace(feed, table=table).in_columns(files)
 
 
 def test_files_of_too_many_bytes_are_left_to_spark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

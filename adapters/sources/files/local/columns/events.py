@@ -67,7 +67,9 @@ _WITH_POSITION: Final = r"\A([0-9]+):[0-9]+\z"
 
 def why_not_events(table: TableFiles, rows: EnvelopeRows) -> str | None:
     """Return in words why the messages of a table cannot become events here; None if they can."""
-    reading = table.reading
+    reading, dimension = table.reading, table.dimension
+    if dimension.keeps_ended or not dimension.key:
+        return "the table keeps ended rows or has no key, so that Spark resolves its batches"
     if reading.dimension.match is Match.IMAGE or reading.goes_by_time or not table.has_op:
         return "rows are matched by image, or ordered by time"
     if reading.transaction != TRANSACTION_TEXT or any(

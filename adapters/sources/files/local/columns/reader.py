@@ -29,7 +29,7 @@ from lakeward.adapters.spark.frames.local_source_rows import FilePlace
 from lakeward.adapters.spark.frames.source_rows import LINE, NAME, VALUE
 from lakeward.core.text.numbers import format_count
 
-MOST_BYTES: Final = 1024**3
+MOST_BYTES: Final = 512 * 1024**2
 """The most bytes of the files of a batch, unpacked. Their events take about a third of that in memory."""
 
 _BYTES_OF_A_PART: Final = 4 * 1024**2
