@@ -133,7 +133,10 @@ EMPTY = TextSet(words=("",))
 TELLS = History(previous_key=True)
 
 CASES: Mapping[str, tuple[Callable[[pytest.MonkeyPatch], str], str]] = {
-    "with more than `small_batch` rows, unless Arrow columns do": (lambda _: reason(plan_of(rows=MOST + 1)), "more than 20,000 rows"),
+    "with more than `small_batch` rows, unless Arrow columns do": (
+        lambda _: reason(plan_of(rows=MOST + 1)),
+        "more than 20,000 rows",
+    ),
     "whose full load or truncate changes more than `small_batch` stored rows that stay": (
         touches_too_many,
         "touches more than 20,000 rows",
