@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from random import Random
 from typing import Any
 
 import pytest
@@ -150,6 +151,36 @@ def test_a_batch_of_messages_above_the_limit_runs_no_job_of_spark(project: Proje
         assert day == 1 or count_jobs(spark) == before
     assert ways == [COLUMNS, COLUMNS]
     assert [row[:2] for row in project.rows()] == [(key, "d2") for key in range(1, 8)]
+
+
+def changes(random: Random, rows: dict[int, str], place: int) -> str:
+    """Change rows at random, and return the messages of it; the first has that place in the log."""
+    lines = []
+    for number in range(place, place + 12):
+        key, name = random.randint(0, 5), f"n{number}"
+        op = "c" if key not in rows else random.choice("uud")
+        lines.append(message(key, name, op))
+        if op == "d":
+            del rows[key]
+        else:
+            rows[key] = name
+    return "".join(lines)
+
+
+@pytest.mark.parametrize("project", ["iceberg", pytest.param("delta", marks=pytest.mark.long)], indirect=True)
+def test_batches_in_columns_and_by_spark_follow_each_other(project: Project) -> None:
+    """Spark resolves a file that comes late, and Arrow columns the others. Both read what the other remembers."""
+    project.configure(MESSAGES, 'format = "debezium"\ndecimals = "string"', source_kind="files")
+    random, rows, ways = Random(7), dict[int, str](), []
+    files = {number: changes(random, rows, 100 * number) for number in range(1, 7)}
+    for number in (1, 2, 4, 3, 6, 5):
+        project.put(f"{number}.json", files[number])
+        (planned,) = project.call("plan", "--json").document["tables"]
+        ways.append(planned["way"])
+        project.run()
+    spark = f"Spark: more than {ROWS} rows (`small_batch`)"
+    assert ways == [COLUMNS, COLUMNS, COLUMNS, spark, COLUMNS, spark]
+    assert [row[:2] for row in project.rows()] == sorted(rows.items())
 
 
 def test_spark_writes_a_load_directly_or_takes_the_last_row_of_each_key(project: Project) -> None:
