@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any, Final
 
 import pyarrow as pa
@@ -67,6 +68,7 @@ _RECORD: Final = pa.schema(
     ]
 )
 _ENVELOPE: Final = ("before", "after", "source", "op", "transaction", "ts_ms", "ts_us", "ts_ns")
+_NEEDED_PARTS: Final = ("before", "after", "source", "op")
 _NAMES: Final = frozenset(
     (*_ENVELOPE, *FIELDS, *_OTHER_FIELDS, "id", "total_order", "data_collection_order", *_RECORD.names)
 )
@@ -240,6 +242,8 @@ class Envelopes:
 
     def _has_value(self, values: pa.Array, bodies: pa.Array) -> pa.Array:
         """Return which records have the field `value`, which may be NULL; a record without it is itself a value."""
+        if not bodies.null_count:
+            return pa.repeat(pa.scalar(True), len(bodies))
         return pc.or_(bodies.is_valid(), pc.equal(_nulls_written(values, "value"), 1))
 
     def _have_keys(self, headers: pa.Array) -> bool:
@@ -265,13 +269,25 @@ class Envelopes:
         is_change = pc.or_(pc.and_(leaves, has_after), pc.and_(pc.equal(op, "d"), pc.invert(has_after)))
         found = pc.and_(is_own, is_change)
         images = {name: image for name, image in images.items() if image.null_count < len(image)}
-        for name in self.columns if images else ():
-            cells = [_field(image, name) for image in images.values()]
-            if any(cell.null_count > image.null_count for cell, image in zip(cells, images.values(), strict=True)):
-                found = pc.and_(found, self._has_name(name, bodies, images))
-            for cell in cells:
-                found = pc.and_(found, self._is_certain(cell, bodies))
-        return pc.fill_null(found, False)
+        for image in images.values():
+            for name in self.columns:
+                found = pc.and_(found, self._is_certain(_field(image, name), bodies))
+        return pc.fill_null(pc.and_(found, self._has_columns(messages, bodies, images)), False)
+
+    def _has_columns(
+        self, messages: _Objects, bodies: pa.Array, images: Mapping[str, pa.Array]
+    ) -> pa.Array | pa.Scalar:
+        """Return which messages have all columns in each image."""
+        with_null = [
+            name
+            for name in self.columns
+            if any(_field(image, name).null_count > image.null_count for image in images.values())
+        ]
+        is_complete = _is_complete(messages, bodies, len(self.columns)) if len(with_null) > 1 else pa.scalar(False)
+        if not with_null or pc.all(is_complete).as_py():
+            return pa.scalar(True)
+        has_names = (self._has_name(name, bodies, images) for name in with_null)
+        return pc.or_(is_complete, reduce(pc.and_, has_names))
 
     def _has_name(self, name: str, bodies: pa.Array, images: Mapping[str, pa.Array]) -> pa.Array:
         """Return which messages have the column `name` in each image: each parsed NULL is written as NULL."""
@@ -325,25 +341,26 @@ _NATIVE_TYPES: Final = {
 }
 
 
-def _envelope(kinds: Mapping[str, pa.DataType], source: pa.DataType) -> pa.Schema:
+def _envelope(kinds: Mapping[str, pa.DataType], source: pa.DataType, wanted: Container[str]) -> pa.Schema:
     row = pa.struct([*kinds.items()])
     times = ((name, pa.int64()) for name in ("ts_ms", "ts_us", "ts_ns"))
     parts = (("before", row), ("after", row), ("source", source), ("op", pa.string()), ("transaction", _BLOCK))
-    return pa.schema([*parts, *times])
+    return pa.schema([part for part in (*parts, *times) if part[0] in wanted])
 
 
 def _parse_messages(
     bodies: pa.Array, kinds: Mapping[str, pa.DataType], first: Sequence[Mapping[str, Any]]
 ) -> _Objects | None:
-    """Parse messages, first with only those fields of the source that the sampled messages have.
+    """Parse messages, first with only those parts, and fields of the source, that the sampled messages have.
 
     A connector fills a third of all fields, and each further field takes time although it is NULL.
     """
-    shown = {name for message in first for name in message.get("source") or ()}
+    fields = {name for message in first for name in message.get("source") or ()}
+    parts = {*_NEEDED_PARTS, *(name for message in first for name in message)}
     try:
-        return _parse(bodies, _envelope(kinds, _source(first, shown)))
+        return _parse(bodies, _envelope(kinds, _source(first, fields), parts))
     except pa.ArrowInvalid:
-        return _parse(bodies, _envelope(kinds, _source(first, {*FIELDS, *_OTHER_FIELDS})))
+        return _parse(bodies, _envelope(kinds, _source(first, {*FIELDS, *_OTHER_FIELDS}), _ENVELOPE))
 
 
 def _source(messages: Sequence[Mapping[str, Any]], wanted: Container[str]) -> pa.DataType:
@@ -444,7 +461,7 @@ def _parse(texts: pa.Array, schema: pa.Schema) -> _Objects | None:
 
 def _field(of: pa.StructArray, name: str) -> pa.Array:
     """Return a field of structs; NULL if the struct is NULL, or if no struct has the field."""
-    if of.type.get_field_index(name) < 0:
+    if not pa.types.is_struct(of.type) or of.type.get_field_index(name) < 0:
         return pa.nulls(len(of), pa.int64() if name in _NUMBERS else pa.string())
     return pc.struct_field(of, name)
 
@@ -472,6 +489,20 @@ def _nulls_written(texts: pa.Array, name: str) -> pa.Array:
     written = json.dumps(name, ensure_ascii=False)
     counts = (pc.count_substring(texts, f"{written}:{blank}null") for blank in ("", " "))
     return pc.fill_null(pc.add(*counts), 0)
+
+
+def _is_complete(messages: _Objects, bodies: pa.Array, columns: int) -> pa.Array:
+    """Return which messages have every field of the type that they are parsed as, and so all `columns`.
+
+    A name is followed by a colon, and within a string the quote before a colon is escaped. Arrow refuses other and
+    repeated names, so that a message with as many names as the type has fields lacks none.
+    """
+    written = pc.subtract(pc.count_substring(bodies, '":'), pc.count_substring(bodies, '\\":'))
+    type_ = messages.whole.type
+    expected = pa.scalar(type_.num_fields + type_.field("source").type.num_fields, pa.int32())
+    for name, fields in (("before", columns), ("after", columns), ("transaction", _BLOCK.num_fields)):
+        expected = pc.add(expected, pc.multiply(messages.column(name).is_valid().cast(pa.int32()), fields))
+    return pc.fill_null(pc.equal(written, expected), False)
 
 
 def _micros(source: pa.StructArray) -> tuple[pa.Array, pa.Array]:

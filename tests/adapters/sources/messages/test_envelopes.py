@@ -87,6 +87,21 @@ def test_an_unsent_cell_is_not_null(name: str) -> None:
     assert (null[IS_DECODED], absent[IS_DECODED]) == (True, False)
 
 
+@pytest.mark.parametrize("name", ["note", "share", "seen"])
+@pytest.mark.parametrize(
+    "more", [{}, {"transaction": None}, {"transaction": {"id": "7", "total_order": 1, "data_collection_order": 1}}]
+)
+def test_an_unsent_cell_is_not_null_if_several_columns_are(name: str, more: Mapping[str, Any]) -> None:
+    """The names of a message are counted. A text with a quote before a colon is no name."""
+    null = {"note": 'a":null', "share": None, "seen": None}
+    rows = {"null": {"id": 1, **null}, "absent": {"id": 1, **null}, "said": {"id": 1, **null, "note": '":":'}}
+    for label in ("absent", "said"):
+        del rows[label][name]
+    lines = [written(row, "u", **parts) for row in rows.values() for parts in (more, {**more, "before": ROW})]
+    found = [row[IS_DECODED] for row in decoded(ITEM, written(), *lines)]
+    assert found == [True, True, True, False, False, False, False]
+
+
 def test_a_null_under_the_name_of_a_field_of_the_source_is_left() -> None:
     envelopes = replace(ITEM, columns={**ITEM.columns, "schema": None})
     told, null = decoded(envelopes, written({**ROW, "schema": "a"}), written({**ROW, "schema": None}))
